@@ -1,0 +1,65 @@
+package provider
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxBody bounds the size of a request, in bytes.
+const maxBody = 16 << 20
+
+// readBody answers the request itself where it returns false.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "invalid_request_error", "", "The body could not be read: "+err.Error())
+		return nil, false
+	}
+	return body, true
+}
+
+// writeError writes an error object as OpenAI's API does. An empty code becomes null.
+func writeError(w http.ResponseWriter, status int, kind, code, message string) {
+	object := map[string]any{"message": message, "type": kind, "param": nil, "code": nil}
+	if code != "" {
+		object["code"] = code
+	}
+	writeJSON(w, status, map[string]any{"error": object})
+}
+
+// writeRefusal answers 429, with the time until there is room in seconds (rounded up) and in milliseconds.
+func writeRefusal(w http.ResponseWriter, v verdict) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(v.retryAfter.Seconds()))))
+	w.Header().Set("Retry-After-Ms", strconv.FormatInt(ceilMilliseconds(v.retryAfter).Milliseconds(), 10))
+	message := fmt.Sprintf("Rate limit reached for %s. Limit %g, requested %g. Please try again in %v.",
+		v.meter, v.limit, v.need, ceilMilliseconds(v.retryAfter))
+	if !v.fits {
+		message = fmt.Sprintf("Request too large for %s. Limit %g, requested %g. The request must be reduced.",
+			v.meter, v.limit, v.need)
+	}
+	writeError(w, http.StatusTooManyRequests, v.meter, "rate_limit_exceeded", message)
+}
+
+// writeLimitHeaders tells limit, rest and time until full of each limited meter, all without slack.
+func writeLimitHeaders(w http.ResponseWriter, s standing) {
+	write := func(name string, m meter) {
+		if !m.limited() {
+			return
+		}
+		capacity := m.quota.Capacity
+		rest := math.Floor(max(0, min(m.level, capacity)) + rounding)
+		w.Header().Set("X-Ratelimit-Limit-"+name, strconv.FormatFloat(math.Floor(capacity), 'f', 0, 64))
+		w.Header().Set("X-Ratelimit-Remaining-"+name, strconv.FormatFloat(rest, 'f', 0, 64))
+		w.Header().Set("X-Ratelimit-Reset-"+name, ceilMilliseconds(m.wait(capacity)).String())
+	}
+	write("Requests", s.requests)
+	write("Tokens", s.tokens)
+}
+
+func ceilMilliseconds(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}

@@ -1,0 +1,71 @@
+// Command provider runs the stand-in provider as a process of its own. It prints its base URL as the first line on
+// stdout, serves until SIGTERM or an interrupt, and then prints its report as one line of JSON.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/headway-go/headway/internal/provider"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "provider:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var cfg provider.Config
+	flags := flag.NewFlagSet("provider", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&cfg.Addr, "addr", provider.AddrDefault, "loopback `address` to listen on")
+	flags.Float64Var(&cfg.Requests.Rate, "requests-rate", 0, "requests per second (0: not limited)")
+	flags.Float64Var(&cfg.Requests.Capacity, "requests-capacity", 0, "requests at once")
+	flags.Float64Var(&cfg.Tokens.Rate, "tokens-rate", 0, "tokens per second (0: not limited)")
+	flags.Float64Var(&cfg.Tokens.Capacity, "tokens-capacity", 0, "tokens at once")
+	flags.BoolVar(&cfg.KeepEstimate, "keep-estimate", false, "never correct the estimate to the real usage")
+	flags.DurationVar(&cfg.Slack, "slack", provider.SlackDefault, "how much rate each bucket is larger by")
+	flags.DurationVar(&cfg.MinLatency, "min-latency", provider.MinLatencyDefault, "shortest time of an answer")
+	flags.DurationVar(&cfg.MaxLatency, "max-latency", provider.MaxLatencyDefault, "longest time of an answer")
+	flags.Float64Var(&cfg.UsedMin, "used-min", provider.UsedMinDefault, "least share of max_tokens that is used")
+	flags.Float64Var(&cfg.UsedMax, "used-max", provider.UsedMaxDefault, "largest share of max_tokens that is used")
+	flags.Uint64Var(&cfg.Seed, "seed", 0, "changes which request gets which latency and usage")
+	flags.IntVar(&cfg.FailEvery, "fail-every", 0, "answer every nth request with a 500 (0: never)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	// A zero that was asked for is meant, where the fields of Config take theirs for the default.
+	if cfg.Slack == 0 {
+		cfg.Slack = -1
+	}
+	if cfg.MinLatency == 0 {
+		cfg.MinLatency = 1
+		if cfg.MaxLatency == 0 {
+			cfg.MinLatency = -1
+		}
+	}
+	s, err := provider.Start(cfg)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(stdout, s.URL()); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	<-ctx.Done()
+	return errors.Join(s.Close(), json.NewEncoder(stdout).Encode(s.Report()))
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/internal/provider"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, in := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := run(ctx, []string{
+			"-requests-rate", "5", "-requests-capacity", "2", "-slack", "0", "-min-latency", "0",
+			"-max-latency", "0",
+		}, in, io.Discard)
+		_ = in.Close()
+		done <- err
+	}()
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, lines.Text()+"/tick", strings.NewReader(`{"id":"a"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer k")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	cancel()
+	lines.Scan()
+	var report provider.Report
+	if err := json.Unmarshal(lines.Bytes(), &report); err != nil {
+		t.Fatalf("report %q: %v", lines.Text(), err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if report.Accepted != 1 || report.Starts["a"] != 1 || report.Meters["requests"].Rate != 5 {
+		t.Errorf("report %s", lines.Text())
+	}
+}
+
+func TestRunAtFault(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-addr", "0.0.0.0:0"}, {"stray"}, {"-nonsense"}, {"-tokens-rate", "1"}} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}

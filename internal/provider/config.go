@@ -1,0 +1,127 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Defaults of [Config].
+const (
+	AddrDefault       = "127.0.0.1:0"
+	SlackDefault      = 50 * time.Millisecond
+	MinLatencyDefault = 50 * time.Millisecond
+	MaxLatencyDefault = 400 * time.Millisecond
+	UsedMinDefault    = 0.2
+	UsedMaxDefault    = 0.5
+)
+
+// Quota is the limit of one meter: a token bucket that starts full.
+type Quota struct {
+	// Rate is what comes back each second. Zero means that the meter is not limited.
+	Rate float64
+
+	// Capacity is the most that can be taken at once. A request that needs more is always refused.
+	Capacity float64
+}
+
+// Config says what the provider enforces and how it answers. Its zero value limits nothing.
+type Config struct {
+	// Addr is the loopback address to listen on. Defaults to [AddrDefault], which lets the system choose the port.
+	Addr string
+
+	// Requests and Tokens are the limits of the two meters.
+	Requests, Tokens Quota
+
+	// KeepEstimate keeps the tokens counted on arrival, where otherwise they are corrected when the call ends.
+	KeepEstimate bool
+
+	// Slack makes each bucket larger than its limit by Rate*Slack. Defaults to [SlackDefault]; negative means none.
+	Slack time.Duration
+
+	// MinLatency and MaxLatency bound the time an answer takes. Default to [MinLatencyDefault] and
+	// [MaxLatencyDefault] (or MinLatency, where that is larger). A negative MinLatency means no latency at all.
+	MinLatency, MaxLatency time.Duration
+
+	// UsedMin and UsedMax bound the share of max_tokens that an answer uses as completion tokens. Default to
+	// [UsedMinDefault] and [UsedMaxDefault] (or UsedMin, where that is larger); at most 1.
+	UsedMin, UsedMax float64
+
+	// Seed changes which request gets which latency and usage.
+	Seed uint64
+
+	// FailEvery answers every nth accepted request with a 500. It counts as a request and uses no tokens. Zero means
+	// never.
+	FailEvery int
+
+	// NowFunc is the clock that requests are judged by; it must be safe for concurrent use. Defaults to [time.Now].
+	NowFunc func() time.Time
+}
+
+func (c Config) withDefaults() Config {
+	if c.Addr == "" {
+		c.Addr = AddrDefault
+	}
+	if c.Slack == 0 {
+		c.Slack = SlackDefault
+	}
+	c.Slack = max(c.Slack, 0)
+	switch {
+	case c.MinLatency < 0:
+		c.MinLatency, c.MaxLatency = 0, 0
+	case c.MinLatency == 0 && c.MaxLatency == 0:
+		c.MinLatency, c.MaxLatency = MinLatencyDefault, MaxLatencyDefault
+	case c.MinLatency == 0:
+		c.MinLatency = min(MinLatencyDefault, c.MaxLatency)
+	case c.MaxLatency == 0:
+		c.MaxLatency = max(MaxLatencyDefault, c.MinLatency)
+	}
+	if c.UsedMin == 0 {
+		c.UsedMin = UsedMinDefault
+		if c.UsedMax > 0 {
+			c.UsedMin = min(c.UsedMin, c.UsedMax)
+		}
+	}
+	if c.UsedMax == 0 {
+		c.UsedMax = max(UsedMaxDefault, c.UsedMin)
+	}
+	if c.NowFunc == nil {
+		c.NowFunc = time.Now
+	}
+	return c
+}
+
+// validate joins all faults of a Config that has its defaults.
+func (c Config) validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("provider: "+format, args...))
+	}
+	for _, m := range []struct {
+		field string
+		quota Quota
+	}{{"Requests", c.Requests}, {"Tokens", c.Tokens}} {
+		if m.quota.Rate < 0 {
+			fault("%s.Rate must not be negative, but is %v", m.field, m.quota.Rate)
+		}
+		if m.quota.Rate > 0 && m.quota.Capacity <= 0 {
+			fault("%s.Capacity must be above zero where Rate is, but is %v", m.field, m.quota.Capacity)
+		}
+	}
+	if c.MinLatency > c.MaxLatency {
+		fault("MinLatency %v is above MaxLatency %v", c.MinLatency, c.MaxLatency)
+	}
+	if c.UsedMin < 0 || c.UsedMin > c.UsedMax || c.UsedMax > 1 {
+		fault("UsedMin %v and UsedMax %v must be in order and between 0 and 1", c.UsedMin, c.UsedMax)
+	}
+	if c.FailEvery < 0 {
+		fault("FailEvery must not be negative, but is %d", c.FailEvery)
+	}
+	if host, _, err := net.SplitHostPort(c.Addr); err != nil {
+		fault("Addr %q: %w", c.Addr, err)
+	} else if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		fault("Addr %q is not a loopback IP address", c.Addr)
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,53 @@
+package provider
+
+import (
+	"testing"
+	"time"
+)
+
+func TestMeter(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1000, 0)
+	m := newMeter(Quota{Rate: 10, Capacity: 5}, 100*time.Millisecond, start)
+	moments := []struct {
+		after time.Duration
+		take  float64
+		room  bool
+		level float64 // after taking, where there is room
+		wait  time.Duration
+	}{
+		{0, 6, true, 0, 0}, // the slack is one more
+		{0, 1, false, 0, 100 * time.Millisecond},
+		{50 * time.Millisecond, 1, false, 0.5, 50 * time.Millisecond},
+		{100 * time.Millisecond, 1, true, 0, 0},
+		{90 * time.Millisecond, 1, false, 0, 100 * time.Millisecond}, // the clock ran back
+		{time.Hour, 7, false, 6, 0},                                  // more than fits
+		{time.Hour, -3, true, 6, 0},                                  // never above full
+		{time.Hour, 2, true, 4, 0},
+	}
+	for i, mo := range moments {
+		m.fill(start.Add(mo.after))
+		room := m.hasRoom(mo.take)
+		wait := m.wait(mo.take)
+		if room {
+			m.add(-mo.take)
+		}
+		if room != mo.room || abs(m.level-mo.level) > 1e-9 || wait != mo.wait {
+			t.Errorf("moment %d: room %v, level %v, wait %v; want %v, %v, %v",
+				i, room, m.level, wait, mo.room, mo.level, mo.wait)
+		}
+	}
+}
+
+func TestMeterWithoutRate(t *testing.T) {
+	t.Parallel()
+	m := newMeter(Quota{}, time.Second, time.Unix(0, 0))
+	for range 3 {
+		if !m.hasRoom(1e9) || m.wait(1e9) != 0 {
+			t.Fatal("a meter without a rate refused")
+		}
+		m.add(-1e9)
+	}
+}
+
+func abs(x float64) float64 { return max(x, -x) }

@@ -1,0 +1,165 @@
+package provider
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// Report is what the provider has counted so far.
+type Report struct {
+	// Requests are all that were judged: Accepted and Violations.
+	Requests int `json:"requests"`
+
+	// Accepted are the requests that found room.
+	Accepted int `json:"accepted"`
+
+	// Violations are the requests that came when a meter lacked room, and were answered 429.
+	Violations int `json:"violations"`
+
+	// Failed are the accepted requests that were answered 500 because of [Config.FailEvery].
+	Failed int `json:"failed"`
+
+	// InFlight are the accepted requests whose call has not ended. Their estimate still counts as used.
+	InFlight int `json:"in_flight"`
+
+	// FirstStart and LastStart are the arrivals of the first and the last accepted request; zero without one.
+	FirstStart time.Time `json:"first_start,omitzero"`
+	LastStart  time.Time `json:"last_start,omitzero"`
+
+	// LongestGapSeconds is the longest time between two accepted requests that follow each other.
+	LongestGapSeconds float64 `json:"longest_gap_seconds"`
+
+	// Utilization is that of the meter which was used most; zero where nothing is limited.
+	Utilization float64 `json:"utilization"`
+
+	// Meters has an entry for each limited meter: [MeterRequests], [MeterTokens].
+	Meters map[string]MeterReport `json:"meters"`
+
+	// Starts counts the accepted requests of each task that gave its ID (see [TaskHeader]).
+	Starts map[string]int `json:"starts"`
+
+	// Refusals are the first 20 violations.
+	Refusals []Refusal `json:"refusals"`
+}
+
+// MeterReport is what one meter has counted.
+type MeterReport struct {
+	// Rate and Capacity are the limit, without slack.
+	Rate     float64 `json:"rate"`
+	Capacity float64 `json:"capacity"`
+
+	// Estimated was charged on arrival, Used was really used, and Counted is what stands against the limit: Used, or
+	// Estimated with [Config.KeepEstimate].
+	Estimated float64 `json:"estimated"`
+	Used      float64 `json:"used"`
+	Counted   float64 `json:"counted"`
+
+	// Utilization is Counted as a share of what the limit without slack allows from the first start to the last:
+	// Capacity + Rate * seconds.
+	Utilization float64 `json:"utilization"`
+
+	// Windows tell the most that was counted within any window of some lengths.
+	Windows []Window `json:"windows"`
+}
+
+// Window is the busiest stretch of one length.
+type Window struct {
+	Seconds float64 `json:"seconds"`
+	Most    float64 `json:"most"`    // counted for the requests started within
+	Allowed float64 `json:"allowed"` // Capacity + Rate * Seconds, without slack
+}
+
+// Refusal is one violation: the meter that lacked room, what the request needed and what there was.
+type Refusal struct {
+	At    time.Time `json:"at"`
+	Task  string    `json:"task,omitempty"`
+	Meter string    `json:"meter"`
+	Need  float64   `json:"need"`
+	Had   float64   `json:"had"`
+}
+
+// charged is what one call counts for a meter.
+type charged struct {
+	at                       time.Time
+	estimated, used, counted float64
+}
+
+func (a *account) report() Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := Report{
+		Requests:   len(a.calls) + a.refused,
+		Accepted:   len(a.calls),
+		Violations: a.refused,
+		Failed:     a.failed,
+		InFlight:   a.inFlight,
+		Meters:     map[string]MeterReport{},
+		Starts:     maps.Clone(a.starts),
+		Refusals:   append([]Refusal{}, a.refusals...),
+	}
+	calls := slices.Clone(a.calls)
+	slices.SortStableFunc(calls, func(x, y *call) int { return x.at.Compare(y.at) })
+	if len(calls) > 0 {
+		r.FirstStart, r.LastStart = calls[0].at, calls[len(calls)-1].at
+	}
+	requests, tokens := make([]charged, len(calls)), make([]charged, len(calls))
+	for i, c := range calls {
+		if i > 0 {
+			r.LongestGapSeconds = max(r.LongestGapSeconds, c.at.Sub(calls[i-1].at).Seconds())
+		}
+		requests[i] = charged{at: c.at, estimated: 1, used: 1, counted: 1}
+		tokens[i] = charged{at: c.at, estimated: c.estimate, used: c.used, counted: c.used}
+		if a.keep {
+			tokens[i].counted = c.estimate
+		}
+	}
+	if a.requests.limited() {
+		r.Meters[MeterRequests] = reportMeter(a.requests.quota, requests)
+	}
+	if a.tokens.limited() {
+		r.Meters[MeterTokens] = reportMeter(a.tokens.quota, tokens)
+	}
+	for _, m := range r.Meters {
+		r.Utilization = max(r.Utilization, m.Utilization)
+	}
+	return r
+}
+
+// reportMeter wants the calls in the order of their arrival.
+func reportMeter(quota Quota, calls []charged) MeterReport {
+	m := MeterReport{Rate: quota.Rate, Capacity: quota.Capacity}
+	for _, c := range calls {
+		m.Estimated += c.estimated
+		m.Used += c.used
+		m.Counted += c.counted
+	}
+	if len(calls) > 0 {
+		span := calls[len(calls)-1].at.Sub(calls[0].at)
+		m.Utilization = m.Counted / (quota.Capacity + quota.Rate*span.Seconds())
+	}
+	for _, length := range []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second} {
+		m.Windows = append(m.Windows, Window{
+			Seconds: length.Seconds(),
+			Most:    busiest(calls, length),
+			Allowed: quota.Capacity + quota.Rate*length.Seconds(),
+		})
+	}
+	return m
+}
+
+// busiest is the most that was counted within any stretch of that length, both ends included.
+func busiest(calls []charged, length time.Duration) float64 {
+	var most, sum float64
+	first := 0
+	for _, c := range calls {
+		sum += c.counted
+		for c.at.Sub(calls[first].at) > length {
+			sum -= calls[first].counted
+			first++
+		}
+		most = max(most, sum)
+	}
+	return math.Round(most*1e6) / 1e6
+}

@@ -1,0 +1,203 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// TaskHeader carries the ID of the task that a request belongs to, so that a report can tell how often each one ran.
+// A chat request may give it as headway_task or custom_id in its metadata instead, a tick as its id.
+const TaskHeader = "X-Headway-Task"
+
+// Server is a provider. It is safe for concurrent use.
+type Server struct {
+	cfg     Config
+	account *account
+	mux     *http.ServeMux
+	serial  atomic.Int64
+
+	// Nil unless made by Start.
+	listener net.Listener
+	http     *http.Server
+	served   chan struct{}
+
+	mu      sync.Mutex // guards closed, and running.Add against Close
+	closed  bool
+	running sync.WaitGroup // handlers
+	closing chan struct{}  // closed by Close
+}
+
+// New returns a provider that does not listen: call its ServeHTTP. It fails on a Config at fault, naming every field.
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, account: newAccount(cfg), mux: http.NewServeMux(), closing: make(chan struct{})}
+	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	s.mux.HandleFunc("POST /v1/tick", s.tick)
+	s.mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, s.Report())
+	})
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusNotFound, "invalid_request_error", "unknown_url",
+			fmt.Sprintf("Unknown request URL: %s %s.", r.Method, r.URL.Path))
+	})
+	return s, nil
+}
+
+// Start returns a provider that listens on loopback until Close.
+func Start(cfg Config) (*Server, error) {
+	s, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := net.ResolveTCPAddr("tcp", s.cfg.Addr)
+	if err == nil {
+		s.listener, err = net.ListenTCP("tcp", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("provider: listen on %s: %w", s.cfg.Addr, err)
+	}
+	s.served = make(chan struct{})
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		defer close(s.served)
+		_ = s.http.Serve(s.listener) // Always ends with http.ErrServerClosed, in Close.
+	}()
+	return s, nil
+}
+
+// URL is the base URL for a client, such as http://127.0.0.1:41234/v1. It is empty where the provider does not listen.
+func (s *Server) URL() string {
+	if s.listener == nil {
+		return ""
+	}
+	return "http://" + s.listener.Addr().String() + "/v1"
+}
+
+// Report tells what was counted so far. It may be called at any time, after Close too.
+func (s *Server) Report() Report { return s.account.report() }
+
+// Close drops all connections, ends all calls and waits for their handlers. A client that still waits for its answer
+// gets none. Calling Close again does nothing.
+func (s *Server) Close() error {
+	if !s.beginClose() {
+		return nil
+	}
+	var err error
+	if s.http != nil {
+		err = s.http.Close() // Before the handlers are waited for: one may be reading from a client that is silent.
+		<-s.served
+	}
+	s.running.Wait()
+	return err
+}
+
+// beginClose reports whether it was the first call.
+func (s *Server) beginClose() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.closed = true
+	close(s.closing)
+	return true
+}
+
+// enter reports whether a handler may run; it then ends with s.running.Done.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.running.Add(1)
+	}
+	return !s.closed
+}
+
+// ServeHTTP answers one request. Everything below /v1 wants an Authorization header with some bearer token.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.enter() {
+		writeError(w, http.StatusServiceUnavailable, "server_error", "", "The server is closed.")
+		return
+	}
+	defer s.running.Done()
+	w.Header().Set("X-Request-Id", fmt.Sprintf("req_%08d", s.serial.Add(1)))
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || strings.TrimSpace(key) == "" {
+			writeError(w, http.StatusUnauthorized, "invalid_request_error", "invalid_api_key",
+				"You didn't provide an API key in an Authorization header (Authorization: Bearer YOUR_KEY).")
+			return
+		}
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// job is a valid request on its way through the meters.
+type job struct {
+	task      string
+	estimate  float64
+	used      float64
+	character character
+	answer    any
+}
+
+// serve judges a request that arrived at now, lets its time pass and answers.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j job) {
+	v := s.account.arrive(now, j.task, j.estimate)
+	if v.call == nil {
+		writeLimitHeaders(w, v.standing)
+		writeRefusal(w, v)
+		return
+	}
+	finished := s.pause(r.Context(), j.character.latency)
+	failed := s.cfg.FailEvery > 0 && v.call.number%s.cfg.FailEvery == 0
+	if failed {
+		j.used = 0
+	}
+	// Before the answer leaves: nobody may learn what a call used before it is counted. A client that went away has
+	// used it all the same.
+	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
+	writeLimitHeaders(w, left)
+	switch {
+	case !finished:
+		writeError(w, http.StatusServiceUnavailable, "server_error", "", "The call was ended before its answer was ready.")
+	case failed:
+		writeError(w, http.StatusInternalServerError, "server_error", "",
+			"The server had an error while processing your request.")
+	default:
+		writeJSON(w, http.StatusOK, j.answer)
+	}
+}
+
+// pause reports whether the time passed before the context or the server ended.
+func (s *Server) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-s.closing:
+		return false
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // An error means that the client went away.
+}
