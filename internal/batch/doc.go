@@ -1,0 +1,9 @@
+// Package batch reads files in the input format of OpenAI's Batch API: JSON lines, each with a custom_id, a method, a
+// url and a body.
+//
+//	{"custom_id": "a-1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "gpt-4o-mini", "messages": [...]}}
+//
+// A file is read as a stream: memory is bounded by the longest line, and by some 40 bytes a line to find a custom_id
+// that is used twice. A line at fault gives a [*LineError] and the reader goes on after it, so a caller chooses: [Check]
+// the whole file before anything is done with it, or take the good lines and tell of the others.
+package batch

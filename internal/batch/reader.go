@@ -1,0 +1,125 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// MaxLineDefault is the longest line a [Reader] accepts unless told otherwise: 10 MB.
+const MaxLineDefault = 10_000_000
+
+// Config says what a [Reader] accepts.
+type Config struct {
+	// MaxLine is the longest line, in bytes without its line break. Defaults to [MaxLineDefault]; zero and below mean
+	// the default.
+	MaxLine int
+}
+
+// Reader reads the lines of a batch file. It is not safe for concurrent use.
+type Reader struct {
+	in      *bufio.Reader
+	maxLine int
+	number  int
+	buf     []byte
+	ids     map[[16]byte]int // a hash of each custom_id, and its line
+	ended   error            // io.EOF, or what reading failed with
+}
+
+// NewReader returns a Reader of a file. A byte order mark at its beginning, blank lines and line breaks of any system
+// are accepted.
+func NewReader(r io.Reader, cfg Config) *Reader {
+	if cfg.MaxLine <= 0 {
+		cfg.MaxLine = MaxLineDefault
+	}
+	return &Reader{in: bufio.NewReaderSize(r, 64<<10), maxLine: cfg.MaxLine, ids: map[[16]byte]int{}}
+}
+
+// Next returns the next line. A [*LineError] means that this line can't be used, and Next may be called again for the
+// one after it. Any other error is final: io.EOF at the end of the file (at once for one without lines, see [ErrEmpty]),
+// or what reading failed with. The line is the caller's to keep.
+func (r *Reader) Next() (Line, error) {
+	for r.ended == nil {
+		text, err := r.readLine()
+		if fault, ok := errors.AsType[*LineError](err); ok {
+			return Line{}, fault
+		}
+		if err != nil {
+			break
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		return r.accept(text)
+	}
+	return Line{}, r.ended
+}
+
+// accept parses a line that is not blank, and takes its custom_id where all is well.
+func (r *Reader) accept(text []byte) (Line, error) {
+	line, fault := parse(r.number, text, r.ended != nil)
+	if fault != nil {
+		return Line{}, fault
+	}
+	sum := sha256.Sum256([]byte(line.CustomID))
+	key := [16]byte(sum[:])
+	if first, taken := r.ids[key]; taken {
+		return Line{}, &LineError{
+			Line:  r.number,
+			Field: "custom_id",
+			Err:   fmt.Errorf("%w: %q is that of line %d", ErrDuplicateID, shorten(line.CustomID), first),
+		}
+	}
+	r.ids[key] = r.number
+	return line, nil
+}
+
+// readLine returns the text of one line, valid until the next call. Where the file ends with it, r.ended is set. A line
+// that is too long is read to its end and dropped.
+func (r *Reader) readLine() ([]byte, error) {
+	r.buf = r.buf[:0]
+	r.number++
+	length := 0
+	for {
+		piece, err := r.in.ReadSlice('\n')
+		length += len(piece)
+		if len(r.buf) <= r.maxLine+lineBreak {
+			r.buf = append(r.buf, piece...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil {
+			r.ended = io.EOF
+			if !errors.Is(err, io.EOF) {
+				r.ended = fmt.Errorf("batch: read line %d: %w", r.number, err)
+				return nil, r.ended
+			}
+			if length == 0 {
+				return nil, r.ended
+			}
+		}
+		break
+	}
+	text := r.buf
+	if r.number == 1 {
+		cut := bytes.TrimPrefix(text, []byte("\ufeff"))
+		length -= len(text) - len(cut)
+		text = cut
+	}
+	cut := bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
+	length -= len(text) - len(cut)
+	if length > r.maxLine {
+		return nil, &LineError{
+			Line: r.number,
+			Err:  fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, length, r.maxLine),
+		}
+	}
+	return cut, nil
+}
+
+// lineBreak is what a line may be longer by: a byte order mark and a line break of two bytes.
+const lineBreak = 5
