@@ -1,0 +1,144 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/goccy/go-yaml"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// FileDefault is where the commands look for their settings.
+const FileDefault = "headway.yaml"
+
+const (
+	// ConcurrencyDefault is how many tasks one worker process runs at once.
+	ConcurrencyDefault = 50
+	// ShutdownTimeoutDefault is how long a stopping worker waits for running tasks.
+	ShutdownTimeoutDefault = 30 * time.Second
+)
+
+// Config is what headway.yaml says.
+type Config struct {
+	// Limits are sorted by name, their meters too.
+	Limits []reservations.Limit
+	// Queues are the queues a worker takes from, with their weights. Defaults to the queue "default".
+	Queues map[string]int
+	// Concurrency is the number of tasks that one worker process runs at once. Defaults to 50.
+	Concurrency int
+	// ShutdownTimeout bounds how long a stopping worker waits for running tasks. Defaults to 30 s.
+	ShutdownTimeout time.Duration
+}
+
+// Error holds every fault of one file, each naming its field.
+type Error struct {
+	File string
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.File, e.Err) }
+
+// Unwrap returns the faults, joined.
+func (e *Error) Unwrap() error { return e.Err }
+
+// file is the shape of headway.yaml.
+type file struct {
+	Limits          map[string]limitFile `mapstructure:"limits"`
+	Queues          map[string]int       `mapstructure:"queues"`
+	Concurrency     int                  `mapstructure:"concurrency"`
+	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
+}
+
+type limitFile struct {
+	Meters map[string]meterFile `mapstructure:"meters"`
+	Settle string               `mapstructure:"settle"`
+}
+
+type meterFile struct {
+	Rate        rateValue     `mapstructure:"rate"`
+	Capacity    float64       `mapstructure:"capacity"`
+	MaxReserved reservedValue `mapstructure:"max_reserved"`
+}
+
+// Load reads and validates a file. The error is an *Error with all faults, or says that there is no such file and what to do.
+func Load(name string) (Config, error) {
+	text, err := os.ReadFile(name) //nolint:gosec // the user names the file
+	if errors.Is(err, os.ErrNotExist) {
+		return Config{}, &Error{File: name, Err: fmt.Errorf("%w: name another file with --config, or copy the headway.yaml of the repository", os.ErrNotExist)}
+	}
+	if err != nil {
+		return Config{}, &Error{File: name, Err: err}
+	}
+	c, err := Parse(text)
+	if err != nil {
+		return Config{}, &Error{File: name, Err: err}
+	}
+	return c, nil
+}
+
+// Parse reads the text of a headway.yaml. The error joins all faults, each naming its field.
+func Parse(text []byte) (Config, error) {
+	var raw map[string]any
+	if err := yaml.Unmarshal(text, &raw); err != nil {
+		return Config{}, fmt.Errorf("not valid YAML: %w", err)
+	}
+	var f file
+	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
+		Result:      &f,
+		ErrorUnused: true,
+		DecodeHook:  mapstructure.ComposeDecodeHookFunc(shorthand, duration),
+	})
+	if err != nil {
+		return Config{}, err
+	}
+	faults := []error{decodeFaults(decoder.Decode(raw))}
+	if faults[0] == nil {
+		faults = append(faults, f.validate()...)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return Config{}, err
+	}
+	return f.config(), nil
+}
+
+func (f file) config() Config {
+	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout}
+	for _, name := range sortedKeys(f.Limits) {
+		c.Limits = append(c.Limits, f.Limits[name].limit(name))
+	}
+	if len(c.Queues) == 0 {
+		c.Queues = map[string]int{"default": 1}
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = ConcurrencyDefault
+	}
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = ShutdownTimeoutDefault
+	}
+	return c
+}
+
+func (l limitFile) limit(name string) reservations.Limit {
+	limit := reservations.Limit{Name: name, Settle: reservations.SettleMode(l.Settle)}
+	for _, meter := range sortedKeys(l.Meters) {
+		m := l.Meters[meter]
+		limit.Meters = append(limit.Meters, reservations.Meter{
+			Name: meter, Rate: m.Rate.tokens, Period: m.Rate.period, Capacity: m.Capacity, MaxReserved: m.MaxReserved.tokens(),
+		})
+	}
+	return limit
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

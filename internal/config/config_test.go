@@ -1,0 +1,124 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+)
+
+func TestTheRepositorysFile(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load("../../headway.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Config{
+		Limits: []reservations.Limit{{
+			Name: "openai", Settle: reservations.SettleAdjust,
+			Meters: []reservations.Meter{
+				{Name: "requests", Rate: 500, Period: time.Minute, MaxReserved: reservations.Unlimited},
+				{Name: "tokens", Rate: 200000, Period: time.Minute, Capacity: 20000, MaxReserved: reservations.Unlimited},
+			},
+		}},
+		Queues: map[string]int{"default": 1}, Concurrency: 50, ShutdownTimeout: 30 * time.Second,
+	}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 1_0/10s, max_reserved: 0}}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := c.Limits[0].Meters[0]; m.MaxReserved != 0 || m.Rate != 10 || m.Period != 10*time.Second {
+		t.Errorf("meter is %+v", m)
+	}
+	if c.Concurrency != config.ConcurrencyDefault || c.Queues["default"] != 1 || c.ShutdownTimeout != config.ShutdownTimeoutDefault {
+		t.Errorf("defaults are %+v", c)
+	}
+}
+
+func TestFaultsAreListedTogether(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"shape": {`
+limits:
+  openai:
+    meters: {requests: {rate: 500}, tokens: {rate: 5/fortnight, capacity: many, max_reserved: some}}
+    setle: adjust
+concurency: 5
+shutdown_timeout: 30
+`, []string{
+			"limits.openai.meters.requests.rate: 500 must be", "limits.openai.meters.tokens.rate: \"5/fortnight\"", "limits.openai.meters.tokens.capacity",
+			"limits.openai.meters.tokens.max_reserved: some must be", "limits.openai: there is no setting named setle", "there is no setting named concurency", "shutdown_timeout: 30 must be a duration",
+		}},
+		"values": {`
+limits:
+  "open ai": {meters: {}}
+  a: {meters: {r: {rate: -1/s, max_reserved: -5}, q: {capacity: 5}}, settle: maybe}
+queues: {default: 0}
+concurrency: -1
+shutdown_timeout: -1s
+`, []string{
+			"limits.open ai.name", "limits.open ai.meters", "limits.a.r.rate", "limits.a.r.max_reserved", "limits.a.q.rate", "limits.a.q.period", "limits.a.settle",
+			"queues.default", "concurrency", "shutdown_timeout",
+		}},
+		"yaml": {"limits: [", []string{"not valid YAML"}},
+		"list": {"- a", []string{"not valid YAML"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "headway.yaml")
+			if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := config.Load(file)
+			if e := (*config.Error)(nil); !errors.As(err, &e) || e.File != file {
+				t.Fatalf("error %v does not name its file", err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing in:\n%v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"))
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--config") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("limits: {a: {meters: {r: 5/m}}}")
+	f.Add("concurrency: x")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := config.Parse([]byte(text))
+		if err != nil {
+			return
+		}
+		for _, l := range c.Limits {
+			if err := l.Validate(); err != nil {
+				t.Errorf("accepted an invalid limit: %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parseRate reads "500/m", "10/s", "1_000 / 10s" or "10000/day": a number of tokens and the period they come back in.
+func parseRate(text string) (float64, time.Duration, error) {
+	number, unit, ok := strings.Cut(text, "/")
+	if !ok {
+		return 0, 0, fmt.Errorf("%q must be a number and a period, e.g. 500/m", text)
+	}
+	rate, err := strconv.ParseFloat(strings.NewReplacer("_", "", " ", "").Replace(number), 64)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%q must begin with a number, e.g. 500/m", text)
+	}
+	period, err := parsePeriod(strings.TrimSpace(unit))
+	if err != nil {
+		return 0, 0, fmt.Errorf("%q: %w", text, err)
+	}
+	return rate, period, nil
+}
+
+func parsePeriod(unit string) (time.Duration, error) {
+	switch unit {
+	case "s", "sec", "second":
+		return time.Second, nil
+	case "m", "min", "minute":
+		return time.Minute, nil
+	case "h", "hour":
+		return time.Hour, nil
+	case "d", "day":
+		return 24 * time.Hour, nil
+	}
+	period, err := time.ParseDuration(unit)
+	if err != nil {
+		return 0, fmt.Errorf("period %q must be s, m, h, d or a duration such as 10s", unit)
+	}
+	return period, nil
+}

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// validate lists what is well formed and still wrong.
+func (f file) validate() []error {
+	var faults []error
+	fault := func(field, format string, args ...any) {
+		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	for _, name := range sortedKeys(f.Limits) {
+		l := (*reservations.LimitError)(nil)
+		if err := f.Limits[name].limit(name).Validate(); errors.As(err, &l) {
+			faults = append(faults, prefixed("limits."+name, l.Err)...)
+		}
+	}
+	for _, queue := range sortedKeys(f.Queues) {
+		if f.Queues[queue] < 1 {
+			fault("queues."+queue, "weight %d must be at least 1", f.Queues[queue])
+		}
+	}
+	if f.Concurrency < 0 {
+		fault("concurrency", "%d must be positive", f.Concurrency)
+	}
+	if f.ShutdownTimeout < 0 {
+		fault("shutdown_timeout", "%v must be positive", f.ShutdownTimeout)
+	}
+	return faults
+}
+
+// prefixed puts the path of the limit before the field of each of its faults.
+func prefixed(path string, err error) []error {
+	var faults []error
+	walk(err, func(e error) {
+		f := (*reservations.FieldError)(nil)
+		if !errors.As(e, &f) {
+			faults = append(faults, fmt.Errorf("%s: %w", path, e))
+			return
+		}
+		faults = append(faults, &reservations.FieldError{Field: path + "." + f.Field, Problem: f.Problem})
+	})
+	return faults
+}
