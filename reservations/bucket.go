@@ -1,0 +1,165 @@
+package reservations
+
+import (
+	"slices"
+	"time"
+)
+
+// The ledgers of a meter, in the order in which a charge passes them: no ledger is ever above the one before it.
+const (
+	LedgerUse   = iota // less what started: the limit itself
+	LedgerLate         // less what came at its time and found no room
+	LedgerPlan         // less what was given a time; not below -max_reserved
+	LedgerAgain        // less returning tickets that the plan refused
+	LedgerLine         // less tickets: places behind max_reserved
+	LedgerCount
+)
+
+const (
+	// Hold is the longest that a started task waits locally: whoever is short by no more takes a small deficit and waits.
+	Hold = 250 * time.Millisecond
+	// backwards is how far the clock may run back before the bucket follows it. Less is taken for jitter between servers and
+	// changes nothing; more would leave the bucket standing still for that long.
+	backwards = time.Minute
+	// ticketDelay is added to the time at which a ticket would be accepted, so that it does not come a hair too early.
+	ticketDelay = 0.05
+	// tolerance is what rounding may take from max_reserved, in tokens.
+	tolerance = 1e-6
+)
+
+// Bucket is the state of one limit for one key. The zero Bucket has never been used and is full. A Bucket is a value that
+// Step never changes in place; stores keep it and give it back.
+type Bucket struct { //nolint:recvcheck // Step changes its own copy through a pointer; everybody else has a value
+	// At is the moment for which the ledgers are true, on the store's clock.
+	At time.Time
+	// Shift is the clock of those who wait, in seconds ahead of the store's clock.
+	Shift float64
+	// Carry is what settlements could not move yet because a meter had no room, in seconds, at most Hold.
+	Carry float64
+	// Generation and Version are those of Outcome.
+	Generation, Version int64
+	// Meters hold the balances by the meter's name. A meter of the limit that is missing here is full.
+	Meters []MeterState
+}
+
+// MeterState is the balance of each ledger of one meter, in tokens.
+type MeterState struct {
+	Name    string
+	Ledgers [LedgerCount]float64
+}
+
+// FullAt is when every ledger will be at its capacity again if nothing else happens: from then on the bucket can be forgotten.
+func (b Bucket) FullAt(l Limit) time.Time {
+	full := 0.
+	for k, s := range b.aligned(l) {
+		for _, balance := range s.Ledgers {
+			full = max(full, (l.Meters[k].Cap()-balance)/l.Meters[k].RatePerSecond())
+		}
+	}
+	return b.At.Add(seconds(full))
+}
+
+// aligned returns the states in the order of the limit's meters; a meter that is new to the bucket starts full, one that
+// the limit no longer has is dropped.
+func (b Bucket) aligned(l Limit) []MeterState {
+	states := make([]MeterState, len(l.Meters))
+	for k, m := range l.Meters {
+		if i := slices.IndexFunc(b.Meters, func(s MeterState) bool { return s.Name == m.Name }); i >= 0 {
+			states[k] = b.Meters[i]
+			continue
+		}
+		states[k].Name = m.Name
+		for i := range states[k].Ledgers {
+			states[k].Ledgers[i] = m.Cap()
+		}
+	}
+	return states
+}
+
+// accrue returns the bucket as it is at now: every ledger filled at its rate. Time that runs back changes nothing, and by
+// more than backwards is followed without filling anything.
+func (b Bucket) accrue(l Limit, now time.Time) Bucket {
+	b.Meters = b.aligned(l)
+	if b.At.IsZero() {
+		b.At, b.Generation = now, now.UnixMilli()
+	}
+	passed := now.Sub(b.At)
+	if passed < -backwards { // follow the clock, and the clock of the line with it: those who wait keep their time to wait
+		b.Shift -= passed.Seconds()
+	}
+	if passed > 0 || passed < -backwards {
+		b.At = now
+	}
+	gone := max(0, passed.Seconds())
+	for k, m := range l.Meters {
+		for i, balance := range b.Meters[k].Ledgers {
+			b.Meters[k].Ledgers[i] = min(m.Cap(), balance+gone*m.RatePerSecond())
+		}
+	}
+	return b
+}
+
+// wait is how many seconds pass until ledger i has room for n in every meter. Above the capacity a full bucket is enough.
+func (b Bucket) wait(l Limit, i int, n []float64) float64 {
+	w := 0.
+	for k, m := range l.Meters {
+		w = max(w, (min(n[k], m.Cap())-b.Meters[k].Ledgers[i])/m.RatePerSecond())
+	}
+	return w
+}
+
+// charged is ledger i of meter k after a charge of n that starts in w seconds: what accrues until then beyond the capacity is lost.
+func (b Bucket) charged(m Meter, k, i int, n, w float64) float64 {
+	return min(b.Meters[k].Ledgers[i], max(m.Cap(), n)-w*m.RatePerSecond()) - n
+}
+
+// charge takes n from the ledgers first..last.
+func (b Bucket) charge(l Limit, first, last int, n []float64, w float64) {
+	for k, m := range l.Meters {
+		for i := first; i <= last; i++ {
+			b.Meters[k].Ledgers[i] = b.charged(m, k, i, n[k], w)
+		}
+	}
+	b.order()
+}
+
+// order keeps every ledger at or below the one before it.
+func (b Bucket) order() {
+	for k := range b.Meters {
+		for i := 1; i < LedgerCount; i++ {
+			b.Meters[k].Ledgers[i] = min(b.Meters[k].Ledgers[i], b.Meters[k].Ledgers[i-1])
+		}
+	}
+}
+
+// within says whether ledger i may take n that starts in w seconds: no meter goes below -max_reserved, less slacks times its slack.
+func (b Bucket) within(l Limit, i int, n []float64, w, slacks float64) bool {
+	for k, m := range l.Meters {
+		if m.MaxReserved != Unlimited && -b.charged(m, k, i, n[k], w) > m.MaxReserved-slacks*m.Slack()+tolerance {
+			return false
+		}
+	}
+	return true
+}
+
+// back is how many seconds pass until ledger i, already charged, is within max_reserved again.
+func (b Bucket) back(l Limit, i int, slacks float64) float64 {
+	w := 0.
+	for k, m := range l.Meters {
+		if m.MaxReserved != Unlimited {
+			w = max(w, (-(m.MaxReserved-slacks*m.Slack())-b.Meters[k].Ledgers[i])/m.RatePerSecond())
+		}
+	}
+	return w
+}
+
+// waiting says whether anybody stands in the line.
+func (b Bucket) waiting() bool {
+	return slices.ContainsFunc(b.Meters, func(s MeterState) bool { return s.Ledgers[LedgerLine] < 0 })
+}
+
+// seconds converts, bounded by MaxWait so that no sum with a time can overflow.
+func seconds(s float64) time.Duration {
+	const bound = float64(MaxWait / time.Second)
+	return time.Duration(min(max(s, -bound), bound) * float64(time.Second))
+}

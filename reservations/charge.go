@@ -1,0 +1,65 @@
+package reservations
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a settlement.
+type Tokens map[string]float64
+
+// Charge is what one task takes from one limit.
+type Charge struct {
+	// Limit is the name of the limit.
+	Limit string `json:"limit"`
+	// Key chooses the bucket of the limit, e.g. a tenant or a model. The empty key is the bucket that all share.
+	Key string `json:"key,omitempty"`
+	// Tokens are taken from each meter when the task starts, and corrected when it settles.
+	Tokens Tokens `json:"tokens"`
+}
+
+// Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key".
+func (c Charge) Bucket() string { return BucketName(c.Limit, c.Key) }
+
+// BucketName is "limit" for the shared bucket and "limit:key" for a key's own. Limit names hold no colon, so names never collide.
+func BucketName(limit, key string) string {
+	if key == "" {
+		return limit
+	}
+	return limit + ":" + key
+}
+
+// largestAmount bounds every number of tokens, so that sums stay exact.
+const largestAmount = 1e15
+
+// Validate reports why the charge can never be served by the limit: a meter the limit does not have (ErrUnknownMeter), an
+// amount that is negative, not a number or above 1e15 (ErrInvalidCharge), or one above what the meter can ever serve (ErrChargeTooLarge).
+func (c Charge) Validate(l Limit) error {
+	for name, n := range c.Tokens {
+		if !slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Name == name }) {
+			return &ChargeError{Charge: c, Meter: name, Err: ErrUnknownMeter, Problem: fmt.Sprintf("limit %q has no such meter", l.Name)}
+		}
+		if math.IsNaN(n) || n < 0 || n > largestAmount {
+			return &ChargeError{Charge: c, Meter: name, Err: ErrInvalidCharge, Problem: fmt.Sprintf("%v tokens must be a number from 0 to %g", n, largestAmount)}
+		}
+	}
+	for _, m := range l.Meters {
+		if n := c.Tokens[m.Name]; n > m.Largest() {
+			return &ChargeError{
+				Charge: c, Meter: m.Name, Err: ErrChargeTooLarge,
+				Problem: fmt.Sprintf("%v tokens are more than can ever be served (capacity %v + max_reserved %v)", n, m.Cap(), m.MaxReserved),
+			}
+		}
+	}
+	return nil
+}
+
+// vector lays the tokens out in the order of the limit's meters.
+func (t Tokens) vector(l Limit) []float64 {
+	n := make([]float64, len(l.Meters))
+	for k, m := range l.Meters {
+		n[k] = t[m.Name]
+	}
+	return n
+}

@@ -1,0 +1,110 @@
+package reservations
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxCombined is the largest number of requests that share one round trip.
+const maxCombined = 128
+
+// combiner lets callers that wait in this process for the same bucket share a round trip: while one call is under way, the
+// requests that arrive gather, and the next call takes them all along, in order. A lone caller waits for nobody.
+type combiner struct {
+	store   Store
+	timeout time.Duration // of one call to the store
+
+	mu      sync.Mutex // guards waiting; never held while the store is asked
+	waiting map[string][]*asker
+}
+
+// asker is one caller that waits for its answer. A bucket is in combiner.waiting while a call for it is under way.
+type asker struct {
+	ctx     context.Context //nolint:containedctx // lives only as long as the call that carries it
+	request Request
+	answer  chan answer // holds one
+}
+
+type answer struct {
+	outcome Outcome
+	err     error
+}
+
+func newCombiner(store Store, timeout time.Duration) *combiner {
+	return &combiner{store: store, timeout: timeout, waiting: map[string][]*asker{}}
+}
+
+// apply asks for requests that stand side by side in one call. When ctx ends before the answer, the requests may still be
+// applied without their caller.
+func (c *combiner) apply(ctx context.Context, limit Limit, key string, requests ...Request) ([]Outcome, error) {
+	bucket := BucketName(limit.Name, key)
+	askers := make([]*asker, len(requests))
+	for i, r := range requests {
+		askers[i] = &asker{ctx: ctx, request: r, answer: make(chan answer, 1)}
+	}
+	c.mu.Lock()
+	gathered, busy := c.waiting[bucket]
+	c.waiting[bucket] = append(gathered, askers...)
+	c.mu.Unlock()
+	if !busy {
+		go c.serve(limit, key, bucket) //nolint:contextcheck // each call takes its context from the askers it carries
+	}
+	outcomes := make([]Outcome, len(requests))
+	for i, a := range askers {
+		select {
+		case got := <-a.answer:
+			if got.err != nil {
+				return nil, got.err
+			}
+			outcomes[i] = got.outcome
+		case <-ctx.Done():
+			return nil, &UnavailableError{Bucket: bucket, Applied: AppliedMaybe, Err: ctx.Err()}
+		}
+	}
+	return outcomes, nil
+}
+
+// serve asks the store for whatever has gathered until nothing is left.
+func (c *combiner) serve(limit Limit, key, bucket string) {
+	for {
+		batch := c.take(bucket)
+		if batch == nil {
+			return
+		}
+		c.call(limit, key, batch)
+	}
+}
+
+// take returns what has gathered, less those whose callers have gone. Nil ends the service of the bucket.
+func (c *combiner) take(bucket string) []*asker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	gathered := slices.DeleteFunc(c.waiting[bucket], func(a *asker) bool { return a.ctx.Err() != nil })
+	if len(gathered) == 0 {
+		delete(c.waiting, bucket)
+		return nil
+	}
+	n := min(len(gathered), maxCombined)
+	c.waiting[bucket] = gathered[n:]
+	return gathered[:n:n]
+}
+
+// call makes one round trip for the batch and answers everybody in it. The first caller lends its context's values.
+func (c *combiner) call(limit Limit, key string, batch []*asker) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), c.timeout)
+	defer cancel()
+	requests := make([]Request, len(batch))
+	for i, a := range batch {
+		requests[i] = a.request
+	}
+	outcomes, err := c.store.Apply(ctx, limit, key, requests)
+	for i, a := range batch {
+		if err != nil {
+			a.answer <- answer{err: err}
+			continue
+		}
+		a.answer <- answer{outcome: outcomes[i]}
+	}
+}

@@ -1,0 +1,41 @@
+// Package reservations keeps shared token buckets exactly, for fleets of workers that reserve ahead and settle afterwards.
+//
+// # Model
+//
+// A [Limit] is a named rule of one or more meters, e.g. 500 requests and 200 000 tokens a minute. A bucket is its state for
+// one key. A [Charge] is what one task takes. Each meter keeps five ledgers, all filled at the meter's rate up to its
+// capacity, none above the one before it:
+//
+//	use    less what started                               may this start? the limit itself
+//	late   less what came at its time and found no room    first late, first started
+//	plan   less what was given a time                      when to come back; not below -max_reserved
+//	again  less returning tickets that the plan refused    they stay before newer ones
+//	line   less tickets: places behind max_reserved        newcomers queue here
+//
+// # The life of a reservation
+//
+//	new ──Begin──▶ started ──Settle──▶ settled
+//	 │ no room        ▲
+//	 ├──▶ reserved ───┤ back when due: starts, unless the fleet was down or a refund was late
+//	 │       └──▶ late ┘ came at its time, no room: first late, first started
+//	 └──▶ ticket ──▶ reserved, or again ──▶ reserved        (behind max_reserved)
+//
+// A task asks with the [State] it was last given and either starts, or is given its next [Place]: a state and the time to
+// come back. That time is on the clock of the line: settlements and upstream refusals move the bucket's shift, and with it
+// everybody who waits, without a delivery.
+//
+// # Guarantees
+//
+// The tokens started in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or delivered
+// twice (capacity + rate*(T+Hold) where a refund lands while a task holds). Waiting tasks keep their order. Losing a Place
+// costs the task its place and never the limit. When the store can't answer, nothing starts.
+//
+// # Not promised
+//
+// Order among tasks that arrive within a round trip of each other. That a worker which dies between Begin and the start
+// gives its tokens back: they are healed by refill. That the provider counts as the limit says.
+//
+// # Clock
+//
+// The store's clock is the only one that decides; the arithmetic ([Step]) is pure and takes it as an argument.
+package reservations

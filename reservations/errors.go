@@ -1,0 +1,98 @@
+package reservations
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrUnknownLimit is matched when a charge names a limit that is not configured.
+	ErrUnknownLimit = errors.New("reservations: unknown limit")
+	// ErrUnknownMeter is matched when a charge names a meter that its limit does not have.
+	ErrUnknownMeter = errors.New("reservations: unknown meter")
+	// ErrInvalidCharge is matched when an amount is negative or not a number.
+	ErrInvalidCharge = errors.New("reservations: invalid charge")
+	// ErrChargeTooLarge is matched when a charge is above what can ever be served. It never becomes servable by waiting.
+	ErrChargeTooLarge = errors.New("reservations: charge is too large")
+	// ErrInvalidLimit is matched by every fault of a limit's definition.
+	ErrInvalidLimit = errors.New("reservations: invalid limit")
+	// ErrUnavailable is matched when the store could not answer. Nothing that is limited may start.
+	ErrUnavailable = errors.New("reservations: store unavailable")
+	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches ErrUnavailable too.
+	ErrContended = errors.New("reservations: too many conflicts")
+)
+
+// IsPermanent says whether a charge failed for a reason that waiting does not mend: an unknown limit or meter, an invalid
+// or a too large charge. A task with such a charge can never start.
+func IsPermanent(err error) bool {
+	return errors.Is(err, ErrUnknownLimit) || errors.Is(err, ErrUnknownMeter) || errors.Is(err, ErrInvalidCharge) || errors.Is(err, ErrChargeTooLarge)
+}
+
+// ChargeError says which charge can never be served, and why. Err is the sentinel it matches.
+type ChargeError struct {
+	Charge  Charge
+	Meter   string // empty where the limit itself is unknown
+	Problem string
+	Err     error
+}
+
+func (e *ChargeError) Error() string {
+	if e.Meter == "" {
+		return fmt.Sprintf("%v: %s", e.Err, e.Problem)
+	}
+	return fmt.Sprintf("%v: %s of %s: %s", e.Err, e.Meter, e.Charge.Bucket(), e.Problem)
+}
+
+// Unwrap returns the sentinel.
+func (e *ChargeError) Unwrap() error { return e.Err }
+
+// LimitError holds the faults of one limit, each a *FieldError; it matches ErrInvalidLimit.
+type LimitError struct {
+	Limit string
+	Err   error
+}
+
+func (e *LimitError) Error() string { return fmt.Sprintf("limit %q: %v", e.Limit, e.Err) }
+
+// Unwrap returns the joined faults.
+func (e *LimitError) Unwrap() error { return e.Err }
+
+// Is makes the error match ErrInvalidLimit.
+func (e *LimitError) Is(target error) bool { return target == ErrInvalidLimit }
+
+// FieldError is one fault of a definition.
+type FieldError struct {
+	Field   string
+	Problem string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
+
+// UnavailableError says that the store could not answer for a bucket. It matches ErrUnavailable.
+type UnavailableError struct {
+	// Bucket is the name of the bucket that was asked for.
+	Bucket string
+	// Applied says what is known of the request: whether it may have been applied although no answer came.
+	Applied Applied
+	Err     error
+}
+
+// Applied tells whether a request that brought no answer may have changed the bucket.
+type Applied string
+
+const (
+	// AppliedNo means that the request certainly changed nothing; asking again is safe.
+	AppliedNo Applied = "no"
+	// AppliedMaybe means that the answer was lost on its way. The zero value means the same.
+	AppliedMaybe Applied = "maybe"
+)
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("bucket %s: %v: %v", e.Bucket, ErrUnavailable, e.Err)
+}
+
+// Unwrap returns the store's own error.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Is makes the error match ErrUnavailable.
+func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }

@@ -1,0 +1,136 @@
+package reservations
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+)
+
+// Unlimited as a Meter's MaxReserved lets the plan go as far ahead as tasks ask.
+const Unlimited = math.MaxFloat64
+
+// MaxWait bounds every wait that a bucket answers with. A charge that would have to wait longer is told to come back after MaxWait.
+const MaxWait = 100 * 365 * 24 * time.Hour
+
+// SettleMode says what a settlement may do to the bucket. It has to match how the provider counts.
+type SettleMode string
+
+const (
+	// SettleAdjust gives back what was reserved too much and takes what was reserved too little. It is right where the
+	// provider corrects its own count when a call ends. The zero value of SettleMode means SettleAdjust.
+	SettleAdjust SettleMode = "adjust"
+	// SettleKeep only takes. It is right where the provider counts the estimate and never corrects it downwards.
+	SettleKeep SettleMode = "keep"
+)
+
+// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters once a Limiter has it.
+type Limit struct {
+	// Name identifies the limit in charges, configuration, logs and stored buckets. Letters, digits, '_', '-' and '.'; at most 64.
+	Name string
+	// Meters are counted together: a task starts when every meter has room. At least one; names differ.
+	Meters []Meter
+	// Settle says how corrections are counted. The zero value is SettleAdjust.
+	Settle SettleMode
+}
+
+// Meter is one rate of a Limit: a token bucket filled evenly, Rate tokens every Period, up to Capacity.
+type Meter struct {
+	// Name identifies the meter within its limit, e.g. "requests" or "tokens". Same letters as a limit's name.
+	Name string
+	// Rate is the number of tokens that come back every Period. Must be positive.
+	Rate float64
+	// Period is what Rate counts for. Must be positive.
+	Period time.Duration
+	// Capacity is the most tokens the bucket holds: the largest burst. Zero means Rate, one period's worth.
+	Capacity float64
+	// MaxReserved bounds how many tokens may be promised ahead of their time: the plan's deficit. Zero means none: whoever
+	// finds no room is given a ticket and comes back later for a time. Unlimited is its own value.
+	MaxReserved float64
+}
+
+// PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and an unlimited plan.
+func PerSecond(name string, rate float64) Meter {
+	return Meter{Name: name, Rate: rate, Period: time.Second, MaxReserved: Unlimited}
+}
+
+// PerMinute returns a meter of rate tokens a minute with a capacity of one minute's worth and an unlimited plan.
+func PerMinute(name string, rate float64) Meter {
+	return Meter{Name: name, Rate: rate, Period: time.Minute, MaxReserved: Unlimited}
+}
+
+// RatePerSecond is the number of tokens that come back every second.
+func (m Meter) RatePerSecond() float64 { return m.Rate / m.Period.Seconds() }
+
+// Cap is the capacity in force: Capacity, or Rate where Capacity is zero.
+func (m Meter) Cap() float64 {
+	if m.Capacity == 0 {
+		return m.Rate
+	}
+	return m.Capacity
+}
+
+// Slack is the last part of MaxReserved, in tokens, that only returning tickets may use: 250 ms of the rate, at most a
+// quarter of MaxReserved. Without it an unlucky ticket could be passed by newcomers again and again.
+func (m Meter) Slack() float64 {
+	if m.MaxReserved == Unlimited {
+		return 0
+	}
+	return min(m.RatePerSecond()*0.25, m.MaxReserved/4)
+}
+
+// Largest is the largest charge that this meter can ever serve. A charge above the capacity needs a full bucket and is
+// then owed, so it can be served only as far as the plan may go into deficit.
+func (m Meter) Largest() float64 { return m.Cap() + m.MaxReserved }
+
+var nameShape = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// Validate reports every fault of the limit, each naming its field; the error matches ErrInvalidLimit.
+func (l Limit) Validate() error {
+	var faults []error
+	fault := func(field, format string, args ...any) {
+		faults = append(faults, &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if !nameShape.MatchString(l.Name) {
+		fault("name", "%q must be 1 to 64 letters, digits, '_', '-' or '.'", l.Name)
+	}
+	if l.Settle != "" && l.Settle != SettleAdjust && l.Settle != SettleKeep {
+		fault("settle", "%q must be %q or %q", l.Settle, SettleAdjust, SettleKeep)
+	}
+	if len(l.Meters) == 0 {
+		fault("meters", "needs at least one meter")
+	}
+	seen := map[string]bool{}
+	for _, m := range l.Meters {
+		if !nameShape.MatchString(m.Name) {
+			fault("meters", "meter name %q must be 1 to 64 letters, digits, '_', '-' or '.'", m.Name)
+		}
+		if seen[m.Name] {
+			fault("meters", "meter %q is there twice", m.Name)
+		}
+		seen[m.Name] = true
+		m.validate(func(field, format string, args ...any) { fault(m.Name+"."+field, format, args...) })
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return &LimitError{Limit: l.Name, Err: errors.Join(faults...)}
+}
+
+func (m Meter) validate(fault func(field, format string, args ...any)) {
+	if !positive(m.Rate) {
+		fault("rate", "%v must be a positive number of tokens", m.Rate)
+	}
+	if m.Period <= 0 {
+		fault("period", "%v must be positive, e.g. 1m", m.Period)
+	}
+	if m.Capacity != 0 && !positive(m.Capacity) {
+		fault("capacity", "%v must be a positive number of tokens, or zero for one period's worth", m.Capacity)
+	}
+	if math.IsNaN(m.MaxReserved) || m.MaxReserved < 0 || math.IsInf(m.MaxReserved, 0) {
+		fault("max_reserved", "%v must not be negative; zero means none, Unlimited is its own value", m.MaxReserved)
+	}
+}
+
+func positive(x float64) bool { return x > 0 && x <= largestAmount }

@@ -1,0 +1,166 @@
+package reservations_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+func TestLimitValidate(t *testing.T) {
+	t.Parallel()
+	good := reservations.PerMinute("tokens", 600)
+	with := func(change func(*reservations.Meter)) reservations.Limit {
+		m := good
+		change(&m)
+		return reservations.Limit{Name: "openai", Meters: []reservations.Meter{m}}
+	}
+	for _, c := range []struct {
+		name  string
+		limit reservations.Limit
+		want  []string // the fields at fault, in order
+	}{
+		{"good", reservations.Limit{Name: "open-AI_4.1", Meters: []reservations.Meter{good}}, nil},
+		{"good with all fields", reservations.Limit{Name: "x", Settle: reservations.SettleKeep, Meters: []reservations.Meter{
+			{Name: "a", Rate: .5, Period: time.Hour, Capacity: 3, MaxReserved: 4}, reservations.PerSecond("b", 1),
+		}}, nil},
+		{"adjust by name", reservations.Limit{Name: "x", Settle: reservations.SettleAdjust, Meters: []reservations.Meter{good}}, nil},
+		{"no name", reservations.Limit{Meters: []reservations.Meter{good}}, []string{"name"}},
+		{"name with a colon", reservations.Limit{Name: "a:b", Meters: []reservations.Meter{good}}, []string{"name"}},
+		{"name too long", reservations.Limit{Name: strings.Repeat("x", 65), Meters: []reservations.Meter{good}}, []string{"name"}},
+		{"unknown settle mode", reservations.Limit{Name: "x", Settle: "maybe", Meters: []reservations.Meter{good}}, []string{"settle"}},
+		{"no meters", reservations.Limit{Name: "x"}, []string{"meters"}},
+		{"meter name", with(func(m *reservations.Meter) { m.Name = "to kens" }), []string{"meters"}},
+		{"meter twice", reservations.Limit{Name: "x", Meters: []reservations.Meter{good, good}}, []string{"meters"}},
+		{"rate zero", with(func(m *reservations.Meter) { m.Rate = 0 }), []string{"tokens.rate"}},
+		{"rate negative", with(func(m *reservations.Meter) { m.Rate = -1 }), []string{"tokens.rate"}},
+		{"rate not a number", with(func(m *reservations.Meter) { m.Rate = math.NaN() }), []string{"tokens.rate"}},
+		{"rate infinite", with(func(m *reservations.Meter) { m.Rate = math.Inf(1) }), []string{"tokens.rate"}},
+		{"period zero", with(func(m *reservations.Meter) { m.Period = 0 }), []string{"tokens.period"}},
+		{"period negative", with(func(m *reservations.Meter) { m.Period = -time.Second }), []string{"tokens.period"}},
+		{"capacity negative", with(func(m *reservations.Meter) { m.Capacity = -1 }), []string{"tokens.capacity"}},
+		{"capacity not a number", with(func(m *reservations.Meter) { m.Capacity = math.NaN() }), []string{"tokens.capacity"}},
+		{"max_reserved negative", with(func(m *reservations.Meter) { m.MaxReserved = -1 }), []string{"tokens.max_reserved"}},
+		{"max_reserved infinite", with(func(m *reservations.Meter) { m.MaxReserved = math.Inf(1) }), []string{"tokens.max_reserved"}},
+		{"max_reserved not a number", with(func(m *reservations.Meter) { m.MaxReserved = math.NaN() }), []string{"tokens.max_reserved"}},
+		{"all at once", reservations.Limit{Name: "", Settle: "?", Meters: []reservations.Meter{{Name: "", Capacity: -1, MaxReserved: -1}}}, []string{
+			"name", "settle", "meters", ".rate", ".period", ".capacity", ".max_reserved",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := c.limit.Validate()
+			if c.want == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !errors.Is(err, reservations.ErrInvalidLimit) || errors.Is(err, reservations.ErrUnknownLimit) {
+				t.Errorf("%v does not match ErrInvalidLimit alone", err)
+			}
+			var l *reservations.LimitError
+			if !errors.As(err, &l) || l.Limit != c.limit.Name || !strings.Contains(err.Error(), `"`+c.limit.Name+`"`) {
+				t.Errorf("%v does not name limit %q", err, c.limit.Name)
+			}
+			if diff := cmp.Diff(c.want, faultyFields(err)); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// faultyFields are the fields of all FieldErrors in err; each must be in its text.
+func faultyFields(err error) (fields []string) {
+	switch e := err.(type) { //nolint:errorlint // walks the tree itself
+	case *reservations.FieldError:
+		return []string{e.Field}
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			fields = append(fields, faultyFields(inner)...)
+		}
+	case interface{ Unwrap() error }:
+		fields = faultyFields(e.Unwrap())
+	}
+	for _, f := range fields {
+		if !strings.Contains(err.Error(), f+": ") {
+			return []string{"field " + f + " is not in the text " + err.Error()}
+		}
+	}
+	return fields
+}
+
+func TestMeterDefaults(t *testing.T) {
+	t.Parallel()
+	m := reservations.PerMinute("tokens", 600)
+	if m.RatePerSecond() != 10 || m.Cap() != 600 || m.Slack() != 0 || m.Largest() < 1e300 {
+		t.Errorf("600 a minute: %v/s, capacity %v, slack %v, largest %v", m.RatePerSecond(), m.Cap(), m.Slack(), m.Largest())
+	}
+	m = reservations.PerSecond("tokens", 8)
+	m.Capacity, m.MaxReserved = 3, 100
+	if m.RatePerSecond() != 8 || m.Cap() != 3 || m.Slack() != 2 || m.Largest() != 103 {
+		t.Errorf("8 a second: %v/s, capacity %v, slack %v, largest %v", m.RatePerSecond(), m.Cap(), m.Slack(), m.Largest())
+	}
+	if m.MaxReserved = 4; m.Slack() != 1 {
+		t.Errorf("slack of a small max_reserved is %v, want a quarter", m.Slack())
+	}
+	if m.MaxReserved = 0; m.Slack() != 0 || m.Largest() != 3 {
+		t.Errorf("no max_reserved: slack %v, largest %v", m.Slack(), m.Largest())
+	}
+}
+
+func TestChargeValidate(t *testing.T) {
+	t.Parallel()
+	requests, tokens := reservations.PerMinute("requests", 60), reservations.PerMinute("tokens", 1000)
+	tokens.MaxReserved = 500
+	l := reservations.Limit{Name: "openai", Meters: []reservations.Meter{requests, tokens}}
+	for _, c := range []struct {
+		name   string
+		tokens reservations.Tokens
+		want   error
+		meter  string
+	}{
+		{"nothing", nil, nil, ""},
+		{"one meter", reservations.Tokens{"requests": 1}, nil, ""},
+		{"the largest", reservations.Tokens{"requests": 1, "tokens": 1500}, nil, ""},
+		{"too large", reservations.Tokens{"requests": 1, "tokens": 1500.5}, reservations.ErrChargeTooLarge, "tokens"},
+		{"negative", reservations.Tokens{"tokens": -1}, reservations.ErrInvalidCharge, "tokens"},
+		{"not a number", reservations.Tokens{"tokens": math.NaN()}, reservations.ErrInvalidCharge, "tokens"},
+		{"infinite", reservations.Tokens{"requests": math.Inf(1)}, reservations.ErrInvalidCharge, "requests"},
+		{"unknown meter", reservations.Tokens{"images": 1}, reservations.ErrUnknownMeter, "images"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			charge := reservations.Charge{Limit: "openai", Key: "gpt", Tokens: c.tokens}
+			err := charge.Validate(l)
+			if c.want == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			var e *reservations.ChargeError
+			if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Meter != c.meter || e.Charge.Key != "gpt" || !reservations.IsPermanent(err) {
+				t.Errorf("%#v, want a permanent %v of meter %s", err, c.want, c.meter)
+			}
+			if !strings.Contains(err.Error(), c.meter) || !strings.Contains(err.Error(), "openai:gpt") {
+				t.Errorf("%q does not name meter and bucket", err)
+			}
+		})
+	}
+}
+
+func TestBucketName(t *testing.T) {
+	t.Parallel()
+	if got := (reservations.Charge{Limit: "openai"}).Bucket(); got != "openai" {
+		t.Errorf("shared bucket is %q", got)
+	}
+	if got := (reservations.Charge{Limit: "openai", Key: "a:b"}).Bucket(); got != "openai:a:b" {
+		t.Errorf("bucket of a key is %q", got)
+	}
+}

@@ -1,0 +1,150 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+)
+
+// hourly is 10 tokens an hour.
+func hourly() reservations.Limit {
+	return reservations.Limit{Name: "hourly", Meters: []reservations.Meter{{Name: "tokens", Rate: 10, Period: time.Hour}}}
+}
+
+func beginOf(tokens float64) []reservations.Request {
+	return []reservations.Request{{Op: reservations.OpBegin, Tokens: []float64{tokens}}}
+}
+
+// fakeClock is moved by hand.
+type fakeClock struct {
+	mu  sync.Mutex // guards now
+	now time.Time
+}
+
+func (c *fakeClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *fakeClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func TestApplyFoldsInOrder(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(nil)
+	requests := append(beginOf(7), append(beginOf(7), beginOf(3)...)...)
+	outcomes, err := store.Apply(t.Context(), hourly(), "k", requests)
+	if err != nil || len(outcomes) != 3 {
+		t.Fatalf("%v, %v", outcomes, err)
+	}
+	want := []reservations.State{reservations.StateStarted, reservations.StateTicket, reservations.StateTicket}
+	for i, o := range outcomes {
+		if o.State != want[i] || o.Version != int64(i+1) {
+			t.Errorf("outcome %d is %+v, want %s", i, o, want[i])
+		}
+	}
+}
+
+func TestDoneContextAppliesNothing(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, applied := store.Apply(ctx, hourly(), "k", beginOf(1))
+	for call, err := range map[string]error{"Apply": applied, "Reset": store.Reset(ctx, hourly(), "k")} {
+		var u *reservations.UnavailableError
+		if !errors.As(err, &u) || u.Applied != reservations.AppliedNo || u.Bucket != "hourly:k" || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+	if _, ok := store.Bucket("hourly", "k"); ok {
+		t.Error("there is a bucket")
+	}
+}
+
+func TestBucketIsACopy(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(nil)
+	if _, err := store.Apply(t.Context(), hourly(), "", beginOf(4)); err != nil {
+		t.Fatal(err)
+	}
+	b, ok := store.Bucket("hourly", "")
+	if !ok || b.Meters[0].Ledgers[reservations.LedgerUse] != 6 {
+		t.Fatalf("%+v, %v", b, ok)
+	}
+	b.Meters[0].Ledgers[reservations.LedgerUse] = 1000
+	if b, _ = store.Bucket("hourly", ""); b.Meters[0].Ledgers[reservations.LedgerUse] != 6 {
+		t.Errorf("changed to %+v", b)
+	}
+}
+
+// Buckets that have been full for a minute are forgotten now and then, and no others.
+func TestFullBucketsAreForgotten(t *testing.T) {
+	t.Parallel()
+	clock := &fakeClock{now: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)}
+	store := memstore.New(clock.Now)
+	for i := range 100 {
+		if _, err := store.Apply(t.Context(), hourly(), strconv.Itoa(i), beginOf(float64(i%2*10))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.advance(2 * time.Minute) // those that were charged are full in an hour
+	for range 5000 {
+		if _, err := store.Apply(t.Context(), hourly(), "busy", beginOf(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		if _, ok := store.Bucket("hourly", strconv.Itoa(i)); ok != (i%2 == 1) {
+			t.Errorf("bucket %d is there: %v", i, ok)
+		}
+	}
+	if _, ok := store.Bucket("hourly", "busy"); !ok {
+		t.Error("the busy bucket was forgotten")
+	}
+}
+
+func TestConcurrentCallers(t *testing.T) {
+	t.Parallel()
+	const callers, each, room = 64, 50, 1000
+	store := memstore.New(nil)
+	var wg sync.WaitGroup
+	started := make(chan int, callers)
+	for range callers {
+		wg.Go(func() {
+			n := 0
+			for range each {
+				outcomes, err := store.Apply(t.Context(), reservations.Limit{Name: "daily", Meters: []reservations.Meter{
+					{Name: "tokens", Rate: 1, Period: 24 * time.Hour, Capacity: room},
+				}}, "", beginOf(1))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if outcomes[0].Started() {
+					n++
+				}
+			}
+			started <- n
+		})
+	}
+	wg.Wait()
+	close(started)
+	sum := 0
+	for n := range started {
+		sum += n
+	}
+	if sum != room {
+		t.Errorf("%d started, want %d", sum, room)
+	}
+}

@@ -1,0 +1,38 @@
+package memstore_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/reservations/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Instance {
+		clock := storetest.NewClock()
+		store := memstore.New(clock.Now)
+		return storetest.Instance{
+			Store: store, Advance: clock.Advance,
+			Bucket: func(_ context.Context, limit, key string) (reservations.Bucket, bool, error) {
+				b, ok := store.Bucket(limit, key)
+				return b, ok, nil
+			},
+		}
+	})
+}
+
+func TestConformanceLive(t *testing.T) {
+	t.Parallel()
+	storetest.RunLive(t, func(*testing.T) storetest.Instance { return storetest.Instance{Store: memstore.New(nil)} })
+}
+
+func BenchmarkStore(b *testing.B) {
+	storetest.Bench(b, func(*testing.B) storetest.Instance { return storetest.Instance{Store: memstore.New(nil)} })
+}

@@ -1,0 +1,77 @@
+package reservations
+
+// settle gives x back (takes, where negative). Where tasks wait, tokens that come back move the clock of the line on for
+// all of them, as far as every meter has room, instead of going to whoever asks next; what was taken moves it back.
+func (b *Bucket) settle(l Limit, x []float64) Outcome {
+	if !b.waiting() {
+		b.Carry = 0
+		b.give(l, func(_, k int, _ Meter) float64 { return x[k] })
+		return Outcome{State: StateSettled}
+	}
+	gain, took := b.Carry, false // gain: seconds by which the line could move
+	for k, m := range l.Meters {
+		gain = max(gain, b.Carry+x[k]/m.RatePerSecond())
+		took = took || x[k] < 0
+	}
+	e := gain
+	if took {
+		e = b.setBack(l, x)
+	} else {
+		for k, m := range l.Meters {
+			e = min(e, (b.Meters[k].Ledgers[LedgerLate]+x[k])/m.RatePerSecond())
+		}
+		e = max(0, e)
+	}
+	b.Carry = min(gain-max(0, e), Hold.Seconds())
+	b.Shift += e
+	b.give(l, func(i, k int, m Meter) float64 {
+		if i >= LedgerPlan {
+			return e * m.RatePerSecond()
+		}
+		return x[k]
+	})
+	return Outcome{State: StateSettled}
+}
+
+// setBack is how many seconds (not positive) those who wait are set back: by what the meter that is deepest in debt now owes more.
+func (b *Bucket) setBack(l Limit, x []float64) float64 {
+	e := 0.
+	for k, m := range l.Meters {
+		use := b.Meters[k].Ledgers[LedgerUse]
+		e = min(e, (min(0, use+x[k])-min(0, use))/m.RatePerSecond())
+	}
+	return e
+}
+
+// release gives the place of a task that will not come back to newcomers: the ledgers that were charged for it.
+func (b *Bucket) release(l Limit, s State, n []float64) Outcome {
+	first := LedgerCount
+	switch s {
+	case StateTicket:
+		first = LedgerLine
+	case StateAgain:
+		first = LedgerAgain
+	case StateReserved:
+		first = LedgerPlan
+	case StateLate:
+		first = LedgerLate
+	case StateNew, StateStarted, StateSettled: // nothing is held
+	}
+	b.give(l, func(i, k int, _ Meter) float64 {
+		if i >= first {
+			return n[k]
+		}
+		return 0
+	})
+	return Outcome{State: StateSettled}
+}
+
+// give adds to every ledger, up to the capacity and never above the ledger before it.
+func (b *Bucket) give(l Limit, amount func(ledger, k int, m Meter) float64) {
+	for k, m := range l.Meters {
+		for i := range b.Meters[k].Ledgers {
+			b.Meters[k].Ledgers[i] = min(m.Cap(), b.Meters[k].Ledgers[i]+amount(i, k, m))
+		}
+	}
+	b.order()
+}

@@ -1,0 +1,74 @@
+package reservations_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// faultyStore is a store with a switch: each call meets the next fault, and none when they are used up.
+type faultyStore struct {
+	reservations.Store
+
+	mu     sync.Mutex // guards what is below
+	faults []fault
+	calls  [][]reservations.Request
+}
+
+type fault string
+
+const (
+	down     fault = "down"     // certainly not applied
+	lost     fault = "lost"     // applied, but the answer was lost
+	untold   fault = "untold"   // an ErrUnavailable that does not say whether it was applied
+	hanging  fault = "hanging"  // no answer until the call's context ends
+	breaking fault = "breaking" // an error that no store should give
+)
+
+var errCable = errors.New("cable cut")
+
+func (s *faultyStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+	unavailable := func(applied reservations.Applied, err error) error {
+		return &reservations.UnavailableError{Bucket: reservations.BucketName(limit.Name, key), Applied: applied, Err: err}
+	}
+	switch s.next(requests) {
+	case down:
+		return nil, unavailable(reservations.AppliedNo, errCable)
+	case lost:
+		if _, err := s.Store.Apply(ctx, limit, key, requests); err != nil {
+			return nil, err
+		}
+		return nil, unavailable(reservations.AppliedMaybe, errCable)
+	case untold:
+		return nil, unavailable("", errCable)
+	case hanging:
+		<-ctx.Done()
+		return nil, unavailable(reservations.AppliedMaybe, ctx.Err())
+	case breaking:
+		return nil, errCable
+	}
+	return s.Store.Apply(ctx, limit, key, requests)
+}
+
+func (s *faultyStore) next(requests []reservations.Request) (f fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range requests {
+		requests[i].Tokens = slices.Clone(requests[i].Tokens)
+	}
+	s.calls = append(s.calls, slices.Clone(requests))
+	if len(s.faults) > 0 {
+		f, s.faults = s.faults[0], s.faults[1:]
+	}
+	return f
+}
+
+// asked are the requests of all calls so far.
+func (s *faultyStore) asked() [][]reservations.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
