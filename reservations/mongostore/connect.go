@@ -1,0 +1,81 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// selectionTimeout is how long a call looks for a server. Waiting tasks come back anyway, so it fails fast.
+	selectionTimeout = 2 * time.Second
+	dialTimeout      = 5 * time.Second
+)
+
+// Connect returns a client for the server at uri, which has answered. TLS, credentials and timeouts are those of the uri; where it does
+// not say, calls look for a server for 2 seconds. An error never shows the uri's credentials; where the server does not answer it
+// matches reservations.ErrUnavailable. The caller disconnects the client.
+func Connect(ctx context.Context, uri string) (*mongo.Client, error) {
+	settings, err := ClientOptions(uri)
+	if err != nil {
+		return nil, err
+	}
+	client, err := mongo.Connect(settings)
+	if err != nil {
+		return nil, fmt.Errorf("connect to MongoDB: %w", withoutCredentials(err, uri))
+	}
+	if err := client.Ping(ctx, readpref.Primary()); err != nil {
+		_ = client.Disconnect(context.WithoutCancel(ctx)) // it never was connected
+		return nil, fmt.Errorf("%w: connect to MongoDB at %s: %w", reservations.ErrUnavailable, strings.Join(settings.Hosts, ","), err)
+	}
+	return client, nil
+}
+
+// ClientOptions are the settings that Connect uses, for callers who want to add their own. Keep the Monitor, or call it from
+// yours: through it a Store knows whether a call was sent at all.
+func ClientOptions(uri string) (*options.ClientOptions, error) {
+	settings := options.Client().ApplyURI(uri)
+	if err := settings.Validate(); err != nil {
+		return nil, fmt.Errorf("connect to MongoDB: %w", withoutCredentials(err, uri))
+	}
+	if settings.ServerSelectionTimeout == nil {
+		settings.SetServerSelectionTimeout(selectionTimeout)
+	}
+	if settings.ConnectTimeout == nil {
+		settings.SetConnectTimeout(dialTimeout)
+	}
+	return settings.SetMonitor(monitor()), nil
+}
+
+// withoutCredentials keeps the text of err, less what stands before the @ of uri.
+func withoutCredentials(err error, uri string) error {
+	_, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		rest = uri
+	}
+	end := strings.LastIndex(rest, "@")
+	if end < 0 {
+		return err
+	}
+	text := err.Error()
+	user, password, _ := strings.Cut(rest[:end], ":")
+	for _, secret := range []string{rest[:end], password, user} {
+		if secret == "" {
+			continue
+		}
+		text = strings.ReplaceAll(text, secret, "***")
+		if plain, err := url.QueryUnescape(secret); err == nil && plain != "" {
+			text = strings.ReplaceAll(text, plain, "***")
+		}
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,80 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// This file is the only one that knows what the driver's and the servers' errors mean.
+
+const codeWriteConflict = 112
+
+// isConflict says whether a call changed nothing because another writer was faster, so that it may be sent again.
+func isConflict(err error) bool {
+	if mongo.IsDuplicateKeyError(err) {
+		return true
+	}
+	var se mongo.ServerError
+	if !errors.As(err, &se) {
+		return false
+	}
+	// FerretDB loses $$NOW when two first upserts collide, and says so with the code of any malformed pipeline.
+	return se.HasErrorCode(codeWriteConflict) || strings.Contains(se.Error(), "$$NOW operator cannot be used")
+}
+
+// isRefusal says whether a server turned the command away before it did anything.
+func isRefusal(err error) bool {
+	var ce mongo.CommandError
+	if !errors.As(err, &ce) {
+		return false
+	}
+	switch ce.Code {
+	case 2, 9, 14, // BadValue, FailedToParse, TypeMismatch
+		13, 18, // Unauthorized, AuthenticationFailed
+		59, 73, // CommandNotFound, InvalidNamespace
+		10107, 13435: // NotWritablePrimary, NotPrimaryNoSecondaryOk
+		return true
+	}
+	return false
+}
+
+// applied says what is known of a call that failed; sent is how often the monitor saw it leave.
+func (s *Store) applied(err error, sent int32) reservations.Applied {
+	if sent == 0 && s.monitored.Load() {
+		return reservations.AppliedNo
+	}
+	if sent == 1 && isRefusal(err) { // sent more often, an earlier one may have been taken
+		return reservations.AppliedNo
+	}
+	var unselected topology.ServerSelectionError
+	var unpooled topology.WaitQueueTimeoutError
+	if errors.As(err, &unselected) || errors.As(err, &unpooled) { // the driver returns them only where it sent nothing
+		return reservations.AppliedNo
+	}
+	return reservations.AppliedMaybe
+}
+
+type sentKey struct{}
+
+// withSent returns a context through which the monitor counts the commands that leave.
+func withSent(ctx context.Context) (context.Context, *atomic.Int32) {
+	sent := new(atomic.Int32)
+	return context.WithValue(ctx, sentKey{}, sent), sent
+}
+
+// monitor counts the commands that leave. The driver repeats some calls itself and then returns an error of any of the attempts, so errors alone don't tell.
+func monitor() *event.CommandMonitor {
+	return &event.CommandMonitor{Started: func(ctx context.Context, _ *event.CommandStartedEvent) {
+		if sent, ok := ctx.Value(sentKey{}).(*atomic.Int32); ok {
+			sent.Add(1)
+		}
+	}}
+}

@@ -1,0 +1,154 @@
+package mongostore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
+)
+
+// proxied is MONGODB_URI with the host replaced by a proxy's.
+func proxied(t *testing.T) (*testenv.Proxy, string, string) {
+	t.Helper()
+	uri, name := testenv.Mongo(t)
+	settings, err := mongostore.ClientOptions(uri)
+	if err != nil || len(settings.Hosts) != 1 {
+		t.Fatalf("one host is needed in MONGODB_URI: %v", err)
+	}
+	proxy := testenv.NewProxy(t, settings.Hosts[0])
+	through := strings.Replace(uri, settings.Hosts[0], proxy.Addr(), 1)
+	separator := "?"
+	if strings.Contains(through, "?") {
+		separator = "&"
+	} else if strings.Count(through, "/") < 3 {
+		separator = "/?"
+	}
+	return proxy, through + separator + "directConnection=true", name
+}
+
+func wantUnavailable(t *testing.T, err error, applied ...reservations.Applied) {
+	t.Helper()
+	var u *reservations.UnavailableError
+	if !errors.Is(err, reservations.ErrUnavailable) || !errors.As(err, &u) {
+		t.Fatalf("got %v, want ErrUnavailable", err)
+	}
+	if !slices.Contains(applied, u.Applied) {
+		t.Errorf("applied %q, want %q: %v", u.Applied, applied, err)
+	}
+}
+
+func TestCutConnection(t *testing.T) {
+	t.Parallel()
+	proxy, uri, name := proxied(t)
+	store := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
+	if _, err := store.Apply(t.Context(), limit, "", request(1)); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	// The first may have been written to a connection that was just cut; then nothing can be sent any more.
+	_, err := store.Apply(t.Context(), limit, "", request(1))
+	wantUnavailable(t, err, reservations.AppliedMaybe, reservations.AppliedNo)
+	began := time.Now()
+	_, err = store.Apply(t.Context(), limit, "", request(1))
+	wantUnavailable(t, err, reservations.AppliedNo)
+	wantUnavailable(t, store.Reset(t.Context(), limit, ""), reservations.AppliedNo)
+	_, _, err = store.Bucket(t.Context(), "api", "")
+	wantUnavailable(t, err, reservations.AppliedNo)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("three calls failed after %v; they should fail fast", took)
+	}
+	if err = store.Ping(t.Context()); !errors.Is(err, reservations.ErrUnavailable) {
+		t.Errorf("ping: %v", err)
+	}
+	if err = store.EnsureIndexes(t.Context()); !errors.Is(err, reservations.ErrUnavailable) {
+		t.Errorf("indexes: %v", err)
+	}
+	proxy.Restore()
+	if _, err = store.Apply(t.Context(), limit, "", request(1)); err != nil {
+		t.Errorf("after the connection is back: %v", err)
+	}
+	if err = store.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The request leaves and no answer comes: it may have been applied.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	proxy, uri, name := proxied(t)
+	store := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
+	if _, err := store.Apply(t.Context(), limit, "", request(1)); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := store.Apply(ctx, limit, "", request(1))
+	wantUnavailable(t, err, reservations.AppliedMaybe)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the cause is lost: %v", err)
+	}
+	proxy.Resume()
+}
+
+// A client that the store can't watch: doubts count as maybe, and what is certain stays certain.
+func TestForeignClient(t *testing.T) {
+	t.Parallel()
+	proxy, uri, name := proxied(t)
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(3 * time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
+	proxy.Cut()
+	store := mongostore.New(client.Database(name), mongostore.Options{})
+	_, err = store.Apply(t.Context(), limit, "", request(1))
+	wantUnavailable(t, err, reservations.AppliedNo, reservations.AppliedMaybe)
+	proxy.Restore()
+	if _, err = store.Apply(t.Context(), limit, "", request(1)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConnectUnreachable(t *testing.T) {
+	t.Parallel()
+	proxy, uri, _ := proxied(t)
+	proxy.Cut()
+	secret := strings.Replace(uri, "mongodb://", "mongodb://jane:s3cret%21@", 1)
+	_, err := mongostore.Connect(t.Context(), secret)
+	if !errors.Is(err, reservations.ErrUnavailable) || !strings.Contains(err.Error(), proxy.Addr()) {
+		t.Errorf("got %v, want ErrUnavailable with the address", err)
+	}
+	wantNoSecret(t, err)
+}
+
+func TestMalformedURI(t *testing.T) {
+	t.Parallel()
+	for _, uri := range []string{
+		"", "jane:s3cret!@host", "postgres://jane:s3cret!@host", "mongodb://jane:s3cret!@host:port", "mongodb://jane:s3cret%21@",
+		"mongodb://jane:s3cret%zz!@host", "mongodb://jane:s3cret/!@host", "mongodb://jane:s3cret!@host/?authMechanism=nonsense",
+		"mongodb://jane:s3cret!@host/?tls=perhaps", "mongodb://jane:s3cret:!@host", "mongodb+srv://jane:s3cret!@host:1",
+	} {
+		_, err := mongostore.Connect(t.Context(), uri)
+		if err == nil || !strings.HasPrefix(err.Error(), "connect to MongoDB: ") {
+			t.Errorf("%q: got %v", uri, err)
+		}
+		wantNoSecret(t, err)
+	}
+}
+
+func wantNoSecret(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && (strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "jane")) {
+		t.Errorf("credentials in %v", err)
+	}
+}
