@@ -1,0 +1,204 @@
+package tasks
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// The headers that Headway adds to an asynq task. Headers can't change once the task is sent.
+const (
+	// HeaderVersion holds Version. A task without it is foreign: Headway did not encode it.
+	HeaderVersion = "headway-version"
+	// HeaderCharges holds the charges as a JSON list. It is left out where there are none.
+	HeaderCharges = "headway-charges"
+	// HeaderMaxRetry holds our count of retries as a decimal number.
+	HeaderMaxRetry = "headway-max-retry"
+)
+
+// Version is that of the headers. It grows when a worker of the version before could not run the task rightly.
+const Version = 1
+
+// Envelope is a task that is ready to be sent.
+type Envelope struct {
+	// Task has the type, the payload and the headers. It carries no options: send it with Options.Asynq.
+	Task *asynq.Task
+	// Charges are those of the headers.
+	Charges []reservations.Charge
+	// Options are those in force; Queue is always set.
+	Options Options
+}
+
+// Encode makes a task of args. Options are those of args, where it is an Optioner, and then each of over, field by field. The
+// error is an *EncodeError that matches ErrInvalidOptions, ErrBadPayload, ErrTooManyCharges or reservations.ErrInvalidCharge.
+func Encode(args Args, over ...Options) (Envelope, error) {
+	if isNil(args) {
+		return Envelope{}, &EncodeError{Err: fmt.Errorf("%w: no arguments", ErrBadPayload)}
+	}
+	name := args.TaskType()
+	fail := func(err error) (Envelope, error) { return Envelope{}, &EncodeError{Type: name, Err: err} }
+	if strings.TrimSpace(name) == "" {
+		return fail(fmt.Errorf("%w: TaskType of %T is empty", ErrBadPayload, args))
+	}
+	options := optionsOf(args, over)
+	if err := options.Validate(); err != nil {
+		return fail(fmt.Errorf("%w: %w", ErrInvalidOptions, err))
+	}
+	charges, err := ChargesOf(args)
+	if err != nil {
+		return fail(err)
+	}
+	payload, err := marshal(args)
+	if err != nil {
+		return fail(fmt.Errorf("%w: %w", ErrBadPayload, err))
+	}
+	headers := map[string]string{
+		HeaderVersion:  strconv.Itoa(Version),
+		HeaderMaxRetry: strconv.Itoa(options.Retries()),
+	}
+	if len(charges) > 0 {
+		text, err := marshal(charges)
+		if err != nil {
+			return fail(fmt.Errorf("charges: %w", err))
+		}
+		headers[HeaderCharges] = string(text)
+	}
+	return Envelope{Task: asynq.NewTaskWithHeaders(name, payload, headers), Charges: charges, Options: options}, nil
+}
+
+func optionsOf(args Args, over []Options) Options {
+	var options Options
+	if optioner, ok := args.(Optioner); ok {
+		options = optioner.TaskOptions()
+	}
+	for _, o := range over {
+		options = options.With(o)
+	}
+	options.Queue = cmp.Or(options.Queue, QueueDefault)
+	return options
+}
+
+// marshal leaves '<' and the like as they are: payloads are read by people.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	if isNull(text) {
+		return nil, fmt.Errorf("%T encodes as null", v)
+	}
+	return text, nil
+}
+
+// Decode returns the arguments of a task. A foreign task is decoded as well. JSON fields that T does not have are ignored. The
+// error is a *DecodeError, which is permanent: ErrUnknownVersion, ErrWrongType or ErrBadPayload.
+func Decode[T Args](t *asynq.Task) (T, error) {
+	args, ok := blank[T]()
+	fail := func(err error) (T, error) {
+		var none T
+		return none, &DecodeError{Type: t.Type(), Err: err}
+	}
+	if !ok {
+		return fail(fmt.Errorf("%w: %T is an interface", ErrWrongType, (*T)(nil)))
+	}
+	if _, err := foreign(t); err != nil {
+		var none T
+		return none, err
+	}
+	if want := args.TaskType(); want != t.Type() {
+		return fail(fmt.Errorf("%w: want %q", ErrWrongType, want))
+	}
+	if isNull(t.Payload()) {
+		return fail(fmt.Errorf("%w: null", ErrBadPayload))
+	}
+	if err := json.Unmarshal(t.Payload(), &args); err != nil {
+		return fail(fmt.Errorf("%w: %w", ErrBadPayload, err))
+	}
+	return args, nil
+}
+
+// Charges are what the task takes, as its headers say: none for a foreign task. The error is a *DecodeError, which is
+// permanent: ErrUnknownVersion, ErrBadHeader, ErrTooManyCharges or reservations.ErrInvalidCharge.
+func Charges(t *asynq.Task) ([]reservations.Charge, error) {
+	alien, err := foreign(t)
+	if err != nil || alien {
+		return nil, err
+	}
+	text, ok := t.Headers()[HeaderCharges]
+	if !ok {
+		return nil, nil
+	}
+	fail := func(err error) ([]reservations.Charge, error) {
+		return nil, &DecodeError{Type: t.Type(), Header: HeaderCharges, Err: err}
+	}
+	var charges []reservations.Charge
+	if err := json.Unmarshal([]byte(text), &charges); err != nil {
+		return fail(fmt.Errorf("%w: %w", ErrBadHeader, err))
+	}
+	if len(charges) == 0 {
+		return fail(fmt.Errorf("%w: an empty list", ErrBadHeader))
+	}
+	if err := checkCharges(charges); err != nil {
+		return fail(err)
+	}
+	return charges, nil
+}
+
+// ChargesAs is Charges, but for a foreign task it is what the arguments T compute from the payload: a task that another
+// program enqueued does not pass the limit unseen. Errors as for Charges and Decode.
+func ChargesAs[T Args](t *asynq.Task) ([]reservations.Charge, error) {
+	alien, err := foreign(t)
+	if err != nil {
+		return nil, err
+	}
+	if !alien {
+		return Charges(t)
+	}
+	args, err := Decode[T](t)
+	if err != nil {
+		return nil, err
+	}
+	charges, err := ChargesOf(args)
+	if err != nil {
+		return nil, &DecodeError{Type: t.Type(), Err: err}
+	}
+	return charges, nil
+}
+
+// MaxRetry is our own count of retries. It is not ok for a foreign task, or where the header is no such count; asynq's
+// count is then the only one.
+func MaxRetry(t *asynq.Task) (int, bool) {
+	n, err := strconv.Atoi(t.Headers()[HeaderMaxRetry])
+	if err != nil || n < 0 || n > MaxRetryLargest {
+		return 0, false
+	}
+	alien, err := foreign(t)
+	return n, err == nil && !alien
+}
+
+// foreign says whether another program than Headway encoded the task. The error is a *DecodeError.
+func foreign(t *asynq.Task) (bool, error) {
+	version, ok := t.Headers()[HeaderVersion]
+	if ok && version == strconv.Itoa(Version) {
+		return false, nil
+	}
+	if ok {
+		return false, &DecodeError{Type: t.Type(), Header: HeaderVersion, Err: fmt.Errorf("%w %.20q, this is %d", ErrUnknownVersion, version, Version)}
+	}
+	if _, charged := t.Headers()[HeaderCharges]; charged {
+		return false, &DecodeError{Type: t.Type(), Header: HeaderVersion, Err: fmt.Errorf("%w: missing beside %s", ErrUnknownVersion, HeaderCharges)}
+	}
+	return true, nil
+}
+
+func isNull(text []byte) bool { return bytes.Equal(bytes.TrimSpace(text), []byte("null")) }

@@ -1,0 +1,76 @@
+package tasks_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/tasks"
+)
+
+// Whatever arrives, decoding either works or fails for good, and what works can be encoded and decoded again.
+func FuzzDecode(f *testing.F) {
+	f.Add("summary", []byte(`{"document_id":"1","Size":2}`), "1")
+	f.Add("summary", []byte(`null`), "1")
+	f.Add("mail", []byte(`{}`), "2")
+	f.Add("summary", []byte("\xff{"), "")
+	f.Fuzz(func(t *testing.T, name string, payload []byte, version string) {
+		headers := map[string]string{tasks.HeaderVersion: version}
+		got, err := tasks.Decode[summary](asynq.NewTaskWithHeaders(name, payload, headers))
+		if err != nil {
+			if !errors.Is(err, tasks.ErrPermanent) || err.Error() == "" {
+				t.Fatalf("%T %v is not permanent", err, err)
+			}
+			return
+		}
+		if name != "summary" || version != "1" {
+			t.Fatalf("decoded type %q of version %q", name, version)
+		}
+		if got.Size < 0 {
+			return
+		}
+		e, err := tasks.Encode(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := tasks.Decode[summary](e.Task); err != nil || again != got {
+			t.Fatalf("%+v became %+v, %v", got, again, err)
+		}
+	})
+}
+
+// Whatever the headers hold, what passes is one charge that can be checked against a limit.
+func FuzzHeaders(f *testing.F) {
+	f.Add("1", `[{"limit":"a","key":"k","tokens":{"n":1}}]`, "25")
+	f.Add("1", `[]`, "-1")
+	f.Add("", `[{"limit":"a","tokens":{"n":-1e308}}]`, "99999999999999999999")
+	f.Add("2", `null`, "")
+	f.Fuzz(func(t *testing.T, version, charges, retry string) {
+		task := asynq.NewTaskWithHeaders("summary", []byte(`{}`), map[string]string{
+			tasks.HeaderVersion: version, tasks.HeaderCharges: charges, tasks.HeaderMaxRetry: retry,
+		})
+		if n, ok := tasks.MaxRetry(task); ok && (n < 0 || n > tasks.MaxRetryLargest || version != "1") {
+			t.Fatalf("max retry %d of %q", n, retry)
+		}
+		got, err := tasks.Charges(task)
+		if err != nil {
+			if !errors.Is(err, asynq.SkipRetry) {
+				t.Fatalf("%T %v is not permanent", err, err)
+			}
+			return
+		}
+		if len(got) != 1 || got[0].Limit == "" || version != "1" {
+			t.Fatalf("%q of version %q passed: %+v", charges, version, got)
+		}
+		for meter, n := range got[0].Tokens {
+			if !(n >= 0) {
+				t.Fatalf("%v of %q", n, meter)
+			}
+		}
+		if as, err := tasks.ChargesAs[summary](task); err != nil || !reflect.DeepEqual(as, got) {
+			t.Fatalf("%v, %v", as, err)
+		}
+	})
+}

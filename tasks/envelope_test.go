@@ -1,0 +1,282 @@
+package tasks_test
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+func TestEncodeKeepsThePayloadPlainAndTheRestInHeaders(t *testing.T) {
+	t.Parallel()
+	e, err := tasks.Encode(summary{DocumentID: "a<b>&c", Size: 1200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(e.Task.Payload()), `{"document_id":"a<b>&c","Size":1200}`; got != want {
+		t.Errorf("payload %s, want %s", got, want)
+	}
+	want := map[string]string{
+		"headway-version":   "1",
+		"headway-charges":   `[{"limit":"openai","key":"team-a","tokens":{"requests":1,"tokens":1200}}]`,
+		"headway-max-retry": "3",
+	}
+	if diff := cmp.Diff(want, e.Task.Headers()); diff != "" {
+		t.Error(diff)
+	}
+	if e.Task.Type() != "summary" || e.Options.Queue != "summaries" {
+		t.Errorf("type %q, queue %q", e.Task.Type(), e.Options.Queue)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	sent := summary{DocumentID: "42", Size: 0.1 + 0.2}
+	e, err := tasks.Encode(sent, tasks.Options{MaxRetry: tasks.NoRetry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tasks.Decode[summary](e.Task)
+	if err != nil || got != sent {
+		t.Errorf("decoded %+v, %v", got, err)
+	}
+	charges, err := tasks.Charges(e.Task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sent.Charges(), charges); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(sent.Charges(), e.Charges); diff != "" {
+		t.Error(diff)
+	}
+	if n, ok := tasks.MaxRetry(e.Task); n != 0 || !ok {
+		t.Errorf("max retry %d %v, want 0 true", n, ok)
+	}
+}
+
+func TestPointerArguments(t *testing.T) {
+	t.Parallel()
+	e, err := tasks.Encode(&mail{To: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tasks.Decode[*mail](e.Task)
+	if err != nil || got.To != "ann" {
+		t.Errorf("decoded %+v, %v", got, err)
+	}
+	if name := tasks.TypeOf[*mail](); name != "mail" {
+		t.Errorf("type %q", name)
+	}
+	if name := tasks.TypeOf[tasks.Args](); name != "" {
+		t.Errorf("an interface has type %q", name)
+	}
+	if charges, err := tasks.Charges(e.Task); charges != nil || err != nil {
+		t.Errorf("charges %v, %v, want none", charges, err)
+	}
+	if n, ok := tasks.MaxRetry(e.Task); n != tasks.MaxRetryDefault || !ok {
+		t.Errorf("max retry %d %v", n, ok)
+	}
+}
+
+func TestEncodeErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args tasks.Args
+		over tasks.Options
+		want error
+		text string
+	}{
+		"nil":             {args: nil, want: tasks.ErrBadPayload, text: "no arguments"},
+		"nil pointer":     {args: (*mail)(nil), want: tasks.ErrBadPayload, text: "no arguments"},
+		"null":            {args: list(nil), want: tasks.ErrBadPayload, text: "null"},
+		"no type":         {args: nameless{}, want: tasks.ErrBadPayload, text: "TaskType of tasks_test.nameless is empty"},
+		"unencodable":     {args: unencodable{}, want: tasks.ErrBadPayload, text: "chan int"},
+		"options":         {args: summary{}, over: tasks.Options{Timeout: -1}, want: tasks.ErrInvalidOptions, text: "timeout: -1ns"},
+		"two charges":     {args: summary{TwoCharges: true}, want: tasks.ErrTooManyCharges, text: `encode task "summary"`},
+		"no limit":        {args: nowhere{}, want: reservations.ErrInvalidCharge, text: "names no limit"},
+		"negative charge": {args: summary{Size: -1}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
+		"NaN charge":      {args: summary{Size: math.NaN()}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
+		"infinite charge": {args: summary{Size: math.Inf(1)}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, err := tasks.Encode(c.args, c.over)
+			wrong, ok := errors.AsType[*tasks.EncodeError](err)
+			if !ok || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("got %v (%T), want %v with %q", err, wrong, c.want, c.text)
+			}
+			if e.Task != nil {
+				t.Error("a task came with the error")
+			}
+		})
+	}
+}
+
+// task returns a task that Headway encoded, with headers changed; an empty text removes one.
+func task(t *testing.T, payload string, change map[string]string) *asynq.Task {
+	t.Helper()
+	e, err := tasks.Encode(summary{DocumentID: "1", Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers := maps.Clone(e.Task.Headers())
+	for k, v := range change {
+		headers[k] = v
+		if v == "" {
+			delete(headers, k)
+		}
+	}
+	return asynq.NewTaskWithHeaders("summary", []byte(payload), headers)
+}
+
+func TestDecodeErrors(t *testing.T) {
+	t.Parallel()
+	ok := `{"document_id":"1"}`
+	for name, c := range map[string]struct {
+		task *asynq.Task
+		want error
+		text string
+	}{
+		"newer version":    {task(t, ok, map[string]string{tasks.HeaderVersion: "2"}), tasks.ErrUnknownVersion, `"2", this is 1`},
+		"no number":        {task(t, ok, map[string]string{tasks.HeaderVersion: "one"}), tasks.ErrUnknownVersion, `header headway-version`},
+		"missing version":  {task(t, ok, map[string]string{tasks.HeaderVersion: ""}), tasks.ErrUnknownVersion, "missing beside headway-charges"},
+		"another type":     {asynq.NewTask("mail", []byte(ok)), tasks.ErrWrongType, `decode task "mail": tasks: wrong task type: want "summary"`},
+		"empty":            {task(t, "", nil), tasks.ErrBadPayload, "unexpected end"},
+		"null":             {task(t, " null ", nil), tasks.ErrBadPayload, "null"},
+		"cut off":          {task(t, `{"document_id":"1`, nil), tasks.ErrBadPayload, "unexpected end"},
+		"more than JSON":   {task(t, ok+ok, nil), tasks.ErrBadPayload, "after top-level value"},
+		"a list":           {task(t, `[]`, nil), tasks.ErrBadPayload, "array"},
+		"a field's type":   {task(t, `{"document_id":1}`, nil), tasks.ErrBadPayload, "document_id"},
+		"binary":           {task(t, "\x00\xff", nil), tasks.ErrBadPayload, "invalid character"},
+		"foreign and torn": {asynq.NewTask("summary", []byte(`{`)), tasks.ErrBadPayload, "unexpected end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args, err := tasks.Decode[summary](c.task)
+			checkPermanent(t, err, c.want, c.text)
+			if args != (summary{}) {
+				t.Errorf("arguments %+v came with the error", args)
+			}
+		})
+	}
+	t.Run("an interface", func(t *testing.T) {
+		t.Parallel()
+		_, err := tasks.Decode[tasks.Args](task(t, ok, nil))
+		checkPermanent(t, err, tasks.ErrWrongType, "interface")
+	})
+}
+
+func checkPermanent(t *testing.T, err, want error, text string) {
+	t.Helper()
+	if _, ok := errors.AsType[*tasks.DecodeError](err); !ok {
+		t.Fatalf("got %T %v, want a *DecodeError", err, err)
+	}
+	for _, target := range []error{want, tasks.ErrPermanent, asynq.SkipRetry} {
+		if !errors.Is(err, target) {
+			t.Errorf("%v does not match %v", err, target)
+		}
+	}
+	if !strings.Contains(err.Error(), text) {
+		t.Errorf("%q does not say %q", err, text)
+	}
+}
+
+func TestDecodeIgnoresFieldsItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	got, err := tasks.Decode[summary](task(t, `{"document_id":"7","added_next_year":[1,{}]}`, map[string]string{"other": "x"}))
+	if err != nil || got.DocumentID != "7" {
+		t.Errorf("decoded %+v, %v", got, err)
+	}
+	charges, err := tasks.Charges(task(t, `{}`, map[string]string{tasks.HeaderCharges: `[{"limit":"a","tokens":{"n":1},"added":true}]`}))
+	want := []reservations.Charge{{Limit: "a", Tokens: reservations.Tokens{"n": 1}}}
+	if diff := cmp.Diff(want, charges); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
+func TestChargesErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		header string
+		want   error
+	}{
+		"no JSON":      {"x", tasks.ErrBadHeader},
+		"null":         {"null", tasks.ErrBadHeader},
+		"an empty one": {"[]", tasks.ErrBadHeader},
+		"an object":    {`{"limit":"a"}`, tasks.ErrBadHeader},
+		"too large":    {`[{"limit":"a","tokens":{"n":1e999}}]`, tasks.ErrBadHeader},
+		"no limit":     {`[{"tokens":{"n":1}}]`, reservations.ErrInvalidCharge},
+		"negative":     {`[{"limit":"a","tokens":{"n":-1}}]`, reservations.ErrInvalidCharge},
+		"two":          {`[{"limit":"a","tokens":{"n":1}},{"limit":"b","tokens":{"n":1}}]`, tasks.ErrTooManyCharges},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := tasks.Charges(task(t, `{}`, map[string]string{tasks.HeaderCharges: c.header}))
+			checkPermanent(t, err, c.want, "header headway-charges")
+		})
+	}
+	_, err := tasks.Charges(task(t, `{}`, map[string]string{tasks.HeaderVersion: "9"}))
+	checkPermanent(t, err, tasks.ErrUnknownVersion, "9")
+}
+
+func TestForeignTasks(t *testing.T) {
+	t.Parallel()
+	foreign := asynq.NewTask("summary", []byte(`{"document_id":"1","Size":5}`))
+	if charges, err := tasks.Charges(foreign); charges != nil || err != nil {
+		t.Errorf("charges %v, %v, want none", charges, err)
+	}
+	if n, ok := tasks.MaxRetry(foreign); ok {
+		t.Errorf("max retry %d of a foreign task", n)
+	}
+	got, err := tasks.Decode[summary](foreign)
+	if err != nil || got.DocumentID != "1" {
+		t.Errorf("decoded %+v, %v", got, err)
+	}
+	charges, err := tasks.ChargesAs[summary](foreign)
+	if diff := cmp.Diff(got.Charges(), charges); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	_, err = tasks.ChargesAs[summary](asynq.NewTask("summary", []byte(`{"Size":-5}`)))
+	checkPermanent(t, err, reservations.ErrInvalidCharge, "negative")
+	_, err = tasks.ChargesAs[summary](asynq.NewTask("summary", nil))
+	checkPermanent(t, err, tasks.ErrBadPayload, "unexpected end")
+	_, err = tasks.ChargesAs[summary](task(t, `{}`, map[string]string{tasks.HeaderVersion: "0"}))
+	checkPermanent(t, err, tasks.ErrUnknownVersion, "0")
+}
+
+func TestChargesAsBelievesTheHeaders(t *testing.T) {
+	t.Parallel()
+	charges, err := tasks.ChargesAs[summary](task(t, `{"Size":99}`, nil))
+	if err != nil || len(charges) != 1 || charges[0].Tokens["tokens"] != 2 {
+		t.Errorf("charges %v, %v", charges, err)
+	}
+	e, err := tasks.Encode(summary{Empty: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	charges, err = tasks.ChargesAs[summary](e.Task)
+	if err != nil || charges != nil {
+		t.Errorf("charges %v, %v, want none", charges, err)
+	}
+}
+
+func TestMaxRetryHeader(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]int{"0": 0, "7": 7, "1000000": 1_000_000, "": -1, "-1": -1, "1000001": -1, "x": -1, "1e3": -1, "99999999999999999999": -1} {
+		n, ok := tasks.MaxRetry(task(t, `{}`, map[string]string{tasks.HeaderMaxRetry: header}))
+		if ok != (want >= 0) || (ok && n != want) {
+			t.Errorf("%q: %d %v, want %d", header, n, ok, want)
+		}
+	}
+	if n, ok := tasks.MaxRetry(task(t, `{}`, map[string]string{tasks.HeaderVersion: "2"})); ok {
+		t.Errorf("max retry %d of an unknown version", n)
+	}
+}

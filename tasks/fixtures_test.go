@@ -1,0 +1,61 @@
+package tasks_test
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+// summary has everything that arguments can have.
+type summary struct {
+	DocumentID string `json:"document_id"`
+	Size       float64
+	Empty      bool `json:"-"`
+	TwoCharges bool `json:"-"`
+}
+
+func (summary) TaskType() string { return "summary" }
+
+func (s summary) Charges() []reservations.Charge {
+	if s.Empty {
+		return nil
+	}
+	charge := reservations.Charge{Limit: "openai", Key: "team-a", Tokens: reservations.Tokens{"requests": 1, "tokens": s.Size}}
+	if s.TwoCharges {
+		return []reservations.Charge{charge, charge}
+	}
+	return []reservations.Charge{charge}
+}
+
+func (summary) TaskOptions() tasks.Options {
+	return tasks.Options{Queue: "summaries", MaxRetry: 3, Timeout: 1500 * time.Millisecond}
+}
+
+// mail is plain, and comes as a pointer.
+type mail struct {
+	To string `json:"to"`
+}
+
+func (*mail) TaskType() string { return "mail" }
+
+type nameless struct{}
+
+func (nameless) TaskType() string { return " " }
+
+type unencodable struct{ C chan int }
+
+func (unencodable) TaskType() string { return "unencodable" }
+
+type nowhere struct{}
+
+func (nowhere) TaskType() string { return "nowhere" }
+
+func (nowhere) Charges() []reservations.Charge {
+	return []reservations.Charge{{Tokens: reservations.Tokens{"requests": 1}}}
+}
+
+// list encodes as null when it is nil.
+type list []string
+
+func (list) TaskType() string { return "list" }

@@ -1,0 +1,97 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// TaskType is the type of chat tasks.
+const TaskType = "llm:chat"
+
+// The meters that a chat can be charged for. Others in a limit are not taken from.
+const (
+	// MeterRequests counts one for each attempt.
+	MeterRequests = "requests"
+	// MeterTokens counts the tokens of the prompt and of the answer.
+	MeterTokens = "tokens"
+	// MeterInput counts the tokens of the prompt, for providers that count them apart.
+	MeterInput = "input_tokens"
+	// MeterOutput counts the tokens of the answer, for providers that count them apart.
+	MeterOutput = "output_tokens"
+)
+
+// Chat is one chat completion as a task. Make it with NewChat, then set Key and CustomID as needed.
+type Chat struct {
+	// Limit is the name of the limit that the task takes from. Empty means that the task is unlimited.
+	Limit string `json:"limit,omitempty"`
+	// Key chooses the bucket of the limit, e.g. a tenant or a model.
+	Key string `json:"key,omitempty"`
+	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
+	CustomID string `json:"custom_id,omitempty"`
+	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
+	Charge reservations.Tokens `json:"charge,omitempty"`
+	// Request is the body of the call, sent as it is.
+	Request json.RawMessage `json:"request"`
+}
+
+// NewChat returns the task for a request body that takes from limit. Meters are names of the limit's meters; each must
+// be one of MeterRequests, MeterTokens, MeterInput and MeterOutput. Without any it takes from MeterRequests and MeterTokens.
+// An empty limit makes an unlimited task. The error is a *RequestError, or a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
+func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, error) {
+	estimate, err := Estimate(request)
+	if err != nil {
+		return Chat{}, err
+	}
+	chat := Chat{Limit: limit, Request: request}
+	if limit == "" {
+		return chat, nil
+	}
+	if len(meters) == 0 {
+		meters = []string{MeterRequests, MeterTokens}
+	}
+	chat.Charge = reservations.Tokens{}
+	for _, name := range meters {
+		n, ok := estimate.of(name)
+		if !ok {
+			return Chat{}, &reservations.ChargeError{
+				Charge: reservations.Charge{Limit: limit}, Meter: name, Err: reservations.ErrUnknownMeter,
+				Problem: fmt.Sprintf("a chat can be charged for %s, %s, %s and %s only", MeterRequests, MeterTokens, MeterInput, MeterOutput),
+			}
+		}
+		chat.Charge[name] = n
+	}
+	return chat, nil
+}
+
+// TaskType implements tasks.Args.
+func (Chat) TaskType() string { return TaskType }
+
+// Charges implements tasks.Charger: one charge, or none without a limit.
+func (c Chat) Charges() []reservations.Charge {
+	if c.Limit == "" {
+		return nil
+	}
+	return []reservations.Charge{{Limit: c.Limit, Key: c.Key, Tokens: c.Charge}}
+}
+
+// used is what a call really used, in the meters that the chat is charged for: the others may not exist.
+func (c Chat) used(u Usage) reservations.Tokens {
+	used := reservations.Tokens{}
+	for name := range c.Charge {
+		if n, ok := u.of(name); ok && name != MeterRequests {
+			used[name] = n
+		}
+	}
+	return used
+}
+
+// nothing is the use of a call that never reached the provider.
+func (c Chat) nothing() reservations.Tokens {
+	used := reservations.Tokens{}
+	for name := range c.Charge {
+		used[name] = 0
+	}
+	return used
+}

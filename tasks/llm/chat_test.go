@@ -1,0 +1,87 @@
+package llm_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+const hello = `{"model":"m","messages":[{"role":"user","content":"12345678"}],"max_tokens":10}`
+
+func TestNewChatChargesTheMetersOfTheLimit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meters []string
+		want   reservations.Tokens
+	}{
+		"by default":    {nil, reservations.Tokens{"requests": 1, "tokens": 19}},
+		"requests only": {[]string{"requests"}, reservations.Tokens{"requests": 1}},
+		"apart":         {[]string{"input_tokens", "output_tokens"}, reservations.Tokens{"input_tokens": 9, "output_tokens": 10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			chat, err := llm.NewChat("openai", json.RawMessage(hello), c.meters...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chat.Key = "team-a"
+			want := []reservations.Charge{{Limit: "openai", Key: "team-a", Tokens: c.want}}
+			if diff := cmp.Diff(want, chat.Charges()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNewChatErrors(t *testing.T) {
+	t.Parallel()
+	_, err := llm.NewChat("openai", json.RawMessage(hello), "requests", "images")
+	if !errors.Is(err, reservations.ErrUnknownMeter) || !strings.Contains(err.Error(), "images of openai") {
+		t.Errorf("got %v, want an unknown meter", err)
+	}
+	_, err = llm.NewChat("openai", json.RawMessage(`{}`))
+	if _, ok := errors.AsType[*llm.RequestError](err); !ok {
+		t.Errorf("got %v, want a *RequestError", err)
+	}
+}
+
+func TestUnlimitedChat(t *testing.T) {
+	t.Parallel()
+	chat, err := llm.NewChat("", json.RawMessage(hello))
+	if err != nil || chat.Charges() != nil {
+		t.Errorf("charges %v, %v, want none", chat.Charges(), err)
+	}
+}
+
+// What the provider is sent is what the file said, whatever it is; and a payload has nothing but the chat.
+func TestChatRoundTrip(t *testing.T) {
+	t.Parallel()
+	body := `{"messages":[{"role":"user","content":"a<b & c \u00e9"}],"seed":12345678901234567890,"x_new":{"a":[1.50,null]}}`
+	chat, err := llm.NewChat("openai", json.RawMessage(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat.CustomID = "request-1"
+	e, err := tasks.Encode(chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"limit":"openai","custom_id":"request-1","charge":{"requests":1,"tokens":1034},"request":` + body + `}`
+	if got := string(e.Task.Payload()); got != want {
+		t.Errorf("payload\n%s, want\n%s", got, want)
+	}
+	got, err := tasks.Decode[llm.Chat](e.Task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(chat, got); diff != "" {
+		t.Error(diff)
+	}
+}

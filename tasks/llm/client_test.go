@@ -1,0 +1,397 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+const (
+	secret = "sk-very-secret-key-0123456789"
+	done   = `{"id":"c1","choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12},"extra":1.50}`
+)
+
+// provider serves handle on loopback and returns a client that calls it.
+func provider(t *testing.T, config llm.Config, handle http.HandlerFunc) *llm.Client {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	config.BaseURL = server.URL + "/v1"
+	if config.APIKey == "" {
+		config.APIKey = secret
+	}
+	client, err := llm.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func newChat(t *testing.T, body string, meters ...string) llm.Chat {
+	t.Helper()
+	chat, err := llm.NewChat("openai", json.RawMessage(body), meters...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chat
+}
+
+func TestDoSendsTheRequestAsItIs(t *testing.T) {
+	t.Parallel()
+	const body = `{ "messages":[{"role":"user","content":"a<b \u00e9"}], "seed":12345678901234567890, "x_new":{"a":[1.50,null]} }`
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		got, err := io.ReadAll(r.Body)
+		if err != nil || string(got) != body {
+			t.Errorf("body %s, %v", got, err)
+		}
+		if r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		for name, want := range map[string]string{"Authorization": "Bearer " + secret, "Content-Type": "application/json"} {
+			if got := r.Header.Get(name); got != want {
+				t.Errorf("%s %q, want %q", name, got, want)
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", "req_1")
+		_, _ = io.WriteString(w, done)
+	})
+	answer, err := client.Do(t.Context(), newChat(t, body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := llm.Answer{Body: json.RawMessage(done), Usage: llm.Usage{Input: 7, Output: 5}, RequestID: "req_1"}
+	if diff := cmp.Diff(want, answer); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The environment belongs to cmd.
+func TestNoEnvironmentIsRead(t *testing.T) {
+	for _, name := range []string{"OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"} {
+		t.Setenv(name, "from-the-environment")
+	}
+	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, values := range r.Header {
+			if strings.Contains(strings.Join(values, " "), "from-the-environment") || name == "Authorization" {
+				t.Errorf("header %s was sent", name)
+			}
+		}
+		_, _ = io.WriteString(w, done)
+	}))
+	t.Cleanup(server.Close)
+	client, err := llm.NewClient(llm.Config{BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	if _, err := client.Do(t.Context(), newChat(t, hello)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// failures are answers, and what becomes of them.
+var failures = map[string]struct {
+	status    int
+	header    map[string]string
+	body      string
+	permanent bool
+	want      llm.Error
+	used      reservations.Tokens // nil: the estimate stands
+}{
+	"bad request": {
+		status: 400, body: `{"error":{"message":"no such parameter","type":"invalid_request_error","code":"unknown_parameter","param":null}}`,
+		permanent: true, used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{StatusCode: 400, Code: "unknown_parameter", Type: "invalid_request_error", Message: "no such parameter"},
+	},
+	"refused key": {
+		status: 401, body: `{"error":{"message":"Incorrect API key provided: ` + secret[:8] + `***` + secret[20:] + `","code":"invalid_api_key"}}`,
+		used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{StatusCode: 401, Code: "invalid_api_key"},
+	},
+	"forbidden": {
+		status: 403, body: `{"error":{"message":"key ` + secret + ` may not"}}`,
+		permanent: true, used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{StatusCode: 403, Message: "key [api key] may not"},
+	},
+	"refused key, other shape": {status: 401, body: secret[:8] + "***" + secret[20:], used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 401}},
+	"no such model":            {status: 404, body: `{"error":{"code":"model_not_found"}}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 404, Code: "model_not_found"}},
+	"too large":                {status: 413, body: `{"error":{}}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 413, Message: `{"error":{}}`}},
+	"unprocessable":            {status: 422, body: `{"error":{"message":"bad"}}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 422, Message: "bad"}},
+	"timed out":                {status: 408, body: `{"error":{"message":"slow"}}`, want: llm.Error{StatusCode: 408, Message: "slow"}},
+	"conflict":                 {status: 409, body: `{"error":{"message":"twice"}}`, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 409, Message: "twice"}},
+	"too many requests": {
+		status: 429, header: map[string]string{"Retry-After": "2", "X-Request-Id": "req_9"}, body: `{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}`,
+		used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{StatusCode: 429, Code: "rate_limit_exceeded", Type: "requests", Message: "slow down", RetryAfter: 2 * time.Second, RequestID: "req_9"},
+	},
+	"in milliseconds":     {status: 429, header: map[string]string{"Retry-After-Ms": "35"}, body: `{"error":{"code":"rate_limit_exceeded"}}`, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, Code: "rate_limit_exceeded", RetryAfter: 35 * time.Millisecond}},
+	"429 without a body":  {status: 429, header: map[string]string{"Retry-After": "1"}, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, RetryAfter: time.Second}},
+	"server error":        {status: 500, body: `{"error":{"message":"oops"}}`, want: llm.Error{StatusCode: 500, Message: "oops"}},
+	"a gateway's page":    {status: 502, body: `<html>bad gateway</html>`, want: llm.Error{StatusCode: 502, Message: "<html>bad gateway</html>"}},
+	"overloaded":          {status: 503, header: map[string]string{"Retry-After": "7"}, body: `{"error":{"message":"overloaded"}}`, want: llm.Error{StatusCode: 503, Message: "overloaded", RetryAfter: 7 * time.Second}},
+	"asked to retry":      {status: 500, header: map[string]string{"X-Should-Retry": "true"}, body: `{"error":{"message":"oops"}}`, want: llm.Error{StatusCode: 500, Message: "oops"}},
+	"a page that is fine": {status: 200, header: map[string]string{"Content-Type": "text/html"}, body: `<html>log in</html>`, want: llm.Error{StatusCode: 200, Message: `the answer is not a JSON object but "text/html"`}},
+	"an empty answer":     {status: 200, header: map[string]string{"Content-Type": "application/json"}, want: llm.Error{StatusCode: 200, Message: `the answer is not a JSON object but "application/json"`}},
+	"another error shape": {status: 400, body: `{"error":"just text"}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 400, Message: `{"error":"just text"}`}},
+	"a code of numbers":   {status: 429, body: `{"error":{"code":429,"message":"quota"}}`, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, Code: "429", Message: "quota"}},
+}
+
+func TestRunFailures(t *testing.T) {
+	t.Parallel()
+	for name, c := range failures {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int64
+			client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				calls.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				for k, v := range c.header {
+					w.Header().Set(k, v)
+				}
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			})
+			used, err := run(t.Context(), client, newChat(t, hello))
+			got, ok := errors.AsType[*llm.Error](err)
+			if !ok {
+				t.Fatalf("got %T %v", err, err)
+			}
+			seen := *got
+			seen.Err = nil
+			if diff := cmp.Diff(c.want, seen); diff != "" {
+				t.Error(diff)
+			}
+			if permanent := errors.Is(err, tasks.ErrPermanent); permanent != c.permanent || errors.Is(err, asynq.SkipRetry) != c.permanent {
+				t.Errorf("permanent %v, want %v: %v", permanent, c.permanent, err)
+			}
+			if diff := cmp.Diff(c.used, used); diff != "" {
+				t.Error(diff)
+			}
+			if calls.Load() != 1 {
+				t.Errorf("%d calls, want 1", calls.Load())
+			}
+			for _, text := range []string{err.Error(), fmt.Sprintf("%+v %#v", err, got), got.Message} {
+				if strings.Contains(text, secret) || strings.Contains(text, secret[20:]) {
+					t.Errorf("the key is in %s", text)
+				}
+			}
+		})
+	}
+}
+
+// run returns what was reported as used; nil where nothing was.
+func run(ctx context.Context, client *llm.Client, chat llm.Chat) (used reservations.Tokens, err error) {
+	_, err = client.Run(ctx, chat, func(u reservations.Tokens) { used = u })
+	return used, err
+}
+
+func TestRunReportsRealUsage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		usage  string
+		meters []string
+		want   reservations.Tokens
+	}{
+		"total":             {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}`, nil, reservations.Tokens{"tokens": 12}},
+		"no total":          {`{"prompt_tokens":7,"completion_tokens":5}`, nil, reservations.Tokens{"tokens": 12}},
+		"more in total":     {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":20}`, nil, reservations.Tokens{"tokens": 20}},
+		"apart":             {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}`, []string{"input_tokens", "output_tokens", "requests"}, reservations.Tokens{"input_tokens": 7, "output_tokens": 5}},
+		"requests only":     {`{"prompt_tokens":7,"completion_tokens":5}`, []string{"requests"}, reservations.Tokens{}},
+		"none":              {`null`, nil, nil},
+		"nonsense":          {`{"prompt_tokens":-7,"completion_tokens":5}`, nil, nil},
+		"of another type":   {`"much"`, nil, nil},
+		"zero says nothing": {`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"choices":[],"usage":%s}`, c.usage)
+			})
+			used, err := run(t.Context(), client, newChat(t, hello, c.meters...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, used); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestRunOfAnUnlimitedChatReportsNothing(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })
+	used, err := run(t.Context(), client, llm.Chat{Request: json.RawMessage(hello)})
+	if err != nil || used != nil {
+		t.Errorf("used %v, %v", used, err)
+	}
+	if answer, err := client.Run(t.Context(), newChat(t, hello), nil); err != nil || answer.Usage.Total() != 12 {
+		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+// Nobody listens: nothing was counted, so everything is given back, and the task is tried again.
+func TestNoConnection(t *testing.T) {
+	t.Parallel()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if closed := listener.Close(); closed != nil {
+		t.Fatal(closed)
+	}
+	client, err := llm.NewClient(llm.Config{BaseURL: "http://" + address, APIKey: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	used, err := run(t.Context(), client, newChat(t, hello))
+	if e, ok := errors.AsType[*llm.Error](err); !ok || e.StatusCode != 0 || errors.Is(err, tasks.ErrPermanent) {
+		t.Errorf("got %v", err)
+	}
+	if diff := cmp.Diff(reservations.Tokens{"requests": 0, "tokens": 0}, used); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(err.Error(), secret) {
+		t.Errorf("the key is in %v", err)
+	}
+}
+
+// The answer is lost on its way: it may have been counted, so the estimate stands.
+func TestBrokenConnection(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, `{"cut`)
+	})
+	used, err := run(t.Context(), client, newChat(t, hello))
+	if !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tasks.ErrPermanent) || used != nil {
+		t.Errorf("used %v, %v", used, err)
+	}
+}
+
+func TestTimeoutAndCancellation(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{}, 2)
+	hang := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}
+	used, err := run(t.Context(), provider(t, llm.Config{Timeout: 20 * time.Millisecond}, hang), newChat(t, hello))
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
+		t.Errorf("timeout: used %v, %v", used, err)
+	}
+	<-arrived
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	used, err = run(ctx, provider(t, llm.Config{}, hang), newChat(t, hello))
+	if !errors.Is(err, context.Canceled) || used != nil {
+		t.Errorf("cancelled: used %v, %v", used, err)
+	}
+}
+
+func TestABodyThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
+	chat := newChat(t, hello)
+	chat.Request = json.RawMessage(`{"messages":[{}],"stream":true}`)
+	used, err := run(t.Context(), client, chat)
+	if _, ok := errors.AsType[*llm.RequestError](err); !ok || !errors.Is(err, tasks.ErrPermanent) {
+		t.Errorf("got %v", err)
+	}
+	if diff := cmp.Diff(reservations.Tokens{"requests": 0, "tokens": 0}, used); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOptionsReachTheProviderButRetriesStayOff(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	options := []option.RequestOption{option.WithOrganization("org-1"), option.WithMaxRetries(5)}
+	client := provider(t, llm.Config{Options: options}, func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		if got := r.Header.Get("OpenAI-Organization"); got != "org-1" {
+			t.Errorf("organization %q", got)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	if _, err := client.Do(t.Context(), newChat(t, hello)); err == nil || calls.Load() != 1 {
+		t.Errorf("%d calls, %v", calls.Load(), err)
+	}
+}
+
+// The official client's error holds the request, and with it the key: it must not travel with ours.
+func TestErrorKeepsNeitherTheRequestNorALongMessage(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":{"message":"`+strings.Repeat("é", 2000)+`","param":"messages"}}`)
+	})
+	_, err := client.Do(t.Context(), newChat(t, hello))
+	if _, ok := errors.AsType[*openai.Error](err); ok {
+		t.Error("the official error is there")
+	}
+	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Param != "messages" || len(err.Error()) > 600 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	for field, config := range map[string]llm.Config{
+		"api_key":  {},
+		"timeout":  {APIKey: secret, Timeout: -1},
+		"base_url": {APIKey: secret, BaseURL: "127.0.0.1/v1"},
+	} {
+		_, err := llm.NewClient(config)
+		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || fault.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	for _, url := range []string{"ftp://h/v1", "http://", "http://user:" + secret + "@h/v1", "http://h/v1?key=" + secret, "http://h/%zz" + secret, "ftp://u:" + secret + "@h"} {
+		_, err := llm.NewClient(llm.Config{BaseURL: url, APIKey: secret})
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	_, err := llm.NewClient(llm.Config{Timeout: -1})
+	if err == nil || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("two faults: %v", err)
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	t.Parallel()
+	e := &llm.Error{StatusCode: 429, Code: "rate_limit_exceeded", Message: "slow down", RetryAfter: 1500 * time.Millisecond, RequestID: "req_1"}
+	if got, want := e.Error(), "chat completion: 429 Too Many Requests: rate_limit_exceeded: slow down (retry after 1.5s) (request req_1)"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

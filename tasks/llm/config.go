@@ -1,0 +1,72 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// TimeoutDefault bounds one call.
+const TimeoutDefault = 10 * time.Minute
+
+// Config says where to call and how. No environment variable is read.
+type Config struct {
+	// BaseURL is what comes before "chat/completions", e.g. "http://127.0.0.1:8080/v1". Defaults to that of OpenAI.
+	BaseURL string
+	// APIKey is sent as a bearer token. It may be empty only where BaseURL is given.
+	APIKey string
+	// Timeout bounds one call. Defaults to TimeoutDefault.
+	Timeout time.Duration
+	// HTTPClient makes the calls. Defaults to one of its own that keeps as many connections as are used at once.
+	HTTPClient *http.Client
+	// Options are further options of the official client, e.g. an organization. They can't bring back its retries.
+	Options []option.RequestOption
+}
+
+// Validate joins every fault, each a *reservations.FieldError. No text holds the key.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(field, format string, args ...any) {
+		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if c.BaseURL != "" {
+		u, err := url.Parse(c.BaseURL)
+		switch {
+		case err != nil:
+			fault("base_url", "is not a URL")
+		case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+			fault("base_url", "%q must look like https://host/v1", u.Redacted())
+		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+			fault("base_url", "must hold no user, query or fragment")
+		}
+	}
+	if c.APIKey == "" && c.BaseURL == "" {
+		fault("api_key", "is missing")
+	}
+	if c.Timeout < 0 {
+		fault("timeout", "%v must not be negative", c.Timeout)
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = TimeoutDefault
+	}
+	if c.HTTPClient == nil {
+		c.HTTPClient = &http.Client{}
+		// Another transport may have been put in its place; then that is used.
+		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
+			transport := standard.Clone()
+			transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1000
+			c.HTTPClient.Transport = transport
+		}
+	}
+	return c
+}

@@ -1,0 +1,32 @@
+// Package llm is a ready-made task type for chat completions, called through the official openai-go client. It works with
+// every provider that speaks the same protocol.
+//
+// # A chat as a task
+//
+// [Chat] is the payload: the request body exactly as a line of an OpenAI batch file holds it, so that parameters this
+// package has never heard of arrive at the provider, and what the task takes from its limit. [NewChat] computes that from the
+// body, see [Estimate]. A payload never holds an API key; the [Client] of the worker does.
+//
+// # Running it
+//
+// [Client.Run] fits into a worker's handler:
+//
+//	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
+//		answer, err := client.Run(ctx, job.Args, job.Use)
+//		...
+//	})
+//
+// It reports what was really used, so that the estimate is settled: the real usage of an answer, no tokens for a request that the
+// provider rejected, nothing at all for one that never reached it. Where it is not known whether the provider counted (a
+// timeout, a broken connection, a 5xx) nothing is reported and the estimate stands.
+//
+// # Errors
+//
+// Every failed call is an *[Error]. One that no retry mends (a 4xx other than 408, 409, 425 and 429, a body that is not a chat
+// request) is permanent as in package tasks; all others may be retried. The client itself never retries, because each attempt has to pass the limit.
+// The texts of errors never hold the API key.
+//
+// # Not promised
+//
+// Streams: the answer is read whole. That an attempt is made only once: a worker that dies after the call makes it again.
+package llm

@@ -1,0 +1,69 @@
+package llm
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// RequestError says what is wrong with a request body before it is sent.
+type RequestError struct {
+	// Field is the field of the body, or "request" for the body itself.
+	Field   string
+	Problem string
+}
+
+func (e *RequestError) Error() string { return fmt.Sprintf("chat request: %s %s", e.Field, e.Problem) }
+
+// Error is a call that failed. Its text never holds the API key.
+type Error struct {
+	// StatusCode is that of the answer; zero where none came.
+	StatusCode int
+	// Code, Type, Param and Message are the provider's own, empty where it gave none. They are shortened; the message is left
+	// out where the key was refused, because providers repeat a part of it.
+	Code, Type, Param, Message string
+	// RetryAfter is how long the provider asks to wait; zero where it does not say.
+	RetryAfter time.Duration
+	// RequestID is the provider's name for the call.
+	RequestID string
+	// Err is the cause where it is not the answer, e.g. a broken connection; else nil.
+	Err error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("chat completion")
+	if e.StatusCode != 0 {
+		fmt.Fprintf(&b, ": %d %s", e.StatusCode, http.StatusText(e.StatusCode))
+	}
+	for _, part := range []string{e.Code, e.Message} {
+		if part != "" {
+			b.WriteString(": " + part)
+		}
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, " (retry after %v)", e.RetryAfter)
+	}
+	if e.RequestID != "" {
+		fmt.Fprintf(&b, " (request %s)", e.RequestID)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause, e.g. context.DeadlineExceeded.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Permanent says whether no retry mends the failure: a 4xx that is neither a timeout (408), a conflict (409), too early
+// (425), too many requests (429) nor a refused key (401), which is the worker's fault and not the task's.
+func (e *Error) Permanent() bool {
+	switch e.StatusCode {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	default:
+		return e.StatusCode >= 400 && e.StatusCode < 500
+	}
+}

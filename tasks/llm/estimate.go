@@ -1,0 +1,142 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+const (
+	// OutputDefault is estimated for the answer to a request that bounds it neither by max_completion_tokens nor by max_tokens.
+	OutputDefault = 1024
+	// bytesPerToken: English prose has four characters a token; other scripts have fewer, of more bytes each.
+	bytesPerToken = 4
+	// messageTokens frame each message, replyTokens the beginning of the answer.
+	messageTokens = 4
+	replyTokens   = 3
+	// imageTokens are about the most that a large image takes, imageLowTokens what one with "detail": "low" takes.
+	imageTokens    = 1500
+	imageLowTokens = 85
+	// mediaTokens is the least for any other attachment, of mediaBytes a token.
+	mediaTokens = 1500
+	mediaBytes  = 100
+)
+
+// Estimate says before a call how many tokens it may take. It is meant to be too high, because the answer is counted as long
+// as it may become:
+//
+//   - the prompt: the texts of all messages, 4 bytes of UTF-8 a token rounded up, and 4 tokens more a message; the definitions of tools and of the response's
+//     format likewise; images with 1500 tokens (85 with "detail": "low"), other attachments roughly by their size
+//   - the answer: max_completion_tokens, else max_tokens, else OutputDefault; times n, where the request asks for several
+//
+// Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that. The error is a *RequestError.
+func Estimate(request json.RawMessage) (Usage, error) {
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(request, &body); err != nil || body == nil {
+		return Usage{}, &RequestError{Field: "request", Problem: "is not a JSON object"}
+	}
+	var messages []any
+	if err := json.Unmarshal(body["messages"], &messages); err != nil || len(messages) == 0 {
+		return Usage{}, &RequestError{Field: "messages", Problem: "is not a list with at least one message"}
+	}
+	if string(body["stream"]) == "true" {
+		return Usage{}, &RequestError{Field: "stream", Problem: "is not supported: answers are read whole"}
+	}
+	output, err := outputOf(body)
+	if err != nil {
+		return Usage{}, err
+	}
+	var p prompt
+	for _, m := range messages {
+		p.add(m)
+	}
+	for _, field := range []string{"tools", "functions", "response_format"} {
+		p.bytes += len(body[field])
+	}
+	input := p.tokens + messageTokens*len(messages) + replyTokens + perToken(p.bytes, bytesPerToken)
+	return Usage{Input: float64(input), Output: output}, nil
+}
+
+// outputOf is how long the answers may become together.
+func outputOf(body map[string]json.RawMessage) (float64, error) {
+	most, ok, err := number(body, "max_completion_tokens", 0)
+	if err == nil && !ok {
+		most, ok, err = number(body, "max_tokens", 0)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		most = OutputDefault
+	}
+	n, ok, err := number(body, "n", 1)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		n = 1
+	}
+	return math.Ceil(most) * n, nil
+}
+
+// number reads a field that is a number from least up. It is not ok where the field is missing or null.
+func number(body map[string]json.RawMessage, field string, least float64) (float64, bool, error) {
+	raw, ok := body[field]
+	if !ok || string(raw) == "null" {
+		return 0, false, nil
+	}
+	var n float64
+	if err := json.Unmarshal(raw, &n); err != nil || n < least || n > math.MaxInt32 {
+		return 0, false, &RequestError{Field: field, Problem: fmt.Sprintf("%.40s is not a number of at least %v", raw, least)}
+	}
+	return n, true, nil
+}
+
+// prompt adds up what stands in messages.
+type prompt struct{ bytes, tokens int }
+
+// add counts the texts in a value, and what is attached to it.
+func (p *prompt) add(value any) {
+	switch v := value.(type) {
+	case string:
+		p.bytes += len(v)
+	case []any:
+		for _, one := range v {
+			p.add(one)
+		}
+	case map[string]any:
+		if t, ok := attachment(v); ok {
+			p.tokens += t
+			return
+		}
+		for k, one := range v {
+			if k != "role" && k != "type" {
+				p.add(one)
+			}
+		}
+	default: // numbers and the like are not sent to the model
+	}
+}
+
+// attachment estimates a part of a message that is not text.
+func attachment(part map[string]any) (int, bool) {
+	switch part["type"] {
+	case "image_url":
+		if image, ok := part["image_url"].(map[string]any); ok && image["detail"] == "low" {
+			return imageLowTokens, true
+		}
+		return imageTokens, true
+	case "input_audio", "file":
+		var size prompt
+		for k, one := range part {
+			if k != "type" {
+				size.add(one)
+			}
+		}
+		return max(mediaTokens, perToken(size.bytes, mediaBytes)), true
+	default:
+		return 0, false
+	}
+}
+
+func perToken(bytes, each int) int { return (bytes + each - 1) / each }

@@ -1,0 +1,53 @@
+package llm
+
+import "encoding/json"
+
+// Usage is a number of tokens, estimated or as the provider counted them.
+type Usage struct {
+	// Input are the tokens of the prompt.
+	Input float64
+	// Output are the tokens of all answers.
+	Output float64
+}
+
+// Total is the sum of both.
+func (u Usage) Total() float64 { return u.Input + u.Output }
+
+// of is what one request takes from a meter.
+func (u Usage) of(meter string) (float64, bool) {
+	switch meter {
+	case MeterRequests:
+		return 1, true
+	case MeterTokens:
+		return u.Total(), true
+	case MeterInput:
+		return u.Input, true
+	case MeterOutput:
+		return u.Output, true
+	default:
+		return 0, false
+	}
+}
+
+// usageOf reads the usage of an answer. It is not ok where the answer names none that makes sense.
+func usageOf(body []byte) (Usage, bool) {
+	var answer struct {
+		Usage *struct {
+			Prompt     float64 `json:"prompt_tokens"`
+			Completion float64 `json:"completion_tokens"`
+			Total      float64 `json:"total_tokens"`
+		} `json:"usage"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Usage == nil {
+		return Usage{}, false
+	}
+	u := Usage{Input: answer.Usage.Prompt, Output: answer.Usage.Completion}
+	if u.Input < 0 || u.Output < 0 || answer.Usage.Total < 0 {
+		return Usage{}, false
+	}
+	// Some providers count what neither part names, e.g. hidden reasoning, in the total only.
+	if rest := answer.Usage.Total - u.Total(); rest > 0 {
+		u.Output += rest
+	}
+	return u, u.Total() > 0
+}

@@ -1,0 +1,118 @@
+package tasks
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// QueueDefault is the queue of tasks that name none.
+	QueueDefault = "default"
+	// MaxRetryDefault is how often a failed task is retried unless its options say otherwise.
+	MaxRetryDefault = 25
+	// MaxRetryLargest is the largest number of retries that can be asked for.
+	MaxRetryLargest = 1_000_000
+	// NoRetry as Options.MaxRetry lets a task fail for good at its first failure.
+	NoRetry = -1
+	// Slack is by how much asynq's own count of retries is above ours. Deferrals use none of it. A worker that dies uses one,
+	// so a task that kills every worker ends in the archive.
+	Slack = 20
+)
+
+// Options say how a task is kept and retried. The zero value of each field is its default.
+type Options struct {
+	// Queue is the name of the queue. Defaults to QueueDefault.
+	Queue string
+	// ID identifies the task; a second task with the ID of one that is still kept is refused with asynq.ErrTaskIDConflict. Defaults to a
+	// random one.
+	ID string
+	// MaxRetry is how often the task is tried again after a failure; having to wait is none. Defaults to MaxRetryDefault; NoRetry means none.
+	MaxRetry int
+	// Timeout bounds one attempt, from the call of the handler. Defaults to 30 minutes. Whole seconds, rounded up.
+	Timeout time.Duration
+	// Retention is how long a finished task stays readable. Defaults to not at all. Whole seconds, rounded up.
+	Retention time.Duration
+	// Unique refuses, with asynq.ErrDuplicateTask, a second task of the same type, payload and queue for that long or until the first has
+	// finished. At least a second. Defaults to not unique.
+	Unique time.Duration
+}
+
+// With returns o with every field that over sets.
+func (o Options) With(over Options) Options {
+	return Options{
+		Queue:     cmp.Or(over.Queue, o.Queue),
+		ID:        cmp.Or(over.ID, o.ID),
+		MaxRetry:  cmp.Or(over.MaxRetry, o.MaxRetry),
+		Timeout:   cmp.Or(over.Timeout, o.Timeout),
+		Retention: cmp.Or(over.Retention, o.Retention),
+		Unique:    cmp.Or(over.Unique, o.Unique),
+	}
+}
+
+// Retries is the number of retries in force: zero for NoRetry, MaxRetryDefault for zero.
+func (o Options) Retries() int {
+	if o.MaxRetry == NoRetry {
+		return 0
+	}
+	return cmp.Or(o.MaxRetry, MaxRetryDefault)
+}
+
+// Validate joins every fault, each a *reservations.FieldError that names its field.
+func (o Options) Validate() error {
+	var faults []error
+	fault := func(field, format string, args ...any) {
+		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if o.Queue != "" && strings.TrimSpace(o.Queue) == "" {
+		fault("queue", "%q must not be blank", o.Queue)
+	}
+	if o.ID != "" && strings.TrimSpace(o.ID) == "" {
+		fault("id", "%q must not be blank", o.ID)
+	}
+	if o.MaxRetry < NoRetry || o.MaxRetry > MaxRetryLargest {
+		fault("max_retry", "%d must be between 0 and %d, or NoRetry (-1) for none", o.MaxRetry, MaxRetryLargest)
+	}
+	if o.Timeout < 0 {
+		fault("timeout", "%v must not be negative", o.Timeout)
+	}
+	if o.Retention < 0 {
+		fault("retention", "%v must not be negative", o.Retention)
+	}
+	if o.Unique != 0 && o.Unique < time.Second {
+		fault("unique", "%v must be at least 1s", o.Unique)
+	}
+	return errors.Join(faults...)
+}
+
+// Asynq are the options for asynq's client: MaxRetry higher by Slack, and whatever is set. They say nothing of when the task runs.
+func (o Options) Asynq() []asynq.Option {
+	options := []asynq.Option{asynq.MaxRetry(o.Retries() + Slack), asynq.Queue(cmp.Or(o.Queue, QueueDefault))}
+	if o.ID != "" {
+		options = append(options, asynq.TaskID(o.ID))
+	}
+	if o.Timeout > 0 {
+		options = append(options, asynq.Timeout(wholeSeconds(o.Timeout)))
+	}
+	if o.Retention > 0 {
+		options = append(options, asynq.Retention(wholeSeconds(o.Retention)))
+	}
+	if o.Unique > 0 {
+		options = append(options, asynq.Unique(wholeSeconds(o.Unique)))
+	}
+	return options
+}
+
+// wholeSeconds rounds up: asynq cuts down, and would take half a second for none at all.
+func wholeSeconds(d time.Duration) time.Duration {
+	if whole := d.Truncate(time.Second); whole < d {
+		return whole + time.Second
+	}
+	return d
+}
