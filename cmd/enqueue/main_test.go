@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// call runs the command against an embedded Redis and returns what it printed.
+type call struct {
+	redis    *miniredis.Miniredis
+	code     int
+	out, err string
+}
+
+func enqueueCommand(t *testing.T, stdin string, args ...string) call {
+	t.Helper()
+	server := miniredis.RunT(t)
+	env := map[string]string{"REDIS_URL": "redis://" + server.Addr() + "/0", "MONGODB_URI": "mongodb://127.0.0.1:1/"}
+	return callWith(t, server, env, stdin, args...)
+}
+
+func callWith(t *testing.T, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := cli.Run(t.Context(), rootCommand, args, cli.Environment{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(stdin), Out: &out, Err: &errs})
+	return call{redis: server, code: code, out: out.String(), err: errs.String()}
+}
+
+func (c call) pending(t *testing.T) int {
+	t.Helper()
+	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
+	defer func() { _ = inspector.Close() }()
+	info, err := inspector.GetQueueInfo("default")
+	if err != nil {
+		return 0 // no task was ever enqueued
+	}
+	return info.Size
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const repositoryConfig = "../../headway.yaml"
+
+func line(id string, tokens int) string {
+	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}}`, id, tokens)
+}
+
+func TestBatchOfTheExample(t *testing.T) {
+	t.Parallel()
+	c := enqueueCommand(t, "", "batch", "../../examples/godoc.jsonl", "--limit", "openai", "--config", repositoryConfig, "--json")
+	var r result
+	if err := json.Unmarshal([]byte(c.out), &r); err != nil || c.code != cli.ExitOK {
+		t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
+	}
+	if r.Enqueued != 400 || r.Faulty != 0 || c.pending(t) != 400 {
+		t.Errorf("result %+v, pending %d", r, c.pending(t))
+	}
+}
+
+func TestFaultyLinesEnqueueNothing(t *testing.T) {
+	t.Parallel()
+	text := strings.Join([]string{line("a", 10), `{"custom_id":"b"`, line("a", 10), "", line("c", 10)}, "\n")
+	c := enqueueCommand(t, text, "batch", "-", "--limit", "openai", "--config", repositoryConfig)
+	if c.code != cli.ExitUsage || c.pending(t) != 0 {
+		t.Errorf("exit %d, pending %d", c.code, c.pending(t))
+	}
+	for _, want := range []string{"line 2", "line 3", "custom_id", "--skip-invalid"} {
+		if !strings.Contains(c.err, want) {
+			t.Errorf("%q is missing in %s", want, c.err)
+		}
+	}
+}
+
+func TestSkipInvalidEnqueuesTheOthers(t *testing.T) {
+	t.Parallel()
+	text := strings.Join([]string{line("a", 10), `{"custom_id":"b"`, line("c", 10)}, "\n")
+	c := enqueueCommand(t, text, "batch", "-", "--limit", "openai", "--config", repositoryConfig, "--skip-invalid")
+	if c.code != cli.ExitFailed || c.pending(t) != 2 || !strings.Contains(c.err, "line 2") {
+		t.Errorf("exit %d, pending %d: %s", c.code, c.pending(t), c.err)
+	}
+}
+
+func TestChargeThatCanNeverBeServed(t *testing.T) {
+	t.Parallel()
+	config := write(t, "headway.yaml", "limits: {small: {meters: {tokens: {rate: 100/s, max_reserved: 50}}}}")
+	c := enqueueCommand(t, line("a", 5000), "batch", "-", "--limit", "small", "--config", config)
+	if c.code != cli.ExitUsage || c.pending(t) != 0 || !strings.Contains(c.err, "line 1") || !strings.Contains(c.err, "more than can ever be served") {
+		t.Errorf("exit %d: %s", c.code, c.err)
+	}
+}
+
+func TestFaultsOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	bad := write(t, "bad.yaml", "limits: {a: {meters: {r: 5/fortnight}}}\nconcurency: 3")
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"no limit":       {[]string{"batch", "-", "--config", repositoryConfig}, []string{"--limit is required"}},
+		"unknown limit":  {[]string{"batch", "-", "--limit", "none", "--config", repositoryConfig}, []string{"unknown limit", `"none"`, "openai"}},
+		"unknown flag":   {[]string{"batch", "-", "--limt", "x"}, []string{"--limt", "--help"}},
+		"no file":        {[]string{"batch", "missing.jsonl", "--limit", "openai", "--config", repositoryConfig}, []string{"missing.jsonl"}},
+		"empty input":    {[]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig}, []string{"no lines"}},
+		"no config":      {[]string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
+		"bad config":     {[]string{"batch", "-", "--limit", "a", "--config", bad}, []string{bad, "limits.a.meters.r", "fortnight", "concurency"}},
+		"in and at":      {[]string{"one", "hi", "--limit", "openai", "--in", "1h", "--at", "2030-01-01T00:00:00Z"}, []string{"exclude each other"}},
+		"bad time":       {[]string{"one", "hi", "--limit", "openai", "--at", "tomorrow"}, []string{"2026-12-24T18:00:00Z"}},
+		"nothing to say": {[]string{"one", "--limit", "openai"}, []string{"PROMPT or --body"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := enqueueCommand(t, "", tc.args...)
+			if c.code != cli.ExitUsage || c.pending(t) != 0 {
+				t.Errorf("exit %d: %s", c.code, c.err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(c.err, want) {
+					t.Errorf("%q is missing in %s", want, c.err)
+				}
+			}
+		})
+	}
+}
+
+func TestServicesThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	dead := map[string]string{"REDIS_URL": "redis://user:secret@127.0.0.1:1/0", "MONGODB_URI": "mongodb://user:secret@127.0.0.1:1/"}
+	c := callWith(t, nil, dead, "", "one", "hi", "--limit", "openai", "--config", repositoryConfig)
+	if c.code != cli.ExitUnavailable || !strings.Contains(c.err, "REDIS_URL") || !strings.Contains(c.err, "docker compose up") || strings.Contains(c.err, "secret") {
+		t.Errorf("exit %d: %s", c.code, c.err)
+	}
+	server := miniredis.RunT(t)
+	dead["REDIS_URL"] = "redis://" + server.Addr()
+	c = callWith(t, server, dead, "", "one", "hi", "--limit", "openai", "--config", repositoryConfig, "--reserve")
+	if c.code != cli.ExitUnavailable || !strings.Contains(c.err, "MONGODB_URI") || strings.Contains(c.err, "secret") || c.pending(t) != 0 {
+		t.Errorf("exit %d: %s", c.code, c.err)
+	}
+	dead["REDIS_URL"] = "redis://user:sec ret@%zz"
+	c = callWith(t, nil, dead, "", "one", "hi", "--limit", "openai", "--config", repositoryConfig)
+	if c.code != cli.ExitUsage || strings.Contains(c.err, "sec ret") {
+		t.Errorf("exit %d: %s", c.code, c.err)
+	}
+}
+
+func TestOneForLater(t *testing.T) {
+	t.Parallel()
+	c := enqueueCommand(t, "", "one", "Good morning", "--limit", "openai", "--in", "8h", "--config", repositoryConfig, "--json")
+	var got enqueued
+	if err := json.Unmarshal([]byte(c.out), &got); err != nil || c.code != cli.ExitOK {
+		t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
+	}
+	if got.State != "scheduled" || got.ID == "" || got.Queue != "default" {
+		t.Errorf("task is %+v", got)
+	}
+}
+
+func TestHelpTeaches(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--help"}, {"batch", "--help"}, {"one", "--help"}} {
+		c := enqueueCommand(t, "", args...)
+		if c.code != cli.ExitOK || !strings.Contains(c.out, "Examples:") && len(args) > 1 {
+			t.Errorf("%q: exit %d: %s", args, c.code, c.out)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// enqueued is what `enqueue one --json` prints.
+type enqueued struct {
+	ID    string    `json:"id"`
+	Queue string    `json:"queue"`
+	State string    `json:"state"`
+	Next  time.Time `json:"next_process_at,omitzero"`
+}
+
+func oneCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var model, body string
+	var maxTokens int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "one [PROMPT]",
+		Short: "Enqueue one chat request, now or for later",
+		Long: `One enqueues a single chat request: a prompt, or a whole request body as JSON. It prints the task's ID, by which asynq's
+tools show it.`,
+		Example: `  enqueue one "Why is the sky blue?" --limit openai --model gpt-4o-mini --max-tokens 200
+  enqueue one "Good morning" --limit openai --in 8h
+  enqueue one --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
+	}
+	t.flags(c)
+	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
+	c.Flags().IntVar(&maxTokens, "max-tokens", 500, "the most tokens that the answer may have")
+	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the task as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		request, err := requestOf(args, body, model, maxTokens)
+		if err != nil {
+			return err
+		}
+		return enqueueOne(c, env, &t, request, asJSON)
+	}
+	return c
+}
+
+// requestOf is the body of the chat request that the command line describes.
+func requestOf(args []string, body, model string, maxTokens int) (json.RawMessage, error) {
+	switch {
+	case body != "" && len(args) > 0, body == "" && len(args) == 0:
+		return nil, &cli.UsageError{Err: fmt.Errorf("give either a PROMPT or --body")}
+	case body != "":
+		return json.RawMessage(body), nil
+	default:
+		return json.Marshal(map[string]any{
+			"model": model, "max_tokens": maxTokens, "messages": []map[string]string{{"role": "user", "content": args[0]}},
+		})
+	}
+}
+
+func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, asJSON bool) error {
+	options, err := t.options()
+	if err != nil {
+		return err
+	}
+	limits, limit, err := t.loadLimit()
+	if err != nil {
+		return err
+	}
+	task, err := llm.NewChat(limit.Name, request, meterNames(limit)...)
+	if err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	task.Key = t.key
+	s, closeAll, err := t.open(c.Context(), env, limits)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeAll() }()
+	info, err := s.Enqueue(c.Context(), task, options...)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(env.Out).Encode(enqueued{ID: info.ID, Queue: info.Queue, State: info.State.String(), Next: info.NextProcessAt})
+	}
+	fmt.Fprintln(env.Out, info.ID)
+	return nil
+}

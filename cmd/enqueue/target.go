@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// target is where tasks go, as the flags say: a queue, a limit, now or later.
+type target struct {
+	file    string
+	limit   string
+	key     string
+	queue   string
+	in      time.Duration
+	at      string
+	reserve bool
+	retries int
+	keep    time.Duration
+}
+
+func (t *target) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&t.file, "config", config.FileDefault, "the `file` with the limits")
+	f.StringVar(&t.limit, "limit", "", "the limit of headway.yaml that the requests take from (required)")
+	f.StringVar(&t.key, "key", "", "the bucket of the limit, e.g. a tenant; empty is the shared one")
+	f.StringVar(&t.queue, "queue", "default", "the queue")
+	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
+	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
+	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
+	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
+	f.DurationVar(&t.keep, "keep", 24*time.Hour, "how long Redis keeps a finished task with its answer; 0 for not at all")
+}
+
+// options are the target as options of the scheduler.
+func (t *target) options() ([]scheduler.Option, error) {
+	usage := func(format string, args ...any) error { return &cli.UsageError{Err: fmt.Errorf(format, args...)} }
+	if t.limit == "" {
+		return nil, usage("--limit is required: name a limit of %s", t.file)
+	}
+	if t.in != 0 && t.at != "" {
+		return nil, usage("--in and --at exclude each other")
+	}
+	if t.in < 0 || t.retries < 0 || t.keep < 0 {
+		return nil, usage("--in, --retries and --keep must not be negative")
+	}
+	options := []scheduler.Option{scheduler.Queue(t.queue), scheduler.MaxRetry(t.retries)}
+	if t.keep > 0 {
+		options = append(options, scheduler.Retention(t.keep))
+	}
+	if t.in > 0 {
+		options = append(options, scheduler.In(t.in))
+	}
+	if t.at != "" {
+		at, err := time.Parse(time.RFC3339, t.at)
+		if err != nil {
+			return nil, usage("--at: %q must look like 2026-12-24T18:00:00Z", t.at)
+		}
+		options = append(options, scheduler.At(at))
+	}
+	if t.reserve {
+		if t.in > 0 || t.at != "" {
+			return nil, usage("--reserve gives each task its time; it excludes --in and --at")
+		}
+		options = append(options, scheduler.Reserved())
+	}
+	return options, nil
+}
+
+// loadLimit reads the configuration and returns its limits and the one that is meant. It needs no service.
+func (t *target) loadLimit() ([]reservations.Limit, reservations.Limit, error) {
+	c, err := config.Load(t.file)
+	if err != nil {
+		return nil, reservations.Limit{}, err
+	}
+	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
+	if err != nil {
+		return nil, reservations.Limit{}, err
+	}
+	limit, err := checker.Limit(t.limit)
+	return c.Limits, limit, err
+}
+
+// open connects to the queue, and to the buckets where tokens are to be reserved. Close ends both.
+func (t *target) open(ctx context.Context, env cli.Environment, limits []reservations.Limit) (*scheduler.Scheduler, func() error, error) {
+	client, err := connect.Redis(ctx, env.Getenv)
+	if err != nil {
+		return nil, nil, err
+	}
+	closers := []func() error{client.Close}
+	closeAll := func() error {
+		var faults []error
+		for _, c := range closers {
+			faults = append(faults, c())
+		}
+		return errors.Join(faults...)
+	}
+	var store reservations.Store
+	if t.reserve {
+		buckets, err := connect.Mongo(ctx, env.Getenv)
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		closers = append(closers, func() error { return buckets.Close(context.WithoutCancel(ctx)) })
+		store = buckets
+	}
+	limiter, err := reservations.New(store, limits, reservations.Config{})
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	s, err := scheduler.New(client, limiter, scheduler.Config{})
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	return s, closeAll, nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+)
+
+// checked is one thing that `worker check` looked at.
+type checked struct {
+	What   string `json:"what"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+func checkCommand(env cli.Environment) *cobra.Command {
+	var asJSON bool
+	var file string
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Validate the settings and ping the services",
+		Long: `Check reads the settings as "worker run" would, reports every fault at once with its file and field, and asks Redis
+and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes.`,
+		Example: `  worker check
+  REDIS_URL=rediss://user:password@redis.example.com:6380/0 worker check --config prod.yaml --json`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	configFlag(c, &file)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as a JSON list")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		findings, err := check(c.Context(), file, env.Getenv)
+		if asJSON {
+			return errors.Join(json.NewEncoder(env.Out).Encode(findings), err)
+		}
+		for _, f := range findings {
+			mark := "ok   "
+			if !f.OK {
+				mark = "FAULT"
+			}
+			fmt.Fprintf(env.Out, "%s  %s: %s\n", mark, f.What, f.Detail)
+		}
+		return err
+	}
+	return c
+}
+
+// check looks at everything, also after the first fault.
+func check(ctx context.Context, file string, getenv func(string) string) ([]checked, error) {
+	var findings []checked
+	var faults []error
+	note := func(what, detail string, err error) {
+		if err != nil {
+			detail = err.Error()
+			faults = append(faults, err)
+		}
+		findings = append(findings, checked{What: what, OK: err == nil, Detail: detail})
+	}
+	c, err := config.Load(file)
+	note(file, fmt.Sprintf("%d limits, %d queues, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
+
+	queue, err := connect.Redis(ctx, getenv)
+	note("Redis", "answers", err)
+	if err == nil {
+		_ = queue.Close() // it was only asked for a sign of life
+	}
+	buckets, err := connect.Mongo(ctx, getenv)
+	note("MongoDB", "answers", err)
+	if err == nil {
+		_ = buckets.Close(ctx) // as above
+	}
+	key := "is set"
+	if getenv("OPENAI_API_KEY") == "" {
+		key = "is not set: chat tasks will not run"
+	}
+	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
+	return findings, errors.Join(faults...)
+}

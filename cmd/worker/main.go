@@ -1,0 +1,39 @@
+// Command worker runs Headway's workers: `worker demo` shows a fleet at work with nothing installed, `worker run` serves the
+// queue, `worker check` validates the settings and pings the services.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+)
+
+func main() { os.Exit(cli.Main(rootCommand)) }
+
+func rootCommand(env cli.Environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "worker",
+		Short: "Run jobs that call rate-limited APIs, at exactly the limit",
+		Long: `Worker takes tasks from the queue and runs them, at exactly the limit that the whole fleet shares.
+
+Begin with "worker demo": it needs no services and shows a fleet at work within a minute.
+
+Settings come from headway.yaml (limits, queues, concurrency) and from the environment:
+  REDIS_URL        the queue      (default redis://127.0.0.1:6379/0; rediss:// for TLS)
+  MONGODB_URI      the buckets    (default mongodb://127.0.0.1:27017/headway)
+  OPENAI_API_KEY   the provider's key; it never leaves the worker
+  OPENAI_BASE_URL  the provider   (default: OpenAI's own)
+
+Exit codes: 0 all went well, 1 the work went wrong, 2 a fault in the command line or the settings,
+3 a service could not be reached, 130 interrupted.`,
+	}
+	root.AddCommand(runCommand(env), demoCommand(env), checkCommand(env))
+	return root
+}
+
+func configFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "config", config.FileDefault, "the `file` with limits, queues and concurrency")
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func command(t *testing.T, env map[string]string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = cli.Run(t.Context(), rootCommand, args, cli.Environment{Getenv: func(k string) string { return env[k] }, Out: &o, Err: &e})
+	return code, o.String(), e.String()
+}
+
+func TestCheckReportsEveryFault(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(file, []byte("limits: {a: {meters: {r: -5/m, q: {rate: 1/m, max_reserved: -2}}}}\nconcurrency: -1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"REDIS_URL": "redis://u:secret@127.0.0.1:1", "MONGODB_URI": "mongodb://u:secret@127.0.0.1:1/"}
+	code, out, errs := command(t, env, "check", "--config", file)
+	if code != cli.ExitUsage {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{"limits.a.r.rate", "limits.a.q.max_reserved", "concurrency", "REDIS_URL", "MONGODB_URI", "OPENAI_API_KEY"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing In:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out+errs, "secret") {
+		t.Errorf("shows a password:\n%s%s", out, errs)
+	}
+}
+
+func TestCheckAsJSON(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	env := map[string]string{"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": "mongodb://127.0.0.1:1/", "OPENAI_API_KEY": "sk-hidden"}
+	code, out, errs := command(t, env, "check", "--config", "../../headway.yaml", "--json")
+	var findings []checked
+	if err := json.Unmarshal([]byte(out), &findings); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	ok := map[string]bool{}
+	for _, f := range findings {
+		ok[f.What] = f.OK
+	}
+	if code != cli.ExitUnavailable || !ok["../../headway.yaml"] || !ok["Redis"] || ok["MongoDB"] || !ok["OPENAI_API_KEY"] {
+		t.Errorf("exit %d, findings %v", code, findings)
+	}
+	if strings.Contains(out+errs, "sk-hidden") {
+		t.Error("shows the key")
+	}
+}
+
+func TestRunRefusesToStart(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	queue := "redis://" + server.Addr()
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		args []string
+		code int
+		want string
+	}{
+		"no key":     {nil, nil, cli.ExitUsage, "OPENAI_API_KEY"},
+		"no file":    {map[string]string{"OPENAI_API_KEY": "k"}, []string{"--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
+		"log level":  {nil, []string{"--log-level", "loud"}, cli.ExitUsage, "--log-level"},
+		"log format": {nil, []string{"--log-format", "xml"}, cli.ExitUsage, "--log-format"},
+		"no redis":   {map[string]string{"OPENAI_API_KEY": "k", "REDIS_URL": "redis://127.0.0.1:1"}, nil, cli.ExitUnavailable, "REDIS_URL"},
+		"no mongo":   {map[string]string{"OPENAI_API_KEY": "k", "REDIS_URL": queue, "MONGODB_URI": "mongodb://127.0.0.1:1/"}, nil, cli.ExitUnavailable, "MONGODB_URI"},
+		"bad mongo":  {map[string]string{"OPENAI_API_KEY": "k", "REDIS_URL": queue, "MONGODB_URI": "mongo:secret@x"}, nil, cli.ExitUsage, "mongodb://user:password@host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"run"}, tc.args...)
+			if len(tc.args) == 0 || tc.args[0] != "--config" {
+				args = append(args, "--config", "../../headway.yaml")
+			}
+			code, _, errs := command(t, tc.env, args...)
+			if code != tc.code || !strings.Contains(errs, tc.want) || strings.Contains(errs, "secret") {
+				t.Errorf("exit %d: %s", code, errs)
+			}
+		})
+	}
+}
+
+func TestHelpTeaches(t *testing.T) {
+	t.Parallel()
+	for _, sub := range []string{"run", "demo", "check"} {
+		code, out, _ := command(t, nil, sub, "--help")
+		if code != cli.ExitOK || !strings.Contains(out, "Examples:") {
+			t.Errorf("%s: exit %d: %s", sub, code, out)
+		}
+	}
+	if code, _, errs := command(t, nil, "nonsense"); code == cli.ExitOK {
+		t.Errorf("an unknown command exits with %d: %s", code, errs)
+	}
+}

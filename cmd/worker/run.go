@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/worker"
+)
+
+type runSettings struct {
+	file        string
+	concurrency int
+	logLevel    string
+	logFormat   string
+}
+
+func runCommand(env cli.Environment) *cobra.Command {
+	var s runSettings
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Serve the queue until told to stop",
+		Long: `Run takes tasks from the queues of headway.yaml and runs them within the limits. Start as many as you like, on as many
+machines as you like: they share the limits through MongoDB.
+
+Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
+back to the queue what did not. Tasks are never lost; one that was running when a worker was killed is run again.`,
+		Example: `  worker run
+  worker run --config prod.yaml --concurrency 200 --log-format json`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), s, env) },
+	}
+	configFlag(c, &s.file)
+	c.Flags().IntVar(&s.concurrency, "concurrency", 0, "tasks to run at once; 0 takes it from the file")
+	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
+	return c
+}
+
+func serve(ctx context.Context, s runSettings, env cli.Environment) error {
+	logger, err := newLogger(env.Err, s)
+	if err != nil {
+		return err
+	}
+	c, err := config.Load(s.file)
+	if err != nil {
+		return err
+	}
+	if s.concurrency > 0 {
+		c.Concurrency = s.concurrency
+	}
+	key := env.Getenv("OPENAI_API_KEY")
+	if key == "" {
+		return &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: chat tasks could not run")}
+	}
+	client, err := llm.NewClient(llm.Config{BaseURL: env.Getenv("OPENAI_BASE_URL"), APIKey: key})
+	if err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	defer client.Close()
+	queue, err := connect.Redis(ctx, env.Getenv)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = queue.Close() }()
+	buckets, err := connect.Mongo(ctx, env.Getenv)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = buckets.Close(context.WithoutCancel(ctx)) }()
+	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(queue, limiter, worker.Config{
+		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
+	})
+	if err != nil {
+		return err
+	}
+	chat.Handle(w, client)
+	logger.InfoContext(ctx, "worker is running", slog.Any("limits", limiter.Names()), slog.Any("queues", c.Queues), slog.Int("concurrency", c.Concurrency))
+	began := time.Now()
+	err = w.Run(ctx)
+	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))
+	return err
+}
+
+func newLogger(w io.Writer, s runSettings) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--log-level: %q must be debug, info, warn or error", s.logLevel)}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch s.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, &cli.UsageError{Err: fmt.Errorf("--log-format: %q must be text or json", s.logFormat)}
+}

@@ -1,0 +1,109 @@
+// Command summary is a whole program on Headway: `summary worker` runs a worker, `summary enqueue TEXT` gives it work. The
+// README quotes it. It wants Redis and MongoDB, e.g. from `docker compose up -d redis mongo`.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// Summary is a task: its payload, its type, what it costs, how often it is retried.
+type Summary struct {
+	Document string `json:"document"`
+}
+
+func (Summary) TaskType() string { return "summary" }
+
+func (s Summary) Charges() []reservations.Charge {
+	estimate := float64(len(s.Document)/4 + 500) // the prompt, and the longest answer we allow
+	return []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": estimate}}}
+}
+
+func (Summary) TaskOptions() tasks.Options {
+	return tasks.Options{MaxRetry: 5, Timeout: 2 * time.Minute}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+	database, err := mongostore.Connect(ctx, "mongodb://127.0.0.1:27017")
+	if err != nil {
+		return err
+	}
+	buckets := mongostore.New(database.Database("headway"), mongostore.Options{})
+	if err := buckets.EnsureIndexes(ctx); err != nil { // buckets that are not used vanish
+		return err
+	}
+	limiter, err := reservations.New(buckets, []reservations.Limit{{
+		Name:   "openai",
+		Meters: []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000)},
+	}}, reservations.Config{})
+	if err != nil {
+		return err
+	}
+	if len(args) > 1 && args[0] == "enqueue" {
+		return enqueue(ctx, client, limiter, strings.Join(args[1:], " "))
+	}
+	return work(ctx, client, limiter)
+}
+
+func work(ctx context.Context, client redis.UniversalClient, limiter *reservations.Limiter) error {
+	w, err := worker.New(client, limiter, worker.Config{Concurrency: 100})
+	if err != nil {
+		return err
+	}
+	worker.Handle(w, func(ctx context.Context, job *worker.Job[Summary]) error {
+		text, used, err := summarize(ctx, job.Args.Document)
+		job.Use(reservations.Tokens{"tokens": used}) // the real cost replaces the estimate
+		if err != nil {
+			return err // tried again; tasks.Permanent(err) would not be
+		}
+		fmt.Println(text)
+		return nil
+	})
+	return w.Run(ctx) // until ctx ends; then running tasks may finish, and settlements do
+}
+
+func enqueue(ctx context.Context, client redis.UniversalClient, limiter *reservations.Limiter, document string) error {
+	s, err := scheduler.New(client, limiter, scheduler.Config{})
+	if err != nil {
+		return err
+	}
+	task := Summary{Document: document}
+	if _, err := s.Enqueue(ctx, task); err != nil { // now
+		return err
+	}
+	if _, err := s.Enqueue(ctx, task, scheduler.In(8*time.Hour)); err != nil { // in a while; scheduler.At names a time
+		return err
+	}
+	if _, err := s.Enqueue(ctx, task, scheduler.Reserved()); err != nil { // tokens reserved now: delivered exactly when it may start
+		return err
+	}
+	_, err = s.EnqueueMany(ctx, []tasks.Args{task, task}) // many, in order
+	return err
+}
+
+// summarize stands for the call to a provider. It returns the tokens that the provider says it used.
+func summarize(_ context.Context, document string) (string, float64, error) {
+	return document[:min(20, len(document))] + "…", float64(len(document)/4 + 100), nil
+}

@@ -1,0 +1,63 @@
+// Package cli is what the commands share: how they are called, their exit codes, and whether they write to a screen.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
+)
+
+// Environment is what a command may touch of the world around it.
+type Environment struct {
+	Getenv   func(string) string
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Main runs the command that root builds, with the process's arguments and environment, until it ends or a signal tells it
+// to stop. It returns the exit code.
+func Main(root func(Environment) *cobra.Command) int {
+	logging.Disable() // go-redis writes each failed dial to stderr; the errors that commands return say it once
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return Run(ctx, root, os.Args[1:], Environment{Getenv: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}
+
+// Run is Main in a given environment. An error is printed once, to Err.
+func Run(ctx context.Context, root func(Environment) *cobra.Command, args []string, env Environment) int {
+	c := root(env)
+	c.SetArgs(args)
+	c.SetOut(env.Out)
+	c.SetErr(env.Err)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	if c.RunE == nil {
+		c.Args = Args(cobra.NoArgs)
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	err := c.ExecuteContext(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintf(env.Err, "%s: %v\n", c.Name(), err) // there is nowhere else to say it
+	}
+	return exitCode(err)
+}
+
+// Args makes faults of the positional arguments usage errors that point to the help.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usage(c, err)
+		}
+		return nil
+	}
+}
+
+func usage(c *cobra.Command, err error) error {
+	return &UsageError{Err: fmt.Errorf("%w; see %q", err, c.CommandPath()+" --help")}
+}

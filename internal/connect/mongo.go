@@ -1,0 +1,59 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
+)
+
+// DatabaseDefault holds the buckets where MONGODB_URI names no database.
+const DatabaseDefault = "headway"
+
+// Buckets are the shared buckets and the connection they are kept over.
+type Buckets struct {
+	*mongostore.Store
+	client *mongo.Client
+}
+
+// Close ends the connection.
+func (b *Buckets) Close(ctx context.Context) error { return b.client.Disconnect(ctx) }
+
+// Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes. Getenv is os.Getenv in a command. The caller closes the buckets.
+func Mongo(ctx context.Context, getenv func(string) string) (*Buckets, error) {
+	uri := getenv("MONGODB_URI")
+	if uri == "" {
+		uri = MongoDefault
+	}
+	parsed, err := connstring.ParseAndValidate(uri)
+	if err != nil {
+		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: errNotMongo}
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	unreachable := func(err error) error {
+		return &ServiceError{Setting: "MONGODB_URI", Address: strings.Join(parsed.Hosts, ","), Kind: ErrUnreachable, Err: err}
+	}
+	client, err := mongostore.Connect(ctx, uri)
+	if errors.Is(err, reservations.ErrUnavailable) {
+		return nil, unreachable(err)
+	}
+	if err != nil {
+		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: err}
+	}
+	database := parsed.Database
+	if database == "" {
+		database = DatabaseDefault
+	}
+	store := mongostore.New(client.Database(database), mongostore.Options{})
+	if err := store.EnsureIndexes(ctx); err != nil {
+		_ = client.Disconnect(context.WithoutCancel(ctx))
+		return nil, unreachable(err)
+	}
+	return &Buckets{Store: store, client: client}, nil
+}

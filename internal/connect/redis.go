@@ -1,0 +1,81 @@
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// RedisDefault is where Redis is looked for when REDIS_URL is not set.
+	RedisDefault = "redis://127.0.0.1:6379/0"
+	// MongoDefault is where MongoDB is looked for when MONGODB_URI is not set.
+	MongoDefault = "mongodb://127.0.0.1:27017/headway"
+)
+
+// pingTimeout bounds the first word with a service.
+const pingTimeout = 5 * time.Second
+
+// ErrUnreachable is matched when a service did not answer.
+var ErrUnreachable = errors.New("is not reachable")
+
+// These stand for what the parsers say, whose texts show the address.
+var (
+	errNotRedis = errors.New("it must look like redis://user:password@host:port/0, or rediss:// for TLS, with special characters as %XX")
+	errNotMongo = errors.New("it must look like mongodb://user:password@host:port/database, with special characters as %XX")
+)
+
+// ErrInvalidURL is matched when an address could not be read. The text never shows the address, which may hold a password.
+var ErrInvalidURL = errors.New("is not a valid address")
+
+// ServiceError says which setting is meant, where it points to, and what is wrong.
+type ServiceError struct {
+	Setting string // REDIS_URL or MONGODB_URI
+	Address string // host and port, without credentials; empty where unknown
+	Kind    error  // ErrUnreachable or ErrInvalidURL
+	Err     error
+}
+
+func (e *ServiceError) Error() string {
+	if errors.Is(e.Kind, ErrInvalidURL) {
+		return fmt.Sprintf("%s %v: %v", e.Setting, e.Kind, e.Err)
+	}
+	return fmt.Sprintf("%s: %s %v: %v. Start the services with `docker compose up -d`, or set %s", e.Setting, e.Address, e.Kind, e.Err, e.Setting)
+}
+
+// Unwrap returns the kind and the cause.
+func (e *ServiceError) Unwrap() []error { return []error{e.Kind, e.Err} }
+
+// Redis connects to REDIS_URL (redis:// or rediss://) and waits for an answer. Getenv is os.Getenv in a command. The caller closes the client.
+func Redis(ctx context.Context, getenv func(string) string) (redis.UniversalClient, error) {
+	options, err := redisOptions(getenv("REDIS_URL"))
+	if err != nil {
+		return nil, err
+	}
+	client := redis.NewClient(options)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if err := client.Ping(ctx).Err(); err != nil {
+		_ = client.Close()
+		return nil, &ServiceError{Setting: "REDIS_URL", Address: options.Addr, Kind: ErrUnreachable, Err: err}
+	}
+	return client, nil
+}
+
+func redisOptions(address string) (*redis.Options, error) {
+	if address == "" {
+		address = RedisDefault
+	}
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		return nil, &ServiceError{Setting: "REDIS_URL", Kind: ErrInvalidURL, Err: errNotRedis}
+	}
+	if options.TLSConfig != nil {
+		options.TLSConfig.MinVersion = tls.VersionTLS12
+	}
+	return options, nil
+}

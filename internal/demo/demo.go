@@ -1,0 +1,165 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/headway-go/headway/examples"
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+const (
+	limitName = "openai"
+	// requestsPerSecond is more than the demo needs: tokens are what is scarce, as in life.
+	requestsPerSecond = 40
+	// duration is how long the limit makes the demo take.
+	duration = 38 * time.Second
+	// burst is the capacity in seconds of the rate.
+	burst = 4
+	// patience is when a demo that does not end is given up.
+	patience = 2 * time.Minute
+)
+
+// Settings are the choices of one demo.
+type Settings struct {
+	// KeepEstimate makes the provider count what was reserved for a call, as some do, where otherwise it corrects its count when the call ends.
+	KeepEstimate bool
+	// View is where the live view goes; nil means none.
+	View io.Writer
+	// Terminal says whether View is a terminal.
+	Terminal bool
+}
+
+// Run is one demo, of about 40 seconds. The report is valid even if ctx ends early: what was not done by then is lost.
+func Run(ctx context.Context, s Settings) (Report, error) {
+	requests, err := requests()
+	if err != nil {
+		return Report{}, err
+	}
+	limit := limitFor(requests, s.KeepEstimate)
+	upstream, err := provider.Start(provider.Config{
+		Requests:     provider.Quota{Rate: limit.Meters[0].Rate, Capacity: limit.Meters[0].Cap()},
+		Tokens:       provider.Quota{Rate: limit.Meters[1].Rate, Capacity: limit.Meters[1].Cap()},
+		KeepEstimate: s.KeepEstimate,
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { _ = upstream.Close() }()
+	store := memstore.New(nil)
+	limiter, err := reservations.New(store, []reservations.Limit{limit}, reservations.Config{})
+	if err != nil {
+		return Report{}, err
+	}
+	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "demo"})
+	if err != nil {
+		return Report{}, err
+	}
+	defer client.Close()
+
+	count := newTally(len(requests))
+	f, err := startFleet(ctx, limiter, client, count.events())
+	if err == nil {
+		err = watch(ctx, s, count, store, limit, func(ctx context.Context) error { return enqueue(ctx, f, limiter, requests) })
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return newReport(len(requests), count, upstream.Report()), errors.Join(err, f.stop(stop))
+}
+
+// requests are the tasks of the example file.
+func requests() ([]tasks.Args, error) {
+	var all []tasks.Args
+	r := batch.NewReader(bytes.NewReader(examples.Godoc), batch.Config{})
+	for {
+		line, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("examples/godoc.jsonl: %w", err)
+		}
+		chat, err := llm.NewChat(limitName, line.Body)
+		if err != nil {
+			return nil, fmt.Errorf("examples/godoc.jsonl: line %d: %w", line.Number, err)
+		}
+		chat.CustomID = line.CustomID
+		all = append(all, chat)
+	}
+}
+
+// limitFor is a limit that makes the requests take about as long as the demo should: the provider's tokens are what is
+// scarce. The provider uses some two thirds of what is reserved, so where it corrects its count the rate is lower.
+func limitFor(requests []tasks.Args, keep bool) reservations.Limit {
+	reserved := 0.
+	for _, r := range requests {
+		for _, c := range r.(tasks.Charger).Charges() { //nolint:errcheck // they are all llm.Chat
+			reserved += c.Tokens["tokens"]
+		}
+	}
+	counted, settle := reserved*0.65, reservations.SettleAdjust
+	if keep {
+		counted, settle = reserved, reservations.SettleKeep
+	}
+	rate := counted / (duration.Seconds() + burst)
+	tokens := reservations.PerSecond("tokens", rate)
+	tokens.Capacity = rate * burst
+	return reservations.Limit{Name: limitName, Settle: settle, Meters: []reservations.Meter{reservations.PerSecond("requests", requestsPerSecond), tokens}}
+}
+
+func enqueue(ctx context.Context, f *fleet, limiter *reservations.Limiter, requests []tasks.Args) error {
+	s, err := scheduler.New(f.connect(), limiter, scheduler.Config{})
+	if err != nil {
+		return err
+	}
+	_, err = s.EnqueueMany(ctx, requests)
+	return err
+}
+
+// watch enqueues and shows the fleet until every task has ended.
+func watch(ctx context.Context, s Settings, count *tally, store *memstore.Store, limit reservations.Limit, enqueue func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stop, shown := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(shown)
+		if s.View != nil {
+			show(s.View, s.Terminal, func() moment { return look(count, store, limit) }, stop)
+		}
+	}()
+	err := enqueue(ctx)
+	if err == nil {
+		select {
+		case <-count.all:
+		case <-ctx.Done():
+			err = fmt.Errorf("the demo was stopped before all tasks had ended: %w", ctx.Err())
+		}
+	}
+	close(stop)
+	<-shown
+	return err
+}
+
+func look(count *tally, store *memstore.Store, limit reservations.Limit) moment {
+	m := moment{counts: count.now(), total: count.want, level: map[string]float64{"requests": 1, "tokens": 1}}
+	bucket, ok := store.Bucket(limit.Name, "")
+	if !ok {
+		return m
+	}
+	passed := time.Since(bucket.At).Seconds()
+	for i, state := range bucket.Meters {
+		meter := limit.Meters[i]
+		m.level[state.Name] = min(1, (state.Ledgers[reservations.LedgerUse]+passed*meter.RatePerSecond())/meter.Cap())
+	}
+	return m
+}

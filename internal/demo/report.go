@@ -1,0 +1,80 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+	"time"
+
+	"github.com/headway-go/headway/internal/provider"
+)
+
+// ErrBroken is matched when the provider counted a violation, or a task was lost or failed.
+var ErrBroken = errors.New("the demo did not keep its promise")
+
+// Report is how a demo ended. Its JSON keys are stable.
+type Report struct {
+	Enqueued   int `json:"enqueued"`
+	Succeeded  int `json:"succeeded"`
+	Failed     int `json:"failed"`
+	Lost       int `json:"lost"`
+	Violations int `json:"violations"`
+	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck meter.
+	Utilization       float64 `json:"utilization"`
+	DeliveriesPerTask float64 `json:"deliveries_per_task"`
+	LatenessP50       float64 `json:"lateness_p50_ms"`
+	LatenessP99       float64 `json:"lateness_p99_ms"`
+
+	bottleneck string
+	took       time.Duration
+}
+
+func newReport(enqueued int, t *tally, p provider.Report) Report {
+	c := t.now()
+	r := Report{
+		Enqueued: enqueued, Succeeded: c.succeeded, Failed: c.archived, Lost: enqueued - c.succeeded - c.archived,
+		Violations:        p.Violations,
+		Utilization:       round(p.Utilization, 4),
+		DeliveriesPerTask: round(float64(c.deliveries)/math.Max(1, float64(enqueued)), 3),
+		LatenessP50:       milliseconds(t.quantile(0.5)),
+		LatenessP99:       milliseconds(t.quantile(0.99)),
+		took:              p.LastStart.Sub(p.FirstStart),
+	}
+	most := -1.
+	for name, m := range p.Meters {
+		if m.Utilization > most {
+			most, r.bottleneck = m.Utilization, name
+		}
+	}
+	return r
+}
+
+func round(x float64, digits int) float64 {
+	f := math.Pow10(digits)
+	return math.Round(x*f) / f
+}
+
+func milliseconds(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 1) }
+
+// Err is nil when the promise was kept: no violation, nothing lost, nothing failed.
+func (r Report) Err() error {
+	if r.Violations == 0 && r.Lost == 0 && r.Failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d violations, %d lost, %d failed", ErrBroken, r.Violations, r.Lost, r.Failed)
+}
+
+// Write prints the report for people.
+func (r Report) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "done\t%d of %d\n", r.Succeeded, r.Enqueued)
+	fmt.Fprintf(t, "failed\t%d\n", r.Failed)
+	fmt.Fprintf(t, "lost\t%d\n", r.Lost)
+	fmt.Fprintf(t, "violations\t%d\tcounted by the provider\n", r.Violations)
+	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, over %.1f s from the first start to the last\n", 100*r.Utilization, r.bottleneck, r.took.Seconds())
+	fmt.Fprintf(t, "deliveries a task\t%.2f\t1 is a task that never waited\n", r.DeliveriesPerTask)
+	fmt.Fprintf(t, "lateness\tp50 %.1f ms, p99 %.1f ms\tafter the time each task was given\n", r.LatenessP50, r.LatenessP99)
+	return t.Flush()
+}
