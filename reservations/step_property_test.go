@@ -1,0 +1,284 @@
+package reservations_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// bucketMachine drives one bucket in every way that a fleet may, right or wrong: on time, early, late, twice, having forgotten.
+type bucketMachine struct {
+	limit   reservations.Limit
+	bucket  reservations.Bucket
+	now     float64
+	waiting []place
+	running []counted // since when, and the charge
+	counted []counted // by the time at which it counts
+	largest []float64 // charge so far, by meter
+
+	atMostCapacity bool // no charge is above it
+}
+
+type place struct {
+	task   int // in the order of arrival
+	state  reservations.State
+	due    time.Time
+	tokens []float64
+}
+
+type counted struct {
+	at     float64
+	tokens []float64
+}
+
+func drawLimit(t *rapid.T) reservations.Limit {
+	var l reservations.Limit
+	for k := range rapid.IntRange(1, 3).Draw(t, "meters") {
+		rate := rapid.SampledFrom([]float64{.1, 1, 7, 100, 2500}).Draw(t, "rate")
+		l.Meters = append(l.Meters, perSecond(fmt.Sprintf("m%d", k), rate,
+			rate*rapid.SampledFrom([]float64{.1, 1, 3, 60}).Draw(t, "capacity"),
+			rate*rapid.SampledFrom([]float64{0, .5, 5, 100, math.Inf(1)}).Draw(t, "max_reserved")))
+	}
+	return l
+}
+
+func (m *bucketMachine) drawTokens(t *rapid.T) []float64 {
+	n := make([]float64, len(m.limit.Meters))
+	for k, meter := range m.limit.Meters {
+		n[k] = min(meter.Largest(), meter.Cap()*rapid.SampledFrom([]float64{0, .01, .1, .5, 1, 1.5}).Draw(t, "charge"))
+		if m.atMostCapacity {
+			n[k] = min(n[k], meter.Cap())
+		}
+		m.largest[k] = max(m.largest[k], n[k])
+	}
+	return n
+}
+
+// step asks the bucket, and holds everything that must be true of any answer against it.
+func (m *bucketMachine) step(t *rapid.T, r reservations.Request) reservations.Outcome {
+	before := m.bucket
+	before.Meters = slices.Clone(m.bucket.Meters)
+	tokens := slices.Clone(r.Tokens)
+	// A check of nothing only brings the bucket to now.
+	accrued, _ := reservations.Step(m.bucket, m.limit, clock(m.now), reservations.Request{Op: check, Tokens: make([]float64, len(tokens))})
+	after, o := reservations.Step(m.bucket, m.limit, clock(m.now), r)
+	if diff := cmp.Diff(before, m.bucket); diff != "" || !slices.Equal(tokens, r.Tokens) {
+		t.Fatalf("Step changed what it was given:\n%s", diff)
+	}
+	wellFormed(t, m.limit, after)
+	for k := range m.limit.Meters {
+		use, was := after.Meters[k].Ledgers[reservations.LedgerUse], accrued.Meters[k].Ledgers[reservations.LedgerUse]
+		given := 0.
+		if r.Op == settle {
+			given = max(0, r.Tokens[k])
+		}
+		switch {
+		case use > was+given+1e-6:
+			t.Fatalf("%s minted: use of meter %d went from %v to %v", r.Op, k, was, use)
+		case !o.Started() && r.Op != settle && use != was:
+			t.Fatalf("%s did not start and changed use of meter %d from %v to %v", r.Op, k, was, use)
+		}
+	}
+	if o.Hold < 0 || o.Hold > reservations.Hold || o.Wait() > reservations.MaxWait+time.Second {
+		t.Fatalf("waits of %+v are out of bounds", o)
+	}
+	m.bucket = after
+	return o
+}
+
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
+// wellFormed: no balance is above the capacity, or above the ledger before it.
+func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
+	if len(b.Meters) != len(l.Meters) || b.Carry < 0 || b.Carry > reservations.Hold.Seconds() || math.IsNaN(b.Shift) {
+		t.Fatalf("bucket %+v", b)
+	}
+	for k, m := range l.Meters {
+		above := m.Cap()
+		for i, balance := range b.Meters[k].Ledgers {
+			if math.IsNaN(balance) || balance > above {
+				t.Fatalf("ledger %d of %s is above what it may be, %v: %v", i, m.Name, above, b.Meters[k].Ledgers)
+			}
+			above = balance
+		}
+	}
+}
+
+func (m *bucketMachine) begin(t *rapid.T, p place) {
+	o := m.step(t, reservations.Request{Op: begin, State: p.state, Tokens: p.tokens})
+	if !o.Started() {
+		m.waiting = append(m.waiting, place{p.task, o.State, o.Due, p.tokens})
+		return
+	}
+	m.running = append(m.running, counted{m.now + o.Hold.Seconds(), p.tokens})
+	m.count(m.now+o.Hold.Seconds(), p.tokens)
+	m.windows(t)
+}
+
+func (m *bucketMachine) count(at float64, tokens []float64) {
+	i := len(m.counted)
+	for i > 0 && m.counted[i-1].at > at {
+		i--
+	}
+	m.counted = slices.Insert(m.counted, i, counted{at, tokens})
+}
+
+// windows: what started, less what was given back, in any window that ends with a start.
+func (m *bucketMachine) windows(t *rapid.T) {
+	for k, meter := range m.limit.Meters {
+		for last := range m.counted {
+			sum := 0.
+			for first := last; first >= 0; first-- {
+				sum += m.counted[first].tokens[k]
+				length := m.counted[last].at - m.counted[first].at
+				allowed := max(meter.Cap(), m.largest[k]) + meter.RatePerSecond()*(length+reservations.Hold.Seconds())
+				if sum > allowed*(1+1e-9)+1e-6 {
+					t.Fatalf("%v of %s in %v s, allowed are %v", sum, meter.Name, length, allowed)
+				}
+			}
+		}
+	}
+}
+
+// take removes one of the waiting at random, and says whether there is one.
+func (m *bucketMachine) take(t *rapid.T) (place, bool) {
+	if len(m.waiting) == 0 {
+		return place{}, false
+	}
+	i := rapid.IntRange(0, len(m.waiting)-1).Draw(t, "who")
+	p := m.waiting[i]
+	m.waiting = slices.Delete(m.waiting, i, i+1)
+	return p, true
+}
+
+func (m *bucketMachine) settle(t *rapid.T) {
+	if len(m.running) == 0 {
+		return
+	}
+	n := m.running[0].tokens
+	m.now = max(m.now, m.running[0].at)
+	m.running = m.running[1:]
+	back, correction := make([]float64, len(n)), make([]float64, len(n))
+	for k := range n {
+		back[k] = n[k] * rapid.Float64Range(-.5, 1).Draw(t, "share back")
+		if correction[k] = -back[k]; correction[k] > 0 {
+			// What was used above the charge is owed, and nothing can keep it out of the window it falls in.
+			correction[k] = 0
+		}
+	}
+	m.step(t, reservations.Request{Op: settle, Tokens: back})
+	m.count(m.now, correction)
+}
+
+func TestStepKeepsThePromise(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLimit(t)
+		m := &bucketMachine{limit: l, largest: make([]float64, len(l.Meters))}
+		pass := func(seconds float64) { m.now += seconds }
+		t.Repeat(map[string]func(*rapid.T){
+			"new":   func(t *rapid.T) { m.begin(t, place{state: fresh, tokens: m.drawTokens(t)}) },
+			"burst": func(t *rapid.T) { m.burst(t) },
+			"on time": func(t *rapid.T) {
+				if p, ok := m.take(t); ok {
+					pass(max(0, p.due.Sub(clock(m.now)).Seconds()-m.bucket.Shift) + 1e-9)
+					m.begin(t, p)
+				}
+			},
+			"whenever": func(t *rapid.T) {
+				if p, ok := m.take(t); ok {
+					m.begin(t, p)
+				}
+			},
+			"forgot": func(t *rapid.T) {
+				if p, ok := m.take(t); ok {
+					m.begin(t, place{state: fresh, tokens: p.tokens})
+				}
+			},
+			"delivered twice": func(t *rapid.T) {
+				if p, ok := m.take(t); ok {
+					m.begin(t, p)
+					m.begin(t, p)
+				}
+			},
+			"reserve": func(t *rapid.T) {
+				n := m.drawTokens(t)
+				o := m.step(t, reservations.Request{Op: reserve, Tokens: n})
+				m.waiting = append(m.waiting, place{state: o.State, due: o.Due, tokens: n})
+			},
+			"release": func(t *rapid.T) {
+				if p, ok := m.take(t); ok {
+					m.step(t, reservations.Request{Op: release, State: p.state, Tokens: p.tokens})
+				}
+			},
+			"check":  func(t *rapid.T) { m.step(t, reservations.Request{Op: check, Tokens: m.drawTokens(t)}) },
+			"settle": func(t *rapid.T) { m.settle(t) },
+			"time passes": func(t *rapid.T) {
+				pass(rapid.SampledFrom([]float64{.01, .1, .3, 1, 20}).Draw(t, "seconds"))
+			},
+			"the clock jitters": func(t *rapid.T) {
+				back := rapid.Float64Range(0, .2).Draw(t, "seconds back")
+				pass(-back)
+				m.step(t, reservations.Request{Op: check, Tokens: m.drawTokens(t)})
+				pass(back)
+			},
+		})
+	})
+}
+
+func (m *bucketMachine) burst(t *rapid.T) {
+	n := m.drawTokens(t)
+	for range rapid.IntRange(2, 20).Draw(t, "burst") {
+		m.begin(t, place{state: fresh, tokens: n})
+	}
+}
+
+// When everybody comes back exactly when told (of two at the same moment the elder first), nobody has to come often, and in an
+// unlimited plan whoever was given a time starts at that time. With several meters that goes for charges up to the capacity: a
+// larger one is owed in its meter while it waits for another.
+func TestStepIdleFleetStartsOnTime(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLimit(t)
+		m := &bucketMachine{limit: l, largest: make([]float64, len(l.Meters))}
+		unlimited := rapid.Bool().Draw(t, "unlimited")
+		for k := range l.Meters {
+			if unlimited {
+				l.Meters[k].MaxReserved = reservations.Unlimited
+			}
+		}
+		m.atMostCapacity = len(l.Meters) > 1
+		tasks := rapid.IntRange(1, 30).Draw(t, "tasks")
+		for i := range tasks {
+			m.begin(t, place{task: i, state: fresh, tokens: m.drawTokens(t)})
+		}
+		for returned := 0; len(m.waiting) > 0; returned++ {
+			if returned > 4*tasks {
+				t.Fatalf("%d still wait after %d returns", len(m.waiting), returned)
+			}
+			slices.SortFunc(m.waiting, func(a, b place) int {
+				if d := a.due.Sub(b.due).Round(time.Microsecond); d != 0 {
+					return int(d)
+				}
+				return a.task - b.task
+			})
+			p := m.waiting[0]
+			m.waiting = m.waiting[1:]
+			m.now = max(m.now, p.due.Sub(virtualStart).Seconds()-m.bucket.Shift)
+			started := len(m.running)
+			m.begin(t, p)
+			if unlimited && len(m.running) == started {
+				t.Fatalf("task %d came at %v s as it was told, and was sent back: %+v", p.task, m.now, m.waiting[len(m.waiting)-1])
+			}
+		}
+	})
+}
