@@ -110,7 +110,7 @@ func (b Bucket) wait(l Limit, i int, n []float64) float64 {
 
 // charged is ledger i of meter k after a charge of n that starts in w seconds: what accrues until then beyond the capacity is lost.
 func (b Bucket) charged(m Meter, k, i int, n, w float64) float64 {
-	return min(b.Meters[k].Ledgers[i], max(m.Cap(), n)-w*m.RatePerSecond()) - n
+	return min(b.Meters[k].Ledgers[i], m.Cap()-w*m.RatePerSecond()) - n
 }
 
 // charge takes n from the ledgers first..last.

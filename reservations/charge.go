@@ -48,7 +48,7 @@ func (c Charge) Validate(l Limit) error {
 		if n := c.Tokens[m.Name]; n > m.Largest() {
 			return &ChargeError{
 				Charge: c, Meter: m.Name, Err: ErrChargeTooLarge,
-				Problem: fmt.Sprintf("%v tokens are more than can ever be served (capacity %v + max_reserved %v)", n, m.Cap(), m.MaxReserved),
+				Problem: fmt.Sprintf("%v tokens are more than can ever be served (capacity %v + max_reserved %s)", n, m.Cap(), m.reservedText()),
 			}
 		}
 	}

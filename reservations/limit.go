@@ -81,8 +81,17 @@ func (m Meter) Slack() float64 {
 }
 
 // Largest is the largest charge that this meter can ever serve. A charge above the capacity needs a full bucket and is
-// then owed, so it can be served only as far as the plan may go into deficit.
-func (m Meter) Largest() float64 { return m.Cap() + m.MaxReserved }
+// then owed, so it can be served only as far as the plan may go into deficit, and only what comes back within MaxWait.
+func (m Meter) Largest() float64 {
+	return m.Cap() + min(m.MaxReserved, m.RatePerSecond()*MaxWait.Seconds())
+}
+
+func (m Meter) reservedText() string {
+	if m.MaxReserved == Unlimited {
+		return "unlimited"
+	}
+	return fmt.Sprint(m.MaxReserved)
+}
 
 var nameShape = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 

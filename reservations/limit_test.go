@@ -98,7 +98,7 @@ func faultyFields(err error) (fields []string) {
 func TestMeterDefaults(t *testing.T) {
 	t.Parallel()
 	m := reservations.PerMinute("tokens", 600)
-	if m.RatePerSecond() != 10 || m.Cap() != 600 || m.Slack() != 0 || m.Largest() < 1e300 {
+	if m.RatePerSecond() != 10 || m.Cap() != 600 || m.Slack() != 0 || m.Largest() != 600+10*reservations.MaxWait.Seconds() {
 		t.Errorf("600 a minute: %v/s, capacity %v, slack %v, largest %v", m.RatePerSecond(), m.Cap(), m.Slack(), m.Largest())
 	}
 	m = reservations.PerSecond("tokens", 8)

@@ -114,7 +114,7 @@ func wait(i any) bson.D {
 
 // charged is ledger i of $$k after the request that starts in w seconds.
 func charged(i, w any) bson.D {
-	return sub(smallest(list(element("$$k.L", i), sub(largest(list("$$k.cap", "$$k.n")), mul(w, "$$k.rate")))), "$$k.n")
+	return sub(smallest(list(element("$$k.L", i), sub("$$k.cap", mul(w, "$$k.rate")))), "$$k.n")
 }
 
 // slacked is the max_reserved of $$k less its slack once for each ledger between the plan and ledger i.

@@ -1,0 +1,160 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+// sendTogether is how many tasks are sent to asynq side by side.
+const sendTogether = 8
+
+// Enqueue sends one task. It runs as soon as a worker has room for it and its limit allows, unless an option gives it a time.
+//
+// Nothing is enqueued when the arguments can't be encoded (*tasks.EncodeError), when the charge could never be served
+// (reservations.IsPermanent), when an option is at fault (ErrInvalidOption), when the task is there already
+// (asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask), or, with Reserved, when the bucket could not answer
+// (reservations.ErrUnavailable). After any other error, Redis's, the task may or may not be enqueued: give it an ID and enqueue it again.
+func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option) (*asynq.TaskInfo, error) {
+	infos, err := s.EnqueueMany(ctx, []tasks.Args{args}, opts...)
+	if item, ok := errors.AsType[*ItemError](err); ok {
+		err = item.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return infos[0], nil
+}
+
+// EnqueueMany sends tasks, in order where they are Reserved: reservations are made in the order of args, in few round trips. Without
+// it tasks that are sent side by side may change places.
+//
+// All tasks are checked before anything is sent; an error then joins one *ItemError for each that is at fault, with the errors
+// that Enqueue tells. Once sending has begun there is one info for each task, nil where it was not enqueued; the error joins an
+// *ItemError for each that was refused. When Redis or a bucket can't be reached it stops there, and leaves the rest out.
+func (s *Scheduler) EnqueueMany(ctx context.Context, args []tasks.Args, opts ...Option) ([]*asynq.TaskInfo, error) {
+	o, err := s.collect(opts, len(args))
+	if err != nil {
+		return nil, err
+	}
+	parcels, err := s.pack(args, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.reserved {
+		err = s.sendReserved(ctx, parcels)
+	} else {
+		s.send(ctx, parcels)
+	}
+	return report(parcels, o, err)
+}
+
+// report lays out what became of each parcel. Err is what ended the sending beside the parcels' own errors.
+func report(parcels []*parcel, o options, err error) ([]*asynq.TaskInfo, error) {
+	infos := make([]*asynq.TaskInfo, len(parcels))
+	faults, left := []error{err}, 0
+	for i, p := range parcels {
+		infos[i] = p.info
+		switch {
+		case p.err == nil && p.info == nil:
+			left++
+		case p.err != nil && (!o.skipExisting || !exists(p.err)):
+			faults = append(faults, &ItemError{Index: i, Err: p.err})
+		}
+	}
+	if left > 0 && len(parcels) > 1 {
+		faults = append(faults, fmt.Errorf("%d of %d tasks were not sent", left, len(parcels)))
+	}
+	return infos, errors.Join(faults...)
+}
+
+// parcel is one task on its way to asynq.
+type parcel struct {
+	tasks.Envelope
+
+	at time.Time // zero: now
+
+	out   reservations.Outcome // of the reservation; zero where there is none
+	heard time.Time            // when that came
+
+	info *asynq.TaskInfo // once it is enqueued
+	err  error           // why it is not
+}
+
+func (p *parcel) reserved() bool { return p.out.State != "" }
+
+// pack encodes and checks all tasks.
+func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
+	parcels := make([]*parcel, len(args))
+	var faults []error
+	for i, a := range args {
+		envelope, err := tasks.Encode(a, o.Options)
+		if err == nil {
+			err = s.check(envelope)
+		}
+		if err != nil {
+			faults = append(faults, &ItemError{Index: i, Err: err})
+			continue
+		}
+		parcels[i] = &parcel{Envelope: envelope, at: o.at}
+	}
+	return parcels, errors.Join(faults...)
+}
+
+// check tells whether the task's charges could ever be served.
+func (s *Scheduler) check(e tasks.Envelope) error {
+	if s.limiter == nil {
+		return nil
+	}
+	for _, c := range e.Charges {
+		if err := s.limiter.Validate(c); err != nil {
+			return fmt.Errorf("task %q: %w", e.Task.Type(), err)
+		}
+	}
+	return nil
+}
+
+// send hands the parcels to asynq, several side by side. Each notes its own error; the first that is not about the task
+// itself ends the sending.
+func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
+	var next atomic.Int64
+	var stopped atomic.Bool
+	var senders sync.WaitGroup
+	for range min(sendTogether, len(parcels)) {
+		senders.Go(func() {
+			for !stopped.Load() {
+				i := next.Add(1) - 1
+				if i >= int64(len(parcels)) {
+					return
+				}
+				p := parcels[i]
+				if p.err = s.hand(ctx, p); p.err != nil && !exists(p.err) {
+					stopped.Store(true)
+				}
+			}
+		})
+	}
+	senders.Wait()
+}
+
+// hand enqueues one parcel.
+func (s *Scheduler) hand(ctx context.Context, p *parcel) error {
+	options := p.Options.Asynq()
+	if !p.at.IsZero() {
+		options = append(options, asynq.ProcessAt(p.at))
+	}
+	info, err := s.client.EnqueueContext(ctx, p.Task, options...)
+	if err != nil {
+		return fmt.Errorf("enqueue task %q: %w", p.Task.Type(), err)
+	}
+	p.info = info
+	return nil
+}

@@ -1,0 +1,187 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// root is where the keys of all lines begin. The hash tag keeps them on one node of a cluster.
+	root = "headway:{line}:"
+	// outageLine is where tasks wait while the bucket can't be asked. It runs on Redis's own clock.
+	outageLine = "outage"
+	// placeKept is how much longer than the wait a place is kept, for tasks that are delivered late.
+	placeKept = 24 * time.Hour
+	// lease is how long a waker has to wake what it took out of a line.
+	lease = 2 * time.Second
+	// restMost is how long the waker on duty rests at most: a task that another process put in front is late by no more.
+	restMost = 250 * time.Millisecond
+	// restOthers is how much later the others look whether the one on duty is still there.
+	restOthers = 100 * time.Millisecond
+)
+
+// lines are the waiting tasks in Redis: one line for each bucket and generation, sorted by due. Each method is one script,
+// and so one atomic change. Safe for concurrent use.
+type lines struct {
+	client                                redis.UniversalClient
+	recording, recalling, moving, popping *redis.Script
+}
+
+func newLines(client redis.UniversalClient) lines {
+	return lines{
+		client: client, recording: redis.NewScript(recordScript), recalling: redis.NewScript(recallScript),
+		moving: redis.NewScript(moveScript), popping: redis.NewScript(popScript),
+	}
+}
+
+// movement is what an answer of a bucket says about its line.
+type movement struct {
+	line    string
+	at      time.Time // the bucket's clock when it answered
+	heard   time.Time // when the answer came, on the local clock
+	shift   time.Duration
+	version int64
+}
+
+// movementOf reads the outcome's part about the line. Heard is when it came.
+func movementOf(bucket string, o reservations.Outcome, heard time.Time) movement {
+	return movement{
+		line: bucket + "@" + strconv.FormatInt(o.Generation, 10), at: o.At, heard: heard, shift: o.Shift, version: o.Version,
+	}
+}
+
+// args are the clock's part of a script's arguments. The answer has aged since it was heard, by the local monotonic clock.
+func (m movement) args() []any {
+	return []any{m.at.Add(time.Since(m.heard)).UnixMicro(), m.shift.Microseconds(), m.version}
+}
+
+// entry is one task of a line.
+type entry struct {
+	task Task
+	due  time.Time     // on the clock of the line, jitter included
+	wait time.Duration // from now, about: how long the place has to be kept; in the outage line when the task is due
+	kept keptPlace
+}
+
+// keptPlace is what Redis holds for a waiting task; what is beside the place is for people.
+type keptPlace struct {
+	reservations.Place
+	Bucket string              `json:"bucket"`
+	Tokens reservations.Tokens `json:"tokens,omitempty"`
+	Since  time.Time           `json:"since"`
+}
+
+// record keeps the places of the entries and lets them stand in the line of m. When that makes the first task of all due
+// earlier than any before, first is how long until then.
+func (l lines) record(ctx context.Context, m movement, entries []entry) (first time.Duration, earlier bool, err error) {
+	return l.stand(ctx, append([]any{root, m.line}, m.args()...), entries, func(e entry) int64 { return e.due.UnixMicro() })
+}
+
+// recordOutage lets the entries stand in the outage line: each is due when its wait is over.
+func (l lines) recordOutage(ctx context.Context, entries []entry) (first time.Duration, earlier bool, err error) {
+	return l.stand(ctx, []any{root, outageLine, "", 0, 0}, entries, func(e entry) int64 { return e.wait.Microseconds() })
+}
+
+func (l lines) stand(ctx context.Context, args []any, entries []entry, due func(entry) int64) (time.Duration, bool, error) {
+	for _, e := range entries {
+		place, err := json.Marshal(e.kept)
+		if err != nil {
+			return 0, false, fmt.Errorf("record the place of %s: %w", e.task, err)
+		}
+		args = append(args, e.task.String(), due(e), place, (e.wait + placeKept).Milliseconds())
+	}
+	first, err := l.recording.Run(ctx, l.client, []string{root + "index", root + "leased"}, args...).Text()
+	return brought(first, err, "record places")
+}
+
+// move makes the lines follow their buckets. First and earlier are as for record.
+func (l lines) move(ctx context.Context, moves []movement) (first time.Duration, earlier bool, err error) {
+	args := []any{root}
+	for _, m := range moves {
+		args = append(append(args, m.line), m.args()...)
+	}
+	answer, err := l.moving.Run(ctx, l.client, []string{root + "index", root + "leased"}, args...).Text()
+	return brought(answer, err, "move lines")
+}
+
+// brought reads an answer in microseconds that may be empty.
+func brought(answer string, err error, operation string) (time.Duration, bool, error) {
+	if err != nil {
+		return 0, false, fmt.Errorf("%s: %w", operation, err)
+	}
+	if answer == "" {
+		return 0, false, nil
+	}
+	d, err := microseconds(answer)
+	return d, err == nil, err
+}
+
+func microseconds(s string) (time.Duration, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read an answer in microseconds: %w", err)
+	}
+	return time.Duration(n) * time.Microsecond, nil
+}
+
+// recall hands out the place that is kept for the task, zero where there is none, and takes the task out of its line.
+func (l lines) recall(ctx context.Context, t Task) (reservations.Place, error) {
+	text, err := l.recalling.Run(ctx, l.client, []string{root + "index", root + "leased"}, root, t.String()).Text()
+	if errors.Is(err, redis.Nil) {
+		return reservations.Place{}, nil
+	}
+	if err != nil {
+		return reservations.Place{}, fmt.Errorf("recall the place of %s: %w", t, err)
+	}
+	var kept keptPlace
+	if err := json.Unmarshal([]byte(text), &kept); err != nil {
+		return reservations.Place{}, fmt.Errorf("recall the place of %s: %w", t, err)
+	}
+	return kept.Place, nil
+}
+
+// attended is what became of a task that was leased: done, or to be tried again after a pause.
+type attended struct {
+	task  Task
+	again time.Duration // zero: done
+}
+
+// pop takes at most so many tasks whose time has come, less early, and leases them to the waker with this id, after it has
+// noted what became of those taken before. Rest is how long the waker may wait until it asks again. With most zero it only
+// takes the notes and the waker off duty.
+func (l lines) pop(ctx context.Context, id string, early time.Duration, most int, notes []attended) (tasks []Task, rest time.Duration, err error) {
+	args := []any{root, id, early.Microseconds(), most, lease.Microseconds(), restMost.Microseconds(), restOthers.Microseconds()}
+	for _, n := range notes {
+		again := ""
+		if n.again > 0 {
+			again = strconv.FormatInt(n.again.Microseconds(), 10)
+		}
+		args = append(args, n.task.String(), again)
+	}
+	answer, err := l.popping.Run(ctx, l.client, []string{root + "index", root + "leased", root + "waker"}, args...).StringSlice()
+	if err != nil {
+		return nil, 0, fmt.Errorf("take due tasks out of their lines: %w", err)
+	}
+	if rest, err = microseconds(answer[0]); err != nil {
+		return nil, 0, err
+	}
+	for _, s := range answer[1:] {
+		t, err := parseTask(s)
+		if err != nil { // nobody can wake that; it must not keep others from being woken
+			if err := l.client.ZRem(ctx, root+"leased", s).Err(); err != nil {
+				return nil, 0, fmt.Errorf("take a broken entry out of its line: %w", err)
+			}
+			continue
+		}
+		tasks = append(tasks, t)
+	}
+	return tasks, rest, nil
+}

@@ -1,0 +1,241 @@
+package scheduler
+
+// The keys, below one root with a hash tag, so that one node of a cluster holds them all:
+//
+//	index          sorted set: the lines in which tasks wait, by the moment at which the first of each is due
+//	leased         sorted set: tasks that were taken out of a line and are being woken, by the end of the lease
+//	waker          hash: id of the waker on duty, and until when nobody else need look
+//	line:LINE      sorted set: tasks by due, on the clock of the line. LINE is bucket@generation
+//	clock:LINE     hash: offset (bucket's clock less Redis's), seen (when), shift, version; low (see follow)
+//	place:TASK     hash: line, place (JSON). TASK is queue/id
+//
+// All times are whole microseconds, which a float64 holds exactly until the year 2255; Redis keeps scores, and Lua numbers, as float64.
+// Only Redis's own clock is read.
+
+// preamble is shared by all scripts: KEYS[1] is the index, KEYS[2] is leased, ARGV[1] is the root of the other keys.
+const preamble = `
+local time = redis.call("TIME")
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+
+-- ahead is how far the clock of a line is ahead of Redis's.
+local function ahead(line)
+	local c = redis.call("HMGET", ARGV[1] .. "clock:" .. line, "offset", "shift")
+	return tonumber(c[1] or 0) + tonumber(c[2] or 0)
+end
+
+-- reindex notes when the first of a line is due; an empty line is forgotten, and its clock a minute later.
+local function reindex(line)
+	local first = redis.call("ZRANGE", ARGV[1] .. "line:" .. line, 0, 0, "WITHSCORES")
+	if #first == 0 then
+		redis.call("ZREM", KEYS[1], line)
+		redis.call("PEXPIRE", ARGV[1] .. "clock:" .. line, 60000)
+	else
+		redis.call("ZADD", KEYS[1], math.floor(tonumber(first[2]) - ahead(line)), line)
+	end
+end
+
+-- soonest is when the first of all lines is due, nil where none is there.
+local function soonest()
+	return tonumber(redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")[2])
+end
+
+-- earlier is the answer of scripts that may bring the first moment forward: how long until then, or nothing.
+local function earlier(before)
+	local after = soonest()
+	if after and (not before or after < before) then
+		return string.format("%.0f", after - now)
+	end
+	return ""
+end
+`
+
+// follow makes a line's clock follow an answer of its bucket.
+//
+// Version and shift: an older answer never overwrites a newer one.
+// Offset: at - now is too low by what the answer took to come here, never too high; so the highest counts, and is given up
+// slowly (0.5 ms a second, more than clocks drift). One that is lower by more than a second was held up on its way, or the
+// bucket's clock was set back: the second one in a row is believed.
+const follow = `
+local function follow(line, at, shift, version)
+	local key = ARGV[1] .. "clock:" .. line
+	local c = redis.call("HMGET", key, "offset", "seen", "version", "low")
+	local offset, seen, low = tonumber(c[1] or nil), tonumber(c[2] or 0), false
+	local sample = at - now
+	if not offset then
+		offset = sample
+	else
+		offset = math.floor(offset - math.max(0, now - seen) / 2000)
+		if sample < offset - 1000000 and c[4] ~= "1" then
+			low = true
+		elseif sample < offset - 1000000 then
+			offset = sample
+		else
+			offset = math.max(sample, offset)
+		end
+	end
+	redis.call("HSET", key, "offset", string.format("%.0f", offset), "seen", string.format("%.0f", now), "low", low and "1" or "0")
+	if not c[3] or tonumber(version) > tonumber(c[3]) then
+		redis.call("HSET", key, "shift", shift, "version", version)
+	end
+end
+`
+
+// recordScript keeps the places of tasks of one line and lets them stand in it. A task that stood elsewhere stands there no more.
+//
+//	KEYS[1] -> index
+//	KEYS[2] -> leased
+//	ARGV[1] -> root of the other keys
+//	ARGV[2] -> line
+//	ARGV[3] -> the bucket's clock when this was sent; empty for a line on Redis's own clock
+//	ARGV[4] -> shift
+//	ARGV[5] -> version of the bucket
+//	then for each task:
+//	ARGV[n]   -> task
+//	ARGV[n+1] -> due, on the clock of the line; for a line on Redis's own clock: from now
+//	ARGV[n+2] -> place (JSON)
+//	ARGV[n+3] -> how long to keep the place, in milliseconds
+//
+// Output: how long until the first of all lines is due, where this call brought that forward; else an empty string.
+const recordScript = preamble + follow + `
+local before, line, start = soonest(), ARGV[2], 0
+if ARGV[3] == "" then
+	start = now
+else
+	follow(line, tonumber(ARGV[3]), ARGV[4], ARGV[5])
+	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
+end
+for i = 6, #ARGV, 4 do
+	local place = ARGV[1] .. "place:" .. ARGV[i]
+	local old = redis.call("HGET", place, "line")
+	if old and old ~= line and redis.call("ZREM", ARGV[1] .. "line:" .. old, ARGV[i]) == 1 then
+		reindex(old)
+	end
+	redis.call("HSET", place, "line", line, "place", ARGV[i + 2])
+	redis.call("PEXPIRE", place, ARGV[i + 3])
+	redis.call("ZREM", KEYS[2], ARGV[i])
+	redis.call("ZADD", ARGV[1] .. "line:" .. line, string.format("%.0f", start + tonumber(ARGV[i + 1])), ARGV[i])
+end
+reindex(line)
+return earlier(before)
+`
+
+// recallScript hands out the place of a task that was delivered, and takes the task out of its line: nobody wakes it again.
+//
+//	KEYS[1] -> index
+//	KEYS[2] -> leased
+//	ARGV[1] -> root of the other keys
+//	ARGV[2] -> task
+//
+// Output: the place (JSON), nil where none is kept.
+const recallScript = preamble + `
+local place = ARGV[1] .. "place:" .. ARGV[2]
+local kept = redis.call("HMGET", place, "line", "place")
+redis.call("ZREM", KEYS[2], ARGV[2])
+if not kept[1] then
+	return false
+end
+redis.call("DEL", place)
+if redis.call("ZREM", ARGV[1] .. "line:" .. kept[1], ARGV[2]) == 1 then
+	reindex(kept[1])
+end
+return kept[2]
+`
+
+// moveScript makes lines follow their buckets. A line that nobody knows is left unknown: who joins it brings the clock along.
+//
+//	KEYS[1] -> index
+//	KEYS[2] -> leased
+//	ARGV[1] -> root of the other keys
+//	then for each line:
+//	ARGV[n]   -> line
+//	ARGV[n+1] -> the bucket's clock when this was sent
+//	ARGV[n+2] -> shift
+//	ARGV[n+3] -> version of the bucket
+//
+// Output: as for recordScript.
+const moveScript = preamble + follow + `
+local before = soonest()
+for i = 2, #ARGV, 4 do
+	if redis.call("EXISTS", ARGV[1] .. "clock:" .. ARGV[i]) == 1 then
+		follow(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3])
+		reindex(ARGV[i])
+	end
+end
+return earlier(before)
+`
+
+// popScript takes tasks that are due out of their lines, in the order of their lines, and leases them to the caller: should
+// it die before they are woken, the next to look after the lease takes them over. A concurrent caller gets others.
+//
+//	KEYS[1] -> index
+//	KEYS[2] -> leased
+//	KEYS[3] -> waker
+//	ARGV[1] -> root of the other keys
+//	ARGV[2] -> id of the caller
+//	ARGV[3] -> how long before its time a task is due
+//	ARGV[4] -> the most tasks to take; zero leaves: the caller is on duty no more
+//	ARGV[5] -> length of a lease
+//	ARGV[6] -> the longest anybody on duty rests
+//	ARGV[7] -> how much later than that the others look
+//	then for each task of an earlier call that is not leased to the caller any more:
+//	ARGV[n]   -> task
+//	ARGV[n+1] -> empty: it is woken; else how long until it is tried again
+//
+// Output: how long the caller may rest, then the tasks.
+const popScript = preamble + `
+local early, most = tonumber(ARGV[3]), tonumber(ARGV[4])
+for i = 8, #ARGV, 2 do
+	if ARGV[i + 1] == "" then
+		redis.call("ZREM", KEYS[2], ARGV[i])
+	else
+		redis.call("ZADD", KEYS[2], "XX", now + tonumber(ARGV[i + 1]), ARGV[i])
+	end
+end
+local duty = redis.call("HMGET", KEYS[3], "id", "until")
+if most == 0 then
+	if duty[1] == ARGV[2] then
+		redis.call("DEL", KEYS[3])
+	end
+	return {"0"}
+end
+
+local lease = now + tonumber(ARGV[5])
+local answer = {""}
+for _, task in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT", 0, most)) do
+	redis.call("ZADD", KEYS[2], lease, task)
+	answer[#answer + 1] = task
+end
+for _, line in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now + early, "LIMIT", 0, most)) do
+	local room = most + 1 - #answer
+	if room <= 0 then
+		break
+	end
+	local key = ARGV[1] .. "line:" .. line
+	local due = redis.call("ZRANGEBYSCORE", key, "-inf", now + ahead(line) + early, "LIMIT", 0, room)
+	for _, task in ipairs(due) do
+		redis.call("ZREM", key, task)
+		redis.call("ZADD", KEYS[2], lease, task)
+		answer[#answer + 1] = task
+	end
+	reindex(line)
+end
+
+local rest = tonumber(ARGV[6])
+local first = soonest()
+if first then
+	rest = math.min(rest, first - early - now)
+end
+local ending = tonumber(redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")[2])
+if ending then
+	rest = math.min(rest, ending - now)
+end
+rest = math.max(0, rest)
+if not duty[1] or duty[1] == ARGV[2] or tonumber(duty[2]) <= now then
+	redis.call("HSET", KEYS[3], "id", ARGV[2], "until", string.format("%.0f", now + rest + tonumber(ARGV[7])))
+	redis.call("PEXPIRE", KEYS[3], 10000)
+else
+	rest = tonumber(duty[2]) - now
+end
+answer[1] = string.format("%.0f", rest)
+return answer
+`

@@ -1,0 +1,278 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// popMost is how many tasks are taken out of their lines at once.
+	popMost = 128
+	// popPause is the shortest time between two looks at the lines.
+	popPause = 10 * time.Millisecond
+	// wakeTogether is how many tasks are woken side by side.
+	wakeTogether = 8
+	// activePause is how soon a task is tried again that asynq has not put back into its queue yet. It doubles, up to lease.
+	activePause = 50 * time.Millisecond
+	// errorPause is how soon Redis is asked again after an error. It doubles, up to errorPauseMost.
+	errorPause     = 100 * time.Millisecond
+	errorPauseMost = 2 * time.Second
+)
+
+// waker watches the lines and sends tasks on their way when they are due. Any number may do so, in any number of processes;
+// each task is taken by one of them. One of them is on duty, the others look in now and then whether it still is, and
+// when a task of their own process came to stand in front.
+type waker struct {
+	lines     lines
+	inspector *asynq.Inspector
+	id        string
+	early     time.Duration
+	logger    *slog.Logger
+	// observe is told of each look at the lines, for tests. May be nil.
+	observe func(look)
+
+	signal chan struct{} // holds one: something below has changed
+	mu     sync.Mutex    // guards what is below
+	next   time.Time     // when to look at the lines
+	moved  map[string]movement
+
+	// What is below belongs to the goroutine of run, and to leave after it.
+	notes  []attended
+	active map[Task]time.Duration // the last pause of tasks that asynq had not put back yet
+	pause  time.Duration          // after an error; zero when there was none
+}
+
+// look is what came of one look at the lines.
+type look struct {
+	tasks []Task
+	moves int
+	err   error
+}
+
+func newWaker(l lines, inspector *asynq.Inspector, c Config) *waker {
+	return &waker{
+		lines: l, inspector: inspector, id: uuid.NewString(), early: c.WakeEarly, logger: c.Logger,
+		signal: make(chan struct{}, 1), moved: map[string]movement{}, active: map[Task]time.Duration{},
+	}
+}
+
+// bring has the waker look when a task is due in d that nobody may know of yet.
+func (w *waker) bring(d time.Duration) {
+	w.mu.Lock()
+	at := time.Now().Add(d - w.early)
+	sooner := at.Before(w.next)
+	if sooner {
+		w.next = at
+	}
+	w.mu.Unlock()
+	if sooner {
+		w.wakeUp()
+	}
+}
+
+// move has the line follow the bucket's answer. Of several answers that wait to be sent the newest counts.
+func (w *waker) move(m movement) {
+	w.mu.Lock()
+	known, ok := w.moved[m.line]
+	if !ok || m.version > known.version {
+		w.moved[m.line] = m
+	}
+	w.mu.Unlock()
+	w.wakeUp()
+}
+
+func (w *waker) wakeUp() {
+	select {
+	case w.signal <- struct{}{}:
+	default: // a signal is waiting already
+	}
+}
+
+// run looks at the lines until stop is closed. A look that is under way then is finished, unless ctx ends.
+func (w *waker) run(ctx context.Context, stop <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	last := time.Time{}
+	for {
+		timer.Reset(w.rest(last))
+		select {
+		case <-stop:
+			return
+		case <-w.signal:
+			continue
+		case <-timer.C:
+		}
+		last = time.Now()
+		w.look(ctx)
+	}
+}
+
+// rest is how long to wait from now: until the next look, but at once where a line has moved, and never without a pause.
+func (w *waker) rest(last time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.next
+	if len(w.moved) > 0 {
+		at = time.Time{}
+	}
+	if soonest := last.Add(max(popPause, w.pause)); at.Before(soonest) {
+		at = soonest
+	}
+	return time.Until(at)
+}
+
+// look sends the movements of lines and, where it is time, takes due tasks out of them and wakes those.
+func (w *waker) look(ctx context.Context) {
+	var l look
+	if l.moves, l.err = w.sendMoves(ctx); l.err == nil && w.isTime() {
+		l.tasks, l.err = w.pop(ctx, popMost)
+	}
+	w.heal(ctx, l.err)
+	w.wake(l.tasks)
+	if w.observe != nil {
+		w.observe(l)
+	}
+}
+
+func (w *waker) isTime() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !time.Now().Before(w.next)
+}
+
+// sendMoves has the lines follow what buckets answered. What could not be sent is kept.
+func (w *waker) sendMoves(ctx context.Context) (int, error) {
+	w.mu.Lock()
+	moves := slices.Collect(maps.Values(w.moved))
+	clear(w.moved)
+	w.mu.Unlock()
+	if len(moves) == 0 {
+		return 0, nil
+	}
+	first, earlier, err := w.lines.move(ctx, moves)
+	if err != nil {
+		for _, m := range moves {
+			w.move(m)
+		}
+		return 0, err
+	}
+	if earlier {
+		w.bring(first)
+	}
+	return len(moves), nil
+}
+
+// pop takes due tasks and sets the time of the next look. Notes that could not be sent are kept.
+func (w *waker) pop(ctx context.Context, most int) ([]Task, error) {
+	w.mu.Lock()
+	w.next = time.Now().Add(restMost) // bring may make it earlier while Redis is asked
+	w.mu.Unlock()
+	tasks, rest, err := w.lines.pop(ctx, w.id, w.early, most, w.notes)
+	if err != nil {
+		return nil, err
+	}
+	w.notes = nil
+	w.bring(rest + w.early)
+	return tasks, nil
+}
+
+// heal lengthens the pause while Redis can't be reached, and says when that begins and ends.
+func (w *waker) heal(ctx context.Context, err error) {
+	switch {
+	case err == nil && w.pause > 0:
+		w.pause = 0
+		w.logger.InfoContext(ctx, "waiting tasks are watched again")
+	case err != nil && w.pause == 0:
+		w.logger.WarnContext(ctx, "waiting tasks can't be watched", slog.Any("error", err))
+		fallthrough
+	case err != nil:
+		w.pause = min(max(errorPause, 2*w.pause), errorPauseMost)
+	}
+}
+
+// wake has asynq deliver the tasks, a few side by side, and notes what became of each.
+func (w *waker) wake(tasks []Task) {
+	notes := make([]attended, len(tasks))
+	var wakers sync.WaitGroup
+	for first := range min(wakeTogether, len(tasks)) {
+		wakers.Go(func() {
+			for i := first; i < len(tasks); i += wakeTogether {
+				notes[i] = attended{task: tasks[i], again: w.wakeOne(tasks[i])}
+			}
+		})
+	}
+	wakers.Wait()
+	for _, n := range notes {
+		w.note(n)
+	}
+}
+
+// note keeps the answer for the next look. A task that is still active is tried after pauses that double.
+func (w *waker) note(n attended) {
+	if n.again == 0 {
+		delete(w.active, n.task)
+	} else {
+		n.again = min(max(n.again, 2*w.active[n.task]), lease)
+		w.active[n.task] = n.again
+	}
+	w.notes = append(w.notes, n)
+}
+
+// wakeOne moves the task from where it waits to the tail of its queue. The answer is zero when there is nothing left to do:
+// it is on its way, or gone; else how soon it should be tried again.
+func (w *waker) wakeOne(t Task) time.Duration {
+	err := w.inspector.RunTask(t.Queue, t.ID)
+	if err == nil || gone(err) {
+		return 0
+	}
+	// asynq's errors do not tell apart a task that is on its way already from one that its worker has not put back yet.
+	info, err := w.inspector.GetTaskInfo(t.Queue, t.ID)
+	if err != nil {
+		if gone(err) {
+			return 0
+		}
+		return lease
+	}
+	if info.State == asynq.TaskStatePending {
+		return 0
+	}
+	return activePause
+}
+
+func gone(err error) bool {
+	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
+}
+
+// owes says whether there is something left to send. It is called when run has ended, or has never begun.
+func (w *waker) owes() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.moved)+len(w.notes) > 0
+}
+
+// leave sends what is left and takes the waker off duty. It is called when run has ended.
+func (w *waker) leave(ctx context.Context) error {
+	_, err := w.sendMoves(ctx)
+	_, popErr := w.pop(ctx, 0)
+	return errors.Join(err, popErr)
+}
+
+// Moved tells that a bucket's answer, to a settlement above all, carries the shift of its line. It never blocks: the waker
+// sends the newest answer of each bucket on, or Stop does. The zero Outcome is ignored.
+func (s *Scheduler) Moved(bucket string, o reservations.Outcome) {
+	if o.At.IsZero() {
+		return
+	}
+	s.outage.over()
+	s.waker.move(movementOf(bucket, o, time.Now()))
+}

@@ -1,0 +1,150 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// AdoptConfig is what Limits may be told. The zero value is fine: then only tasks enqueued by Headway are limited.
+type AdoptConfig struct {
+	// Charge says what a task takes that the program enqueues itself, at most one charge; nil means nothing, the task is not limited. Its error is a
+	// failure of the task like one of its handler; mark it by tasks.Permanent where no retry mends it. Tasks that were enqueued by Headway
+	// carry their charges and are not asked for. Must be safe for concurrent use. Defaults to none.
+	Charge func(*asynq.Task) ([]reservations.Charge, error)
+	// SettleTimeout is how long one settlement is tried while the store is unavailable. Defaults to 1 minute.
+	SettleTimeout time.Duration
+	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
+	Scheduler scheduler.Config
+	// Logger is told what happens, as for Config. Defaults to slog.Default().
+	Logger *slog.Logger
+	// Events are called as limited tasks go by. Defaults to none.
+	Events Events
+	// Lateness may be shared within the process. Defaults to one of its own.
+	Lateness *Lateness
+}
+
+// Validate reports every fault, each naming its field; the error matches ErrInvalidConfig.
+func (c AdoptConfig) Validate() error {
+	var f faults
+	f.notNegative("settle_timeout", c.SettleTimeout)
+	f.nested(c.Scheduler.Validate())
+	return f.err()
+}
+
+// Limits adds limits to an asynq server that a program has already: the server is made with Config, its handlers run behind
+// Middleware, Start comes before the server's start and Stop after its Shutdown. Without Config, asynq takes waiting for failing. Its
+// methods are safe for concurrent use.
+type Limits struct {
+	client redis.UniversalClient
+	gate   *gate
+}
+
+// Adopt returns the limits of limiter for an existing asynq server on the same Redis. The client stays the caller's. The error
+// joins every fault of the config and matches ErrInvalidConfig.
+func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config AdoptConfig) (*Limits, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config.Logger = cmp.Or(config.Logger, slog.Default())
+	config.Scheduler.Logger = cmp.Or(config.Scheduler.Logger, config.Logger)
+	way, err := scheduler.New(client, limiter, config.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	return &Limits{client: client, gate: &gate{
+		limiter: limiter, way: way, successors: newSuccessors(client), charges: chargesOr(config.Charge),
+		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
+		events: config.Events, lateness: cmp.Or(config.Lateness, &Lateness{}),
+		stopping: make(chan struct{}),
+	}}, nil
+}
+
+// chargesOr asks charge for tasks that carry none and are not ours.
+func chargesOr(charge func(*asynq.Task) ([]reservations.Charge, error)) func(*asynq.Task) ([]reservations.Charge, error) {
+	return func(t *asynq.Task) ([]reservations.Charge, error) {
+		if _, ours := t.Headers()[tasks.HeaderVersion]; ours || charge == nil {
+			return tasks.Charges(t)
+		}
+		return charge(t)
+	}
+}
+
+// Scheduler is that of the limits, e.g. to enqueue tasks with tokens reserved.
+func (l *Limits) Scheduler() *scheduler.Scheduler { return l.gate.way }
+
+// Middleware is an asynq.MiddlewareFunc: handlers behind it start when their charge allows it, and report what they used by Use.
+// Tasks without a charge pass untouched, unless Headway enqueued them: then their count of retries is kept as well. Put it outermost, so
+// that other middleware sees only tasks that run. A panic of a charged handler becomes a *PanicError.
+func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+		charges, err := l.gate.charges(t)
+		if _, ours := t.Headers()[tasks.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
+			return next.ProcessTask(ctx, t)
+		}
+		return l.gate.process(ctx, t, func(d *delivery) (prepared, error) {
+			return func(ctx context.Context) error { return next.ProcessTask(ctx, d.task) }, nil
+		})
+	})
+}
+
+// Config returns the config with which the server has to be made. Waiting counts as no failure and has its own delay; all else
+// is as the program's own IsFailure and RetryDelayFunc say, or asynq's where it has none. An ErrorHandler is not called for
+// tasks that wait. TaskCheckInterval and DelayedTaskCheckInterval become 50 ms and 1 s where they are unset.
+func (l *Limits) Config(c asynq.Config) asynq.Config {
+	isFailure, delay := c.IsFailure, c.RetryDelayFunc
+	if delay == nil {
+		delay = asynq.DefaultRetryDelayFunc
+	}
+	c.IsFailure = func(err error) bool {
+		return scheduler.IsFailure(err) && (isFailure == nil || isFailure(err))
+	}
+	c.RetryDelayFunc = func(n int, err error, t *asynq.Task) time.Duration {
+		if errors.Is(err, scheduler.ErrDeferred) {
+			return scheduler.RetryDelay(n, err, t)
+		}
+		return delay(n, err, t)
+	}
+	if handler := c.ErrorHandler; handler != nil {
+		c.ErrorHandler = asynq.ErrorHandlerFunc(func(ctx context.Context, t *asynq.Task, err error) {
+			if !errors.Is(err, scheduler.ErrDeferred) {
+				handler.HandleError(ctx, t, err)
+			}
+		})
+	}
+	if c.TaskCheckInterval <= 0 {
+		c.TaskCheckInterval = TaskCheckInterval
+	}
+	if c.DelayedTaskCheckInterval <= 0 {
+		c.DelayedTaskCheckInterval = DelayedTaskCheckInterval
+	}
+	return c
+}
+
+// Start begins to wake waiting tasks; call it before the server's own start. The error says that Redis could not be reached.
+func (l *Limits) Start(ctx context.Context) error {
+	if err := l.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("reach redis: %w", err)
+	}
+	if err := l.gate.way.Start(ctx); err != nil {
+		return fmt.Errorf("start waking tasks: %w", err)
+	}
+	return nil
+}
+
+// Stop waits for charged handlers and for settlements; call it after the server's Shutdown. When ctx ends first it returns a
+// *StopError that names what is left. It may be called again, and without Start.
+func (l *Limits) Stop(ctx context.Context) error {
+	err := l.gate.pending.wait(ctx)
+	return errors.Join(err, l.gate.stopWaking(ctx))
+}

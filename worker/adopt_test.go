@@ -1,0 +1,206 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// adopt runs a plain asynq server with limits: tasks of a type with a colon are not charged.
+func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
+	b.t.Helper()
+	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
+		Charge: func(t *asynq.Task) ([]reservations.Charge, error) {
+			if strings.Contains(t.Type(), ":") {
+				return nil, nil
+			}
+			return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"tokens": 10}}}, nil
+		},
+		Logger: slog.New(slog.DiscardHandler), Events: b.events(),
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	config.LogLevel = asynq.FatalLevel
+	server := asynq.NewServerFromRedisClient(b.client, limits.Config(config))
+	mux := asynq.NewServeMux()
+	mux.Use(limits.Middleware)
+	mux.HandleFunc("chat", handler)
+	mux.HandleFunc("mail:", handler)
+	mux.HandleFunc("call", handler)
+	if err := limits.Start(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := server.Start(mux); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		server.Shutdown()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.t.Context()), patience)
+		defer cancel()
+		if err := limits.Stop(ctx); err != nil {
+			b.t.Errorf("stop: %v", err)
+		}
+	})
+}
+
+func (b *bundle) send(t *asynq.Task, options ...asynq.Option) *asynq.TaskInfo {
+	b.t.Helper()
+	info, err := asynq.NewClientFromRedisClient(b.client).EnqueueContext(b.t.Context(), t, options...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return info
+}
+
+func TestAdoptedServerKeepsTheLimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.refuse = 1
+	complaints := make(chan error, 10)
+	config := asynq.Config{
+		IsFailure:    func(err error) bool { return !errors.Is(err, errUpstream) },
+		ErrorHandler: asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { complaints <- err }),
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration {
+			return time.Hour
+		},
+	}
+	b.adopt(config, func(ctx context.Context, _ *asynq.Task) error {
+		worker.Use(ctx, reservations.Tokens{"tokens": 3})
+		return errUpstream
+	})
+	info := b.send(asynq.NewTask("chat", nil))
+	if f := receive(t, b.finishes); f.Result != worker.ResultFailed || f.Task.MaxRetry != 25 || f.Charge.Limit != "api" {
+		t.Errorf("finish %+v", f)
+	}
+	receive(t, b.settlements)
+	if got := b.balance(); math.Abs(got-97) > 0.1 {
+		t.Errorf("balance %v, want 97", got)
+	}
+	retry := b.info(info.ID, asynq.TaskStateRetry)
+	if retry.Retried != 0 || time.Until(retry.NextProcessAt) < 50*time.Minute {
+		t.Errorf("the program's own IsFailure and RetryDelayFunc must count: %+v", retry)
+	}
+	if err := receive(t, complaints); !errors.Is(err, errUpstream) || len(complaints) != 0 {
+		t.Errorf("the error handler was told %v and %d more", err, len(complaints))
+	}
+}
+
+func TestAdoptedServerLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.down = true
+	types := make(chan string, 10)
+	b.adopt(asynq.Config{}, func(_ context.Context, task *asynq.Task) error {
+		types <- task.Type()
+		return nil
+	})
+	b.send(asynq.NewTask("mail:send", nil))
+	if got := receive(t, types); got != "mail:send" || len(b.starts) != 0 {
+		t.Errorf("ran %q with %d events", got, len(b.starts))
+	}
+}
+
+func TestAdoptedServerTakesTasksOfHeadway(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return errUpstream })
+	info := b.enqueue(call{Cost: 7}, scheduler.MaxRetry(0))
+	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || f.Charge.Tokens["tokens"] != 7 {
+		t.Errorf("finish %+v", f)
+	}
+	b.info(info.ID, asynq.TaskStateArchived)
+}
+
+func TestTaskThatNobodyHandlesIsNotCharged(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
+	b.send(asynq.NewTask("unheard", nil))
+	receive(t, b.settlements)
+	if got := b.balance(); math.Abs(got-100) > 0.1 {
+		t.Errorf("balance %v, want 100", got)
+	}
+}
+
+func TestForeignTaskOnItsLastAttemptGetsASuccessor(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.refuse = 5
+	seen := make(chan *asynq.Task, 1)
+	b.adopt(asynq.Config{}, func(_ context.Context, task *asynq.Task) error {
+		seen <- task
+		return errUpstream
+	})
+	headers := map[string]string{"trace": "t1"}
+	b.send(asynq.NewTaskWithHeaders("chat", []byte("hello"), headers),
+		asynq.TaskID("chat-1"), asynq.MaxRetry(0), asynq.Timeout(time.Minute), asynq.Retention(time.Hour))
+	task := receive(t, seen)
+	if string(task.Payload()) != "hello" || task.Headers()["trace"] != "t1" {
+		t.Errorf("the copy has payload %q and headers %v", task.Payload(), task.Headers())
+	}
+	if n, ours := tasks.MaxRetry(task); !ours || n != 0 {
+		t.Errorf("the copy has %d retries of ours (%v)", n, ours)
+	}
+	f := receive(t, b.finishes)
+	if f.Task.ID != "chat-1~1" || f.Result != worker.ResultArchived {
+		t.Errorf("finish %+v", f)
+	}
+	if s := receive(t, b.starts); s.Place.State != reservations.StateReserved {
+		t.Errorf("the copy came with %+v", s.Place)
+	}
+	archived := b.info("chat-1~1", asynq.TaskStateArchived)
+	if archived.MaxRetry != tasks.Slack || archived.Timeout != time.Minute || archived.Retention != time.Hour {
+		t.Errorf("the copy is %+v", archived)
+	}
+	b.info("chat-1", asynq.TaskStateCompleted)
+	if len(b.deferrals) != 5 {
+		t.Errorf("deferred %d times, want 5", len(b.deferrals))
+	}
+}
+
+func TestSuccessorThatIsThereAlready(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.refuse = 1
+	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
+	b.send(asynq.NewTask("chat", []byte("copy")), asynq.TaskID("chat-1~1"), asynq.ProcessIn(time.Hour)) // by a worker that died then
+	b.send(asynq.NewTask("chat", []byte("original")), asynq.TaskID("chat-1"), asynq.MaxRetry(0))
+	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Result != worker.ResultSucceeded {
+		t.Errorf("finish %+v", f)
+	}
+	b.gone("chat-1")
+}
+
+func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.down = true
+	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
+	b.send(asynq.NewTask("chat", nil), asynq.TaskID("chat-1"), asynq.MaxRetry(0))
+	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) {
+		t.Errorf("deferral %+v", d)
+	}
+	b.gone("chat-1")
+	b.store.set(func(s *faultStore) { s.down = false })
+	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Result != worker.ResultSucceeded {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+func TestAdoptConfigFaults(t *testing.T) {
+	t.Parallel()
+	_, err := worker.Adopt(nil, nil, worker.AdoptConfig{SettleTimeout: -1, Scheduler: scheduler.Config{WakeEarly: time.Hour}})
+	named(t, err, "settle_timeout", "wake_early")
+}

@@ -1,0 +1,118 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+const (
+	// ConcurrencyDefault is how many tasks a worker runs at once. Tasks that wait for their time take no place.
+	ConcurrencyDefault = 50
+	// ShutdownTimeoutDefault is how long running handlers may go on when the worker stops.
+	ShutdownTimeoutDefault = 30 * time.Second
+	// SettleTimeoutDefault is how long a settlement is tried while the store is unavailable.
+	SettleTimeoutDefault = time.Minute
+	// TaskCheckInterval is how often an idle server looks for tasks: asynq's own second would make woken tasks late.
+	TaskCheckInterval = 50 * time.Millisecond
+	// DelayedTaskCheckInterval is how often asynq's forwarder looks for tasks that nobody woke: the safety net.
+	DelayedTaskCheckInterval = time.Second
+)
+
+// ErrInvalidConfig is matched by every fault of a Config or an AdoptConfig.
+var ErrInvalidConfig = errors.New("worker: invalid config")
+
+// Config is what a Worker may be told. The zero value is fine.
+type Config struct {
+	// Concurrency is how many tasks run at once. Defaults to 50.
+	Concurrency int
+	// Queues are the queues to work on and their weights: tasks of a queue with weight 6 are taken six times as often as those of
+	// one with weight 1. Defaults to the queue "default" alone.
+	Queues map[string]int
+	// StrictPriority takes tasks from a queue only while all queues with a larger weight are empty. Defaults to false.
+	StrictPriority bool
+	// ShutdownTimeout is how long running handlers may go on when the worker stops; then their contexts end and their tasks go
+	// back to the queue, with no retry used. Defaults to 30 seconds.
+	ShutdownTimeout time.Duration
+	// SettleTimeout is how long one settlement is tried while the store is unavailable; then the estimate stays charged. Defaults to 1 minute.
+	SettleTimeout time.Duration
+	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
+	Scheduler scheduler.Config
+	// Logger is told what happens. Waiting, starting and finishing are at debug level, failures at warn, what is archived at
+	// error. Payloads are never logged. Defaults to slog.Default().
+	Logger *slog.Logger
+	// Events are called as tasks go by. Defaults to none.
+	Events Events
+	// Lateness may be shared by several workers of one process. Defaults to one of its own.
+	Lateness *Lateness
+}
+
+// withDefaults returns a copy in which zero values are the defaults.
+func (c Config) withDefaults() Config {
+	c.Concurrency = cmp.Or(c.Concurrency, ConcurrencyDefault)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, ShutdownTimeoutDefault)
+	c.SettleTimeout = cmp.Or(c.SettleTimeout, SettleTimeoutDefault)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Scheduler.Logger = cmp.Or(c.Scheduler.Logger, c.Logger)
+	c.Lateness = cmp.Or(c.Lateness, &Lateness{})
+	if len(c.Queues) == 0 {
+		c.Queues = map[string]int{tasks.QueueDefault: 1}
+	}
+	c.Queues = maps.Clone(c.Queues)
+	return c
+}
+
+// Validate reports every fault, each a *reservations.FieldError that names its field; the error matches ErrInvalidConfig.
+func (c Config) Validate() error {
+	var f faults
+	if c.Concurrency < 0 {
+		f.add("concurrency", "%d must be positive", c.Concurrency)
+	}
+	for _, queue := range slices.Sorted(maps.Keys(c.Queues)) {
+		if strings.TrimSpace(queue) == "" {
+			f.add("queues", "queue name %q must not be blank", queue)
+		}
+		if weight := c.Queues[queue]; weight <= 0 {
+			f.add("queues."+queue, "weight %d must be positive", weight)
+		}
+	}
+	f.notNegative("shutdown_timeout", c.ShutdownTimeout)
+	f.notNegative("settle_timeout", c.SettleTimeout)
+	f.nested(c.Scheduler.Validate())
+	return f.err()
+}
+
+// faults gathers what is wrong with a config.
+type faults []error
+
+func (f *faults) add(field, format string, args ...any) {
+	*f = append(*f, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (f *faults) notNegative(field string, d time.Duration) {
+	if d < 0 {
+		f.add(field, "%v must not be negative", d)
+	}
+}
+
+func (f *faults) nested(err error) {
+	if err != nil {
+		*f = append(*f, err)
+	}
+}
+
+func (f *faults) err() error {
+	if len(*f) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrInvalidConfig, errors.Join(*f...))
+}

@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrUnknownType is matched by the reason with which a task is archived whose type has no handler here.
+	ErrUnknownType = errors.New("worker: no handler for this task type")
+	// ErrNoHandlers is returned by Start when Handle was never called: every task would be archived.
+	ErrNoHandlers = errors.New("worker: no handlers")
+	// ErrStarted is returned by Start when the worker has been started before. A worker can't be started again.
+	ErrStarted = errors.New("worker: started before")
+	// ErrPanic is matched when a handler panicked.
+	ErrPanic = errors.New("worker: handler panicked")
+	// ErrLeftBehind is matched when Stop returned before everything had ended.
+	ErrLeftBehind = errors.New("worker: stopped too early for some tasks")
+)
+
+// PanicError is the failure of a handler that panicked. It matches ErrPanic. asynq.IsPanicError does not know it.
+type PanicError struct {
+	// Value is what the handler panicked with.
+	Value any
+	// Stack is that of the handler, as runtime/debug.Stack prints it. It was logged, and is not part of the text.
+	Stack string
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
+
+// Is makes the error match ErrPanic.
+func (e *PanicError) Is(target error) bool { return target == ErrPanic }
+
+// Unwrap returns the value where it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// TimeoutError is the failure of a handler that did not return although its context had ended. It matches
+// context.DeadlineExceeded. The handler is still running.
+type TimeoutError struct {
+	// After is the time since the start.
+	After time.Duration
+}
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("handler did not return in time: left running after %v", e.After.Round(time.Millisecond))
+}
+
+// Is makes the error match context.DeadlineExceeded.
+func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// StopError names what Stop had to leave. It matches ErrLeftBehind and the reason why Stop could not wait longer. No task is
+// lost by it: those whose handlers still run have been requeued, and an open settlement leaves its charge as estimated.
+type StopError struct {
+	// Handlers are the IDs of the tasks whose handlers still run.
+	Handlers []string
+	// Settlements are the IDs of the tasks that are not settled yet.
+	Settlements []string
+	Err         error
+}
+
+func (e *StopError) Error() string {
+	var parts []string
+	if n := len(e.Handlers); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d handlers still run (tasks %s)", n, list(e.Handlers)))
+	}
+	if n := len(e.Settlements); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d settlements are open (tasks %s)", n, list(e.Settlements)))
+	}
+	return fmt.Sprintf("%v: %s: %v", ErrLeftBehind, strings.Join(parts, ", "), e.Err)
+}
+
+// Is makes the error match ErrLeftBehind.
+func (e *StopError) Is(target error) bool { return target == ErrLeftBehind }
+
+// Unwrap returns why Stop could not wait longer.
+func (e *StopError) Unwrap() error { return e.Err }
+
+// list shows the first few.
+func list(ids []string) string {
+	const shown = 5
+	slices.Sort(ids)
+	if len(ids) > shown {
+		return strings.Join(ids[:shown], ", ") + ", ..."
+	}
+	return strings.Join(ids, ", ")
+}

@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// Events are called as tasks go by: for live views and metrics. Nil funcs are not called. They run on the task's path, from
+// many goroutines at once: they must not block and must not panic.
+type Events struct {
+	// OnStart is called just before a handler runs.
+	OnStart func(Start)
+	// OnDefer is called when a task was sent back to wait, for its time or for the store.
+	OnDefer func(Deferral)
+	// OnFinish is called when asynq is told how a task that started went.
+	OnFinish func(Finish)
+	// OnRefuse is called when a task can never start and is archived without having been charged.
+	OnRefuse func(Refusal)
+	// OnSettle is called after a settlement was applied, or given up.
+	OnSettle func(Settlement)
+}
+
+// TaskRef tells which delivery of which task an event is about.
+type TaskRef struct {
+	ID, Queue, Type string
+	// Attempt is 1 for the first attempt. Deliveries that had to wait do not count.
+	Attempt int
+	// MaxRetry is how many more attempts a task gets after its first one failed.
+	MaxRetry int
+}
+
+// Start is a task whose handler is about to run.
+type Start struct {
+	Task TaskRef
+	// Charge is what was taken. Zero for an unlimited task.
+	Charge reservations.Charge
+	// Place is what the task came with, zero where it never waited.
+	Place reservations.Place
+	// Outcome is the bucket's answer. Zero for an unlimited task.
+	Outcome reservations.Outcome
+	// Lateness is the time from the moment the task was due until now, as far as this process has seen the clock of its
+	// line move. Negative where it started earlier; zero for a task that never waited.
+	Lateness time.Duration
+	// Waited says whether the task waited and Lateness is known. It is not where the bucket was forgotten meanwhile.
+	Waited bool
+}
+
+// Deferral is a task that has to wait.
+type Deferral struct {
+	Task   TaskRef
+	Charge reservations.Charge
+	// Outcome is the bucket's answer. Zero when the store could not be asked.
+	Outcome reservations.Outcome
+	// Until is when the task is expected back, on this machine's clock.
+	Until time.Time
+	// Err says why, in a sentence; it matches scheduler.ErrDeferred, and reservations.ErrUnavailable when the store is down.
+	Err error
+}
+
+// Result is what asynq is told of a task that started.
+type Result string
+
+const (
+	// ResultSucceeded ends the task.
+	ResultSucceeded Result = "succeeded"
+	// ResultFailed means that the task is retried later.
+	ResultFailed Result = "failed"
+	// ResultArchived means that the task failed and is not retried.
+	ResultArchived Result = "archived"
+	// ResultAborted means that asynq took the task back meanwhile: it is delivered again, here or elsewhere.
+	ResultAborted Result = "aborted"
+)
+
+// Finish is the end of a task that started. A handler that ignores its context may still be running.
+type Finish struct {
+	Task   TaskRef
+	Charge reservations.Charge
+	Result Result
+	// Elapsed is the time since the start.
+	Elapsed time.Duration
+	// Err is what asynq was told. Nil when the task succeeded.
+	Err error
+}
+
+// Refusal is a task that can never start.
+type Refusal struct {
+	Task TaskRef
+	Err  error
+}
+
+// Settlement is the correction of one charge by what was really used.
+type Settlement struct {
+	Task   TaskRef
+	Charge reservations.Charge
+	Used   reservations.Tokens
+	// Outcome carries the shift that the settlement moved. Zero when nothing had to be corrected, or with an error.
+	Outcome reservations.Outcome
+	// Err is why the settlement was given up: the charge stays as it was estimated.
+	Err error
+}
+
+func (e Events) started(s Start) {
+	if e.OnStart != nil {
+		e.OnStart(s)
+	}
+}
+
+func (e Events) deferred(d Deferral) {
+	if e.OnDefer != nil {
+		e.OnDefer(d)
+	}
+}
+
+func (e Events) finished(f Finish) {
+	if e.OnFinish != nil {
+		e.OnFinish(f)
+	}
+}
+
+func (e Events) refused(r Refusal) {
+	if e.OnRefuse != nil {
+		e.OnRefuse(r)
+	}
+}
+
+func (e Events) settled(s Settlement) {
+	if e.OnSettle != nil {
+		e.OnSettle(s)
+	}
+}

@@ -1,0 +1,77 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+// Job is one attempt of a task, as its handler gets it.
+type Job[T tasks.Args] struct {
+	// Args is the payload.
+	Args T
+	// ID is the task's. It stays the same through waiting and retries.
+	ID string
+	// Queue is the queue that the task came from.
+	Queue string
+	// Attempt is 1 for the first attempt. Having had to wait does not count; a worker that died does.
+	Attempt int
+	// MaxRetry is how many more attempts the task gets after its first one failed. A failure of an attempt above it is final.
+	MaxRetry int
+	// Charge is what was taken for this attempt. Zero for an unlimited task.
+	Charge reservations.Charge
+	// Task is what asynq delivered, e.g. for its ResultWriter.
+	Task *asynq.Task
+
+	usage *usage
+}
+
+// Use reports what the task really used. The charge is settled by it when the handler ends, however it ends; without a call
+// the estimate stays. Meters that are not named were used as estimated. A later call replaces what an earlier one
+// said of the same meter. Safe for concurrent use; nothing happens for an unlimited task, and after the handler has ended.
+func (j *Job[T]) Use(used reservations.Tokens) {
+	if j.usage != nil {
+		j.usage.use(used)
+	}
+}
+
+// registration is what a worker knows of one task type.
+type registration struct {
+	prepare func(*delivery) (prepared, error)
+	charges func(*asynq.Task) ([]reservations.Charge, error)
+}
+
+// Handle lets the worker run tasks of type T. It panics when the type has a handler already, has no name, or the worker has
+// been started.
+//
+// What the handler returns decides: nil ends the task; an error is retried with growing pauses until MaxRetry is used up,
+// and then the task is archived; an error marked by tasks.Permanent archives it at once. A panic is an error. The context
+// ends a little before the task's timeout, and when the worker has been stopping for ShutdownTimeout.
+func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[T]) error) {
+	name := tasks.TypeOf[T]()
+	if name == "" {
+		panic(fmt.Sprintf("worker: Handle: %T has no task type", *new(T)))
+	}
+	if handler == nil {
+		panic(fmt.Sprintf("worker: Handle: no handler for %q", name))
+	}
+	w.register(name, registration{
+		charges: tasks.ChargesAs[T],
+		prepare: func(d *delivery) (prepared, error) {
+			args, err := tasks.Decode[T](d.task)
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context) error {
+				return handler(ctx, &Job[T]{
+					Args: args, ID: d.id, Queue: d.queue, Attempt: d.retried + 1, MaxRetry: d.maxRetry,
+					Charge: d.charge, Task: d.task, usage: &d.usage,
+				})
+			}, nil
+		},
+	})
+}

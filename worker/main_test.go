@@ -1,0 +1,293 @@
+package worker_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what has to happen.
+const patience = 30 * time.Second
+
+// call is a limited task.
+type call struct {
+	N     int     `json:"n"`
+	Cost  float64 `json:"cost"`
+	Limit string  `json:"limit,omitempty"`
+}
+
+func (call) TaskType() string { return "call" }
+
+func (c call) Charges() []reservations.Charge {
+	if c.Limit == "" {
+		c.Limit = "api"
+	}
+	return []reservations.Charge{{Limit: c.Limit, Tokens: reservations.Tokens{"tokens": c.Cost}}}
+}
+
+// free is a task without a limit.
+type free struct {
+	N int `json:"n"`
+}
+
+func (free) TaskType() string { return "free" }
+
+// slow fills so slowly that what a test charges stays charged.
+func slow(capacity float64) reservations.Limit {
+	return reservations.Limit{Name: "api", Meters: []reservations.Meter{
+		{Name: "tokens", Rate: 1, Period: time.Hour, Capacity: capacity, MaxReserved: reservations.Unlimited},
+	}}
+}
+
+// bundle is a Redis, a store that can fail, and whatever workers a test adds.
+type bundle struct {
+	t         *testing.T
+	addr      string
+	client    redis.UniversalClient
+	inspector *asynq.Inspector
+	store     *faultStore
+	limiter   *reservations.Limiter
+	scheduler *scheduler.Scheduler // of a producer
+
+	starts      chan worker.Start
+	deferrals   chan worker.Deferral
+	finishes    chan worker.Finish
+	refusals    chan worker.Refusal
+	settlements chan worker.Settlement
+}
+
+func setup(t *testing.T, limits ...reservations.Limit) *bundle {
+	t.Helper()
+	return setupOn(t, miniredis.RunT(t).Addr(), limits...)
+}
+
+func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
+	t.Helper()
+	const many = 10000
+	b := &bundle{
+		t: t, addr: addr, client: redis.NewClient(&redis.Options{Addr: addr}), store: &faultStore{Store: memstore.New(nil)},
+		starts: make(chan worker.Start, many), deferrals: make(chan worker.Deferral, many), finishes: make(chan worker.Finish, many),
+		refusals: make(chan worker.Refusal, many), settlements: make(chan worker.Settlement, many),
+	}
+	t.Cleanup(func() { _ = b.client.Close() })
+	b.inspector = asynq.NewInspectorFromRedisClient(b.client)
+	var err error
+	if b.limiter, err = reservations.New(b.store, limits, reservations.Config{CallTimeout: 10 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	if b.scheduler, err = scheduler.New(b.client, nil, scheduler.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// events fills the bundle's channels.
+func (b *bundle) events() worker.Events {
+	return worker.Events{
+		OnStart: func(e worker.Start) { b.starts <- e }, OnDefer: func(e worker.Deferral) { b.deferrals <- e },
+		OnFinish: func(e worker.Finish) { b.finishes <- e }, OnRefuse: func(e worker.Refusal) { b.refusals <- e },
+		OnSettle: func(e worker.Settlement) { b.settlements <- e },
+	}
+}
+
+// worker returns one that is not started yet.
+func (b *bundle) worker(config worker.Config) *worker.Worker {
+	b.t.Helper()
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	config.Events = b.events()
+	w, err := worker.New(b.client, b.limiter, config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return w
+}
+
+// start starts a worker and stops it when the test ends.
+func (b *bundle) start(w *worker.Worker) {
+	b.t.Helper()
+	if err := w.Start(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.t.Context()), patience)
+		defer cancel()
+		if err := w.Stop(ctx); err != nil {
+			b.t.Errorf("stop: %v", err)
+		}
+	})
+}
+
+// run starts a worker with one handler for calls.
+func (b *bundle) run(handler func(context.Context, *worker.Job[call]) error) {
+	b.t.Helper()
+	w := b.worker(worker.Config{})
+	worker.Handle(w, handler)
+	b.start(w)
+}
+
+func (b *bundle) enqueue(args tasks.Args, options ...scheduler.Option) *asynq.TaskInfo {
+	b.t.Helper()
+	info, err := b.scheduler.Enqueue(b.t.Context(), args, options...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return info
+}
+
+// info waits until the task is in the state, and returns what asynq knows of it.
+func (b *bundle) info(id string, state asynq.TaskState) *asynq.TaskInfo {
+	b.t.Helper()
+	var info *asynq.TaskInfo
+	eventually(b.t, "task "+id+" is "+state.String(), func() bool {
+		var err error
+		info, err = b.inspector.GetTaskInfo("default", id)
+		return err == nil && info.State == state
+	})
+	return info
+}
+
+// gone waits until asynq has no such task any more.
+func (b *bundle) gone(id string) {
+	b.t.Helper()
+	eventually(b.t, "task "+id+" is gone", func() bool {
+		_, err := b.inspector.GetTaskInfo("default", id)
+		return err != nil
+	})
+}
+
+// hurry lets a task that waits for its retry run at once.
+func (b *bundle) hurry(id string) {
+	b.t.Helper()
+	b.info(id, asynq.TaskStateRetry)
+	if err := b.inspector.RunTask("default", id); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// balance is what the use ledger of the limit api holds.
+func (b *bundle) balance() float64 {
+	b.t.Helper()
+	bucket, ok := b.store.Bucket("api", "")
+	if !ok {
+		b.t.Fatal("nothing was ever charged")
+	}
+	return bucket.Meters[0].Ledgers[reservations.LedgerUse]
+}
+
+// eventually polls: asynq changes a task's state in Redis and tells nobody.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-timeout.C:
+			t.Fatalf("not in %v: %s", patience, what)
+		}
+	}
+}
+
+// receive waits for the next value.
+func receive[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("no %T within %v", *new(T), patience)
+		panic("unreachable")
+	}
+}
+
+// faultStore is a memstore that can be told to fail.
+type faultStore struct {
+	*memstore.Store
+
+	mu      sync.Mutex // guards what is below
+	down    bool
+	blocked chan struct{} // where not nil, nobody is answered before it is closed
+	refuse  int           // how many requests to begin are told to come back at once
+	hold    time.Duration // what those that start have to wait locally, where not zero
+	version int64
+	begun   int // requests to begin that reached the bucket
+}
+
+func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+	if err := s.passable(ctx); err != nil {
+		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: err}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: context.DeadlineExceeded}
+	}
+	var outcomes []reservations.Outcome
+	for _, r := range requests {
+		if r.Op == reservations.OpBegin && s.refuse > 0 {
+			s.refuse--
+			s.version++
+			now := time.Now()
+			outcomes = append(outcomes, reservations.Outcome{State: reservations.StateReserved, Due: now, At: now, Generation: 1, Version: s.version})
+			continue
+		}
+		o, err := s.Store.Apply(ctx, limit, key, []reservations.Request{r})
+		if err != nil {
+			return nil, err
+		}
+		if r.Op == reservations.OpBegin {
+			s.begun++
+			if o[0].Started() && s.hold != 0 {
+				o[0].Hold = s.hold
+			}
+		}
+		outcomes = append(outcomes, o...)
+	}
+	return outcomes, nil
+}
+
+func (s *faultStore) passable(ctx context.Context) error {
+	s.mu.Lock()
+	blocked := s.blocked
+	s.mu.Unlock()
+	if blocked == nil {
+		return nil
+	}
+	select {
+	case <-blocked:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *faultStore) set(change func(*faultStore)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+func (s *faultStore) begins() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun
+}

@@ -1,0 +1,130 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// How much earlier than asynq's deadline something ends, in margins.
+const (
+	wholeMargin = 1.0 // the handler's context
+	halfMargin  = 0.5 // our answer to asynq: what is between is for handlers to return in
+)
+
+// marginMost is the longest margin; short timeouts have a twentieth.
+const marginMost = time.Second
+
+// ahead returns a context that ends before ctx does: asynq fails a task at its deadline without asking us.
+func ahead(ctx context.Context, margins float64) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	margin := min(time.Until(deadline)/20, marginMost)
+	return context.WithDeadline(ctx, deadline.Add(-time.Duration(margins*float64(margin))))
+}
+
+// run calls the handler in a goroutine of its own, so that asynq gets its answer in time even from one that ignores its
+// context. What is charged is settled when the handler really ends.
+func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) error {
+	last, cancel := ahead(ctx, halfMargin)
+	defer cancel()
+	started := time.Now()
+	g.announce(ctx, d)
+	ended := make(chan error, 1)
+	left := g.pending.add(kindHandler, d.id)
+	go func() {
+		defer left()
+		err := g.contained(early, d, handle)
+		g.settle(ctx, d, d.used(err))
+		ended <- err
+	}()
+	var err error
+	select {
+	case err = <-ended:
+	case <-last.Done():
+		select {
+		case err = <-ended:
+		default:
+			err = abandoned(ctx, time.Since(started))
+		}
+	}
+	return g.conclude(ctx, d, err, time.Since(started))
+}
+
+// announce tells that the handler is about to run.
+func (g *gate) announce(ctx context.Context, d *delivery) {
+	s := Start{Task: d.ref(), Charge: d.charge, Place: d.place, Outcome: d.outcome}
+	if d.limited {
+		s.Lateness, s.Waited = g.lateness.Of(d.charge.Bucket(), d.place, d.outcome.At.Add(time.Since(d.answered)))
+	}
+	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Duration("hold", d.outcome.Hold))
+	g.events.started(s)
+}
+
+// contained runs the handler and makes a panic an error, logged with its stack here and nowhere else.
+func (g *gate) contained(ctx context.Context, d *delivery, handle prepared) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			p := &PanicError{Value: value, Stack: string(debug.Stack())}
+			g.tell(ctx, d, slog.LevelError, "handler panicked", slog.Any("error", p), slog.String("stack", p.Stack))
+			err = p
+		}
+	}()
+	return handle(withUsage(ctx, &d.usage))
+}
+
+// used is what the handler reported. A task that nobody handled used nothing.
+func (d *delivery) used(err error) reservations.Tokens {
+	if !errors.Is(err, asynq.ErrHandlerNotFound) {
+		return d.usage.tokens()
+	}
+	return d.nothing()
+}
+
+// nothing says of each meter that was charged that it was not used.
+func (d *delivery) nothing() reservations.Tokens {
+	none := reservations.Tokens{}
+	for meter := range d.charge.Tokens {
+		none[meter] = 0
+	}
+	return none
+}
+
+// abandoned is the result of a handler that is left running.
+func abandoned(ctx context.Context, after time.Duration) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return &TimeoutError{After: after}
+}
+
+// conclude tells everybody how it went, asynq last.
+func (g *gate) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
+	f := Finish{Task: d.ref(), Charge: d.charge, Elapsed: elapsed, Err: d.verdict(err)}
+	level, message := slog.LevelWarn, "task failed, will be retried"
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		f.Result, level, message = ResultAborted, slog.LevelWarn, "task aborted, will be delivered again"
+	case f.Err == nil:
+		f.Result, level, message = ResultSucceeded, slog.LevelDebug, "task done"
+	case d.archives(f.Err), d.lastDelivery():
+		f.Result, level, message = ResultArchived, slog.LevelError, "task failed and archived"
+	default:
+		f.Result = ResultFailed
+	}
+	attrs := []slog.Attr{slog.Duration("elapsed", elapsed)}
+	if f.Err != nil {
+		attrs = append(attrs, slog.Any("error", f.Err))
+	}
+	g.tell(ctx, d, level, message, attrs...)
+	g.events.finished(f)
+	return f.Err
+}

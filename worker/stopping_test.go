@@ -1,0 +1,203 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/worker"
+)
+
+func TestStopWaitsForSettlements(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	w := b.worker(worker.Config{})
+	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
+		b.store.set(func(s *faultStore) { s.down = true })
+		job.Use(reservations.Tokens{"tokens": 1})
+		return nil
+	})
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info := b.enqueue(call{Cost: 10})
+	receive(t, b.finishes)
+	b.gone(info.ID)
+
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err := w.Stop(short)
+	var left *worker.StopError
+	if !errors.As(err, &left) || !errors.Is(err, worker.ErrLeftBehind) || !slices.Equal(left.Settlements, []string{info.ID}) || len(left.Handlers) != 0 {
+		t.Errorf("stop while the store is down: %v", err)
+	}
+	b.store.set(func(s *faultStore) { s.down = false })
+	if err := w.Stop(t.Context()); err != nil {
+		t.Errorf("stop again: %v", err)
+	}
+	if got := b.balance(); math.Abs(got-99) > 0.1 {
+		t.Errorf("balance %v, want 99", got)
+	}
+}
+
+func TestHandlerThatIgnoresTheStop(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	w := b.worker(worker.Config{ShutdownTimeout: 200 * time.Millisecond})
+	release := make(chan struct{})
+	worker.Handle(w, func(context.Context, *worker.Job[call]) error {
+		<-release
+		return nil
+	})
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	receive(t, b.starts)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err := w.Stop(ctx)
+	var left *worker.StopError
+	if !errors.As(err, &left) || !slices.Equal(left.Handlers, []string{info.ID}) {
+		t.Errorf("stop: %v", err)
+	}
+	if f := receive(t, b.finishes); f.Result != worker.ResultAborted {
+		t.Errorf("finish %+v", f)
+	}
+	if pending := b.info(info.ID, asynq.TaskStatePending); pending.Retried != 0 {
+		t.Errorf("pending %+v", pending)
+	}
+	close(release)
+	if err := w.Stop(t.Context()); err != nil {
+		t.Errorf("stop once it has ended: %v", err)
+	}
+
+	b.run(ok) // another worker takes it over
+	if f := receive(t, b.finishes); f.Task.ID != info.ID || f.Result != worker.ResultSucceeded {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+func TestStopLetsHandlersFinish(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	w := b.worker(worker.Config{})
+	release := make(chan struct{})
+	worker.Handle(w, func(context.Context, *worker.Job[call]) error {
+		<-release
+		return nil
+	})
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.enqueue(call{Cost: 10})
+	receive(t, b.starts)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(t.Context()) }()
+	close(release)
+	if err := receive(t, stopped); err != nil {
+		t.Error(err)
+	}
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.hold = time.Hour
+	w := b.worker(worker.Config{})
+	worker.Handle(w, ok)
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	eventually(t, "the task has begun", func() bool { return b.store.begins() == 1 })
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := receive(t, b.settlements); s.Err != nil || s.Used["tokens"] != 0 {
+		t.Errorf("settlement %+v", s)
+	}
+	if got := b.balance(); math.Abs(got-100) > 0.1 {
+		t.Errorf("balance %v, want 100", got)
+	}
+	if d := receive(t, b.deferrals); d.Outcome.State != reservations.StateLate {
+		t.Errorf("deferral %+v", d)
+	}
+	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 0 || len(b.starts) != 0 {
+		t.Errorf("after the stop: %+v", retry)
+	}
+	b.store.set(func(s *faultStore) { s.hold = 0 })
+	b.run(ok)
+	b.hurry(info.ID) // its line says: in an hour
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+func TestStartAndStopInAnyOrder(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	w := b.worker(worker.Config{})
+	if err := w.Start(t.Context()); !errors.Is(err, worker.ErrNoHandlers) {
+		t.Errorf("start without handlers: %v", err)
+	}
+	for range 2 {
+		if err := w.Stop(t.Context()); err != nil {
+			t.Errorf("stop without start: %v", err)
+		}
+	}
+	worker.Handle(w, ok)
+	if err := w.Start(t.Context()); !errors.Is(err, worker.ErrStarted) {
+		t.Errorf("start after stop: %v", err)
+	}
+
+	w = b.worker(worker.Config{})
+	worker.Handle(w, ok)
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(ctx) }()
+	b.enqueue(call{Cost: 1})
+	receive(t, b.finishes)
+	if err := w.Start(t.Context()); !errors.Is(err, worker.ErrStarted) {
+		t.Errorf("start twice: %v", err)
+	}
+	cancel()
+	if err := receive(t, ran); err != nil {
+		t.Errorf("run: %v", err)
+	}
+}
+
+func TestRedisGoneWhileRunning(t *testing.T) {
+	t.Parallel()
+	proxy := testenv.NewProxy(t, miniredis.RunT(t).Addr())
+	b := setupOn(t, proxy.Addr(), slow(100))
+	b.run(func(_ context.Context, job *worker.Job[call]) error {
+		proxy.Cut()
+		job.Use(reservations.Tokens{"tokens": 1})
+		return nil
+	})
+	info := b.enqueue(call{Cost: 10})
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+		t.Errorf("finish %+v", f)
+	}
+	if s := receive(t, b.settlements); s.Err != nil {
+		t.Errorf("settlement while Redis is gone: %+v", s)
+	}
+	proxy.Restore()
+	b.gone(info.ID) // asynq tells Redis later
+	if got := b.balance(); math.Abs(got-99) > 0.1 || len(b.starts) != 1 {
+		t.Errorf("balance %v after %d starts, want 99 after one", got, len(b.starts))
+	}
+}

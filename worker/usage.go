@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// usage is what a handler reports while it runs.
+type usage struct {
+	mu   sync.Mutex // guards used
+	used reservations.Tokens
+}
+
+type usageKey struct{}
+
+// Use reports what a task really used, from a plain asynq handler behind Limits.Middleware; typed handlers have Job.Use. The
+// charge is settled by it when the handler ends, however it ends. Meters that are not named were used as estimated. A later
+// call replaces what an earlier one said of the same meter. Safe for concurrent use; it does nothing outside of a
+// handler, for an unlimited task, and after the handler has ended.
+func Use(ctx context.Context, used reservations.Tokens) {
+	if u, ok := ctx.Value(usageKey{}).(*usage); ok {
+		u.use(used)
+	}
+}
+
+func withUsage(ctx context.Context, u *usage) context.Context {
+	return context.WithValue(ctx, usageKey{}, u)
+}
+
+func (u *usage) use(used reservations.Tokens) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.used == nil {
+		u.used = reservations.Tokens{}
+	}
+	maps.Copy(u.used, used)
+}
+
+// tokens are what was reported so far; nil when nothing was.
+func (u *usage) tokens() reservations.Tokens {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return maps.Clone(u.used)
+}

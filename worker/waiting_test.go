@@ -1,0 +1,173 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+func ok(context.Context, *worker.Job[call]) error { return nil }
+
+func TestWaitingUsesNoRetry(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.refuse = 50
+	jobs := make(chan worker.Job[call], 1)
+	b.run(func(_ context.Context, job *worker.Job[call]) error {
+		jobs <- *job
+		return nil
+	})
+	info := b.enqueue(call{Cost: 1}, scheduler.MaxRetry(3), scheduler.Retention(time.Minute))
+	job := receive(t, jobs)
+	if job.ID != info.ID || job.Attempt != 1 || job.MaxRetry != 3 || job.Queue != "default" || job.Charge.Limit != "api" {
+		t.Errorf("job after 50 waits: %+v", job)
+	}
+	if done := b.info(info.ID, asynq.TaskStateCompleted); done.Retried != 0 {
+		t.Errorf("retried %d times", done.Retried)
+	}
+	if n := len(b.deferrals); n != 50 {
+		t.Errorf("deferred %d times, want 50", n)
+	}
+	if s := receive(t, b.starts); s.Place.State != reservations.StateReserved || !s.Outcome.Started() {
+		t.Errorf("start %+v", s)
+	}
+}
+
+func TestWaitingOnTheOnlyAttemptIsNotArchived(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.refuse = 2
+	b.run(ok)
+	info := b.enqueue(call{Cost: 1}, scheduler.MaxRetry(0))
+	d := receive(t, b.deferrals)
+	if !errors.Is(d.Err, scheduler.ErrDeferred) || d.Outcome.State != reservations.StateReserved || d.Until.IsZero() {
+		t.Errorf("deferral %+v", d)
+	}
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.ID != info.ID {
+		t.Errorf("finish %+v", f)
+	}
+	b.gone(info.ID)
+}
+
+func TestStoreDownStartsNothingLimited(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.store.down = true
+	w := b.worker(worker.Config{Concurrency: 4})
+	worker.Handle(w, ok)
+	worker.Handle(w, func(context.Context, *worker.Job[free]) error { return nil })
+	b.start(w)
+	const n = 8
+	for i := range n {
+		b.enqueue(call{N: i, Cost: 1}, scheduler.MaxRetry(0))
+	}
+	for range n {
+		if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) {
+			t.Errorf("deferral %+v", d)
+		}
+	}
+	b.enqueue(free{})
+	if f := receive(t, b.finishes); f.Task.Type != "free" || f.Result != worker.ResultSucceeded {
+		t.Errorf("first to finish: %+v", f)
+	}
+	b.store.set(func(s *faultStore) { s.down = false })
+	for range n {
+		if f := receive(t, b.finishes); f.Task.Type != "call" || f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+			t.Errorf("finish %+v", f)
+		}
+	}
+}
+
+func TestSlowStoreUsesNoRetry(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	blocked := make(chan struct{})
+	b.store.blocked = blocked
+	b.run(ok)
+	b.enqueue(call{Cost: 1}, scheduler.MaxRetry(0), scheduler.Timeout(time.Second))
+	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !d.Outcome.At.IsZero() {
+		t.Errorf("deferral %+v", d)
+	}
+	close(blocked)
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+func TestUsageSettlesAndMovesTheLine(t *testing.T) {
+	t.Parallel()
+	limit := reservations.Limit{Name: "api", Meters: []reservations.Meter{
+		{Name: "tokens", Rate: 10, Period: time.Hour, Capacity: 10, MaxReserved: reservations.Unlimited},
+	}}
+	b := setup(t, limit)
+	waits := make(chan struct{})
+	b.run(func(_ context.Context, job *worker.Job[call]) error {
+		if job.Args.N == 1 {
+			<-waits
+			job.Use(reservations.Tokens{"tokens": 7})
+			job.Use(reservations.Tokens{"tokens": 0}) // replaces
+		}
+		return nil
+	})
+	b.enqueue(call{N: 1, Cost: 10})
+	receive(t, b.starts)
+	second := b.enqueue(call{N: 2, Cost: 10})
+	if d := receive(t, b.deferrals); d.Task.ID != second.ID || time.Until(d.Until) < 50*time.Minute {
+		t.Errorf("deferral %+v", d)
+	}
+	close(waits)
+	if s := receive(t, b.settlements); s.Err != nil || s.Used["tokens"] != 0 || s.Outcome.Shift < 50*time.Minute {
+		t.Errorf("settlement %+v", s)
+	}
+	s := receive(t, b.starts)
+	if s.Task.ID != second.ID || !s.Waited || s.Lateness > 10*time.Second {
+		t.Errorf("start %+v", s)
+	}
+}
+
+func TestNeverStartsWhatCannotBeServed(t *testing.T) {
+	t.Parallel()
+	limit := slow(10)
+	limit.Meters[0].MaxReserved = 0
+	b := setup(t, limit)
+	w := b.worker(worker.Config{})
+	worker.Handle(w, ok)
+	b.start(w)
+	raw := asynq.NewClientFromRedisClient(b.client)
+	tests := []struct {
+		name string
+		send func() (*asynq.TaskInfo, error)
+		want error
+	}{
+		{"payload", func() (*asynq.TaskInfo, error) { return raw.Enqueue(asynq.NewTask("call", []byte(`{"n":`))) }, tasks.ErrBadPayload},
+		{"type", func() (*asynq.TaskInfo, error) { return raw.Enqueue(asynq.NewTask("other", []byte(`{}`))) }, worker.ErrUnknownType},
+		{"limit", func() (*asynq.TaskInfo, error) {
+			return b.scheduler.Enqueue(t.Context(), call{Limit: "else", Cost: 1})
+		}, reservations.ErrUnknownLimit},
+		{"charge", func() (*asynq.TaskInfo, error) { return b.scheduler.Enqueue(t.Context(), call{Cost: 11}) }, reservations.ErrChargeTooLarge},
+	}
+	for _, test := range tests {
+		info, err := test.send()
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := receive(t, b.refusals)
+		if refused.Task.ID != info.ID || !errors.Is(refused.Err, test.want) {
+			t.Errorf("%s: refused %+v, want %v", test.name, refused, test.want)
+		}
+		if archived := b.info(info.ID, asynq.TaskStateArchived); archived.LastErr != refused.Err.Error() {
+			t.Errorf("%s: asynq shows %q", test.name, archived.LastErr)
+		}
+	}
+	if n := b.store.begins(); n != 0 {
+		t.Errorf("the store was asked %d times", n)
+	}
+}

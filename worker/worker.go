@@ -1,0 +1,204 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// stopGrace is what Run allows beyond ShutdownTimeout, for settlements and for handlers to see that their context has ended.
+const stopGrace = 5 * time.Second
+
+// Worker is an asynq server whose tasks keep their limits. Its methods are safe for concurrent use.
+type Worker struct {
+	config Config
+	client redis.UniversalClient
+	server *asynq.Server
+	gate   *gate
+
+	mu       sync.Mutex // guards what is below
+	handlers map[string]registration
+	started  bool
+	closed   chan struct{} // nil until Stop; closed when the server has ended
+}
+
+// New returns a worker that takes its tasks from Redis and asks limiter before it starts them. A nil limiter knows no limits: tasks
+// that have a charge are archived with reservations.ErrUnknownLimit. The client stays the caller's: close it after Stop. The
+// error joins every fault of the config and matches ErrInvalidConfig.
+func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Worker, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	way, err := scheduler.New(client, limiter, config.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
+	w.gate = &gate{
+		limiter: limiter, way: way, successors: newSuccessors(client), charges: w.charges,
+		settleTimeout: config.SettleTimeout, log: config.Logger, events: config.Events, lateness: config.Lateness,
+		stopping: make(chan struct{}),
+	}
+	w.server = asynq.NewServerFromRedisClient(client, asynq.Config{
+		Concurrency:              config.Concurrency,
+		Queues:                   config.Queues,
+		StrictPriority:           config.StrictPriority,
+		ShutdownTimeout:          config.ShutdownTimeout,
+		TaskCheckInterval:        TaskCheckInterval,
+		DelayedTaskCheckInterval: DelayedTaskCheckInterval,
+		IsFailure:                scheduler.IsFailure,
+		RetryDelayFunc:           scheduler.RetryDelay,
+		Logger:                   asynqLogger{log: config.Logger},
+		LogLevel:                 asynqLevel(config.Logger),
+	})
+	return w, nil
+}
+
+// Scheduler is the worker's own, e.g. to enqueue tasks from a handler.
+func (w *Worker) Scheduler() *scheduler.Scheduler { return w.gate.way }
+
+func (w *Worker) register(name string, r registration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.started {
+		panic(fmt.Sprintf("worker: Handle: %q after Start", name))
+	}
+	if _, twice := w.handlers[name]; twice {
+		panic(fmt.Sprintf("worker: Handle: %q twice", name))
+	}
+	w.handlers[name] = r
+}
+
+// Start begins to take tasks and returns. Ctx bounds only the start: the worker runs until Stop. Errors: ErrNoHandlers,
+// ErrStarted, or Redis could not be reached.
+func (w *Worker) Start(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.started || w.closed != nil {
+		return ErrStarted
+	}
+	if len(w.handlers) == 0 {
+		return ErrNoHandlers
+	}
+	if err := w.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("reach redis: %w", err)
+	}
+	if err := w.gate.way.Start(ctx); err != nil {
+		return fmt.Errorf("start waking tasks: %w", err)
+	}
+	if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
+		return errors.Join(fmt.Errorf("start server: %w", err), w.gate.way.Stop(ctx))
+	}
+	w.started = true
+	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker started",
+		slog.Int("concurrency", w.config.Concurrency), slog.Any("queues", w.config.Queues), slog.Int("task_types", len(w.handlers)))
+	return nil
+}
+
+// Run starts the worker, waits until ctx is done and stops it, for which it allows ShutdownTimeout and five seconds more.
+// Errors are those of Start and Stop.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.ShutdownTimeout+stopGrace)
+	defer cancel()
+	return w.Stop(stop)
+}
+
+// Stop takes no more tasks, lets running handlers go on for ShutdownTimeout, puts the tasks of those that still run back into the
+// queue with no retry used, and waits for handlers and settlements to end. Tasks that were held for a moment before their start
+// are given back at once.
+//
+// When ctx ends first, Stop returns a *StopError that names what is left; nothing is lost by it. Stop may be called again
+// to wait on, and without Start.
+func (w *Worker) Stop(ctx context.Context) error {
+	closed := w.close(ctx)
+	var err error
+	select {
+	case <-closed:
+		err = w.gate.pending.wait(ctx)
+	case <-ctx.Done():
+		err = w.leftOver(ctx)
+	}
+	if err != nil {
+		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
+	}
+	if w.ran() {
+		err = errors.Join(err, w.gate.stopWaking(ctx))
+	}
+	return err
+}
+
+func (w *Worker) ran() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.started
+}
+
+// close ends the server in the background, once: asynq's Shutdown knows no context.
+func (w *Worker) close(ctx context.Context) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed != nil {
+		return w.closed
+	}
+	w.closed = make(chan struct{})
+	close(w.gate.stopping)
+	if !w.started {
+		close(w.closed)
+		return w.closed
+	}
+	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stops", slog.Duration("shutdown_timeout", w.config.ShutdownTimeout))
+	go func() {
+		defer close(w.closed)
+		w.server.Shutdown()
+	}()
+	return w.closed
+}
+
+// leftOver is the error of a Stop that did not see the server end.
+func (w *Worker) leftOver(ctx context.Context) error {
+	if err := w.gate.pending.named(); err != nil {
+		err.Err = context.Cause(ctx)
+		return err
+	}
+	return fmt.Errorf("stop server: %w", context.Cause(ctx))
+}
+
+// process is the server's handler.
+func (w *Worker) process(ctx context.Context, t *asynq.Task) error {
+	return w.gate.process(ctx, t, w.prepare)
+}
+
+func (w *Worker) prepare(d *delivery) (prepared, error) {
+	r, ok := w.lookup(d.task)
+	if !ok {
+		return nil, tasks.Permanent(fmt.Errorf("%w: %q", ErrUnknownType, d.task.Type()))
+	}
+	return r.prepare(d)
+}
+
+func (w *Worker) charges(t *asynq.Task) ([]reservations.Charge, error) {
+	r, _ := w.lookup(t) // prepare has seen to it
+	return r.charges(t)
+}
+
+func (w *Worker) lookup(t *asynq.Task) (registration, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.handlers[t.Type()]
+	return r, ok
+}

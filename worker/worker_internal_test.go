@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+func TestSuccessorID(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"a": "a~1", "a~1": "a~2", "a~9": "a~10", "a~b": "a~b~1", "~1": "~2", "a~0": "a~0~1", "a~-1": "a~-1~1", "a~": "a~~1",
+	} {
+		if got := successorID(id); got != want {
+			t.Errorf("successor of %q is %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	last := &delivery{retried: 2, maxRetry: 2, allowed: 22}
+	if err := last.verdict(broken); !errors.Is(err, asynq.SkipRetry) || !errors.Is(err, broken) || err.Error() != "broken" {
+		t.Errorf("last failure: %v", err)
+	}
+	if err := last.verdict(nil); err != nil {
+		t.Errorf("success: %v", err)
+	}
+	if err := last.verdict(asynq.RevokeTask); errors.Is(err, asynq.SkipRetry) {
+		t.Errorf("revoked: %v", err)
+	}
+	crashed := &delivery{retried: 3, maxRetry: 2, allowed: 22}
+	if err := crashed.verdict(broken); !errors.Is(err, asynq.SkipRetry) {
+		t.Errorf("failure after crashes: %v", err)
+	}
+	first := &delivery{maxRetry: 2, allowed: 22}
+	if err := first.verdict(broken); errors.Is(err, asynq.SkipRetry) {
+		t.Errorf("first failure: %v", err)
+	}
+}
+
+func TestAheadOfTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for timeout, margin := range map[time.Duration]time.Duration{time.Second: 50 * time.Millisecond, time.Hour: time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			early, cancelEarly := ahead(ctx, wholeMargin)
+			at, _ := early.Deadline()
+			if got := time.Until(at); got != timeout-margin {
+				t.Errorf("of %v a handler has %v", timeout, got)
+			}
+			cancelEarly()
+			cancel()
+		}
+		endless, cancel := ahead(t.Context(), wholeMargin)
+		defer cancel()
+		if _, ok := endless.Deadline(); ok {
+			t.Error("a context without a deadline got one")
+		}
+	})
+}
+
+func TestLatenessFollowsTheClockOfTheLine(t *testing.T) {
+	t.Parallel()
+	t0 := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	seen := func(after time.Duration, version int64, shift time.Duration) reservations.Outcome {
+		return reservations.Outcome{At: t0.Add(after), Version: version, Shift: shift, Generation: 1}
+	}
+	var l Lateness
+	l.Observe("b", seen(4*time.Second, 4, 10*time.Second)) // out of order
+	l.Observe("b", seen(0, 1, 0))
+	l.Observe("b", seen(time.Second, 2, 0))
+	l.Observe("b", seen(2*time.Second, 3, 10*time.Second))
+	tests := []struct {
+		name     string
+		due, now time.Duration
+		want     time.Duration
+	}{
+		{"due before the jump", time.Second, 5 * time.Second, 4 * time.Second},
+		{"due by the jump", 8 * time.Second, 2*time.Second + time.Millisecond, time.Millisecond},
+		{"due after the jump", 15 * time.Second, 6 * time.Second, time.Second},
+		{"early", 15 * time.Second, 4 * time.Second, -time.Second},
+	}
+	for _, test := range tests {
+		p := reservations.Place{Due: t0.Add(test.due), Generation: 1}
+		if got, ok := l.Of("b", p, t0.Add(test.now)); !ok || got != test.want {
+			t.Errorf("%s: late by %v (%v), want %v", test.name, got, ok, test.want)
+		}
+	}
+	for name, p := range map[string]reservations.Place{"new": {}, "other generation": {Due: t0, Generation: 2}} {
+		if got, ok := l.Of("b", p, t0); ok {
+			t.Errorf("%s: late by %v", name, got)
+		}
+	}
+	if _, ok := l.Of("other", reservations.Place{Due: t0, Generation: 1}, t0); ok {
+		t.Error("knows a bucket that it never saw")
+	}
+	next := seen(9*time.Second, 1, 0)
+	next.Generation = 2
+	l.Observe("b", next)
+	if _, ok := l.Of("b", reservations.Place{Due: t0, Generation: 1}, t0); ok {
+		t.Error("knows a generation that is over")
+	}
+}
+
+func TestOutageLetsOneAskAtATime(t *testing.T) {
+	t.Parallel()
+	var o outage
+	down := errors.New("down")
+	everybody := func() bool { return errors.Join(o.admit(), o.admit()) == nil }
+	if !everybody() {
+		t.Error("a store that is up is asked by everybody")
+	}
+	o.report(down)
+	if o.admit() != nil {
+		t.Error("nobody may ask whether it is up again")
+	}
+	if err := o.admit(); !errors.Is(err, down) {
+		t.Errorf("a second one while the first asks: %v", err)
+	}
+	o.pass()
+	if o.admit() != nil {
+		t.Error("the next one may ask when the first learned nothing")
+	}
+	o.report(nil)
+	if !everybody() {
+		t.Error("a store that is up again is asked by everybody")
+	}
+}
+
+func TestAsynqLogger(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[slog.Level]asynq.LogLevel{
+		slog.LevelDebug: asynq.DebugLevel, slog.LevelInfo: asynq.InfoLevel, slog.LevelWarn: asynq.WarnLevel, slog.LevelError: asynq.ErrorLevel,
+	} {
+		var out bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))
+		if got := asynqLevel(log); got != want {
+			t.Errorf("%v becomes %v", level, got)
+		}
+		l := asynqLogger{log: log}
+		l.Debug("said")
+		l.Info("said")
+		l.Warn("said")
+		l.Error("said")
+		l.Fatal("said")
+		if n, want := bytes.Count(out.Bytes(), []byte("says=said")), 1+int(asynq.FatalLevel-want); n != want {
+			t.Errorf("%v: %d lines, want %d", level, n, want)
+		}
+	}
+}
