@@ -1,0 +1,14 @@
+# A small image with both commands: static binaries, no shell, no root.
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w' -o /out/ ./cmd/worker ./cmd/enqueue
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /out/worker /out/enqueue /
+USER 65532:65532
+ENTRYPOINT ["/worker"]
+CMD ["run", "--config", "/etc/headway/headway.yaml"]

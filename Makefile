@@ -1,0 +1,59 @@
+# Headway's commands for people who work on it. `make` prints them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-short bench fuzz lint fmt services-up services-down compiler
+
+GOLANGCI_VERSION := 2.15.0
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
+# The linter from PATH where it is the very version, else our own.
+GOLANGCI := $(or $(shell golangci-lint version 2>/dev/null | grep -q 'version v\?$(GOLANGCI_VERSION) ' && command -v golangci-lint),$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION))
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## a fleet of workers against a limited provider, on this machine alone (no services)
+	go run ./cmd/worker demo
+
+test: compiler ## all tests with the race detector; starts Redis and MongoDB, and stops them
+	@scripts/services run scripts/test
+
+test-short: compiler ## the tests that need no services
+	@go test -race -shuffle=on -count=1 $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... \
+		| grep -v -e internal/testenv -e /e2e | cut -d' ' -f1)
+
+bench: ## benchmarks, the stores' on real services
+	@scripts/services run go test -run '^$$' -bench . -benchmem \
+		$$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
+
+FUZZTIME ?= 20s
+fuzz: ## each fuzz test for FUZZTIME (20s)
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file name; do \
+		name=$${name#func }; \
+		echo "$$name in $$(dirname "$$file")"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
+	done
+
+lint: $(GOLANGCI) ## golangci-lint, with the settings in .golangci.yaml
+	@$(GOLANGCI) run ./...
+
+fmt: $(GOLANGCI) ## format as lint wants it
+	@$(GOLANGCI) fmt ./...
+
+$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
+	@echo "installing golangci-lint $(GOLANGCI_VERSION) (some minutes, once)" >&2
+	@mkdir -p $(TOOLS)/bin
+	@for try in 1 2 3; do \
+		GOBIN=$(TOOLS)/bin GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(GOLANGCI_VERSION) && break; \
+	done
+	@mv $(TOOLS)/bin/golangci-lint $@
+
+services-up: ## start Redis and MongoDB for tests; then: eval "$(scripts/services env)"
+	@scripts/services up
+
+services-down: ## stop them
+	@scripts/services down
+
+# The race detector needs a C compiler.
+compiler:
+	@command -v "$${CC:-gcc}" >/dev/null || scripts/services package gcc libc6-dev

@@ -1,0 +1,168 @@
+package testenv_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// root is the top of the repository, seen from this package.
+const root = "../.."
+
+// composeFile is the part of docker-compose.yml that we promise something about.
+type composeFile struct {
+	Services map[string]composeService `yaml:"services"`
+	Volumes  map[string]any            `yaml:"volumes"`
+}
+
+type composeService struct {
+	Image       string            `yaml:"image"`
+	Build       string            `yaml:"build"`
+	Command     []string          `yaml:"command"`
+	Ports       []string          `yaml:"ports"`
+	Volumes     []string          `yaml:"volumes"`
+	Environment map[string]string `yaml:"environment"`
+	DependsOn   map[string]struct {
+		Condition string `yaml:"condition"`
+	} `yaml:"depends_on"`
+	Healthcheck *struct {
+		Test []string `yaml:"test"`
+	} `yaml:"healthcheck"`
+	Deploy struct {
+		Replicas int `yaml:"replicas"`
+	} `yaml:"deploy"`
+}
+
+func TestComposeHasTheServicesItPromises(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	for _, name := range []string{"redis", "mongo", "worker"} {
+		service, ok := c.Services[name]
+		if !ok {
+			t.Fatalf("service %s is missing", name)
+		}
+		if service.Healthcheck == nil || len(service.Healthcheck.Test) < 2 {
+			t.Errorf("service %s has no health check", name)
+		}
+		if service.Image == "" {
+			t.Errorf("service %s has no image", name)
+		}
+	}
+	if !slices.Contains(c.Services["redis"].Command, "--appendonly") {
+		t.Error("redis keeps no append-only file")
+	}
+	if !slices.Contains(c.Services["mongo"].Command, "--replSet") ||
+		!strings.Contains(strings.Join(c.Services["mongo"].Healthcheck.Test, " "), "rs.initiate") {
+		t.Error("mongo is no replica set, or its health check does not initiate it")
+	}
+}
+
+func TestComposeBindsEveryPortToLoopback(t *testing.T) {
+	t.Parallel()
+	for name, service := range readCompose(t).Services {
+		for _, port := range service.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("service %s: port %q is open to other machines", name, port)
+			}
+		}
+	}
+}
+
+func TestComposeWorkers(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	worker := c.Services["worker"]
+	if worker.Build != "." || worker.Deploy.Replicas != 2 {
+		t.Errorf("wanted two workers built here, got %d of build %q", worker.Deploy.Replicas, worker.Build)
+	}
+	for _, needed := range []string{"redis", "mongo"} {
+		if got := worker.DependsOn[needed].Condition; got != "service_healthy" {
+			t.Errorf("workers wait for %s to be %q, wanted service_healthy", needed, got)
+		}
+	}
+	const config = "/etc/headway/headway.yaml"
+	if want := []string{"run", "--config", config}; !slices.Equal(worker.Command, want) {
+		t.Errorf("command %q, wanted %q", worker.Command, want)
+	}
+	if want := []string{"CMD", "/worker", "check", "--config", config}; !slices.Equal(worker.Healthcheck.Test, want) {
+		t.Errorf("health check %q, wanted %q", worker.Healthcheck.Test, want)
+	}
+	if !slices.Contains(worker.Volumes, "./headway.yaml:"+config+":ro") {
+		t.Errorf("headway.yaml is not mounted: %q", worker.Volumes)
+	}
+	if _, err := os.Stat(filepath.Join(root, "headway.yaml")); err != nil {
+		t.Errorf("the file that is mounted: %v", err)
+	}
+}
+
+func TestComposeHoldsNoSecrets(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	for name, service := range c.Services {
+		for key, value := range service.Environment {
+			if strings.HasPrefix(key, "OPENAI_") && value != "" {
+				t.Errorf("service %s sets %s: it must come from the user's environment", name, key)
+			}
+		}
+	}
+	for _, key := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL"} {
+		if _, ok := c.Services["worker"].Environment[key]; !ok {
+			t.Errorf("the worker is not given %s", key)
+		}
+	}
+	secret := regexp.MustCompile(`sk-[A-Za-z0-9]{8}|://[^/\s]+:[^/\s]+@|(?i)password\s*[:=]\s*\S`)
+	if found := secret.FindString(read(t, "docker-compose.yml")); found != "" {
+		t.Errorf("docker-compose.yml holds what looks like a secret: %q", found)
+	}
+}
+
+func TestComposeDeclaresItsVolumes(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	for name, service := range c.Services {
+		for _, volume := range service.Volumes {
+			source, _, _ := strings.Cut(volume, ":")
+			if strings.HasPrefix(source, ".") {
+				continue // a path
+			}
+			if _, ok := c.Volumes[source]; !ok {
+				t.Errorf("service %s uses volume %s, which is not declared", name, source)
+			}
+		}
+	}
+}
+
+func TestDockerfileMakesASmallImageWithoutRoot(t *testing.T) {
+	t.Parallel()
+	dockerfile := read(t, "Dockerfile")
+	for _, wanted := range []string{
+		"CGO_ENABLED=0", "./cmd/worker", "./cmd/enqueue", "\nFROM scratch\n", "\nUSER 65532:65532\n", `ENTRYPOINT ["/worker"]`,
+	} {
+		if !strings.Contains(dockerfile, wanted) {
+			t.Errorf("Dockerfile lacks %q", strings.TrimSpace(wanted))
+		}
+	}
+}
+
+func readCompose(t *testing.T) composeFile {
+	t.Helper()
+	var c composeFile
+	if err := yaml.Unmarshal([]byte(read(t, "docker-compose.yml")), &c); err != nil {
+		t.Fatalf("parse docker-compose.yml: %v", err)
+	}
+	return c
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	return string(b)
+}

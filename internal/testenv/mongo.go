@@ -1,0 +1,43 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Mongo returns the address of the MongoDB-compatible server at MONGODB_URI
+// and the name of a database that this test has for itself. The database does not exist
+// yet, and is dropped when the test ends. Without MONGODB_URI the test fails.
+func Mongo(tb testing.TB) (uri, database string) {
+	tb.Helper()
+	uri = os.Getenv("MONGODB_URI")
+	if uri == "" {
+		tb.Fatal("testenv: MONGODB_URI is not set: run the tests with `make test`, " +
+			"or `scripts/services up` and eval \"$(scripts/services env)\" first")
+	}
+	// Short, since the whole namespace may have 63 bytes on some servers.
+	database = fmt.Sprintf("hw_%.8s", uuid.NewString())
+	tb.Cleanup(func() { dropDatabase(tb, uri, database) })
+	return uri, database
+}
+
+func dropDatabase(tb testing.TB, uri, database string) {
+	tb.Helper()
+	ctx, cancel := cleanupContext(tb)
+	defer cancel()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(10 * time.Second))
+	if err != nil {
+		tb.Errorf("testenv: connect to MONGODB_URI: %v", err)
+		return
+	}
+	defer func() { _ = client.Disconnect(ctx) }()
+	if err := client.Database(database).Drop(ctx); err != nil {
+		tb.Errorf("testenv: drop database %s: %v", database, err)
+	}
+}

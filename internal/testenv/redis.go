@@ -1,0 +1,173 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// claimTTL is how long a logical database stays claimed after its test
+	// process died without a cleanup.
+	claimTTL = time.Minute
+	// claimWait is how long a test waits for a free logical database.
+	claimWait = 5 * time.Minute
+	// defaultDatabases is what Redis is configured with when it does not tell.
+	defaultDatabases = 16
+)
+
+// dropClaim frees a database only if it is still ours.
+//
+//	KEYS[1] -> the claim
+//	ARGV[1] -> our token
+//	Output:    1 when freed, 0 when it was not ours any more
+const dropClaim = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`
+
+// Redis returns the URL of a logical database of the server at REDIS_URL that
+// this test has for itself: empty at the start, emptied again at the end.
+// Tests of several processes may ask at the same moment; when all databases
+// are taken the call waits. Without REDIS_URL the test fails.
+//
+// What Redis shares between its databases (channels, configuration, memory) is
+// shared between tests as well. A test that needs a whole server uses
+// [StartRedisServer].
+func Redis(tb testing.TB) string {
+	tb.Helper()
+	base := parseRedisURL(tb)
+	claims := redis.NewClient(base)
+	tb.Cleanup(func() { _ = claims.Close() })
+
+	db := claimDatabase(tb, claims)
+	own := *base
+	own.DB = db
+	flush(tb, tb.Context(), &own)
+	tb.Cleanup(func() {
+		ctx, cancel := cleanupContext(tb)
+		defer cancel()
+		flush(tb, ctx, &own)
+	})
+	return redisURL(&own)
+}
+
+func parseRedisURL(tb testing.TB) *redis.Options {
+	tb.Helper()
+	raw := os.Getenv("REDIS_URL")
+	if raw == "" {
+		tb.Fatal("testenv: REDIS_URL is not set: run the tests with `make test`, " +
+			"or `scripts/services up` and eval \"$(scripts/services env)\" first")
+	}
+	options, err := redis.ParseURL(raw)
+	if err != nil {
+		tb.Fatalf("testenv: REDIS_URL: %v", err)
+	}
+	options.DB = 0 // the claims stand in database 0, which no test gets
+	return options
+}
+
+// redisURL writes options back as a URL with the database in it.
+func redisURL(o *redis.Options) string {
+	scheme, user := "redis", ""
+	if o.TLSConfig != nil {
+		scheme = "rediss"
+	}
+	if o.Username != "" || o.Password != "" {
+		user = fmt.Sprintf("%s:%s@", o.Username, o.Password)
+	}
+	return fmt.Sprintf("%s://%s%s/%d", scheme, user, o.Addr, o.DB)
+}
+
+// claimDatabase takes a free database and keeps it until the test ends.
+func claimDatabase(tb testing.TB, claims *redis.Client) int {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), claimWait)
+	defer cancel()
+	count := databases(ctx, claims)
+	token := uuid.NewString()
+	retry := time.NewTicker(50 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		for db := 1; db < count; db++ {
+			got, err := claims.SetNX(ctx, claimKey(db), token, claimTTL).Result()
+			if err != nil {
+				tb.Fatalf("testenv: claim a Redis database at %s: %v", claims.Options().Addr, err)
+			}
+			if got {
+				keepClaim(tb, claims, claimKey(db), token)
+				return db
+			}
+		}
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			tb.Fatalf("testenv: all %d Redis databases at %s stay taken", count-1, claims.Options().Addr)
+		}
+	}
+}
+
+func claimKey(db int) string { return fmt.Sprintf("headway-testenv:%d", db) }
+
+// databases asks the server how many logical databases it has.
+func databases(ctx context.Context, client *redis.Client) int {
+	answer, err := client.ConfigGet(ctx, "databases").Result()
+	if err != nil {
+		return defaultDatabases // CONFIG may be forbidden on a managed server
+	}
+	n, err := strconv.Atoi(answer["databases"])
+	if err != nil {
+		return defaultDatabases
+	}
+	return n
+}
+
+// keepClaim renews a claim until the test's cleanup, which drops it.
+func keepClaim(tb testing.TB, claims *redis.Client, key, token string) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		tick := time.NewTicker(claimTTL / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = claims.Expire(ctx, key, claimTTL).Err() // a lost renewal is made good by the next
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	tb.Cleanup(func() {
+		cancel()
+		renewing.Wait()
+		ctx, stop := cleanupContext(tb)
+		defer stop()
+		if err := claims.Eval(ctx, dropClaim, []string{key}, token).Err(); err != nil {
+			tb.Logf("testenv: drop the claim %s: %v", key, err)
+		}
+	})
+}
+
+// flush empties one logical database. At the end of a test a server that is
+// gone is no fault of the test.
+func flush(tb testing.TB, ctx context.Context, o *redis.Options) {
+	tb.Helper()
+	client := redis.NewClient(o)
+	defer func() { _ = client.Close() }()
+	if err := client.FlushDB(ctx).Err(); err != nil && !errors.Is(err, context.Canceled) {
+		tb.Errorf("testenv: empty database %d of Redis at %s: %v", o.DB, o.Addr, err)
+	}
+}
+
+// cleanupContext outlives the test's own context, which is over in a cleanup.
+func cleanupContext(tb testing.TB) (context.Context, context.CancelFunc) {
+	tb.Helper()
+	return context.WithTimeout(context.WithoutCancel(tb.Context()), 20*time.Second)
+}

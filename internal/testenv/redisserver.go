@@ -1,0 +1,151 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	redisBinary   = "redis-server"
+	redisImage    = "redis:8"
+	serverStartup = 30 * time.Second
+)
+
+// RedisServer is a Redis process of one test. It keeps an append-only file
+// that is flushed every second, as a careful operator's server does: a Kill may lose
+// the last second. Its methods are for the test's own goroutine.
+type RedisServer struct {
+	port   int
+	dir    string
+	output bytes.Buffer // read only after exited
+	cmd    *exec.Cmd
+	exited chan struct{}
+	// container is its name where Docker runs it: killing the docker command
+	// would leave the container alive.
+	container string
+}
+
+// StartRedisServer runs redis-server from PATH, or in a container where only a
+// Docker engine is at hand, on a free loopback port with an empty folder. It
+// returns once the server answers; the process is killed and waited for when the
+// test ends. Where neither is there the test fails.
+func StartRedisServer(tb testing.TB) *RedisServer {
+	tb.Helper()
+	s := &RedisServer{port: freePort(tb), dir: tb.TempDir()}
+	s.start(tb)
+	tb.Cleanup(s.Kill)
+	return s
+}
+
+// Addr is host:port. It stays the same through Kill and Restart.
+func (s *RedisServer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// URL is the address of database 0 in the form of REDIS_URL.
+func (s *RedisServer) URL() string { return "redis://" + s.Addr() + "/0" }
+
+// Kill ends the process as kill -9 does, and returns when it is gone. Killing
+// it twice does nothing.
+func (s *RedisServer) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	if s.container != "" {
+		_ = exec.CommandContext(context.Background(), "docker", "kill", s.container).Run()
+	} else {
+		_ = s.cmd.Process.Kill()
+	}
+	<-s.exited
+	s.cmd = nil
+}
+
+// Restart starts the process again on the same port with the data it had, and
+// returns once it answers. A server that still runs is killed first.
+func (s *RedisServer) Restart(tb testing.TB) {
+	tb.Helper()
+	s.Kill()
+	s.start(tb)
+}
+
+func (s *RedisServer) start(tb testing.TB) {
+	tb.Helper()
+	s.output.Reset()
+	s.cmd = s.command(tb)
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		tb.Fatalf("testenv: start %s: %v", redisBinary, err)
+	}
+	s.exited = make(chan struct{})
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		defer close(exited)
+		_ = cmd.Wait() // killed on purpose, so its status says nothing
+	}(s.cmd, s.exited)
+	s.awaitAnswer(tb)
+}
+
+// command is the server in the foreground, so that its end is the command's end.
+func (s *RedisServer) command(tb testing.TB) *exec.Cmd {
+	tb.Helper()
+	ctx := context.WithoutCancel(tb.Context()) // ended by kill, not by a context
+	args := []string{"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--databases", "16"}
+	if path, err := exec.LookPath(redisBinary); err == nil {
+		args = append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir}, args...)
+		return exec.CommandContext(ctx, path, args...)
+	}
+	docker, err := exec.LookPath("docker")
+	if err != nil {
+		tb.Fatalf("testenv: neither %s nor docker is on PATH: install the package redis-server, or use `make test`", redisBinary)
+	}
+	s.container = "headway-test-" + uuid.NewString()
+	run := []string{
+		"run", "--rm", "--name", s.container, "--user", fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()),
+		"--volume", s.dir + ":/data", "--publish", fmt.Sprintf("127.0.0.1:%d:6379", s.port), redisImage, redisBinary, "--dir", "/data",
+	}
+	return exec.CommandContext(ctx, docker, append(run, args...)...)
+}
+
+// awaitAnswer polls, for there is no event: the server is another process.
+func (s *RedisServer) awaitAnswer(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), serverStartup)
+	defer cancel()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if client.Ping(ctx).Err() == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-s.exited:
+			tb.Fatalf("testenv: %s ended at its start:\n%s", redisBinary, s.output.String())
+		case <-ctx.Done():
+			s.Kill()
+			tb.Fatalf("testenv: %s at %s does not answer:\n%s", redisBinary, s.Addr(), s.output.String())
+		}
+	}
+}
+
+// freePort asks the kernel for a port that nobody listens on now.
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("testenv: look for a free port: %v", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port // a TCP listener has no other address
+}
