@@ -30,7 +30,7 @@ func TestReadmeQuotesTheProgram(t *testing.T) {
 // flat is the file without indentation.
 func flat(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name) //nolint:gosec // a file of the repository
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

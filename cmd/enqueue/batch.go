@@ -85,7 +85,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if r.Faulty > 0 && !j.skip {
 		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued (--skip-invalid enqueues the others):\n%s", name, r.Faulty, total+r.Faulty, indented(r))}
 	}
-	if err := rewind(file); err != nil {
+	if err = rewind(file); err != nil {
 		return err
 	}
 	s, closeAll, err := j.open(ctx, j.env, limits)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,7 +54,7 @@ tools show it.`,
 func requestOf(args []string, body, model string, maxTokens int) (json.RawMessage, error) {
 	switch {
 	case body != "" && len(args) > 0, body == "" && len(args) == 0:
-		return nil, &cli.UsageError{Err: fmt.Errorf("give either a PROMPT or --body")}
+		return nil, &cli.UsageError{Err: errors.New("give either a PROMPT or --body")}
 	case body != "":
 		return json.RawMessage(body), nil
 	default:

@@ -106,9 +106,9 @@ func (t *target) open(ctx context.Context, env cli.Environment, limits []reserva
 	}
 	var store reservations.Store
 	if t.reserve {
-		buckets, err := connect.Mongo(ctx, env.Getenv)
-		if err != nil {
-			return nil, nil, errors.Join(err, closeAll())
+		buckets, mongoErr := connect.Mongo(ctx, env.Getenv)
+		if mongoErr != nil {
+			return nil, nil, errors.Join(mongoErr, closeAll())
 		}
 		closers = append(closers, func() error { return buckets.Close(context.WithoutCancel(ctx)) })
 		store = buckets

@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	buckets := mongostore.New(database.Database("headway"), mongostore.Options{})
-	if err := buckets.EnsureIndexes(ctx); err != nil { // buckets that are not used vanish
+	if err = buckets.EnsureIndexes(ctx); err != nil { // buckets that are not used vanish
 		return err
 	}
 	limiter, err := reservations.New(buckets, []reservations.Limit{{
@@ -90,13 +90,13 @@ func enqueue(ctx context.Context, client redis.UniversalClient, limiter *reserva
 		return err
 	}
 	task := Summary{Document: document}
-	if _, err := s.Enqueue(ctx, task); err != nil { // now
+	if _, err = s.Enqueue(ctx, task); err != nil { // now
 		return err
 	}
-	if _, err := s.Enqueue(ctx, task, scheduler.In(8*time.Hour)); err != nil { // in a while; scheduler.At names a time
+	if _, err = s.Enqueue(ctx, task, scheduler.In(8*time.Hour)); err != nil { // in a while; scheduler.At names a time
 		return err
 	}
-	if _, err := s.Enqueue(ctx, task, scheduler.Reserved()); err != nil { // tokens reserved now: delivered exactly when it may start
+	if _, err = s.Enqueue(ctx, task, scheduler.Reserved()); err != nil { // tokens reserved now: delivered exactly when it may start
 		return err
 	}
 	_, err = s.EnqueueMany(ctx, []tasks.Args{task, task}) // many, in order
@@ -104,6 +104,6 @@ func enqueue(ctx context.Context, client redis.UniversalClient, limiter *reserva
 }
 
 // summarize stands for the call to a provider. It returns the tokens that the provider says it used.
-func summarize(_ context.Context, document string) (string, float64, error) {
-	return document[:min(20, len(document))] + "…", float64(len(document)/4 + 100), nil
+func summarize(ctx context.Context, document string) (string, float64, error) {
+	return document[:min(20, len(document))] + "…", float64(len(document)/4 + 100), ctx.Err()
 }

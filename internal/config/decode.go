@@ -92,7 +92,7 @@ func decodeFaults(err error) error {
 // walk visits the errors below err that are not lists of errors themselves.
 func walk(err error, visit func(error)) {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-		if many, ok := inner.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is the tree itself that is walked
+		if many, ok := inner.(interface{ Unwrap() []error }); ok {
 			for _, e := range many.Unwrap() {
 				walk(e, visit)
 			}

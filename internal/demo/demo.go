@@ -103,7 +103,7 @@ func requests() ([]tasks.Args, error) {
 func limitFor(requests []tasks.Args, keep bool) reservations.Limit {
 	reserved := 0.
 	for _, r := range requests {
-		for _, c := range r.(tasks.Charger).Charges() { //nolint:errcheck // they are all llm.Chat
+		for _, c := range r.(tasks.Charger).Charges() {
 			reserved += c.Tokens["tokens"]
 		}
 	}
