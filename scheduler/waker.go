@@ -35,6 +35,7 @@ const (
 type waker struct {
 	lines     lines
 	inspector *asynq.Inspector
+	front     front
 	id        string
 	early     time.Duration
 	logger    *slog.Logger
@@ -61,7 +62,7 @@ type look struct {
 
 func newWaker(l lines, inspector *asynq.Inspector, c Config) *waker {
 	return &waker{
-		lines: l, inspector: inspector, id: uuid.NewString(), early: c.WakeEarly, logger: c.Logger,
+		lines: l, inspector: inspector, front: newFront(l.client), id: uuid.NewString(), early: c.WakeEarly, logger: c.Logger,
 		signal: make(chan struct{}, 1), moved: map[string]movement{}, active: map[Task]time.Duration{},
 	}
 }
@@ -138,7 +139,7 @@ func (w *waker) look(ctx context.Context) {
 		l.tasks, l.err = w.pop(ctx, popMost)
 	}
 	w.heal(ctx, l.err)
-	w.wake(l.tasks)
+	w.wake(ctx, l.tasks)
 	if w.observe != nil {
 		w.observe(l)
 	}
@@ -200,20 +201,27 @@ func (w *waker) heal(ctx context.Context, err error) {
 	}
 }
 
-// wake has asynq deliver the tasks, a few side by side, and notes what became of each.
-func (w *waker) wake(tasks []Task) {
-	notes := make([]attended, len(tasks))
+// wake has asynq deliver the tasks next, a few side by side, and notes what became of each.
+func (w *waker) wake(ctx context.Context, tasks []Task) {
+	notes, moved := make([]attended, len(tasks)), make([]bool, len(tasks))
 	var wakers sync.WaitGroup
 	for first := range min(wakeTogether, len(tasks)) {
 		wakers.Go(func() {
 			for i := first; i < len(tasks); i += wakeTogether {
-				notes[i] = attended{task: tasks[i], again: w.wakeOne(tasks[i])}
+				notes[i], moved[i] = w.wakeOne(tasks[i])
 			}
 		})
 	}
 	wakers.Wait()
-	for _, n := range notes {
+	var woken []Task
+	for i, n := range notes {
+		if moved[i] {
+			woken = append(woken, n.task)
+		}
 		w.note(n)
+	}
+	if err := w.front.move(ctx, woken); err != nil { // they are on their way all the same
+		w.logger.DebugContext(ctx, "woken tasks stay behind the backlog", slog.Any("error", err))
 	}
 }
 
@@ -228,25 +236,23 @@ func (w *waker) note(n attended) {
 	w.notes = append(w.notes, n)
 }
 
-// wakeOne moves the task from where it waits to the tail of its queue. The answer is zero when there is nothing left to do:
-// it is on its way, or gone; else how soon it should be tried again.
-func (w *waker) wakeOne(t Task) time.Duration {
+// wakeOne moves the task from where it waits to the tail of its queue; moved says that it did. Otherwise there was nothing
+// to do, as the task is on its way or gone, or it should be tried again later.
+func (w *waker) wakeOne(t Task) (a attended, moved bool) {
+	a.task = t
 	err := w.inspector.RunTask(t.Queue, t.ID)
 	if err == nil || gone(err) {
-		return 0
+		return a, err == nil
 	}
 	// asynq's errors do not tell apart a task that is on its way already from one that its worker has not put back yet.
 	info, err := w.inspector.GetTaskInfo(t.Queue, t.ID)
-	if err != nil {
-		if gone(err) {
-			return 0
-		}
-		return lease
+	switch {
+	case err != nil && !gone(err):
+		a.again = lease
+	case err == nil && info.State != asynq.TaskStatePending:
+		a.again = activePause
 	}
-	if info.State == asynq.TaskStatePending {
-		return 0
-	}
-	return activePause
+	return a, false
 }
 
 func gone(err error) bool {
