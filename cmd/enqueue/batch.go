@@ -53,7 +53,12 @@ code is 1.`,
 		Example: `  enqueue batch examples/godoc.jsonl --limit openai
   enqueue batch requests.jsonl --limit openai --key tenant-7 --reserve
   zcat huge.jsonl.gz | enqueue batch - --limit openai --skip-invalid --json`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Args: cli.Args(func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("wants one FILE, or - for standard input; got %d", len(args))
+			}
+			return nil
+		}),
 		RunE: func(c *cobra.Command, args []string) error { return j.run(c.Context(), args[0]) },
 	}
 	j.flags(c)
@@ -83,7 +88,12 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 		return err
 	}
 	if r.Faulty > 0 && !j.skip {
-		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued (--skip-invalid enqueues the others):\n%s", name, r.Faulty, total+r.Faulty, indented(r))}
+		if j.asJSON {
+			if err = j.print(r, total, name); err != nil {
+				return err
+			}
+		}
+		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued (--skip-invalid enqueues the others):\n%s", displayName(name), r.Faulty, total+r.Faulty, indented(r))}
 	}
 	if err = rewind(file); err != nil {
 		return err
@@ -99,7 +109,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 		return printErr
 	}
 	if err == nil && r.Faulty > 0 {
-		return fmt.Errorf("%s: %d %w:\n%s", name, r.Faulty, errFaulty, indented(r))
+		return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
 	}
 	return err
 }
@@ -107,8 +117,12 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 // check reads the whole file, counts the good lines and notes the faulty ones.
 func (j *batchJob) check(file io.Reader, limit reservations.Limit, r *result) (int, error) {
 	good := 0
-	err := j.each(file, limit, func(tasks.Args) error {
+	over := 0
+	err := j.each(file, limit, func(task llm.Chat) error {
 		good++
+		if largest(task, limit) > 1 {
+			over++
+		}
 		return nil
 	}, func(fault error) {
 		r.Faulty++
@@ -116,6 +130,9 @@ func (j *batchJob) check(file io.Reader, limit reservations.Limit, r *result) (i
 			r.Faults = append(r.Faults, fault.Error())
 		}
 	})
+	if over > 0 {
+		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and everybody else until it is paid back", over, limit.Name)
+	}
 	if err == nil && good == 0 && r.Faulty == 0 {
 		err = &cli.UsageError{Err: batch.ErrEmpty}
 	}
@@ -142,7 +159,7 @@ func (j *batchJob) send(ctx context.Context, s *scheduler.Scheduler, file io.Rea
 		gathered = gathered[:0]
 		return err
 	}
-	err := j.each(file, limit, func(args tasks.Args) error {
+	err := j.each(file, limit, func(args llm.Chat) error {
 		gathered = append(gathered, args)
 		if len(gathered) < chunk {
 			return nil
@@ -159,7 +176,7 @@ func (j *batchJob) send(ctx context.Context, s *scheduler.Scheduler, file io.Rea
 }
 
 // each calls good for every task of the file, and faulty for every line that is none.
-func (j *batchJob) each(file io.Reader, limit reservations.Limit, good func(tasks.Args) error, faulty func(error)) error {
+func (j *batchJob) each(file io.Reader, limit reservations.Limit, good func(llm.Chat) error, faulty func(error)) error {
 	reader := batch.NewReader(file, batch.Config{})
 	meters := meterNames(limit)
 	for {

@@ -23,8 +23,8 @@ Settings come from headway.yaml (limits) and from the environment:
   REDIS_URL    the queue    (default redis://127.0.0.1:6379/0; rediss:// for TLS)
   MONGODB_URI  the buckets  (default mongodb://127.0.0.1:27017/headway), only needed with --reserve
 
-Exit codes: 0 all went well, 1 some lines were faulty or some tasks could not be enqueued, 2 a fault in the command line
-or the settings, 3 a service could not be reached, 130 interrupted.`,
+Exit codes: 0 all went well, 1 some requests could not be enqueued, or faulty lines were skipped, 2 a fault in the command
+line, the settings or the file: nothing was enqueued, 3 a service could not be reached, 130 interrupted.`,
 	}
 	root.AddCommand(batchCommand(env), oneCommand(env))
 	return root

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +30,8 @@ func oneCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "one [PROMPT]",
 		Short: "Enqueue one chat request, now or for later",
-		Long: `One enqueues a single chat request: a prompt, or a whole request body as JSON. It prints the task's ID, by which asynq's
-tools show it.`,
+		Long: `One enqueues a single chat request: a prompt ("-" reads it from standard input), or a whole request body as JSON.
+It prints the task's ID, by which asynq's tools show it.`,
 		Example: `  enqueue one "Why is the sky blue?" --limit openai --model gpt-4o-mini --max-tokens 200
   enqueue one "Good morning" --limit openai --in 8h
   enqueue one --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
@@ -41,6 +43,16 @@ tools show it.`,
 	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the task as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if body != "" && (c.Flags().Changed("model") || c.Flags().Changed("max-tokens")) {
+			return &cli.UsageError{Err: errors.New("--body holds the whole request; it excludes --model and --max-tokens")}
+		}
+		if len(args) == 1 && args[0] == "-" {
+			text, err := io.ReadAll(env.In)
+			if err != nil {
+				return fmt.Errorf("read standard input: %w", err)
+			}
+			args[0] = strings.TrimSpace(string(text))
+		}
 		request, err := requestOf(args, body, model, maxTokens)
 		if err != nil {
 			return err
@@ -57,6 +69,10 @@ func requestOf(args []string, body, model string, maxTokens int) (json.RawMessag
 		return nil, &cli.UsageError{Err: errors.New("give either a PROMPT or --body")}
 	case body != "":
 		return json.RawMessage(body), nil
+	case strings.TrimSpace(args[0]) == "":
+		return nil, &cli.UsageError{Err: errors.New("the prompt is empty")}
+	case maxTokens < 1:
+		return nil, &cli.UsageError{Err: fmt.Errorf("--max-tokens %d must be at least 1", maxTokens)}
 	default:
 		return json.Marshal(map[string]any{
 			"model": model, "max_tokens": maxTokens, "messages": []map[string]string{{"role": "user", "content": args[0]}},
@@ -78,6 +94,12 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 		return &cli.UsageError{Err: err}
 	}
 	task.Key = t.key
+	if err = task.Charges()[0].Validate(limit); err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	if largest(task, limit) > 1 {
+		t.warn(env, "the request reserves more than the capacity of limit %q: it waits for a full bucket, and everybody else until it is paid back", limit.Name)
+	}
 	s, closeAll, err := t.open(c.Context(), env, limits)
 	if err != nil {
 		return err

@@ -17,6 +17,9 @@ func open(name string, stdin io.Reader) (*os.File, func() error, error) {
 		if err != nil {
 			return nil, nil, &cli.UsageError{Err: err}
 		}
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return nil, nil, &cli.UsageError{Err: errors.Join(fmt.Errorf("%s is a folder", name), f.Close())}
+		}
 		return f, f.Close, nil
 	}
 	f, err := os.CreateTemp("", "headway-batch-*.jsonl")

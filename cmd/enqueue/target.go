@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // target is where tasks go, as the flags say: a queue, a limit, now or later.
@@ -26,6 +28,7 @@ type target struct {
 	reserve bool
 	retries int
 	keep    time.Duration
+	queues  map[string]int // of the configuration
 }
 
 func (t *target) flags(c *cobra.Command) {
@@ -46,6 +49,9 @@ func (t *target) options() ([]scheduler.Option, error) {
 	usage := func(format string, args ...any) error { return &cli.UsageError{Err: fmt.Errorf(format, args...)} }
 	if t.limit == "" {
 		return nil, usage("--limit is required: name a limit of %s", t.file)
+	}
+	if strings.TrimSpace(t.queue) == "" {
+		return nil, usage("--queue must not be blank")
 	}
 	if t.in != 0 && t.at != "" {
 		return nil, usage("--in and --at exclude each other")
@@ -82,6 +88,7 @@ func (t *target) loadLimit() ([]reservations.Limit, reservations.Limit, error) {
 	if err != nil {
 		return nil, reservations.Limit{}, err
 	}
+	t.queues = c.Queues
 	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
 	if err != nil {
 		return nil, reservations.Limit{}, err
@@ -90,8 +97,27 @@ func (t *target) loadLimit() ([]reservations.Limit, reservations.Limit, error) {
 	return c.Limits, limit, err
 }
 
+// warn tells of what is allowed and may still be a mistake.
+func (t *target) warn(env cli.Environment, format string, args ...any) {
+	fmt.Fprintf(env.Err, "enqueue: warning: "+format+"\n", args...)
+}
+
+// largest is the greatest share of a capacity that the task reserves.
+func largest(task tasks.Charger, limit reservations.Limit) float64 {
+	share := 0.
+	for _, charge := range task.Charges() {
+		for _, m := range limit.Meters {
+			share = max(share, charge.Tokens[m.Name]/m.Cap())
+		}
+	}
+	return share
+}
+
 // open connects to the queue, and to the buckets where tokens are to be reserved. Close ends both.
 func (t *target) open(ctx context.Context, env cli.Environment, limits []reservations.Limit) (*scheduler.Scheduler, func() error, error) {
+	if _, served := t.queues[t.queue]; !served {
+		t.warn(env, "%s has no queue %q: only a worker with a file that has it takes from there", t.file, t.queue)
+	}
 	client, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
 		return nil, nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,15 @@ type checked struct {
 	What   string `json:"what"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
+}
+
+// print shows a finding: to standard output what is well, to standard error what is not.
+func (f checked) print(env cli.Environment) {
+	to, mark := env.Out, "ok   "
+	if !f.OK {
+		to, mark = env.Err, "FAULT"
+	}
+	fmt.Fprintf(to, "%s  %s: %s\n", mark, f.What, strings.ReplaceAll(f.Detail, "\n", "\n       "))
 }
 
 func checkCommand(env cli.Environment) *cobra.Command {
@@ -40,11 +50,7 @@ and MongoDB for a sign of life. It changes nothing but to create MongoDB's index
 			return errors.Join(json.NewEncoder(env.Out).Encode(findings), err)
 		}
 		for _, f := range findings {
-			mark := "ok   "
-			if !f.OK {
-				mark = "FAULT"
-			}
-			fmt.Fprintf(env.Out, "%s  %s: %s\n", mark, f.What, f.Detail)
+			f.print(env)
 		}
 		return err
 	}
@@ -58,12 +64,15 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	note := func(what, detail string, err error) {
 		if err != nil {
 			detail = err.Error()
+			if f := (*config.Error)(nil); errors.As(err, &f) {
+				detail = f.Err.Error() // what names the file already
+			}
 			faults = append(faults, err)
 		}
 		findings = append(findings, checked{What: what, OK: err == nil, Detail: detail})
 	}
 	c, err := config.Load(file)
-	note(file, fmt.Sprintf("%d limits, %d queues, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
+	note(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
 
 	queue, err := connect.Redis(ctx, getenv)
 	note("Redis", "answers", err)
@@ -77,8 +86,11 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	}
 	key := "is set"
 	if getenv("OPENAI_API_KEY") == "" {
-		key = "is not set: chat tasks will not run"
+		key = "is not set; `worker run` will want it"
 	}
 	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
-	return findings, errors.Join(faults...)
+	if len(faults) == 0 {
+		return findings, nil
+	}
+	return findings, &cli.ToldError{Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)), Err: errors.Join(faults...)}
 }

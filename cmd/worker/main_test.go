@@ -34,9 +34,9 @@ func TestCheckReportsEveryFault(t *testing.T) {
 	if code != cli.ExitUsage {
 		t.Errorf("exit %d", code)
 	}
-	for _, want := range []string{"limits.a.r.rate", "limits.a.q.max_reserved", "concurrency", "REDIS_URL", "MONGODB_URI", "OPENAI_API_KEY"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q is missing In:\n%s", want, out)
+	for _, want := range []string{"limits.a.meters.r.rate", "limits.a.meters.q.max_reserved", "concurrency", "REDIS_URL", "MONGODB_URI", "OPENAI_API_KEY"} {
+		if strings.Count(out+errs, want) == 0 {
+			t.Errorf("%q is missing in:\n%s%s", want, out, errs)
 		}
 	}
 	if strings.Contains(out+errs, "secret") {

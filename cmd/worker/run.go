@@ -62,7 +62,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	}
 	key := env.Getenv("OPENAI_API_KEY")
 	if key == "" {
-		return &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: chat tasks could not run")}
+		return &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: the provider would refuse every request; `export OPENAI_API_KEY=...` and start again")}
 	}
 	client, err := llm.NewClient(llm.Config{BaseURL: env.Getenv("OPENAI_BASE_URL"), APIKey: key})
 	if err != nil {
@@ -90,7 +90,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	chat.Handle(w, client)
-	logger.InfoContext(ctx, "worker is running", slog.Any("limits", limiter.Names()), slog.Any("queues", c.Queues), slog.Int("concurrency", c.Concurrency))
+	logger.InfoContext(ctx, "settings are read", slog.String("file", s.file), slog.Any("limits", limiter.Names()))
 	began := time.Now()
 	err = w.Run(ctx)
 	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))

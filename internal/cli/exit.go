@@ -26,6 +26,17 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// ToldError stands for faults that the command has shown already: its text is only their summary.
+type ToldError struct {
+	Summary string
+	Err     error
+}
+
+func (e *ToldError) Error() string { return e.Summary }
+
+// Unwrap returns the faults.
+func (e *ToldError) Unwrap() error { return e.Err }
+
 // exitCode is the exit code for what a command returned; nil is ExitOK.
 func exitCode(err error) int {
 	if err == nil {

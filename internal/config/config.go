@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-viper/mapstructure/v2"
@@ -83,9 +85,10 @@ func Load(name string) (Config, error) {
 
 // Parse reads the text of a headway.yaml. The error joins all faults, each naming its field.
 func Parse(text []byte) (Config, error) {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // editors on Windows begin a file so
 	var raw map[string]any
 	if err := yaml.Unmarshal(text, &raw); err != nil {
-		return Config{}, fmt.Errorf("not valid YAML: %w", err)
+		return Config{}, fmt.Errorf("not valid YAML: %s", strings.TrimRight(err.Error(), " \n"))
 	}
 	var f file
 	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
@@ -96,10 +99,8 @@ func Parse(text []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	faults := []error{decodeFaults(decoder.Decode(raw))}
-	if faults[0] == nil {
-		faults = append(faults, f.validate()...)
-	}
+	faults := decodeFaults(decoder.Decode(raw))
+	faults = append(faults, others(f.validate(), faults)...)
 	if err := errors.Join(faults...); err != nil {
 		return Config{}, err
 	}

@@ -60,9 +60,14 @@ limits:
   openai:
     meters: {requests: {rate: 500}, tokens: {rate: 5/fortnight, capacity: many, max_reserved: some}}
     setle: adjust
+  b: {meters: {r: 500, s: 5/s}}
+  c: {meters: {r: -5/m}}
 concurency: 5
+concurrency: many
+queues: {default: 0}
 shutdown_timeout: 30
 `, []string{
+			"limits.b.meters.r: 500 must be a rate", "limits.c.meters.r.rate", "concurrency: many must be a whole number", "queues.default: weight 0",
 			"limits.openai.meters.requests.rate: 500 must be", "limits.openai.meters.tokens.rate: \"5/fortnight\"", "limits.openai.meters.tokens.capacity",
 			"limits.openai.meters.tokens.max_reserved: some must be", "limits.openai: there is no setting named setle", "there is no setting named concurency", "shutdown_timeout: 30 must be a duration",
 		}},
@@ -74,7 +79,7 @@ queues: {default: 0}
 concurrency: -1
 shutdown_timeout: -1s
 `, []string{
-			"limits.open ai.name", "limits.open ai.meters", "limits.a.r.rate", "limits.a.r.max_reserved", "limits.a.q.rate", "limits.a.q.period", "limits.a.settle",
+			"limits.open ai.name", "limits.open ai.meters", "limits.a.meters.r.rate", "limits.a.meters.r.max_reserved", "limits.a.meters.q.rate", "limits.a.meters.q.period", "limits.a.settle",
 			"queues.default", "concurrency", "shutdown_timeout",
 		}},
 		"yaml": {"limits: [", []string{"not valid YAML"}},
@@ -96,6 +101,14 @@ shutdown_timeout: -1s
 				}
 			}
 		})
+	}
+}
+
+func TestFileOfWindows(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("\xef\xbb\xbflimits:\r\n  a: {meters: {r: 5/m}}\r\n"))
+	if err != nil || len(c.Limits) != 1 {
+		t.Errorf("config %+v, error %v", c, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,11 @@ func (v reservedValue) tokens() float64 {
 func shorthand(_, to reflect.Type, data any) (any, error) {
 	switch to {
 	case reflect.TypeFor[meterFile]():
+		switch data.(type) {
+		case string, map[string]any:
+		default:
+			return nil, fmt.Errorf("%v must be a rate, e.g. 500/m, or a map with rate, capacity and max_reserved", data)
+		}
 		if text, ok := data.(string); ok {
 			return map[string]any{"rate": text}, nil
 		}
@@ -80,14 +86,28 @@ func duration(_, to reflect.Type, data any) (any, error) {
 }
 
 // decodeFaults words what the decoder found by the path of the field.
-func decodeFaults(err error) error {
+func decodeFaults(err error) []error {
 	if err == nil {
 		return nil
 	}
 	var faults []error
 	walk(err, func(e error) { faults = append(faults, fieldFault(e)) })
-	return errors.Join(faults...)
+	return faults
 }
+
+// others are the faults that do not follow from what could not be decoded.
+func others(faults, undecoded []error) []error {
+	return slices.DeleteFunc(faults, func(err error) bool {
+		f := (*reservations.FieldError)(nil)
+		return errors.As(err, &f) && slices.ContainsFunc(undecoded, func(err error) bool {
+			u := (*reservations.FieldError)(nil)
+			return errors.As(err, &u) && !strings.HasPrefix(u.Problem, noSetting) && (within(u.Field, f.Field) || within(f.Field, u.Field))
+		})
+	})
+}
+
+// within says whether field a is b or stands below it.
+func within(a, b string) bool { return a == b || strings.HasPrefix(a, b+".") }
 
 // walk visits the errors below err that are not lists of errors themselves.
 func walk(err error, visit func(error)) {
@@ -102,18 +122,33 @@ func walk(err error, visit func(error)) {
 	visit(err)
 }
 
+// noSetting is how the fault of an unknown key begins.
+const noSetting = "there is no setting named "
+
+// wanted is a kind of value in the words of YAML.
+func wanted(kind reflect.Kind) string {
+	words := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.Float64: "a number", reflect.String: "a text", reflect.Map: "a map", reflect.Struct: "a map"}
+	if word, ok := words[kind]; ok {
+		return word
+	}
+	return kind.String()
+}
+
 func fieldFault(err error) error {
 	d := (*mapstructure.DecodeError)(nil)
 	if !errors.As(err, &d) {
 		return err
 	}
 	field := strings.NewReplacer("[", ".", "]", "").Replace(d.Name())
-	if field == "" {
-		field = "file"
-	}
 	problem := d.Unwrap().Error()
 	if unknown, ok := strings.CutPrefix(problem, "has invalid keys: "); ok {
-		problem = "there is no setting named " + unknown
+		problem = noSetting + unknown
+		if field == "" || field == reflect.TypeFor[file]().String() {
+			return errors.New(problem)
+		}
+	}
+	if wrong := (*mapstructure.UnconvertibleTypeError)(nil); errors.As(err, &wrong) {
+		problem = fmt.Sprintf("%v must be %s", wrong.Value, wanted(wrong.Expected.Kind()))
 	}
 	return &reservations.FieldError{Field: field, Problem: problem}
 }

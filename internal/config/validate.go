@@ -16,7 +16,7 @@ func (f file) validate() []error {
 	for _, name := range sortedKeys(f.Limits) {
 		l := (*reservations.LimitError)(nil)
 		if err := f.Limits[name].limit(name).Validate(); errors.As(err, &l) {
-			faults = append(faults, prefixed("limits."+name, l.Err)...)
+			faults = append(faults, prefixed("limits."+name, f.Limits[name].Meters, l.Err)...)
 		}
 	}
 	for _, queue := range sortedKeys(f.Queues) {
@@ -33,8 +33,8 @@ func (f file) validate() []error {
 	return faults
 }
 
-// prefixed puts the path of the limit before the field of each of its faults.
-func prefixed(path string, err error) []error {
+// prefixed puts the path of the limit before the field of each of its faults; the fields of a meter stand below meters.
+func prefixed(path string, meters map[string]meterFile, err error) []error {
 	var faults []error
 	walk(err, func(e error) {
 		f := (*reservations.FieldError)(nil)
@@ -42,7 +42,13 @@ func prefixed(path string, err error) []error {
 			faults = append(faults, fmt.Errorf("%s: %w", path, e))
 			return
 		}
-		faults = append(faults, &reservations.FieldError{Field: path + "." + f.Field, Problem: f.Problem})
+		field := path + "." + f.Field
+		for meter := range meters {
+			if within(f.Field, meter) && f.Field != meter {
+				field = path + ".meters." + f.Field
+			}
+		}
+		faults = append(faults, &reservations.FieldError{Field: field, Problem: f.Problem})
 	})
 	return faults
 }

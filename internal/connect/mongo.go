@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -14,6 +15,24 @@ import (
 
 // DatabaseDefault holds the buckets where MONGODB_URI names no database.
 const DatabaseDefault = "headway"
+
+// briefError says of a failed selection of a server only what the first server failed with: the driver's text lists them all.
+type briefError struct{ err error }
+
+func (e *briefError) Error() string {
+	selection := topology.ServerSelectionError{}
+	if errors.As(e.err, &selection) {
+		for _, server := range selection.Desc.Servers {
+			if server.LastError != nil {
+				return server.LastError.Error()
+			}
+		}
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the whole error.
+func (e *briefError) Unwrap() error { return e.err }
 
 // Buckets are the shared buckets and the connection they are kept over.
 type Buckets struct {
@@ -37,7 +56,7 @@ func Mongo(ctx context.Context, getenv func(string) string) (*Buckets, error) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	unreachable := func(err error) error {
-		return &ServiceError{Setting: "MONGODB_URI", Address: strings.Join(parsed.Hosts, ","), Kind: ErrUnreachable, Err: err}
+		return &ServiceError{Setting: "MONGODB_URI", Address: strings.Join(parsed.Hosts, ","), Kind: ErrUnreachable, Err: &briefError{err}}
 	}
 	client, err := mongostore.Connect(ctx, uri)
 	if errors.Is(err, reservations.ErrUnavailable) {

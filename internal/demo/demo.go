@@ -40,7 +40,7 @@ type Settings struct {
 	Terminal bool
 }
 
-// Run is one demo, of about 40 seconds. The report is valid even if ctx ends early: what was not done by then is lost.
+// Run is one demo, of about 40 seconds. The report is valid even if ctx ends early: what was not done by then is unfinished.
 func Run(ctx context.Context, s Settings) (Report, error) {
 	requests, err := requests()
 	if err != nil {
@@ -67,6 +67,11 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	}
 	defer client.Close()
 
+	if s.View != nil {
+		tokens := limit.Meters[1]
+		fmt.Fprintf(s.View, "%d chat requests, %d workers, one limit: %.0f tokens/s, at most %.0f at once\n",
+			len(requests), fleetSize, tokens.RatePerSecond(), tokens.Cap())
+	}
 	count := newTally(len(requests))
 	f, err := startFleet(ctx, limiter, client, count.events())
 	if err == nil {
@@ -74,7 +79,12 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return newReport(len(requests), count, upstream.Report()), errors.Join(err, f.stop(stop))
+	err = errors.Join(err, f.stop(stop))
+	report := newReport(len(requests), count, upstream.Report())
+	if ctx.Err() != nil {
+		report.Unfinished, report.Lost = report.Lost, 0
+	}
+	return report, err
 }
 
 // requests are the tasks of the example file.
@@ -142,7 +152,7 @@ func watch(ctx context.Context, s Settings, count *tally, store *memstore.Store,
 		select {
 		case <-count.all:
 		case <-ctx.Done():
-			err = fmt.Errorf("the demo was stopped before all tasks had ended: %w", ctx.Err())
+			err = &stoppedError{cause: ctx.Err()}
 		}
 	}
 	close(stop)
@@ -163,3 +173,9 @@ func look(count *tally, store *memstore.Store, limit reservations.Limit) moment 
 	}
 	return m
 }
+
+// stoppedError is a demo that ended before its tasks: it was interrupted, or took too long.
+type stoppedError struct{ cause error }
+
+func (e *stoppedError) Error() string { return "the demo was stopped before all tasks had ended" }
+func (e *stoppedError) Unwrap() error { return e.cause }

@@ -16,10 +16,12 @@ var ErrBroken = errors.New("the demo did not keep its promise")
 
 // Report is how a demo ended. Its JSON keys are stable.
 type Report struct {
-	Enqueued   int `json:"enqueued"`
-	Succeeded  int `json:"succeeded"`
-	Failed     int `json:"failed"`
-	Lost       int `json:"lost"`
+	Enqueued  int `json:"enqueued"`
+	Succeeded int `json:"succeeded"`
+	Failed    int `json:"failed"`
+	Lost      int `json:"lost"`
+	// Unfinished counts the tasks that had not ended when somebody stopped the demo; they are not lost.
+	Unfinished int `json:"unfinished,omitempty"`
 	Violations int `json:"violations"`
 	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck meter.
 	Utilization       float64 `json:"utilization"`
@@ -71,10 +73,14 @@ func (r Report) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "done\t%d of %d\n", r.Succeeded, r.Enqueued)
 	fmt.Fprintf(t, "failed\t%d\n", r.Failed)
+	if r.Unfinished > 0 {
+		fmt.Fprintf(t, "unfinished\t%d\twhen the demo was stopped\n", r.Unfinished)
+	}
 	fmt.Fprintf(t, "lost\t%d\n", r.Lost)
 	fmt.Fprintf(t, "violations\t%d\tcounted by the provider\n", r.Violations)
-	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, over %.1f s from the first start to the last\n", 100*r.Utilization, r.bottleneck, r.took.Seconds())
+	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, in %.1f s from the first start to the last\n", 100*r.Utilization, r.bottleneck, r.took.Seconds())
 	fmt.Fprintf(t, "deliveries a task\t%.2f\t1 is a task that never waited\n", r.DeliveriesPerTask)
-	fmt.Fprintf(t, "lateness\tp50 %.1f ms, p99 %.1f ms\tafter the time each task was given\n", r.LatenessP50, r.LatenessP99)
+	fmt.Fprintf(t, "lateness p50\t%.1f ms\tafter the time each task was given\n", r.LatenessP50)
+	fmt.Fprintf(t, "lateness p99\t%.1f ms\n", r.LatenessP99)
 	return t.Flush()
 }

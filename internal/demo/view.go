@@ -15,6 +15,13 @@ const (
 	plainEvery = 5 * time.Second
 )
 
+// A view of bars needs a terminal of this size; textWidth is that of the text behind a bar, the same for all, so that the bars are, too.
+const (
+	ColumnsMin = 50
+	RowsMin    = 9
+	textWidth  = 21
+)
+
 // moment is what the view shows.
 type moment struct {
 	counts
@@ -40,7 +47,7 @@ func lines(w io.Writer, look func() moment, stop <-chan struct{}) {
 	for {
 		m := look()
 		fmt.Fprintf(w, "done %d/%d, running %d, waiting %d, bucket: requests %.0f %%, tokens %.0f %%\n",
-			m.done(), m.total, m.running, m.waiting(), 100*m.level["requests"], 100*m.level["tokens"])
+			m.done(), m.total, m.running, m.waiting(), 100*max(0, m.level["requests"]), 100*max(0, m.level["tokens"]))
 		select {
 		case <-tick.C:
 		case <-stop:
@@ -55,7 +62,7 @@ func bars(w io.Writer, look func() moment, stop <-chan struct{}) {
 	bar := func(total int, name string, text func(decor.Statistics) string) *mpb.Bar {
 		return p.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
 			mpb.PrependDecorators(decor.Name(name, decor.WC{W: 9, C: decor.DindentRight})),
-			mpb.AppendDecorators(decor.Any(text)))
+			mpb.AppendDecorators(decor.Any(text, decor.WC{W: textWidth, C: decor.DindentRight})))
 	}
 	of := func(s decor.Statistics) string { return fmt.Sprintf(" %d", s.Current) }
 	percent := func(s decor.Statistics) string { return fmt.Sprintf(" %d %% of the bucket", s.Current) }

@@ -129,6 +129,14 @@ var failures = map[string]struct {
 		used: reservations.Tokens{"tokens": 0},
 		want: llm.Error{StatusCode: 401, Code: "invalid_api_key"},
 	},
+	"larger than the whole limit": {
+		status: 429, body: `{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 50000.","type":"tokens","code":"rate_limit_exceeded"}}`,
+		permanent: true, used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{
+			StatusCode: 429, Code: "rate_limit_exceeded", Type: "tokens",
+			Message: "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 50000.",
+		},
+	},
 	"forbidden": {
 		status: 403, body: `{"error":{"message":"key ` + secret + ` may not"}}`,
 		permanent: true, used: reservations.Tokens{"tokens": 0},

@@ -57,11 +57,19 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
+// tooLarge is how the message begins in which OpenAI's API refuses a request that is above the whole limit. Its status and
+// code are those of a request that only comes too early.
+const tooLarge = "Request too large"
+
 // Permanent says whether no retry mends the failure: a 4xx that is neither a timeout (408), a conflict (409), too early
-// (425), too many requests (429) nor a refused key (401), which is the worker's fault and not the task's.
+// (425), too many requests (429) nor a refused key (401), which is the worker's fault and not the task's; and a 429 for a
+// request that is larger than the provider's whole limit.
 func (e *Error) Permanent() bool {
+	if e.StatusCode == http.StatusTooManyRequests {
+		return strings.HasPrefix(e.Message, tooLarge)
+	}
 	switch e.StatusCode {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
 		return false
 	default:
 		return e.StatusCode >= 400 && e.StatusCode < 500
