@@ -134,6 +134,9 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 	if m.Period <= 0 {
 		fault("period", "%v must be positive, e.g. 1m", m.Period)
 	}
+	if positive(m.Rate) && m.Period > 0 && m.RatePerSecond() == 0 {
+		fault("rate", "%v every %v is too little to be told from none", m.Rate, m.Period)
+	}
 	if m.Capacity != 0 && !positive(m.Capacity) {
 		fault("capacity", "%v must be a positive number of tokens, or zero for one period's worth", m.Capacity)
 	}

@@ -40,6 +40,7 @@ func TestLimitValidate(t *testing.T) {
 		{"rate zero", with(func(m *reservations.Meter) { m.Rate = 0 }), []string{"tokens.rate"}},
 		{"rate negative", with(func(m *reservations.Meter) { m.Rate = -1 }), []string{"tokens.rate"}},
 		{"rate not a number", with(func(m *reservations.Meter) { m.Rate = math.NaN() }), []string{"tokens.rate"}},
+		{"rate that rounds to zero", with(func(m *reservations.Meter) { m.Rate = math.SmallestNonzeroFloat64 }), []string{"tokens.rate"}},
 		{"rate infinite", with(func(m *reservations.Meter) { m.Rate = math.Inf(1) }), []string{"tokens.rate"}},
 		{"period zero", with(func(m *reservations.Meter) { m.Period = 0 }), []string{"tokens.period"}},
 		{"period negative", with(func(m *reservations.Meter) { m.Period = -time.Second }), []string{"tokens.period"}},

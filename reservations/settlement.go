@@ -3,6 +3,7 @@ package reservations
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -18,39 +19,49 @@ const (
 //
 // While the store is unavailable Settle keeps trying, with growing pauses, until ctx ends. Where an answer was lost and the
 // correction may have been applied, it only repeats what takes: giving back twice would let too many start, taking twice
-// only lets them start later. Call it once for each start.
+// only lets them start later. Call it once for each start. An amount that can't be (negative, not a number, of a meter that the
+// limit does not have) is named in the error, which matches as for Begin; the other meters are settled all the same.
 func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens) (Outcome, error) {
 	limit, err := l.Limit(c.Limit)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := (Charge{Limit: c.Limit, Key: c.Key, Tokens: used}).validateUse(limit); err != nil {
-		return Outcome{}, err
-	}
-	back := make([]float64, len(limit.Meters))
-	for k, m := range limit.Meters {
-		if n, ok := used[m.Name]; ok {
-			back[k] = c.Tokens[m.Name] - n
-		}
-	}
+	back, faults := c.corrections(limit, used)
 	if limit.Settle == SettleKeep {
 		onlyTake(back)
 	}
 	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
 		if nothing(back) {
-			return Outcome{}, nil
+			return Outcome{}, faults
 		}
 		outcome, err := l.ask(ctx, limit, c.Key, Request{Op: OpSettle, Tokens: back})
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-			return outcome, err
+			return outcome, errors.Join(faults, err)
 		}
 		if u := (*UnavailableError)(nil); !errors.As(err, &u) || u.Applied != AppliedNo {
 			onlyTake(back)
 		}
 		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // jitter needs no secrecy
-			return outcome, err
+			return outcome, errors.Join(faults, err)
 		}
 	}
+}
+
+// corrections are what each meter gets back, negative where more was used than charged. What can't be is left out: those
+// meters stay as estimated, and the error names them.
+func (c Charge) corrections(l Limit, used Tokens) ([]float64, error) {
+	back := make([]float64, len(l.Meters))
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		one := Charge{Limit: c.Limit, Key: c.Key, Tokens: Tokens{name: used[name]}}
+		if err := one.validateUse(l); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		k := slices.IndexFunc(l.Meters, func(m Meter) bool { return m.Name == name })
+		back[k] = c.Tokens[name] - used[name]
+	}
+	return back, errors.Join(faults...)
 }
 
 // validateUse is Validate without a largest charge: what was used was used.

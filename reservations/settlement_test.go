@@ -54,6 +54,22 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+func TestSettleCorrectsTheMetersThatItCan(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, openai())
+	task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
+	if o, err := l.Begin(t.Context(), task, reservations.Place{}); err != nil || !o.Started() {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	o, err := l.Settle(t.Context(), task, reservations.Tokens{"tokens": 700, "requests": -1, "images": 3})
+	if o.State != settled || !errors.Is(err, reservations.ErrUnknownMeter) || !errors.Is(err, reservations.ErrInvalidCharge) {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if diff := cmp.Diff(map[string]float64{"requests": 59, "tokens": 300}, l.use("openai", "")); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+}
+
 func TestSettleRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, openai())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 	// netMargin is how much later than its time asynq itself delivers a waiting task, should no waker do so; a tenth of the wait
 	// comes on top, for shifts. It leaves wakers room to be late, so that the net never competes with them.
 	netMargin = 10 * time.Second
+	// waitingText is how the text of each deferral begins.
+	waitingText = "waiting for limit "
 	// wholeSecond is what asynq may cut off a time.
 	wholeSecond = time.Second
 )
@@ -47,11 +50,15 @@ type DeferredError struct {
 }
 
 func (e *DeferredError) Error() string {
+	return strings.ToValidUTF8(e.text(), "\uFFFD") // asynq can't store anything else, and the task would be stuck
+}
+
+func (e *DeferredError) text() string {
 	when := fmt.Sprintf("until %s, %s from %s", clockText(e.Until), roundText(e.Delay), clockText(e.Until.Add(-e.Delay)))
 	if e.Cause != nil {
-		return fmt.Sprintf("waiting for limit %s (%s), which could not be asked: %s: %v", e.Bucket, e.State, when, e.Cause)
+		return fmt.Sprintf(waitingText+"%s (%s), which could not be asked: %s: %v", e.Bucket, e.State, when, e.Cause)
 	}
-	return fmt.Sprintf("waiting for limit %s (%s): %s", e.Bucket, e.State, when)
+	return fmt.Sprintf(waitingText+"%s (%s): %s", e.Bucket, e.State, when)
 }
 
 // Is makes the error match ErrDeferred and what its cause matches, but never what would have asynq archive or drop the task.
@@ -148,11 +155,21 @@ func (o *outage) lasted(now time.Time) time.Duration {
 	return now.Sub(o.since)
 }
 
-// over notes an answer.
-func (o *outage) over() {
+// over notes an answer, and says whether it ended an outage.
+func (o *outage) over() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	ended := !o.since.IsZero()
 	o.since = time.Time{}
+	return ended
+}
+
+// Answered tells that the store of the buckets answers. Where it did not before, all tasks that wait for it are due at once,
+// also those of other processes. It never blocks.
+func (s *Scheduler) Answered() {
+	if s.outage.over() {
+		s.waker.release()
+	}
 }
 
 // Recall hands out the place that the task was given last, zero where there is none: the task is new then. It has to be
@@ -167,7 +184,7 @@ func (s *Scheduler) Recall(ctx context.Context, t Task) (reservations.Place, err
 // back by asynq's forwarder alone, to the second, and asks as new.
 func (s *Scheduler) Defer(ctx context.Context, t Task, c reservations.Charge, o reservations.Outcome) error {
 	heard := time.Now()
-	s.outage.over()
+	s.Answered()
 	jitter := s.config.jitter(o.State, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait() + jitter}
 	e.Until = heard.Add(e.Delay)
@@ -177,7 +194,7 @@ func (s *Scheduler) Defer(ctx context.Context, t Task, c reservations.Charge, o 
 }
 
 // DeferOutage sends the task back when its bucket could not answer, for a time that grows with the outage: 1 to 10 seconds, and up
-// to as much again so that tasks do not return together. The task keeps place. The answer is as for Defer, with cause in it;
+// to as much again so that tasks do not return together; or until the store answers again (Answered). The task keeps place. The answer is as for Defer, with cause in it;
 // no retry is used up.
 func (s *Scheduler) DeferOutage(ctx context.Context, t Task, c reservations.Charge, p reservations.Place, cause error) error {
 	now := time.Now()

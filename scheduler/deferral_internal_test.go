@@ -3,8 +3,10 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
 
@@ -108,6 +110,15 @@ func TestDeferredErrorTellsAPerson(t *testing.T) {
 	e.Until = from.Add(e.Delay)
 	same(t, "text of an outage", "waiting for limit openai:acme (reserved), which could not be asked: until 2026-11-21T10:01:51.934Z, "+
 		"1.235s from 2026-11-21T10:01:50.700Z: bucket openai: reservations: store unavailable", e.Error())
+}
+
+// asynq can't store a text that is not UTF-8, and a key may be anything.
+func TestDeferredErrorIsUTF8(t *testing.T) {
+	t.Parallel()
+	e := &DeferredError{Bucket: "openai:a\xffb", Cause: errors.New("\xfe")}
+	if text := e.Error(); !utf8.ValidString(text) || !strings.Contains(text, "openai:a\uFFFDb") {
+		t.Errorf("text %q", text)
+	}
 }
 
 func TestDeferralsAreNoFailures(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 const (
 	// root is where the keys of all lines begin. The hash tag keeps them on one node of a cluster.
 	root = "headway:{line}:"
-	// outageLine is where tasks wait while the bucket can't be asked. It runs on Redis's own clock.
+	// outageLine is where tasks wait while the bucket can't be asked. It runs on Redis's own clock, ahead of it after a release.
 	outageLine = "outage"
 	// placeKept is how much longer than the wait a place is kept, for tasks that are delivered late.
 	placeKept = 24 * time.Hour
@@ -31,14 +31,14 @@ const (
 // lines are the waiting tasks in Redis: one line for each bucket and generation, sorted by due. Each method is one script,
 // and so one atomic change. Safe for concurrent use.
 type lines struct {
-	client                                redis.UniversalClient
-	recording, recalling, moving, popping *redis.Script
+	client                                           redis.UniversalClient
+	recording, recalling, moving, releasing, popping *redis.Script
 }
 
 func newLines(client redis.UniversalClient) lines {
 	return lines{
 		client: client, recording: redis.NewScript(recordScript), recalling: redis.NewScript(recallScript),
-		moving: redis.NewScript(moveScript), popping: redis.NewScript(popScript),
+		moving: redis.NewScript(moveScript), releasing: redis.NewScript(releaseScript), popping: redis.NewScript(popScript),
 	}
 }
 
@@ -110,6 +110,12 @@ func (l lines) move(ctx context.Context, moves []movement) (first time.Duration,
 	}
 	answer, err := l.moving.Run(ctx, l.client, []string{root + "index", root + "leased"}, args...).Text()
 	return brought(answer, err, "move lines")
+}
+
+// release makes everybody in the outage line due. First and earlier are as for record.
+func (l lines) release(ctx context.Context) (first time.Duration, earlier bool, err error) {
+	answer, err := l.releasing.Run(ctx, l.client, []string{root + "index", root + "leased"}, root, outageLine).Text()
+	return brought(answer, err, "release the outage line")
 }
 
 // brought reads an answer in microseconds that may be empty.

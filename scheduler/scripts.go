@@ -99,7 +99,8 @@ end
 const recordScript = preamble + follow + `
 local before, line, start = soonest(), ARGV[2], 0
 if ARGV[3] == "" then
-	start = now
+	start = now + ahead(line)
+	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
 else
 	follow(line, tonumber(ARGV[3]), ARGV[4], ARGV[5])
 	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
@@ -160,6 +161,24 @@ for i = 2, #ARGV, 4 do
 		follow(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3])
 		reindex(ARGV[i])
 	end
+end
+return earlier(before)
+`
+
+// releaseScript sets the clock of a line on Redis's own clock forward, so that everybody who stands in it now is due.
+//
+//	KEYS[1] -> index
+//	KEYS[2] -> leased
+//	ARGV[1] -> root of the other keys
+//	ARGV[2] -> line
+//
+// Output: as for recordScript.
+const releaseScript = preamble + `
+local line, before = ARGV[2], soonest()
+local last = redis.call("ZRANGE", ARGV[1] .. "line:" .. line, -1, -1, "WITHSCORES")
+if #last > 0 and tonumber(last[2]) - now > ahead(line) then
+	redis.call("HSET", ARGV[1] .. "clock:" .. line, "shift", string.format("%.0f", tonumber(last[2]) - now))
+	reindex(line)
 end
 return earlier(before)
 `

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,10 @@ const (
 	wakeTogether = 8
 	// activePause is how soon a task is tried again that asynq has not put back into its queue yet. It doubles, up to lease.
 	activePause = 50 * time.Millisecond
+	// activeKept is how many of those are remembered; beyond that all are forgotten, for another waker may have seen to them.
+	activeKept = 4096
+	// movesTogether is how many lines are moved by one script: Redis does nothing else meanwhile.
+	movesTogether = 256
 	// errorPause is how soon Redis is asked again after an error. It doubles, up to errorPauseMost.
 	errorPause     = 100 * time.Millisecond
 	errorPauseMost = 2 * time.Second
@@ -46,6 +51,7 @@ type waker struct {
 	mu     sync.Mutex    // guards what is below
 	next   time.Time     // when to look at the lines
 	moved  map[string]movement
+	freed  bool // the outage line is due
 
 	// What is below belongs to the goroutine of run, and to leave after it.
 	notes  []attended
@@ -92,6 +98,14 @@ func (w *waker) move(m movement) {
 	w.wakeUp()
 }
 
+// release has everybody in the outage line come at once.
+func (w *waker) release() {
+	w.mu.Lock()
+	w.freed = true
+	w.mu.Unlock()
+	w.wakeUp()
+}
+
 func (w *waker) wakeUp() {
 	select {
 	case w.signal <- struct{}{}:
@@ -123,7 +137,7 @@ func (w *waker) rest(last time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at := w.next
-	if len(w.moved) > 0 {
+	if len(w.moved) > 0 || w.freed {
 		at = time.Time{}
 	}
 	if soonest := last.Add(max(popPause, w.pause)); at.Before(soonest) {
@@ -154,23 +168,49 @@ func (w *waker) isTime() bool {
 // sendMoves has the lines follow what buckets answered. What could not be sent is kept.
 func (w *waker) sendMoves(ctx context.Context) (int, error) {
 	w.mu.Lock()
-	moves := slices.Collect(maps.Values(w.moved))
+	moves, freed := slices.Collect(maps.Values(w.moved)), w.freed
 	clear(w.moved)
+	w.freed = false
 	w.mu.Unlock()
+	if freed {
+		if err := w.sendRelease(ctx); err != nil {
+			for _, m := range moves {
+				w.move(m)
+			}
+			return 0, err
+		}
+	}
 	if len(moves) == 0 {
 		return 0, nil
 	}
-	first, earlier, err := w.lines.move(ctx, moves)
-	if err != nil {
-		for _, m := range moves {
-			w.move(m)
+	sent := 0
+	for together := range slices.Chunk(moves, movesTogether) {
+		first, earlier, err := w.lines.move(ctx, together)
+		if err != nil {
+			for _, m := range moves[sent:] {
+				w.move(m)
+			}
+			return sent, err
 		}
-		return 0, err
+		if earlier {
+			w.bring(first)
+		}
+		sent += len(together)
+	}
+	return sent, nil
+}
+
+// sendRelease makes the outage line due. What could not be sent is kept.
+func (w *waker) sendRelease(ctx context.Context) error {
+	first, earlier, err := w.lines.release(ctx)
+	if err != nil {
+		w.release()
+		return err
 	}
 	if earlier {
 		w.bring(first)
 	}
-	return len(moves), nil
+	return nil
 }
 
 // pop takes due tasks and sets the time of the next look. Notes that could not be sent are kept.
@@ -208,6 +248,10 @@ func (w *waker) wake(ctx context.Context, tasks []Task) {
 	for first := range min(wakeTogether, len(tasks)) {
 		wakers.Go(func() {
 			for i := first; i < len(tasks); i += wakeTogether {
+				if ctx.Err() != nil { // asynq's inspector knows no context
+					notes[i] = attended{task: tasks[i], again: lease}
+					continue
+				}
 				notes[i], moved[i] = w.wakeOne(tasks[i])
 			}
 		})
@@ -231,28 +275,50 @@ func (w *waker) note(n attended) {
 		delete(w.active, n.task)
 	} else {
 		n.again = min(max(n.again, 2*w.active[n.task]), lease)
+		if len(w.active) >= activeKept {
+			clear(w.active)
+		}
 		w.active[n.task] = n.again
 	}
 	w.notes = append(w.notes, n)
 }
 
 // wakeOne moves the task from where it waits to the tail of its queue; moved says that it did. Otherwise there was nothing
-// to do, as the task is on its way or gone, or it should be tried again later.
+// to do, as the task is on its way, gone or at its end, or it should be tried again later.
+//
+// RunTask alone would also run a task that an operator has archived, or one that is completed and only kept to be read.
 func (w *waker) wakeOne(t Task) (a attended, moved bool) {
 	a.task = t
-	err := w.inspector.RunTask(t.Queue, t.ID)
-	if err == nil || gone(err) {
-		return a, err == nil
-	}
-	// asynq's errors do not tell apart a task that is on its way already from one that its worker has not put back yet.
 	info, err := w.inspector.GetTaskInfo(t.Queue, t.ID)
-	switch {
-	case err != nil && !gone(err):
-		a.again = lease
-	case err == nil && info.State != asynq.TaskStatePending:
-		a.again = activePause
+	if err != nil {
+		if !gone(err) {
+			a.again = lease
+		}
+		return a, false
 	}
-	return a, false
+	switch info.State {
+	case asynq.TaskStatePending, asynq.TaskStateCompleted:
+		return a, false
+	case asynq.TaskStateArchived:
+		if !onlyWaited(info) {
+			return a, false
+		}
+	case asynq.TaskStateActive: // its worker has not put it back yet
+		a.again = activePause
+		return a, false
+	case asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateAggregating:
+	}
+	err = w.inspector.RunTask(t.Queue, t.ID)
+	if err != nil && !gone(err) {
+		a.again = activePause // somebody was faster, or Redis is away: the next look tells
+	}
+	return a, err == nil
+}
+
+// onlyWaited says whether it was asynq that archived the task, on its last attempt, although it only has to wait. Any other
+// was archived by an operator, or has failed.
+func onlyWaited(info *asynq.TaskInfo) bool {
+	return info.Retried >= info.MaxRetry && strings.HasPrefix(info.LastErr, waitingText)
 }
 
 func gone(err error) bool {
@@ -263,7 +329,7 @@ func gone(err error) bool {
 func (w *waker) owes() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.moved)+len(w.notes) > 0
+	return len(w.moved)+len(w.notes) > 0 || w.freed
 }
 
 // leave sends what is left and takes the waker off duty. It is called when run has ended.
@@ -279,6 +345,6 @@ func (s *Scheduler) Moved(bucket string, o reservations.Outcome) {
 	if o.At.IsZero() {
 		return
 	}
-	s.outage.over()
+	s.Answered()
 	s.waker.move(movementOf(bucket, o, time.Now()))
 }

@@ -175,7 +175,8 @@ func TestSuccessorThatIsThereAlready(t *testing.T) {
 	b := setup(t, slow(100))
 	b.store.refuse = 1
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
-	b.send(asynq.NewTask("chat", []byte("copy")), asynq.TaskID("chat-1~1"), asynq.ProcessIn(time.Hour)) // by a worker that died then
+	headers := map[string]string{"headway-successor-of": "chat-1"}
+	b.send(asynq.NewTaskWithHeaders("chat", []byte("original"), headers), asynq.TaskID("chat-1~1"), asynq.ProcessIn(time.Hour)) // by a worker that died then
 	b.send(asynq.NewTask("chat", []byte("original")), asynq.TaskID("chat-1"), asynq.MaxRetry(0))
 	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Result != worker.ResultSucceeded {
 		t.Errorf("finish %+v", f)

@@ -28,7 +28,7 @@
 //
 // A task that Headway did not enqueue runs as well, with asynq's own count of retries. asynq archives a task on its last
 // attempt whatever the error says; so when such a task has to wait there, a copy of it waits in its stead, with the ID
-// "id~1", and the original ends as done. The copy has the same type, payload, headers and retention, but no Unique lock.
+// "id~1" (or the next such ID that no task has), and the original ends as done. The copy has the same type, payload, headers and retention, but no Unique lock.
 //
 // # Timeouts
 //

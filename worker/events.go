@@ -1,13 +1,16 @@
 package worker
 
 import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
 )
 
 // Events are called as tasks go by: for live views and metrics. Nil funcs are not called. They run on the task's path, from
-// many goroutines at once: they must not block and must not panic.
+// many goroutines at once: they must not block. A panic in one is logged, and changes nothing for the task.
 type Events struct {
 	// OnStart is called just before a handler runs.
 	OnStart func(Start)
@@ -100,32 +103,16 @@ type Settlement struct {
 	Err error
 }
 
-func (e Events) started(s Start) {
-	if e.OnStart != nil {
-		e.OnStart(s)
+// hook calls one of the Events. A panic in it is logged and goes no further: it is not the task's.
+func hook[E any](log *slog.Logger, call func(E), event E) {
+	if call == nil {
+		return
 	}
-}
-
-func (e Events) deferred(d Deferral) {
-	if e.OnDefer != nil {
-		e.OnDefer(d)
-	}
-}
-
-func (e Events) finished(f Finish) {
-	if e.OnFinish != nil {
-		e.OnFinish(f)
-	}
-}
-
-func (e Events) refused(r Refusal) {
-	if e.OnRefuse != nil {
-		e.OnRefuse(r)
-	}
-}
-
-func (e Events) settled(s Settlement) {
-	if e.OnSettle != nil {
-		e.OnSettle(s)
-	}
+	defer func() {
+		if value := recover(); value != nil {
+			log.Error("event hook panicked", slog.String("event", fmt.Sprintf("%T", event)),
+				slog.Any("panic", value), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	call(event)
 }

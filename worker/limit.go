@@ -35,11 +35,17 @@ type prepared func(context.Context) error
 
 // process takes one delivery. Prepare does what can be done before anything is charged; its error means that the task can't run.
 func (g *gate) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
-	d := newDelivery(ctx, t)
-	run, err := prepare(d)
-	if err == nil {
-		err = g.price(d)
-	}
+	return legible(g.pass(ctx, newDelivery(ctx, t), prepare))
+}
+
+func (g *gate) pass(ctx context.Context, d *delivery, prepare func(*delivery) (prepared, error)) error {
+	var run prepared
+	err := g.contained(ctx, d, func(context.Context) (err error) {
+		if run, err = prepare(d); err == nil {
+			err = g.price(d)
+		}
+		return err
+	})
 	if err != nil {
 		return g.refuse(ctx, d, err)
 	}
@@ -77,7 +83,7 @@ func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
 	err = d.verdict(err)
 	if d.archives(err) {
 		g.tell(ctx, d, slog.LevelError, "task refused and archived", slog.Any("error", err))
-		g.events.refused(Refusal{Task: d.ref(), Err: err})
+		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err})
 		return err
 	}
 	g.tell(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
@@ -90,14 +96,16 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	if d.place, err = g.way.Recall(early, d.handle()); err != nil {
 		g.tell(ctx, d, slog.LevelDebug, "place not recalled, asking as new", slog.Any("error", err))
 	}
-	if err = g.outage.admit(); err != nil {
+	if err = g.outage.admit(early); err != nil {
 		return false, g.unavailable(ctx, d, err)
 	}
 	d.outcome, err = g.limiter.Begin(early, d.charge, d.place)
 	d.answered = time.Now()
 	switch {
 	case err == nil:
-		g.outage.report(nil)
+		if g.outage.report(nil) {
+			g.way.Answered()
+		}
 	case reservations.IsPermanent(err):
 		g.outage.pass()
 		return false, g.refuse(ctx, d, tasks.Permanent(err))
@@ -139,7 +147,11 @@ func (g *gate) comeBack(ctx context.Context, d *delivery, o reservations.Outcome
 	defer cancel()
 	waits := d.handle()
 	if d.lastDelivery() {
-		waits.ID = successorID(d.id)
+		id, err := g.succeed(last, d, o.Wait())
+		if err != nil {
+			return err
+		}
+		waits.ID = id
 	}
 	err := record(last, waits)
 	event := Deferral{Task: d.ref(), Charge: d.charge, Outcome: o, Err: err}
@@ -148,9 +160,9 @@ func (g *gate) comeBack(ctx context.Context, d *delivery, o reservations.Outcome
 	}
 	g.tell(ctx, d, slog.LevelDebug, "task waits",
 		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
-	g.events.deferred(event)
-	if d.lastDelivery() {
-		return g.succeed(last, d, waits.ID, err)
+	hook(g.log, g.events.OnDefer, event)
+	if waits.ID != d.id {
+		return nil // ends the original
 	}
 	return err
 }

@@ -1,39 +1,67 @@
 package worker
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
-// outage remembers that the store did not answer. While it is down only one task at a time asks; the others are sent back
-// at once, so that tasks without a limit find a free place to run. The zero value is a store that is up.
+// probePatience is how long others wait for the answer of the one that asks a store which was down. A store that is back
+// answers within it; they need not go back to wait then.
+const probePatience = 50 * time.Millisecond
+
+// outage remembers that the store did not answer. While it is down only one task at a time asks; the others are sent back,
+// so that tasks without a limit find a free place to run. The zero value is a store that is up.
 type outage struct {
-	mu      sync.Mutex // guards what is below
-	cause   error      // nil while the store is up
-	probing bool
+	mu    sync.Mutex    // guards what is below
+	cause error         // nil while the store is up
+	probe chan struct{} // nil while nobody asks; closed when the answer is there
 }
 
 // admit returns nil when the caller may ask the store, and has to report then; otherwise why the store is taken to be down.
-func (o *outage) admit() error {
+func (o *outage) admit(ctx context.Context) error {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.cause == nil {
+	cause, probe := o.cause, o.probe
+	if cause != nil && probe == nil {
+		o.probe = make(chan struct{})
+	}
+	o.mu.Unlock()
+	if cause == nil || probe == nil {
 		return nil
 	}
-	if o.probing {
-		return o.cause
+	patience := time.NewTimer(probePatience)
+	defer patience.Stop()
+	select {
+	case <-probe:
+	case <-patience.C:
+	case <-ctx.Done():
 	}
-	o.probing = true
-	return nil
-}
-
-// report tells how it went: nil when the store answered.
-func (o *outage) report(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.cause, o.probing = err, false
+	return o.cause
+}
+
+// report tells how it went: nil when the store answered. It says whether that ended an outage.
+func (o *outage) report(err error) (ended bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	ended = o.cause != nil && err == nil
+	o.cause = err
+	o.answered()
+	return ended
 }
 
 // pass takes an admission back: nothing was learned.
 func (o *outage) pass() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.probing = false
+	o.answered()
+}
+
+// answered lets those go who wait for the probe. It requires that mu is held.
+func (o *outage) answered() {
+	if o.probe != nil {
+		close(o.probe)
+		o.probe = nil
+	}
 }

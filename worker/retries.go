@@ -2,6 +2,8 @@ package worker
 
 import (
 	"errors"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
 
@@ -35,3 +37,16 @@ type finalError struct{ err error }
 func (e *finalError) Error() string        { return e.err.Error() }
 func (e *finalError) Unwrap() error        { return e.err }
 func (e *finalError) Is(target error) bool { return target == asynq.SkipRetry }
+
+// legible makes the text of err UTF-8: asynq can't store any other, and would neither retry nor archive the task.
+func legible(err error) error {
+	if err == nil || utf8.ValidString(err.Error()) {
+		return err
+	}
+	return &legibleError{err: err}
+}
+
+type legibleError struct{ err error }
+
+func (e *legibleError) Error() string { return strings.ToValidUTF8(e.err.Error(), "\uFFFD") }
+func (e *legibleError) Unwrap() error { return e.err }

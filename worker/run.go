@@ -66,7 +66,7 @@ func (g *gate) announce(ctx context.Context, d *delivery) {
 		s.Lateness, s.Waited = g.lateness.Of(d.charge.Bucket(), d.place, d.outcome.At.Add(time.Since(d.answered)))
 	}
 	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Duration("hold", d.outcome.Hold))
-	g.events.started(s)
+	hook(g.log, g.events.OnStart, s)
 }
 
 // contained runs the handler and makes a panic an error, logged with its stack here and nowhere else.
@@ -125,6 +125,6 @@ func (g *gate) conclude(ctx context.Context, d *delivery, err error, elapsed tim
 		attrs = append(attrs, slog.Any("error", f.Err))
 	}
 	g.tell(ctx, d, level, message, attrs...)
-	g.events.finished(f)
+	hook(g.log, g.events.OnFinish, f)
 	return f.Err
 }

@@ -25,12 +25,13 @@ func (g *gate) settle(ctx context.Context, d *delivery, used reservations.Tokens
 		defer cancel()
 		o, err := g.limiter.Settle(settling, d.charge, used)
 		if err != nil {
-			g.tell(ctx, d, slog.LevelWarn, "settlement given up, the estimate stays charged", slog.Any("error", err))
-		} else if !o.At.IsZero() {
+			g.tell(ctx, d, slog.LevelWarn, "not all could be settled, the estimate stays charged there", slog.Any("error", err))
+		}
+		if !o.At.IsZero() {
 			g.lateness.Observe(d.charge.Bucket(), o)
 			g.way.Moved(d.charge.Bucket(), o)
 		}
-		g.events.settled(Settlement{Task: d.ref(), Charge: d.charge, Used: used, Outcome: o, Err: err})
+		hook(g.log, g.events.OnSettle, Settlement{Task: d.ref(), Charge: d.charge, Used: used, Outcome: o, Err: err})
 	}()
 }
 

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +26,9 @@ const (
 	successorPauseMax = 2 * time.Second
 )
 
+// headerOriginal tells a copy from tasks that happen to have such an ID: it holds the ID of the task that it waits for.
+const headerOriginal = "headway-successor-of"
+
 // successors enqueues copies of tasks that asynq would archive although they only have to wait.
 type successors struct {
 	client    *asynq.Client
@@ -34,13 +39,48 @@ func newSuccessors(client redis.UniversalClient) successors {
 	return successors{client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client)}
 }
 
-// succeed lets a copy of the task wait in its stead: asynq archives a task on its last attempt whatever the error says. Nil
-// ends the original. When Redis can't take the copy before ctx ends, the task is archived by asynq with that error.
-func (g *gate) succeed(ctx context.Context, d *delivery, id string, deferral error) error {
+// succeed lets a copy of the task, whose ID it returns, wait in its stead: asynq archives a task on its last attempt whatever
+// the error says. The copy is there before its place is, so that nobody looks for it in vain. When Redis can't take it before
+// ctx ends, the task is archived by asynq with that error.
+func (g *gate) succeed(ctx context.Context, d *delivery, wait time.Duration) (id string, err error) {
+	err = untilDone(ctx, func() error {
+		if id, err = g.successors.find(ctx, d); err != nil {
+			return err
+		}
+		return g.successors.enqueue(ctx, d, id, wait)
+	})
+	if err != nil {
+		return "", fmt.Errorf("task has to wait on its last attempt: enqueue a successor: %w", err)
+	}
+	g.tell(ctx, d, slog.LevelInfo, "task has to wait on its last attempt, a copy waits for it", slog.String("successor_id", id))
+	return id, nil
+}
+
+// find is the ID for a copy of the task: that of a copy that waits already, for a task that was delivered twice has one
+// successor; else the first that no task has. A copy that is archived, or kept after its end, waits for nothing any more.
+func (s successors) find(ctx context.Context, d *delivery) (string, error) {
+	for id := nextID(d.id); ; id = nextID(id) {
+		info, err := s.inspector.GetTaskInfo(d.queue, id)
+		if errors.Is(err, asynq.ErrTaskNotFound) || err == nil && copies(info, d) {
+			return id, nil
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return "", fmt.Errorf("read task: %w", err)
+		}
+	}
+}
+
+// copies says whether the task is a copy of d's that is still to run.
+func copies(info *asynq.TaskInfo, d *delivery) bool {
+	return info.State != asynq.TaskStateArchived && info.State != asynq.TaskStateCompleted &&
+		info.Headers[headerOriginal] == d.id && info.Type == d.task.Type() && bytes.Equal(info.Payload, d.task.Payload())
+}
+
+// untilDone tries again, with growing pauses, until it works or ctx ends; then it returns the last error.
+func untilDone(ctx context.Context, try func() error) error {
 	for pause := successorPauseMin; ; pause = min(2*pause, successorPauseMax) {
-		err := g.successors.enqueue(ctx, d, id, deferral)
+		err := try()
 		if err == nil {
-			g.tell(ctx, d, slog.LevelInfo, "task has to wait on its last attempt, a copy waits for it", slog.String("successor_id", id))
 			return nil
 		}
 		timer := time.NewTimer(pause)
@@ -48,13 +88,13 @@ func (g *gate) succeed(ctx context.Context, d *delivery, id string, deferral err
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("enqueue successor %s: %w", id, errors.Join(err, deferral))
+			return err
 		}
 	}
 }
 
-// enqueue sends the copy, to run no later than the deferral's safety net. A copy that is there already is fine.
-func (s successors) enqueue(ctx context.Context, d *delivery, id string, deferral error) error {
+// enqueue sends the copy, to run no later than the safety net of the wait. A copy that is there already is fine.
+func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait time.Duration) error {
 	headers, err := successorHeaders(d)
 	if err != nil {
 		return err
@@ -64,7 +104,7 @@ func (s successors) enqueue(ctx context.Context, d *delivery, id string, deferra
 		retries.MaxRetry = tasks.NoRetry
 	}
 	headers[tasks.HeaderMaxRetry] = strconv.Itoa(retries.Retries())
-	options := append(retries.Asynq(), asynq.ProcessIn(scheduler.RetryDelay(d.retried, deferral, d.task)))
+	options := append(retries.Asynq(), asynq.ProcessIn(scheduler.RetryDelay(d.retried, &scheduler.DeferredError{Delay: wait}, d.task)))
 	info, err := s.inspector.GetTaskInfo(d.queue, d.id)
 	if err != nil {
 		return fmt.Errorf("read task: %w", err)
@@ -95,13 +135,14 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 	if headers == nil {
 		headers = map[string]string{}
 	}
+	headers[headerOriginal] = d.id
 	headers[tasks.HeaderVersion] = strconv.Itoa(tasks.Version)
 	headers[tasks.HeaderCharges] = string(charges)
 	return headers, nil
 }
 
-// successorID is the same whoever asks, so that a task delivered twice has one successor: id~1, and id~2 after it.
-func successorID(id string) string {
+// nextID is id~1, and id~2 after it.
+func nextID(id string) string {
 	if base, n, ok := cutLast(id, "~"); ok {
 		if i, err := strconv.Atoi(n); err == nil && i > 0 {
 			return base + "~" + strconv.Itoa(i+1)

@@ -14,13 +14,13 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-func TestSuccessorID(t *testing.T) {
+func TestNextID(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
 		"a": "a~1", "a~1": "a~2", "a~9": "a~10", "a~b": "a~b~1", "~1": "~2", "a~0": "a~0~1", "a~-1": "a~-1~1", "a~": "a~~1",
 	} {
-		if got := successorID(id); got != want {
-			t.Errorf("successor of %q is %q, want %q", id, got, want)
+		if got := nextID(id); got != want {
+			t.Errorf("ID after %q is %q, want %q", id, got, want)
 		}
 	}
 }
@@ -114,27 +114,45 @@ func TestLatenessFollowsTheClockOfTheLine(t *testing.T) {
 
 func TestOutageLetsOneAskAtATime(t *testing.T) {
 	t.Parallel()
-	var o outage
-	down := errors.New("down")
-	everybody := func() bool { return errors.Join(o.admit(), o.admit()) == nil }
-	if !everybody() {
-		t.Error("a store that is up is asked by everybody")
-	}
-	o.report(down)
-	if o.admit() != nil {
-		t.Error("nobody may ask whether it is up again")
-	}
-	if err := o.admit(); !errors.Is(err, down) {
-		t.Errorf("a second one while the first asks: %v", err)
-	}
-	o.pass()
-	if o.admit() != nil {
-		t.Error("the next one may ask when the first learned nothing")
-	}
-	o.report(nil)
-	if !everybody() {
-		t.Error("a store that is up again is asked by everybody")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var o outage
+		ctx, down := t.Context(), errors.New("down")
+		everybody := func() bool { return errors.Join(o.admit(ctx), o.admit(ctx)) == nil }
+		if !everybody() {
+			t.Error("a store that is up is asked by everybody")
+		}
+		if o.report(down) || o.report(down) {
+			t.Error("an outage that has begun was said to have ended")
+		}
+		if o.admit(ctx) != nil {
+			t.Error("nobody may ask whether it is up again")
+		}
+		began := time.Now()
+		if err := o.admit(ctx); !errors.Is(err, down) || time.Since(began) != probePatience {
+			t.Errorf("a second one while the first asks: %v after %v", err, time.Since(began))
+		}
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := o.admit(gone); !errors.Is(err, down) {
+			t.Errorf("one whose time is over: %v", err)
+		}
+		o.pass()
+		if o.admit(ctx) != nil {
+			t.Error("the next one may ask when the first learned nothing")
+		}
+		second := make(chan error)
+		go func() { second <- o.admit(ctx) }()
+		synctest.Wait()
+		if !o.report(nil) {
+			t.Error("nobody was told that the outage has ended")
+		}
+		if err := <-second; err != nil {
+			t.Errorf("who waited for the answer was sent back: %v", err)
+		}
+		if !everybody() || o.report(nil) {
+			t.Error("a store that is up again is asked by everybody")
+		}
+	})
 }
 
 func TestAsynqLogger(t *testing.T) {

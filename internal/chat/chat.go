@@ -3,7 +3,10 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/worker"
@@ -17,9 +20,35 @@ func Handle(w *worker.Worker, client *llm.Client) {
 		if err != nil {
 			return err
 		}
-		if _, err := job.Task.ResultWriter().Write(answer.Body); err != nil {
+		if err := keep(ctx, job.Task.ResultWriter(), answer.Body); err != nil {
 			return fmt.Errorf("keep the answer of task %s: %w", job.ID, err)
 		}
 		return nil
 	})
+}
+
+const (
+	// keepPatience is less than asynq's lease of 30 seconds and than the usual shutdown timeout.
+	keepPatience = 20 * time.Second
+	keepPauseMin = 100 * time.Millisecond
+	keepPauseMax = time.Second
+)
+
+// keep writes the answer to Redis, again and again while Redis is away: to fail would mean to ask, and to pay, once more.
+func keep(ctx context.Context, result io.Writer, answer []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, keepPatience)
+	defer cancel()
+	for pause := keepPauseMin; ; pause = min(2*pause, keepPauseMax) {
+		_, err := result.Write(answer)
+		if err == nil {
+			return nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(err, ctx.Err())
+		}
+	}
 }
