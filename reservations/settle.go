@@ -55,7 +55,7 @@ func (b *Bucket) release(l Limit, s State, n []float64) Outcome {
 		first = LedgerPlan
 	case StateLate:
 		first = LedgerLate
-	case StateNew, StateStarted, StateSettled: // nothing is held
+	case StateNew, StateStarted, StateRefused, StateSettled: // nothing is held
 	}
 	b.give(l, func(i, k int, _ Meter) float64 {
 		if i >= first {

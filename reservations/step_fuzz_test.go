@@ -37,8 +37,8 @@ func FuzzStep(f *testing.F) {
 		if err := l.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		ops := []reservations.Op{begin, reserve, check, settle, release, "unknown"}
-		states := []reservations.State{"", fresh, ticket, again, reserved, late, started, settled}
+		ops := []reservations.Op{begin, reserve, check, settle, release, "unknown", take}
+		states := []reservations.State{"", fresh, ticket, again, reserved, late, started, settled, refused}
 		var b reservations.Bucket
 		for now := 1e6; len(data) > 0; {
 			r := reservations.Request{Op: ops[int(next())%len(ops)], State: states[int(next())%len(states)]}

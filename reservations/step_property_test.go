@@ -77,6 +77,8 @@ func (m *bucketMachine) step(t *rapid.T, r reservations.Request) reservations.Ou
 		switch {
 		case use > was+given+1e-6:
 			t.Fatalf("%s minted: use of meter %d went from %v to %v", r.Op, k, was, use)
+		case o.State == refused && after.Meters[k] != accrued.Meters[k]:
+			t.Fatalf("%s was refused and changed meter %d from %v to %v", r.Op, k, accrued.Meters[k], after.Meters[k])
 		case !o.Started() && r.Op != settle && use != was:
 			t.Fatalf("%s did not start and changed use of meter %d from %v to %v", r.Op, k, was, use)
 		}
@@ -144,8 +146,27 @@ func (m *bucketMachine) windows(t *rapid.T) {
 	}
 }
 
-// take removes one of the waiting at random, and says whether there is one.
-func (m *bucketMachine) take(t *rapid.T) (place, bool) {
+// take starts at once, or leaves the ledgers as they were and starts at the time it is told.
+func (m *bucketMachine) take(t *rapid.T) {
+	n := m.drawTokens(t)
+	o := m.step(t, reservations.Request{Op: take, Tokens: n})
+	if o.Started() {
+		m.running = append(m.running, counted{m.now, n})
+		m.count(m.now, n)
+		m.windows(t)
+		return
+	}
+	at := clock(m.now)
+	if m.bucket.At.After(at) {
+		at = m.bucket.At
+	}
+	if _, then := reservations.Step(m.bucket, m.limit, at.Add(o.Wait()), reservations.Request{Op: take, Tokens: n}); !then.Started() {
+		t.Fatalf("refused with %+v, and at that time %+v", o, then)
+	}
+}
+
+// returning removes one of the waiting at random, and says whether there is one.
+func (m *bucketMachine) returning(t *rapid.T) (place, bool) {
 	if len(m.waiting) == 0 {
 		return place{}, false
 	}
@@ -184,23 +205,23 @@ func TestStepKeepsThePromise(t *testing.T) {
 			"new":   func(t *rapid.T) { m.begin(t, place{state: fresh, tokens: m.drawTokens(t)}) },
 			"burst": func(t *rapid.T) { m.burst(t) },
 			"on time": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					pass(max(0, p.due.Sub(clock(m.now)).Seconds()-m.bucket.Shift) + 1e-9)
 					m.begin(t, p)
 				}
 			},
 			"whenever": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					m.begin(t, p)
 				}
 			},
 			"forgot": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					m.begin(t, place{state: fresh, tokens: p.tokens})
 				}
 			},
 			"delivered twice": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					m.begin(t, p)
 					m.begin(t, p)
 				}
@@ -211,11 +232,12 @@ func TestStepKeepsThePromise(t *testing.T) {
 				m.waiting = append(m.waiting, place{state: o.State, due: o.Due, tokens: n})
 			},
 			"release": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					m.step(t, reservations.Request{Op: release, State: p.state, Tokens: p.tokens})
 				}
 			},
 			"check":  func(t *rapid.T) { m.step(t, reservations.Request{Op: check, Tokens: m.drawTokens(t)}) },
+			"take":   func(t *rapid.T) { m.take(t) },
 			"settle": func(t *rapid.T) { m.settle(t) },
 			"time passes": func(t *rapid.T) {
 				pass(rapid.SampledFrom([]float64{.01, .1, .3, 1, 20}).Draw(t, "seconds"))

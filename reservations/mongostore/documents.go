@@ -33,6 +33,7 @@ const (
 	reserved = string(reservations.StateReserved)
 	ticket   = string(reservations.StateTicket)
 	again    = string(reservations.StateAgain)
+	refused  = string(reservations.StateRefused)
 	settled  = string(reservations.StateSettled)
 
 	opBegin   = string(reservations.OpBegin)
@@ -70,8 +71,10 @@ func requestDocuments(requests []reservations.Request) bson.A {
 }
 
 // requestDocument describes a request to the pipeline: op; here, the ledger that its state looks at (for release: the first
-// that was charged); start: it may start; dry: it changes nothing; n: tokens in the order of the meters.
+// that was charged); hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
+// order of the meters.
 func requestDocument(r reservations.Request) bson.D {
+	const never = -1. // waits are not negative
 	n := bson.A{}
 	for _, x := range r.Tokens {
 		n = append(n, x)
@@ -82,10 +85,13 @@ func requestDocument(r reservations.Request) bson.D {
 	case reservations.OpRelease:
 		return bson.D{to("op", opRelease), to("here", firstCharged(r.State)), to("n", n)}
 	case reservations.OpReserve:
-		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("start", false), to("dry", false), to("n", n)}
+		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
+	case reservations.OpTake:
+		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", atOnce), to("take", true), to("dry", r.Dry), to("n", n)}
 	case reservations.OpBegin, reservations.OpCheck:
 	}
-	return bson.D{to("op", opBegin), to("here", ledgerOf(r.State)), to("start", true), to("dry", r.Op == reservations.OpCheck), to("n", n)}
+	dry := r.Dry || r.Op == reservations.OpCheck
+	return bson.D{to("op", opBegin), to("here", ledgerOf(r.State)), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
 }
 
 // ledgerOf is the ledger that a task looks at when it asks with the state it was last given.
@@ -99,7 +105,7 @@ func ledgerOf(s reservations.State) int {
 		return reservations.LedgerLate
 	case reservations.StateLate:
 		return reservations.LedgerUse
-	case reservations.StateNew, reservations.StateStarted, reservations.StateSettled:
+	case reservations.StateNew, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled:
 	}
 	return reservations.LedgerLine
 }
@@ -115,7 +121,7 @@ func firstCharged(s reservations.State) int {
 		return reservations.LedgerPlan
 	case reservations.StateLate:
 		return reservations.LedgerLate
-	case reservations.StateNew, reservations.StateStarted, reservations.StateSettled:
+	case reservations.StateNew, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled:
 	}
 	return reservations.LedgerCount
 }
@@ -157,7 +163,8 @@ func decodeOutcome(a bson.Raw, at time.Time) (reservations.Outcome, error) {
 	case reservations.StateSettled:
 	case reservations.StateStarted:
 		o.Hold = seconds(w)
-	case reservations.StateLate, reservations.StateReserved, reservations.StateTicket, reservations.StateAgain:
+	case reservations.StateLate, reservations.StateReserved, reservations.StateTicket, reservations.StateAgain,
+		reservations.StateRefused:
 		o.Due = at.Add(seconds(w) + seconds(shift))
 	case reservations.StateNew:
 		return reservations.Outcome{}, fmt.Errorf("%w: state %q", errMalformed, name)

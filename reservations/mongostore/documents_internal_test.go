@@ -66,6 +66,7 @@ func TestDecodeMalformed(t *testing.T) {
 		"unknown state":    document(answer("perhaps", 0., 0.)),
 		"state new":        document(answer("new", 0., 0.)),
 		"no wait":          document(answer("late", nil, 0.)),
+		"refused, no wait": document(answer("refused", nil, 0.)),
 		"not a number":     document(answer("late", math.NaN(), 0.)),
 		"infinite shift":   document(answer("late", 0., math.Inf(1))),
 	} {

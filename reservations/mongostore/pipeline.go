@@ -13,6 +13,7 @@ const (
 	backwards   = time.Minute // the clock may run back so far without being followed
 	ticketDelay = 0.05        // seconds
 	tolerance   = 1e-6        // tokens
+	atOnce      = 1e-8        // seconds
 	// keepFull is how long a bucket is kept after it is full again.
 	keepFull = time.Minute
 )
@@ -23,7 +24,7 @@ const (
 //
 //	now       the server's clock
 //	meters    of the limit, in its order: {name, cap, rate, max, slack}; max and slack are left out where the plan is unlimited
-//	requests  {op, here, start, dry, n}: see requestDocument
+//	requests  {op, here, hold, take, dry, n}: see requestDocument
 //
 // Output: the bucket after all requests (see fields in documents.go), with one answer for each in "out": {o: state, w: seconds
 // until it starts or is due, s: shift in seconds}.
@@ -128,7 +129,7 @@ func answered(led, shift, carry, state, seconds any) bson.D {
 	return bson.D{to("led", led), to("shift", shift), to("carry", carry), to("out", op("$concatArrays", "$$s.out", list(answer)))}
 }
 
-// begin covers begin, reserve (which never starts) and check (which keeps nothing).
+// begin covers begin, reserve (which never starts), take (which is given no place) and whatever is dry (and keeps nothing).
 func begin() any {
 	charge := forEach("$$m", "k", rungs(
 		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), charged("$$i", "$$do.w"), element("$$k.L", "$$i"))))
@@ -145,7 +146,8 @@ func decision() any {
 	fits := bson.D{to("$allElementsTrue", list(forEach(limited("$$m"), "k",
 		atMost(mul(-1., charged("$$q.here", "$$w")), add(slacked("$$q.here"), tolerance)))))}
 	return firstOf(next(again, reservations.LedgerAgain, reservations.LedgerAgain, wait(reservations.LedgerAgain)),
-		branch{all("$$q.start", atMost("$$w", reservations.Hold.Seconds())), next(started, reservations.LedgerUse, "$$q.here", "$$w")},
+		branch{atMost("$$w", "$$q.hold"), next(started, reservations.LedgerUse, "$$q.here", "$$w")},
+		branch{"$$q.take", next(refused, reservations.LedgerCount, reservations.LedgerCount, "$$w")}, // nothing is charged
 		branch{atMost("$$q.here", reservations.LedgerLate), next(late, reservations.LedgerLate, reservations.LedgerLate, wait(reservations.LedgerLate))},
 		branch{fits, next(reserved, reservations.LedgerPlan, "$$q.here", "$$w")},
 		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, wait(reservations.LedgerLine))})

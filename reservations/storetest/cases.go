@@ -180,6 +180,44 @@ func testCheck(d driver) {
 	d.wantWait(got[2], reservations.StateTicket, 550*ms)
 }
 
+// A take starts or leaves the bucket as it was, and at the time it is told it starts.
+func testTake(d driver) {
+	d.limit = oneMeter(10, 5, 0)
+	take := ask(reservations.OpTake, 3)
+	dry := take
+	dry.Dry = true
+	d.wantStart(d.one(dry), 0)
+	d.wantStart(d.one(take), 0)
+	for range 3 {
+		o := d.one(take)
+		d.wantWait(o, reservations.StateRefused, 100*ms) // no Hold
+		d.wantWait(d.one(dry), reservations.StateRefused, 100*ms)
+	}
+	d.i.Advance(99 * ms)
+	d.wantWait(d.one(take), reservations.StateRefused, ms)
+	d.i.Advance(ms)
+	d.wantStart(d.one(take), 0)
+	d.wantWait(d.one(begin(5)), reservations.StateTicket, 550*ms)
+	d.wantWait(d.one(ask(reservations.OpTake, 0)), reservations.StateRefused, 500*ms) // behind who waits
+}
+
+func testDry(d driver) {
+	d.limit = oneMeter(10, 5, reservations.Unlimited)
+	dry := func(r reservations.Request) reservations.Request {
+		r.Dry = true
+		return r
+	}
+	d.apply(begin(5))
+	for range 2 {
+		d.wantStart(d.one(dry(begin(2))), 200*ms)
+		d.wantWait(d.one(dry(begin(5))), reservations.StateReserved, 500*ms)
+		d.wantWait(d.one(dry(as(reservations.StateReserved, 5))), reservations.StateLate, 500*ms)
+		d.wantWait(d.one(dry(ask(reservations.OpReserve, 1))), reservations.StateReserved, 100*ms)
+	}
+	d.apply(dry(ask(reservations.OpSettle, 5)), dry(reservations.Request{Op: reservations.OpRelease, State: reservations.StateNew, Tokens: []float64{5}}))
+	d.wantStart(d.one(begin(5)), 0) // a settlement does not look at it
+}
+
 func testSettle(d driver) {
 	d.limit = oneMeter(10, 5, reservations.Unlimited)
 	got := d.apply(begin(5), ask(reservations.OpSettle, 3), begin(3), ask(reservations.OpSettle, -1), begin(1))

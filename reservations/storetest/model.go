@@ -86,10 +86,11 @@ func (m *model) changeLimit() {
 func (m *model) randomRequest() reservations.Request {
 	request := reservations.Request{
 		Op: pick(m.r, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin,
-			reservations.OpReserve, reservations.OpCheck, reservations.OpSettle, reservations.OpSettle, reservations.OpRelease),
+			reservations.OpReserve, reservations.OpCheck, reservations.OpTake, reservations.OpTake,
+			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease),
 		State: pick(m.r, "", reservations.StateNew, reservations.StateNew, reservations.StateTicket, reservations.StateAgain,
-			reservations.StateReserved, reservations.StateLate, reservations.StateStarted, reservations.StateSettled),
-		Tokens: make([]float64, len(m.limit.Meters)),
+			reservations.StateReserved, reservations.StateLate, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled),
+		Tokens: make([]float64, len(m.limit.Meters)), Dry: m.r.IntN(10) == 0,
 	}
 	for k := range request.Tokens {
 		request.Tokens[k] = pick(m.r, 0, 1., 3., 7.5, 60.) * (0.9 + 0.2*m.r.Float64())

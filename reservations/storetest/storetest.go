@@ -69,6 +69,8 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"max_reserved zero gives tickets", testTickets},
 		{"late first", testLate},
 		{"check changes nothing", testCheck},
+		{"take", testTake},
+		{"dry changes nothing", testDry},
 		{"settle", testSettle},
 		{"settle moves the line", testSettleMovesLine},
 		{"release", testRelease},
