@@ -24,6 +24,11 @@
 // come back. That time is on the clock of the line: settlements and upstream refusals move the bucket's shift, and with it
 // everybody who waits, without a delivery.
 //
+// Callers that can't wait, a web handler say, use [Limiter.Take]: it starts now or not at all, takes no place, and its refusal
+// says when it would be accepted. [Limiter.Reserve] gives a time, [Limiter.Check] and [Limiter.CheckTake] answer and change nothing,
+// [Limiter.Reset] fills the bucket. Their semantics are those of Convex's rate limiter, whose recorded decisions all stores replay
+// ([github.com/headway-go/headway/reservations/storetest.Replay]); max_reserved zero means none here, and unlimited there.
+//
 // # Guarantees
 //
 // The tokens started in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or delivered
