@@ -21,7 +21,7 @@ const (
 	StateStarted State = "started"
 	// StateRefused was not taken, and holds no place. Outcome.Wait says when it would be.
 	StateRefused State = "refused"
-	// StateSettled is the outcome of a settlement or a release.
+	// StateSettled is the outcome of a settlement, a release or a block.
 	StateSettled State = "settled"
 )
 

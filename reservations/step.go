@@ -17,6 +17,8 @@ const (
 	OpTake Op = "take"
 	// OpSettle gives Tokens back; negative ones are taken.
 	OpSettle Op = "settle"
+	// OpBlock lets nothing start for a time. Tokens are zero.
+	OpBlock Op = "block"
 	// OpRelease gives up a place that was never started, described by State.
 	OpRelease Op = "release"
 )
@@ -31,6 +33,8 @@ type Request struct {
 	State State
 	// Tokens are in the order of the limit's meters: the charge, or for OpSettle what is given back.
 	Tokens []float64
+	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing.
+	For time.Duration
 	// Dry makes OpBegin, OpReserve and OpTake answer and change nothing. The others do not look at it.
 	Dry bool
 }
@@ -43,7 +47,7 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 	b.Version++
 	asked := &b
 	if request.Dry || request.Op == OpCheck {
-		asked = &Bucket{At: b.At, Shift: b.Shift, Meters: b.aligned(limit)}
+		asked = &Bucket{At: b.At, Shift: b.Shift, Blocked: b.Blocked, Meters: b.aligned(limit)}
 	}
 	var o Outcome
 	switch request.Op {
@@ -53,6 +57,8 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 		o = asked.reserve(limit, LedgerLine, request.Tokens, b.wait(limit, LedgerLine, request.Tokens))
 	case OpTake:
 		o = asked.take(limit, request.Tokens)
+	case OpBlock:
+		o = b.block(limit, request.For)
 	case OpSettle:
 		o = b.settle(limit, request.Tokens)
 	case OpRelease:

@@ -18,6 +18,7 @@ const (
 	settle  = reservations.OpSettle
 	release = reservations.OpRelease
 	take    = reservations.OpTake
+	block   = reservations.OpBlock
 
 	fresh    = reservations.StateNew
 	ticket   = reservations.StateTicket

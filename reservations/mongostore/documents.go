@@ -17,6 +17,7 @@ import (
 //	_id      "limit" or "limit:key"
 //	at       date for which the ledgers are true
 //	shift    seconds; carry: seconds
+//	blocked  seconds from at on in which nothing starts
 //	gen, v   generation and version
 //	meters   names; led: for each of them its five ledgers, in tokens
 //	out      answers to the last call
@@ -37,6 +38,7 @@ const (
 	settled  = string(reservations.StateSettled)
 
 	opBegin   = string(reservations.OpBegin)
+	opBlock   = string(reservations.OpBlock)
 	opSettle  = string(reservations.OpSettle)
 	opRelease = string(reservations.OpRelease)
 )
@@ -70,7 +72,7 @@ func requestDocuments(requests []reservations.Request) bson.A {
 	return documents
 }
 
-// requestDocument describes a request to the pipeline: op; here, the ledger that its state looks at (for release: the first
+// requestDocument describes a request to the pipeline: op; for: seconds of a block; here, the ledger that its state looks at (for release: the first
 // that was charged); hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
 // order of the meters.
 func requestDocument(r reservations.Request) bson.D {
@@ -82,6 +84,9 @@ func requestDocument(r reservations.Request) bson.D {
 	switch r.Op {
 	case reservations.OpSettle:
 		return bson.D{to("op", opSettle), to("n", n)}
+	case reservations.OpBlock:
+		length := min(r.For, reservations.MaxBlock).Seconds()
+		return bson.D{to("op", opBlock), to("for", length), to("n", n)}
 	case reservations.OpRelease:
 		return bson.D{to("op", opRelease), to("here", firstCharged(r.State)), to("n", n)}
 	case reservations.OpReserve:
@@ -185,6 +190,7 @@ func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
 	}
 	b := reservations.Bucket{At: at, Generation: whole(raw.Lookup("gen")), Version: whole(raw.Lookup("v"))}
 	b.Shift, _ = number(raw.Lookup("shift"))
+	b.Blocked, _ = number(raw.Lookup("blocked"))
 	b.Carry, _ = number(raw.Lookup("carry"))
 	names, rows := elements(raw.Lookup("meters")), elements(raw.Lookup("led"))
 	if len(names) != len(rows) {

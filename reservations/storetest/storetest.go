@@ -73,6 +73,8 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"dry changes nothing", testDry},
 		{"settle", testSettle},
 		{"settle moves the line", testSettleMovesLine},
+		{"block", testBlock},
+		{"block is bounded", testBlockBounds},
 		{"release", testRelease},
 		{"reset", testReset},
 		{"version grows", testVersion},
