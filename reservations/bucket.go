@@ -36,6 +36,8 @@ type Bucket struct { //nolint:recvcheck // Step changes its own copy through a p
 	Shift float64
 	// Carry is what settlements could not move yet because a meter had no room, in seconds, at most Hold.
 	Carry float64
+	// Blocked is for how long from At on nothing starts, in seconds.
+	Blocked float64
 	// Generation and Version are those of Outcome.
 	Generation, Version int64
 	// Meters hold the balances by the meter's name. A meter of the limit that is missing here is full.
@@ -48,9 +50,9 @@ type MeterState struct {
 	Ledgers [LedgerCount]float64
 }
 
-// FullAt is when every ledger will be at its capacity again if nothing else happens: from then on the bucket can be forgotten.
+// FullAt is when every ledger will be at its capacity again, and no block left, if nothing else happens: from then on the bucket can be forgotten.
 func (b Bucket) FullAt(l Limit) time.Time {
-	full := 0.
+	full := b.Blocked
 	for k, s := range b.aligned(l) {
 		for _, balance := range s.Ledgers {
 			full = max(full, (l.Meters[k].Cap()-balance)/l.Meters[k].RatePerSecond())
@@ -91,6 +93,7 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 		b.At = now
 	}
 	gone := max(0, passed.Seconds())
+	b.Blocked = max(0, b.Blocked-gone)
 	for k, m := range l.Meters {
 		for i, balance := range b.Meters[k].Ledgers {
 			b.Meters[k].Ledgers[i] = min(m.Cap(), balance+gone*m.RatePerSecond())
@@ -99,9 +102,10 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 	return b
 }
 
-// wait is how many seconds pass until ledger i has room for n in every meter. Above the capacity a full bucket is enough.
+// wait is how many seconds pass until ledger i has room for n in every meter and no block is left: tokens that come back
+// during a block do not end it. Above the capacity a full bucket is enough.
 func (b Bucket) wait(l Limit, i int, n []float64) float64 {
-	w := 0.
+	w := b.Blocked
 	for k, m := range l.Meters {
 		w = max(w, (min(n[k], m.Cap())-b.Meters[k].Ledgers[i])/m.RatePerSecond())
 	}

@@ -55,6 +55,22 @@ func (c Charge) Validate(l Limit) error {
 	return nil
 }
 
+// validateTake is Validate for a charge that must not owe: none of it may be above the capacity.
+func (c Charge) validateTake(l Limit) error {
+	if err := c.Validate(l); err != nil {
+		return err
+	}
+	for _, m := range l.Meters {
+		if n := c.Tokens[m.Name]; n > m.Cap() {
+			return &ChargeError{
+				Charge: c, Meter: m.Name, Err: ErrChargeTooLarge,
+				Problem: fmt.Sprintf("%v tokens are more than can ever be taken at once (capacity %v)", n, m.Cap()),
+			}
+		}
+	}
+	return nil
+}
+
 // vector lays the tokens out in the order of the limit's meters.
 func (t Tokens) vector(l Limit) []float64 {
 	n := make([]float64, len(l.Meters))

@@ -24,11 +24,19 @@
 // come back. That time is on the clock of the line: settlements and upstream refusals move the bucket's shift, and with it
 // everybody who waits, without a delivery.
 //
+// When a provider refuses a call and names a time, [Limiter.Block] lets nothing start in the bucket before, at most [MaxBlock].
+// The shift moves back by as much: who waits keeps its order and is not delivered for it.
+//
+// Callers that can't wait, a web handler say, use [Limiter.Take]: it starts now or not at all, takes no place, and its refusal
+// says when it would be accepted. [Limiter.Reserve] gives a time, [Limiter.Check] and [Limiter.CheckTake] answer and change nothing,
+// [Limiter.Reset] fills the bucket. Their semantics are those of Convex's rate limiter, whose recorded decisions all stores replay
+// ([github.com/headway-go/headway/reservations/storetest.Replay]); max_reserved zero means none here, and unlimited there.
+//
 // # Guarantees
 //
 // The tokens started in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or delivered
 // twice (capacity + rate*(T+Hold) where a refund lands while a task holds). Waiting tasks keep their order. Losing a Place
-// costs the task its place and never the limit. When the store can't answer, nothing starts.
+// costs the task its place and never the limit. Nothing starts during a block, whatever is given back meanwhile. When the store can't answer, nothing starts.
 //
 // # Not promised
 //

@@ -221,6 +221,9 @@ func TestFleetScenarios(t *testing.T) {
 			if got.done != f.tasks {
 				t.Errorf("%d of %d tasks started", got.done, f.tasks)
 			}
+			if got.early > 0 {
+				t.Errorf("%d tasks started during the block", got.early)
+			}
 			if got.util < want.util-.001 {
 				t.Errorf("share of the limit is %.4f, want at least %.3f", got.util, want.util)
 			}

@@ -35,6 +35,9 @@ type fleet struct {
 	now, nextPoll  float64
 	wake           heap[waiting]
 	pending        []waiting
+	blocked        float64 // since when, and until when
+	blockedUntil   float64
+	early          int // starts during the block
 	arrived, taken int // of the tasks; of pending
 	deferred       int // so often
 	running        heap[float64]
@@ -91,7 +94,8 @@ func (f *fleet) simulate() {
 	for len(f.starts) < f.tasks && f.now < virtualEnd {
 		f.deliver()
 		if f.block[0] > 0 && f.now >= f.block[0] {
-			f.bucket = blocked(f.bucket, f.limit, f.now, f.block[1])
+			f.step(reservations.Request{Op: reservations.OpBlock, Tokens: make([]float64, len(f.limit.Meters)), For: clock(f.block[1]).Sub(clock(f.now))})
+			f.blocked, f.blockedUntil = f.now, f.block[1]
 			f.block = [2]float64{}
 		}
 		f.finish()
@@ -168,6 +172,9 @@ func (f *fleet) begin(task int, state reservations.State) {
 		return
 	}
 	at := f.now + o.Hold.Seconds()
+	if f.now > f.blocked && at < f.blockedUntil-1e-6 {
+		f.early++
+	}
 	f.startOf[task] = at
 	f.starts = append(f.starts, moment{at, task})
 	f.running.push(at + f.run)
@@ -190,25 +197,10 @@ func (f *fleet) cost(task, k int) float64 {
 	return f.charge[task][k] * f.real[task]
 }
 
-// blocked is the bucket after a 429 at now that lasts until the given second: nothing starts before, and the clock of those
-// who wait stands still.
-func blocked(b reservations.Bucket, l reservations.Limit, now, until float64) reservations.Bucket {
-	b, _ = reservations.Step(b, l, clock(now), reservations.Request{Op: reservations.OpCheck, Tokens: make([]float64, len(l.Meters))})
-	d := max(0, until-now)
-	b.Shift -= d
-	for k, m := range l.Meters {
-		led := &b.Meters[k].Ledgers
-		led[reservations.LedgerUse] = min(led[reservations.LedgerUse], -d*m.RatePerSecond())
-		for i := reservations.LedgerLate; i < reservations.LedgerCount; i++ {
-			led[i] = min(min(led[i], m.Cap())-d*m.RatePerSecond(), led[i-1])
-		}
-	}
-	return b
-}
-
 // fleetReport is what the reference simulation prints of a scenario.
 type fleetReport struct {
 	done       int
+	early      int     // starts that a block should have kept back
 	util       float64 // share of the limit: the least possible time until the last start, divided by the real one
 	deliveries float64 // a task
 	most       int     // deliveries of one task
@@ -218,7 +210,7 @@ type fleetReport struct {
 }
 
 func (f *fleet) report() fleetReport {
-	r := fleetReport{done: len(f.starts)}
+	r := fleetReport{done: len(f.starts), early: f.early}
 	last, total := 0., 0
 	for _, s := range f.starts {
 		last = max(last, s.at)

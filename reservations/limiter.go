@@ -116,6 +116,30 @@ func (l *Limiter) Check(ctx context.Context, c Charge) (Outcome, error) {
 	return l.one(ctx, c, OpCheck, Place{})
 }
 
+// Take starts now or not at all: no place is kept, and nobody waits or holds. The outcome is StateStarted, to be settled as
+// any other start, or StateRefused, and then Outcome.Wait is the earliest time at which it would be accepted if nobody else
+// asked meanwhile. It never overtakes those who wait. A charge above a meter's capacity is ErrChargeTooLarge, whatever
+// MaxReserved is: it could only be owed. Other errors as for Begin.
+func (l *Limiter) Take(ctx context.Context, c Charge) (Outcome, error) {
+	return l.take(ctx, c, false)
+}
+
+// CheckTake answers as Take would, and changes nothing.
+func (l *Limiter) CheckTake(ctx context.Context, c Charge) (Outcome, error) {
+	return l.take(ctx, c, true)
+}
+
+func (l *Limiter) take(ctx context.Context, c Charge, dry bool) (Outcome, error) {
+	limit, err := l.Limit(c.Limit)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := c.validateTake(limit); err != nil {
+		return Outcome{}, err
+	}
+	return l.ask(ctx, limit, c.Key, Request{Op: OpTake, Tokens: c.Tokens.vector(limit), Dry: dry})
+}
+
 // Release gives up the place of a task that was never started. Releasing twice gives the place away twice, which may make
 // others come too early once; it never lets too many start. Errors as for Begin.
 func (l *Limiter) Release(ctx context.Context, c Charge, p Place) (Outcome, error) {

@@ -121,8 +121,10 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 					_, err := l.ReserveMany(ctx, []reservations.Charge{good, c.charge})
 					return err
 				},
-				"Check":   func() error { _, err := l.Check(ctx, c.charge); return err },
-				"Release": func() error { _, err := l.Release(ctx, c.charge, reservations.Place{}); return err },
+				"Check":     func() error { _, err := l.Check(ctx, c.charge); return err },
+				"Take":      func() error { _, err := l.Take(ctx, c.charge); return err },
+				"CheckTake": func() error { _, err := l.CheckTake(ctx, c.charge); return err },
+				"Release":   func() error { _, err := l.Release(ctx, c.charge, reservations.Place{}); return err },
 			} {
 				err := ask()
 				var e *reservations.ChargeError
@@ -174,6 +176,33 @@ func TestLimiterLifeOfATask(t *testing.T) {
 	}
 	if o, err := l.Begin(ctx, chargeOf("steady", 10), reservations.Place{}); err != nil || !o.Started() || o.Hold != 0 {
 		t.Fatalf("after a reset: %+v, %v", o, err)
+	}
+}
+
+func TestLimiterTake(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, steady())
+	ctx := t.Context()
+	for _, c := range []struct {
+		ask    func(context.Context, reservations.Charge) (reservations.Outcome, error)
+		tokens float64
+		want   reservations.State
+		wait   time.Duration
+	}{
+		{l.CheckTake, 10, started, 0},
+		{l.Take, 9, started, 0},
+		{l.CheckTake, 3, refused, 200 * time.Millisecond},
+		{l.Take, 3, refused, 200 * time.Millisecond},
+		{l.Take, 1, started, 0},
+	} {
+		o, err := c.ask(ctx, chargeOf("steady", c.tokens))
+		if err != nil || o.State != c.want || o.Wait() != c.wait || o.Hold != 0 {
+			t.Errorf("%v tokens: %+v, %v", c.tokens, o, err)
+		}
+	}
+	var e *reservations.ChargeError
+	if _, err := l.Take(ctx, chargeOf("steady", 10.5)); !errors.Is(err, reservations.ErrChargeTooLarge) || !errors.As(err, &e) || e.Meter != "tokens" {
+		t.Errorf("above the capacity, which a begin may owe: %v", err)
 	}
 }
 
@@ -241,6 +270,7 @@ func TestLimiterUnavailable(t *testing.T) {
 				"Begin":   func() error { _, err := l.Begin(ctx, c, reservations.Place{}); return err },
 				"Reserve": func() error { _, err := l.Reserve(ctx, c); return err },
 				"Check":   func() error { _, err := l.Check(ctx, c); return err },
+				"Take":    func() error { _, err := l.Take(ctx, c); return err },
 				"Release": func() error { _, err := l.Release(ctx, c, reservations.Place{}); return err },
 			} {
 				l.store.faults = []fault{f}

@@ -19,14 +19,16 @@ const (
 	StateLate State = "late"
 	// StateStarted may run. It ends the task's time with this bucket, but for its settlement.
 	StateStarted State = "started"
-	// StateSettled is the outcome of a settlement or a release.
+	// StateRefused was not taken, and holds no place. Outcome.Wait says when it would be.
+	StateRefused State = "refused"
+	// StateSettled is the outcome of a settlement, a release or a block.
 	StateSettled State = "settled"
 )
 
 // Place is what a waiting task keeps and asks with the next time. The zero Place is that of a new task.
 type Place struct {
 	State State `json:"state"`
-	// Due is when to come back, on the clock of the line: the task is woken when the store's clock plus the bucket's shift has reached it.
+	// Due is when to come back (for refused: the earliest time at which it would be accepted), on the clock of the line: the task is woken when the store's clock plus the bucket's shift has reached it.
 	Due time.Time `json:"due"`
 	// Generation is that of the bucket that gave the place. Due means nothing to another generation.
 	Generation int64 `json:"gen,omitempty"`
@@ -34,7 +36,7 @@ type Place struct {
 
 // Outcome is a bucket's answer to one request.
 type Outcome struct {
-	// State is StateStarted, StateSettled, or what the task has to come back with.
+	// State is StateStarted, StateRefused, StateSettled, or what the task has to come back with.
 	State State
 	// Hold is how long a started task waits locally before it runs, at most Hold. Zero for all other states.
 	Hold time.Duration

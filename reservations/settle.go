@@ -14,9 +14,12 @@ func (b *Bucket) settle(l Limit, x []float64) Outcome {
 		took = took || x[k] < 0
 	}
 	e := gain
-	if took {
+	switch {
+	case took:
 		e = b.setBack(l, x)
-	} else {
+	case b.Blocked > 0: // nobody comes before it ends
+		e = 0
+	default:
 		for k, m := range l.Meters {
 			e = min(e, (b.Meters[k].Ledgers[LedgerLate]+x[k])/m.RatePerSecond())
 		}
@@ -55,7 +58,7 @@ func (b *Bucket) release(l Limit, s State, n []float64) Outcome {
 		first = LedgerPlan
 	case StateLate:
 		first = LedgerLate
-	case StateNew, StateStarted, StateSettled: // nothing is held
+	case StateNew, StateStarted, StateRefused, StateSettled: // nothing is held
 	}
 	b.give(l, func(i, k int, _ Meter) float64 {
 		if i >= first {

@@ -12,11 +12,19 @@ const (
 	OpReserve Op = "reserve"
 	// OpCheck answers as OpBegin would and changes nothing.
 	OpCheck Op = "check"
+	// OpTake starts now or not at all: no place is taken and nobody holds. The outcome is started, or refused with the
+	// earliest time at which it would be accepted, and then the ledgers are as if nothing was asked.
+	OpTake Op = "take"
 	// OpSettle gives Tokens back; negative ones are taken.
 	OpSettle Op = "settle"
+	// OpBlock lets nothing start for a time. Tokens are zero.
+	OpBlock Op = "block"
 	// OpRelease gives up a place that was never started, described by State.
 	OpRelease Op = "release"
 )
+
+// atOnce is a wait that counts as none, in seconds: rounding must not refuse a take that comes back at the very time it was told.
+const atOnce = 1e-8
 
 // Request is one thing asked of a bucket.
 type Request struct {
@@ -25,6 +33,10 @@ type Request struct {
 	State State
 	// Tokens are in the order of the limit's meters: the charge, or for OpSettle what is given back.
 	Tokens []float64
+	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing.
+	For time.Duration
+	// Dry makes OpBegin, OpReserve and OpTake answer and change nothing. The others do not look at it.
+	Dry bool
 }
 
 // Step is the arithmetic of the bucket: what request makes of b at now, and the answer. It is pure: no clock, no I/O, and b
@@ -33,16 +45,20 @@ type Request struct {
 func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcome) {
 	b = b.accrue(limit, now)
 	b.Version++
+	asked := &b
+	if request.Dry || request.Op == OpCheck {
+		asked = &Bucket{At: b.At, Shift: b.Shift, Blocked: b.Blocked, Meters: b.aligned(limit)}
+	}
 	var o Outcome
 	switch request.Op {
-	case OpBegin:
-		o = b.begin(limit, request.State, request.Tokens)
+	case OpBegin, OpCheck:
+		o = asked.begin(limit, request.State, request.Tokens)
 	case OpReserve:
-		o = b.reserve(limit, LedgerLine, request.Tokens, b.wait(limit, LedgerLine, request.Tokens))
-	case OpCheck:
-		scratch := b
-		scratch.Meters = b.aligned(limit)
-		o = scratch.begin(limit, request.State, request.Tokens)
+		o = asked.reserve(limit, LedgerLine, request.Tokens, b.wait(limit, LedgerLine, request.Tokens))
+	case OpTake:
+		o = asked.take(limit, request.Tokens)
+	case OpBlock:
+		o = b.block(limit, request.For)
 	case OpSettle:
 		o = b.settle(limit, request.Tokens)
 	case OpRelease:
@@ -63,7 +79,7 @@ func ledgerOf(s State) int {
 		return LedgerLate
 	case StateLate:
 		return LedgerUse
-	case StateNew, StateStarted, StateSettled:
+	case StateNew, StateStarted, StateRefused, StateSettled:
 		return LedgerLine
 	default:
 		return LedgerLine
@@ -98,6 +114,16 @@ func (b *Bucket) reserve(l Limit, here int, n []float64, w float64) Outcome {
 	}
 	b.charge(l, to, to, n, b.wait(l, to, n))
 	return Outcome{State: state, Due: b.due(b.back(l, to, float64(to-LedgerPlan)) + ticketDelay)}
+}
+
+// take starts a newcomer when the line has room for it at this very moment, and changes nothing otherwise.
+func (b *Bucket) take(l Limit, n []float64) Outcome {
+	w := b.wait(l, LedgerLine, n)
+	if w <= atOnce {
+		b.charge(l, LedgerUse, LedgerLine, n, w)
+		return Outcome{State: StateStarted}
+	}
+	return Outcome{State: StateRefused, Due: b.due(w)}
 }
 
 // due is the moment w seconds from now on the clock of the line.

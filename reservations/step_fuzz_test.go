@@ -37,8 +37,8 @@ func FuzzStep(f *testing.F) {
 		if err := l.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		ops := []reservations.Op{begin, reserve, check, settle, release, "unknown"}
-		states := []reservations.State{"", fresh, ticket, again, reserved, late, started, settled}
+		ops := []reservations.Op{begin, reserve, check, settle, release, "unknown", take, block}
+		states := []reservations.State{"", fresh, ticket, again, reserved, late, started, settled, refused}
 		var b reservations.Bucket
 		for now := 1e6; len(data) > 0; {
 			r := reservations.Request{Op: ops[int(next())%len(ops)], State: states[int(next())%len(states)]}
@@ -49,6 +49,7 @@ func FuzzStep(f *testing.F) {
 					n -= next()
 				}
 				r.Tokens = append(r.Tokens, n)
+				r.For = time.Duration((n - 1) * float64(time.Minute))
 			}
 			shift := b.Shift
 			if back := b.At.Sub(clock(now)); !b.At.IsZero() && back > time.Minute {
@@ -57,8 +58,11 @@ func FuzzStep(f *testing.F) {
 			var o reservations.Outcome
 			b, o = reservations.Step(b, l, clock(now), r)
 			wellFormed(t, l, b)
-			if r.Op != settle && b.Shift != shift {
+			if r.Op != settle && r.Op != block && b.Shift != shift {
 				t.Fatalf("%s moved the line to %v", r.Op, b.Shift)
+			}
+			if o.Started() && o.Hold.Seconds() < b.Blocked-1e-8 {
+				t.Fatalf("%+v starts during a block of %v s", o, b.Blocked)
 			}
 			if o.Hold < 0 || o.Hold > reservations.Hold || o.At.IsZero() {
 				t.Fatalf("outcome %+v of %+v", o, r)

@@ -22,6 +22,7 @@ type bucketMachine struct {
 	running []counted // since when, and the charge
 	counted []counted // by the time at which it counts
 	largest []float64 // charge so far, by meter
+	blocked float64   // until then
 }
 
 type place struct {
@@ -77,12 +78,17 @@ func (m *bucketMachine) step(t *rapid.T, r reservations.Request) reservations.Ou
 		switch {
 		case use > was+given+1e-6:
 			t.Fatalf("%s minted: use of meter %d went from %v to %v", r.Op, k, was, use)
-		case !o.Started() && r.Op != settle && use != was:
+		case o.State == refused && after.Meters[k] != accrued.Meters[k]:
+			t.Fatalf("%s was refused and changed meter %d from %v to %v", r.Op, k, accrued.Meters[k], after.Meters[k])
+		case !o.Started() && r.Op != settle && r.Op != block && use != was:
 			t.Fatalf("%s did not start and changed use of meter %d from %v to %v", r.Op, k, was, use)
 		}
 	}
 	if o.Hold < 0 || o.Hold > reservations.Hold || o.Wait() > reservations.MaxWait+time.Second {
 		t.Fatalf("waits of %+v are out of bounds", o)
+	}
+	if o.Started() && m.blocked > 0 && o.At.Add(o.Hold).Sub(virtualStart).Seconds() < m.blocked-1e-8 {
+		t.Fatalf("%s at %v starts after %v: the block lasts until %v", r.Op, m.now, o.Hold, m.blocked)
 	}
 	m.bucket = after
 	return o
@@ -94,7 +100,7 @@ type failer interface {
 
 // wellFormed: no balance is above the capacity, or above the ledger before it.
 func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
-	if len(b.Meters) != len(l.Meters) || b.Carry < 0 || b.Carry > reservations.Hold.Seconds() || math.IsNaN(b.Shift) {
+	if b.Blocked < 0 || b.Blocked > reservations.MaxBlock.Seconds() || len(b.Meters) != len(l.Meters) || b.Carry < 0 || b.Carry > reservations.Hold.Seconds() || math.IsNaN(b.Shift) {
 		t.Fatalf("bucket %+v", b)
 	}
 	for k, m := range l.Meters {
@@ -144,8 +150,39 @@ func (m *bucketMachine) windows(t *rapid.T) {
 	}
 }
 
-// take removes one of the waiting at random, and says whether there is one.
-func (m *bucketMachine) take(t *rapid.T) (place, bool) {
+// take starts at once, or leaves the ledgers as they were and starts at the time it is told.
+func (m *bucketMachine) take(t *rapid.T) {
+	n := m.drawTokens(t)
+	o := m.step(t, reservations.Request{Op: take, Tokens: n})
+	if o.Started() {
+		m.running = append(m.running, counted{m.now, n})
+		m.count(m.now, n)
+		m.windows(t)
+		return
+	}
+	at := clock(m.now)
+	if m.bucket.At.After(at) {
+		at = m.bucket.At
+	}
+	if _, then := reservations.Step(m.bucket, m.limit, at.Add(o.Wait()), reservations.Request{Op: take, Tokens: n}); !then.Started() {
+		t.Fatalf("refused with %+v, and at that time %+v", o, then)
+	}
+}
+
+// block keeps everybody back until it ends, and sets back all who wait by as much as it lasts longer than the one before.
+func (m *bucketMachine) block(t *rapid.T) {
+	d := rapid.SampledFrom([]float64{.1, .7, 3, 100}).Draw(t, "seconds")
+	before := m.bucket.Shift
+	o := m.step(t, reservations.Request{Op: block, Tokens: make([]float64, len(m.limit.Meters)), For: time.Duration(d * float64(time.Second))})
+	at := o.At.Sub(virtualStart).Seconds() // the bucket's clock does not run back
+	if longer := max(0, at+d-max(at, m.blocked)); math.Abs(before-longer-m.bucket.Shift) > 1e-6 {
+		t.Fatalf("a block of %v s after one until %v moved the line from %v to %v", d, m.blocked, before, m.bucket.Shift)
+	}
+	m.blocked = max(m.blocked, at+d)
+}
+
+// returning removes one of the waiting at random, and says whether there is one.
+func (m *bucketMachine) returning(t *rapid.T) (place, bool) {
 	if len(m.waiting) == 0 {
 		return place{}, false
 	}
@@ -184,23 +221,23 @@ func TestStepKeepsThePromise(t *testing.T) {
 			"new":   func(t *rapid.T) { m.begin(t, place{state: fresh, tokens: m.drawTokens(t)}) },
 			"burst": func(t *rapid.T) { m.burst(t) },
 			"on time": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					pass(max(0, p.due.Sub(clock(m.now)).Seconds()-m.bucket.Shift) + 1e-9)
 					m.begin(t, p)
 				}
 			},
 			"whenever": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					m.begin(t, p)
 				}
 			},
 			"forgot": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					m.begin(t, place{state: fresh, tokens: p.tokens})
 				}
 			},
 			"delivered twice": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					m.begin(t, p)
 					m.begin(t, p)
 				}
@@ -211,12 +248,14 @@ func TestStepKeepsThePromise(t *testing.T) {
 				m.waiting = append(m.waiting, place{state: o.State, due: o.Due, tokens: n})
 			},
 			"release": func(t *rapid.T) {
-				if p, ok := m.take(t); ok {
+				if p, ok := m.returning(t); ok {
 					m.step(t, reservations.Request{Op: release, State: p.state, Tokens: p.tokens})
 				}
 			},
 			"check":  func(t *rapid.T) { m.step(t, reservations.Request{Op: check, Tokens: m.drawTokens(t)}) },
+			"take":   func(t *rapid.T) { m.take(t) },
 			"settle": func(t *rapid.T) { m.settle(t) },
+			"block":  func(t *rapid.T) { m.block(t) },
 			"time passes": func(t *rapid.T) {
 				pass(rapid.SampledFrom([]float64{.01, .1, .3, 1, 20}).Draw(t, "seconds"))
 			},

@@ -17,6 +17,8 @@ const (
 	check   = reservations.OpCheck
 	settle  = reservations.OpSettle
 	release = reservations.OpRelease
+	take    = reservations.OpTake
+	block   = reservations.OpBlock
 
 	fresh    = reservations.StateNew
 	ticket   = reservations.StateTicket
@@ -24,6 +26,7 @@ const (
 	reserved = reservations.StateReserved
 	late     = reservations.StateLate
 	started  = reservations.StateStarted
+	refused  = reservations.StateRefused
 	settled  = reservations.StateSettled
 )
 
@@ -114,6 +117,16 @@ func TestStepMoments(t *testing.T) {
 			{0, reserve, fresh, 10, reserved, .4},
 			{0, begin, reserved, 4, started, 0},
 			{.4, begin, reserved, 10, started, 0},
+		}},
+		{"a take is now or not", ten(inf), []ask{
+			{0, take, fresh, 8, started, 0},
+			{0, take, fresh, 3, refused, .1}, // no Hold
+			{0, take, fresh, 2, started, 0},
+			{.1, take, fresh, 2, refused, .1},
+			{.2, take, fresh, 2, started, 0},
+			{.2, begin, fresh, 10, reserved, 1},
+			{.2, take, fresh, 0, refused, 1}, // behind who waits
+			{.2, begin, fresh, 1, reserved, 1.1},
 		}},
 		{"behind max_reserved there are tickets", ten(10), []ask{ // newcomers leave 2 x 2.5 to those who come back
 			{0, begin, fresh, 10, started, 0},
@@ -351,6 +364,27 @@ func TestStepClockOfTheLineFollowsBack(t *testing.T) {
 	}
 	if o := step(31, reservations.Request{Op: begin, State: reserved, Tokens: []float64{20}}); !o.Started() || o.Hold > time.Microsecond {
 		t.Errorf("at its time it gets %+v", o)
+	}
+}
+
+// A refused take is told the earliest time at which it would be accepted, and accepted then.
+func TestStepTakeAtItsTime(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{1e-5, .3, 7, 1e3, 4e6} {
+		l := limitOf(perSecond("tokens", rate, 3*rate, math.Inf(1)))
+		b, _ := reservations.Step(reservations.Bucket{}, l, clock(.123), reservations.Request{Op: take, Tokens: []float64{3 * rate}})
+		for i := range 100 {
+			n := []float64{rate * float64(i%7) / 2.3}
+			before, o := reservations.Step(b, l, clock(.123+float64(i)), reservations.Request{Op: take, Tokens: n})
+			if b = before; o.Started() {
+				continue
+			}
+			_, early := reservations.Step(b, l, o.At.Add(o.Wait()-time.Microsecond), reservations.Request{Op: take, Tokens: n})
+			_, then := reservations.Step(b, l, o.At.Add(o.Wait()), reservations.Request{Op: take, Tokens: n})
+			if o.State != refused || early.State != refused || !then.Started() {
+				t.Fatalf("%v a second, ask %d: %+v, a microsecond before its time %+v, and then %+v", rate, i, o, early, then)
+			}
+		}
 	}
 }
 

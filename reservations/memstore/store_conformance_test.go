@@ -15,17 +15,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(*testing.T) storetest.Instance {
-		clock := storetest.NewClock()
-		store := memstore.New(clock.Now)
-		return storetest.Instance{
-			Store: store, Advance: clock.Advance,
-			Bucket: func(_ context.Context, limit, key string) (reservations.Bucket, bool, error) {
-				b, ok := store.Bucket(limit, key)
-				return b, ok, nil
-			},
-		}
-	})
+	storetest.Run(t, instance)
+}
+
+func TestConvexRecordings(t *testing.T) {
+	t.Parallel()
+	storetest.Replay(t, "../testdata/convex_hand.jsonl", 287, instance)
+}
+
+func instance(*testing.T) storetest.Instance {
+	clock := storetest.NewClock()
+	store := memstore.New(clock.Now)
+	return storetest.Instance{
+		Store: store, Advance: clock.Advance,
+		Bucket: func(_ context.Context, limit, key string) (reservations.Bucket, bool, error) {
+			b, ok := store.Bucket(limit, key)
+			return b, ok, nil
+		},
+	}
 }
 
 func TestConformanceLive(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 //	_id      "limit" or "limit:key"
 //	at       date for which the ledgers are true
 //	shift    seconds; carry: seconds
+//	blocked  seconds from at on in which nothing starts
 //	gen, v   generation and version
 //	meters   names; led: for each of them its five ledgers, in tokens
 //	out      answers to the last call
@@ -33,9 +34,11 @@ const (
 	reserved = string(reservations.StateReserved)
 	ticket   = string(reservations.StateTicket)
 	again    = string(reservations.StateAgain)
+	refused  = string(reservations.StateRefused)
 	settled  = string(reservations.StateSettled)
 
 	opBegin   = string(reservations.OpBegin)
+	opBlock   = string(reservations.OpBlock)
 	opSettle  = string(reservations.OpSettle)
 	opRelease = string(reservations.OpRelease)
 )
@@ -69,9 +72,11 @@ func requestDocuments(requests []reservations.Request) bson.A {
 	return documents
 }
 
-// requestDocument describes a request to the pipeline: op; here, the ledger that its state looks at (for release: the first
-// that was charged); start: it may start; dry: it changes nothing; n: tokens in the order of the meters.
+// requestDocument describes a request to the pipeline: op; for: seconds of a block; here, the ledger that its state looks at (for release: the first
+// that was charged); hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
+// order of the meters.
 func requestDocument(r reservations.Request) bson.D {
+	const never = -1. // waits are not negative
 	n := bson.A{}
 	for _, x := range r.Tokens {
 		n = append(n, x)
@@ -79,13 +84,19 @@ func requestDocument(r reservations.Request) bson.D {
 	switch r.Op {
 	case reservations.OpSettle:
 		return bson.D{to("op", opSettle), to("n", n)}
+	case reservations.OpBlock:
+		length := min(r.For, reservations.MaxBlock).Seconds()
+		return bson.D{to("op", opBlock), to("for", length), to("n", n)}
 	case reservations.OpRelease:
 		return bson.D{to("op", opRelease), to("here", firstCharged(r.State)), to("n", n)}
 	case reservations.OpReserve:
-		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("start", false), to("dry", false), to("n", n)}
+		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
+	case reservations.OpTake:
+		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", atOnce), to("take", true), to("dry", r.Dry), to("n", n)}
 	case reservations.OpBegin, reservations.OpCheck:
 	}
-	return bson.D{to("op", opBegin), to("here", ledgerOf(r.State)), to("start", true), to("dry", r.Op == reservations.OpCheck), to("n", n)}
+	dry := r.Dry || r.Op == reservations.OpCheck
+	return bson.D{to("op", opBegin), to("here", ledgerOf(r.State)), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
 }
 
 // ledgerOf is the ledger that a task looks at when it asks with the state it was last given.
@@ -99,7 +110,7 @@ func ledgerOf(s reservations.State) int {
 		return reservations.LedgerLate
 	case reservations.StateLate:
 		return reservations.LedgerUse
-	case reservations.StateNew, reservations.StateStarted, reservations.StateSettled:
+	case reservations.StateNew, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled:
 	}
 	return reservations.LedgerLine
 }
@@ -115,7 +126,7 @@ func firstCharged(s reservations.State) int {
 		return reservations.LedgerPlan
 	case reservations.StateLate:
 		return reservations.LedgerLate
-	case reservations.StateNew, reservations.StateStarted, reservations.StateSettled:
+	case reservations.StateNew, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled:
 	}
 	return reservations.LedgerCount
 }
@@ -157,7 +168,8 @@ func decodeOutcome(a bson.Raw, at time.Time) (reservations.Outcome, error) {
 	case reservations.StateSettled:
 	case reservations.StateStarted:
 		o.Hold = seconds(w)
-	case reservations.StateLate, reservations.StateReserved, reservations.StateTicket, reservations.StateAgain:
+	case reservations.StateLate, reservations.StateReserved, reservations.StateTicket, reservations.StateAgain,
+		reservations.StateRefused:
 		o.Due = at.Add(seconds(w) + seconds(shift))
 	case reservations.StateNew:
 		return reservations.Outcome{}, fmt.Errorf("%w: state %q", errMalformed, name)
@@ -178,6 +190,7 @@ func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
 	}
 	b := reservations.Bucket{At: at, Generation: whole(raw.Lookup("gen")), Version: whole(raw.Lookup("v"))}
 	b.Shift, _ = number(raw.Lookup("shift"))
+	b.Blocked, _ = number(raw.Lookup("blocked"))
 	b.Carry, _ = number(raw.Lookup("carry"))
 	names, rows := elements(raw.Lookup("meters")), elements(raw.Lookup("led"))
 	if len(names) != len(rows) {

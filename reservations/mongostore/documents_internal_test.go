@@ -23,7 +23,7 @@ func raw(tb testing.TB, d bson.D) bson.Raw {
 // document is a stored bucket; integers stand where a server may have made them of doubles.
 func document(change ...bson.E) bson.D {
 	d := bson.D{
-		to("_id", "api"), to("at", bson.DateTime(1000)), to("gen", int64(900)), to("v", 7.), to("shift", int32(-2)), to("carry", 0.25),
+		to("_id", "api"), to("at", bson.DateTime(1000)), to("gen", int64(900)), to("v", 7.), to("shift", int32(-2)), to("carry", 0.25), to("blocked", int32(9)),
 		to("meters", bson.A{"m"}), to("led", bson.A{bson.A{5., int32(4), int64(3), 2.5, -1.}}),
 		to("out", bson.A{bson.D{to("o", "started"), to("w", 0.25), to("s", 0)}, bson.D{to("o", "ticket"), to("w", int64(3)), to("s", -2.)}}),
 	}
@@ -66,6 +66,7 @@ func TestDecodeMalformed(t *testing.T) {
 		"unknown state":    document(answer("perhaps", 0., 0.)),
 		"state new":        document(answer("new", 0., 0.)),
 		"no wait":          document(answer("late", nil, 0.)),
+		"refused, no wait": document(answer("refused", nil, 0.)),
 		"not a number":     document(answer("late", math.NaN(), 0.)),
 		"infinite shift":   document(answer("late", 0., math.Inf(1))),
 	} {
@@ -84,7 +85,7 @@ func TestDecodeBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Shift != -2 || got.Carry != 0.25 || got.Generation != 900 || got.Version != 7 || len(got.Meters) != 1 ||
+	if got.Shift != -2 || got.Carry != 0.25 || got.Blocked != 9 || got.Generation != 900 || got.Version != 7 || len(got.Meters) != 1 ||
 		got.Meters[0] != (reservations.MeterState{Name: "m", Ledgers: [5]float64{5, 4, 3, 2.5, -1}}) {
 		t.Errorf("got %+v", got)
 	}

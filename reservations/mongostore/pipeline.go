@@ -13,6 +13,7 @@ const (
 	backwards   = time.Minute // the clock may run back so far without being followed
 	ticketDelay = 0.05        // seconds
 	tolerance   = 1e-6        // tokens
+	atOnce      = 1e-8        // seconds
 	// keepFull is how long a bucket is kept after it is full again.
 	keepFull = time.Minute
 )
@@ -23,7 +24,7 @@ const (
 //
 //	now       the server's clock
 //	meters    of the limit, in its order: {name, cap, rate, max, slack}; max and slack are left out where the plan is unlimited
-//	requests  {op, here, start, dry, n}: see requestDocument
+//	requests  {op, for, here, hold, take, dry, n}: see requestDocument
 //
 // Output: the bucket after all requests (see fields in documents.go), with one answer for each in "out": {o: state, w: seconds
 // until it starts or is due, s: shift in seconds}.
@@ -60,17 +61,20 @@ func program() bson.A {
 		set(
 			to("at", either(anyOf(less(0, "$passed"), ranBack), "$call.now", orElse("$at", missing))),
 			to("shift", add(orElse("$shift", 0.), either(ranBack, div("$passed", -1000.), 0.))),
+			to("blocked", largest(list(0., sub(orElse("$blocked", 0.), div(largest(list(0, "$passed")), 1000.))))),
 			to("gen", orElse("$gen", bson.D{to("$toLong", "$call.now")})),
 			to("v", add(orElse("$v", int64(0)), bson.D{to("$size", "$call.requests")})),
 			to("led", accrued()),
 			to("meters", "$call.meters.name"),
 		),
 		set(to("r", fold("$call.requests",
-			bson.D{to("led", "$led"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("out", bson.A{})},
-			let("s", "$$value", let("q", "$$this", let("m", joined("$$s.led"), firstOf(begin(),
+			bson.D{to("led", "$led"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("blocked", "$blocked"), to("out", bson.A{})},
+			let("s", "$$value", let("q", "$$this", let("m", joined("$$s.led"), answered(firstOf(begin(),
+				branch{equal("$$q.op", opBlock), block()},
 				branch{equal("$$q.op", opSettle), settle()},
-				branch{equal("$$q.op", opRelease), release()}))))))),
-		set(to("led", "$r.led"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("out", "$r.out"), to("expires", expires("$r.led"))),
+				branch{equal("$$q.op", opRelease), release()})))))))),
+		set(to("led", "$r.led"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("blocked", "$r.blocked"), to("out", "$r.out"),
+			to("expires", expires("$r.led"))),
 		bson.D{to("$unset", bson.A{"call", "passed", "r"})},
 	}
 }
@@ -99,17 +103,17 @@ func rungs(body any) any {
 		forEach(list(1, 2, 3, 4, 5), "i", smallest(op("$slice", "$$x", "$$i"))))
 }
 
-// mostOver is the largest of zero and body for each meter in over, bound to $$k.
-func mostOver(over, body any) bson.D {
-	return largest(op("$concatArrays", list(0.), forEach(over, "k", body)))
+// mostOver is the largest of least and body for each meter in over, bound to $$k.
+func mostOver(least, over, body any) bson.D {
+	return largest(op("$concatArrays", list(least), forEach(over, "k", body)))
 }
 
 // limited is the meters whose plan is bounded: a missing field is less than null.
 func limited(meters any) bson.D { return where(meters, "k", op("$gt", "$$k.max", nil)) }
 
-// wait is how many seconds pass until ledger i has room for the request in every meter.
+// wait is how many seconds pass until ledger i has room for the request in every meter and no block is left.
 func wait(i any) bson.D {
-	return mostOver("$$m", div(sub(smallest(list("$$k.n", "$$k.cap")), element("$$k.L", i)), "$$k.rate"))
+	return mostOver("$$s.blocked", "$$m", div(sub(smallest(list("$$k.n", "$$k.cap")), element("$$k.L", i)), "$$k.rate"))
 }
 
 // charged is ledger i of $$k after the request that starts in w seconds.
@@ -122,19 +126,22 @@ func slacked(i any) bson.D {
 	return sub("$$k.max", mul(sub(i, reservations.LedgerPlan), "$$k.slack"))
 }
 
-// answered is the bucket after a request, with its answer appended.
-func answered(led, shift, carry, state, seconds any) bson.D {
-	answer := bson.D{to("o", state), to("w", seconds), to("s", shift)}
-	return bson.D{to("led", led), to("shift", shift), to("carry", carry), to("out", op("$concatArrays", "$$s.out", list(answer)))}
+// answered is the bucket after a request, with its answer appended. Change holds the fields that the request changes, and what is
+// answered: o, w where it is not settled and zero.
+func answered(change any) any {
+	answer := bson.D{to("o", "$$a.o"), to("w", "$$a.w"), to("s", "$$a.shift")}
+	return let("a", op("$mergeObjects", "$$s", bson.D{to("o", settled), to("w", 0.)}, change),
+		op("$mergeObjects", "$$a", bson.D{to("out", op("$concatArrays", "$$s.out", list(answer)))}))
 }
 
-// begin covers begin, reserve (which never starts) and check (which keeps nothing).
+// begin covers begin, reserve (which never starts), take (which is given no place) and whatever is dry (and keeps nothing).
 func begin() any {
 	charge := forEach("$$m", "k", rungs(
 		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), charged("$$i", "$$do.w"), element("$$k.L", "$$i"))))
-	return let("w", wait("$$q.here"), let("do", decision(), let("led", charge, answered(
-		either("$$q.dry", "$$s.led", "$$led"), "$$s.shift", "$$s.carry", "$$do.o",
-		either(op("$in", "$$do.o", list(ticket, again)), add(back("$$led"), ticketDelay), "$$do.w")))))
+	return let("w", wait("$$q.here"), let("do", decision(), let("led", charge, bson.D{
+		to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
+		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(back("$$led"), ticketDelay), "$$do.w")),
+	})))
 }
 
 // decision is the next state (o), the first and last ledger to charge (lo, hi), and the seconds until the start (w).
@@ -145,7 +152,8 @@ func decision() any {
 	fits := bson.D{to("$allElementsTrue", list(forEach(limited("$$m"), "k",
 		atMost(mul(-1., charged("$$q.here", "$$w")), add(slacked("$$q.here"), tolerance)))))}
 	return firstOf(next(again, reservations.LedgerAgain, reservations.LedgerAgain, wait(reservations.LedgerAgain)),
-		branch{all("$$q.start", atMost("$$w", reservations.Hold.Seconds())), next(started, reservations.LedgerUse, "$$q.here", "$$w")},
+		branch{atMost("$$w", "$$q.hold"), next(started, reservations.LedgerUse, "$$q.here", "$$w")},
+		branch{"$$q.take", next(refused, reservations.LedgerCount, reservations.LedgerCount, "$$w")}, // nothing is charged
 		branch{atMost("$$q.here", reservations.LedgerLate), next(late, reservations.LedgerLate, reservations.LedgerLate, wait(reservations.LedgerLate))},
 		branch{fits, next(reserved, reservations.LedgerPlan, "$$q.here", "$$w")},
 		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, wait(reservations.LedgerLine))})
@@ -153,7 +161,7 @@ func decision() any {
 
 // back is how many seconds pass until the charged ledger is within max_reserved again.
 func back(led any) any {
-	return let("m", joined(led), mostOver(limited("$$m"), div(sub(mul(-1., slacked("$$do.lo")), element("$$k.L", "$$do.lo")), "$$k.rate")))
+	return let("m", joined(led), mostOver(0., limited("$$m"), div(sub(mul(-1., slacked("$$do.lo")), element("$$k.L", "$$do.lo")), "$$k.rate")))
 }
 
 // settle gives tokens back (takes, where negative). Where tasks wait, the clock of the line moves instead.
@@ -165,19 +173,21 @@ func settle() any {
 	room := smallest(forEach("$$m", "k", div(add(element("$$k.L", reservations.LedgerLate), "$$k.n"), "$$k.rate")))
 	moved := firstOf(largest(list(0., smallest(list("$$gain", room)))),
 		branch{op("$not", "$$waiting"), 0.},
-		branch{took, setBack})
+		branch{took, setBack},
+		branch{less(0., "$$s.blocked"), 0.})
 	inLine := all("$$waiting", atMost(reservations.LedgerPlan, "$$i"))
 	carry := either("$$waiting", smallest(list(sub("$$gain", largest(list(0., "$$e"))), reservations.Hold.Seconds())), 0.)
 	return let("waiting", waiting,
-		let("gain", add("$$s.carry", mostOver("$$m", div("$$k.n", "$$k.rate"))), // seconds by which the line could move
-			let("e", moved, answered(
-				given(either(inLine, mul("$$e", "$$k.rate"), "$$k.n")),
-				add("$$s.shift", "$$e"), carry, settled, 0.))))
+		let("gain", add("$$s.carry", mostOver(0., "$$m", div("$$k.n", "$$k.rate"))), // seconds by which the line could move
+			let("e", moved, bson.D{
+				to("led", given(either(inLine, mul("$$e", "$$k.rate"), "$$k.n"))),
+				to("shift", add("$$s.shift", "$$e")), to("carry", carry),
+			})))
 }
 
 // release gives back what was charged to the ledgers from $$q.here on.
 func release() any {
-	return answered(given(either(atMost("$$q.here", "$$i"), "$$k.n", 0.)), "$$s.shift", "$$s.carry", settled, 0.)
+	return bson.D{to("led", given(either(atMost("$$q.here", "$$i"), "$$k.n", 0.)))}
 }
 
 // given is all ledgers with amount added at each $$i, up to the capacity.
@@ -185,9 +195,21 @@ func given(amount any) any {
 	return forEach("$$m", "k", rungs(smallest(list("$$k.cap", add(element("$$k.L", "$$i"), amount)))))
 }
 
-// expires is when every ledger will have been full for keepFull. The last ledger is the lowest.
+// block lets nothing start for $$q.for seconds, unless the block that is there is longer.
+func block() any {
+	led := element("$$k.L", "$$i")
+	longer := let("e", sub("$$q.for", "$$s.blocked"), bson.D{
+		to("led", forEach("$$m", "k", rungs(either(equal("$$i", reservations.LedgerUse),
+			smallest(list(led, mul(mul(-1., "$$q.for"), "$$k.rate"))),
+			sub(led, mul("$$e", "$$k.rate")))))),
+		to("shift", sub("$$s.shift", "$$e")), to("blocked", "$$q.for"),
+	})
+	return either(atMost("$$q.for", "$$s.blocked"), literal(bson.D{}), longer)
+}
+
+// expires is when every ledger will have been full for keepFull, and no block left. The last ledger is the lowest.
 func expires(led any) any {
-	full := mostOver(
+	full := mostOver("$r.blocked",
 		forEach(op("$range", 0, bson.D{to("$size", "$call.meters")}), "j", op("$mergeObjects",
 			element("$call.meters", "$$j"), bson.D{to("x", element(led, "$$j", reservations.LedgerLine))})),
 		div(sub("$$k.cap", "$$k.x"), "$$k.rate"))

@@ -53,13 +53,21 @@ func instance(tb testing.TB, now func() time.Time) storetest.Instance {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Instance {
-		t.Helper()
-		clock := storetest.NewClock()
-		i := instance(t, clock.Now)
-		i.Advance = clock.Advance
-		return i
-	})
+	storetest.Run(t, controlled)
+}
+
+func TestConvexRecordings(t *testing.T) {
+	t.Parallel()
+	storetest.Replay(t, "../testdata/convex_hand.jsonl", 287, controlled)
+}
+
+// controlled is an instance whose clock the test sets.
+func controlled(t *testing.T) storetest.Instance {
+	t.Helper()
+	clock := storetest.NewClock()
+	i := instance(t, clock.Now)
+	i.Advance = clock.Advance
+	return i
 }
 
 func TestConformanceLive(t *testing.T) {

@@ -180,6 +180,44 @@ func testCheck(d driver) {
 	d.wantWait(got[2], reservations.StateTicket, 550*ms)
 }
 
+// A take starts or leaves the bucket as it was, and at the time it is told it starts.
+func testTake(d driver) {
+	d.limit = oneMeter(10, 5, 0)
+	take := ask(reservations.OpTake, 3)
+	dry := take
+	dry.Dry = true
+	d.wantStart(d.one(dry), 0)
+	d.wantStart(d.one(take), 0)
+	for range 3 {
+		o := d.one(take)
+		d.wantWait(o, reservations.StateRefused, 100*ms) // no Hold
+		d.wantWait(d.one(dry), reservations.StateRefused, 100*ms)
+	}
+	d.i.Advance(99 * ms)
+	d.wantWait(d.one(take), reservations.StateRefused, ms)
+	d.i.Advance(ms)
+	d.wantStart(d.one(take), 0)
+	d.wantWait(d.one(begin(5)), reservations.StateTicket, 550*ms)
+	d.wantWait(d.one(ask(reservations.OpTake, 0)), reservations.StateRefused, 500*ms) // behind who waits
+}
+
+func testDry(d driver) {
+	d.limit = oneMeter(10, 5, reservations.Unlimited)
+	dry := func(r reservations.Request) reservations.Request {
+		r.Dry = true
+		return r
+	}
+	d.apply(begin(5))
+	for range 2 {
+		d.wantStart(d.one(dry(begin(2))), 200*ms)
+		d.wantWait(d.one(dry(begin(5))), reservations.StateReserved, 500*ms)
+		d.wantWait(d.one(dry(as(reservations.StateReserved, 5))), reservations.StateLate, 500*ms)
+		d.wantWait(d.one(dry(ask(reservations.OpReserve, 1))), reservations.StateReserved, 100*ms)
+	}
+	d.apply(dry(ask(reservations.OpSettle, 5)), dry(reservations.Request{Op: reservations.OpRelease, State: reservations.StateNew, Tokens: []float64{5}}))
+	d.wantStart(d.one(begin(5)), 0) // a settlement does not look at it
+}
+
 func testSettle(d driver) {
 	d.limit = oneMeter(10, 5, reservations.Unlimited)
 	got := d.apply(begin(5), ask(reservations.OpSettle, 3), begin(3), ask(reservations.OpSettle, -1), begin(1))
@@ -188,6 +226,55 @@ func testSettle(d driver) {
 	d.apply(ask(reservations.OpSettle, 1000))
 	d.wantStart(d.one(begin(5)), 0)
 	d.wantWait(d.one(begin(4)), reservations.StateReserved, 400*ms) // what is above the capacity is lost
+}
+
+func block(d time.Duration) reservations.Request {
+	return reservations.Request{Op: reservations.OpBlock, Tokens: []float64{0}, For: d}
+}
+
+// Nothing starts during a block, whatever is given back. Who waits is set back by it, and keeps its order.
+func testBlock(d driver) {
+	d.limit = oneMeter(10, 5, reservations.Unlimited)
+	d.wantStart(d.one(begin(5)), 0)
+	waits := d.one(begin(5))
+	d.wantWait(waits, reservations.StateReserved, 500*ms)
+	if o := d.one(block(2 * time.Second)); o.State != reservations.StateSettled || !near(o.Shift, -2*time.Second) {
+		d.t.Fatalf("the block is %+v, want a shift of -2s", o)
+	}
+	for _, within := range []time.Duration{2 * time.Second, time.Second, 0, -time.Hour} {
+		if o := d.one(block(within)); !near(o.Shift, -2*time.Second) {
+			d.t.Fatalf("a block of %v within it moved the shift to %v", within, o.Shift)
+		}
+	}
+	d.wantWait(d.one(begin(1)), reservations.StateReserved, 2600*ms) // behind who waits
+	d.apply(ask(reservations.OpSettle, 4), ask(reservations.OpSettle, 4))
+	for _, s := range []reservations.State{reservations.StateReserved, reservations.StateLate} {
+		r := as(s, 0)
+		r.Dry = true
+		d.wantWait(d.one(r), reservations.StateLate, 2*time.Second)
+	}
+	d.wantWait(d.one(ask(reservations.OpTake, 0)), reservations.StateRefused, 2600*ms)
+	d.i.Advance(1500 * ms)
+	if o := d.one(block(time.Second)); !near(o.Shift, -2500*ms) { // half a second longer
+		d.t.Fatalf("a longer block moved the shift to %v, want -2.5s", o.Shift)
+	}
+	d.i.Advance(900 * ms)
+	d.wantStart(d.one(as(reservations.StateLate, 0)), 100*ms) // holds until the very end
+	d.i.Advance(600 * ms)
+	d.wantStart(d.one(as(reservations.StateReserved, 5)), 0) // 2.5 s later than it was told
+}
+
+func testBlockBounds(d driver) {
+	d.limit = oneMeter(10, 5, reservations.Unlimited)
+	if o := d.one(block(365 * 24 * time.Hour)); !near(o.Shift, -reservations.MaxBlock) {
+		d.t.Errorf("a block of a year lasts %v, want a day", -o.Shift)
+	}
+	d.i.Advance(reservations.MaxBlock - time.Hour)
+	d.wantWait(d.one(ask(reservations.OpTake, 5)), reservations.StateRefused, time.Hour+500*ms) // empty when it ends
+	d.i.Advance(-2 * time.Hour)                                                                 // followed: what is left of the block stays
+	d.wantWait(d.one(ask(reservations.OpTake, 0)), reservations.StateRefused, time.Hour)
+	d.i.Advance(time.Hour)
+	d.wantStart(d.one(ask(reservations.OpTake, 0)), 0)
 }
 
 func testSettleMovesLine(d driver) {

@@ -86,10 +86,14 @@ func (m *model) changeLimit() {
 func (m *model) randomRequest() reservations.Request {
 	request := reservations.Request{
 		Op: pick(m.r, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin,
-			reservations.OpReserve, reservations.OpCheck, reservations.OpSettle, reservations.OpSettle, reservations.OpRelease),
+			reservations.OpReserve, reservations.OpCheck, reservations.OpTake, reservations.OpTake,
+			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpBlock),
 		State: pick(m.r, "", reservations.StateNew, reservations.StateNew, reservations.StateTicket, reservations.StateAgain,
-			reservations.StateReserved, reservations.StateLate, reservations.StateStarted, reservations.StateSettled),
-		Tokens: make([]float64, len(m.limit.Meters)),
+			reservations.StateReserved, reservations.StateLate, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled),
+		Tokens: make([]float64, len(m.limit.Meters)), Dry: m.r.IntN(10) == 0,
+	}
+	if request.Op == reservations.OpBlock {
+		request.For = time.Duration((m.r.Float64() - 0.1) * float64(pick(m.r, time.Second, 30*time.Second, 30*time.Hour)))
 	}
 	for k := range request.Tokens {
 		request.Tokens[k] = pick(m.r, 0, 1., 3., 7.5, 60.) * (0.9 + 0.2*m.r.Float64())
@@ -147,7 +151,7 @@ func (m *model) compareBucket() {
 		m.t.Fatalf("%s: read the bucket: %v %v", m.what, ok, err)
 	}
 	same := got.At.Equal(m.bucket.At) && got.Version == m.bucket.Version && got.Generation == m.bucket.Generation &&
-		close6(got.Shift, m.bucket.Shift) && close6(got.Carry, m.bucket.Carry) && len(got.Meters) == len(m.bucket.Meters)
+		close6(got.Shift, m.bucket.Shift) && close6(got.Carry, m.bucket.Carry) && close6(got.Blocked, m.bucket.Blocked) && len(got.Meters) == len(m.bucket.Meters)
 	for k := 0; same && k < len(got.Meters); k++ {
 		same = got.Meters[k].Name == m.bucket.Meters[k].Name
 		for l := range got.Meters[k].Ledgers {

@@ -1,0 +1,56 @@
+package reservations
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// MaxBlock bounds a block: whatever a provider asks for, a bucket is asked again after a day.
+const MaxBlock = 24 * time.Hour
+
+// block lets nothing start for d. Those who wait keep their order and are set back by it, without a delivery; nothing comes back
+// meanwhile. A block inside a longer one changes nothing, one that ends later counts from the end of the first.
+func (b *Bucket) block(l Limit, d time.Duration) Outcome {
+	length := min(d, MaxBlock).Seconds()
+	e := length - b.Blocked
+	if e <= 0 {
+		return Outcome{State: StateSettled}
+	}
+	b.Blocked = length
+	b.Shift -= e
+	for k, m := range l.Meters {
+		led := &b.Meters[k].Ledgers
+		led[LedgerUse] = min(led[LedgerUse], -length*m.RatePerSecond())
+		for i := LedgerLate; i < LedgerCount; i++ {
+			led[i] -= e * m.RatePerSecond()
+		}
+	}
+	b.order()
+	return Outcome{State: StateSettled}
+}
+
+// Block lets nothing start in the bucket of limit and key for d, counted from the store's answer: a provider refused a call and
+// named a time. Whoever waits keeps its place, and is set back by as much, without being woken for it: hand the outcome, which carries
+// the shift, to whatever wakes them. What was already told to start is not stopped. D is at most MaxBlock, and more is
+// cut to it; zero and less do nothing, and then the outcome is zero. A block inside a longer one changes nothing.
+//
+// While the store is unavailable Block keeps trying for what is left of d, with growing pauses, until ctx ends or d is over: to
+// block twice does no harm. Errors: ErrUnknownLimit, ErrUnavailable.
+func (l *Limiter) Block(ctx context.Context, limit, key string, d time.Duration) (Outcome, error) {
+	known, err := l.Limit(limit)
+	if err != nil || d <= 0 {
+		return Outcome{}, err
+	}
+	end := time.Now().Add(min(d, MaxBlock))
+	for pause, left := settleRetryMin, d; ; pause, left = min(2*pause, settleRetryMax), time.Until(end) {
+		o, err := l.ask(ctx, known, key, Request{Op: OpBlock, Tokens: make([]float64, len(known.Meters)), For: left})
+		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			return o, err
+		}
+		if !sleep(ctx, min(pause/2+rand.N(pause), time.Until(end))) || time.Until(end) <= 0 { //nolint:gosec // jitter needs no secrecy
+			return o, err
+		}
+	}
+}

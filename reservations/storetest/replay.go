@@ -1,0 +1,177 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// Replayed counts what Replay compared.
+type Replayed struct {
+	Scenarios, Steps int
+	// LeftOut counts the steps that were not compared, by the reason.
+	LeftOut map[string]int
+}
+
+// Replay replays recordings of Convex's rate limiter on the store of one instance, whose clock the test sets, and compares every
+// decision, every time to retry and every balance. The file is path, or what CONVEX_VECTORS names. A consuming call is a take,
+// with reserve a reservation, and their balance is that of the ledger line. It fails when it compares fewer steps of path than atLeast.
+//
+// What differs on purpose is mapped: a max_reserved of zero there is unlimited, and newcomers may use all of it; a capacity of zero is 1e-9
+// tokens. Or it is not compared: the time told with a refused reservation, and with one above the capacity. Or it is left
+// out, with the steps that follow: see Replayed.LeftOut.
+func Replay(t *testing.T, path string, atLeast int, open func(t *testing.T) Instance) Replayed {
+	t.Helper()
+	if other := os.Getenv("CONVEX_VECTORS"); other != "" {
+		path, atLeast = other, 1
+	}
+	done := Replayed{LeftOut: map[string]int{}}
+	i := open(t)
+	if i.Advance == nil {
+		t.Fatal("storetest: Replay needs Instance.Advance")
+	}
+	for n, r := range readRecordings(t, path) {
+		steps, why := (&replay{driver: driver{t: t, i: i, key: fmt.Sprintf("%s, line %d", r.Name, n+1)}, recording: r}).run()
+		if steps > 0 {
+			done.Scenarios++
+			done.Steps += steps
+		}
+		if steps < len(r.Steps) {
+			done.LeftOut[why] += len(r.Steps) - steps
+		}
+	}
+	t.Logf("%d steps of %d scenarios agree; left out: %v", done.Steps, done.Scenarios, done.LeftOut)
+	if done.Steps < atLeast {
+		t.Errorf("only %d steps were compared, want %d", done.Steps, atLeast)
+	}
+	return done
+}
+
+// replay is one scenario on a bucket of its own.
+type replay struct {
+	driver
+
+	recording recording
+	limiter   *reservations.Limiter
+	recorded  reservations.Limit // as recorded; driver.limit is forNewcomers
+	now       float64
+}
+
+// run returns how many steps were compared, and why no more.
+func (r *replay) run() (steps int, leftOut string) {
+	if r.recorded, leftOut = r.recording.limit(); leftOut != "" || len(r.recording.Steps) == 0 {
+		return 0, leftOut
+	}
+	r.limit = forNewcomers(r.recorded)
+	var err error
+	if r.limiter, err = reservations.New(r.i.Store, []reservations.Limit{r.limit}, reservations.Config{CallTimeout: time.Minute}); err != nil {
+		r.t.Fatal(err)
+	}
+	probe := r.driver // a bucket that is never used again tells where the store's clock stands
+	probe.key += ", clock"
+	r.now = float64(probe.one(ask(reservations.OpCheck, 0)).At.UnixMicro()) / 1000
+	last := r.recording.Steps[0].At
+	for _, s := range r.recording.Steps {
+		if leftOut := s.leftOut(last); leftOut != "" {
+			return steps, leftOut
+		}
+		r.i.Advance(time.Duration(math.Round((s.At-r.now)*1000)) * time.Microsecond)
+		r.now, last = s.At, s.At
+		if fault := r.step(s); fault != "" {
+			if r.recording.byRounding(s) {
+				return steps, differsRounding
+			}
+			r.t.Errorf("%s (%s), step %d %+v: %s", r.key, r.recording.Source, steps, s, fault)
+			return steps, "a fault"
+		}
+		steps++
+	}
+	return steps, ""
+}
+
+// step does what s did, and says what is different.
+func (r *replay) step(s recordedStep) string {
+	if s.Op == "reset" {
+		if err := r.limiter.Reset(r.t.Context(), r.limit.Name, r.key); err != nil {
+			return err.Error()
+		}
+		return r.compareRow(s)
+	}
+	o, err := r.ask(s)
+	if tooLarge := s.Error != nil; err != nil || tooLarge {
+		if !tooLarge || !errors.Is(err, reservations.ErrChargeTooLarge) {
+			return fmt.Sprintf("error %v", err)
+		}
+		return r.compareRow(s)
+	}
+	ok := o.Started() || o.State == reservations.StateReserved
+	if ok != s.OK {
+		return fmt.Sprintf("got %s, wait %v", o.State, o.Wait())
+	}
+	if o.State == reservations.StateTicket && s.Op == "reserve" { // there nobody queues
+		r.one(reservations.Request{Op: reservations.OpRelease, State: o.State, Tokens: []float64{s.Count}})
+	}
+	overCapacity, refusedReserve := s.Count > r.limit.Meters[0].Cap(), s.Reserve && !ok
+	if want := retryAfter(s); !overCapacity && !refusedReserve && (o.Wait()-want).Abs() > ms/2 {
+		return fmt.Sprintf("wait %v, want %v", o.Wait(), want)
+	}
+	return r.compareRow(s)
+}
+
+// ask asks what s asked. An error is that of the charge.
+func (r *replay) ask(s recordedStep) (reservations.Outcome, error) {
+	charge := reservations.Charge{Limit: r.limit.Name, Key: r.key, Tokens: reservations.Tokens{"m": s.Count}}
+	if s.Reserve {
+		if err := charge.Validate(r.recorded); err != nil {
+			return reservations.Outcome{}, err
+		}
+	}
+	ctx := r.t.Context()
+	switch {
+	case s.Op == "check" && s.Reserve:
+		return r.one(reservations.Request{Op: reservations.OpReserve, Tokens: []float64{s.Count}, Dry: true}), nil
+	case s.Op == "check":
+		return r.limiter.CheckTake(ctx, charge)
+	case s.Op == "reserve" && s.Reserve:
+		return r.limiter.Reserve(ctx, charge)
+	case s.Op == "reserve":
+		return r.limiter.Take(ctx, charge)
+	}
+	return reservations.Outcome{}, fmt.Errorf("unknown op %q", s.Op)
+}
+
+func retryAfter(s recordedStep) time.Duration {
+	if s.RetryAfter == nil {
+		return 0
+	}
+	return time.Duration(*s.RetryAfter * float64(time.Millisecond))
+}
+
+// compareRow compares the ledger line with the stored row, which is older where the last calls were refused. No row is a full bucket.
+func (r *replay) compareRow(s recordedStep) string {
+	if r.i.Bucket == nil {
+		return ""
+	}
+	b, ok, err := r.i.Bucket(r.t.Context(), r.limit.Name, r.key)
+	if err != nil {
+		return err.Error()
+	}
+	m := r.limit.Meters[0]
+	got, want := m.Cap(), m.Cap()
+	if ok {
+		got = b.Meters[0].Ledgers[reservations.LedgerLine]
+	}
+	if ok && s.Value != nil && s.Stored != nil {
+		passed := b.At.Sub(time.UnixMicro(int64(math.Round(*s.Stored * 1000))))
+		want = min(want, *s.Value+passed.Seconds()*m.RatePerSecond())
+	}
+	if !close6(got, want) {
+		return fmt.Sprintf("balance %v, want %v", got, want)
+	}
+	return ""
+}
