@@ -1,0 +1,42 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+)
+
+// strictTiming makes the tests insist on how late tasks start. Elsewhere that is only logged: a busy machine is late.
+const strictTiming = "HEADWAY_STRICT_TIMING"
+
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestDemo(t *testing.T) {
+	r := command(t, "demo", []string{}, "", "demo", "--json")
+	if r.code != 0 {
+		t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	var report map[string]float64
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatalf("%v in %s", err, r.out)
+	}
+	t.Logf("report %s", r.out)
+	keys := []string{
+		"deliveries_per_task", "enqueued", "failed", "lateness_p50_ms", "lateness_p99_ms", "lost", "succeeded",
+		"utilization", "violations",
+	}
+	if got := slices.Sorted(maps.Keys(report)); !slices.Equal(got, keys) {
+		t.Errorf("keys %q, wanted %q", got, keys)
+	}
+	if report["enqueued"] < 350 || report["succeeded"] != report["enqueued"] || report["failed"] != 0 || report["lost"] != 0 || report["violations"] != 0 {
+		t.Error("the promise is broken")
+	}
+	wantUsed(t, report["utilization"], 0.97)
+	if report["deliveries_per_task"] > 2.1 {
+		t.Errorf("%v deliveries a task, wanted at most 2.1", report["deliveries_per_task"])
+	}
+	if late := report["lateness_p99_ms"]; late > 100 && os.Getenv(strictTiming) == "1" {
+		t.Errorf("lateness p99 is %v ms, wanted at most 100", late)
+	}
+}

@@ -1,0 +1,215 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/testenv"
+)
+
+// The exit codes that the commands promise.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnavailable = 3
+)
+
+// nowhere is a port on which nobody listens (tcpmux).
+const nowhere = "127.0.0.1:1"
+
+const manyFaults = `limits:
+  openai: {meters: {requests: 500/fortnight, tokens: {rate: 10/s, max_reserved: -1}}}
+concurency: 3
+shutdown_timeout: 30
+`
+
+// want fails unless the command ended with this code and said all of these on standard error.
+func (r result) want(t *testing.T, code int, texts ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, wanted %d: %s%s", r.code, code, r.out, r.err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(r.err, text) {
+			t.Errorf("%q is missing in: %s", text, r.err)
+		}
+	}
+	if strings.Contains(r.out+r.err, "hunter2") {
+		t.Errorf("shows a password: %s%s", r.out, r.err)
+	}
+	if strings.Contains(r.err, "goroutine ") {
+		t.Errorf("panics: %s", r.err)
+	}
+}
+
+// Faults of settings are found before any service is asked.
+func TestErrorsOfSettings(t *testing.T) {
+	t.Parallel()
+	env := []string{"REDIS_URL=redis://" + nowhere, "MONGODB_URI=mongodb://" + nowhere, "OPENAI_API_KEY=test"}
+	bad := writeFile(t, "bad.yaml", manyFaults)
+	good := writeFile(t, "good.yaml", "limits: {openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
+	small := writeFile(t, "small.yaml", "limits: {openai: {meters: {tokens: {rate: 5/s, capacity: 5, max_reserved: 5}}}}")
+	noYAML := writeFile(t, "no.yaml", "limits: [")
+	faults := []string{bad, "limits.openai.meters.requests", "fortnight", "concurency", "shutdown_timeout"}
+	for name, tc := range map[string]struct {
+		program string
+		args    []string
+		want    []string
+	}{
+		"worker, no config":       {"worker", []string{"run", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
+		"check, no config":        {"worker", []string{"check", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
+		"enqueue, no config":      {"enqueue", []string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
+		"worker, many faults":     {"worker", []string{"run", "--config", bad}, faults},
+		"check, many faults":      {"worker", []string{"check", "--config", bad}, faults},
+		"enqueue, many faults":    {"enqueue", []string{"one", "Hi", "--limit", "openai", "--config", bad}, faults},
+		"worker, no YAML":         {"worker", []string{"run", "--config", noYAML}, []string{noYAML, "not valid YAML"}},
+		"enqueue, unknown limit":  {"enqueue", []string{"one", "Hi", "--limit", "opnai", "--config", good}, []string{"unknown limit", `"opnai"`, `"openai"`}},
+		"enqueue, charge":         {"enqueue", []string{"batch", "-", "--limit", "openai", "--config", small}, []string{"line 1", "line 2", "more than can ever be served"}},
+		"enqueue, broken line":    {"enqueue", []string{"batch", "-", "--limit", "openai", "--config", good}, []string{"line 3", "nothing was enqueued", "--skip-invalid"}},
+		"worker, unknown command": {"worker", []string{"rum"}, []string{"rum"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stdin := smallChats(1, 2)
+			if strings.Contains(name, "broken") {
+				stdin += "{\n"
+			}
+			command(t, tc.program, env, stdin, tc.args...).want(t, exitUsage, tc.want...)
+		})
+	}
+}
+
+func TestErrorsOfServices(t *testing.T) {
+	t.Parallel()
+	good := writeFile(t, "good.yaml", "limits: {openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
+	redis := testenv.StartRedisServer(t)
+	away := "MONGODB_URI=mongodb://user:hunter2@" + nowhere + "/headway"
+	for name, tc := range map[string]struct {
+		env     []string
+		program string
+		args    []string
+		want    []string
+	}{
+		"worker, no Redis":    {[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away}, "worker", []string{"run"}, []string{"REDIS_URL", nowhere}},
+		"worker, no MongoDB":  {[]string{"REDIS_URL=" + redis.URL(), away}, "worker", []string{"run"}, []string{"MONGODB_URI", nowhere}},
+		"check, neither":      {[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away}, "worker", []string{"check"}, []string{"REDIS_URL", "MONGODB_URI", nowhere}},
+		"enqueue, no Redis":   {[]string{"REDIS_URL=redis://user:hunter2@" + nowhere}, "enqueue", []string{"one", "Hi", "--limit", "openai"}, []string{"REDIS_URL", nowhere}},
+		"reserve, no MongoDB": {[]string{"REDIS_URL=" + redis.URL(), away}, "enqueue", []string{"one", "Hi", "--limit", "openai", "--reserve"}, []string{"MONGODB_URI", nowhere}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := append([]string{"OPENAI_API_KEY=test"}, tc.env...)
+			command(t, tc.program, env, "", append(tc.args, "--config", good)...).want(t, exitUnavailable, tc.want...)
+		})
+	}
+}
+
+// A worker that is started while MongoDB is away says so and ends; nothing is lost, and the next one does the work.
+//
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestWorkerStartsWhileStoreIsDown(t *testing.T) {
+	const tasks = 20
+	s := requestsOnly
+	s.cutMongo = true
+	w := newWorld(t, s)
+	w.enqueue(t, smallChats(1, tasks))
+	w.mongoProxy.Cut()
+	r := command(t, "worker", w.env(w.redisURL), "", "run", "--config", w.config)
+	r.want(t, exitUnavailable, "MONGODB_URI", w.mongoProxy.Addr())
+	if i := w.info(t); i.Pending != tasks {
+		t.Errorf("after the failed start: %s", describe(i))
+	}
+	w.mongoProxy.Restore()
+	w.start(t, 1)
+	w.awaitCompleted(t, tasks, time.Minute)
+	w.wantNoRetries(t)
+	f := w.finish(t)
+	f.wantOnce(t, tasks)
+}
+
+// What can never run is archived at once with its error; the rest goes on.
+//
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestTasksThatCanNeverRun(t *testing.T) {
+	const good = 10
+	w := newWorld(t, requestsOnly)
+	other := writeFile(t, "other.yaml", "limits: {anthropic: {meters: {requests: 50/s}}, openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
+	enqueue := func(args ...string) {
+		t.Helper()
+		command(t, "enqueue", w.env(w.redis.URL()), smallChats(1, 1), args...).want(t, 0)
+	}
+	enqueue("batch", "-", "--limit", "anthropic", "--config", other) // the workers have no such limit
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: w.redis.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	for name, payload := range map[string]string{"llm:chat": "no JSON", "nobody:knows": "{}"} {
+		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask(name, []byte(payload)), asynq.Queue(queue)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.enqueue(t, smallChats(1, good))
+	w.start(t, 1)
+	w.awaitCompleted(t, good, time.Minute)
+	await(t, startWithin, "the others are archived", func() (bool, string) {
+		i := w.info(t)
+		return i.Archived == i.Size-good, describe(i)
+	})
+	archived, err := w.inspector.ListArchivedTasks(queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for _, task := range archived {
+		reasons = append(reasons, task.Type+": "+task.LastErr)
+		if task.Retried != 0 {
+			t.Errorf("task of type %s was retried %d times", task.Type, task.Retried)
+		}
+	}
+	all := strings.Join(reasons, "\n")
+	t.Logf("archived:\n%s", all)
+	for _, text := range []string{"anthropic", "nobody:knows", "invalid character"} {
+		if !strings.Contains(all, text) {
+			t.Errorf("%q is missing in the errors of archived tasks", text)
+		}
+	}
+	if len(archived) != 3 {
+		t.Errorf("%d tasks are archived, wanted 3", len(archived))
+	}
+	if _, err := w.inspector.DeleteAllArchivedTasks(queue); err != nil { // finish wants an empty archive
+		t.Fatal(err)
+	}
+	f := w.finish(t)
+	f.wantOnce(t, good)
+}
+
+// A batch with a broken line is enqueued but for that line where the user says so.
+func TestSkipInvalid(t *testing.T) {
+	t.Parallel()
+	redis := testenv.StartRedisServer(t)
+	good := writeFile(t, "good.yaml", "limits: {openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
+	r := command(t, "enqueue", []string{"REDIS_URL=" + redis.URL()}, smallChats(1, 2)+"{\n"+smallChats(3, 2),
+		"batch", "-", "--limit", "openai", "--config", good, "--skip-invalid")
+	r.want(t, exitFailed, "line 3")
+	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: redis.Addr()})
+	defer func() { _ = inspector.Close() }()
+	if info, err := inspector.GetQueueInfo(queue); err != nil || info.Pending != 4 {
+		t.Errorf("queue %+v, error %v; wanted 4 tasks", info, err)
+	}
+}
+
+func TestMongoURI(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ uri, host, want string }{
+		{"mongodb://127.0.0.1:1", "", "mongodb://127.0.0.1:1/db?"},
+		{"mongodb://127.0.0.1:1/", "h:2", "mongodb://h:2/db?directConnection=true"},
+		{"mongodb://u:p@a:1,b:2/old?replicaSet=rs", "", "mongodb://u:p@a:1,b:2/db?replicaSet=rs&authSource=old"},
+		{"mongodb+srv://u:p@a/?authSource=x", "h:2", "mongodb://u:p@h:2/db?authSource=x&directConnection=true"},
+	} {
+		got := mongoURI(t, tc.uri, "db", tc.host)
+		if got != tc.want {
+			t.Errorf("%s: %s, wanted %s", tc.uri, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/provider"
+)
+
+// figures are what a test measured.
+type figures struct {
+	provider.Report
+	tasks      int // that started at least once
+	repeated   int // that started more than once
+	deliveries float64
+	lateness   []time.Duration // of tasks that came back, sorted
+	started    []time.Time     // by the workers' logs, sorted
+	noise      map[string]int  // log lines from warning up, by level and text
+}
+
+// finish stops all workers that still run, and the provider, logs the figures and fails on what must never be.
+func (w *world) finish(t *testing.T) figures {
+	t.Helper()
+	for _, p := range w.workers {
+		p.terminate(t)
+	}
+	for _, p := range w.workers {
+		if code := p.exit(t, stopWithin); code != 0 && code != -1 { // -1: killed by the test
+			t.Errorf("%s ended with exit code %d", p.name, code)
+		}
+	}
+	w.provider.terminate(t)
+	if code := w.provider.exit(t, stopWithin); code != 0 {
+		t.Errorf("the provider ended with exit code %d", code)
+	}
+	f := figures{noise: map[string]int{}}
+	_, last, _ := strings.Cut(w.provider.out.String(), "\n")
+	if err := json.Unmarshal([]byte(last), &f.Report); err != nil {
+		t.Fatalf("read the provider's report: %v", err)
+	}
+	f.tasks = len(f.Starts)
+	for _, n := range f.Starts {
+		if n > 1 {
+			f.repeated++
+		}
+	}
+	w.readLogs(t, &f)
+	f.show(t)
+	if f.Violations != 0 {
+		t.Errorf("%d violations", f.Violations)
+	}
+	for _, r := range f.Refusals {
+		t.Errorf("refused at %s: task %s needed %g of %s and there were %.3f; the fleet's longest silence in the half second before: %v",
+			r.At.Format(time.StampMilli), r.Task, r.Need, r.Meter, r.Had, f.silence(r.At))
+	}
+	if i := w.info(t); i.Size != i.Completed {
+		t.Errorf("the queue is not done: %s", describe(i))
+	}
+	return f
+}
+
+// record is what we read of a line that a worker logs.
+type record struct {
+	Time     time.Time     `json:"time"`
+	Level    string        `json:"level"`
+	Text     string        `json:"msg"`
+	Task     string        `json:"task_id"`
+	Lateness time.Duration `json:"lateness"`
+	Error    any           `json:"error"`
+	Says     string        `json:"says"`
+}
+
+// readLogs counts deliveries, which are starts and waits, and how late those came that had waited.
+func (w *world) readLogs(t *testing.T, f *figures) {
+	t.Helper()
+	waited, starts := map[string]int{}, map[string][]time.Duration{}
+	deliveries := 0
+	for _, p := range w.workers {
+		for line := range strings.Lines(p.log(t)) {
+			var r record
+			if json.Unmarshal([]byte(line), &r) != nil {
+				if !p.cmd.ProcessState.Success() && !strings.HasSuffix(line, "\n") {
+					continue // the process was killed in the middle of it
+				}
+				t.Errorf("%s wrote what is no log line: %s", p.name, strings.TrimSpace(line))
+				return
+			}
+			switch r.Text {
+			case "task waits":
+				deliveries++
+				waited[r.Task]++
+			case "task starts":
+				deliveries++
+				f.started = append(f.started, r.Time)
+				starts[r.Task] = append(starts[r.Task], r.Lateness)
+			}
+			if r.Level == "WARN" || r.Level == "ERROR" {
+				f.noise[strings.TrimSpace(r.Level+" "+r.Text+" "+shorten(r.Says))]++
+			}
+		}
+	}
+	for task := range waited {
+		f.lateness = append(f.lateness, starts[task]...)
+	}
+	slices.Sort(f.lateness)
+	slices.SortFunc(f.started, time.Time.Compare)
+	f.deliveries = float64(deliveries) / max(1, float64(f.tasks))
+}
+
+func shorten(text string) string { return text[:min(len(text), 60)] }
+
+func (f *figures) show(t *testing.T) {
+	t.Helper()
+	t.Logf("violations %d, tasks started %d (repeated %d), used %.2f %%, from first to last start %.1f s, longest gap %.2f s, deliveries a task %.2f, lateness p50 %v p99 %v",
+		f.Violations, f.tasks, f.repeated, 100*f.Utilization, f.LastStart.Sub(f.FirstStart).Seconds(), f.LongestGapSeconds,
+		f.deliveries, f.quantile(0.5), f.quantile(0.99))
+	for _, name := range slices.Sorted(maps.Keys(f.Meters)) {
+		m := f.Meters[name]
+		var windows []string
+		for _, w := range m.Windows {
+			windows = append(windows, fmt.Sprintf("%g s: %g of %g", w.Seconds, w.Most, w.Allowed))
+		}
+		t.Logf("meter %s: used %.2f %%, busiest windows %s", name, 100*m.Utilization, strings.Join(windows, ", "))
+	}
+	for _, text := range slices.Sorted(maps.Keys(f.noise)) {
+		t.Logf("logged %d times: %s", f.noise[text], text)
+	}
+}
+
+func (f *figures) quantile(q float64) time.Duration {
+	if len(f.lateness) == 0 {
+		return 0
+	}
+	return f.lateness[int(q*float64(len(f.lateness)-1))].Round(100 * time.Microsecond)
+}
+
+// silence is the longest time between two starts in the half second before at. Where a fleet with a backlog is silent for much
+// longer than the limit makes it, the machine held it up, and what was held up arrives together: more than the provider's slack
+// of 50 ms allows is then no fault of the limiter.
+func (f *figures) silence(at time.Time) time.Duration {
+	longest, last := time.Duration(0), time.Time{}
+	for _, start := range f.started {
+		if start.Before(at.Add(-time.Second/2)) || start.After(at) {
+			continue
+		}
+		if !last.IsZero() {
+			longest = max(longest, start.Sub(last))
+		}
+		last = start
+	}
+	return longest.Round(time.Millisecond)
+}
+
+// wantOnce fails unless exactly these many tasks have started, each once.
+func (f *figures) wantOnce(t *testing.T, tasks int) {
+	t.Helper()
+	if f.tasks != tasks || f.repeated != 0 {
+		t.Errorf("%d tasks have started, %d of them more than once; wanted %d, each once", f.tasks, f.repeated, tasks)
+	}
+}
+
+// wantUsed fails where less than this share of the limit was used.
+func wantUsed(t *testing.T, share, atLeast float64) {
+	t.Helper()
+	if share < atLeast {
+		t.Errorf("%.2f %% of the limit used, wanted %.0f %%", 100*share, 100*atLeast)
+	}
+}

@@ -1,0 +1,117 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+const fleet = 3
+
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestFleet(t *testing.T) {
+	const tasks = 2000
+	w := newWorld(t, requestsOnly)
+	w.enqueue(t, smallChats(1, tasks))
+	w.start(t, fleet)
+	w.awaitCompleted(t, tasks, 2*time.Minute)
+	f := w.finish(t)
+	f.wantOnce(t, tasks)
+	wantUsed(t, f.Utilization, 0.97)
+}
+
+// All workers die at once and come back later. What they were running is delivered again when asynq's lease has ended.
+//
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestFleetKilled(t *testing.T) {
+	const tasks = 2000
+	w := newWorld(t, requestsOnly)
+	w.enqueue(t, smallChats(1, tasks))
+	w.start(t, fleet)
+	w.awaitCompleted(t, tasks/2, time.Minute)
+	for _, p := range w.workers {
+		p.kill()
+	}
+	t.Logf("killed: %s", describe(w.info(t)))
+	pass(t, 15*time.Second)
+	w.start(t, fleet)
+	w.awaitCompleted(t, tasks, 4*time.Minute)
+	f := w.finish(t)
+	if f.tasks != tasks {
+		t.Errorf("%d tasks have started, wanted %d", f.tasks, tasks)
+	}
+}
+
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestReservedAtEnqueue(t *testing.T) {
+	const tasks = 300
+	w := newWorld(t, requestsOnly)
+	w.start(t, fleet)
+	w.awaitWorkers(t)
+	w.enqueue(t, smallChats(1, tasks), "--reserve")
+	w.awaitCompleted(t, tasks, time.Minute)
+	f := w.finish(t)
+	f.wantOnce(t, tasks)
+	wantUsed(t, f.Utilization, 0.95)
+	if f.deliveries > 1.02 {
+		t.Errorf("%.3f deliveries a task, wanted one", f.deliveries)
+	}
+}
+
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestTokens(t *testing.T) {
+	const tasks = 150
+	w := newWorld(t, setting{
+		limit:    "{meters: {requests: {rate: 40/s, capacity: 40}, tokens: {rate: 3500/s, capacity: 10000}}, settle: adjust}",
+		provider: []string{"-requests-rate=40", "-requests-capacity=40", "-tokens-rate=3500", "-tokens-capacity=10000"},
+	})
+	w.enqueue(t, examplesGodoc(t, tasks))
+	w.start(t, fleet)
+	w.awaitCompleted(t, tasks, time.Minute)
+	f := w.finish(t)
+	f.wantOnce(t, tasks)
+	wantUsed(t, f.Meters["tokens"].Utilization, 0.95)
+}
+
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestGracefulStop(t *testing.T) {
+	const tasks = 300
+	s := requestsOnly
+	s.concurrency = 200
+	s.provider = append([]string{"-min-latency=500ms", "-max-latency=1500ms"}, s.provider...)
+	w := newWorld(t, s)
+	w.enqueue(t, smallChats(1, tasks))
+	w.start(t, 1)
+	w.awaitCompleted(t, tasks/4, time.Minute)
+	running := w.report(t).InFlight
+	began := time.Now()
+	w.workers[0].terminate(t)
+	if code := w.workers[0].exit(t, stopWithin); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	t.Logf("stopped with %d calls running in %.2f s: %s", running, time.Since(began).Seconds(), describe(w.info(t)))
+	r, i := w.report(t), w.info(t)
+	if running == 0 || r.InFlight != 0 || i.Active != 0 || i.Completed != r.Accepted || i.Completed == tasks {
+		t.Errorf("%d calls ran; now %d are left, %d were accepted: %s", running, r.InFlight, r.Accepted, describe(i))
+	}
+	w.start(t, 1)
+	w.awaitCompleted(t, tasks, time.Minute)
+	w.wantNoRetries(t)
+	f := w.finish(t)
+	f.wantOnce(t, tasks)
+}
+
+// wantNoRetries fails where a task that is done has used up a retry.
+func (w *world) wantNoRetries(t *testing.T) {
+	t.Helper()
+	done, err := w.inspector.ListCompletedTasks(queue, asynq.PageSize(10_000))
+	if err != nil {
+		t.Fatalf("list what is done: %v", err)
+	}
+	for _, task := range done {
+		if task.Retried != 0 {
+			t.Errorf("task %s has used %d retries: %s", task.ID, task.Retried, task.LastErr)
+		}
+	}
+}

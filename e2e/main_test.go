@@ -1,0 +1,53 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// module is where the commands are.
+const module = "github.com/headway-go/headway/"
+
+// programs are the commands that were built for this run, by name.
+var programs = map[string]string{}
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "headway-e2e-*")
+	if err == nil {
+		err = buildAll(folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(folder)
+		os.Exit(code)
+	}))
+}
+
+// buildAll builds the commands with the race detector, and the worker without it as well: that is what the demo shows.
+func buildAll(folder string) error {
+	for _, b := range []struct {
+		name, path string
+		flags      []string
+	}{
+		{"worker", "cmd/worker", []string{"-race"}},
+		{"enqueue", "cmd/enqueue", []string{"-race"}},
+		{"provider", "internal/provider/cmd/provider", []string{"-race"}},
+		{"demo", "cmd/worker", nil},
+	} {
+		programs[b.name] = filepath.Join(folder, b.name)
+		args := append(append([]string{"build"}, b.flags...), "-o", programs[b.name], module+b.path)
+		if out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", b.path, err, out)
+		}
+	}
+	return nil
+}

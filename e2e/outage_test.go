@@ -1,0 +1,54 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+)
+
+// Nothing limited may start while the store is away. What was admitted before may still be on its way to the provider.
+//
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestStoreDown(t *testing.T) {
+	const tasks = 1000
+	s := requestsOnly
+	s.cutMongo = true
+	w := newWorld(t, s)
+	w.enqueue(t, smallChats(1, tasks))
+	w.start(t, fleet)
+	w.awaitCompleted(t, tasks/2, time.Minute)
+	w.mongoProxy.Cut()
+	pass(t, time.Second)
+	before := w.report(t).Accepted
+	pass(t, 9*time.Second)
+	after := w.report(t).Accepted
+	w.mongoProxy.Restore()
+	if after != before {
+		t.Errorf("%d tasks have started while the store was down", after-before)
+	}
+	w.awaitCompleted(t, tasks, 2*time.Minute)
+	w.wantNoRetries(t)
+	f := w.finish(t)
+	f.wantOnce(t, tasks)
+	if f.LongestGapSeconds < 9 {
+		t.Errorf("the longest gap is %.1f s", f.LongestGapSeconds)
+	}
+}
+
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestRedisDown(t *testing.T) {
+	const tasks = 1000
+	s := requestsOnly
+	s.cutRedis = true
+	w := newWorld(t, s)
+	w.enqueue(t, smallChats(1, tasks))
+	w.start(t, fleet)
+	w.awaitCompleted(t, tasks/2, time.Minute)
+	w.redisProxy.Cut()
+	pass(t, 5*time.Second)
+	w.redisProxy.Restore()
+	w.awaitCompleted(t, tasks, 3*time.Minute)
+	f := w.finish(t)
+	if f.tasks != tasks {
+		t.Errorf("%d tasks have started, wanted %d", f.tasks, tasks)
+	}
+}

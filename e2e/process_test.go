@@ -1,0 +1,137 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// tailLines is how much of a process's log a failed test shows.
+const tailLines = 50
+
+// process is a program that a test started. It is killed and waited for when the test ends; a failed test shows the end of
+// what it logged. Its methods are for the test's own goroutine.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	logs   string // the file with its standard error
+	out    *output
+	exited chan struct{}
+}
+
+// spawn starts a program that was built for this run. Its environment is env alone.
+func spawn(t *testing.T, name, program string, env []string, args ...string) *process {
+	t.Helper()
+	logs, err := os.Create(filepath.Join(logFolder(t), name+".log"))
+	if err != nil {
+		t.Fatalf("create the log of %s: %v", name, err)
+	}
+	defer func() { _ = logs.Close() }() // the process has its own copy
+	p := &process{
+		name: name, logs: logs.Name(), out: newOutput(), exited: make(chan struct{}),
+		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), programs[program], args...), // ended by signals alone
+	}
+	p.cmd.Env, p.cmd.Stderr, p.cmd.Stdout = env, logs, p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // the state tells
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("the last of %s (%v):\n%s", name, p.cmd.ProcessState, lastLines(p.log(t)))
+		}
+	})
+	return p
+}
+
+// logFolder is where the logs of one test go: below the folder that HEADWAY_E2E_LOGS names, to be kept, or to one that vanishes.
+func logFolder(t *testing.T) string {
+	t.Helper()
+	kept := os.Getenv("HEADWAY_E2E_LOGS")
+	if kept == "" {
+		return t.TempDir()
+	}
+	folder := filepath.Join(kept, t.Name())
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// kill ends the process as kill -9 does, and returns when it is gone.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may be gone already
+	<-p.exited
+}
+
+// terminate asks the process to stop.
+func (p *process) terminate(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("signal %s: %v", p.name, err)
+	}
+}
+
+// exit waits for the end of the process and returns its exit code.
+func (p *process) exit(t *testing.T, within time.Duration) int {
+	t.Helper()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode()
+	case <-timer.C:
+		t.Fatalf("%s has not ended within %v", p.name, within)
+		return -1
+	}
+}
+
+// log is what the process wrote to its standard error so far.
+func (p *process) log(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(p.logs)
+	if err != nil {
+		t.Errorf("read the log of %s: %v", p.name, err)
+	}
+	return string(text)
+}
+
+// lastLines leaves out what asynq says about itself at debug level, which would be all that is left.
+func lastLines(text string) string {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimRight(text, "\n"), "\n"), func(line string) bool {
+		return strings.Contains(line, `"DEBUG","msg":"asynq"`)
+	})
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+}
+
+// result is how a command ended.
+type result struct {
+	code     int
+	out, err string
+}
+
+// command runs a program to its end.
+func command(t *testing.T, program string, env []string, stdin string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out, errs bytes.Buffer
+	c := exec.CommandContext(ctx, programs[program], args...)
+	c.Env, c.Stdin, c.Stdout, c.Stderr = env, strings.NewReader(stdin), &out, &errs
+	if err := c.Run(); err != nil && c.ProcessState == nil {
+		t.Fatalf("run %s: %v", program, err)
+	}
+	return result{code: c.ProcessState.ExitCode(), out: out.String(), err: errs.String()}
+}

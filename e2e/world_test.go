@@ -1,0 +1,227 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/testenv"
+)
+
+const (
+	queue = "default"
+	// startWithin is how long a program may take to be ready.
+	startWithin = 30 * time.Second
+	// stopWithin is more than a worker's shutdown timeout.
+	stopWithin = 40 * time.Second
+	// pollEvery is how often another process is asked how far it is: it has no other way to tell.
+	pollEvery = 100 * time.Millisecond
+)
+
+// setting is what differs between the tests.
+type setting struct {
+	limit       string   // of headway.yaml, in YAML: what follows "openai: "
+	provider    []string // flags
+	concurrency int      // of each worker; 50 when zero
+	cutRedis    bool     // workers reach Redis through a proxy
+	cutMongo    bool     // workers reach MongoDB through a proxy
+}
+
+// requestsOnly is the limit of most tests, and the same for the provider, which has its slack of 50 ms beside it.
+var requestsOnly = setting{
+	limit:    "{meters: {requests: {rate: 50/s, capacity: 5}}}",
+	provider: []string{"-requests-rate=50", "-requests-capacity=5"},
+}
+
+// world is what one test has for itself: Redis, a database, a provider that counts, settings, and the workers it starts.
+type world struct {
+	redis      *testenv.RedisServer
+	redisProxy *testenv.Proxy // nil unless the setting wants it
+	mongoProxy *testenv.Proxy // likewise
+	redisURL   string         // as workers see it
+	mongoURI   string         // likewise
+	config     string         // file
+	url        string         // of the provider
+	provider   *process
+	inspector  *asynq.Inspector
+	workers    []*process // all that were ever started
+}
+
+func newWorld(t *testing.T, s setting) *world {
+	t.Helper()
+	uri, database := testenv.Mongo(t)
+	w := &world{redis: testenv.StartRedisServer(t)}
+	w.redisURL, w.mongoURI = w.redis.URL(), mongoURI(t, uri, database, "")
+	if s.cutRedis {
+		w.redisProxy = testenv.NewProxy(t, w.redis.Addr())
+		w.redisURL = "redis://" + w.redisProxy.Addr() + "/0"
+	}
+	if s.cutMongo {
+		w.mongoProxy = testenv.NewProxy(t, mongoHost(t, uri))
+		w.mongoURI = mongoURI(t, uri, database, w.mongoProxy.Addr())
+	}
+	if s.concurrency == 0 {
+		s.concurrency = 50
+	}
+	w.config = writeFile(t, "headway.yaml", fmt.Sprintf("limits:\n  openai: %s\nconcurrency: %d\n", s.limit, s.concurrency))
+	w.inspector = asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})
+	t.Cleanup(func() { _ = w.inspector.Close() })
+	w.startProvider(t, s.provider)
+	return w
+}
+
+func (w *world) startProvider(t *testing.T, flags []string) {
+	t.Helper()
+	w.provider = spawn(t, "provider", "provider", []string{}, flags...)
+	timer := time.NewTimer(startWithin)
+	defer timer.Stop()
+	select {
+	case <-w.provider.out.first:
+	case <-w.provider.exited:
+		t.Fatal("the provider ended at its start")
+	case <-timer.C:
+		t.Fatal("the provider does not start")
+	}
+	w.url, _, _ = strings.Cut(w.provider.out.String(), "\n")
+}
+
+// env is the environment of a program. The enqueuer is never cut off.
+func (w *world) env(redisURL string) []string {
+	return []string{
+		"REDIS_URL=" + redisURL, "MONGODB_URI=" + w.mongoURI, "OPENAI_API_KEY=test", "OPENAI_BASE_URL=" + w.url,
+		"TMPDIR=" + os.TempDir(), "GORACE=atexit_sleep_ms=50", // the race detector's own second at each end is not ours
+	}
+}
+
+// start runs so many more workers, which log all they do.
+func (w *world) start(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		name := fmt.Sprintf("worker%d", len(w.workers)+1)
+		w.workers = append(w.workers, spawn(t, name, "worker", w.env(w.redisURL),
+			"run", "--config", w.config, "--log-level", "debug", "--log-format", "json"))
+	}
+}
+
+// awaitWorkers waits until all workers take tasks.
+func (w *world) awaitWorkers(t *testing.T) {
+	t.Helper()
+	for _, p := range w.workers {
+		await(t, startWithin, p.name+" is running", func() (bool, string) {
+			log := p.log(t)
+			return strings.Contains(log, `"worker started"`), log
+		})
+	}
+}
+
+// enqueue sends a batch and wants all of it enqueued.
+func (w *world) enqueue(t *testing.T, batch string, flags ...string) {
+	t.Helper()
+	began := time.Now()
+	args := append([]string{"batch", "-", "--limit", "openai", "--config", w.config, "--json"}, flags...)
+	r := command(t, "enqueue", w.env(w.redis.URL()), batch, args...)
+	var got struct{ Enqueued, Faulty int }
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Enqueued != strings.Count(batch, "\n") {
+		t.Fatalf("enqueue: exit %d, %v: %s%s", r.code, err, r.out, r.err)
+	}
+	t.Logf("enqueued %d tasks in %.1f s", got.Enqueued, time.Since(began).Seconds())
+}
+
+// info is the queue as asynq sees it; the zero value before its first task.
+func (w *world) info(t *testing.T) asynq.QueueInfo {
+	t.Helper()
+	info, err := w.inspector.GetQueueInfo(queue)
+	if errors.Is(err, asynq.ErrQueueNotFound) {
+		return asynq.QueueInfo{}
+	}
+	if err != nil {
+		t.Fatalf("look at the queue: %v", err)
+	}
+	return *info
+}
+
+// awaitCompleted waits until at least n tasks are done.
+func (w *world) awaitCompleted(t *testing.T, n int, within time.Duration) {
+	t.Helper()
+	began := time.Now()
+	await(t, within, fmt.Sprintf("%d tasks done", n), func() (bool, string) {
+		i := w.info(t)
+		return i.Completed >= n, describe(i)
+	})
+	t.Logf("%d tasks done after %.1f s", n, time.Since(began).Seconds())
+}
+
+func describe(i asynq.QueueInfo) string {
+	return fmt.Sprintf("pending %d, active %d, scheduled %d, retry %d, archived %d, completed %d",
+		i.Pending, i.Active, i.Scheduled, i.Retry, i.Archived, i.Completed)
+}
+
+// report asks the provider what it has counted so far.
+func (w *world) report(t *testing.T) provider.Report {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(w.url, "/v1")+"/report", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatalf("ask the provider: %v", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var r provider.Report
+	if err := json.NewDecoder(res.Body).Decode(&r); err != nil {
+		t.Fatalf("read the provider's report: %v", err)
+	}
+	return r
+}
+
+// await polls a condition, which also says how far it is.
+func await(t *testing.T, within time.Duration, what string, condition func() (bool, string)) {
+	t.Helper()
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		ok, state := condition()
+		if ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not within %v: %s (%s)", within, what, state)
+		}
+	}
+}
+
+// pass lets time pass for other processes.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+		t.Fatal("the test has ended")
+	}
+}
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
