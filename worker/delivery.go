@@ -28,7 +28,9 @@ type delivery struct {
 	outcome reservations.Outcome
 	usage   usage
 
-	answered time.Time // when outcome came, on this machine's clock
+	asked    time.Time     // when the bucket was asked, on this machine's clock
+	answered time.Time     // when outcome came
+	usual    time.Duration // how long an answer usually takes
 }
 
 func newDelivery(ctx context.Context, t *asynq.Task) *delivery {

@@ -26,6 +26,7 @@ type gate struct {
 	lateness      *Lateness
 
 	outage   outage
+	pace     pace
 	pending  pending
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
 }
@@ -99,6 +100,7 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	if err = g.outage.admit(early); err != nil {
 		return false, g.unavailable(ctx, d, err)
 	}
+	d.asked = time.Now()
 	d.outcome, err = g.limiter.Begin(early, d.charge, d.place)
 	d.answered = time.Now()
 	switch {
@@ -116,11 +118,12 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 		g.outage.report(err)
 		return false, g.unavailable(ctx, d, err)
 	}
+	d.usual = g.pace.answered(d.answered.Sub(d.asked))
 	g.lateness.Observe(d.charge.Bucket(), d.outcome)
 	if !d.outcome.Started() {
 		return false, g.sendBack(ctx, d, d.outcome)
 	}
-	if !g.hold(early, d) {
+	if !g.hold(early, d) || d.stale(time.Now()) {
 		return false, g.letGo(ctx, d)
 	}
 	return true, nil

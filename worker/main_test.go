@@ -228,6 +228,7 @@ type faultStore struct {
 	blocked chan struct{} // where not nil, nobody is answered before it is closed
 	refuse  int           // how many requests to begin are told to come back at once
 	hold    time.Duration // what those that start have to wait locally, where not zero
+	stall   time.Duration // how long the next answer is on its way
 	version int64
 	begun   int // requests to begin that reached the bucket
 }
@@ -236,6 +237,7 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 	if err := s.passable(ctx); err != nil {
 		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: err}
 	}
+	defer s.deliver()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -263,6 +265,15 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 		outcomes = append(outcomes, o...)
 	}
 	return outcomes, nil
+}
+
+// deliver is the way of an answer.
+func (s *faultStore) deliver() {
+	s.mu.Lock()
+	stall := s.stall
+	s.stall = 0
+	s.mu.Unlock()
+	<-time.After(stall)
 }
 
 func (s *faultStore) passable(ctx context.Context) error {

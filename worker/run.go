@@ -65,7 +65,8 @@ func (g *gate) announce(ctx context.Context, d *delivery) {
 	if d.limited {
 		s.Lateness, s.Waited = g.lateness.Of(d.charge.Bucket(), d.place, d.outcome.At.Add(time.Since(d.answered)))
 	}
-	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Duration("hold", d.outcome.Hold))
+	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness),
+		slog.Duration("hold", d.outcome.Hold), slog.Time("granted_at", d.outcome.At)) // by the bucket's clock
 	hook(g.log, g.events.OnStart, s)
 }
 

@@ -57,6 +57,27 @@ func TestWaitingOnTheOnlyAttemptIsNotArchived(t *testing.T) {
 	b.gone(info.ID)
 }
 
+// A task that was admitted and then held up would meet those admitted after it: it gives back what it took and asks once more.
+func TestAdmittedTooLongAgo(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.run(ok)
+	b.enqueue(call{Cost: 1})
+	receive(t, b.finishes) // now it is known how fast the store is
+	b.store.set(func(s *faultStore) { s.stall = 300 * time.Millisecond })
+	b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	if d := receive(t, b.deferrals); d.Outcome.State != reservations.StateLate || !errors.Is(d.Err, scheduler.ErrDeferred) {
+		t.Errorf("deferral %+v", d)
+	}
+	b.store.set(func(s *faultStore) { s.stall = 300 * time.Millisecond })
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+		t.Errorf("finish %+v", f) // the second time it starts, stalled or not
+	}
+	if left := b.balance(); left < 89 || left > 90 {
+		t.Errorf("%v of 100 tokens are left: what was given back was not, or too much", left)
+	}
+}
+
 func TestStoreDownStartsNothingLimited(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
