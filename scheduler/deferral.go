@@ -44,6 +44,8 @@ type DeferredError struct {
 	Delay time.Duration
 	// Cause is why the bucket could not answer; nil where it did.
 	Cause error
+	// Refusal is why the provider refused the call of a task that had started; nil where it did not.
+	Refusal error
 
 	// unwatched says that Redis could not note the task's time: asynq's forwarder alone delivers it.
 	unwatched bool
@@ -55,6 +57,9 @@ func (e *DeferredError) Error() string {
 
 func (e *DeferredError) text() string {
 	when := fmt.Sprintf("until %s, %s from %s", clockText(e.Until), roundText(e.Delay), clockText(e.Until.Add(-e.Delay)))
+	if e.Refusal != nil {
+		return e.refusalText(when)
+	}
 	if e.Cause != nil {
 		return fmt.Sprintf(waitingText+"%s (%s), which could not be asked: %s: %v", e.Bucket, e.State, when, e.Cause)
 	}
@@ -66,7 +71,7 @@ func (e *DeferredError) Is(target error) bool {
 	if target == asynq.SkipRetry || target == asynq.RevokeTask {
 		return false
 	}
-	return target == ErrDeferred || errors.Is(e.Cause, target)
+	return target == ErrDeferred || errors.Is(e.Cause, target) || errors.Is(e.Refusal, target)
 }
 
 func clockText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -8,6 +8,7 @@ package scheduler
 //	line:LINE      sorted set: tasks by due, on the clock of the line. LINE is bucket@generation
 //	clock:LINE     hash: offset (bucket's clock less Redis's), seen (when), shift, version; low (see follow)
 //	place:TASK     hash: line, place (JSON). TASK is queue/id
+//	refused:TASK   string: how often its provider refused the task in a row
 //
 // All times are whole microseconds, which a float64 holds exactly until the year 2255; Redis keeps scores, and Lua numbers, as float64.
 // Only Redis's own clock is read.

@@ -24,6 +24,8 @@ type AdoptConfig struct {
 	Charge func(*asynq.Task) ([]reservations.Charge, error)
 	// SettleTimeout is how long one settlement is tried while the store is unavailable. Defaults to 1 minute.
 	SettleTimeout time.Duration
+	// MaxRefusals is as for Config. Defaults to 20.
+	MaxRefusals int
 	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
 	// Logger is told what happens, as for Config. Defaults to slog.Default().
@@ -38,6 +40,7 @@ type AdoptConfig struct {
 func (c AdoptConfig) Validate() error {
 	var f faults
 	f.notNegative("settle_timeout", c.SettleTimeout)
+	f.refusals(c.MaxRefusals)
 	f.nested(c.Scheduler.Validate())
 	return f.err()
 }
@@ -65,7 +68,8 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 	return &Limits{client: client, gate: &gate{
 		limiter: limiter, way: way, successors: newSuccessors(client), charges: chargesOr(config.Charge),
 		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
-		events: config.Events, lateness: cmp.Or(config.Lateness, &Lateness{}),
+		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),
+		events:      config.Events, lateness: cmp.Or(config.Lateness, &Lateness{}),
 		stopping: make(chan struct{}),
 	}}, nil
 }
@@ -84,13 +88,14 @@ func chargesOr(charge func(*asynq.Task) ([]reservations.Charge, error)) func(*as
 func (l *Limits) Scheduler() *scheduler.Scheduler { return l.gate.way }
 
 // Middleware is an asynq.MiddlewareFunc: handlers behind it start when their charge allows it, and report what they used by Use.
-// Tasks without a charge pass untouched, unless Headway enqueued them: then their count of retries is kept as well. Put it outermost, so
+// Tasks without a charge pass untouched, unless Headway enqueued them: then their count of retries is kept as well. Only where
+// their handler returns tasks.RetryAfter they wait like others. Put it outermost, so
 // that other middleware sees only tasks that run. A panic of a charged handler becomes a *PanicError.
 func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		charges, err := l.gate.charges(t)
 		if _, ours := t.Headers()[tasks.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
-			return next.ProcessTask(ctx, t)
+			return l.gate.untouched(ctx, t, next)
 		}
 		return l.gate.process(ctx, t, func(d *delivery) (prepared, error) {
 			return func(ctx context.Context) error { return next.ProcessTask(ctx, d.task) }, nil

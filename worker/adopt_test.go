@@ -202,6 +202,6 @@ func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
 
 func TestAdoptConfigFaults(t *testing.T) {
 	t.Parallel()
-	_, err := worker.Adopt(nil, nil, worker.AdoptConfig{SettleTimeout: -1, Scheduler: scheduler.Config{WakeEarly: time.Hour}})
-	named(t, err, "settle_timeout", "wake_early")
+	_, err := worker.Adopt(nil, nil, worker.AdoptConfig{SettleTimeout: -1, MaxRefusals: -1, Scheduler: scheduler.Config{WakeEarly: time.Hour}})
+	named(t, err, "settle_timeout", "max_refusals", "wake_early")
 }

@@ -22,6 +22,8 @@ const (
 	ShutdownTimeoutDefault = 30 * time.Second
 	// SettleTimeoutDefault is how long a settlement is tried while the store is unavailable.
 	SettleTimeoutDefault = time.Minute
+	// MaxRefusalsDefault is how often a task may be refused by its provider until that counts as a failure.
+	MaxRefusalsDefault = 20
 	// TaskCheckInterval is how often an idle server looks for tasks: asynq's own second would make woken tasks late.
 	TaskCheckInterval = 50 * time.Millisecond
 	// DelayedTaskCheckInterval is how often asynq's forwarder looks for tasks that nobody woke: the safety net.
@@ -45,6 +47,9 @@ type Config struct {
 	ShutdownTimeout time.Duration
 	// SettleTimeout is how long one settlement is tried while the store is unavailable; then the estimate stays charged. Defaults to 1 minute.
 	SettleTimeout time.Duration
+	// MaxRefusals is how often in a row a task may be refused by its provider (tasks.RetryAfter) without a retry used; the next time is a
+	// failure, and the count begins anew. The count is kept in Redis, until an hour after the task should have been back. Defaults to 20.
+	MaxRefusals int
 	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
 	// Logger is told what happens. Waiting, starting and finishing are at debug level, failures at warn, what is archived at
@@ -61,6 +66,7 @@ func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, ConcurrencyDefault)
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, ShutdownTimeoutDefault)
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, SettleTimeoutDefault)
+	c.MaxRefusals = cmp.Or(c.MaxRefusals, MaxRefusalsDefault)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Scheduler.Logger = cmp.Or(c.Scheduler.Logger, c.Logger)
 	c.Lateness = cmp.Or(c.Lateness, &Lateness{})
@@ -87,6 +93,7 @@ func (c Config) Validate() error {
 	}
 	f.notNegative("shutdown_timeout", c.ShutdownTimeout)
 	f.notNegative("settle_timeout", c.SettleTimeout)
+	f.refusals(c.MaxRefusals)
 	f.nested(c.Scheduler.Validate())
 	return f.err()
 }
@@ -101,6 +108,12 @@ func (f *faults) add(field, format string, args ...any) {
 func (f *faults) notNegative(field string, d time.Duration) {
 	if d < 0 {
 		f.add(field, "%v must not be negative", d)
+	}
+}
+
+func (f *faults) refusals(n int) {
+	if n < 0 {
+		f.add("max_refusals", "%d must not be negative", n)
 	}
 }
 

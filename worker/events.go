@@ -20,6 +20,8 @@ type Events struct {
 	OnFinish func(Finish)
 	// OnRefuse is called when a task can never start and is archived without having been charged.
 	OnRefuse func(Refusal)
+	// OnBlock is called when a provider refused a call and named a time: after the bucket was blocked, or that was given up.
+	OnBlock func(Block)
 	// OnSettle is called after a settlement was applied, or given up.
 	OnSettle func(Settlement)
 }
@@ -71,6 +73,8 @@ const (
 	ResultFailed Result = "failed"
 	// ResultArchived means that the task failed and is not retried.
 	ResultArchived Result = "archived"
+	// ResultRefused means that the provider refused the call and named a time: the task waits for that, with no retry used.
+	ResultRefused Result = "refused"
 	// ResultAborted means that asynq took the task back meanwhile: it is delivered again, here or elsewhere.
 	ResultAborted Result = "aborted"
 )
@@ -82,7 +86,7 @@ type Finish struct {
 	Result Result
 	// Elapsed is the time since the start.
 	Elapsed time.Duration
-	// Err is what asynq was told. Nil when the task succeeded.
+	// Err is what asynq was told. Nil when the task succeeded; what the handler returned when the provider refused the call.
 	Err error
 }
 
@@ -90,6 +94,21 @@ type Finish struct {
 type Refusal struct {
 	Task TaskRef
 	Err  error
+}
+
+// Block is a bucket in which nothing starts for a time, because a provider refused a call.
+type Block struct {
+	// Task is the one whose call was refused.
+	Task   TaskRef
+	Charge reservations.Charge
+	// For is how long, at most reservations.MaxBlock.
+	For time.Duration
+	// Reason is what the handler returned.
+	Reason error
+	// Outcome carries the shift that the block moved. Zero with an error.
+	Outcome reservations.Outcome
+	// Err is why the bucket could not be blocked. While the store is down that is tried for as long as a settlement.
+	Err error
 }
 
 // Settlement is the correction of one charge by what was really used.

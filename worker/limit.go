@@ -21,6 +21,7 @@ type gate struct {
 	charges    func(*asynq.Task) ([]reservations.Charge, error)
 
 	settleTimeout time.Duration
+	maxRefusals   int
 	log           *slog.Logger
 	events        Events
 	lateness      *Lateness
@@ -131,26 +132,28 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 
 // sendBack lets the task wait for the time it was given.
 func (g *gate) sendBack(ctx context.Context, d *delivery, o reservations.Outcome) error {
-	return g.comeBack(ctx, d, o, func(ctx context.Context, t scheduler.Task) error {
+	return g.comeBack(ctx, d, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
 		return g.way.Defer(ctx, t, d.charge, o)
 	})
 }
 
 // unavailable lets the task wait for the store.
 func (g *gate) unavailable(ctx context.Context, d *delivery, cause error) error {
-	return g.comeBack(ctx, d, reservations.Outcome{}, func(ctx context.Context, t scheduler.Task) error {
+	return g.comeBack(ctx, d, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
 		return g.way.DeferOutage(ctx, t, d.charge, d.place, cause)
 	})
 }
 
 // comeBack returns the deferral that record wrote down. It uses no retry; on the last delivery that asynq grants, a
-// successor takes the task's place.
-func (g *gate) comeBack(ctx context.Context, d *delivery, o reservations.Outcome, record func(context.Context, scheduler.Task) error) error {
+// successor takes the task's place, for about so long a wait.
+func (g *gate) comeBack(
+	ctx context.Context, d *delivery, o reservations.Outcome, wait time.Duration, record func(context.Context, scheduler.Task) error,
+) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
 	waits := d.handle()
 	if d.lastDelivery() {
-		id, err := g.succeed(last, d, o.Wait())
+		id, err := g.succeed(last, d, wait)
 		if err != nil {
 			return err
 		}

@@ -69,6 +69,7 @@ type bundle struct {
 	finishes    chan worker.Finish
 	refusals    chan worker.Refusal
 	settlements chan worker.Settlement
+	blocks      chan worker.Block
 }
 
 func setup(t *testing.T, limits ...reservations.Limit) *bundle {
@@ -83,6 +84,7 @@ func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
 		t: t, addr: addr, client: redis.NewClient(&redis.Options{Addr: addr}), store: &faultStore{Store: memstore.New(nil)},
 		starts: make(chan worker.Start, many), deferrals: make(chan worker.Deferral, many), finishes: make(chan worker.Finish, many),
 		refusals: make(chan worker.Refusal, many), settlements: make(chan worker.Settlement, many),
+		blocks: make(chan worker.Block, many),
 	}
 	t.Cleanup(func() { _ = b.client.Close() })
 	b.inspector = asynq.NewInspectorFromRedisClient(b.client)
@@ -101,6 +103,7 @@ func (b *bundle) events() worker.Events {
 	return worker.Events{
 		OnStart: func(e worker.Start) { b.starts <- e }, OnDefer: func(e worker.Deferral) { b.deferrals <- e },
 		OnFinish: func(e worker.Finish) { b.finishes <- e }, OnRefuse: func(e worker.Refusal) { b.refusals <- e },
+		OnBlock:  func(e worker.Block) { b.blocks <- e },
 		OnSettle: func(e worker.Settlement) { b.settlements <- e },
 	}
 }

@@ -38,25 +38,28 @@ func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) err
 	defer cancel()
 	started := time.Now()
 	g.announce(ctx, d)
-	ended := make(chan error, 1)
+	ended := make(chan ending, 1)
 	left := g.pending.add(kindHandler, d.id)
 	go func() {
 		defer left()
-		err := g.contained(early, d, handle)
-		g.settle(ctx, d, d.used(err))
-		ended <- err
+		e := g.end(ctx, d, g.contained(early, d, handle))
+		g.settle(ctx, d, d.used(e.err)) // after the block: what is given back is there when it ends
+		ended <- e
 	}()
-	var err error
+	var e ending
 	select {
-	case err = <-ended:
+	case e = <-ended:
 	case <-last.Done():
 		select {
-		case err = <-ended:
+		case e = <-ended:
 		default:
-			err = abandoned(ctx, time.Since(started))
+			e.err = abandoned(ctx, time.Since(started))
 		}
 	}
-	return g.conclude(ctx, d, err, time.Since(started))
+	if e.refusal != nil && ctx.Err() == nil && g.forgives(ctx, d, e.refusal) {
+		return g.pushBack(ctx, d, e, time.Since(started))
+	}
+	return g.conclude(ctx, d, e.err, time.Since(started))
 }
 
 // announce tells that the handler is about to run.

@@ -127,16 +127,19 @@ func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait ti
 
 // successorHeaders are the task's own, and ours: the copy has room to wait.
 func successorHeaders(d *delivery) (map[string]string, error) {
-	charges, err := json.Marshal([]reservations.Charge{d.charge})
-	if err != nil {
-		return nil, fmt.Errorf("encode charge: %w", err)
-	}
 	headers := maps.Clone(d.task.Headers())
 	if headers == nil {
 		headers = map[string]string{}
 	}
 	headers[headerOriginal] = d.id
 	headers[tasks.HeaderVersion] = strconv.Itoa(tasks.Version)
+	if !d.limited {
+		return headers, nil
+	}
+	charges, err := json.Marshal([]reservations.Charge{d.charge})
+	if err != nil {
+		return nil, fmt.Errorf("encode charge: %w", err)
+	}
 	headers[tasks.HeaderCharges] = string(charges)
 	return headers, nil
 }

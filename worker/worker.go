@@ -47,7 +47,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
 	w.gate = &gate{
 		limiter: limiter, way: way, successors: newSuccessors(client), charges: w.charges,
-		settleTimeout: config.SettleTimeout, log: config.Logger, events: config.Events, lateness: config.Lateness,
+		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events, lateness: config.Lateness,
 		stopping: make(chan struct{}),
 	}
 	w.server = asynq.NewServerFromRedisClient(client, asynq.Config{

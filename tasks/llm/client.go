@@ -85,7 +85,8 @@ func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Token
 }
 
 // Do sends the request of chat as it is, once. The error is an *Error, or a *RequestError for a body that can't be
-// sent; it matches tasks.ErrPermanent where no retry mends it.
+// sent; it matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the provider
+// refused the call (429, 503) and named a time.
 func (c *Client) Do(ctx context.Context, chat Chat) (Answer, error) {
 	if _, err := Estimate(chat.Request); err != nil {
 		return Answer{}, tasks.Permanent(err)
@@ -119,7 +120,7 @@ func isObject(body []byte) bool {
 func (c *Client) failure(res *http.Response, err error) error {
 	e := &Error{}
 	if res != nil {
-		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, RetryAfter(res.Header), res.Header.Get("X-Request-Id")
+		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), res.Header.Get("X-Request-Id")
 	}
 	if api, ok := errors.AsType[*openai.Error](err); ok {
 		e.Code, e.Type, e.Param, e.Message = c.redact(api.Code), c.redact(api.Type), c.redact(api.Param), c.redact(api.Message)
@@ -135,10 +136,14 @@ func (c *Client) failure(res *http.Response, err error) error {
 	if e.StatusCode < http.StatusBadRequest {
 		e.Err = &causeError{text: c.redact(err.Error()), err: err}
 	}
-	if e.Permanent() {
+	switch {
+	case e.Permanent():
 		return tasks.Permanent(e)
+	case e.RetryAfter > 0 && (e.StatusCode == http.StatusTooManyRequests || e.StatusCode == http.StatusServiceUnavailable):
+		return tasks.RetryAfter(e.RetryAfter, e)
+	default:
+		return e
 	}
-	return e
 }
 
 // redact shortens a text from outside and takes the key out of it.

@@ -23,7 +23,9 @@
 // # Errors
 //
 // Every failed call is an *[Error]. One that no retry mends (a 4xx other than 408, 409, 425 and 429, a body that is not a chat
-// request) is permanent as in package tasks; all others may be retried. The client itself never retries, because each attempt has to pass the limit.
+// request) is permanent as in package tasks; all others may be retried. A 429 or 503 that names a time
+// (Retry-After, Retry-After-Ms; for a 429 without either also X-Ratelimit-Reset-Requests and -Tokens) is a [tasks.RetryAfterError]: the
+// bucket is blocked for that long, at most reservations.MaxBlock. The client itself never retries, because each attempt has to pass the limit.
 // The texts of errors never hold the API key.
 //
 // # Not promised

@@ -23,7 +23,8 @@ type Error struct {
 	// Code, Type, Param and Message are the provider's own, empty where it gave none. They are shortened; the message is left
 	// out where the key was refused, because providers repeat a part of it.
 	Code, Type, Param, Message string
-	// RetryAfter is how long the provider asks to wait; zero where it does not say.
+	// RetryAfter is how long the provider asks to wait, as the func of that name reads it; for a 429 without such a header until the
+	// meter is full again that ran out. Zero where it does not say.
 	RetryAfter time.Duration
 	// RequestID is the provider's name for the call.
 	RequestID string

@@ -1,11 +1,14 @@
 package llm_test
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -41,6 +44,70 @@ func TestRetryAfter(t *testing.T) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// What becomes of a call that the provider refused: a time to come back, or a failure like any other.
+func TestRefusedCalls(t *testing.T) {
+	t.Parallel()
+	const date = "Sat, 21 Nov 2026 10:00:00 GMT"
+	type headers map[string]string
+	for name, c := range map[string]struct {
+		status int
+		header headers
+		want   time.Duration // zero: no time
+	}{
+		"seconds":                      {429, headers{"Retry-After": "5"}, 5 * time.Second},
+		"date":                         {429, headers{"Retry-After": "Sat, 21 Nov 2026 10:01:30 GMT", "Date": date}, 90 * time.Second},
+		"milliseconds":                 {429, headers{"Retry-After-Ms": "1500", "Retry-After": "2"}, 1500 * time.Millisecond},
+		"overloaded":                   {503, headers{"Retry-After": "5"}, 5 * time.Second},
+		"a year":                       {429, headers{"Retry-After": "31536000"}, reservations.MaxBlock},
+		"a year, as a date":            {503, headers{"Retry-After": "Sun, 21 Nov 2027 10:00:00 GMT", "Date": date}, reservations.MaxBlock},
+		"nothing":                      {429, nil, 0},
+		"overloaded, nothing":          {503, headers{"X-Ratelimit-Reset-Requests": "1s"}, 0},
+		"garbage":                      {429, headers{"Retry-After": "soon", "X-Ratelimit-Reset-Requests": "1s"}, 0},
+		"at once":                      {429, headers{"Retry-After": "0", "X-Ratelimit-Reset-Requests": "1s"}, 0},
+		"in the past":                  {429, headers{"Retry-After": "-3"}, 0},
+		"another status":               {500, headers{"Retry-After": "5"}, 0},
+		"requests ran out":             {429, headers{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "8.64s", "X-Ratelimit-Remaining-Tokens": "900", "X-Ratelimit-Reset-Tokens": "6m0s"}, 8640 * time.Millisecond},
+		"tokens ran out":               {429, headers{"X-Ratelimit-Remaining-Requests": "9", "X-Ratelimit-Reset-Requests": "1h", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "120ms"}, 120 * time.Millisecond},
+		"both ran out":                 {429, headers{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "2m59.56s"}, 2*time.Minute + 59560*time.Millisecond},
+		"tokens too few":               {429, headers{"X-Ratelimit-Remaining-Requests": "9", "X-Ratelimit-Reset-Requests": "1h", "X-Ratelimit-Remaining-Tokens": "7", "X-Ratelimit-Reset-Tokens": "3"}, 3 * time.Second},
+		"resets without what is left":  {429, headers{"X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Reset-Tokens": "2s"}, 2 * time.Second},
+		"resets that make no sense":    {429, headers{"X-Ratelimit-Reset-Requests": "-1s", "X-Ratelimit-Reset-Tokens": "later"}, 0},
+		"a reset in a thousand years":  {429, headers{"X-Ratelimit-Reset-Requests": "1e12"}, reservations.MaxBlock},
+		"retry-after before the reset": {429, headers{"Retry-After": "2", "X-Ratelimit-Reset-Requests": "1h"}, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				for k, v := range c.header {
+					w.Header().Set(k, v)
+				}
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, `{"error":{"message":"slow down"}}`)
+			})
+			_, err := client.Do(t.Context(), newChat(t, hello))
+			if e, ok := errors.AsType[*llm.Error](err); !ok || e.StatusCode != c.status || errors.Is(err, tasks.ErrPermanent) {
+				t.Fatalf("%v", err)
+			}
+			var got time.Duration
+			if refusal, ok := errors.AsType[*tasks.RetryAfterError](err); ok {
+				got = refusal.After
+			}
+			if got != c.want {
+				t.Errorf("to come back after %v, want %v (%v)", got, c.want, err)
+			}
+		})
+	}
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"error":{"message":"Request too large for gpt"}}`)
+	})
+	_, err := client.Do(t.Context(), newChat(t, hello))
+	if _, ok := errors.AsType[*tasks.RetryAfterError](err); ok || !errors.Is(err, tasks.ErrPermanent) {
+		t.Errorf("a request that is too large: %v", err)
 	}
 }
 

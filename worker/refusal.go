@@ -1,0 +1,126 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// blockPatience is how long a task that was refused upstream waits for the answer of its bucket to the block. Then the task goes
+// back without it, and the block is tried on in the background.
+const blockPatience = 2 * time.Second
+
+// ending is how a handler ended.
+type ending struct {
+	err     error
+	refusal *tasks.RetryAfterError // nil unless the provider refused the call and named a time
+	blocked reservations.Outcome   // the bucket's answer to the block; zero for an unlimited task, and where there was none
+	cause   error                  // why there was none
+}
+
+// end reads what the handler returned, and blocks the bucket where the provider asked for it.
+func (g *gate) end(ctx context.Context, d *delivery, err error) ending {
+	e := ending{err: err, refusal: refusalIn(err)}
+	if e.refusal != nil && d.limited {
+		e.blocked, e.cause = g.block(ctx, d, e.refusal)
+	}
+	return e
+}
+
+// refusalIn is nil where the error is anything but a refusal that named a time: what archives or drops the task goes first.
+func refusalIn(err error) *tasks.RetryAfterError {
+	refusal, ok := errors.AsType[*tasks.RetryAfterError](err)
+	if !ok || refusal == nil || refusal.After <= 0 || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
+		return nil
+	}
+	return &tasks.RetryAfterError{After: min(refusal.After, reservations.MaxBlock), Err: err}
+}
+
+// block lets nothing start in the task's bucket. When the store does not answer soon, it goes on trying in the background.
+func (g *gate) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) (reservations.Outcome, error) {
+	patience := blockPatience
+	if deadline, ok := ctx.Deadline(); ok { // asynq must have our answer in time
+		patience = max(0, min(patience, time.Until(deadline)/4))
+	}
+	ctx = context.WithoutCancel(ctx)
+	end := time.Now().Add(refusal.After)
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	o, err := g.limiter.Block(soon, d.charge.Limit, d.charge.Key, refusal.After)
+	if err == nil || !errors.Is(err, reservations.ErrUnavailable) || time.Until(end) <= 0 {
+		g.blocked(ctx, d, refusal, o, err)
+		return o, err
+	}
+	done := g.pending.add(kindSettlement, d.id)
+	go func() {
+		defer done()
+		trying, cancel := context.WithTimeout(ctx, g.settleTimeout)
+		defer cancel()
+		late, failed := g.limiter.Block(trying, d.charge.Limit, d.charge.Key, time.Until(end))
+		g.blocked(ctx, d, refusal, late, failed)
+	}()
+	return o, err
+}
+
+// blocked publishes how a block moved the line, so that whoever waits is not woken before it ends, and tells about it.
+func (g *gate) blocked(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, o reservations.Outcome, err error) {
+	if !o.At.IsZero() {
+		g.lateness.Observe(d.charge.Bucket(), o)
+		g.way.Moved(d.charge.Bucket(), o)
+	}
+	attrs := []slog.Attr{slog.Duration("for", refusal.After), slog.Any("refusal", refusal.Err)}
+	if err != nil {
+		g.tell(ctx, d, slog.LevelWarn, "refused by the provider, but the bucket could not be blocked", append(attrs, slog.Any("error", err))...)
+	} else {
+		g.tell(ctx, d, slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
+	}
+	hook(g.log, g.events.OnBlock, Block{Task: d.ref(), Charge: d.charge, For: refusal.After, Reason: refusal.Err, Outcome: o, Err: err})
+}
+
+// forgives counts the refusal, and says whether the task may go back without a retry used. What is beyond the count fails.
+func (g *gate) forgives(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) bool {
+	n, err := g.way.Refused(ctx, d.handle(), refusal.After)
+	if err == nil && n > g.maxRefusals {
+		err = g.way.ForgetRefusals(ctx, d.handle())
+		n = g.maxRefusals + 1
+	}
+	if err != nil {
+		g.tell(ctx, d, slog.LevelWarn, "refusals of a task not counted", slog.Any("error", err))
+	}
+	return n <= g.maxRefusals
+}
+
+// pushBack sends a task back whose call the provider refused: no retry is used, and it comes first when the block ends.
+func (g *gate) pushBack(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
+	g.tell(ctx, d, slog.LevelDebug, "task refused by the provider", slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
+	hook(g.log, g.events.OnFinish, Finish{Task: d.ref(), Charge: d.charge, Result: ResultRefused, Elapsed: elapsed, Err: e.err})
+	o := e.blocked
+	if !o.At.IsZero() {
+		o.State, o.Due = reservations.StateLate, o.At.Add(e.refusal.After+o.Shift)
+	}
+	return g.comeBack(ctx, d, o, e.refusal.After, func(ctx context.Context, t scheduler.Task) error {
+		return g.way.DeferRefused(ctx, t, d.charge, e.refusal.After, e.blocked, e.err, e.cause)
+	})
+}
+
+// untouched runs a task that nothing is known of. Only a refusal that named a time is seen to.
+func (g *gate) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler) error {
+	started := time.Now()
+	err := next.ProcessTask(ctx, t)
+	refusal := refusalIn(err)
+	if refusal == nil || ctx.Err() != nil {
+		return err
+	}
+	d := newDelivery(ctx, t)
+	if !g.forgives(ctx, d, refusal) {
+		return err
+	}
+	return legible(g.pushBack(ctx, d, ending{err: err, refusal: refusal}, time.Since(started)))
+}

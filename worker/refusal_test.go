@@ -1,0 +1,267 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// filling has room for one task that costs 10, and for another one each time the period has passed.
+func filling(period time.Duration) reservations.Limit {
+	return reservations.Limit{Name: "api", Meters: []reservations.Meter{
+		{Name: "tokens", Rate: 10, Period: period, Capacity: 10, MaxReserved: reservations.Unlimited},
+	}}
+}
+
+// refusing is refused for d the first so many times, each of which used nothing.
+func refusing(times int, d time.Duration) func(context.Context, *worker.Job[call]) error {
+	left := make(chan struct{}, times)
+	for range times {
+		left <- struct{}{}
+	}
+	return func(_ context.Context, job *worker.Job[call]) error {
+		select {
+		case <-left:
+			job.Use(reservations.Tokens{"tokens": 0})
+			return tasks.RetryAfter(d, errUpstream)
+		default:
+			return nil
+		}
+	}
+}
+
+// One worker is refused: none of three starts anything in that bucket before the end; then the refused task comes first,
+// and the others in their order, none of which was delivered meanwhile.
+func TestRefusedUpstreamStopsTheFleet(t *testing.T) {
+	t.Parallel()
+	const block = 1500 * time.Millisecond
+	t.Run("nothing was used", func(t *testing.T) {
+		t.Parallel()
+		refusedFleet(t, block, refusing(1, block))
+	})
+	t.Run("the estimate stays charged", func(t *testing.T) {
+		t.Parallel()
+		refuse := refusing(1, block)
+		refusedFleet(t, block, func(ctx context.Context, job *worker.Job[call]) error {
+			return refuse(ctx, &worker.Job[call]{})
+		})
+	})
+}
+
+func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context, *worker.Job[call]) error) {
+	t.Helper()
+	const n = 4
+	b := setup(t, filling(time.Second))
+	allWait := make(chan struct{})
+	for range 3 {
+		w := b.worker(worker.Config{})
+		worker.Handle(w, func(ctx context.Context, job *worker.Job[call]) error {
+			<-allWait
+			return refuse(ctx, job)
+		})
+		b.start(w)
+	}
+	first := b.enqueue(call{N: 0, Cost: 10}, scheduler.MaxRetry(0), scheduler.Retention(time.Minute))
+	want := []string{first.ID}
+	receive(t, b.starts)
+	for i := 1; i < n; i++ {
+		info := b.enqueue(call{N: i, Cost: 10}, scheduler.MaxRetry(0))
+		if d := receive(t, b.deferrals); d.Task.ID != info.ID {
+			t.Fatalf("deferred %+v", d)
+		}
+		want = append(want, info.ID)
+	}
+	close(allWait)
+	blocked := receive(t, b.blocks)
+	if blocked.Task.ID != first.ID || blocked.For != block || blocked.Err != nil || !errors.Is(blocked.Reason, errUpstream) {
+		t.Errorf("block %+v", blocked)
+	}
+	var order []string
+	for range n {
+		s := receive(t, b.starts)
+		order = append(order, s.Task.ID)
+		if at, end := s.Outcome.At.Add(s.Outcome.Hold), blocked.Outcome.At.Add(block); at.Before(end.Add(-time.Microsecond)) || s.Task.Attempt != 1 {
+			t.Errorf("attempt %d of %s starts %v before the end", s.Task.Attempt, s.Task.ID, end.Sub(at))
+		}
+	}
+	if !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+	if done := b.info(first.ID, asynq.TaskStateCompleted); done.Retried != 0 {
+		t.Errorf("%d retries used", done.Retried)
+	}
+	if f := receive(t, b.finishes); f.Result != worker.ResultRefused || f.Task.ID != first.ID || !errors.Is(f.Err, errUpstream) {
+		t.Errorf("finish %+v", f)
+	}
+	d := receive(t, b.deferrals)
+	if d.Task.ID != first.ID || d.Outcome.State != reservations.StateLate || !errors.Is(d.Err, errUpstream) || !strings.Contains(d.Err.Error(), "refused by the provider") {
+		t.Errorf("deferral %+v", d)
+	}
+	for len(b.deferrals) > 0 {
+		if d := receive(t, b.deferrals); d.Outcome.At.Before(blocked.Outcome.At.Add(block - reservations.Hold - 100*time.Millisecond)) {
+			t.Errorf("delivered during the block: %+v", d)
+		}
+	}
+}
+
+func TestOnlyEverRefusedFails(t *testing.T) {
+	t.Parallel()
+	b := setup(t, filling(10*time.Millisecond))
+	w := b.worker(worker.Config{MaxRefusals: 2})
+	worker.Handle(w, refusing(100, 20*time.Millisecond))
+	b.start(w)
+	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
+	results := func() (got []worker.Result) {
+		for range 3 {
+			got = append(got, receive(t, b.finishes).Result)
+		}
+		return got
+	}
+	if got := results(); !slices.Equal(got, []worker.Result{worker.ResultRefused, worker.ResultRefused, worker.ResultFailed}) {
+		t.Errorf("first attempt: %v", got)
+	}
+	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 1 {
+		t.Errorf("retried %d times, want 1", retry.Retried)
+	}
+	b.hurry(info.ID)
+	if got := results(); !slices.Equal(got, []worker.Result{worker.ResultRefused, worker.ResultRefused, worker.ResultArchived}) {
+		t.Errorf("second attempt: %v", got)
+	}
+	b.info(info.ID, asynq.TaskStateArchived)
+	if keys := b.client.Keys(t.Context(), "*refused:*").Val(); len(keys) > 0 {
+		t.Errorf("counts are left: %v", keys)
+	}
+}
+
+// What is no refusal with a time, and what is too long.
+func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		want worker.Result
+		long time.Duration
+	}{
+		"no time":       {tasks.RetryAfter(0, errUpstream), worker.ResultFailed, 0},
+		"negative time": {tasks.RetryAfter(-time.Second, errUpstream), worker.ResultFailed, 0},
+		"permanent":     {tasks.RetryAfter(time.Second, tasks.Permanent(errUpstream)), worker.ResultArchived, 0},
+		"a year":        {tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.ResultRefused, reservations.MaxBlock},
+		"handmade":      {&tasks.RetryAfterError{After: 365 * 24 * time.Hour}, worker.ResultRefused, reservations.MaxBlock},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, slow(100))
+			b.run(func(context.Context, *worker.Job[call]) error { return c.err })
+			b.enqueue(call{Cost: 10})
+			if f := receive(t, b.finishes); f.Result != c.want {
+				t.Errorf("finish %+v", f)
+			}
+			if c.long == 0 {
+				if len(b.blocks) > 0 {
+					t.Errorf("blocked %+v", receive(t, b.blocks))
+				}
+				return
+			}
+			if e := receive(t, b.blocks); e.For != c.long || e.Outcome.Shift != -c.long {
+				t.Errorf("blocked %+v", e)
+			}
+			if d := receive(t, b.deferrals); (time.Until(d.Until) - c.long).Abs() > time.Minute {
+				t.Errorf("deferred %+v", d)
+			}
+		})
+	}
+}
+
+func TestRefusedUnlimitedTaskWaitsAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	w := b.worker(worker.Config{})
+	refusals := make(chan error, 1)
+	refusals <- tasks.RetryAfter(time.Hour, errUpstream)
+	worker.Handle(w, func(context.Context, *worker.Job[free]) error {
+		select {
+		case err := <-refusals:
+			return err
+		default:
+			return nil
+		}
+	})
+	b.start(w)
+	info := b.enqueue(free{}, scheduler.MaxRetry(0))
+	d := receive(t, b.deferrals)
+	if !errors.Is(d.Err, scheduler.ErrDeferred) || !errors.Is(d.Err, errUpstream) || (time.Until(d.Until)-time.Hour).Abs() > time.Minute {
+		t.Errorf("deferral %+v", d)
+	}
+	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 0 || (time.Until(retry.NextProcessAt)-time.Hour).Abs() > time.Minute {
+		t.Errorf("asynq shows %+v", retry)
+	}
+	b.hurry(info.ID)
+	if f := receive(t, b.finishes); f.Result != worker.ResultRefused {
+		t.Errorf("finish %+v", f)
+	}
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 || len(b.blocks) > 0 {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+// The store is down when the provider refuses: the task goes back all the same, and the block is made up for.
+func TestRefusedWhileTheStoreIsDown(t *testing.T) {
+	t.Parallel()
+	b := setup(t, filling(time.Second))
+	b.run(func(context.Context, *worker.Job[call]) error {
+		b.store.set(func(s *faultStore) { s.down = true })
+		return tasks.RetryAfter(time.Hour, errUpstream)
+	})
+	b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !errors.Is(d.Err, errUpstream) || !d.Outcome.At.IsZero() {
+		t.Errorf("deferral %+v", d)
+	}
+	b.store.set(func(s *faultStore) { s.down = false })
+	if e := receive(t, b.blocks); e.Err != nil || e.Outcome.Shift > -59*time.Minute {
+		t.Errorf("block %+v", e)
+	}
+}
+
+func TestAdoptedServerIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t, filling(10*time.Millisecond))
+	refusals := make(chan error, 1)
+	refusals <- tasks.RetryAfter(100*time.Millisecond, errUpstream)
+	b.adopt(asynq.Config{}, func(ctx context.Context, task *asynq.Task) error {
+		if task.Type() != "chat" {
+			return tasks.RetryAfter(time.Hour, errUpstream)
+		}
+		select {
+		case err := <-refusals:
+			worker.Use(ctx, reservations.Tokens{"tokens": 0})
+			return err
+		default:
+			return nil
+		}
+	})
+	b.send(asynq.NewTask("chat", nil), asynq.TaskID("chat-1"), asynq.MaxRetry(3), asynq.Retention(time.Hour))
+	if e := receive(t, b.blocks); e.Err != nil || e.For != 100*time.Millisecond {
+		t.Errorf("block %+v", e)
+	}
+	if done := b.info("chat-1", asynq.TaskStateCompleted); done.Retried != 0 {
+		t.Errorf("retried %d times", done.Retried)
+	}
+	b.send(asynq.NewTask("mail:send", nil), asynq.TaskID("mail-1"), asynq.MaxRetry(1))
+	if retry := b.info("mail-1", asynq.TaskStateRetry); retry.Retried != 0 || (time.Until(retry.NextProcessAt)-time.Hour).Abs() > time.Minute {
+		t.Errorf("an unlimited task: %+v", retry)
+	}
+	b.send(asynq.NewTask("mail:send", nil), asynq.TaskID("mail-2"), asynq.MaxRetry(0)) // asynq would archive it
+	if copied := b.info("mail-2~1", asynq.TaskStateScheduled); time.Until(copied.NextProcessAt) < time.Hour || copied.Headers[tasks.HeaderCharges] != "" {
+		t.Errorf("its copy: %+v", copied)
+	}
+	b.gone("mail-2")
+}
