@@ -168,7 +168,11 @@ func (r *replay) compareRow(s recordedStep) string {
 	}
 	if ok && s.Value != nil && s.Stored != nil {
 		passed := b.At.Sub(time.UnixMicro(int64(math.Round(*s.Stored * 1000))))
-		want = min(want, *s.Value+passed.Seconds()*m.RatePerSecond())
+		came := passed.Seconds() * m.RatePerSecond()
+		if m.Kind == reservations.KindWindow { // stored is when a window started
+			came = math.Floor(float64(passed)/float64(m.Period)) * m.Rate
+		}
+		want = min(want, *s.Value+came)
 	}
 	if !close6(got, want) {
 		return fmt.Sprintf("balance %v, want %v", got, want)
