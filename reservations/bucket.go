@@ -72,7 +72,7 @@ func (b Bucket) aligned(l Limit) []MeterState {
 		}
 		states[k].Name = m.Name
 		for i := range states[k].Ledgers {
-			states[k].Ledgers[i] = m.Cap()
+			states[k].Ledgers[i] = m.full(b.At)
 		}
 	}
 	return states
@@ -81,10 +81,10 @@ func (b Bucket) aligned(l Limit) []MeterState {
 // accrue returns the bucket as it is at now: every ledger filled at its rate. Time that runs back changes nothing, and by
 // more than backwards is followed without filling anything.
 func (b Bucket) accrue(l Limit, now time.Time) Bucket {
-	b.Meters = b.aligned(l)
 	if b.At.IsZero() {
 		b.At, b.Generation = now, now.UnixMilli()
 	}
+	b.Meters = b.aligned(l)
 	passed, before := now.Sub(b.At), b.At
 	if passed < -backwards { // follow the clock, and the clock of the line with it: those who wait keep their time to wait
 		b.Shift -= passed.Seconds()

@@ -38,6 +38,15 @@ func (m Meter) Offset() time.Duration {
 	return o
 }
 
+// full is the balance of a meter that has never been used: the capacity. Windows whose Start is still to come owe what comes until
+// then, so that they are full at their Start.
+func (m Meter) full(at time.Time) float64 {
+	if early := m.Start - time.Duration(at.UnixNano()); m.windowed() && !at.IsZero() && early > 0 {
+		return m.Cap() - m.Rate*math.Ceil(float64(early)/float64(m.Period))
+	}
+	return m.Cap()
+}
+
 // left is how many seconds are left at a moment of the window it falls into.
 func (m Meter) left(at time.Time) float64 {
 	return (m.Period - m.within(at)).Seconds()

@@ -108,3 +108,22 @@ func TestFleetWindows(t *testing.T) {
 		})
 	}
 }
+
+// Before its Start a meter has what leaves it full at its Start.
+func TestWindowThatStartsLater(t *testing.T) {
+	t.Parallel()
+	l := windowOfDay(func(m *reservations.Meter) {
+		m.Capacity, m.Start = 25, time.Duration(virtualStart.Add(48*time.Hour).UnixNano())
+	})
+	day := 24 * time.Hour
+	b, o := reservations.Step(reservations.Bucket{}, l, virtualStart.Add(time.Hour), reservations.Request{Op: take, Tokens: []float64{6}})
+	if o.State != refused || !o.Due.Equal(virtualStart.Add(day)) {
+		t.Errorf("%+v: there are 5 of 25, and 10 more at midnight", o)
+	}
+	if full := b.FullAt(l); !full.Equal(virtualStart.Add(2 * day)) {
+		t.Errorf("full at %v", full)
+	}
+	if _, o := reservations.Step(b, l, virtualStart.Add(2*day), reservations.Request{Op: take, Tokens: []float64{25}}); !o.Started() {
+		t.Errorf("at its start: %+v", o)
+	}
+}

@@ -26,10 +26,10 @@ func fillingOf(limit reservations.Limit) filling {
 }
 
 // windowFields describe a window: win, its length in seconds; ms, the same; fill, what comes at its end; off, in milliseconds, what the
-// clock is ahead of the windows, whole ones left out.
+// clock is ahead of the windows, whole ones left out; start, in milliseconds.
 func windowFields(m reservations.Meter) bson.D {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	return bson.D{to("win", m.Period.Seconds()), to("ms", ms(m.Period)), to("fill", m.Rate), to("off", ms(m.Offset()-m.Period))}
+	return bson.D{to("win", m.Period.Seconds()), to("ms", ms(m.Period)), to("fill", m.Rate), to("off", ms(m.Offset()-m.Period)), to("start", ms(m.Start))}
 }
 
 // isWindow says whether $$k is one: a missing field is less than null.
@@ -46,6 +46,12 @@ func (f filling) choose(window, bucket any) any {
 // sinceStart is the milliseconds of the moment since a window started, long ago.
 func sinceStart(moment any) bson.D {
 	return sub(bson.D{to("$toLong", moment)}, "$$k.off")
+}
+
+// full is the balance of $$k where it has never been used.
+func (f filling) full() any {
+	ahead := bson.D{to("$floor", div(sub(bson.D{to("$toLong", "$call.now")}, "$$k.start"), "$$k.ms"))}
+	return f.choose(add("$$k.cap", mul("$$k.fill", smallest(list(0., ahead)))), "$$k.cap")
 }
 
 // came is the tokens that came back since $at.

@@ -90,7 +90,7 @@ func (f filling) program() bson.A {
 func (f filling) accrued() any {
 	gone := div(largest(list(0, "$passed")), 1000.)
 	stored := element("$led", "$$i")
-	full := list("$$k.cap", "$$k.cap", "$$k.cap", "$$k.cap", "$$k.cap")
+	full := forEach(list(0, 1, 2, 3, 4), "l", f.full())
 	return let("gone", gone, forEach("$call.meters", "k",
 		let("i", op("$indexOfArray", orElse("$meters", bson.A{}), "$$k.name"),
 			either(less("$$i", 0), full,

@@ -57,6 +57,9 @@ func (m *model) randomMeter(name string) reservations.Meter {
 	}
 	if m.r.IntN(3) == 0 {
 		meter.Kind, meter.Start = reservations.KindWindow, time.Duration(m.r.Int64N(int64(time.Hour)))
+		if m.r.IntN(4) == 0 { // in the future of a NewClock
+			meter.Start += time.Duration(NewClock().Now().UnixNano()).Truncate(time.Hour)
+		}
 	}
 	return meter
 }

@@ -46,7 +46,6 @@ type recordedStep struct {
 const (
 	differsKind      = "an unknown kind"
 	differsStart     = "a window that starts at random"
-	differsFuture    = "a window that starts in the future, which there owes what comes until then"
 	differsConfig    = "a limit that is invalid here: no rate, or a negative max_reserved"
 	differsBackwards = "from a step whose clock runs back"
 	differsNegative  = "from a refund by a negative count"
@@ -109,8 +108,6 @@ func (r recording) limit() (l reservations.Limit, leftOut string) {
 		return l, differsKind
 	case r.Config.Kind == fixedWindow && r.Config.Start == nil:
 		return l, differsStart
-	case r.Config.Kind == fixedWindow && len(r.Steps) > 0 && *r.Config.Start > r.Steps[0].At:
-		return l, differsFuture
 	case l.Validate() != nil:
 		return l, differsConfig
 	}
