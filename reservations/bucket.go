@@ -84,12 +84,13 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 	if b.At.IsZero() {
 		b.At, b.Generation = now, now.UnixMilli()
 	}
-	b.Meters = b.aligned(l)
 	passed, before := now.Sub(b.At), b.At
 	if passed < -backwards { // follow the clock, and the clock of the line with it: those who wait keep their time to wait
 		b.Shift -= passed.Seconds()
+		b.At = now
 	}
-	if passed > 0 || passed < -backwards {
+	b.Meters = b.aligned(l)
+	if passed > 0 {
 		b.At = now
 	}
 	b.Blocked = max(0, b.Blocked-max(0, passed.Seconds()))

@@ -53,7 +53,7 @@ type Meter struct {
 	Kind Kind
 	// Start is when a window starts, and with it all that follow every Period: the time since the Unix epoch, or what is left of
 	// it after whole periods, e.g. 8h for days that start at 8:00 UTC. A moment in the future is that of the first full window:
-	// until then each window before it is missing. Zero for token buckets.
+	// until then each window before it is missing. Whole milliseconds. Zero for token buckets.
 	Start time.Duration
 	// Spread derives Start from the bucket's name instead, so that the windows of many buckets do not all start at once, and
 	// all machines agree. The Limiter does; stores see a Start.

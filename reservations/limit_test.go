@@ -35,6 +35,7 @@ func TestLimitValidate(t *testing.T) {
 		{"name too long", reservations.Limit{Name: strings.Repeat("x", 65), Meters: []reservations.Meter{good}}, []string{"name"}},
 		{"unknown kind", windowOfDay(func(m *reservations.Meter) { m.Kind = "sliding" }), []string{"daily.kind"}},
 		{"a start that is derived", windowOfDay(func(m *reservations.Meter) { m.Start, m.Spread = time.Hour, true }), []string{"daily.start"}},
+		{"a start between milliseconds", windowOfDay(func(m *reservations.Meter) { m.Start = time.Hour + 1 }), []string{"daily.start"}},
 		{"a bucket that starts", windowOfDay(func(m *reservations.Meter) { m.Kind, m.Start = "", time.Hour }), []string{"daily.start"}},
 		{"a bucket that is spread", windowOfDay(func(m *reservations.Meter) { m.Kind, m.Spread = reservations.KindBucket, true }), []string{"daily.start"}},
 		{"a window too short", windowOfDay(func(m *reservations.Meter) { m.Period = time.Microsecond }), []string{"daily.period"}},

@@ -33,7 +33,7 @@ func FuzzStep(f *testing.F) {
 				m.MaxReserved = reservations.Unlimited
 			}
 			if int(m.MaxReserved)%3 == 1 {
-				m.Kind, m.Start = reservations.KindWindow, time.Duration(m.Rate)
+				m.Kind, m.Start = reservations.KindWindow, time.Duration(m.Rate)*time.Millisecond
 			}
 			l.Meters = append(l.Meters, m)
 		}

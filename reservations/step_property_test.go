@@ -48,7 +48,7 @@ func drawLimit(t *rapid.T, windows bool) reservations.Limit {
 		if m := &l.Meters[k]; windows && rapid.Bool().Draw(t, "window") {
 			seconds := rapid.SampledFrom([]float64{1, 7, 60}).Draw(t, "period")
 			m.Kind, m.Rate, m.Period = reservations.KindWindow, rate*seconds, time.Duration(seconds)*time.Second
-			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, -time.Hour - 1}).Draw(t, "start")
+			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, -time.Hour - time.Millisecond}).Draw(t, "start")
 		}
 	}
 	return l

@@ -125,6 +125,9 @@ func (m Meter) validateWindow(fault func(field, format string, args ...any)) {
 		if m.Period > 0 && m.Period < time.Millisecond {
 			fault("period", "%v is too short for a window, which lasts a millisecond or more", m.Period)
 		}
+		if m.Start%time.Millisecond != 0 {
+			fault("start", "%v must be whole milliseconds", m.Start)
+		}
 		if m.Start != 0 && m.Spread {
 			fault("start", "is given and to be derived from the bucket's name; it can only be one of them")
 		}

@@ -48,9 +48,9 @@ func sinceStart(moment any) bson.D {
 	return sub(bson.D{to("$toLong", moment)}, "$$k.off")
 }
 
-// full is the balance of $$k where it has never been used.
-func (f filling) full() any {
-	ahead := bson.D{to("$floor", div(sub(bson.D{to("$toLong", "$call.now")}, "$$k.start"), "$$k.ms"))}
+// full is the balance of $$k at a moment where it has never been used.
+func (f filling) full(at any) any {
+	ahead := bson.D{to("$floor", div(sub(bson.D{to("$toLong", at)}, "$$k.start"), "$$k.ms"))}
 	return f.choose(add("$$k.cap", mul("$$k.fill", smallest(list(0., ahead)))), "$$k.cap")
 }
 

@@ -56,15 +56,16 @@ func encoded(stages bson.A) bson.A {
 func (f filling) program() bson.A {
 	ranBack := less("$passed", -backwards.Milliseconds()) // too far to be ignored: followed, and the line's clock with it
 	missing := "$call.now"                                // a bucket that is not there is as it was just now: full
+	at := either(anyOf(less(0, "$passed"), ranBack), "$call.now", orElse("$at", missing))
 	p := bson.A{
 		set(to("passed", sub("$call.now", orElse("$at", missing)))), // milliseconds
 		set(
-			to("at", either(anyOf(less(0, "$passed"), ranBack), "$call.now", orElse("$at", missing))),
+			to("at", at),
 			to("shift", add(orElse("$shift", 0.), either(ranBack, div("$passed", -1000.), 0.))),
 			to("blocked", largest(list(0., sub(orElse("$blocked", 0.), div(largest(list(0, "$passed")), 1000.))))),
 			to("gen", orElse("$gen", bson.D{to("$toLong", "$call.now")})),
 			to("v", add(orElse("$v", int64(0)), bson.D{to("$size", "$call.requests")})),
-			to("led", f.accrued()),
+			to("led", f.accrued(at)),
 			to("meters", "$call.meters.name"),
 		),
 	}
@@ -87,10 +88,10 @@ func (f filling) program() bson.A {
 
 // accrued is the ledgers in the order of the limit's meters, each filled by what came back. Meters are found by name: one that is
 // new to the bucket is full, one that the limit no longer has is dropped.
-func (f filling) accrued() any {
+func (f filling) accrued(at any) any {
 	gone := div(largest(list(0, "$passed")), 1000.)
 	stored := element("$led", "$$i")
-	full := forEach(list(0, 1, 2, 3, 4), "l", f.full())
+	full := forEach(list(0, 1, 2, 3, 4), "l", f.full(at))
 	return let("gone", gone, forEach("$call.meters", "k",
 		let("i", op("$indexOfArray", orElse("$meters", bson.A{}), "$$k.name"),
 			either(less("$$i", 0), full,

@@ -56,7 +56,7 @@ func (m *model) randomMeter(name string) reservations.Meter {
 		Capacity: pick(m.r, 0, 5., 50.), MaxReserved: pick(m.r, reservations.Unlimited, 0, 20., 200.),
 	}
 	if m.r.IntN(3) == 0 {
-		meter.Kind, meter.Start = reservations.KindWindow, time.Duration(m.r.Int64N(int64(time.Hour)))
+		meter.Kind, meter.Start = reservations.KindWindow, time.Duration(m.r.IntN(3_600_000))*ms
 		if m.r.IntN(4) == 0 { // in the future of a NewClock
 			meter.Start += time.Duration(NewClock().Now().UnixNano()).Truncate(time.Hour)
 		}

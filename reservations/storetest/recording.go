@@ -101,7 +101,7 @@ func (r recording) limit() (l reservations.Limit, leftOut string) {
 		l.Meters[0].Kind = reservations.KindWindow
 	}
 	if r.Config.Start != nil {
-		l.Meters[0].Start = time.Duration(math.Round(*r.Config.Start * float64(time.Millisecond)))
+		l.Meters[0].Start = time.Duration(math.Round(*r.Config.Start*1000)) * time.Microsecond
 	}
 	switch {
 	case r.Config.Kind != tokenBucket && r.Config.Kind != fixedWindow:
