@@ -22,6 +22,12 @@ func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 	b.Shift -= e
 	for k, m := range l.Meters {
 		led := &b.Meters[k].Ledgers
+		if m.windowed() { // nothing is lost but what the capacity can't hold when it ends
+			for i := range led {
+				led[i] = min(led[i], m.Cap()-m.gain(b.At, length))
+			}
+			continue
+		}
 		led[LedgerUse] = min(led[LedgerUse], -length*m.RatePerSecond())
 		for i := LedgerLate; i < LedgerCount; i++ {
 			led[i] -= e * m.RatePerSecond()

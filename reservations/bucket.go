@@ -55,7 +55,7 @@ func (b Bucket) FullAt(l Limit) time.Time {
 	full := b.Blocked
 	for k, s := range b.aligned(l) {
 		for _, balance := range s.Ledgers {
-			full = max(full, (l.Meters[k].Cap()-balance)/l.Meters[k].RatePerSecond())
+			full = max(full, l.Meters[k].until(b.At, l.Meters[k].Cap()-balance))
 		}
 	}
 	return b.At.Add(seconds(full))
@@ -72,7 +72,7 @@ func (b Bucket) aligned(l Limit) []MeterState {
 		}
 		states[k].Name = m.Name
 		for i := range states[k].Ledgers {
-			states[k].Ledgers[i] = m.Cap()
+			states[k].Ledgers[i] = m.full(b.At)
 		}
 	}
 	return states
@@ -81,22 +81,22 @@ func (b Bucket) aligned(l Limit) []MeterState {
 // accrue returns the bucket as it is at now: every ledger filled at its rate. Time that runs back changes nothing, and by
 // more than backwards is followed without filling anything.
 func (b Bucket) accrue(l Limit, now time.Time) Bucket {
-	b.Meters = b.aligned(l)
 	if b.At.IsZero() {
 		b.At, b.Generation = now, now.UnixMilli()
 	}
-	passed := now.Sub(b.At)
+	passed, before := now.Sub(b.At), b.At
 	if passed < -backwards { // follow the clock, and the clock of the line with it: those who wait keep their time to wait
 		b.Shift -= passed.Seconds()
-	}
-	if passed > 0 || passed < -backwards {
 		b.At = now
 	}
-	gone := max(0, passed.Seconds())
-	b.Blocked = max(0, b.Blocked-gone)
+	b.Meters = b.aligned(l)
+	if passed > 0 {
+		b.At = now
+	}
+	b.Blocked = max(0, b.Blocked-max(0, passed.Seconds()))
 	for k, m := range l.Meters {
 		for i, balance := range b.Meters[k].Ledgers {
-			b.Meters[k].Ledgers[i] = min(m.Cap(), balance+gone*m.RatePerSecond())
+			b.Meters[k].Ledgers[i] = min(m.Cap(), balance+m.passed(before, now))
 		}
 	}
 	return b
@@ -107,14 +107,19 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 func (b Bucket) wait(l Limit, i int, n []float64) float64 {
 	w := b.Blocked
 	for k, m := range l.Meters {
-		w = max(w, (min(n[k], m.Cap())-b.Meters[k].Ledgers[i])/m.RatePerSecond())
+		w = max(w, m.until(b.At, min(n[k], m.Cap())-b.Meters[k].Ledgers[i]))
 	}
 	return w
 }
 
 // charged is ledger i of meter k after a charge of n that starts in w seconds: what accrues until then beyond the capacity is lost.
+// But a promise that only waits for this meter's own window takes what it leaves of those before along, as Convex does.
 func (b Bucket) charged(m Meter, k, i int, n, w float64) float64 {
-	return min(b.Meters[k].Ledgers[i], m.Cap()-w*m.RatePerSecond()) - n
+	balance, gain := b.Meters[k].Ledgers[i], m.gain(b.At, w)
+	if m.windowed() && i >= LedgerPlan && gain <= m.Rate*m.windows(min(n, m.Cap())-balance) {
+		return balance - n
+	}
+	return min(balance, m.Cap()-gain) - n
 }
 
 // charge takes n from the ledgers first..last.
@@ -151,7 +156,7 @@ func (b Bucket) back(l Limit, i int, slacks float64) float64 {
 	w := 0.
 	for k, m := range l.Meters {
 		if m.MaxReserved != Unlimited {
-			w = max(w, (-(m.MaxReserved-slacks*m.Slack())-b.Meters[k].Ledgers[i])/m.RatePerSecond())
+			w = max(w, m.until(b.At, -(m.MaxReserved-slacks*m.Slack())-b.Meters[k].Ledgers[i]))
 		}
 	}
 	return w

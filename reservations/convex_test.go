@@ -32,7 +32,7 @@ func (s stepStore) Reset(_ context.Context, l reservations.Limit, key string) er
 // What Convex's rate limiter did, Step does.
 func TestConvexRecordings(t *testing.T) {
 	t.Parallel()
-	storetest.Replay(t, "testdata/convex_hand.jsonl", 287, func(*testing.T) storetest.Instance {
+	storetest.Replay(t, "testdata/convex_hand.jsonl", 516, func(*testing.T) storetest.Instance {
 		clock := storetest.NewClock()
 		store := stepStore{clock.Now, map[string]reservations.Bucket{}}
 		return storetest.Instance{

@@ -12,6 +12,8 @@
 //	again  less returning tickets that the plan refused    they stay before newer ones
 //	line   less tickets: places behind max_reserved        newcomers queue here
 //
+// A meter fills evenly (a token bucket) or by its whole rate when a window ends ([KindWindow], e.g. [PerDay]); one limit may mix them.
+//
 // # The life of a reservation
 //
 //	new ──Begin──▶ started ──Settle──▶ settled
@@ -35,8 +37,10 @@
 // # Guarantees
 //
 // The tokens started in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or delivered
-// twice (capacity + rate*(T+Hold) where a refund lands while a task holds). Waiting tasks keep their order. Losing a Place
-// costs the task its place and never the limit. Nothing starts during a block, whatever is given back meanwhile. When the store can't answer, nothing starts.
+// twice (capacity + rate*(T+Hold) where a refund lands while a task holds); of a meter with fixed windows, capacity, and Rate
+// more for each window that begins in T. Waiting tasks keep their order. Losing a Place costs the task its place
+// and never the limit. Nothing starts during a block, whatever is given back meanwhile. When the store can't answer, nothing
+// starts.
 //
 // # Not promised
 //

@@ -273,6 +273,9 @@ func (f *fleet) windows(k int, r *fleetReport) {
 			fullest = max(fullest, sum)
 		}
 		allowed := max(m.Cap(), largest) + m.RatePerSecond()*window
+		if m.Kind == reservations.KindWindow {
+			allowed = max(m.Cap(), largest) + m.Rate*(1+math.Floor(window/m.Period.Seconds()))
+		}
 		r.win = max(r.win, fullest/allowed)
 		r.held = max(r.held, fullest/(allowed+m.RatePerSecond()*reservations.Hold.Seconds()))
 	}

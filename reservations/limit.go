@@ -35,7 +35,8 @@ type Limit struct {
 	Settle SettleMode
 }
 
-// Meter is one rate of a Limit: a token bucket filled evenly, Rate tokens every Period, up to Capacity.
+// Meter is one rate of a Limit: Rate tokens every Period, up to Capacity, that come back evenly (a token bucket) or all at once
+// when a window ends (a fixed window).
 type Meter struct {
 	// Name identifies the meter within its limit, e.g. "requests" or "tokens". Same letters as a limit's name.
 	Name string
@@ -48,6 +49,15 @@ type Meter struct {
 	// MaxReserved bounds how many tokens may be promised ahead of their time: the plan's deficit. Zero means none: whoever
 	// finds no room is given a ticket and comes back later for a time. Unlimited is its own value.
 	MaxReserved float64
+	// Kind says how the meter fills. The zero value is KindBucket.
+	Kind Kind
+	// Start is when a window starts, and with it all that follow every Period: the time since the Unix epoch, or what is left of
+	// it after whole periods, e.g. 8h for days that start at 8:00 UTC. A moment in the future is that of the first full window:
+	// until then each window before it is missing. Whole milliseconds. Zero for token buckets.
+	Start time.Duration
+	// Spread derives Start from the bucket's name instead, so that the windows of many buckets do not all start at once, and
+	// all machines agree. The Limiter does; stores see a Start.
+	Spread bool
 }
 
 // PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and an unlimited plan.
@@ -140,6 +150,7 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 	if m.Capacity != 0 && !positive(m.Capacity) {
 		fault("capacity", "%v must be a positive number of tokens, or zero for one period's worth", m.Capacity)
 	}
+	m.validateWindow(fault)
 	if math.IsNaN(m.MaxReserved) || m.MaxReserved < 0 || math.IsInf(m.MaxReserved, 0) {
 		fault("max_reserved", "%v must not be negative; zero means none, Unlimited is its own value", m.MaxReserved)
 	}

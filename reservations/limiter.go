@@ -108,7 +108,7 @@ func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome,
 		}
 		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit)}
 	}
-	return l.combine.apply(ctx, limit, charges[0].Key, requests...)
+	return l.combine.apply(ctx, limit.forKey(charges[0].Key), charges[0].Key, requests...)
 }
 
 // Check answers as Begin would for a new task, and changes nothing.
@@ -167,7 +167,7 @@ func (l *Limiter) one(ctx context.Context, c Charge, op Op, p Place) (Outcome, e
 }
 
 func (l *Limiter) ask(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
-	outcomes, err := l.combine.apply(ctx, limit, key, r)
+	outcomes, err := l.combine.apply(ctx, limit.forKey(key), key, r)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -1,7 +1,8 @@
 package reservations
 
 // settle gives x back (takes, where negative). Where tasks wait, tokens that come back move the clock of the line on for
-// all of them, as far as every meter has room, instead of going to whoever asks next; what was taken moves it back.
+// all of them, as far as every meter has room, instead of going to whoever asks next; what was taken moves it back. Windows
+// do not move it: what comes back to one is there for those who come, what is taken is missing in the plan.
 func (b *Bucket) settle(l Limit, x []float64) Outcome {
 	if !b.waiting() {
 		b.Carry = 0
@@ -10,7 +11,9 @@ func (b *Bucket) settle(l Limit, x []float64) Outcome {
 	}
 	gain, took := b.Carry, false // gain: seconds by which the line could move
 	for k, m := range l.Meters {
-		gain = max(gain, b.Carry+x[k]/m.RatePerSecond())
+		if !m.windowed() {
+			gain = max(gain, b.Carry+x[k]/m.RatePerSecond())
+		}
 		took = took || x[k] < 0
 	}
 	e := gain
@@ -28,7 +31,10 @@ func (b *Bucket) settle(l Limit, x []float64) Outcome {
 	b.Carry = min(gain-max(0, e), Hold.Seconds())
 	b.Shift += e
 	b.give(l, func(i, k int, m Meter) float64 {
-		if i >= LedgerPlan {
+		switch {
+		case i >= LedgerPlan && m.windowed():
+			return min(0, x[k])
+		case i >= LedgerPlan:
 			return e * m.RatePerSecond()
 		}
 		return x[k]
@@ -40,6 +46,9 @@ func (b *Bucket) settle(l Limit, x []float64) Outcome {
 func (b *Bucket) setBack(l Limit, x []float64) float64 {
 	e := 0.
 	for k, m := range l.Meters {
+		if m.windowed() {
+			continue
+		}
 		use := b.Meters[k].Ledgers[LedgerUse]
 		e = min(e, (min(0, use+x[k])-min(0, use))/m.RatePerSecond())
 	}

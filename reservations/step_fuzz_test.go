@@ -32,6 +32,9 @@ func FuzzStep(f *testing.F) {
 			if m.MaxReserved == 255*255 {
 				m.MaxReserved = reservations.Unlimited
 			}
+			if int(m.MaxReserved)%3 == 1 {
+				m.Kind, m.Start = reservations.KindWindow, time.Duration(m.Rate)*time.Millisecond
+			}
 			l.Meters = append(l.Meters, m)
 		}
 		if err := l.Validate(); err != nil {

@@ -23,6 +23,7 @@ type bucketMachine struct {
 	counted []counted // by the time at which it counts
 	largest []float64 // charge so far, by meter
 	blocked float64   // until then
+	late    []float64 // given back to a window while a task may hold for the next, by meter
 }
 
 type place struct {
@@ -37,13 +38,18 @@ type counted struct {
 	tokens []float64
 }
 
-func drawLimit(t *rapid.T) reservations.Limit {
+func drawLimit(t *rapid.T, windows bool) reservations.Limit {
 	var l reservations.Limit
 	for k := range rapid.IntRange(1, 3).Draw(t, "meters") {
 		rate := rapid.SampledFrom([]float64{.1, 1, 7, 100, 2500}).Draw(t, "rate")
 		l.Meters = append(l.Meters, perSecond(fmt.Sprintf("m%d", k), rate,
 			rate*rapid.SampledFrom([]float64{.1, 1, 3, 60}).Draw(t, "capacity"),
 			rate*rapid.SampledFrom([]float64{0, .5, 5, 100, math.Inf(1)}).Draw(t, "max_reserved")))
+		if m := &l.Meters[k]; windows && rapid.Bool().Draw(t, "window") {
+			seconds := rapid.SampledFrom([]float64{1, 7, 60}).Draw(t, "period")
+			m.Kind, m.Rate, m.Period = reservations.KindWindow, rate*seconds, time.Duration(seconds)*time.Second
+			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, -time.Hour - time.Millisecond}).Draw(t, "start")
+		}
 	}
 	return l
 }
@@ -142,6 +148,10 @@ func (m *bucketMachine) windows(t *rapid.T) {
 				sum += m.counted[first].tokens[k]
 				length := m.counted[last].at - m.counted[first].at
 				allowed := max(meter.Cap(), m.largest[k]) + meter.RatePerSecond()*(length+reservations.Hold.Seconds())
+				if meter.Kind == reservations.KindWindow {
+					began := windowOf(meter, m.counted[last].at+1e-6) - windowOf(meter, m.counted[first].at-1e-6)
+					allowed = max(meter.Cap(), m.largest[k]) + meter.Rate*float64(began) + m.late[k]
+				}
 				if sum > allowed*(1+1e-9)+1e-6 {
 					t.Fatalf("%v of %s in %v s, allowed are %v", sum, meter.Name, length, allowed)
 				}
@@ -181,6 +191,11 @@ func (m *bucketMachine) block(t *rapid.T) {
 	m.blocked = max(m.blocked, at+d)
 }
 
+// windowOf numbers the windows of a meter.
+func windowOf(m reservations.Meter, at float64) int64 {
+	return int64((time.Duration(clock(at).UnixNano()) + m.Period - m.Offset()) / m.Period)
+}
+
 // returning removes one of the waiting at random, and says whether there is one.
 func (m *bucketMachine) returning(t *rapid.T) (place, bool) {
 	if len(m.waiting) == 0 {
@@ -207,6 +222,11 @@ func (m *bucketMachine) settle(t *rapid.T) {
 			correction[k] = 0
 		}
 	}
+	for k, meter := range m.limit.Meters {
+		if windowOf(meter, m.now) != windowOf(meter, m.now+reservations.Hold.Seconds()+1e-6) {
+			m.late[k] += max(0, back[k])
+		}
+	}
 	m.step(t, reservations.Request{Op: settle, Tokens: back})
 	m.count(m.now, correction)
 }
@@ -214,8 +234,8 @@ func (m *bucketMachine) settle(t *rapid.T) {
 func TestStepKeepsThePromise(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		l := drawLimit(t)
-		m := &bucketMachine{limit: l, largest: make([]float64, len(l.Meters))}
+		l := drawLimit(t, true)
+		m := &bucketMachine{limit: l, largest: make([]float64, len(l.Meters)), late: make([]float64, len(l.Meters))}
 		pass := func(seconds float64) { m.now += seconds }
 		t.Repeat(map[string]func(*rapid.T){
 			"new":   func(t *rapid.T) { m.begin(t, place{state: fresh, tokens: m.drawTokens(t)}) },
@@ -281,8 +301,8 @@ func (m *bucketMachine) burst(t *rapid.T) {
 func TestStepIdleFleetStartsOnTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		l := drawLimit(t)
-		m := &bucketMachine{limit: l, largest: make([]float64, len(l.Meters))}
+		l := drawLimit(t, false)
+		m := &bucketMachine{limit: l, largest: make([]float64, len(l.Meters)), late: make([]float64, len(l.Meters))}
 		unlimited := rapid.Bool().Draw(t, "unlimited")
 		for k := range l.Meters {
 			if unlimited {

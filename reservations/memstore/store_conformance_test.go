@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 
 func TestConvexRecordings(t *testing.T) {
 	t.Parallel()
-	storetest.Replay(t, "../testdata/convex_hand.jsonl", 287, instance)
+	storetest.Replay(t, "../testdata/convex_hand.jsonl", 516, instance)
 }
 
 func instance(*testing.T) storetest.Instance {

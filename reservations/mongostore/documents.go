@@ -59,6 +59,9 @@ func meterDocuments(limit reservations.Limit) bson.A {
 		if m.MaxReserved != reservations.Unlimited {
 			d = append(d, to("max", m.MaxReserved), to("slack", m.Slack()))
 		}
+		if m.Kind == reservations.KindWindow {
+			d = append(d, windowFields(m)...)
+		}
 		meters[k] = d
 	}
 	return meters

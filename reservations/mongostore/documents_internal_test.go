@@ -144,12 +144,19 @@ func FuzzDecode(f *testing.F) {
 // Every call sends the pipeline: its size is most of what a call costs.
 func TestPipelineSize(t *testing.T) {
 	t.Parallel()
-	meters := []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000), reservations.PerSecond("images", 1)}
+	minutes := []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000), reservations.PerSecond("images", 1)}
+	days := []reservations.Meter{minutes[0], minutes[1], reservations.PerDay("daily", 10_000)}
+	testPipelineSize(t, minutes, 12_000)
+	testPipelineSize(t, days, 20_000)
+}
+
+func testPipelineSize(t *testing.T, meters []reservations.Meter, most int) {
+	t.Helper()
 	limit := reservations.Limit{Name: "openai", Meters: meters}
 	request := reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 900, 1}}
-	p := raw(t, bson.D{to("p", pipeline(encoded(program()), limit, []reservations.Request{request}, "$$NOW"))})
+	p := raw(t, bson.D{to("p", pipeline(encoded(fillingOf(limit).program()), limit, []reservations.Request{request}, "$$NOW"))})
 	t.Logf("%d bytes, nested %d deep", len(p), depth(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p}))
-	if len(p) > 12_000 {
+	if len(p) > most {
 		t.Errorf("the pipeline for 3 meters and one request has %d bytes", len(p))
 	}
 	if d := depth(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p}); d > 150 {

@@ -23,7 +23,7 @@ const (
 // Input: the stored bucket, or nothing (a full one), and in the temporary field "call" (all else is the same in each call)
 //
 //	now       the server's clock
-//	meters    of the limit, in its order: {name, cap, rate, max, slack}; max and slack are left out where the plan is unlimited
+//	meters    of the limit, in its order: {name, cap, rate, max, slack}, and windowFields of windows; max and slack are left out where the plan is unlimited
 //	requests  {op, for, here, hold, take, dry, n}: see requestDocument
 //
 // Output: the bucket after all requests (see fields in documents.go), with one answer for each in "out": {o: state, w: seconds
@@ -52,43 +52,50 @@ func encoded(stages bson.A) bson.A {
 	return stages
 }
 
-// program is what all calls have in common.
-func program() bson.A {
+// program is what all calls have in common whose meters fill like that.
+func (f filling) program() bson.A {
 	ranBack := less("$passed", -backwards.Milliseconds()) // too far to be ignored: followed, and the line's clock with it
 	missing := "$call.now"                                // a bucket that is not there is as it was just now: full
-	return bson.A{
+	at := either(anyOf(less(0, "$passed"), ranBack), "$call.now", orElse("$at", missing))
+	p := bson.A{
 		set(to("passed", sub("$call.now", orElse("$at", missing)))), // milliseconds
 		set(
-			to("at", either(anyOf(less(0, "$passed"), ranBack), "$call.now", orElse("$at", missing))),
+			to("at", at),
 			to("shift", add(orElse("$shift", 0.), either(ranBack, div("$passed", -1000.), 0.))),
 			to("blocked", largest(list(0., sub(orElse("$blocked", 0.), div(largest(list(0, "$passed")), 1000.))))),
 			to("gen", orElse("$gen", bson.D{to("$toLong", "$call.now")})),
 			to("v", add(orElse("$v", int64(0)), bson.D{to("$size", "$call.requests")})),
-			to("led", accrued()),
+			to("led", f.accrued(at)),
 			to("meters", "$call.meters.name"),
 		),
+	}
+	if f.windows {
+		p = append(p, set(to("call.meters", lefts())))
+	}
+	return append(
+		p,
 		set(to("r", fold("$call.requests",
 			bson.D{to("led", "$led"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("blocked", "$blocked"), to("out", bson.A{})},
-			let("s", "$$value", let("q", "$$this", let("m", joined("$$s.led"), answered(firstOf(begin(),
-				branch{equal("$$q.op", opBlock), block()},
-				branch{equal("$$q.op", opSettle), settle()},
+			let("s", "$$value", let("q", "$$this", let("m", joined("$$s.led"), answered(firstOf(f.begin(),
+				branch{equal("$$q.op", opBlock), f.block()},
+				branch{equal("$$q.op", opSettle), f.settle()},
 				branch{equal("$$q.op", opRelease), release()})))))))),
 		set(to("led", "$r.led"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("blocked", "$r.blocked"), to("out", "$r.out"),
-			to("expires", expires("$r.led"))),
+			to("expires", f.expires("$r.led"))),
 		bson.D{to("$unset", bson.A{"call", "passed", "r"})},
-	}
+	)
 }
 
-// accrued is the ledgers in the order of the limit's meters, each filled at its rate. Meters are found by name: one that is
+// accrued is the ledgers in the order of the limit's meters, each filled by what came back. Meters are found by name: one that is
 // new to the bucket is full, one that the limit no longer has is dropped.
-func accrued() any {
+func (f filling) accrued(at any) any {
 	gone := div(largest(list(0, "$passed")), 1000.)
 	stored := element("$led", "$$i")
-	full := list("$$k.cap", "$$k.cap", "$$k.cap", "$$k.cap", "$$k.cap")
+	full := forEach(list(0, 1, 2, 3, 4), "l", f.full(at))
 	return let("gone", gone, forEach("$call.meters", "k",
 		let("i", op("$indexOfArray", orElse("$meters", bson.A{}), "$$k.name"),
 			either(less("$$i", 0), full,
-				forEach(stored, "x", smallest(list("$$k.cap", add("$$x", mul("$$gone", "$$k.rate")))))))))
+				let("came", f.came(), forEach(stored, "x", smallest(list("$$k.cap", add("$$x", "$$came")))))))))
 }
 
 // joined is the meters with their ledgers (L) and what the request asks of each (n).
@@ -112,13 +119,8 @@ func mostOver(least, over, body any) bson.D {
 func limited(meters any) bson.D { return where(meters, "k", op("$gt", "$$k.max", nil)) }
 
 // wait is how many seconds pass until ledger i has room for the request in every meter and no block is left.
-func wait(i any) bson.D {
-	return mostOver("$$s.blocked", "$$m", div(sub(smallest(list("$$k.n", "$$k.cap")), element("$$k.L", i)), "$$k.rate"))
-}
-
-// charged is ledger i of $$k after the request that starts in w seconds.
-func charged(i, w any) bson.D {
-	return sub(smallest(list(element("$$k.L", i), sub("$$k.cap", mul(w, "$$k.rate")))), "$$k.n")
+func (f filling) wait(i any) bson.D {
+	return mostOver("$$s.blocked", "$$m", f.until(sub(smallest(list("$$k.n", "$$k.cap")), element("$$k.L", i))))
 }
 
 // slacked is the max_reserved of $$k less its slack once for each ledger between the plan and ledger i.
@@ -135,41 +137,42 @@ func answered(change any) any {
 }
 
 // begin covers begin, reserve (which never starts), take (which is given no place) and whatever is dry (and keeps nothing).
-func begin() any {
+func (f filling) begin() any {
 	charge := forEach("$$m", "k", rungs(
-		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), charged("$$i", "$$do.w"), element("$$k.L", "$$i"))))
-	return let("w", wait("$$q.here"), let("do", decision(), let("led", charge, bson.D{
+		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), f.charged("$$i", "$$do.w"), element("$$k.L", "$$i"))))
+	return let("w", f.wait("$$q.here"), let("do", f.decision(), let("led", charge, bson.D{
 		to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
-		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(back("$$led"), ticketDelay), "$$do.w")),
+		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(f.back("$$led"), ticketDelay), "$$do.w")),
 	})))
 }
 
 // decision is the next state (o), the first and last ledger to charge (lo, hi), and the seconds until the start (w).
-func decision() any {
+func (f filling) decision() any {
 	next := func(state string, lo, hi, w any) bson.D {
 		return bson.D{to("o", state), to("lo", lo), to("hi", hi), to("w", w)}
 	}
 	fits := bson.D{to("$allElementsTrue", list(forEach(limited("$$m"), "k",
-		atMost(mul(-1., charged("$$q.here", "$$w")), add(slacked("$$q.here"), tolerance)))))}
-	return firstOf(next(again, reservations.LedgerAgain, reservations.LedgerAgain, wait(reservations.LedgerAgain)),
+		atMost(mul(-1., f.charged("$$q.here", "$$w")), add(slacked("$$q.here"), tolerance)))))}
+	return firstOf(next(again, reservations.LedgerAgain, reservations.LedgerAgain, f.wait(reservations.LedgerAgain)),
 		branch{atMost("$$w", "$$q.hold"), next(started, reservations.LedgerUse, "$$q.here", "$$w")},
 		branch{"$$q.take", next(refused, reservations.LedgerCount, reservations.LedgerCount, "$$w")}, // nothing is charged
-		branch{atMost("$$q.here", reservations.LedgerLate), next(late, reservations.LedgerLate, reservations.LedgerLate, wait(reservations.LedgerLate))},
+		branch{atMost("$$q.here", reservations.LedgerLate), next(late, reservations.LedgerLate, reservations.LedgerLate, f.wait(reservations.LedgerLate))},
 		branch{fits, next(reserved, reservations.LedgerPlan, "$$q.here", "$$w")},
-		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, wait(reservations.LedgerLine))})
+		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, f.wait(reservations.LedgerLine))})
 }
 
 // back is how many seconds pass until the charged ledger is within max_reserved again.
-func back(led any) any {
-	return let("m", joined(led), mostOver(0., limited("$$m"), div(sub(mul(-1., slacked("$$do.lo")), element("$$k.L", "$$do.lo")), "$$k.rate")))
+func (f filling) back(led any) any {
+	return let("m", joined(led), mostOver(0., limited("$$m"), f.until(sub(mul(-1., slacked("$$do.lo")), element("$$k.L", "$$do.lo")))))
 }
 
 // settle gives tokens back (takes, where negative). Where tasks wait, the clock of the line moves instead.
-func settle() any {
+func (f filling) settle() any {
 	waiting := less(smallest(forEach("$$m", "k", element("$$k.L", reservations.LedgerLine))), 0.)
 	took := less(smallest("$$q.n"), 0.)
 	use := element("$$k.L", reservations.LedgerUse)
-	setBack := smallest(forEach("$$m", "k", div(sub(smallest(list(0., add(use, "$$k.n"))), smallest(list(0., use))), "$$k.rate")))
+	owesMore := div(sub(smallest(list(0., add(use, "$$k.n"))), smallest(list(0., use))), "$$k.rate")
+	setBack := smallest(forEach("$$m", "k", f.choose(0., owesMore)))
 	room := smallest(forEach("$$m", "k", div(add(element("$$k.L", reservations.LedgerLate), "$$k.n"), "$$k.rate")))
 	moved := firstOf(largest(list(0., smallest(list("$$gain", room)))),
 		branch{op("$not", "$$waiting"), 0.},
@@ -178,9 +181,9 @@ func settle() any {
 	inLine := all("$$waiting", atMost(reservations.LedgerPlan, "$$i"))
 	carry := either("$$waiting", smallest(list(sub("$$gain", largest(list(0., "$$e"))), reservations.Hold.Seconds())), 0.)
 	return let("waiting", waiting,
-		let("gain", add("$$s.carry", mostOver(0., "$$m", div("$$k.n", "$$k.rate"))), // seconds by which the line could move
+		let("gain", add("$$s.carry", mostOver(0., "$$m", f.choose(0., div("$$k.n", "$$k.rate")))), // seconds by which the line could move
 			let("e", moved, bson.D{
-				to("led", given(either(inLine, mul("$$e", "$$k.rate"), "$$k.n"))),
+				to("led", given(either(inLine, f.choose(smallest(list(0., "$$k.n")), mul("$$e", "$$k.rate")), "$$k.n"))),
 				to("shift", add("$$s.shift", "$$e")), to("carry", carry),
 			})))
 }
@@ -196,23 +199,25 @@ func given(amount any) any {
 }
 
 // block lets nothing start for $$q.for seconds, unless the block that is there is longer.
-func block() any {
+func (f filling) block() any {
 	led := element("$$k.L", "$$i")
 	longer := let("e", sub("$$q.for", "$$s.blocked"), bson.D{
-		to("led", forEach("$$m", "k", rungs(either(equal("$$i", reservations.LedgerUse),
-			smallest(list(led, mul(mul(-1., "$$q.for"), "$$k.rate"))),
-			sub(led, mul("$$e", "$$k.rate")))))),
+		to("led", forEach("$$m", "k", rungs(f.choose(
+			smallest(list(led, sub("$$k.cap", f.gain("$$q.for")))),
+			either(equal("$$i", reservations.LedgerUse),
+				smallest(list(led, mul(mul(-1., "$$q.for"), "$$k.rate"))),
+				sub(led, mul("$$e", "$$k.rate"))))))),
 		to("shift", sub("$$s.shift", "$$e")), to("blocked", "$$q.for"),
 	})
 	return either(atMost("$$q.for", "$$s.blocked"), literal(bson.D{}), longer)
 }
 
 // expires is when every ledger will have been full for keepFull, and no block left. The last ledger is the lowest.
-func expires(led any) any {
+func (f filling) expires(led any) any {
 	full := mostOver("$r.blocked",
 		forEach(op("$range", 0, bson.D{to("$size", "$call.meters")}), "j", op("$mergeObjects",
 			element("$call.meters", "$$j"), bson.D{to("x", element(led, "$$j", reservations.LedgerLine))})),
-		div(sub("$$k.cap", "$$k.x"), "$$k.rate"))
+		f.until(sub("$$k.cap", "$$k.x")))
 	milliseconds := mul(smallest(list(full, reservations.MaxWait.Seconds())), 1000.)
 	return add("$at", bson.D{to("$toLong", milliseconds)}, keepFull.Milliseconds())
 }

@@ -38,7 +38,7 @@ type Options struct {
 // Store is a reservations.Store in MongoDB. Safe for concurrent use, by any number of processes.
 type Store struct {
 	buckets   *mongo.Collection
-	program   bson.A // never changes
+	programs  map[filling]bson.A // never change
 	now       func() any
 	monitored atomic.Bool // a call was seen by the monitor of ClientOptions
 }
@@ -55,7 +55,9 @@ func New(db *mongo.Database, o Options) *Store {
 		now = func() any { return bson.NewDateTimeFromTime(o.Now()) }
 	}
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Store{buckets: db.Collection(o.Collection, settings), program: encoded(program()), now: now}
+	return &Store{buckets: db.Collection(o.Collection, settings), programs: map[filling]bson.A{
+		{}: encoded(filling{}.program()), {windows: true}: encoded(filling{windows: true}.program()),
+	}, now: now}
 }
 
 // Apply implements reservations.Store: one round trip, whatever the number of requests.
@@ -68,7 +70,7 @@ func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string,
 	var raw bson.Raw
 	err := s.attempt(ctx, name, func(ctx context.Context) error {
 		var err error
-		raw, err = s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name)}, pipeline(s.program, limit, requests, s.now()), after).Raw()
+		raw, err = s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name)}, pipeline(s.programs[fillingOf(limit)], limit, requests, s.now()), after).Raw()
 		return err
 	})
 	if err != nil {

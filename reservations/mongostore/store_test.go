@@ -58,7 +58,7 @@ func TestConformance(t *testing.T) {
 
 func TestConvexRecordings(t *testing.T) {
 	t.Parallel()
-	storetest.Replay(t, "../testdata/convex_hand.jsonl", 287, controlled)
+	storetest.Replay(t, "../testdata/convex_hand.jsonl", 516, controlled)
 }
 
 // controlled is an instance whose clock the test sets.

@@ -51,10 +51,17 @@ type model struct {
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func (m *model) randomMeter(name string) reservations.Meter {
-	return reservations.Meter{
+	meter := reservations.Meter{
 		Name: name, Rate: pick(m.r, 1., 10., 100., 3000.), Period: pick(m.r, time.Second, time.Second, time.Minute),
 		Capacity: pick(m.r, 0, 5., 50.), MaxReserved: pick(m.r, reservations.Unlimited, 0, 20., 200.),
 	}
+	if m.r.IntN(3) == 0 {
+		meter.Kind, meter.Start = reservations.KindWindow, time.Duration(m.r.IntN(3_600_000))*ms
+		if m.r.IntN(4) == 0 { // in the future of a NewClock
+			meter.Start += time.Duration(NewClock().Now().UnixNano()).Truncate(time.Hour)
+		}
+	}
+	return meter
 }
 
 func (m *model) randomLimit() reservations.Limit {

@@ -44,7 +44,8 @@ type recordedStep struct {
 
 // Why something of a recording is left out, because it is different here on purpose.
 const (
-	differsKind      = "a fixed window"
+	differsKind      = "an unknown kind"
+	differsStart     = "a window that starts at random"
 	differsConfig    = "a limit that is invalid here: no rate, or a negative max_reserved"
 	differsBackwards = "from a step whose clock runs back"
 	differsNegative  = "from a refund by a negative count"
@@ -53,7 +54,10 @@ const (
 	differsRounding  = "from a decision that hangs on less than 1e-6 tokens"
 )
 
-const tokenBucket = "token bucket"
+const (
+	tokenBucket = "token bucket"
+	fixedWindow = "fixed window"
+)
 
 // noCapacity stands for a capacity of zero, which is one period's worth here.
 const noCapacity = 1e-9
@@ -93,9 +97,17 @@ func (r recording) limit() (l reservations.Limit, leftOut string) {
 		m.MaxReserved = most
 	}
 	l = reservations.Limit{Name: "recorded", Meters: []reservations.Meter{m}}
+	if r.Config.Kind == fixedWindow {
+		l.Meters[0].Kind = reservations.KindWindow
+	}
+	if r.Config.Start != nil {
+		l.Meters[0].Start = time.Duration(math.Round(*r.Config.Start*1000)) * time.Microsecond
+	}
 	switch {
-	case r.Config.Kind != tokenBucket:
+	case r.Config.Kind != tokenBucket && r.Config.Kind != fixedWindow:
 		return l, differsKind
+	case r.Config.Kind == fixedWindow && r.Config.Start == nil:
+		return l, differsStart
 	case l.Validate() != nil:
 		return l, differsConfig
 	}
@@ -145,6 +157,9 @@ func (r recording) byRounding(s recordedStep) bool {
 	margin := *s.Calculated
 	if s.Reserve {
 		margin += r.maxReserved()
+	}
+	if r.Config.Kind == fixedWindow { // counted in windows
+		margin -= math.Round(margin/r.Config.Rate) * r.Config.Rate
 	}
 	perMillisecond := r.Config.Rate / r.Config.Period * dyadic
 	return math.Abs(margin) < noMoreThan && perMillisecond != math.Trunc(perMillisecond)

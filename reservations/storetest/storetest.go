@@ -75,6 +75,8 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"settle moves the line", testSettleMovesLine},
 		{"block", testBlock},
 		{"block is bounded", testBlockBounds},
+		{"window", testWindow},
+		{"window beside buckets", testWindowBesideBuckets},
 		{"release", testRelease},
 		{"reset", testReset},
 		{"version grows", testVersion},
