@@ -28,9 +28,7 @@ type delivery struct {
 	outcome reservations.Outcome
 	usage   usage
 
-	asked    time.Time     // when the bucket was asked, on this machine's clock
-	answered time.Time     // when outcome came
-	usual    time.Duration // how long an answer usually takes
+	decided time.Time // when outcome was decided, on this machine's clock
 }
 
 func newDelivery(ctx context.Context, t *asynq.Task) *delivery {

@@ -27,7 +27,7 @@ type gate struct {
 	lateness      *Lateness
 
 	outage   outage
-	pace     pace
+	clock    storeClock
 	pending  pending
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
 }
@@ -101,9 +101,9 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	if err = g.outage.admit(early); err != nil {
 		return false, g.unavailable(ctx, d, err)
 	}
-	d.asked = time.Now()
+	asked := time.Now()
 	d.outcome, err = g.limiter.Begin(early, d.charge, d.place)
-	d.answered = time.Now()
+	came := time.Now()
 	switch {
 	case err == nil:
 		if g.outage.report(nil) {
@@ -119,7 +119,7 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 		g.outage.report(err)
 		return false, g.unavailable(ctx, d, err)
 	}
-	d.usual = g.pace.answered(d.answered.Sub(d.asked))
+	d.decided = g.clock.moment(asked, came, d.outcome.At)
 	g.lateness.Observe(d.charge.Bucket(), d.outcome)
 	if !d.outcome.Started() {
 		return false, g.sendBack(ctx, d, d.outcome)
@@ -175,10 +175,11 @@ func (g *gate) comeBack(
 
 // hold waits locally for the little that is missing. False means that the process stops, or that asynq wants the task back.
 func (g *gate) hold(early context.Context, d *delivery) bool {
-	if d.outcome.Hold <= 0 {
+	missing := time.Until(d.decided.Add(d.outcome.Hold))
+	if missing <= 0 {
 		return true
 	}
-	timer := time.NewTimer(d.outcome.Hold)
+	timer := time.NewTimer(missing)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

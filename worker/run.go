@@ -66,7 +66,7 @@ func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) err
 func (g *gate) announce(ctx context.Context, d *delivery) {
 	s := Start{Task: d.ref(), Charge: d.charge, Place: d.place, Outcome: d.outcome}
 	if d.limited {
-		s.Lateness, s.Waited = g.lateness.Of(d.charge.Bucket(), d.place, d.outcome.At.Add(time.Since(d.answered)))
+		s.Lateness, s.Waited = g.lateness.Of(d.charge.Bucket(), d.place, d.outcome.At.Add(time.Since(d.decided)))
 	}
 	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness),
 		slog.Duration("hold", d.outcome.Hold), slog.Time("granted_at", d.outcome.At)) // by the bucket's clock

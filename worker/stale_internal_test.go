@@ -7,46 +7,64 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-func TestPaceIsTheShortestOfLate(t *testing.T) {
+func TestStoreClockKnowsWhenItWasDecided(t *testing.T) {
 	t.Parallel()
-	var p pace
-	for _, c := range []struct{ took, want time.Duration }{
-		{20 * time.Millisecond, 20 * time.Millisecond},
-		{10 * time.Millisecond, 10 * time.Millisecond},
-		{110 * time.Millisecond, 11 * time.Millisecond},
-		{5 * time.Millisecond, 5 * time.Millisecond},
+	const ms = time.Millisecond
+	start := time.Now()
+	ahead := 3 * time.Hour // the store's clock
+	for _, script := range []struct {
+		name    string
+		answers [][4]time.Duration // asked, decided, came; what is told of decided
+	}{
+		{"an answer in no time", [][4]time.Duration{{0, 0, 0, 0}}},
+		{"the first is taken to be decided half-way", [][4]time.Duration{{0, 90 * ms, 100 * ms, 50 * ms}}},
+		{"held up on the way back", [][4]time.Duration{{0, ms, 2 * ms, ms}, {10 * ms, 11 * ms, 300 * ms, 11 * ms}}},
+		{"held up on the way there", [][4]time.Duration{{0, ms, 2 * ms, ms}, {10 * ms, 299 * ms, 300 * ms, 299 * ms}}},
+		{"a quicker one knows better", [][4]time.Duration{{0, 0, 20 * ms, 10 * ms}, {30 * ms, 31 * ms, 32 * ms, 31 * ms}, {40 * ms, 45 * ms, 80 * ms, 45 * ms}}},
+		{"the clocks drift", [][4]time.Duration{{0, ms, 2 * ms, ms}, {time.Minute, time.Minute + ms, time.Minute + 40*ms, time.Minute + 20*ms}}},
 	} {
-		if got := p.answered(c.took); got != c.want {
-			t.Errorf("after an answer in %v the usual is %v, want %v", c.took, got, c.want)
+		var c storeClock
+		for i, a := range script.answers {
+			got := c.moment(start.Add(a[0]), start.Add(a[2]), start.Add(a[1]+ahead).Round(0))
+			if off := got.Sub(start.Add(a[3])); off < -ms/10 || off > ms/10 {
+				t.Errorf("%s: answer %d was decided at %v, want %v", script.name, i, got.Sub(start), a[3])
+			}
 		}
 	}
-	for range 1000 {
-		p.answered(time.Second)
-	}
-	if got := p.answered(time.Second); got < 900*time.Millisecond {
-		t.Errorf("a store that became slow is still taken to answer in %v", got)
+}
+
+func TestStoreClockThatIsSet(t *testing.T) {
+	t.Parallel()
+	var c storeClock
+	start := time.Now()
+	c.moment(start, start.Add(2*time.Millisecond), start.Round(0))
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		asked := start.Add(time.Second)
+		came := asked.Add(10 * time.Millisecond)
+		if got := c.moment(asked, came, asked.Add(jump).Round(0)); got.Before(asked) || got.After(came) {
+			t.Errorf("after a jump by %v it was decided %v after it was asked for", jump, got.Sub(asked))
+		}
 	}
 }
 
 func TestStale(t *testing.T) {
 	t.Parallel()
-	asked := time.Now()
+	decided := time.Now()
 	for name, c := range map[string]struct {
 		state reservations.State
 		hold  time.Duration
 		after time.Duration
 		want  bool
 	}{
-		"in time":          {reservations.StateNew, 0, 52 * time.Millisecond, false},
-		"held":             {reservations.StateReserved, 200 * time.Millisecond, 252 * time.Millisecond, false},
-		"stalled":          {reservations.StateNew, 0, 60 * time.Millisecond, true},
-		"held too long":    {reservations.StateReserved, 200 * time.Millisecond, 260 * time.Millisecond, true},
+		"in time":          {reservations.StateNew, 0, 50 * time.Millisecond, false},
+		"held":             {reservations.StateReserved, 200 * time.Millisecond, 250 * time.Millisecond, false},
+		"stalled":          {reservations.StateNew, 0, 51 * time.Millisecond, true},
+		"held too long":    {reservations.StateReserved, 200 * time.Millisecond, 251 * time.Millisecond, true},
 		"stalled once":     {reservations.StateLate, 0, 60 * time.Millisecond, false},
-		"asked just now":   {reservations.StateNew, 0, 0, false},
 		"held, in no time": {reservations.StateNew, 100 * time.Millisecond, 0, false},
 	} {
-		d := &delivery{asked: asked, usual: 2 * time.Millisecond, place: reservations.Place{State: c.state}, outcome: reservations.Outcome{Hold: c.hold}}
-		if got := d.stale(asked.Add(c.after)); got != c.want {
+		d := &delivery{decided: decided, place: reservations.Place{State: c.state}, outcome: reservations.Outcome{Hold: c.hold}}
+		if got := d.stale(decided.Add(c.after)); got != c.want {
 			t.Errorf("%s: stale is %v", name, got)
 		}
 	}
