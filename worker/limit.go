@@ -124,8 +124,11 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	if !d.outcome.Started() {
 		return false, g.sendBack(ctx, d, d.outcome)
 	}
-	if !g.hold(early, d) || d.stale(time.Now()) {
+	if !g.hold(early, d) {
 		return false, g.letGo(ctx, d)
+	}
+	if d.stale(time.Now()) {
+		return false, g.sendBack(ctx, d, d.forfeited())
 	}
 	return true, nil
 }
@@ -196,7 +199,5 @@ func (g *gate) letGo(ctx context.Context, d *delivery) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // asynq has taken the task back
 	}
-	o := d.outcome
-	o.State, o.Due, o.Hold = reservations.StateLate, o.At.Add(o.Hold+o.Shift), 0
-	return g.sendBack(ctx, d, o)
+	return g.sendBack(ctx, d, d.forfeited())
 }
