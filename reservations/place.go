@@ -25,6 +25,39 @@ const (
 	StateSettled State = "settled"
 )
 
+// Ledger is the ledger that a task looks at when it asks with the state it was last given. Stores that compute elsewhere need it.
+func (s State) Ledger() int {
+	switch s {
+	case StateTicket:
+		return LedgerAgain
+	case StateAgain:
+		return LedgerPlan
+	case StateReserved:
+		return LedgerLate
+	case StateLate:
+		return LedgerUse
+	case StateNew, StateStarted, StateRefused, StateSettled:
+	}
+	return LedgerLine
+}
+
+// FirstCharged is the first ledger that a place of this state is charged to, with all behind it; LedgerCount where the state
+// holds no place.
+func (s State) FirstCharged() int {
+	switch s {
+	case StateTicket:
+		return LedgerLine
+	case StateAgain:
+		return LedgerAgain
+	case StateReserved:
+		return LedgerPlan
+	case StateLate:
+		return LedgerLate
+	case StateNew, StateStarted, StateRefused, StateSettled:
+	}
+	return LedgerCount
+}
+
 // Place is what a waiting task keeps and asks with the next time. The zero Place is that of a new task.
 type Place struct {
 	State State `json:"state"`

@@ -57,18 +57,7 @@ func (b *Bucket) setBack(l Limit, x []float64) float64 {
 
 // release gives the place of a task that will not come back to newcomers: the ledgers that were charged for it.
 func (b *Bucket) release(l Limit, s State, n []float64) Outcome {
-	first := LedgerCount
-	switch s {
-	case StateTicket:
-		first = LedgerLine
-	case StateAgain:
-		first = LedgerAgain
-	case StateReserved:
-		first = LedgerPlan
-	case StateLate:
-		first = LedgerLate
-	case StateNew, StateStarted, StateRefused, StateSettled: // nothing is held
-	}
+	first := s.FirstCharged()
 	b.give(l, func(i, k int, _ Meter) float64 {
 		if i >= first {
 			return n[k]

@@ -68,27 +68,9 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 	return b, o
 }
 
-// ledgerOf is the ledger that a task looks at when it asks with the state it was last given.
-func ledgerOf(s State) int {
-	switch s {
-	case StateTicket:
-		return LedgerAgain
-	case StateAgain:
-		return LedgerPlan
-	case StateReserved:
-		return LedgerLate
-	case StateLate:
-		return LedgerUse
-	case StateNew, StateStarted, StateRefused, StateSettled:
-		return LedgerLine
-	default:
-		return LedgerLine
-	}
-}
-
 // begin starts the task when its ledger has room for it within Hold, and gives it its next place otherwise.
 func (b *Bucket) begin(l Limit, s State, n []float64) Outcome {
-	here := ledgerOf(s)
+	here := s.Ledger()
 	w := b.wait(l, here, n)
 	if w <= Hold.Seconds() {
 		b.charge(l, LedgerUse, here, n, w)

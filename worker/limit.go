@@ -128,7 +128,7 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 		return false, g.letGo(ctx, d)
 	}
 	if d.stale(time.Now()) {
-		return false, g.sendBack(ctx, d, d.forfeited())
+		return false, g.sendBack(ctx, d, d.unused())
 	}
 	return true, nil
 }
@@ -199,5 +199,5 @@ func (g *gate) letGo(ctx context.Context, d *delivery) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // asynq has taken the task back
 	}
-	return g.sendBack(ctx, d, d.forfeited())
+	return g.sendBack(ctx, d, d.unused())
 }

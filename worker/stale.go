@@ -56,8 +56,8 @@ func within(t, first, last time.Time) time.Time {
 	return t
 }
 
-// forfeited is the outcome of a start that was not used: the task is late, and comes back as the first of its line.
-func (d *delivery) forfeited() reservations.Outcome {
+// unused is the outcome of a start that was not used: the task is late, and comes back as the first of its line.
+func (d *delivery) unused() reservations.Outcome {
 	o := d.outcome
 	o.State, o.Due, o.Hold = reservations.StateLate, o.At.Add(o.Hold+o.Shift), 0
 	return o

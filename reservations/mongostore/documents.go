@@ -91,7 +91,7 @@ func requestDocument(r reservations.Request) bson.D {
 		length := min(r.For, reservations.MaxBlock).Seconds()
 		return bson.D{to("op", opBlock), to("for", length), to("n", n)}
 	case reservations.OpRelease:
-		return bson.D{to("op", opRelease), to("here", firstCharged(r.State)), to("n", n)}
+		return bson.D{to("op", opRelease), to("here", r.State.FirstCharged()), to("n", n)}
 	case reservations.OpReserve:
 		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
 	case reservations.OpTake:
@@ -99,39 +99,7 @@ func requestDocument(r reservations.Request) bson.D {
 	case reservations.OpBegin, reservations.OpCheck:
 	}
 	dry := r.Dry || r.Op == reservations.OpCheck
-	return bson.D{to("op", opBegin), to("here", ledgerOf(r.State)), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
-}
-
-// ledgerOf is the ledger that a task looks at when it asks with the state it was last given.
-func ledgerOf(s reservations.State) int {
-	switch s {
-	case reservations.StateTicket:
-		return reservations.LedgerAgain
-	case reservations.StateAgain:
-		return reservations.LedgerPlan
-	case reservations.StateReserved:
-		return reservations.LedgerLate
-	case reservations.StateLate:
-		return reservations.LedgerUse
-	case reservations.StateNew, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled:
-	}
-	return reservations.LedgerLine
-}
-
-// firstCharged is the first ledger that a place of state s is charged to; past the last where it holds nothing.
-func firstCharged(s reservations.State) int {
-	switch s {
-	case reservations.StateTicket:
-		return reservations.LedgerLine
-	case reservations.StateAgain:
-		return reservations.LedgerAgain
-	case reservations.StateReserved:
-		return reservations.LedgerPlan
-	case reservations.StateLate:
-		return reservations.LedgerLate
-	case reservations.StateNew, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled:
-	}
-	return reservations.LedgerCount
+	return bson.D{to("op", opBegin), to("here", r.State.Ledger()), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
 }
 
 // decodeOutcomes reads the answers to a call of n requests.
