@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a settlement.
@@ -17,10 +18,13 @@ type Charge struct {
 	Key string `json:"key,omitempty"`
 	// Tokens are taken from each meter when the task starts, and corrected when it settles.
 	Tokens Tokens `json:"tokens"`
+	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until then. Set it from
+	// Outcome.Shard before the charge is settled, released or asked for again.
+	Shard int `json:"shard,omitempty"`
 }
 
-// Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key".
-func (c Charge) Bucket() string { return BucketName(c.Limit, c.Key) }
+// Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a shard "limit#2:key".
+func (c Charge) Bucket() string { return BucketName(shardName(c.Limit, c.Shard), c.Key) }
 
 // BucketName is "limit" for the shared bucket and "limit:key" for a key's own. Limit names hold no colon, so names never collide.
 func BucketName(limit, key string) string {
@@ -28,6 +32,14 @@ func BucketName(limit, key string) string {
 		return limit
 	}
 	return limit + ":" + key
+}
+
+// shardName is the name of a limit's shard: "limit#2". Names of limits hold no '#'.
+func shardName(limit string, shard int) string {
+	if shard == 0 {
+		return limit
+	}
+	return limit + "#" + strconv.Itoa(shard)
 }
 
 // largestAmount bounds every number of tokens, so that sums stay exact.

@@ -225,7 +225,7 @@ type tracing struct{}
 func TestCombineContext(t *testing.T) {
 	t.Parallel()
 	seen := make(chan context.Context, 1)
-	l, err := reservations.New(contextStore{seen}, []reservations.Limit{steady()}, reservations.Config{})
+	l, err := reservations.New(contextStore{seen: seen}, []reservations.Limit{steady()}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,11 @@ func TestCombineContext(t *testing.T) {
 }
 
 // contextStore shows the context of a call.
-type contextStore struct{ seen chan context.Context }
+type contextStore struct {
+	reservations.Store
+
+	seen chan context.Context
+}
 
 func (s contextStore) Apply(ctx context.Context, _ reservations.Limit, _ string, requests []reservations.Request) ([]reservations.Outcome, error) {
 	s.seen <- ctx

@@ -29,18 +29,17 @@ func (s stepStore) Reset(_ context.Context, l reservations.Limit, key string) er
 	return nil
 }
 
+func (s stepStore) Bucket(_ context.Context, limit, key string) (reservations.Bucket, bool, error) {
+	b, ok := s.buckets[reservations.BucketName(limit, key)]
+	return b, ok, nil
+}
+
 // What Convex's rate limiter did, Step does.
 func TestConvexRecordings(t *testing.T) {
 	t.Parallel()
 	storetest.Replay(t, "testdata/convex_hand.jsonl", 516, func(*testing.T) storetest.Instance {
 		clock := storetest.NewClock()
 		store := stepStore{clock.Now, map[string]reservations.Bucket{}}
-		return storetest.Instance{
-			Store: store, Advance: clock.Advance,
-			Bucket: func(_ context.Context, limit, key string) (reservations.Bucket, bool, error) {
-				b, ok := store.buckets[reservations.BucketName(limit, key)]
-				return b, ok, nil
-			},
-		}
+		return storetest.Instance{Store: store, Advance: clock.Advance}
 	})
 }

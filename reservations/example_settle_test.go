@@ -29,7 +29,7 @@ func ExampleLimiter_Settle() {
 	fmt.Println("first:", first.State)
 	fmt.Println("second:", second.State, "for", second.Wait())
 
-	settled, _ := limiter.Settle(ctx, chat, reservations.Tokens{"tokens": 2000})
+	settled, _ := limiter.Settle(ctx, chat, reservations.Tokens{"tokens": 2000}, "")
 	fmt.Println("the line moves by", settled.Shift-second.Shift)
 
 	now = now.Add(second.Wait() - (settled.Shift - second.Shift))

@@ -33,6 +33,11 @@ type Limit struct {
 	Meters []Meter
 	// Settle says how corrections are counted. The zero value is SettleAdjust.
 	Settle SettleMode
+	// MaxWait bounds how far ahead of its time the plan may promise, for all meters together: beside it, MaxReserved bounds each
+	// meter in tokens. Zero means no bound.
+	MaxWait time.Duration
+	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document. Zero and one mean one.
+	Shards int
 }
 
 // Meter is one rate of a Limit: Rate tokens every Period, up to Capacity, that come back evenly (a token bucket) or all at once
@@ -58,6 +63,8 @@ type Meter struct {
 	// Spread derives Start from the bucket's name instead, so that the windows of many buckets do not all start at once, and
 	// all machines agree. The Limiter does; stores see a Start.
 	Spread bool
+	// Settle says how corrections of this meter are counted. The zero value is that of the Limit.
+	Settle SettleMode
 }
 
 // PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and an unlimited plan.

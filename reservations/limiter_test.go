@@ -50,7 +50,7 @@ func setupLimiter(t *testing.T, limits ...reservations.Limit) *limiterBundle {
 
 // use is what the limit itself still admits, by meter, as of the last request.
 func (b *limiterBundle) use(limit, key string) map[string]float64 {
-	bucket, _ := b.mem.Bucket(limit, key)
+	bucket, _, _ := b.mem.Bucket(context.Background(), limit, key)
 	use := map[string]float64{}
 	for _, m := range bucket.Meters {
 		use[m.Name] = m.Ledgers[reservations.LedgerUse]
@@ -168,7 +168,7 @@ func TestLimiterLifeOfATask(t *testing.T) {
 	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.Wait() != time.Second {
 		t.Fatalf("after a release: %+v, %v", o, err)
 	}
-	if o, err := l.Settle(ctx, chargeOf("steady", 10), reservations.Tokens{"tokens": 4}); err != nil || o.State != settled || o.Shift != 600*time.Millisecond {
+	if o, err := l.Settle(ctx, chargeOf("steady", 10), reservations.Tokens{"tokens": 4}, ""); err != nil || o.State != settled || o.Shift != 600*time.Millisecond {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if err := l.Reset(ctx, "steady", ""); err != nil {
@@ -219,7 +219,7 @@ func TestLimiterKeysHaveTheirOwnBuckets(t *testing.T) {
 	if err := l.Reset(t.Context(), "steady", "a"); err != nil {
 		t.Error(err)
 	}
-	if _, ok := l.mem.Bucket("steady", "a"); ok {
+	if _, ok, _ := l.mem.Bucket(t.Context(), "steady", "a"); ok {
 		t.Error("the bucket of key a is still there")
 	}
 	if err := l.Reset(t.Context(), "unknown", "a"); !errors.Is(err, reservations.ErrUnknownLimit) {

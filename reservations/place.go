@@ -65,6 +65,8 @@ type Place struct {
 	Due time.Time `json:"due"`
 	// Generation is that of the bucket that gave the place. Due means nothing to another generation.
 	Generation int64 `json:"gen,omitempty"`
+	// Shard is that of the bucket that gave the place; see Charge.Shard.
+	Shard int `json:"shard,omitempty"`
 }
 
 // Outcome is a bucket's answer to one request.
@@ -79,6 +81,11 @@ type Outcome struct {
 	At time.Time
 	// Shift moves everybody who waits: a task is woken when now + Shift >= Due. It only counts within one Generation.
 	Shift time.Duration
+	// Speed is how fast the clock of those who wait runs: line seconds in a second. It is 1 but where the limit was changed while
+	// tasks wait. Zero means 1. The clock of the line reads now + Shift + (now - At) * (Speed - 1).
+	Speed float64
+	// Shard is the shard that answered, from 1, where the limit has Shards; see Charge.Shard.
+	Shard int
 	// Generation tells buckets of the same name apart that were created one after the other. It grows.
 	Generation int64
 	// Version grows with each change of the bucket. An answer with a lower version is older and must not overwrite a newer one.
@@ -89,12 +96,18 @@ type Outcome struct {
 func (o Outcome) Started() bool { return o.State == StateStarted }
 
 // Place is what the task has to keep when it was not started.
-func (o Outcome) Place() Place { return Place{State: o.State, Due: o.Due, Generation: o.Generation} }
+func (o Outcome) Place() Place {
+	return Place{State: o.State, Due: o.Due, Generation: o.Generation, Shard: o.Shard}
+}
 
 // Wait is the time from the decision until the task should be back, never negative. Started tasks wait Hold instead.
 func (o Outcome) Wait() time.Duration {
 	if o.Due.IsZero() {
 		return 0
 	}
-	return max(0, o.Due.Sub(o.At)-o.Shift)
+	wait := max(0, o.Due.Sub(o.At)-o.Shift)
+	if o.Speed > 0 && o.Speed != 1 {
+		return seconds(wait.Seconds() / o.Speed)
+	}
+	return wait
 }

@@ -19,9 +19,10 @@ const (
 //
 // While the store is unavailable Settle keeps trying, with growing pauses, until ctx ends. Where an answer was lost and the
 // correction may have been applied, it only repeats what takes: giving back twice would let too many start, taking twice
-// only lets them start later. Call it once for each start. An amount that can't be (negative, not a number, of a meter that the
+// only lets them start later. ID names the start, e.g. by the task and the attempt, so that a correction which is repeated is applied
+// once; empty for none, and then call it once for each start. An amount that can't be (negative, not a number, of a meter that the
 // limit does not have) is named in the error, which matches as for Begin; the other meters are settled all the same.
-func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens) (Outcome, error) {
+func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
 	limit, err := l.Limit(c.Limit)
 	if err != nil {
 		return Outcome{}, err
@@ -30,6 +31,20 @@ func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens) (Outcome, e
 	if limit.Settle == SettleKeep {
 		onlyTake(back)
 	}
+	return l.correct(ctx, limit, c, back, faults, id)
+}
+
+// Cancel gives back all that a start took, whatever the SettleMode: nobody called the provider. Otherwise it is as Settle.
+func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, error) {
+	limit, err := l.Limit(c.Limit)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return l.correct(ctx, limit, c, c.Tokens.vector(limit), nil, id)
+}
+
+// correct gives back until the store has answered.
+func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, back []float64, faults error, _ string) (Outcome, error) {
 	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
 		if nothing(back) {
 			return Outcome{}, faults

@@ -40,7 +40,7 @@ func TestSettle(t *testing.T) {
 			if o, err := l.Begin(t.Context(), task, reservations.Place{}); err != nil || !o.Started() {
 				t.Fatalf("%+v, %v", o, err)
 			}
-			o, err := l.Settle(t.Context(), task, c.used)
+			o, err := l.Settle(t.Context(), task, c.used, "")
 			if err != nil || (o.State == settled) != (c.calls > 0) {
 				t.Errorf("%+v, %v", o, err)
 			}
@@ -61,7 +61,7 @@ func TestSettleCorrectsTheMetersThatItCan(t *testing.T) {
 	if o, err := l.Begin(t.Context(), task, reservations.Place{}); err != nil || !o.Started() {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	o, err := l.Settle(t.Context(), task, reservations.Tokens{"tokens": 700, "requests": -1, "images": 3})
+	o, err := l.Settle(t.Context(), task, reservations.Tokens{"tokens": 700, "requests": -1, "images": 3}, "")
 	if o.State != settled || !errors.Is(err, reservations.ErrUnknownMeter) || !errors.Is(err, reservations.ErrInvalidCharge) {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -82,7 +82,7 @@ func TestSettleRefusesWhatCannotBe(t *testing.T) {
 		{"openai", reservations.Tokens{"images": 1}, reservations.ErrUnknownMeter},
 		{"openai", reservations.Tokens{"tokens": -1}, reservations.ErrInvalidCharge},
 	} {
-		if _, err := l.Settle(t.Context(), chargeOf(c.limit, 10), c.used); !errors.Is(err, c.want) {
+		if _, err := l.Settle(t.Context(), chargeOf(c.limit, 10), c.used, ""); !errors.Is(err, c.want) {
 			t.Errorf("%s %v: %v, want %v", c.limit, c.used, err, c.want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestSettleRepeats(t *testing.T) {
 					t.Fatal(err)
 				}
 				l.store.faults = c.faults
-				if _, err := l.Settle(t.Context(), task, c.used); err != nil {
+				if _, err := l.Settle(t.Context(), task, c.used, ""); err != nil {
 					t.Fatal(err)
 				}
 				var asked [][]float64
@@ -149,7 +149,7 @@ func TestSettlePauses(t *testing.T) {
 			l.store.faults = append(l.store.faults, down)
 		}
 		start := time.Now()
-		if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Tokens{"tokens": 1}); err != nil {
+		if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Tokens{"tokens": 1}, ""); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took < time.Minute || took > 4*time.Minute {
@@ -171,7 +171,7 @@ func TestSettleGivesUpWithItsContext(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				start := time.Now()
-				_, err := l.Settle(ctx, chargeOf("steady", 5), reservations.Tokens{"tokens": 9})
+				_, err := l.Settle(ctx, chargeOf("steady", 5), reservations.Tokens{"tokens": 9}, "")
 				if !errors.Is(err, reservations.ErrUnavailable) {
 					t.Errorf("%v is not ErrUnavailable", err)
 				}
@@ -189,7 +189,7 @@ func TestSettleDoesNotRepeatOtherErrors(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady())
 	l.store.faults = []fault{breaking}
-	if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Tokens{"tokens": 9}); !errors.Is(err, errCable) {
+	if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Tokens{"tokens": 9}, ""); !errors.Is(err, errCable) {
 		t.Errorf("%v", err)
 	}
 	if calls := len(l.store.asked()); calls != 1 {

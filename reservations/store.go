@@ -14,4 +14,7 @@ type Store interface {
 	Apply(ctx context.Context, limit Limit, key string, requests []Request) ([]Outcome, error)
 	// Reset forgets the bucket: it is full again, as one that was never used. Those who wait keep their times. Errors as for Apply.
 	Reset(ctx context.Context, limit Limit, key string) error
+	// Bucket reads the bucket of the limit's name and key as it was after its last request; false where there is none, i.e. it is full. It changes nothing, and
+	// may be a little behind. Errors as for Apply.
+	Bucket(ctx context.Context, limit, key string) (Bucket, bool, error)
 }

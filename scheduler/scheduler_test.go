@@ -202,6 +202,10 @@ func (down) Apply(context.Context, reservations.Limit, string, []reservations.Re
 
 func (down) Reset(context.Context, reservations.Limit, string) error { return nil }
 
+func (down) Bucket(context.Context, string, string) (reservations.Bucket, bool, error) {
+	return reservations.Bucket{}, false, nil
+}
+
 // switched is a store that can be down for a while.
 type switched struct {
 	*memstore.Store
@@ -308,7 +312,7 @@ func TestMovedWakesThoseWhoWait(t *testing.T) {
 		if _, err = l.Begin(t.Context(), c, reservations.Place{State: reservations.StateReserved}); err != nil {
 			t.Fatal(err)
 		}
-		settled, err := l.Settle(t.Context(), c, reservations.Tokens{"requests": 0})
+		settled, err := l.Settle(t.Context(), c, reservations.Tokens{"requests": 0}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -187,7 +187,7 @@ func (b *bundle) hurry(id string) {
 // balance is what the use ledger of the limit api holds.
 func (b *bundle) balance() float64 {
 	b.t.Helper()
-	bucket, ok := b.store.Bucket("api", "")
+	bucket, ok, _ := b.store.Bucket(b.t.Context(), "api", "")
 	if !ok {
 		b.t.Fatal("nothing was ever charged")
 	}

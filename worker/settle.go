@@ -23,7 +23,7 @@ func (g *gate) settle(ctx context.Context, d *delivery, used reservations.Tokens
 		defer done()
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.settleTimeout)
 		defer cancel()
-		o, err := g.limiter.Settle(settling, d.charge, used)
+		o, err := g.limiter.Settle(settling, d.charge, used, "")
 		if err != nil {
 			g.tell(ctx, d, slog.LevelWarn, "not all could be settled, the estimate stays charged there", slog.Any("error", err))
 		}

@@ -162,8 +162,8 @@ func watch(ctx context.Context, s Settings, count *tally, store *memstore.Store,
 
 func look(count *tally, store *memstore.Store, limit reservations.Limit) moment {
 	m := moment{counts: count.now(), total: count.want, level: map[string]float64{"requests": 1, "tokens": 1}}
-	bucket, ok := store.Bucket(limit.Name, "")
-	if !ok {
+	bucket, ok, err := store.Bucket(context.Background(), limit.Name, "")
+	if err != nil || !ok {
 		return m
 	}
 	passed := time.Since(bucket.At).Seconds()

@@ -69,13 +69,13 @@ func (s *Store) Reset(ctx context.Context, limit reservations.Limit, key string)
 	return nil
 }
 
-// Bucket returns a copy of the bucket as it was after its last request; false where there is none, i.e. it is full.
-func (s *Store) Bucket(limit, key string) (reservations.Bucket, bool) {
+// Bucket implements reservations.Store. What it returns is a copy. It never fails.
+func (s *Store) Bucket(_ context.Context, limit, key string) (reservations.Bucket, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.buckets[reservations.BucketName(limit, key)]
 	e.bucket.Meters = slices.Clone(e.bucket.Meters)
-	return e.bucket, ok
+	return e.bucket, ok, nil
 }
 
 // sweep forgets the buckets that have been full for a minute: a missing bucket is a full one.

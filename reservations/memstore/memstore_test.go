@@ -67,7 +67,7 @@ func TestDoneContextAppliesNothing(t *testing.T) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
-	if _, ok := store.Bucket("hourly", "k"); ok {
+	if _, ok, _ := store.Bucket(t.Context(), "hourly", "k"); ok {
 		t.Error("there is a bucket")
 	}
 }
@@ -78,12 +78,12 @@ func TestBucketIsACopy(t *testing.T) {
 	if _, err := store.Apply(t.Context(), hourly(), "", beginOf(4)); err != nil {
 		t.Fatal(err)
 	}
-	b, ok := store.Bucket("hourly", "")
+	b, ok, _ := store.Bucket(t.Context(), "hourly", "")
 	if !ok || b.Meters[0].Ledgers[reservations.LedgerUse] != 6 {
 		t.Fatalf("%+v, %v", b, ok)
 	}
 	b.Meters[0].Ledgers[reservations.LedgerUse] = 1000
-	if b, _ = store.Bucket("hourly", ""); b.Meters[0].Ledgers[reservations.LedgerUse] != 6 {
+	if b, _, _ = store.Bucket(t.Context(), "hourly", ""); b.Meters[0].Ledgers[reservations.LedgerUse] != 6 {
 		t.Errorf("changed to %+v", b)
 	}
 }
@@ -105,11 +105,11 @@ func TestFullBucketsAreForgotten(t *testing.T) {
 		}
 	}
 	for i := range 100 {
-		if _, ok := store.Bucket("hourly", strconv.Itoa(i)); ok != (i%2 == 1) {
+		if _, ok, _ := store.Bucket(t.Context(), "hourly", strconv.Itoa(i)); ok != (i%2 == 1) {
 			t.Errorf("bucket %d is there: %v", i, ok)
 		}
 	}
-	if _, ok := store.Bucket("hourly", "busy"); !ok {
+	if _, ok, _ := store.Bucket(t.Context(), "hourly", "busy"); !ok {
 		t.Error("the busy bucket was forgotten")
 	}
 }

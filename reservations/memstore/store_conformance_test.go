@@ -1,12 +1,10 @@
 package memstore_test
 
 import (
-	"context"
 	"testing"
 
 	"go.uber.org/goleak"
 
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/reservations/storetest"
 )
@@ -26,13 +24,7 @@ func TestConvexRecordings(t *testing.T) {
 func instance(*testing.T) storetest.Instance {
 	clock := storetest.NewClock()
 	store := memstore.New(clock.Now)
-	return storetest.Instance{
-		Store: store, Advance: clock.Advance,
-		Bucket: func(_ context.Context, limit, key string) (reservations.Bucket, bool, error) {
-			b, ok := store.Bucket(limit, key)
-			return b, ok, nil
-		},
-	}
+	return storetest.Instance{Store: store, Advance: clock.Advance}
 }
 
 func TestConformanceLive(t *testing.T) {

@@ -92,8 +92,7 @@ func (s *Store) Reset(ctx context.Context, limit reservations.Limit, key string)
 	})
 }
 
-// Bucket reads the bucket of limit and key as it was after its last request; false where there is none, i.e. it is full.
-// Errors as for Apply.
+// Bucket implements reservations.Store: it reads the document.
 func (s *Store) Bucket(ctx context.Context, limit, key string) (reservations.Bucket, bool, error) {
 	name := reservations.BucketName(limit, key)
 	var raw bson.Raw

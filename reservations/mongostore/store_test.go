@@ -43,7 +43,7 @@ func instance(tb testing.TB, now func() time.Time) storetest.Instance {
 	uri, name := testenv.Mongo(tb)
 	store := mongostore.New(connect(tb, uri).Database(name), mongostore.Options{Now: now})
 	return storetest.Instance{
-		Store: store, Bucket: store.Bucket,
+		Store: store,
 		Peer: func(t *testing.T) reservations.Store {
 			t.Helper()
 			return mongostore.New(connect(t, uri).Database(name), mongostore.Options{Now: now})

@@ -148,12 +148,9 @@ func (m *model) call() int {
 	return len(requests)
 }
 
-// compareBucket compares what is stored, where the instance can read it.
+// compareBucket compares what is stored.
 func (m *model) compareBucket() {
-	if m.i.Bucket == nil {
-		return
-	}
-	got, ok, err := m.i.Bucket(m.t.Context(), m.limit.Name, m.key)
+	got, ok, err := m.i.Store.Bucket(m.t.Context(), m.limit.Name, m.key)
 	if err != nil || !ok {
 		m.t.Fatalf("%s: read the bucket: %v %v", m.what, ok, err)
 	}

@@ -155,10 +155,7 @@ func retryAfter(s recordedStep) time.Duration {
 // compareRow compares the ledger line with the stored row, which is older where the last calls were refused. No row is a bucket that
 // has never been used: full, unless its first window is still to come.
 func (r *replay) compareRow(s recordedStep) string {
-	if r.i.Bucket == nil {
-		return ""
-	}
-	b, ok, err := r.i.Bucket(r.t.Context(), r.limit.Name, r.key)
+	b, ok, err := r.i.Store.Bucket(r.t.Context(), r.limit.Name, r.key)
 	if err != nil {
 		return err.Error()
 	}

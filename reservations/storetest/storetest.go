@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -17,8 +16,6 @@ type Instance struct {
 	// Advance moves the store's clock by d; negative moves it back. It stands still otherwise, at a whole millisecond. Run
 	// needs it; RunLive does not use it.
 	Advance func(d time.Duration)
-	// Bucket reads a bucket as it was after its last request, false where there is none. With nil the ledgers are not compared, only the answers.
-	Bucket func(ctx context.Context, limit, key string) (reservations.Bucket, bool, error)
 	// Peer returns another store on the same data and clock, as another process would have it. Nil stands for Store itself.
 	Peer func(t *testing.T) reservations.Store
 }
