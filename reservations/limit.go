@@ -34,7 +34,7 @@ type Limit struct {
 	// Settle says how corrections are counted. The zero value is SettleAdjust.
 	Settle SettleMode
 	// MaxWait bounds how far ahead of its time the plan may promise, for all meters together: beside it, MaxReserved bounds each
-	// meter in tokens. Zero means no bound.
+	// meter in tokens. Whoever would have to wait longer is given a ticket. Zero means no bound.
 	MaxWait time.Duration
 	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document. Zero and one mean one.
 	Shards int

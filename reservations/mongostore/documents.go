@@ -3,6 +3,7 @@ package mongostore
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 	"time"
@@ -16,15 +17,20 @@ import (
 //
 //	_id      "limit" or "limit:key"
 //	at       date for which the ledgers are true
-//	shift    seconds; carry: seconds
+//	shift    seconds at that moment; speed: how fast the clock of the line runs; carry: seconds
 //	blocked  seconds from at on in which nothing starts
 //	gen, v   generation and version
-//	meters   names; led: for each of them its five ledgers, in tokens
+//	meters   names; led: for each of them its five ledgers, in tokens; was: how each is filled, see meterDocument
+//	shape    of the meters: tells limits apart whose meters differ in name, order or filling, see shapeOf
+//	idle     meters that the limit lacks: {name, at, led, was}
+//	keep     date before which the bucket must not be forgotten because of those
+//	ids      of the last settlements, the eldest first; forgot: date at which one was last dropped
 //	out      answers to the last call
 //	expires  date from which the bucket may be forgotten
 const (
 	fieldAt      = "at"
 	fieldExpires = "expires"
+	fieldShape   = "shape"
 )
 
 // States in the stored answers, and operations in the requests.
@@ -51,21 +57,51 @@ func answerFields() bson.D {
 	return bson.D{to("_id", 0), to(fieldAt, 1), to("gen", 1), to("v", 1), to("out", 1)}
 }
 
-// meterDocuments describes the meters to the pipeline. An unlimited bound is left out: MongoDB can't compute with such numbers.
+// meterDocuments describes the meters to the pipeline.
 func meterDocuments(limit reservations.Limit) bson.A {
 	meters := make(bson.A, len(limit.Meters))
 	for k, m := range limit.Meters {
-		d := bson.D{to("name", m.Name), to("cap", m.Cap()), to("rate", m.RatePerSecond())}
-		if m.MaxReserved != reservations.Unlimited {
-			d = append(d, to("max", m.MaxReserved), to("slack", m.Slack()))
-		}
-		if m.Kind == reservations.KindWindow {
-			d = append(d, windowFields(m)...)
-		}
-		meters[k] = d
+		meters[k] = meterDocument(m)
 	}
 	return meters
 }
+
+// meterDocument is name and fillingDocument, with max and slack where the plan is bounded (MongoDB can't compute with the unlimited
+// bound), and for windows start in milliseconds.
+func meterDocument(m reservations.Meter) bson.D {
+	d := append(bson.D{to("name", m.Name)}, fillingDocument(m.Filling())...)
+	if m.MaxReserved != reservations.Unlimited {
+		d = append(d, to("max", m.MaxReserved), to("slack", m.Slack()))
+	}
+	if m.Kind == reservations.KindWindow {
+		d = append(d, to("start", milliseconds(m.Start)))
+	}
+	return d
+}
+
+// fillingDocument is cap, and rate: tokens a second. For windows also win, the length in seconds; ms, the same; fill, what comes at the end; off, in
+// milliseconds, what the clock is ahead of the windows, whole ones left out.
+func fillingDocument(f reservations.Filling) bson.D {
+	if f.Period == 0 {
+		return bson.D{to("cap", f.Capacity), to("rate", f.Rate)}
+	}
+	return bson.D{
+		to("cap", f.Capacity), to("rate", f.Rate/f.Period.Seconds()), to("fill", f.Rate),
+		to("win", f.Period.Seconds()), to("ms", milliseconds(f.Period)), to("off", milliseconds(f.Offset-f.Period)),
+	}
+}
+
+// shapeOf is a hash of what must be the same for the ledgers to mean the same: the names of the meters, in order, and how each is filled.
+func shapeOf(limit reservations.Limit) int64 {
+	h := fnv.New64a()
+	for _, m := range limit.Meters {
+		f := m.Filling()
+		_, _ = fmt.Fprintf(h, "%s %x %x %d %d\n", m.Name, f.Rate, f.Capacity, f.Period, f.Offset) // a hash takes all
+	}
+	return int64(h.Sum64()) //nolint:gosec // any 64 bits will do
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func requestDocuments(requests []reservations.Request) bson.A {
 	documents := make(bson.A, len(requests))
@@ -148,40 +184,6 @@ func decodeOutcome(a bson.Raw, at time.Time) (reservations.Outcome, error) {
 		return reservations.Outcome{}, fmt.Errorf("%w: state %q", errMalformed, name)
 	}
 	return o, nil
-}
-
-// decodeBucket reads a whole bucket. What is missing is zero; a meter without its ledgers is an error.
-func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
-	if err := raw.Validate(); err != nil {
-		return reservations.Bucket{}, fmt.Errorf("%w: %w", errMalformed, err)
-	}
-	at, err := instant(raw)
-	if err != nil {
-		return reservations.Bucket{}, err
-	}
-	b := reservations.Bucket{At: at, Generation: whole(raw.Lookup("gen")), Version: whole(raw.Lookup("v"))}
-	b.Shift, _ = number(raw.Lookup("shift"))
-	b.Blocked, _ = number(raw.Lookup("blocked"))
-	b.Carry, _ = number(raw.Lookup("carry"))
-	names, rows := elements(raw.Lookup("meters")), elements(raw.Lookup("led"))
-	if len(names) != len(rows) {
-		return reservations.Bucket{}, fmt.Errorf("%w: %d meters, ledgers of %d", errMalformed, len(names), len(rows))
-	}
-	for k := range names {
-		state := reservations.MeterState{}
-		name, ok := names[k].StringValueOK()
-		state.Name = name
-		ledgers := elements(rows[k])
-		ok = ok && len(ledgers) == reservations.LedgerCount
-		for i := 0; ok && i < reservations.LedgerCount; i++ {
-			state.Ledgers[i], ok = number(ledgers[i])
-		}
-		if !ok {
-			return reservations.Bucket{}, fmt.Errorf("%w: meter %d", errMalformed, k)
-		}
-		b.Meters = append(b.Meters, state)
-	}
-	return b, nil
 }
 
 func instant(raw bson.Raw) (time.Time, error) {

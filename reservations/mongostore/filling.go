@@ -1,8 +1,6 @@
 package mongostore
 
 import (
-	"time"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/reservations"
@@ -23,13 +21,6 @@ func fillingOf(limit reservations.Limit) filling {
 		}
 	}
 	return filling{}
-}
-
-// windowFields describe a window: win, its length in seconds; ms, the same; fill, what comes at its end; off, in milliseconds, what the
-// clock is ahead of the windows, whole ones left out; start, in milliseconds.
-func windowFields(m reservations.Meter) bson.D {
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	return bson.D{to("win", m.Period.Seconds()), to("ms", ms(m.Period)), to("fill", m.Rate), to("off", ms(m.Offset()-m.Period)), to("start", ms(m.Start))}
 }
 
 // isWindow says whether $$k is one: a missing field is less than null.
