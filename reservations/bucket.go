@@ -81,10 +81,12 @@ func (b Bucket) FullAt(l Limit) time.Time {
 
 // filledAt is FullAt for the limit that the bucket was last used with.
 func (b *Bucket) filledAt() time.Time {
-	l := Limit{Meters: make([]Meter, len(b.Meters))}
-	for k, s := range b.Meters {
-		if l.Meters[k] = s.Filling.meter(); s.Filling.Rate == 0 {
-			return b.At
+	var l Limit
+	for _, s := range b.Meters {
+		if s.Filling.Rate > 0 {
+			m := s.Filling.meter()
+			m.Name = s.Name
+			l.Meters = append(l.Meters, m)
 		}
 	}
 	return b.FullAt(l)

@@ -47,6 +47,7 @@ const (
 	opBlock   = string(reservations.OpBlock)
 	opSettle  = string(reservations.OpSettle)
 	opRelease = string(reservations.OpRelease)
+	opSync    = string(reservations.OpSync)
 )
 
 // errMalformed is matched when a document is not one of ours.
@@ -54,7 +55,7 @@ var errMalformed = errors.New("malformed bucket document")
 
 // answerFields is what a call needs of the document.
 func answerFields() bson.D {
-	return bson.D{to("_id", 0), to(fieldAt, 1), to("gen", 1), to("v", 1), to("out", 1)}
+	return bson.D{to("_id", 0), to(fieldAt, 1), to("gen", 1), to("v", 1), to("speed", 1), to("out", 1)}
 }
 
 // meterDocuments describes the meters to the pipeline.
@@ -111,7 +112,8 @@ func requestDocuments(requests []reservations.Request) bson.A {
 	return documents
 }
 
-// requestDocument describes a request to the pipeline: op; for: seconds of a block; here, the ledger that its state looks at (for release: the first
+// requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings; up: it may raise; id and
+// age, in milliseconds, of a settlement; here, the ledger that its state looks at (for release: the first
 // that was charged); hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
 // order of the meters.
 func requestDocument(r reservations.Request) bson.D {
@@ -122,7 +124,13 @@ func requestDocument(r reservations.Request) bson.D {
 	}
 	switch r.Op {
 	case reservations.OpSettle:
-		return bson.D{to("op", opSettle), to("n", n)}
+		d := bson.D{to("op", opSettle), to("n", n)}
+		if r.ID != 0 {
+			d = append(d, to("id", r.ID), to("age", int64(math.Ceil(milliseconds(r.For)))))
+		}
+		return d
+	case reservations.OpSync:
+		return bson.D{to("op", opSync), to("for", r.For.Seconds()), to("up", r.Up), to("n", n)}
 	case reservations.OpBlock:
 		length := min(r.For, reservations.MaxBlock).Seconds()
 		return bson.D{to("op", opBlock), to("for", length), to("n", n)}
@@ -147,7 +155,7 @@ func decodeOutcomes(raw bson.Raw, n int) ([]reservations.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	generation, version := whole(raw.Lookup("gen")), whole(raw.Lookup("v"))
+	generation, version, speed := whole(raw.Lookup("gen")), whole(raw.Lookup("v")), speedOf(raw)
 	answers := elements(raw.Lookup("out"))
 	if len(answers) != n {
 		return nil, fmt.Errorf("%w: %d answers to %d requests", errMalformed, len(answers), n)
@@ -155,7 +163,7 @@ func decodeOutcomes(raw bson.Raw, n int) ([]reservations.Outcome, error) {
 	outcomes := make([]reservations.Outcome, n)
 	for i, a := range answers {
 		document, _ := a.DocumentOK()
-		if outcomes[i], err = decodeOutcome(document, at); err != nil {
+		if outcomes[i], err = decodeOutcome(document, at, speed); err != nil {
 			return nil, fmt.Errorf("answer %d: %w", i, err)
 		}
 		outcomes[i].Generation, outcomes[i].Version = generation, version-int64(n-1-i)
@@ -163,21 +171,25 @@ func decodeOutcomes(raw bson.Raw, n int) ([]reservations.Outcome, error) {
 	return outcomes, nil
 }
 
-func decodeOutcome(a bson.Raw, at time.Time) (reservations.Outcome, error) {
+func decodeOutcome(a bson.Raw, at time.Time, speed float64) (reservations.Outcome, error) {
 	name, _ := a.Lookup("o").StringValueOK()
 	w, okW := number(a.Lookup("w"))
 	shift, okS := number(a.Lookup("s"))
 	if !okW || !okS {
 		return reservations.Outcome{}, fmt.Errorf("%w: no time", errMalformed)
 	}
-	o := reservations.Outcome{State: reservations.State(name), At: at, Shift: seconds(shift)}
+	o := reservations.Outcome{State: reservations.State(name), At: at, Shift: seconds(shift), Speed: speed}
+	due := at.Add(seconds(w*speed) + seconds(shift))
 	switch o.State {
 	case reservations.StateSettled:
+		if w > 0 { // a block
+			o.Due = due
+		}
 	case reservations.StateStarted:
 		o.Hold = seconds(w)
 	case reservations.StateLate, reservations.StateReserved, reservations.StateTicket, reservations.StateAgain,
 		reservations.StateRefused:
-		o.Due = at.Add(seconds(w) + seconds(shift))
+		o.Due = due
 	case reservations.StateNew:
 		return reservations.Outcome{}, fmt.Errorf("%w: state %q", errMalformed, name)
 	default:
