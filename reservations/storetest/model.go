@@ -188,7 +188,9 @@ func differs(got, want reservations.Bucket) string {
 		return "the line"
 	case !slices.EqualFunc(got.Meters, want.Meters, sameMeter):
 		return "meters"
-	case !slices.EqualFunc(got.Idle, want.Idle, func(a, b reservations.IdleMeter) bool { return a.At.Equal(b.At) && sameMeter(a.MeterState, b.MeterState) }):
+	case !slices.EqualFunc(got.Idle, want.Idle, func(a, b reservations.IdleMeter) bool {
+		return a.At.Equal(b.At) && sameMeter(a.MeterState, b.MeterState)
+	}):
 		return "idle meters"
 	case got.Keep.IsZero() != want.Keep.IsZero() || !near(got.Keep.Sub(want.Keep)/2, 0):
 		return "how long to keep it"
