@@ -106,7 +106,7 @@ func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome,
 		if err := c.Validate(limit); err != nil {
 			return nil, err
 		}
-		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit)}
+		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
 	}
 	return l.combine.apply(ctx, limit.forKey(charges[0].Key), charges[0].Key, requests...)
 }
@@ -137,7 +137,7 @@ func (l *Limiter) take(ctx context.Context, c Charge, dry bool) (Outcome, error)
 	if err := c.validateTake(limit); err != nil {
 		return Outcome{}, err
 	}
-	return l.ask(ctx, limit, c.Key, Request{Op: OpTake, Tokens: c.Tokens.vector(limit), Dry: dry})
+	return l.ask(ctx, limit, c.Key, Request{Op: OpTake, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent, Dry: dry})
 }
 
 // Release gives up the place of a task that was never started. Releasing twice gives the place away twice, which may make
@@ -163,7 +163,7 @@ func (l *Limiter) one(ctx context.Context, c Charge, op Op, p Place) (Outcome, e
 	if err := c.Validate(limit); err != nil {
 		return Outcome{}, err
 	}
-	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Tokens: c.Tokens.vector(limit)})
+	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent})
 }
 
 func (l *Limiter) ask(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
