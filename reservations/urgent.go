@@ -38,12 +38,13 @@ func (b *Bucket) debt(l Limit) float64 {
 // accrueUrgent is accrue for a limit with headroom. Express begins as LedgerUse where it is not known.
 func (b Bucket) accrueUrgent(l Limit, now time.Time) Bucket {
 	pace, passed := 1., now.Sub(b.At)
-	known := !b.At.IsZero() && b.fits(l)
+	unused := b.At.IsZero()
+	known := !unused && b.fits(l)
 	if known {
 		pace = b.pace(l)
 	}
 	b = b.accrue(l, now)
-	if known && passed < -backwards {
+	if !unused && passed < -backwards {
 		b.ExpressShift -= passed.Seconds()
 	}
 	known = known && len(b.Express) == len(l.Meters) && len(b.Owed) == len(l.Meters)

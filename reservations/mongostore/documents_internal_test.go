@@ -3,6 +3,7 @@ package mongostore
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,14 +147,19 @@ func TestPipelineSize(t *testing.T) {
 	t.Parallel()
 	minutes := []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000), reservations.PerSecond("images", 1)}
 	days := []reservations.Meter{minutes[0], minutes[1], reservations.PerDay("daily", 10_000)}
-	testPipelineSize(t, minutes, 12_000)
-	testPipelineSize(t, days, 20_000)
+	headroom := slices.Clone(minutes)
+	headroom[0].Headroom = 20
+	testPipelineSize(t, minutes, false, 12_000)
+	testPipelineSize(t, minutes, true, 12_000)
+	testPipelineSize(t, days, false, 20_000)
+	testPipelineSize(t, headroom, false, 17_000)
+	testPipelineSize(t, headroom, true, 24_000)
 }
 
-func testPipelineSize(t *testing.T, meters []reservations.Meter, most int) {
+func testPipelineSize(t *testing.T, meters []reservations.Meter, urgent bool, most int) {
 	t.Helper()
 	limit := reservations.Limit{Name: "openai", Meters: meters}
-	request := reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 900, 1}}
+	request := reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 900, 1}, Urgent: urgent}
 	requests := []reservations.Request{request}
 	p := raw(t, bson.D{to("p", pipeline(encoded(variantOf(limit, requests).program()), limit, requests, "$$NOW"))})
 	t.Logf("%d bytes, nested %d deep", len(p), depth(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p}))
