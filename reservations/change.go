@@ -120,7 +120,7 @@ func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 		came = max(0, b.At.Sub(from).Seconds()) * min(was.Rate, m.RatePerSecond())
 		moved = b.Blocked * (was.Rate - m.RatePerSecond())
 	case m.Period == was.Period && m.Offset() == was.Start:
-		came, moved = was.passed(from, b.At), m.Rate-was.Rate
+		came, moved = was.passed(from, b.At), min(m.Rate, m.Cap())-min(was.Rate, was.Capacity)
 	default:
 		came = min(was.Rate, m.Rate) * min(was.passed(from, b.At)/was.Rate, m.passed(from, b.At)/m.Rate)
 	}

@@ -121,5 +121,12 @@ func (b *Bucket) take(l Limit, n []float64) Outcome {
 	return Outcome{State: StateRefused, Due: b.due(w)}
 }
 
-// due is the moment w seconds from now on the clock of the line.
-func (b *Bucket) due(w float64) time.Time { return b.At.Add(seconds(w*b.Speed) + seconds(b.Shift)) }
+// due is the moment w seconds from now on the clock of the line. Where that runs slowly, a nanosecond of it is long: rounded up, so that nobody comes
+// too early.
+func (b *Bucket) due(w float64) time.Time {
+	d := seconds(w * b.Speed)
+	if b.Speed != 1 {
+		d++
+	}
+	return b.At.Add(d + seconds(b.Shift))
+}

@@ -179,7 +179,11 @@ func decodeOutcome(a bson.Raw, at time.Time, speed float64) (reservations.Outcom
 		return reservations.Outcome{}, fmt.Errorf("%w: no time", errMalformed)
 	}
 	o := reservations.Outcome{State: reservations.State(name), At: at, Shift: seconds(shift), Speed: speed}
-	due := at.Add(seconds(w*speed) + seconds(shift))
+	onLine := seconds(w * speed)
+	if speed != 1 {
+		onLine++ // rounded up, as in reservations
+	}
+	due := at.Add(onLine + seconds(shift))
 	switch o.State {
 	case reservations.StateSettled:
 		if w > 0 { // a block
