@@ -21,8 +21,9 @@ import (
 //	blocked  seconds from at on in which nothing starts
 //	gen, v   generation and version
 //	meters   names; led: for each of them its five ledgers, in tokens; was: how each is filled, see meterDocument
+//	gap      for each of them, which part of the line's debt nobody asked for
 //	shape    of the meters: tells limits apart whose meters differ in name, order or filling, see shapeOf
-//	idle     meters that the limit lacks: {name, at, led, was}
+//	idle     meters that the limit lacks: {name, at, led, gap, was}
 //	keep     date before which the bucket must not be forgotten because of those
 //	ids      of the last settlements, the eldest first; forgot: date at which one was last dropped
 //	out      answers to the last call

@@ -14,6 +14,7 @@ const (
 	ticketDelay = 0.05        // seconds
 	tolerance   = 1e-6        // tokens
 	atOnce      = 1e-8        // seconds
+	hardly      = 1e-9        // tokens
 	// keepFull is how long a bucket is kept after it is full again.
 	keepFull = time.Minute
 )
@@ -82,6 +83,10 @@ func (v variant) program() bson.A {
 func (v variant) answers() bson.A {
 	initial := bson.D{to("led", "$led"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("blocked", "$blocked"), to("out", bson.A{})}
 	result := []bson.E{to("led", "$r.led"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("blocked", "$r.blocked"), to("out", "$r.out"), to("expires", v.expires("$r.led"))}
+	if v.begins {
+		initial = append(initial, to("gap", orElse("$gap", bson.A{})))
+		result = append(result, to("gap", "$r.gap"))
+	}
 	if v.ids {
 		initial = append(initial, to("ids", orElse("$ids", bson.A{})), to("forgot", orElse("$forgot", nil)))
 		result = append(result, to("ids", "$r.ids"), to("forgot", "$r.forgot"))
@@ -112,7 +117,7 @@ func (v variant) answers() bson.A {
 
 func (v variant) temporary() bson.A {
 	if v.changed {
-		return bson.A{"call", "passed", "r", "old", "ended", "faster"}
+		return bson.A{"call", "passed", "r", "old", "ended", "wait", "waits", "moved"}
 	}
 	return bson.A{"call", "passed", "r"}
 }
@@ -176,7 +181,17 @@ func (v variant) begin() any {
 	return let("w", v.wait("$$q.here"), let("do", v.decision(), let("led", charge, bson.D{
 		to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
 		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(v.back("$$led"), ticketDelay), "$$do.w")),
+		to("gap", either(all(equal("$$q.here", reservations.LedgerLine), op("$in", "$$do.o", list(ticket, reserved)), op("$not", "$$q.dry")), gaps(), "$$s.gap")),
 	})))
+}
+
+// gaps is which part of the line's debt of each meter nobody asked for, after a newcomer was given a place.
+func gaps() any {
+	before := largest(list(0., mul(-1., element("$$k.L", reservations.LedgerLine))))
+	asked := add(mul(sub(1., orElse(element("$$s.gap", "$$j"), 0.)), before), "$$k.n")
+	debt := mul(-1., element("$$led", "$$j", reservations.LedgerLine))
+	return forEach(meterNumbers(), "j", let("k", element("$$m", "$$j"), let("d", debt,
+		either(less(hardly, "$$d"), largest(list(0., sub(1., div(asked, largest(list("$$d", hardly)))))), 0.))))
 }
 
 // decision is the next state (o), the first and last ledger to charge (lo, hi), and the seconds until the start (w).
