@@ -207,7 +207,7 @@ func sameMeter(got, want reservations.MeterState) bool {
 func same(got, want reservations.Outcome) bool {
 	due := got.Due.Equal(want.Due) || !got.Due.IsZero() && !want.Due.IsZero() && near(got.Due.Sub(want.Due), 0)
 	if far := want.Due.Sub(want.At).Abs(); !due && far > time.Hour { // where the line runs fast, rounding counts as much
-		due = (got.Due.Sub(want.Due)).Abs() <= time.Duration(float64(far)*noMoreThan)
+		due = got.Due.Sub(want.Due).Abs() <= time.Duration(float64(far)*noMoreThan)
 	}
 	shift := near(got.Shift, want.Shift) || close6(got.Shift.Seconds(), want.Shift.Seconds())
 	return got.State == want.State && due && near(got.Hold, want.Hold) && shift && close6(got.Speed, want.Speed) &&
