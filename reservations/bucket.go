@@ -23,6 +23,8 @@ const (
 	backwards = time.Minute
 	// ticketDelay is added to the time at which a ticket would be accepted, so that it does not come a hair too early.
 	ticketDelay = 0.05
+	// hardly is how many tokens a debt has that counts as none where something is divided by it.
+	hardly = 1e-9
 	// tolerance is what rounding may take from max_reserved, in tokens.
 	tolerance = 1e-6
 )
@@ -63,6 +65,8 @@ type MeterState struct {
 	Name    string
 	Ledgers [LedgerCount]float64
 	Filling Filling
+	// Gap is which part of the line's debt nobody asked for: where another meter is scarcer, it only keeps the places in time. From 0 to 1.
+	Gap float64
 }
 
 // IdleMeter is a meter that the limit lacks. It is filled up to the moment At.
@@ -182,6 +186,22 @@ func (b Bucket) charge(l Limit, first, last int, n []float64, w float64) {
 		}
 	}
 	b.order()
+}
+
+// place is charge for a newcomer that is given a place, from ledger first to the line.
+func (b Bucket) place(l Limit, first int, n []float64, w float64) {
+	for k := range b.Meters {
+		b.Meters[k].Gap = (1 - b.Meters[k].Gap) * max(0, -b.Meters[k].Ledgers[LedgerLine]) // what was asked for
+	}
+	b.charge(l, first, LedgerLine, n, w)
+	for k := range b.Meters {
+		s := &b.Meters[k]
+		if line := -s.Ledgers[LedgerLine]; line > hardly {
+			s.Gap = max(0, 1-(s.Gap+n[k])/line)
+		} else {
+			s.Gap = 0
+		}
+	}
 }
 
 // order keeps every ledger at or below the one before it.

@@ -86,10 +86,53 @@ func (b *Bucket) change(l Limit, from time.Time) {
 	speed := b.Speed
 	b.Speed = 1
 	if ended > 0 {
-		wait := func(end float64) float64 { return max(end-b.Blocked, Hold.Seconds()) }
-		b.Speed = min(max(speed*wait(ended)/wait(b.lineEnds(b.At)), slowest), fastest)
+		wait, waits := ended-b.Blocked, b.lineNeeds()
+		if wait > 0 {
+			b.replace(was, waits/wait)
+		}
+		b.Speed = min(max(speed*max(wait, Hold.Seconds())/max(waits, Hold.Seconds()), slowest), fastest)
 	}
 	b.Shift -= b.Blocked * (b.Speed - speed) // nobody comes before the block ends
+}
+
+// lineNeeds is how many seconds what the line asks of each meter needs, from now on or from the end of the block.
+func (b *Bucket) lineNeeds() float64 {
+	w := 0.
+	for _, s := range b.Meters {
+		m, debt := s.Filling.meter(), -s.Ledgers[LedgerLine]
+		if m.windowed() {
+			w = max(w, m.until(b.At, (1-s.Gap)*debt)-b.Blocked)
+		} else {
+			w = max(w, (1-s.Gap)*(debt/m.Rate-b.Blocked))
+		}
+	}
+	return w
+}
+
+// replace moves the places in the meters that were not the scarce one, which only keep the time: all times are times as long as they were.
+func (b *Bucket) replace(was []MeterState, times float64) {
+	for k := range b.Meters {
+		s := &b.Meters[k]
+		i := slices.IndexFunc(was, func(w MeterState) bool { return w.Name == s.Name })
+		if s.Gap == 0 || i < 0 || was[i].Filling.Rate == 0 {
+			continue
+		}
+		m, asked := s.Filling.meter(), 1-s.Gap
+		more := max(asked, times*m.RatePerSecond()/was[i].Filling.meter().RatePerSecond())
+		block := b.Blocked * m.RatePerSecond()
+		if m.windowed() {
+			block = 0
+		}
+		for i := LedgerLate; i < LedgerCount; i++ {
+			if debt := -s.Ledgers[i] - block; debt > 0 {
+				s.Ledgers[i] = -debt*more - block
+			}
+		}
+		if s.Gap = 0; more > 0 {
+			s.Gap = max(0, 1-asked/more)
+		}
+	}
+	b.order()
 }
 
 // lineEnds is how many seconds after b.At the line is empty, as the meters were filled so far, when the ledgers are those of the moment from.
@@ -121,7 +164,7 @@ func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 		came = max(0, b.At.Sub(from).Seconds()) * min(was.Rate, m.RatePerSecond())
 		moved = b.Blocked * (was.Rate - m.RatePerSecond())
 	case m.Period == was.Period && m.Offset() == was.Start:
-		came, moved = was.passed(from, b.At), m.Rate-was.Rate
+		came, moved = was.passed(from, b.At), min(m.Rate, m.Cap())-min(was.Rate, was.Capacity)
 	default:
 		came = min(was.Rate, m.Rate) * min(was.passed(from, b.At)/was.Rate, m.passed(from, b.At)/m.Rate)
 	}

@@ -129,17 +129,29 @@ func (b *Bucket) begin(l Limit, s State, n []float64) Outcome {
 
 // reserve gives a time in the plan, or where max_reserved does not allow it a place behind it.
 func (b *Bucket) reserve(l Limit, here int, n []float64, w float64) Outcome {
-	if slacks := float64(here - LedgerPlan); w <= l.longest(slacks) && b.within(l, here, n, w, slacks) {
+	slacks := float64(here - LedgerPlan)
+	fits := w <= l.longest(slacks) && b.within(l, here, n, w, slacks)
+	switch {
+	case fits && here == LedgerLine:
+		b.place(l, LedgerPlan, n, w)
+		return Outcome{State: StateReserved, Due: b.due(w)}
+	case fits:
 		b.charge(l, LedgerPlan, here, n, w)
 		return Outcome{State: StateReserved, Due: b.due(w)}
+	case here == LedgerLine:
+		b.place(l, LedgerLine, n, w)
+		return Outcome{State: StateTicket, Due: b.due(b.accepted(l, LedgerLine, w))}
+	default:
+		w = b.wait(l, LedgerAgain, n)
+		b.charge(l, LedgerAgain, LedgerAgain, n, w)
+		return Outcome{State: StateAgain, Due: b.due(b.accepted(l, LedgerAgain, w))}
 	}
-	to, state := LedgerAgain, StateAgain
-	if here == LedgerLine {
-		to, state = LedgerLine, StateTicket
-	}
-	starts, slacks := b.wait(l, to, n), float64(to-LedgerPlan)
-	b.charge(l, to, to, n, starts)
-	return Outcome{State: state, Due: b.due(max(b.back(l, to, slacks), starts-l.longest(slacks)) + ticketDelay)}
+}
+
+// accepted is how many seconds pass until the plan takes what was just charged to ledger i, and starts in w seconds.
+func (b *Bucket) accepted(l Limit, i int, w float64) float64 {
+	slacks := float64(i - LedgerPlan)
+	return max(b.back(l, i, slacks), w-l.longest(slacks)) + ticketDelay
 }
 
 // take starts a newcomer when the line has room for it at this very moment, and changes nothing otherwise.
@@ -152,5 +164,12 @@ func (b *Bucket) take(l Limit, n []float64) Outcome {
 	return Outcome{State: StateRefused, Due: b.due(w)}
 }
 
-// due is the moment w seconds from now on the clock of the line.
-func (b *Bucket) due(w float64) time.Time { return b.At.Add(seconds(w*b.Speed) + seconds(b.Shift)) }
+// due is the moment w seconds from now on the clock of the line. Where that runs slowly, a nanosecond of it is long: rounded up, so that nobody comes
+// too early.
+func (b *Bucket) due(w float64) time.Time {
+	d := seconds(w * b.Speed)
+	if b.Speed != 1 {
+		d++
+	}
+	return b.At.Add(d + seconds(b.Shift))
+}

@@ -74,7 +74,8 @@ func (s *Store) Bucket(_ context.Context, limit, key string) (reservations.Bucke
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.buckets[reservations.BucketName(limit, key)]
-	e.bucket.Meters = slices.Clone(e.bucket.Meters)
+	e.bucket.Meters, e.bucket.Idle, e.bucket.Settled = slices.Clone(e.bucket.Meters), slices.Clone(e.bucket.Idle), slices.Clone(e.bucket.Settled)
+	e.bucket.Express, e.bucket.Owed = slices.Clone(e.bucket.Express), slices.Clone(e.bucket.Owed)
 	return e.bucket, ok, nil
 }
 

@@ -33,7 +33,7 @@ func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
 	for _, id := range elements(raw.Lookup("ids")) {
 		b.Settled = append(b.Settled, whole(id))
 	}
-	names, rows, was := elements(raw.Lookup("meters")), elements(raw.Lookup("led")), elements(raw.Lookup("was"))
+	names, rows, was, gaps := elements(raw.Lookup("meters")), elements(raw.Lookup("led")), elements(raw.Lookup("was")), elements(raw.Lookup("gap"))
 	if len(names) != len(rows) {
 		return reservations.Bucket{}, fmt.Errorf("%w: %d meters, ledgers of %d", errMalformed, len(names), len(rows))
 	}
@@ -46,6 +46,9 @@ func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
 		if !ok {
 			return reservations.Bucket{}, fmt.Errorf("%w: meter %d", errMalformed, k)
 		}
+		if k < len(gaps) {
+			state.Gap, _ = number(gaps[k])
+		}
 		b.Meters = append(b.Meters, state)
 	}
 	for k, idle := range elements(raw.Lookup("idle")) {
@@ -54,6 +57,7 @@ func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
 		if !ok {
 			return reservations.Bucket{}, fmt.Errorf("%w: idle meter %d", errMalformed, k)
 		}
+		state.Gap, _ = number(d.Lookup("gap"))
 		b.Idle = append(b.Idle, reservations.IdleMeter{MeterState: state, At: moment(d.Lookup(fieldAt))})
 	}
 	return b, nil
@@ -128,9 +132,9 @@ func moment(v bson.RawValue) time.Time {
 // encodeBucket is the document of b without its _id, as the pipeline would have stored it after a call with the limit, less the answers (out). Dates
 // are cut to milliseconds: the clock of such a bucket must be.
 func encodeBucket(b reservations.Bucket, limit reservations.Limit) bson.D {
-	names, led := make(bson.A, len(b.Meters)), make(bson.A, len(b.Meters))
+	names, led, gaps := make(bson.A, len(b.Meters)), make(bson.A, len(b.Meters)), make(bson.A, len(b.Meters))
 	for k, s := range b.Meters {
-		names[k], led[k] = s.Name, ledgersOf(s)
+		names[k], led[k], gaps[k] = s.Name, ledgersOf(s), s.Gap
 	}
 	speed := b.Speed
 	if speed == 0 {
@@ -138,13 +142,13 @@ func encodeBucket(b reservations.Bucket, limit reservations.Limit) bson.D {
 	}
 	d := bson.D{
 		to(fieldAt, bson.NewDateTimeFromTime(b.At)), to("shift", b.Shift), to("speed", speed), to("carry", b.Carry), to("blocked", b.Blocked),
-		to("gen", b.Generation), to("v", b.Version), to("meters", names), to("led", led), to("was", meterDocuments(limit)),
+		to("gen", b.Generation), to("v", b.Version), to("meters", names), to("led", led), to("gap", gaps), to("was", meterDocuments(limit)),
 		to(fieldShape, shapeOf(limit)), to(fieldExpires, bson.NewDateTimeFromTime(b.FullAt(limit).Add(keepFull))),
 	}
 	if len(b.Idle) > 0 {
 		idle := make(bson.A, len(b.Idle))
 		for k, s := range b.Idle {
-			idle[k] = bson.D{to("name", s.Name), to(fieldAt, bson.NewDateTimeFromTime(s.At)), to("led", ledgersOf(s.MeterState)), to("was", fillingDocument(s.Filling))}
+			idle[k] = bson.D{to("name", s.Name), to(fieldAt, bson.NewDateTimeFromTime(s.At)), to("led", ledgersOf(s.MeterState)), to("gap", s.Gap), to("was", fillingDocument(s.Filling))}
 		}
 		d = append(d, to("idle", idle), to("keep", bson.NewDateTimeFromTime(b.Keep.Add(keepFull))))
 	}

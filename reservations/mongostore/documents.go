@@ -21,8 +21,9 @@ import (
 //	blocked  seconds from at on in which nothing starts
 //	gen, v   generation and version
 //	meters   names; led: for each of them its five ledgers, in tokens; was: how each is filled, see meterDocument
+//	gap      for each of them, which part of the line's debt nobody asked for
 //	shape    of the meters: tells limits apart whose meters differ in name, order or filling, see shapeOf
-//	idle     meters that the limit lacks: {name, at, led, was}
+//	idle     meters that the limit lacks: {name, at, led, gap, was}
 //	keep     date before which the bucket must not be forgotten because of those
 //	express  the ledger of urgent tasks, by meter; owed: what the ordinary line still counts on of what they took; xshift: the shift of
 //	         their line, in seconds. Only where a limit with headroom has used the bucket
@@ -209,7 +210,11 @@ func decodeOutcome(a bson.Raw, at time.Time, speed float64) (reservations.Outcom
 	if ahead, ok := number(a.Lookup("x")); ok {
 		o.Headroom, o.ExpressShift = true, seconds(ahead)
 	}
-	due := at.Add(seconds(w*speed) + seconds(shift))
+	onLine := seconds(w * speed)
+	if speed != 1 {
+		onLine++ // rounded up, as in reservations
+	}
+	due := at.Add(onLine + seconds(shift))
 	switch o.State {
 	case reservations.StateSettled:
 		if w > 0 { // a block

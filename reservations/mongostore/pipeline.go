@@ -14,6 +14,7 @@ const (
 	ticketDelay = 0.05        // seconds
 	tolerance   = 1e-6        // tokens
 	atOnce      = 1e-8        // seconds
+	hardly      = 1e-9        // tokens
 	// keepFull is how long a bucket is kept after it is full again.
 	keepFull = time.Minute
 )
@@ -104,6 +105,10 @@ func (v variant) answers() bson.A {
 		initial = append(initial, to("x", "$express"), to("owed", "$owed"), to("xs", "$xshift"))
 		result = append(result, to("express", "$r.x"), to("owed", "$r.owed"), to("xshift", "$r.xs"))
 	}
+	if v.begins {
+		initial = append(initial, to("gap", orElse("$gap", bson.A{})))
+		result = append(result, to("gap", "$r.gap"))
+	}
 	if v.ids {
 		initial = append(initial, to("ids", orElse("$ids", bson.A{})), to("forgot", orElse("$forgot", nil)))
 		result = append(result, to("ids", "$r.ids"), to("forgot", "$r.forgot"))
@@ -138,7 +143,7 @@ func (v variant) answers() bson.A {
 func (v variant) temporary() bson.A {
 	fields := bson.A{"call", "passed", "r"}
 	if v.changed {
-		fields = append(fields, "old", "ended", "faster")
+		fields = append(fields, "old", "ended", "wait", "waits", "moved")
 	}
 	switch {
 	case v.headroom:
@@ -217,7 +222,23 @@ func (v variant) begin() any {
 	return let("w", v.wait("$$q.here"), let("do", v.decision(), let("led", charge, bson.D{
 		to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
 		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(v.back("$$led"), ticketDelay), "$$do.w")),
+		newGaps(),
 	})))
+}
+
+// newGaps is the field gap after the decision $$do.
+func newGaps() bson.E {
+	placed := all(equal("$$q.here", reservations.LedgerLine), op("$in", "$$do.o", list(ticket, reserved)), op("$not", "$$q.dry"))
+	return to("gap", either(placed, gaps(), "$$s.gap"))
+}
+
+// gaps is which part of the line's debt of each meter nobody asked for, after a newcomer was given a place.
+func gaps() any {
+	before := largest(list(0., mul(-1., element("$$k.L", reservations.LedgerLine))))
+	asked := add(mul(sub(1., orElse(element("$$s.gap", "$$j"), 0.)), before), "$$k.n")
+	debt := mul(-1., element("$$led", "$$j", reservations.LedgerLine))
+	return forEach(meterNumbers(), "j", let("k", element("$$m", "$$j"), let("d", debt,
+		either(less(hardly, "$$d"), largest(list(0., sub(1., div(asked, largest(list("$$d", hardly)))))), 0.))))
 }
 
 // decision is the next state (o), the first and last ledger to charge (lo, hi), and the seconds until the start (w).

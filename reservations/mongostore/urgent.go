@@ -77,7 +77,7 @@ func (v variant) beginBesideUrgent(charge any) any {
 			to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
 			to("owed", either("$$q.dry", "$$s.owed", forEach("$$m", "k", largest(list(0., sub("$$k.O", mul("$$e", "$$k.rate"))))))),
 			to("shift", either("$$q.dry", "$$s.shift", sub("$$s.shift", mul("$$e", "$speed")))),
-			to("w", either(op("$in", "$$do.o", list(ticket, again)), add(v.back("$$led"), ticketDelay), "$$do.w")),
+			to("w", either(op("$in", "$$do.o", list(ticket, again)), add(v.back("$$led"), ticketDelay), "$$do.w")), newGaps(),
 		}))))))
 }
 

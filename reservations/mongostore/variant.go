@@ -54,7 +54,7 @@ type programs struct {
 }
 
 func (p *programs) of(v variant) bson.A {
-	if v.changed { // the old meters may have been windows
+	if v.changed && !v.headroom { // the old meters may have been windows; no meter of a limit with headroom is one
 		v.windows = true
 	}
 	p.mu.Lock()

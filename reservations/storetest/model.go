@@ -223,7 +223,7 @@ func differs(got, want reservations.Bucket) string {
 }
 
 func sameMeter(got, want reservations.MeterState) bool {
-	return got.Name == want.Name && got.Filling == want.Filling && slices.EqualFunc(got.Ledgers[:], want.Ledgers[:], close6)
+	return got.Name == want.Name && got.Filling == want.Filling && close6(got.Gap, want.Gap) && slices.EqualFunc(got.Ledgers[:], want.Ledgers[:], close6)
 }
 
 func same(got, want reservations.Outcome) bool {
