@@ -53,8 +53,9 @@ type movement struct {
 
 // movementOf reads the outcome's part about the line. Heard is when it came.
 func movementOf(bucket string, o reservations.Outcome, heard time.Time) movement {
+	o = onItsLine(o)
 	return movement{
-		line: bucket + "@" + strconv.FormatInt(o.Generation, 10), at: o.At, heard: heard, shift: o.Shift, version: o.Version,
+		line: bucket + "@" + strconv.FormatInt(o.Generation, 10) + lineMark(o), at: o.At, heard: heard, shift: o.Shift, version: o.Version,
 	}
 }
 

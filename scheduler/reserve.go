@@ -105,7 +105,7 @@ func (s *Scheduler) recordBatch(ctx context.Context, bucket string, parcels []*p
 	waiting := slices.DeleteFunc(slices.Clone(parcels), func(p *parcel) bool { return p.info == nil || !p.reserved() })
 	for len(waiting) > 0 {
 		n := 1
-		for n < len(waiting) && waiting[n].out.Generation == waiting[0].out.Generation {
+		for n < len(waiting) && waiting[n].out.Generation == waiting[0].out.Generation && lineMark(waiting[n].out) == lineMark(waiting[0].out) {
 			n++
 		}
 		unwatched = append(unwatched, s.recordRun(ctx, bucket, waiting[:n])...)

@@ -121,6 +121,9 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	}
 	d.decided = g.clock.moment(asked, came, d.outcome.At)
 	g.lateness.Observe(d.charge.Bucket(), d.outcome)
+	if d.charge.Urgent && d.outcome.Started() && d.outcome.Headroom { // it has set the ordinary ones back
+		g.way.Moved(d.charge.Bucket(), d.outcome)
+	}
 	if !d.outcome.Started() {
 		return false, g.sendBack(ctx, d, d.outcome)
 	}
