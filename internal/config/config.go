@@ -59,12 +59,15 @@ type file struct {
 type limitFile struct {
 	Meters map[string]meterFile `mapstructure:"meters"`
 	Settle string               `mapstructure:"settle"`
+
+	OrdinaryShare float64 `mapstructure:"ordinary_share"`
 }
 
 type meterFile struct {
 	Rate        rateValue     `mapstructure:"rate"`
 	Capacity    float64       `mapstructure:"capacity"`
 	MaxReserved reservedValue `mapstructure:"max_reserved"`
+	Headroom    float64       `mapstructure:"headroom"`
 }
 
 // Load reads and validates a file. The error is an *Error with all faults, or says that there is no such file and what to do.
@@ -126,10 +129,12 @@ func (f file) config() Config {
 
 func (l limitFile) limit(name string) reservations.Limit {
 	limit := reservations.Limit{Name: name, Settle: reservations.SettleMode(l.Settle)}
+	limit.OrdinaryShare = l.OrdinaryShare
 	for _, meter := range sortedKeys(l.Meters) {
 		m := l.Meters[meter]
 		limit.Meters = append(limit.Meters, reservations.Meter{
 			Name: meter, Rate: m.Rate.tokens, Period: m.Rate.period, Capacity: m.Capacity, MaxReserved: m.MaxReserved.tokens(),
+			Headroom: m.Headroom,
 		})
 	}
 	return limit
