@@ -59,3 +59,16 @@ func TestUrgentTaskStartsBesideABacklog(t *testing.T) {
 		}
 	}
 }
+
+func TestLatenessOfUrgentTasks(t *testing.T) {
+	t.Parallel()
+	var l worker.Lateness
+	at := time.Now()
+	l.Observe("api", reservations.Outcome{At: at, Generation: 7, Version: 1, Headroom: true, Shift: time.Hour, ExpressShift: time.Minute})
+	for state, want := range map[reservations.State]time.Duration{reservations.StateReserved: time.Hour, reservations.StateExpress: time.Minute} {
+		p := reservations.Place{State: state, Due: at, Generation: 7}
+		if got, ok := l.Of("api", p, at); !ok || got != want {
+			t.Errorf("%s: %v, %v, want %v", state, got, ok, want)
+		}
+	}
+}
