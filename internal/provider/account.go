@@ -25,20 +25,23 @@ type account struct {
 	tenants  map[string]*meter
 	block    Block
 	blocked  time.Time // when the request that the block is for was refused; zero until then
-	keep     bool
-	calls    []*call
-	starts   map[string]int
-	refusals []Refusal
-	refused  int
-	ignored  int // requests that came while nothing should
-	failed   int
-	inFlight int
+	// refusedOne is its task.
+	refusedOne string
+	keep       bool
+	calls      []*call
+	starts     map[string]int
+	refusals   []Refusal
+	refused    int
+	ignored    int // requests that came while nothing should
+	failed     int
+	inFlight   int
 }
 
 // call is an accepted request.
 type call struct {
 	at       time.Time
 	number   int // 1 for the first one accepted
+	task     string
 	tenant   string
 	estimate float64
 	used     float64 // the estimate until the call has ended
@@ -110,7 +113,7 @@ func (a *account) arrive(now time.Time, j job) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.counters(now, j)
-	if v, ok := a.refuseOne(now); ok {
+	if v, ok := a.refuseOne(now, j); ok {
 		return v
 	}
 	if passed := now.Sub(a.blocked); !a.blocked.IsZero() && passed >= time.Second && passed < a.block.For {
@@ -128,17 +131,17 @@ func (a *account) arrive(now time.Time, j job) verdict {
 		a.starts[j.task]++
 	}
 	a.inFlight++
-	c := &call{at: now, number: len(a.calls) + 1, tenant: j.tenant, estimate: j.estimate, used: j.estimate}
+	c := &call{at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate}
 	a.calls = append(a.calls, c)
 	return verdict{call: c, standing: a.standing()}
 }
 
 // refuseOne refuses the request that the block is for. It is no violation.
-func (a *account) refuseOne(now time.Time) (verdict, bool) {
+func (a *account) refuseOne(now time.Time, j job) (verdict, bool) {
 	if !a.blocked.IsZero() || a.block.Number == 0 || len(a.calls)+1 != a.block.Number {
 		return verdict{}, false
 	}
-	a.blocked = now
+	a.blocked, a.refusedOne = now, j.task
 	return verdict{meter: MeterRequests, need: 1, fits: true, retryAfter: a.block.For, standing: a.standing()}, true
 }
 

@@ -22,8 +22,9 @@ type Report struct {
 	// a worker that did not hear of the block.
 	Blocked int `json:"blocked"`
 
-	// BlockedAt is when the request was refused that the block is for; zero until then.
-	BlockedAt time.Time `json:"blocked_at,omitzero"`
+	// BlockedAt is when the request was refused that the block is for, and BlockedTask its task; zero until then.
+	BlockedAt   time.Time `json:"blocked_at,omitzero"`
+	BlockedTask string    `json:"blocked_task,omitempty"`
 
 	// Failed are the accepted requests that were answered 500 because of [Config.FailEvery].
 	Failed int `json:"failed"`
@@ -46,6 +47,9 @@ type Report struct {
 
 	// Starts counts the accepted requests of each task that gave its ID (see [TaskHeader]).
 	Starts map[string]int `json:"starts"`
+
+	// Order is the tasks of the accepted requests in the order of their arrival.
+	Order []string `json:"order"`
 
 	// Refusals are the first 20 violations.
 	Refusals []Refusal `json:"refusals"`
@@ -101,17 +105,20 @@ func (a *account) report() Report {
 		Accepted:   len(a.calls),
 		Violations: a.refused,
 		Blocked:    a.ignored,
-		BlockedAt:  a.blocked,
-		Failed:     a.failed,
-		InFlight:   a.inFlight,
-		Meters:     map[string]MeterReport{},
-		Starts:     maps.Clone(a.starts),
-		Refusals:   append([]Refusal{}, a.refusals...),
+		BlockedAt:  a.blocked, BlockedTask: a.refusedOne,
+		Failed:   a.failed,
+		InFlight: a.inFlight,
+		Meters:   map[string]MeterReport{},
+		Starts:   maps.Clone(a.starts),
+		Refusals: append([]Refusal{}, a.refusals...),
 	}
 	calls := slices.Clone(a.calls)
 	slices.SortStableFunc(calls, func(x, y *call) int { return x.at.Compare(y.at) })
 	if len(calls) > 0 {
 		r.FirstStart, r.LastStart = calls[0].at, calls[len(calls)-1].at
+	}
+	for _, c := range calls {
+		r.Order = append(r.Order, c.task)
 	}
 	requests, tokens := a.counted(calls)
 	for i := 1; i < len(calls); i++ {
