@@ -75,7 +75,7 @@ func TestTheIndexIsRightAtAnySpeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		moment := time.UnixMicro(int64(score))
-		line := (moment.Sub(start).Seconds())*speed + 17.123456
+		line := moment.Sub(start).Seconds()*speed + 17.123456
 		if math.Abs(line-60.654321) > 2*max(1, speed)*0.1 { // what the test itself takes
 			t.Errorf("speed %v: due after %v, where the clock has moved by %v s", speed, moment.Sub(start), line)
 		}
