@@ -18,6 +18,8 @@ type View struct {
 	Now time.Time
 	// At is when the bucket was last asked. Zero where it is not kept, and for the sum of shards.
 	At time.Time
+	// Waiting says that somebody has a place that did not start yet.
+	Waiting bool
 	// Meters are in the order of the limit.
 	Meters []MeterView
 	// Blocked is for how long nothing starts because a provider refused a call. Zero: nothing is blocked.
@@ -37,11 +39,6 @@ type View struct {
 // Bucket is the name of the bucket, as Charge.Bucket has it.
 func (v View) Bucket() string { return BucketName(shardName(v.Limit, v.Shard), v.Key) }
 
-// Waiting says whether anybody has a place that did not start yet.
-func (v View) Waiting() bool {
-	return slices.ContainsFunc(v.Meters, func(m MeterView) bool { return m.Late > 0 || m.Promised > 0 || m.Line > 0 })
-}
-
 // MeterView is one meter of a View. All amounts are in tokens and none but Level is negative.
 type MeterView struct {
 	// Meter is the definition in force.
@@ -50,13 +47,12 @@ type MeterView struct {
 	Level float64
 	// Debt is how far Level is below zero.
 	Debt float64
-	// Late is charged for tasks that came at their time and found no room.
+	// Late is taken by tasks that came at their time and found no room.
 	Late float64
-	// Promised is charged for tasks that were given a time in the plan and did not start yet; PlanIn is how far ahead the plan
-	// has gone: when it will be out of its deficit.
-	Promised float64
-	PlanIn   time.Duration
-	// Line is charged for tasks that stand behind max_reserved; LineIn is when all of them would have started.
+	// Plan is how far ahead the plan has gone, to be compared with MaxReserved; PlanIn is when that will have come back.
+	Plan   float64
+	PlanIn time.Duration
+	// Line is taken by tasks that stand behind max_reserved; LineIn is when it will have come back, after the plan.
 	Line   float64
 	LineIn time.Duration
 }
@@ -74,9 +70,10 @@ func (b Bucket) View(l Limit, key string, now time.Time) View {
 	v.DoneIn = seconds(b.wait(l, LedgerLine, make([]float64, len(l.Meters))))
 	for k, m := range l.Meters {
 		led := b.Meters[k].Ledgers
+		v.Waiting = v.Waiting || owed(led, LedgerUse, LedgerLine) > 0
 		v.Meters = append(v.Meters, MeterView{
 			Meter: m, Level: led[LedgerUse], Debt: max(0, -led[LedgerUse]),
-			Late: owed(led, LedgerUse, LedgerLate), Promised: owed(led, LedgerLate, LedgerPlan), Line: owed(led, LedgerPlan, LedgerLine),
+			Late: owed(led, LedgerUse, LedgerLate), Plan: max(0, -led[LedgerPlan]), Line: owed(led, LedgerPlan, LedgerLine),
 			PlanIn: seconds(m.until(b.At, max(0, -led[LedgerPlan]))), LineIn: seconds(m.until(b.At, max(0, -led[LedgerLine]))),
 		})
 	}
@@ -163,7 +160,7 @@ func (l Limit) shardShown(i int) Limit {
 
 // with counts one more shard in.
 func (v View) with(shard View) View {
-	v.Found = v.Found || shard.Found
+	v.Found, v.Waiting = v.Found || shard.Found, v.Waiting || shard.Waiting
 	v.Now = later(v.Now, shard.Now)
 	v.Blocked, v.DoneIn = max(v.Blocked, shard.Blocked), max(v.DoneIn, shard.DoneIn)
 	if v.Meters == nil {
@@ -171,7 +168,7 @@ func (v View) with(shard View) View {
 	}
 	for k, m := range shard.Meters {
 		s := &v.Meters[k]
-		s.Level, s.Late, s.Promised, s.Line = s.Level+m.Level, s.Late+m.Late, s.Promised+m.Promised, s.Line+m.Line
+		s.Level, s.Late, s.Plan, s.Line = s.Level+m.Level, s.Late+m.Late, s.Plan+m.Plan, s.Line+m.Line
 		s.Debt, s.PlanIn, s.LineIn = s.Debt+m.Debt, max(s.PlanIn, m.PlanIn), max(s.LineIn, m.LineIn)
 	}
 	v.Shards = append(v.Shards, shard)

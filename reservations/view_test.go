@@ -14,14 +14,14 @@ import (
 
 // seen is what a table wants of a view of one meter; waits are in seconds.
 type seen struct {
-	Level, Debt, Late, Promised, Line float64
-	Plan, Behind, Blocked, Done       float64
+	Level, Debt, Late, Ahead, Line float64
+	Plan, Behind, Blocked, Done    float64
 }
 
 func seenOf(v reservations.View) seen {
 	m := v.Meters[0]
 	return seen{
-		Level: m.Level, Debt: m.Debt, Late: m.Late, Promised: m.Promised, Line: m.Line, Plan: m.PlanIn.Seconds(), Behind: m.LineIn.Seconds(),
+		Level: m.Level, Debt: m.Debt, Late: m.Late, Ahead: m.Plan, Line: m.Line, Plan: m.PlanIn.Seconds(), Behind: m.LineIn.Seconds(),
 		Blocked: v.Blocked.Seconds(), Done: v.DoneIn.Seconds(),
 	}
 }
@@ -43,37 +43,37 @@ func TestBucketView(t *testing.T) {
 			ten(reservations.Unlimited),
 			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: begin, Tokens: []float64{25}}},
 			0,
-			seen{Promised: 25, Plan: 2.5, Behind: 2.5, Done: 2.5},
+			seen{Ahead: 25, Plan: 2.5, Behind: 2.5, Done: 2.5},
 		},
 		"promised, a second later": {
 			ten(reservations.Unlimited),
 			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: begin, Tokens: []float64{25}}},
 			1,
-			seen{Level: 10, Promised: 25, Plan: 1.5, Behind: 1.5, Done: 1.5},
+			seen{Level: 10, Ahead: 15, Plan: 1.5, Behind: 1.5, Done: 1.5},
 		},
 		"behind max_reserved": {
 			ten(10),
 			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: begin, Tokens: []float64{4}}, {Op: begin, Tokens: []float64{8}}},
 			0,
-			seen{Promised: 4, Line: 8, Plan: 0.4, Behind: 1.2, Done: 1.2},
+			seen{Ahead: 4, Line: 8, Plan: 0.4, Behind: 1.2, Done: 1.2},
 		},
 		"late": {
 			ten(reservations.Unlimited),
 			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: begin, State: reserved, Tokens: []float64{8}}},
 			0,
-			seen{Late: 8, Plan: 0.8, Behind: 0.8, Done: 0.8},
+			seen{Late: 8, Ahead: 8, Plan: 0.8, Behind: 0.8, Done: 0.8},
 		},
 		"debt": {
 			ten(reservations.Unlimited),
 			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: settle, Tokens: []float64{-30}}},
 			1,
-			seen{Level: -20, Debt: 20, Plan: 2, Behind: 2, Done: 2},
+			seen{Level: -20, Debt: 20, Ahead: 20, Plan: 2, Behind: 2, Done: 2},
 		},
 		"blocked": {
 			ten(reservations.Unlimited),
 			[]reservations.Request{{Op: block, Tokens: []float64{0}, For: 5 * time.Second}},
 			2,
-			seen{Level: -30, Debt: 30, Promised: 0, Plan: 3, Behind: 3, Blocked: 3, Done: 3},
+			seen{Level: -30, Debt: 30, Ahead: 30, Plan: 3, Behind: 3, Blocked: 3, Done: 3},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestViewOfAWindow(t *testing.T) {
 	for _, n := range []float64{100, 30, 100} {
 		b, _ = reservations.Step(b, limit, noon, reservations.Request{Op: begin, Tokens: []float64{n}})
 	}
-	want := seen{Level: 0, Promised: 130, Plan: 36 * 3600, Behind: 36 * 3600, Done: 36 * 3600}
+	want := seen{Level: 0, Ahead: 130, Plan: 36 * 3600, Behind: 36 * 3600, Done: 36 * 3600}
 	if d := cmp.Diff(want, seenOf(b.View(limit, "", noon)), cmpopts.EquateApprox(0, 1e-6)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -119,7 +119,7 @@ func TestLimiterViewChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := setupView(t, steady())
 	v, err := b.View(t.Context(), "steady", "k")
-	if err != nil || v.Found || v.Meters[0].Level != 10 || v.Bucket() != "steady:k" || !v.Now.Equal(b.now) || v.Waiting() {
+	if err != nil || v.Found || v.Meters[0].Level != 10 || v.Bucket() != "steady:k" || !v.Now.Equal(b.now) || v.Waiting {
 		t.Errorf("an unused bucket: %+v, %v", v, err)
 	}
 	if _, ok, _ := b.mem.Bucket(t.Context(), "steady", "k"); ok {
@@ -151,10 +151,10 @@ func TestViewSumsShards(t *testing.T) {
 		}
 	}
 	v, err := b.View(t.Context(), "steady", "k")
-	if err != nil || len(v.Shards) != 2 || v.Shards[1].Bucket() != "steady#2:k" || v.Bucket() != "steady:k" || !v.Found || !v.Waiting() {
+	if err != nil || len(v.Shards) != 2 || v.Shards[1].Bucket() != "steady#2:k" || v.Bucket() != "steady:k" || !v.Found || !v.Waiting {
 		t.Fatalf("%+v, %v", v, err)
 	}
-	if d := cmp.Diff(seen{Level: 5, Promised: 10, Plan: 2, Behind: 2, Done: 2}, seenOf(v), cmpopts.EquateApprox(0, 1e-6)); d != "" {
+	if d := cmp.Diff(seen{Level: 5, Ahead: 10, Plan: 2, Behind: 2, Done: 2}, seenOf(v), cmpopts.EquateApprox(0, 1e-6)); d != "" {
 		t.Errorf("sum (-want +got):\n%s", d)
 	}
 	if m := v.Meters[0]; m.Rate != 10 || m.Cap() != 10 {

@@ -234,7 +234,7 @@ func checkWait(t *testing.T, name string, s story, e scheduler.Explanation) {
 	if net := e.Net.Sub(e.Until); net < 8*time.Second {
 		t.Errorf("%s: the net catches it %v after its time", name, net)
 	}
-	if (e.Bucket == nil) != e.Waits.Store || e.Bucket != nil && !e.Bucket.Waiting() && name != "refused" {
+	if (e.Bucket == nil) != e.Waits.Store || e.Bucket != nil && !e.Bucket.Waiting && name != "refused" {
 		t.Errorf("%s: the bucket is %+v", name, e.Bucket)
 	}
 	if (e.Cause != "") != (name == "refused" || name == "outage") || (e.Note == "") != (name == "reserved") || e.LastError != "" {
@@ -305,7 +305,7 @@ func TestFind(t *testing.T) {
 		if err != nil || fmt.Sprint(found) != "[a/x b/x]" {
 			t.Errorf("found %v, %v", found, err)
 		}
-		if _, err = s.Find(t.Context(), "y"); !errors.Is(err, asynq.ErrTaskNotFound) || !strings.Contains(err.Error(), `y is in none of the queues ["a" "b"]`) {
+		if _, err = s.Find(t.Context(), "y"); !errors.Is(err, asynq.ErrTaskNotFound) || !strings.Contains(err.Error(), `there is no y in the queues ["a" "b"]`) {
 			t.Errorf("an unknown task: %v", err)
 		}
 		for _, unknown := range []scheduler.Task{{Queue: "a", ID: "y"}, {Queue: "none", ID: "x"}} {

@@ -33,7 +33,7 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: %s is in none of the queues %q; it may have ended, for asynq keeps a task that is done only where it was told to", asynq.ErrTaskNotFound, id, queues)
+		return nil, fmt.Errorf("%w: there is no %s in the queues %q; it may be done, for asynq keeps those that are only where it was told to", asynq.ErrTaskNotFound, id, queues)
 	}
 	return found, nil
 }

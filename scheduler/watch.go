@@ -140,3 +140,12 @@ func (l lines) describe(ctx context.Context, names []string) ([]Line, error) {
 	}
 	return described, nil
 }
+
+// OutageLine returns the line of those who wait for the store of the buckets to answer. The error is Redis's.
+func (s *Scheduler) OutageLine(ctx context.Context) (Line, error) {
+	found, err := s.lines.describe(ctx, []string{outageLine})
+	if err != nil {
+		return Line{}, err
+	}
+	return found[0], nil
+}
