@@ -38,7 +38,7 @@ type Explanation struct {
 	Workers int    `json:"workers"`
 	Worker  string `json:"worker,omitempty"`
 	Paused  bool   `json:"paused,omitempty"`
-	// Failures is how often the task failed, MaxRetry how often it is tried again after that.
+	// Failures is how often the task failed, MaxRetry how often it may fail before it is archived.
 	Failures int `json:"failures"`
 	MaxRetry int `json:"max_retry"`
 	// LastError is the last failure, Note what asynq's tools show for a task that waits and did not fail, and Cause the part of it
@@ -122,11 +122,14 @@ func newExplanation(t Task, info *asynq.TaskInfo, place standing, q queueState) 
 
 // showBucket adds what the bucket looks like that the task waits for. Where it is blocked, that is the reason.
 func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
-	limit, _, key := splitBucket(e.Waits.Bucket)
+	limit, shard, key := splitBucket(e.Waits.Bucket)
 	v, err := s.limiter.View(ctx, limit, key)
 	if err != nil {
 		e.BucketErr = err
 		return
+	}
+	if shard > 0 && shard <= len(v.Shards) {
+		v = v.Shards[shard-1]
 	}
 	e.Bucket = &v
 	if v.Blocked > 0 && (e.Reason == ReasonPlan || e.Reason == ReasonLine || e.Reason == ReasonLate) {

@@ -30,7 +30,7 @@ func (e Explanation) sentence() string {
 	case ReasonReady:
 		return "is ready: " + e.turn() + queue
 	case ReasonRunning:
-		return "is running" + during(e.Now, e.Since) + on(e.Worker)
+		return "is running" + since(e.Since) + forTime(e.Now, e.Since) + on(e.Worker)
 	case ReasonOrphaned:
 		return "was running on a worker that is gone; another one runs it again"
 	case ReasonUpstream:
@@ -44,7 +44,7 @@ func (e Explanation) sentence() string {
 	case ReasonArchived:
 		return "is in the archive and does not run again" + cause(e.LastError+e.Note)
 	case ReasonCompleted:
-		return "is done" + during(e.Now, e.Since)
+		return "is done" + since(e.Since)
 	case ReasonGroup:
 		return "waits for others of its group"
 	case ReasonPlan, ReasonLine, ReasonLate, ReasonBlocked, ReasonStore, ReasonWaking: // those wait
@@ -93,11 +93,18 @@ func (e Explanation) turn() string {
 	}
 }
 
-func during(now, since time.Time) string {
+func since(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return " since " + clockText(at)
+}
+
+func forTime(now, since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return " since " + clockText(since) + ", for " + roundText(max(0, now.Sub(since)))
+	return ", for " + roundText(max(0, now.Sub(since)))
 }
 
 func on(worker string) string {

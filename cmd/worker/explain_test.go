@@ -264,7 +264,7 @@ func TestTaskIsShown(t *testing.T) {
   charges   tenant:acme: requests 1, tokens 1201
             openai: requests 1
   also      reserved in tenant:acme
-  failures  1; it is tried again 5 times at most
+  failures  1; it is tried again 4 times at most
   refusals  2 in a row
   net       2026-11-21T10:00:25.000Z, in 25s: asynq delivers it then, should no worker wake it
   cause     429 slow down

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ func (t toldTask) print(s screen) {
 			row("also", fmt.Sprintf("%s in %s", other.Place.State, other.Name()))
 		}
 	}
-	row("failures", fmt.Sprintf("%d; it is tried again %d times at most", t.Failures, t.MaxRetry))
+	row("failures", t.failuresText())
 	if t.Refusals > 0 {
 		row("refusals", fmt.Sprintf("%d in a row", t.Refusals))
 	}
@@ -61,6 +62,13 @@ func (t toldTask) stateText() string {
 		means = "comes first when the provider's time is over"
 	}
 	return fmt.Sprintf("%s in asynq; %s: %s", t.State, t.Waits.State, means)
+}
+
+func (t toldTask) failuresText() string {
+	if t.Reason == scheduler.ReasonCompleted || t.Reason == scheduler.ReasonArchived {
+		return strconv.Itoa(t.Failures)
+	}
+	return fmt.Sprintf("%d; it is tried again %d times at most", t.Failures, max(0, t.MaxRetry-t.Failures))
 }
 
 // chargeLines are the task's charges, one a line: those of its headers, or else what its place tells.

@@ -1,5 +1,5 @@
 // Command worker runs Headway's workers: `worker demo` shows a fleet at work with nothing installed, `worker run` serves the
-// queue, `worker check` validates the settings and pings the services.
+// queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits show` tell why tasks wait.
 package main
 
 import (
