@@ -15,7 +15,7 @@ const refusalsKept = time.Hour
 func (e *DeferredError) refusalText(when string) string {
 	switch {
 	case e.Bucket == "":
-		return fmt.Sprintf("waiting, refused by the provider: %s: %v", when, e.Refusal)
+		return fmt.Sprintf(waitingUnlimited+"%s: %v", when, e.Refusal)
 	case e.Cause != nil:
 		return fmt.Sprintf(waitingText+"%s (%s), refused by the provider: %s: %v (the bucket could not be asked: %v)", e.Bucket, e.State, when, e.Refusal, e.Cause)
 	default:
