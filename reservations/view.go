@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -60,7 +61,7 @@ type MeterView struct {
 // View is the bucket at now, on the store's clock; earlier than At counts as At. It is pure. Limit is the one in force, with its
 // meters' Start, as stores see it. The zero Bucket is one that is not kept.
 func (b Bucket) View(l Limit, key string, now time.Time) View {
-	v := View{Limit: l.Name, Key: key, Found: !b.At.IsZero(), Now: now, At: b.At, Generation: b.Generation, Version: b.Version, Speed: 1}
+	v := View{Limit: l.Name, Key: key, Found: !b.At.IsZero(), Now: now, At: b.At, Generation: b.Generation, Version: b.Version, Speed: cmp.Or(b.Speed, 1)}
 	if v.Found {
 		v.Shift = seconds(b.Shift)
 		v.Now = later(now, b.At)
@@ -86,13 +87,6 @@ func owed(led [LedgerCount]float64, from, to int) float64 {
 		return n
 	}
 	return 0
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // Clock is a Store that can tell its clock. View asks it, so that what it shows is true for now on any machine.
