@@ -20,7 +20,8 @@ import (
 //	blocked  seconds from at on in which nothing starts
 //	gen, v   generation and version
 //	meters   names; led: for each of them its five ledgers, in tokens
-//	out      answers to the last call
+//	out      answers to the last call, none where it was a swap
+//	clock    the server's clock at the last swap
 //	expires  date from which the bucket may be forgotten
 const (
 	fieldAt      = "at"
@@ -45,11 +46,6 @@ const (
 
 // errMalformed is matched when a document is not one of ours.
 var errMalformed = errors.New("malformed bucket document")
-
-// answerFields is what a call needs of the document.
-func answerFields() bson.D {
-	return bson.D{to("_id", 0), to(fieldAt, 1), to("gen", 1), to("v", 1), to("out", 1)}
-}
 
 // meterDocuments describes the meters to the pipeline. An unlimited bound is left out: MongoDB can't compute with such numbers.
 func meterDocuments(limit reservations.Limit) bson.A {
