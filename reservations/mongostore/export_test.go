@@ -8,7 +8,6 @@ const (
 	SwapAdaptive = swapAdaptive
 	SwapAlways   = swapAlways
 	SwapNever    = swapNever
-	MemoryMax    = memoryMax
 )
 
 // With returns the options of a store that swaps so.

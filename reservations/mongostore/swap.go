@@ -56,12 +56,12 @@ func (s *Store) swap(
 	answer := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})
 	var raw bson.Raw
 	err = s.attempt(ctx, name, func(ctx context.Context) error {
-		var err error
-		raw, err = s.buckets.FindOneAndUpdate(ctx, before.filter(name), update, answer).Raw()
-		if errors.Is(err, mongo.ErrNoDocuments) {
+		var failed error
+		raw, failed = s.buckets.FindOneAndUpdate(ctx, before.filter(name), update, answer).Raw()
+		if errors.Is(failed, mongo.ErrNoDocuments) {
 			return nil
 		}
-		return err
+		return failed
 	})
 	if err != nil || raw == nil {
 		return nil, false, err
