@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -74,6 +75,9 @@ func (c *combiner) serve(limit Limit, key, bucket string) {
 			return
 		}
 		c.call(limit, key, batch)
+		if len(batch) > 1 {
+			runtime.Gosched() // whoever was answered and asks again comes along with the next call
+		}
 	}
 }
 

@@ -26,7 +26,8 @@ import (
 //	idle     meters that the limit lacks: {name, at, led, gap, was}
 //	keep     date before which the bucket must not be forgotten because of those
 //	ids      of the last settlements, the eldest first; forgot: date at which one was last dropped
-//	out      answers to the last call
+//	out      answers to the last call, none where it was a swap
+//	clock    the server's clock at the last swap
 //	expires  date from which the bucket may be forgotten
 const (
 	fieldAt      = "at"
@@ -53,11 +54,6 @@ const (
 
 // errMalformed is matched when a document is not one of ours.
 var errMalformed = errors.New("malformed bucket document")
-
-// answerFields is what a call needs of the document.
-func answerFields() bson.D {
-	return bson.D{to("_id", 0), to(fieldAt, 1), to("gen", 1), to("v", 1), to("speed", 1), to("out", 1)}
-}
 
 // meterDocuments describes the meters to the pipeline.
 func meterDocuments(limit reservations.Limit) bson.A {

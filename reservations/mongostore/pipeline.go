@@ -64,7 +64,7 @@ func (v variant) program() bson.A {
 		to("v", add(orElse("$v", int64(0)), bson.D{to("$size", "$call.requests")})),
 	}
 	if v.changed {
-		p := bson.A{set(passed, to("old", known())), set(append(time, to("speed", orElse("$speed", 1.)))...)}
+		p := bson.A{set(passed, to("old", stored())), set(append(time, to("speed", orElse("$speed", 1.)))...)}
 		return append(append(p, changed()...), v.answers()...)
 	}
 	nobody := all(less(0, "$passed"), atMost(0., smallest(forEach("$led", "l", element("$$l", reservations.LedgerLine)))))
