@@ -21,7 +21,7 @@ import (
 )
 
 // recorded reads headers from testdata.
-func recorded(t testing.TB, name string) http.Header {
+func recorded(t *testing.T, name string) http.Header {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "headers", name+".http"))
 	if err != nil {

@@ -3,6 +3,7 @@ package llm_test
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -129,9 +130,7 @@ func TestRefusedCallsAsRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
-				for k, v := range recorded(t, name) {
-					w.Header()[k] = v
-				}
+				maps.Copy(w.Header(), recorded(t, name))
 				w.WriteHeader(http.StatusTooManyRequests)
 				_, _ = io.WriteString(w, `{"error":{"message":"slow down"}}`)
 			})

@@ -3,6 +3,7 @@ package llm_test
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -22,9 +23,7 @@ var all = []string{
 func observe(t *testing.T, config llm.Config, status int, headers string, meters ...string) *reservations.Observation {
 	t.Helper()
 	client := provider(t, config, func(w http.ResponseWriter, _ *http.Request) {
-		for k, v := range recorded(t, headers) {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), recorded(t, headers))
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, done)
