@@ -16,8 +16,26 @@ type Observation struct {
 	Up bool
 }
 
-// Sync corrects the balances of the charge's bucket by what a provider says is left.
-func (l *Limiter) Sync(_ context.Context, c Charge, _ Observation) (Outcome, error) {
-	_, err := l.Limit(c.Limit)
-	return Outcome{}, err
+// Sync corrects the balances of the charge's bucket by what a provider says is left. It is not atomic yet, and only corrects downwards.
+func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome, error) {
+	limit, err := l.Limit(c.Limit)
+	if err != nil {
+		return Outcome{}, err
+	}
+	b, _, err := l.store.Bucket(ctx, c.Limit, c.Key)
+	if err != nil {
+		return Outcome{}, err
+	}
+	limit = limit.forKey(c.Key)
+	b = b.accrue(limit, time.Now())
+	x := make([]float64, len(limit.Meters))
+	for k, m := range limit.Meters {
+		if n, ok := seen.Remaining[m.Name]; ok {
+			x[k] = min(0, min(m.Cap(), n+m.passed(b.At.Add(-seen.Age), b.At))-b.Meters[k].Ledgers[LedgerUse])
+		}
+	}
+	if nothing(x) {
+		return Outcome{}, nil
+	}
+	return l.ask(ctx, limit, c.Key, Request{Op: OpSettle, Tokens: x})
 }
