@@ -186,7 +186,7 @@ func TestSyncDoesNotWasteTheLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := scene{chats: 600, callers: 600, burst: 2, config: config}
+			c := scene{chats: 300, callers: 300, burst: 2, config: config}
 			off, down := c.play(t, llm.SyncOff), c.play(t, llm.SyncDown)
 			t.Logf("utilization %.4f without, %.4f with; violations %d and %d", off.Utilization, down.Utilization, off.Violations, down.Violations)
 			if down.Accepted != c.chats || down.Violations > off.Violations || down.Utilization < off.Utilization-0.02 {
@@ -206,7 +206,7 @@ func TestSyncSeesWhatOthersHaveSpent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := scene{chats: 800, callers: 60, burst: 60, before: 200_000, config: config} // of 300 000
+			c := scene{chats: 500, callers: 60, burst: 60, before: 200_000, config: config} // of 300 000
 			off, down := c.play(t, llm.SyncOff), c.play(t, llm.SyncDown)
 			t.Logf("utilization %.4f without, %.4f with; violations %d and %d", off.Utilization, down.Utilization, off.Violations, down.Violations)
 			if off.Violations < 10 || down.Violations > off.Violations/5 {
