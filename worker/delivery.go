@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -27,6 +28,8 @@ type delivery struct {
 	place   reservations.Place // what the task came with
 	outcome reservations.Outcome
 	usage   usage
+
+	settling sync.WaitGroup // settlements that are under way
 
 	decided time.Time // when outcome was decided, on this machine's clock
 }

@@ -24,6 +24,8 @@ type Events struct {
 	OnBlock func(Block)
 	// OnSettle is called after a settlement was applied, or given up.
 	OnSettle func(Settlement)
+	// OnSync is called after a bucket was corrected by what a handler saw, or that failed. What tells a bucket nothing new is not sent.
+	OnSync func(Sync)
 }
 
 // TaskRef tells which delivery of which task an event is about.
@@ -119,6 +121,18 @@ type Settlement struct {
 	// Outcome carries the shift that the settlement moved. Zero when nothing had to be corrected, or with an error.
 	Outcome reservations.Outcome
 	// Err is why the settlement was given up: the charge stays as it was estimated.
+	Err error
+}
+
+// Sync is the correction of one bucket by what a provider said is left.
+type Sync struct {
+	Task   TaskRef
+	Charge reservations.Charge
+	// Seen is what the bucket was told, of the meters of the charge.
+	Seen reservations.Observation
+	// Outcome carries the shift that it moved. Zero with an error.
+	Outcome reservations.Outcome
+	// Err is why the bucket was not corrected. It is not tried again: the next answer says more.
 	Err error
 }
 

@@ -27,6 +27,7 @@ type gate struct {
 	lateness      *Lateness
 
 	outage   outage
+	told     told
 	clock    storeClock
 	pending  pending
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more

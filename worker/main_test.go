@@ -70,6 +70,7 @@ type bundle struct {
 	refusals    chan worker.Refusal
 	settlements chan worker.Settlement
 	blocks      chan worker.Block
+	syncs       chan worker.Sync
 }
 
 func setup(t *testing.T, limits ...reservations.Limit) *bundle {
@@ -84,7 +85,7 @@ func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
 		t: t, addr: addr, client: redis.NewClient(&redis.Options{Addr: addr}), store: &faultStore{Store: memstore.New(nil)},
 		starts: make(chan worker.Start, many), deferrals: make(chan worker.Deferral, many), finishes: make(chan worker.Finish, many),
 		refusals: make(chan worker.Refusal, many), settlements: make(chan worker.Settlement, many),
-		blocks: make(chan worker.Block, many),
+		blocks: make(chan worker.Block, many), syncs: make(chan worker.Sync, many),
 	}
 	t.Cleanup(func() { _ = b.client.Close() })
 	b.inspector = asynq.NewInspectorFromRedisClient(b.client)
@@ -104,7 +105,7 @@ func (b *bundle) events() worker.Events {
 		OnStart: func(e worker.Start) { b.starts <- e }, OnDefer: func(e worker.Deferral) { b.deferrals <- e },
 		OnFinish: func(e worker.Finish) { b.finishes <- e }, OnRefuse: func(e worker.Refusal) { b.refusals <- e },
 		OnBlock:  func(e worker.Block) { b.blocks <- e },
-		OnSettle: func(e worker.Settlement) { b.settlements <- e },
+		OnSettle: func(e worker.Settlement) { b.settlements <- e }, OnSync: func(e worker.Sync) { b.syncs <- e },
 	}
 }
 

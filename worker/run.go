@@ -44,6 +44,7 @@ func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) err
 		defer left()
 		e := g.end(ctx, d, g.contained(early, d, handle))
 		g.settle(ctx, d, d.used(e.err)) // after the block: what is given back is there when it ends
+		g.observe(ctx, d, e)
 		ended <- e
 	}()
 	var e ending

@@ -19,8 +19,10 @@ func (g *gate) settle(ctx context.Context, d *delivery, used reservations.Tokens
 		return
 	}
 	done := g.pending.add(kindSettlement, d.id)
+	d.settling.Add(1)
 	go func() {
 		defer done()
+		defer d.settling.Done()
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.settleTimeout)
 		defer cancel()
 		o, err := g.limiter.Settle(settling, d.charge, used, "")

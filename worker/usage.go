@@ -10,8 +10,9 @@ import (
 
 // usage is what a handler reports while it runs.
 type usage struct {
-	mu   sync.Mutex // guards used
-	used reservations.Tokens
+	mu        sync.Mutex // guards what is below
+	used      reservations.Tokens
+	sightings []sighting
 }
 
 type usageKey struct{}

@@ -68,6 +68,10 @@ type Config struct {
 	// KeepEstimate keeps the tokens counted on arrival, where otherwise they are corrected when the call ends.
 	KeepEstimate bool
 
+	// HeadersOnArrival makes the rate limit headers tell what was left when the request came, where otherwise they tell what is left when the
+	// answer goes, its own correction counted.
+	HeadersOnArrival bool
+
 	// Slack makes each bucket larger than its limit by Rate*Slack. Defaults to [SlackDefault]; negative means none.
 	Slack time.Duration
 

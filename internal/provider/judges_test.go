@@ -120,3 +120,30 @@ func TestJudgesAtFault(t *testing.T) {
 		}
 	}
 }
+
+// The headers tell what is left as of one moment: the answer's, its correction counted, or the arrival's.
+func TestMomentOfTheHeaders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		onArrival bool
+		want      map[string]string
+	}{
+		"answer":  {false, map[string]string{"Limit-Tokens": "600", "Remaining-Tokens": "540", "Reset-Tokens": "6s", "Remaining-Requests": "4", "Reset-Requests": "1s"}},
+		"arrival": {true, map[string]string{"Limit-Tokens": "600", "Remaining-Tokens": "490", "Reset-Tokens": "11s", "Remaining-Requests": "4", "Reset-Requests": "1s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Unix(1000, 0)
+			s := newServer(t, provider.Config{
+				Requests: provider.Quota{Rate: 1, Capacity: 5}, Tokens: provider.Quota{Rate: 10, Capacity: 600}, Slack: -1,
+				MinLatency: -1, UsedMin: 0.5, UsedMax: 0.5, HeadersOnArrival: c.onArrival, NowFunc: func() time.Time { return now },
+			})
+			w := post(t.Context(), s, "/v1/chat/completions", chat110)
+			for name, want := range c.want {
+				if got := w.Header().Get("X-Ratelimit-" + name); got != want {
+					t.Errorf("%s %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}

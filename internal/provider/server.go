@@ -171,6 +171,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	// Before the answer leaves: nobody may learn what a call used before it is counted. A client that went away has
 	// used it all the same.
 	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
+	if s.cfg.HeadersOnArrival {
+		left = v.standing
+	}
 	writeLimitHeaders(w, left)
 	switch {
 	case !finished:
