@@ -36,7 +36,11 @@ type Limit struct {
 	// MaxWait bounds how far ahead of its time the plan may promise, for all meters together: beside it, MaxReserved bounds each
 	// meter in tokens. Zero means no bound.
 	MaxWait time.Duration
-	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document. Zero and one mean one.
+	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document; at most
+	// MaxShards. Zero and one mean one. The limit still holds exactly. The price: a charge can be no larger than the capacity of one
+	// shard; a task waits in the shard it was given (the better of two, by what the process knows) although another may have room; tasks
+	// of different shards may change places; and of a bucket that is used little, the last part of each shard's capacity is not found at
+	// once. Each shard's capacity must hold a token, and a window's rate be a multiple of Shards. It can't change at run time.
 	Shards int
 }
 
@@ -124,6 +128,10 @@ func (l Limit) Validate() error {
 	if l.Settle != "" && l.Settle != SettleAdjust && l.Settle != SettleKeep {
 		fault("settle", "%q must be %q or %q", l.Settle, SettleAdjust, SettleKeep)
 	}
+	if l.MaxWait < 0 {
+		fault("max_wait", "%v must not be negative; zero means no bound", l.MaxWait)
+	}
+	l.validateShards(fault)
 	if len(l.Meters) == 0 {
 		fault("meters", "needs at least one meter")
 	}
@@ -158,6 +166,9 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 		fault("capacity", "%v must be a positive number of tokens, or zero for one period's worth", m.Capacity)
 	}
 	m.validateWindow(fault)
+	if m.Settle != "" && m.Settle != SettleAdjust && m.Settle != SettleKeep {
+		fault("settle", "%q must be %q or %q, or left out to be that of the limit", m.Settle, SettleAdjust, SettleKeep)
+	}
 	if math.IsNaN(m.MaxReserved) || m.MaxReserved < 0 || math.IsInf(m.MaxReserved, 0) {
 		fault("max_reserved", "%v must not be negative; zero means none, Unlimited is its own value", m.MaxReserved)
 	}
