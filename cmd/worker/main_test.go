@@ -99,7 +99,7 @@ func TestRunRefusesToStart(t *testing.T) {
 
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
-	for _, sub := range []string{"run", "demo", "check"} {
+	for _, sub := range []string{"run", "demo", "check", "limits"} {
 		code, out, _ := command(t, nil, sub, "--help")
 		if code != cli.ExitOK || !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: exit %d: %s", sub, code, out)
