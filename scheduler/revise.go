@@ -33,6 +33,19 @@ const (
 	reviseSide     = 8
 )
 
+// claimScript takes the lease where the lines go by another revision and nobody holds it. KEYS -> revising, revised; ARGV -> id, revision,
+// milliseconds. Output: "done", "claimed" or "taken", and the revision that the lines go by.
+const claimScript = `
+local revised = redis.call("GET", KEYS[2]) or ""
+if revised == ARGV[2] then
+	return {"done", revised}
+end
+if redis.call("SET", KEYS[1], ARGV[1], "NX", "PX", ARGV[3]) then
+	return {"claimed", revised}
+end
+return {"taken", revised}
+`
+
 // renewScript extends the lease of whoever holds it. KEYS[1] -> revising, ARGV[1] -> id, ARGV[2] -> milliseconds. Output: 1 where it does.
 const renewScript = `
 if redis.call("GET", KEYS[1]) == ARGV[1] then
@@ -68,23 +81,16 @@ func (s *Scheduler) Revise(ctx context.Context, before, after *reservations.Limi
 	if s.limiter == nil {
 		return true, nil
 	}
-	client, id, revision := s.lines.client, uuid.NewString(), after.Revision()
-	revised, err := client.Get(ctx, keyRevised).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, fmt.Errorf("read which limits the lines go by: %w", err)
-	}
-	if revised == revision {
-		return true, nil
-	}
-	claimed, err := client.SetNX(ctx, keyRevising, id, reviseLease).Result()
+	id, revision := uuid.NewString(), after.Revision()
+	claim, err := redis.NewScript(claimScript).Run(ctx, s.lines.client, []string{keyRevising, keyRevised}, id, revision, reviseLease.Milliseconds()).StringSlice()
 	if err != nil {
 		return false, fmt.Errorf("claim to revise the lines: %w", err)
 	}
-	if !claimed {
-		return false, nil
+	if claim[0] != "claimed" {
+		return claim[0] == "done", nil
 	}
 	changed := func(limit, key string) bool { return !after.SameFor(before, limit, key) }
-	if before == nil || revised != before.Revision() {
+	if before == nil || claim[1] != before.Revision() {
 		changed = func(string, string) bool { return true }
 	}
 	if err = s.reviseLines(ctx, id, changed); err != nil {

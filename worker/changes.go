@@ -34,9 +34,27 @@ func (f *Follower) tell(ctx context.Context, before, after *reservations.LimitSe
 				attrs := append(slices.Clone(who), slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new))
 				log("limit changed", append(attrs, setBy(after, at, c.meter)...)...)
 			}
+			if at.key == "" {
+				configured(log, before, after, at.limit)
+			}
 			if was.MaxWait != is.MaxWait || was.Settle != is.Settle {
 				log("limit changed", append(who, slog.Duration("max_wait", is.MaxWait), slog.String("settle", string(is.Settle)))...)
 			}
+		}
+	}
+}
+
+// configured logs what changed in the configuration and is not in force, for an override stands above it.
+func configured(log func(string, ...slog.Attr), before, after *reservations.LimitSet, limit string) {
+	was, errWas := before.Configured(limit)
+	is, errIs := after.Configured(limit)
+	if errWas != nil || errIs != nil {
+		return
+	}
+	inForce, _ := after.Limit(limit) // it is there
+	for _, c := range meterChanges(was, is) {
+		if c.new != meterWords(inForce, c.meter) {
+			log("limit changed below an override, which counts", slog.String("limit", limit), slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new))
 		}
 	}
 }
@@ -78,21 +96,23 @@ type meterChange struct{ meter, old, new string }
 // meterChanges are the meters that differ, in words.
 func meterChanges(was, is reservations.Limit) []meterChange {
 	var changes []meterChange
-	words := func(l reservations.Limit, name string) string {
-		for _, m := range l.Meters {
-			if m.Name == name {
-				return meterText(m)
-			}
-		}
-		return "none"
-	}
 	for _, m := range append(slices.Clone(was.Meters), is.Meters...) {
-		c := meterChange{meter: m.Name, old: words(was, m.Name), new: words(is, m.Name)}
+		c := meterChange{meter: m.Name, old: meterWords(was, m.Name), new: meterWords(is, m.Name)}
 		if c.old != c.new && !slices.Contains(changes, c) {
 			changes = append(changes, c)
 		}
 	}
 	return changes
+}
+
+// meterWords is the meter of that name in words.
+func meterWords(l reservations.Limit, name string) string {
+	for _, m := range l.Meters {
+		if m.Name == name {
+			return meterText(m)
+		}
+	}
+	return "none"
 }
 
 // meterText is what counts of a meter, for people.

@@ -50,7 +50,9 @@ type lines struct {
 	all *[]string
 }
 
-func newLines() lines { return lines{Handler: slog.DiscardHandler, mu: &sync.Mutex{}, all: &[]string{}} }
+func newLines() lines {
+	return lines{Handler: slog.DiscardHandler, mu: &sync.Mutex{}, all: &[]string{}}
+}
 
 func (l lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
@@ -121,9 +123,15 @@ func TestFollowerFollows(t *testing.T) {
 	}
 	b.revised()
 
+	slower := slow(5)
+	slower.Meters[0].Rate = 2
+	if err := w.SetLimits(t.Context(), []reservations.Limit{slower}); err != nil {
+		t.Fatal(err)
+	}
+	log.await(t, "INFO limit changed below an override, which counts limit=api meter=tokens old=1/1h0m0s capacity 5 new=2/1h0m0s capacity 5")
 	source.set(nil)
-	log.await(t, "limit changed limit=api meter=tokens old=100/1m0s capacity 5 new=1/1h0m0s capacity 5")
-	if got := b.rateOf("acme"); got != 1 {
+	log.await(t, "limit changed limit=api meter=tokens old=100/1m0s capacity 5 new=2/1h0m0s capacity 5")
+	if got := b.rateOf("acme"); got != 2 {
 		t.Errorf("the rate is %v without overrides", got)
 	}
 	b.revised()

@@ -139,13 +139,16 @@ func table(rows []listed, colour bool) string {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%v\t%s\t%s\n", r.Limit, r.Meter, r.Key, r.Configured, r.Override, r.SetBy, at)
 	}
 	_ = w.Flush() // to memory
-	lines := strings.SplitAfter(strings.TrimRight(text.String(), "\n"), "\n")
-	for i, line := range lines {
-		line = strings.TrimRight(line, " \n")
-		if colour && i > 0 && rows[i-1].Override != nil {
+	head, rest, _ := strings.Cut(text.String(), "\n")
+	lines := []string{strings.TrimRight(head, " ")}
+	for _, r := range rows {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		line = strings.TrimRight(line, " ")
+		if colour && r.Override != nil {
 			line = "\x1b[1m" + line + "\x1b[0m"
 		}
-		lines[i] = line
+		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

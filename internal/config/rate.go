@@ -15,15 +15,9 @@ func ParseRate(text string) (tokens float64, period time.Duration, err error) { 
 // RateText writes a rate as ParseRate reads it: "500/m", "5/10s".
 func RateText(tokens float64, period time.Duration) string {
 	number := strconv.FormatFloat(tokens, 'f', -1, 64)
-	switch period {
-	case time.Second:
-		return number + "/s"
-	case time.Minute:
-		return number + "/m"
-	case time.Hour:
-		return number + "/h"
-	case day:
-		return number + "/d"
+	units := map[time.Duration]string{time.Second: "s", time.Minute: "m", time.Hour: "h", day: "d"}
+	if unit, ok := units[period]; ok {
+		return number + "/" + unit
 	}
 	return number + "/" + period.String()
 }
