@@ -161,7 +161,7 @@ func (l *Limiter) take(ctx context.Context, c Charge, dry bool) (Outcome, error)
 		return Outcome{}, err
 	}
 	c, _ = l.choose(whole, c, Place{})
-	limit, err := set.bucket(c)
+	limit, err := whole.bucket(c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -199,7 +199,7 @@ func (l *Limiter) one(ctx context.Context, c Charge, op Op, p Place) (Outcome, e
 		return Outcome{}, err
 	}
 	c, p = l.choose(whole, c, p)
-	limit, err := set.bucket(c)
+	limit, err := whole.bucket(c)
 	if err != nil {
 		return Outcome{}, err
 	}

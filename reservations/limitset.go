@@ -53,8 +53,10 @@ func (s *LimitSet) Limit(name string) (Limit, error) { return s.find(s.inForce, 
 // For is the limit of that name as it is for a key: an override of the key counts before one of the limit, and that
 // before what is configured, meter by meter. The error matches ErrUnknownLimit.
 func (s *LimitSet) For(name, key string) (Limit, error) {
-	if limit, ok := s.keyed[BucketName(name, key)]; ok {
-		return limit, nil
+	if len(s.keyed) > 0 {
+		if limit, ok := s.keyed[BucketName(name, key)]; ok {
+			return limit, nil
+		}
 	}
 	return s.find(s.inForce, name)
 }
@@ -95,16 +97,21 @@ func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 	return limit, nil
 }
 
-// bucket is the limit as the store has to see it for the bucket that the charge names. A charge of a limit with shards has to name one.
+// bucket is Limit.bucket of the limit for the charge's key.
 func (s *LimitSet) bucket(c Charge) (Limit, error) {
 	limit, err := s.For(c.Limit, c.Key)
 	if err != nil {
 		return Limit{}, err
 	}
-	if n := limit.shards(); c.Shard < 0 || c.Shard > n || (n == 1) != (c.Shard == 0) {
+	return limit.bucket(c)
+}
+
+// bucket is the limit as the store has to see it for the bucket that the charge names. A charge of a limit with shards has to name one.
+func (l Limit) bucket(c Charge) (Limit, error) {
+	if n := l.shards(); c.Shard < 0 || c.Shard > n || (n == 1) != (c.Shard == 0) {
 		return Limit{}, &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: fmt.Sprintf("shard %d of limit %q, which has %d; set Charge.Shard from Outcome.Shard", c.Shard, c.Limit, n)}
 	}
-	return limit.forKey(c.Key).shard(c.Shard), nil
+	return l.forKey(c.Key).shard(c.Shard), nil
 }
 
 // validate tells why a charge could never be served. Overrides have no say: what the limit serves as it is configured, it

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. It says nothing of the rest of the limit.
@@ -100,6 +101,9 @@ func (s *LimitSet) check(o Override) error {
 	}
 	if limit.meter(o.Meter) < 0 {
 		return fmt.Errorf("%w: limit %q has no meter %q; it has %q", ErrUnknownMeter, o.Limit, o.Meter, limit.meterNames())
+	}
+	if !utf8.ValidString(o.Key) {
+		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: fmt.Sprintf("%q is not valid UTF-8", o.Key)}}
 	}
 	return limit.overridden(limit, o).Validate()
 }

@@ -83,6 +83,7 @@ func TestOverridesThatCannotBe(t *testing.T) {
 		"rate":     {perMinute("openai", "requests", -5), reservations.ErrInvalidLimit, "requests.rate: -5"},
 		"no rate":  {perMinute("openai", "requests", 0), reservations.ErrInvalidLimit, "requests.rate: 0"},
 		"period":   {reservations.Override{Limit: "openai", Meter: "requests", Rate: 5}, reservations.ErrInvalidLimit, "requests.period: 0s"},
+		"key":      {reservations.Override{Limit: "openai", Key: "\xff", Meter: "requests", Rate: 5, Period: time.Second}, reservations.ErrInvalidLimit, `key: "\xff" is not valid UTF-8`},
 		"capacity": {reservations.Override{Limit: "openai", Meter: "requests", Rate: 5, Period: time.Second, Capacity: -1}, reservations.ErrInvalidLimit, "requests.capacity: -1"},
 	} {
 		t.Run(name, func(t *testing.T) {

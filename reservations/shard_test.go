@@ -275,3 +275,42 @@ func TestShardsAreUsedEvenly(t *testing.T) {
 		t.Errorf("%v of %v started", started, 40*seconds)
 	}
 }
+
+// No window of a sharded limit ever sees more than its rate, whatever the key and its start.
+func TestShardsKeepFixedWindows(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		shards := rapid.IntRange(2, 6).Draw(t, "shards")
+		rate := float64(shards * rapid.IntRange(1, 8).Draw(t, "each"))
+		m := reservations.Meter{
+			Name: "tokens", Kind: reservations.KindWindow, Rate: rate, Period: 5 * time.Second, MaxReserved: reservations.Unlimited,
+			Start: time.Duration(rapid.IntRange(0, 4999).Draw(t, "start")) * time.Millisecond,
+		}
+		now := clock(1000)
+		l, err := reservations.New(memstore.New(func() time.Time { return now }), []reservations.Limit{{Name: "hot", Shards: shards, Meters: []reservations.Meter{m}}}, reservations.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := map[int64]float64{}
+		var waiting []reservations.Place
+		for range rapid.IntRange(20, 150).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 900).Draw(t, "pause")) * time.Millisecond)
+			p := reservations.Place{}
+			if len(waiting) > 0 && rapid.Bool().Draw(t, "returns") {
+				p, waiting = waiting[0], waiting[1:]
+			}
+			o, err := l.Begin(context.Background(), chargeOf("hot", 1), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !o.Started() {
+				waiting = append(waiting, o.Place())
+				continue
+			}
+			window := (now.Add(o.Hold).UnixNano() - int64(m.Start)) / int64(m.Period)
+			if used[window]++; used[window] > rate {
+				t.Fatalf("%v tokens in a window of %v", used[window], rate)
+			}
+		}
+	})
+}

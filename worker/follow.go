@@ -66,7 +66,7 @@ func NewFollower(limiter *reservations.Limiter, way *scheduler.Scheduler, source
 }
 
 // Load reads the overrides once and puts them in force. The error says that they could not be read: then no task may start, for nobody
-// knows whether its limit was lowered. Overrides that can't be had are logged.
+// knows whether its limit was lowered. Overrides that can't be had are logged. Producers that reserve tokens need no more than this.
 func (f *Follower) Load(ctx context.Context) error {
 	if f.source == nil {
 		return nil
