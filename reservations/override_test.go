@@ -118,6 +118,9 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 	if err := l.Validate(c); err != nil {
 		t.Fatal(err)
 	}
+	if is, err := l.Limit("steady"); err != nil || is.Meters[0].Cap() != 1 || is.Meters[0].Largest() != 15 {
+		t.Errorf("%+v, %v: stores must never see a charge above the largest of its limit", is, err)
+	}
 	if _, err := l.Begin(t.Context(), chargeOf("steady", 1), reservations.Place{}); err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +141,53 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 	}
 	if err := l.Validate(chargeOf("steady", 16)); !errors.Is(err, reservations.ErrChargeTooLarge) {
 		t.Errorf("%v: what would be refused without the override must not be accepted with it", err)
+	}
+}
+
+// A large charge below an override of a smaller burst is served in its turn, although others keep coming.
+func TestOverrideLetsNoTaskStarve(t *testing.T) {
+	t.Parallel()
+	limit := steady() // 10 a second
+	limit.Meters[0].Capacity, limit.Meters[0].MaxReserved = 30, 5
+	l := setupLimiter(t, limit)
+	smaller := reservations.Override{Limit: "steady", Meter: "tokens", Rate: 1, Period: time.Second, Capacity: 2}
+	if err := l.SetOverrides([]reservations.Override{smaller}); err != nil {
+		t.Fatal(err)
+	}
+	begin := func(tokens float64, p reservations.Place) reservations.Outcome {
+		o, err := l.Begin(t.Context(), chargeOf("steady", tokens), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	var small []reservations.Place
+	var large reservations.Place
+	deliveries := 0
+	const began = 60 // half seconds until the large one comes
+	for half := 0; ; half++ {
+		if half%3 > 0 { // more than there is room for
+			small = append(small, reservations.Place{})
+		}
+		var still []reservations.Place
+		for _, p := range small {
+			if p.Due.After(l.now) {
+				still = append(still, p)
+			} else if o := begin(1, p); !o.Started() {
+				still = append(still, o.Place())
+			}
+		}
+		small = still
+		if half >= began && !large.Due.After(l.now) {
+			o := begin(35, large) // the most that is served as configured
+			if large = o.Place(); o.Started() {
+				return
+			}
+			deliveries++
+		}
+		if l.now = l.now.Add(time.Second / 2); deliveries > 4 {
+			t.Fatalf("after %d deliveries in %d s: %+v", deliveries, (half-began)/2, large)
+		}
 	}
 }
 
