@@ -3,7 +3,6 @@ package reservations
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 )
 
@@ -99,7 +98,7 @@ type Clock interface {
 // configured otherwise here than in the fleet. Where the limit has Shards, it is the sum of them, with each in Shards: amounts
 // are added, and of times the longest counts. Where the store can't tell its clock, this machine's counts. Errors as for Begin.
 func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
-	known, err := l.Limit(limit)
+	known, err := l.Limits().For(limit, key)
 	if err != nil {
 		return View{}, err
 	}
@@ -110,7 +109,7 @@ func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
 	}
 	sum := View{Limit: limit, Key: key}
 	for i := 1; i <= known.Shards; i++ {
-		shard, err := l.look(ctx, known.shardShown(i).forKey(key), key)
+		shard, err := l.look(ctx, known.forKey(key).shard(i), key)
 		if err != nil {
 			return View{}, err
 		}
@@ -136,20 +135,6 @@ func (l *Limiter) look(ctx context.Context, limit Limit, key string) (View, erro
 		}
 	}
 	return b.View(limit, key, now), nil
-}
-
-// shardShown is the limit as it is for one shard, from 1: an even share of every meter.
-func (l Limit) shardShown(i int) Limit {
-	parts := float64(l.Shards)
-	l.Name, l.Shards, l.Meters = shardName(l.Name, i), 0, slices.Clone(l.Meters)
-	for k := range l.Meters {
-		m := &l.Meters[k]
-		m.Rate, m.Capacity = m.Rate/parts, m.Cap()/parts
-		if m.MaxReserved != Unlimited {
-			m.MaxReserved /= parts
-		}
-	}
-	return l
 }
 
 // with counts one more shard in.

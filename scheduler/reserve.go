@@ -48,7 +48,7 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 	defer cancel()
 	var unwatched []*parcel
 	for _, name := range order {
-		unwatched = append(unwatched, s.recordBatch(after, name, buckets[name])...)
+		unwatched = append(unwatched, s.recordBatch(after, buckets[name])...)
 	}
 	s.giveBack(after, unwatched)
 	return refused
@@ -86,6 +86,7 @@ func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
 	heard := time.Now()
 	for i, p := range parcels {
 		p.out, p.heard = outcomes[i], heard
+		p.Charges[0].Shard = p.out.Shard
 		p.at = heard.Add(netDelay(p.out.Wait()))
 		if p.Options.ID == "" {
 			p.Options.ID = uuid.NewString()
@@ -96,7 +97,7 @@ func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
 
 // recordBatch lets the parcels of one bucket that were enqueued stand in its line. It returns those that are reserved and do
 // not stand there: they were not enqueued, or Redis could not take the note and asynq delivers them at the time of the safety net, as new ones.
-func (s *Scheduler) recordBatch(ctx context.Context, bucket string, parcels []*parcel) (unwatched []*parcel) {
+func (s *Scheduler) recordBatch(ctx context.Context, parcels []*parcel) (unwatched []*parcel) {
 	for _, p := range parcels {
 		if p.info == nil && p.reserved() {
 			unwatched = append(unwatched, p)
@@ -105,17 +106,18 @@ func (s *Scheduler) recordBatch(ctx context.Context, bucket string, parcels []*p
 	waiting := slices.DeleteFunc(slices.Clone(parcels), func(p *parcel) bool { return p.info == nil || !p.reserved() })
 	for len(waiting) > 0 {
 		n := 1
-		for n < len(waiting) && waiting[n].out.Generation == waiting[0].out.Generation {
+		for n < len(waiting) && waiting[n].out.Generation == waiting[0].out.Generation && waiting[n].out.Shard == waiting[0].out.Shard {
 			n++
 		}
-		unwatched = append(unwatched, s.recordRun(ctx, bucket, waiting[:n])...)
+		unwatched = append(unwatched, s.recordRun(ctx, waiting[:n])...)
 		waiting = waiting[n:]
 	}
 	return unwatched
 }
 
 // recordRun records parcels of one line.
-func (s *Scheduler) recordRun(ctx context.Context, bucket string, parcels []*parcel) (unwatched []*parcel) {
+func (s *Scheduler) recordRun(ctx context.Context, parcels []*parcel) (unwatched []*parcel) {
+	bucket := parcels[0].Charges[0].Bucket()
 	last := parcels[len(parcels)-1]
 	entries := make([]entry, len(parcels))
 	for i, p := range parcels {

@@ -120,6 +120,7 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 		g.outage.report(err)
 		return false, g.unavailable(ctx, d, err)
 	}
+	d.charge.Shard = d.outcome.Shard
 	d.decided = g.clock.moment(asked, came, d.outcome.At)
 	g.lateness.Observe(d.charge.Bucket(), d.outcome)
 	if !d.outcome.Started() {

@@ -53,27 +53,30 @@ func (g *gate) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfter
 	end := time.Now().Add(refusal.After)
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	o, err := g.limiter.Block(soon, d.charge.Limit, d.charge.Key, refusal.After)
+	all, err := g.limiter.BlockAll(soon, d.charge, refusal.After)
 	if err == nil || !errors.Is(err, reservations.ErrUnavailable) || time.Until(end) <= 0 {
-		g.blocked(ctx, d, refusal, o, err)
-		return o, err
+		g.blocked(ctx, d, refusal, all, err)
+		return all[0], err
 	}
 	done := g.pending.add(kindSettlement, d.id)
 	go func() {
 		defer done()
 		trying, cancel := context.WithTimeout(ctx, g.settleTimeout)
 		defer cancel()
-		late, failed := g.limiter.Block(trying, d.charge.Limit, d.charge.Key, time.Until(end))
+		late, failed := g.limiter.BlockAll(trying, d.charge, time.Until(end))
 		g.blocked(ctx, d, refusal, late, failed)
 	}()
-	return o, err
+	return all[0], err
 }
 
-// blocked publishes how a block moved the line, so that whoever waits is not woken before it ends, and tells about it.
-func (g *gate) blocked(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, o reservations.Outcome, err error) {
-	if !o.At.IsZero() {
-		g.lateness.Observe(d.charge.Bucket(), o)
-		g.way.Moved(d.charge.Bucket(), o)
+// blocked publishes how a block moved the line, or those of all shards, so that whoever waits is not woken before it ends, and tells about it.
+func (g *gate) blocked(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, all []reservations.Outcome, err error) {
+	for _, o := range all {
+		if c := d.charge; !o.At.IsZero() {
+			c.Shard = o.Shard
+			g.lateness.Observe(c.Bucket(), o)
+			g.way.Moved(c.Bucket(), o)
+		}
 	}
 	attrs := []slog.Attr{slog.Duration("for", refusal.After), slog.Any("refusal", refusal.Err)}
 	if err != nil {
@@ -81,7 +84,7 @@ func (g *gate) blocked(ctx context.Context, d *delivery, refusal *tasks.RetryAft
 	} else {
 		g.tell(ctx, d, slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
-	hook(g.log, g.events.OnBlock, Block{Task: d.ref(), Charge: d.charge, For: refusal.After, Reason: refusal.Err, Outcome: o, Err: err})
+	hook(g.log, g.events.OnBlock, Block{Task: d.ref(), Charge: d.charge, For: refusal.After, Reason: refusal.Err, Outcome: all[0], Err: err})
 }
 
 // forgives counts the refusal, and says whether the task may go back without a retry used. What is beyond the count fails.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -65,8 +67,6 @@ type sight struct {
 	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler
 	close     func()
-	// override tells what replaces the limit of the file, for people; empty where nothing does. Nil: there are no overrides.
-	override func(limit, key string) string
 }
 
 // openSight connects to both services.
@@ -98,11 +98,37 @@ func openBuckets(ctx context.Context, settings config.Config, env cli.Environmen
 	if s.limiter, err = reservations.New(buckets, settings.Limits, reservations.Config{}); err == nil {
 		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
 	}
+	if err == nil {
+		err = s.readOverrides(ctx, buckets, env)
+	}
 	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// readOverrides lets the limits be those that the fleet goes by. One that can't be had is told, and left out there as well.
+func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env cli.Environment) error {
+	list, err := buckets.Overrides().List(ctx)
+	if list == nil && err != nil {
+		return err
+	}
+	if err = errors.Join(err, s.limiter.SetOverrides(list)); err != nil {
+		_, _ = fmt.Fprintf(env.Err, "worker: warning: %v\n", err) // there is nowhere else to say it
+	}
+	return nil
+}
+
+// override tells what was set above the limit of the file for a key, for people; empty where nothing was.
+func (s *sight) override(limit, key string) string {
+	var set []string
+	for _, o := range s.limiter.Limits().Overrides() {
+		if o.Limit == limit && (o.Key == "" || o.Key == key) {
+			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, config.RateText(o.Rate, o.Period), o.By, o.SetAt.UTC().Format(time.RFC3339)))
+		}
+	}
+	return strings.Join(set, "; ")
 }
 
 // shownLimits is what `worker limits show` found.
@@ -197,9 +223,7 @@ func (s *sight) showAll(ctx context.Context, limit string) (buckets []shownBucke
 // shown is a bucket as the commands show it.
 func (s *sight) shown(v reservations.View) shownBucket {
 	b := newShownBucket(v)
-	if s.override != nil {
-		b.Override = s.override(v.Limit, v.Key)
-	}
+	b.Override = s.override(v.Limit, v.Key)
 	return b
 }
 

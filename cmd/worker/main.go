@@ -1,5 +1,6 @@
 // Command worker runs Headway's workers: `worker demo` shows a fleet at work with nothing installed, `worker run` serves the
-// queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits show` tell why tasks wait.
+// queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits show` tell why tasks wait,
+// and `worker limits` changes limits while the fleet runs.
 package main
 
 import (
