@@ -188,9 +188,9 @@ func (f filling) settle() any {
 			})))
 }
 
-// release gives back what was charged to the ledgers from $$q.here on.
+// release gives back to the ledgers in $$q.to. It is yield as well.
 func release() any {
-	return bson.D{to("led", given(either(atMost("$$q.here", "$$i"), "$$k.n", 0.)))}
+	return bson.D{to("led", given(either(op("$in", "$$i", "$$q.to"), "$$k.n", 0.)))}
 }
 
 // given is all ledgers with amount added at each $$i, up to the capacity.
