@@ -81,7 +81,7 @@ func TestAdoptedServerKeepsTheLimit(t *testing.T) {
 		return errUpstream
 	})
 	info := b.send(asynq.NewTask("chat", nil))
-	if f := receive(t, b.finishes); f.Result != worker.ResultFailed || f.Task.MaxRetry != 25 || f.Charge.Limit != "api" {
+	if f := receive(t, b.finishes); f.Result != worker.ResultFailed || f.Task.MaxRetry != 25 || f.Charges[0].Limit != "api" {
 		t.Errorf("finish %+v", f)
 	}
 	receive(t, b.settlements)
@@ -117,7 +117,7 @@ func TestAdoptedServerTakesTasksOfHeadway(t *testing.T) {
 	b := setup(t, slow(100))
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return errUpstream })
 	info := b.enqueue(call{Cost: 7}, scheduler.MaxRetry(0))
-	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || f.Charge.Tokens["tokens"] != 7 {
+	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || f.Charges[0].Tokens["tokens"] != 7 {
 		t.Errorf("finish %+v", f)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)
