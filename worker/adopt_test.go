@@ -25,6 +25,12 @@ func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 			if strings.Contains(t.Type(), ":") {
 				return nil, nil
 			}
+			switch t.Type() {
+			case "both":
+				return both{Tenant: "a", Cost: 10}.Charges(), nil
+			case "twice":
+				return append(both{Cost: 10}.Charges(), both{Cost: 1}.Charges()...), nil
+			}
 			return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"tokens": 10}}}, nil
 		},
 		Logger: slog.New(slog.DiscardHandler), Events: b.events(),
@@ -39,6 +45,7 @@ func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 	mux.HandleFunc("chat", handler)
 	mux.HandleFunc("mail:", handler)
 	mux.HandleFunc("call", handler)
+	mux.HandleFunc("both", handler)
 	if err := limits.Start(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func tenants(n, count int, cost func() float64, limits ...string) (tasks []*virt
 func TestSeveralLimitsInTheLongRun(t *testing.T) {
 	t.Parallel()
 	const free = reservations.Unlimited
-	sizes := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same each time
+	sizes := rand.New(rand.NewPCG(3, 4)) // the same each time
 	mixed := func() float64 { return 0.2 + 2*sizes.Float64() }
 	two := []reservations.Limit{rate("tenant", 10, free), rate("provider", 20, free)}
 	three := []reservations.Limit{rate("tenant", 10, free), rate("model", 8, free), rate("provider", 20, free)}
@@ -94,7 +94,7 @@ func TestSeveralLimitsInTheLongRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.s.t = t
-			c.s.simulate(time.Hour)
+			c.s.simulate()
 			f := c.s.figures()
 			t.Log(f)
 			if f.mean > c.want.mean || f.most > c.want.most || f.util < c.want.util || f.lost > c.want.lost+0.1 || f.over > 1 || f.gap > c.want.gap+0.1 || f.leaked > 1e-6 {
@@ -112,7 +112,7 @@ func TestSmallTenantIsNotStarved(t *testing.T) {
 		return append(backlog(3000, "large", one, "tenant", "provider"), backlog(200, "small", one, "tenant", "provider")...)
 	}
 	s := several{t: t, limits: limits, tasks: both()}
-	s.simulate(time.Hour)
+	s.simulate()
 	f := s.figures()
 	t.Log(f)
 	if small := f.last["small"]; small > 21*time.Second || f.util < 0.97 || f.mean > 3.1 || f.most > 8 || f.over > 1 || f.leaked > 1e-6 {
@@ -122,7 +122,7 @@ func TestSmallTenantIsNotStarved(t *testing.T) {
 	for _, v := range reserved.tasks {
 		v.reserved = true
 	}
-	reserved.simulate(time.Hour)
+	reserved.simulate()
 	f = reserved.figures()
 	t.Log(f)
 	if small := f.last["small"]; small > 21*time.Second || f.util < 0.97 || f.mean > 2.1 || f.most > 8 || f.over > 1 || f.leaked > 1e-6 {
@@ -137,7 +137,7 @@ func TestCancelledStartsWouldFloodTheNextLine(t *testing.T) {
 		t: t, cancel: true, tasks: tenants(400, 5, one, "tenant", "provider"),
 		limits: []reservations.Limit{rate("tenant", 10, reservations.Unlimited), rate("provider", 20, reservations.Unlimited)},
 	}
-	s.simulate(time.Hour)
+	s.simulate()
 	f := s.figures()
 	t.Log(f)
 	if f.most <= 4 || f.lost < 50 {
