@@ -8,7 +8,8 @@ import (
 
 // Held is the place that a task has with one bucket.
 type Held struct {
-	reservations.Place
+	reservations.Place `json:"place"`
+
 	// Bucket is the name of the bucket: that of the charge, with the shard of the place (reservations.Charge.Bucket).
 	Bucket string `json:"bucket"`
 }

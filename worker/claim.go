@@ -28,31 +28,25 @@ func newClaims(charges []reservations.Charge) claims {
 	return cs
 }
 
-// recall lets the claims have the places that were kept for them. The claim in whose line the task stood comes first: it is the one
-// that is most likely to refuse again, and then the others keep their places and need not be asked.
-func (cs claims) recall(held []scheduler.Held) claims {
-	order := make(claims, 0, len(cs))
+// recall lets the claims have the places that were kept for them. It returns the claim in whose line the task stood, else the first.
+func (cs claims) recall(held []scheduler.Held) *claim {
+	stood := cs[0]
 	for i, h := range held {
 		for _, c := range cs {
 			if !h.For(c.charge) {
 				continue
 			}
-			c.place, c.charge.Shard = h.Place, h.Shard
-			if i == 0 {
-				order = append(order, c)
+			if c.place, c.charge.Shard = h.Place, h.Shard; i == 0 {
+				stood = c
 			}
 		}
 	}
-	for _, c := range cs {
-		if len(order) == 0 || c != order[0] {
-			order = append(order, c)
-		}
-	}
-	return order
+	return stood
 }
 
 // admit asks the buckets in order, until one does not let the task start or can't be asked: that one is returned, with the error of
-// ask. Nil means that all let it start.
+// ask. Nil means that all let it start. Ask has to wait first until those that let it start before are ready: so the provider's bucket,
+// the last, decides when the call is about to be made, however long the others have it hold.
 func (cs claims) admit(ask func(*claim) error) (stopped *claim, err error) {
 	for _, c := range cs {
 		if err := ask(c); err != nil || !c.outcome.Started() {

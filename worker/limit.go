@@ -32,6 +32,9 @@ type gate struct {
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
 }
 
+// errHeldUp is why a bucket is not asked: what the one before it has the task hold is not over, and it has to be let go.
+var errHeldUp = errors.New("not started")
+
 // prepared is a task that is known to be runnable, and how to run it.
 type prepared func(context.Context) error
 
@@ -107,10 +110,16 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	if err != nil {
 		g.tell(ctx, d, slog.LevelDebug, "place not recalled, asking as new", slog.Any("error", err))
 	}
-	order := d.claims.recall(held)
-	d.waited = order[0]
-	stopped, err := order.admit(func(c *claim) error { return g.ask(ctx, early, c) })
+	d.waited = d.claims.recall(held)
+	stopped, err := d.claims.admit(func(c *claim) error {
+		if !g.hold(early, d) {
+			return errHeldUp
+		}
+		return g.ask(ctx, early, c)
+	})
 	switch {
+	case errors.Is(err, errHeldUp):
+		return false, g.letGo(ctx, d)
 	case reservations.IsPermanent(err):
 		g.cancel(ctx, d)
 		return false, g.refuse(ctx, d, tasks.Permanent(err))
@@ -232,8 +241,8 @@ func (g *gate) letGo(ctx context.Context, d *delivery) error {
 		g.cancel(ctx, d)
 		return ctx.Err() // asynq has taken the task back
 	}
-	c := d.claims.provider()
-	o := c.unused()
+	started := d.claims.started()
+	last := started[len(started)-1]
 	g.yield(ctx, d)
-	return g.sendBack(ctx, d, c, o)
+	return g.sendBack(ctx, d, last, last.unused())
 }

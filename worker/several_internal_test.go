@@ -68,7 +68,7 @@ func TestSeveralLimitsInTheLongRun(t *testing.T) {
 		},
 		"tenant, model, provider": {
 			several{limits: three, tasks: tenants(400, 5, one, "tenant", "model", "provider")},
-			figures{mean: 4, most: 4, util: 0.99},
+			figures{mean: 4, most: 4, util: 0.99, lost: 2},
 		},
 		"charges of any size, a third used": {
 			several{limits: three, tasks: tenants(2000, 5, mixed, "tenant", "model", "provider"), used: 0.33, run: 2 * time.Second, jitter: 5 * time.Millisecond},
@@ -97,7 +97,7 @@ func TestSeveralLimitsInTheLongRun(t *testing.T) {
 			c.s.simulate()
 			f := c.s.figures()
 			t.Log(f)
-			if f.mean > c.want.mean || f.most > c.want.most || f.util < c.want.util || f.lost > c.want.lost+0.1 || f.over > 1 || f.gap > c.want.gap+0.1 || f.leaked > 1e-6 {
+			if f.mean > c.want.mean || f.most > c.want.most || f.util < c.want.util || f.lost > c.want.lost+0.1 || f.over > 1 || f.exact > 1+1e-6 && c.s.used == 0 || f.gap > c.want.gap+0.1 || f.leaked > 1e-6 {
 				t.Errorf("got %v, want %v", f, c.want)
 			}
 		})
@@ -114,7 +114,7 @@ func TestSmallTenantIsNotStarved(t *testing.T) {
 	s := several{t: t, limits: limits, tasks: both()}
 	s.simulate()
 	f := s.figures()
-	t.Log(f)
+	t.Log(f, f.last["small"])
 	if small := f.last["small"]; small > 21*time.Second || f.util < 0.97 || f.mean > 3.1 || f.most > 8 || f.over > 1 || f.leaked > 1e-6 {
 		t.Errorf("%v; 200 tasks of a tenant with 15/s, of which it can have 10/s, took %v", f, small)
 	}
@@ -124,7 +124,7 @@ func TestSmallTenantIsNotStarved(t *testing.T) {
 	}
 	reserved.simulate()
 	f = reserved.figures()
-	t.Log(f)
+	t.Log(f, f.last["small"])
 	if small := f.last["small"]; small > 21*time.Second || f.util < 0.97 || f.mean > 2.1 || f.most > 8 || f.over > 1 || f.leaked > 1e-6 {
 		t.Errorf("reserved ahead: %v; the small tenant took %v", f, small)
 	}

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -37,7 +38,14 @@ type several struct {
 	lines   map[string][]*virtual // by bucket and generation
 	settles []*virtual            // by end
 	counts  map[string][]counted  // what was started in each bucket
+	holding []*resting            // deliveries that hold between two buckets
 	left    int
+}
+
+// resting is a delivery that goes on at a time.
+type resting struct {
+	until time.Time
+	next  func() (time.Time, bool)
 }
 
 // virtual is a task of the simulation.
@@ -77,7 +85,7 @@ func (s *several) simulate() {
 	coming := slices.Clone(s.tasks)
 	slices.SortStableFunc(coming, func(a, b *virtual) int { return int(a.arrives - b.arrives) })
 	blocked := false
-	for ; s.now.Sub(start) < virtualEnd && s.left > 0; s.now = s.now.Add(virtualTick) {
+	for ; s.now.Sub(start) < virtualEnd && (s.left > 0 || len(s.holding) > 0); s.now = s.now.Add(virtualTick) {
 		passed := s.now.Sub(start)
 		s.settle()
 		if s.block[1] > 0 && !blocked && passed >= s.block[0] {
@@ -96,9 +104,12 @@ func (s *several) simulate() {
 			}
 			coming = coming[1:]
 		}
+		s.goOn()
 		for _, v := range due {
-			s.deliver(v)
+			next, _ := iter.Pull(func(rest func(time.Time) bool) { s.deliver(v, rest) })
+			s.holding = append(s.holding, &resting{next: next})
 		}
+		s.goOn()
 	}
 	for range s.settles {
 		s.now = s.now.Add(s.run)
@@ -139,14 +150,29 @@ func key(bucket, limit string) string {
 	return ""
 }
 
-// deliver is gate.begin without the world around it.
-func (s *several) deliver(v *virtual) {
+// goOn lets deliveries go on that have held for long enough.
+func (s *several) goOn() {
+	s.holding = slices.DeleteFunc(s.holding, func(r *resting) bool {
+		more := true
+		for more && !r.until.After(s.now) {
+			r.until, more = r.next()
+		}
+		return !more
+	})
+}
+
+// deliver is gate.begin without the world around it. Rest lets time pass.
+func (s *several) deliver(v *virtual, rest func(time.Time) bool) {
 	v.deliveries++
 	cs := newClaims(v.charges)
 	if s.random.Float64() < s.forget {
 		v.held = nil
 	}
-	stopped, err := cs.recall(v.held).admit(func(c *claim) (err error) {
+	cs.recall(v.held)
+	stopped, err := cs.admit(func(c *claim) (err error) {
+		if ready := cs.ready(); ready.After(s.now) {
+			rest(ready)
+		}
 		c.outcome, err = s.limiter.Begin(s.t.Context(), c.charge, c.place)
 		c.decided = s.now
 		return err
@@ -237,6 +263,7 @@ type figures struct {
 	most   int
 	util   float64                  // of the limit that is used most: the least possible time until the last start, divided by the real one
 	over   float64                  // fullest window of any bucket, as a share of what may start in it
+	exact  float64                  // that of the provider
 	last   map[string]time.Duration // start of each tenant's last task
 	lost   float64                  // most places that a task lost among those of its tenant, in % of them
 	gap    float64                  // places that nobody has any more at the end, in seconds of a limit
@@ -270,7 +297,10 @@ func (s *several) figures() figures {
 					total += c.n[m.Name]
 				}
 				f.util = max(f.util, (total-m.Cap())/m.RatePerSecond()/end.Seconds())
-				f.over = max(f.over, fullest(counts, m))
+				f.over = max(f.over, fullest(counts, m, reservations.Hold))
+				if l.Name == "provider" {
+					f.exact = max(f.exact, fullest(counts, m, 0))
+				}
 			}
 		}
 	}
@@ -322,12 +352,11 @@ func (s *several) lacking() (most float64) {
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("%.2f deliveries a task, at most %d, used %.3f, fullest %.3f, places lost %.1f %%, gap %.2f s, leaked %g", f.mean, f.most, f.util, f.over, f.lost, f.gap, f.leaked)
+	return fmt.Sprintf("%.2f deliveries a task, at most %d, used %.3f, fullest %.3f, the provider's %.3f, places lost %.1f %%, gap %.2f s, leaked %g", f.mean, f.most, f.util, f.over, f.exact, f.lost, f.gap, f.leaked)
 }
 
-// fullest is the fullest window, as a share of what may start in it. Where several limits hold, a start may be up to Hold after
-// the decision of each.
-func fullest(counts []counted, m reservations.Meter) (over float64) {
+// fullest is the fullest window, as a share of what may start in it and the grace.
+func fullest(counts []counted, m reservations.Meter, grace time.Duration) (over float64) {
 	counts = slices.Clone(counts)
 	slices.SortStableFunc(counts, func(a, b counted) int { return a.at.Compare(b.at) })
 	for _, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
@@ -337,7 +366,7 @@ func fullest(counts []counted, m reservations.Meter) (over float64) {
 			for ; c.at.Sub(counts[first].at) > window; first++ {
 				sum -= counts[first].n[m.Name]
 			}
-			over = max(over, sum/(m.Cap()+m.RatePerSecond()*(window+reservations.Hold).Seconds()))
+			over = max(over, sum/(m.Cap()+m.RatePerSecond()*(window+grace).Seconds()))
 		}
 	}
 	return over

@@ -295,7 +295,8 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	}
 }
 
-func TestHeldTaskGivesBothBackAtStop(t *testing.T) {
+// The provider is not asked before the tenant's hold is over.
+func TestHeldTaskIsGivenBackByTheTenantAtStop(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(slow(100)), slow(100))
 	b.store.hold = time.Hour
@@ -305,14 +306,13 @@ func TestHeldTaskGivesBothBackAtStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := b.enqueue(both{Tenant: "a", Cost: 10})
-	eventually(t, "the task has begun", func() bool { return b.store.begins() == 2 })
+	eventually(t, "the task has begun", func() bool { return b.store.begins() == 1 })
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.left("tenant", "a", 100)
-	b.left("api", "", 100)
 	held, err := b.scheduler.Recall(t.Context(), scheduler.Task{Queue: "default", ID: info.ID})
-	if err != nil || len(held) != 2 || held[0].State != reservations.StateLate || held[1].State != reservations.StateLate {
+	if err != nil || len(held) != 1 || held[0].State != reservations.StateLate || held[0].Bucket != "tenant:a" {
 		t.Errorf("the task holds %+v, %v", held, err)
 	}
 }
