@@ -26,6 +26,8 @@ const (
 	netMargin = 10 * time.Second
 	// waitingText is how the text of each deferral begins.
 	waitingText = "waiting for limit "
+	// waitingUnlimited is how that of a task without a limit begins.
+	waitingUnlimited = "waiting, refused by the provider: "
 	// wholeSecond is what asynq may cut off a time.
 	wholeSecond = time.Second
 )

@@ -33,5 +33,7 @@ func TestAfterALongerBlock(t *testing.T) {
 	same(t, "back when it ends", 5*time.Second, AfterBlock(blocked, 5*time.Second).Wait())
 	blocked.Due = at.Add(time.Minute + blocked.Shift)
 	same(t, "back when the longer one ends", time.Minute, AfterBlock(blocked, 5*time.Second).Wait())
+	blocked.Due, blocked.Speed = time.Time{}, 2
+	same(t, "back when it ends, by a clock that runs twice as fast", 5*time.Second, AfterBlock(blocked, 5*time.Second).Wait())
 	same(t, "as", reservations.StateLate, AfterBlock(blocked, 5*time.Second).State)
 }

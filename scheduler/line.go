@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -48,19 +49,33 @@ type movement struct {
 	at      time.Time // the bucket's clock when it answered
 	heard   time.Time // when the answer came, on the local clock
 	shift   time.Duration
+	speed   float64 // line seconds in a second from at on; never zero
 	version int64
 }
 
 // movementOf reads the outcome's part about the line. Heard is when it came.
 func movementOf(bucket string, o reservations.Outcome, heard time.Time) movement {
-	return movement{
-		line: bucket + "@" + strconv.FormatInt(o.Generation, 10), at: o.At, heard: heard, shift: o.Shift, version: o.Version,
+	return movement{line: lineName(bucket, o.Generation), at: o.At, heard: heard, shift: o.Shift, speed: speedOf(o), version: o.Version}
+}
+
+func lineName(bucket string, generation int64) string {
+	return bucket + "@" + strconv.FormatInt(generation, 10)
+}
+
+// speedOf is 1 where the outcome has none, or one that no clock can have.
+func speedOf(o reservations.Outcome) float64 {
+	if o.Speed > 0 && !math.IsInf(o.Speed, 0) {
+		return o.Speed
 	}
+	return 1
 }
 
 // args are the clock's part of a script's arguments. The answer has aged since it was heard, by the local monotonic clock.
 func (m movement) args() []any {
-	return []any{m.at.Add(time.Since(m.heard)).UnixMicro(), m.shift.Microseconds(), m.version}
+	return []any{
+		m.at.Add(time.Since(m.heard)).UnixMicro(), m.shift.Microseconds(), m.version,
+		m.at.UnixMicro(), strconv.FormatFloat(m.speed, 'g', -1, 64),
+	}
 }
 
 // entry is one task of a line.
@@ -89,7 +104,7 @@ func (l lines) record(ctx context.Context, m movement, entries []entry) (first t
 
 // recordOutage lets the entries stand in the outage line: each is due when its wait is over.
 func (l lines) recordOutage(ctx context.Context, entries []entry) (first time.Duration, earlier bool, err error) {
-	return l.stand(ctx, []any{root, outageLine, "", 0, 0}, entries, func(e entry) int64 { return e.wait.Microseconds() })
+	return l.stand(ctx, []any{root, outageLine, "", 0, 0, 0, 1}, entries, func(e entry) int64 { return e.wait.Microseconds() })
 }
 
 func (l lines) stand(ctx context.Context, args []any, entries []entry, due func(entry) int64) (time.Duration, bool, error) {

@@ -203,7 +203,7 @@ func (down) Apply(context.Context, reservations.Limit, string, []reservations.Re
 func (down) Reset(context.Context, reservations.Limit, string) error { return nil }
 
 func (down) Bucket(context.Context, string, string) (reservations.Bucket, bool, error) {
-	return reservations.Bucket{}, false, nil
+	return reservations.Bucket{}, false, &reservations.UnavailableError{Bucket: "openai", Applied: reservations.AppliedNo, Err: errors.New("no route")}
 }
 
 // switched is a store that can be down for a while.
