@@ -38,7 +38,7 @@ func (s *Scheduler) DeferRefused(
 		e.State, e.unwatched = reservations.StateNew, true
 	case blocked.At.IsZero():
 		e.Delay = outageDelay(s.outage.lasted(now), rand.Float64()) //nolint:gosec // jitter needs no secrecy
-		place := reservations.Place{State: e.State, Generation: blocked.Generation}
+		place := reservations.Place{State: e.State, Generation: blocked.Generation, Shard: c.Shard}
 		first, earlier, err := s.lines.recordOutage(ctx, []entry{newEntry(t, c, place, 0, e.Delay, now, others...)})
 		s.noted(e, t, first, earlier, err)
 	default:

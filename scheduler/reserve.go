@@ -112,9 +112,7 @@ func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
 	}
 	heard := time.Now()
 	for i, p := range parcels {
-		if outcomes[i].Shard != 0 {
-			charges[i].Shard = outcomes[i].Shard
-		}
+		charges[i].Shard = outcomes[i].Shard
 		p.held = append(p.held, reservation{charge: charges[i], out: outcomes[i], heard: heard})
 		p.at = heard.Add(netDelay(outcomes[i].Wait()))
 		if p.Options.ID == "" {

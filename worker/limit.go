@@ -166,9 +166,7 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 		}
 		return err
 	}
-	if c.outcome = o; o.Shard != 0 {
-		c.charge.Shard = o.Shard
-	}
+	c.outcome, c.charge.Shard = o, o.Shard
 	c.decided = g.clock.moment(asked, came, o.At)
 	g.lateness.Observe(c.charge.Bucket(), o)
 	return nil
