@@ -14,12 +14,19 @@ const MaxBlock = 24 * time.Hour
 // meanwhile. A block inside a longer one changes nothing, one that ends later counts from the end of the first.
 func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 	length := min(d, MaxBlock).Seconds()
-	e := length - b.Blocked
-	if e <= 0 {
+	if e := length - b.Blocked; e > 0 {
+		b.setBlock(l, length, e)
+	}
+	if b.Blocked == 0 {
 		return Outcome{State: StateSettled}
 	}
+	return Outcome{State: StateSettled, Due: b.due(b.Blocked)}
+}
+
+// setBlock lets nothing start for length seconds, e longer than before.
+func (b *Bucket) setBlock(l Limit, length, e float64) {
 	b.Blocked = length
-	b.Shift -= e
+	b.Shift -= e * b.Speed
 	for k, m := range l.Meters {
 		led := &b.Meters[k].Ledgers
 		if m.windowed() { // nothing is lost but what the capacity can't hold when it ends
@@ -34,13 +41,13 @@ func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 		}
 	}
 	b.order()
-	return Outcome{State: StateSettled}
 }
 
 // Block lets nothing start in the bucket of limit and key for d, counted from the store's answer: a provider refused a call and
 // named a time. Whoever waits keeps its place, and is set back by as much, without being woken for it: hand the outcome, which carries
 // the shift, to whatever wakes them. What was already told to start is not stopped. D is at most MaxBlock, and more is
-// cut to it; zero and less do nothing, and then the outcome is zero. A block inside a longer one changes nothing.
+// cut to it; zero and less do nothing, and then the outcome is zero. A block inside a longer one changes nothing: Outcome.Due and
+// Outcome.Wait say when the block that is in force ends.
 //
 // While the store is unavailable Block keeps trying for what is left of d, with growing pauses, until ctx ends or d is over: to
 // block twice does no harm. Errors: ErrUnknownLimit, ErrUnavailable.

@@ -45,7 +45,7 @@ func TestStepBlockLedgers(t *testing.T) {
 			if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 				t.Errorf("bucket (-want +got):\n%s", diff)
 			}
-			if o.State != settled || o.Wait() != 0 || o.Shift.Seconds() != want.Shift {
+			if o.State != settled || math.Abs(o.Wait().Seconds()-c.left) > 1e-8 || o.Shift.Seconds() != want.Shift {
 				t.Errorf("outcome %+v", o)
 			}
 		})

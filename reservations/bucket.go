@@ -23,6 +23,8 @@ const (
 	backwards = time.Minute
 	// ticketDelay is added to the time at which a ticket would be accepted, so that it does not come a hair too early.
 	ticketDelay = 0.05
+	// hardly is how many tokens a debt has that counts as none where something is divided by it.
+	hardly = 1e-9
 	// tolerance is what rounding may take from max_reserved, in tokens.
 	tolerance = 1e-6
 )
@@ -32,74 +34,123 @@ const (
 type Bucket struct { //nolint:recvcheck // Step changes its own copy through a pointer; everybody else has a value
 	// At is the moment for which the ledgers are true, on the store's clock.
 	At time.Time
-	// Shift is the clock of those who wait, in seconds ahead of the store's clock.
+	// Shift is the clock of those who wait, in seconds ahead of the store's clock, at the moment At.
 	Shift float64
+	// Speed is how fast that clock runs, in its seconds a second. Zero means 1.
+	Speed float64
 	// Carry is what settlements could not move yet because a meter had no room, in seconds, at most Hold.
 	Carry float64
 	// Blocked is for how long from At on nothing starts, in seconds.
 	Blocked float64
 	// Generation and Version are those of Outcome.
 	Generation, Version int64
-	// Meters hold the balances by the meter's name. A meter of the limit that is missing here is full.
+	// Meters are those of the limit that the bucket was last used with. A meter that is missing here and in Idle is full.
 	Meters []MeterState
+	// Idle are meters that this limit lacks, of those it was used with before.
+	Idle []IdleMeter
+	// Keep is when those that are idle will be full at the latest: the bucket must not be forgotten before. Zero where none is idle.
+	Keep time.Time
+	// Settled are the IDs of the last settlements, the eldest first, and Forgot is when one was last dropped from there.
+	Settled []int64
+	Forgot  time.Time
 }
 
-// MeterState is the balance of each ledger of one meter, in tokens.
+// MeterState is the balance of each ledger of one meter, in tokens, and how it fills.
 type MeterState struct {
 	Name    string
 	Ledgers [LedgerCount]float64
+	Filling Filling
+	// Gap is which part of the line's debt nobody asked for: where another meter is scarcer, it only keeps the places in time. From 0 to 1.
+	Gap float64
 }
 
-// FullAt is when every ledger will be at its capacity again, and no block left, if nothing else happens: from then on the bucket can be forgotten.
+// IdleMeter is a meter that the limit lacks. It is filled up to the moment At.
+type IdleMeter struct {
+	MeterState
+
+	At time.Time
+}
+
+// FullAt is when every ledger will be at its capacity again, and no block left, if nothing else happens: from then on the bucket can be
+// forgotten. The limit is that of the last Step.
 func (b Bucket) FullAt(l Limit) time.Time {
 	full := b.Blocked
-	for k, s := range b.aligned(l) {
-		for _, balance := range s.Ledgers {
-			full = max(full, l.Meters[k].until(b.At, l.Meters[k].Cap()-balance))
+	for _, m := range l.Meters {
+		if k := slices.IndexFunc(b.Meters, func(s MeterState) bool { return s.Name == m.Name }); k >= 0 {
+			full = max(full, m.until(b.At, m.Cap()-b.Meters[k].Ledgers[LedgerLine])) // the last ledger is the lowest
 		}
 	}
-	return b.At.Add(seconds(full))
+	return later(b.Keep, b.At.Add(seconds(full)))
 }
 
-// aligned returns the states in the order of the limit's meters; a meter that is new to the bucket starts full, one that
-// the limit no longer has is dropped.
-func (b Bucket) aligned(l Limit) []MeterState {
-	states := make([]MeterState, len(l.Meters))
-	for k, m := range l.Meters {
-		if i := slices.IndexFunc(b.Meters, func(s MeterState) bool { return s.Name == m.Name }); i >= 0 {
-			states[k] = b.Meters[i]
-			continue
-		}
-		states[k].Name = m.Name
-		for i := range states[k].Ledgers {
-			states[k].Ledgers[i] = m.full(b.At)
+// filledAt is FullAt for the limit that the bucket was last used with.
+func (b *Bucket) filledAt() time.Time {
+	var l Limit
+	for _, s := range b.Meters {
+		if s.Filling.Rate > 0 {
+			m := s.Filling.meter()
+			m.Name = s.Name
+			l.Meters = append(l.Meters, m)
 		}
 	}
-	return states
+	return b.FullAt(l)
 }
 
 // accrue returns the bucket as it is at now: every ledger filled at its rate. Time that runs back changes nothing, and by
 // more than backwards is followed without filling anything.
 func (b Bucket) accrue(l Limit, now time.Time) Bucket {
+	if b.Speed == 0 {
+		b.Speed = 1
+	}
 	if b.At.IsZero() {
 		b.At, b.Generation = now, now.UnixMilli()
+		b.Meters = make([]MeterState, len(l.Meters))
+		for k, m := range l.Meters {
+			b.Meters[k] = newState(m, now)
+		}
+		return b
 	}
-	passed, before := now.Sub(b.At), b.At
+	fits, full := b.fits(l), time.Time{}
+	if !fits {
+		full = b.filledAt()
+	}
+	from, passed := b.At, now.Sub(b.At)
 	if passed < -backwards { // follow the clock, and the clock of the line with it: those who wait keep their time to wait
 		b.Shift -= passed.Seconds()
 		b.At = now
 	}
-	b.Meters = b.aligned(l)
 	if passed > 0 {
 		b.At = now
+		b.Blocked = max(0, b.Blocked-passed.Seconds())
+		b.Shift += passed.Seconds() * (b.Speed - 1)
 	}
-	b.Blocked = max(0, b.Blocked-max(0, passed.Seconds()))
-	for k, m := range l.Meters {
-		for i, balance := range b.Meters[k].Ledgers {
-			b.Meters[k].Ledgers[i] = min(m.Cap(), balance+m.passed(before, now))
+	if !fits {
+		b.change(l, from)
+		if b.Keep = later(b.Keep, full); len(b.Idle) == 0 {
+			b.Keep = time.Time{}
+		}
+		return b
+	}
+	b.Meters = slices.Clone(b.Meters)
+	if passed > 0 {
+		for k, m := range l.Meters {
+			came := m.passed(from, now)
+			for i, balance := range b.Meters[k].Ledgers {
+				b.Meters[k].Ledgers[i] = min(m.Cap(), balance+came)
+			}
+		}
+		if b.Speed != 1 && !b.waiting() {
+			b.Speed = 1
 		}
 	}
 	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // wait is how many seconds pass until ledger i has room for n in every meter and no block is left: tokens that come back
@@ -130,6 +181,22 @@ func (b Bucket) charge(l Limit, first, last int, n []float64, w float64) {
 		}
 	}
 	b.order()
+}
+
+// place is charge for a newcomer that is given a place, from ledger first to the line.
+func (b Bucket) place(l Limit, first int, n []float64, w float64) {
+	for k := range b.Meters {
+		b.Meters[k].Gap = (1 - b.Meters[k].Gap) * max(0, -b.Meters[k].Ledgers[LedgerLine]) // what was asked for
+	}
+	b.charge(l, first, LedgerLine, n, w)
+	for k := range b.Meters {
+		s := &b.Meters[k]
+		if line := -s.Ledgers[LedgerLine]; line > hardly {
+			s.Gap = max(0, 1-(s.Gap+n[k])/line)
+		} else {
+			s.Gap = 0
+		}
+	}
 }
 
 // order keeps every ledger at or below the one before it.

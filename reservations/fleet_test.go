@@ -27,6 +27,7 @@ type fleet struct {
 	jitter    float64    // up to so much is added to every due time
 	forget    float64    // share of deliveries that lose their place
 	classic   bool       // a reserved task starts without asking: the usual design, for comparison
+	changes   []changed  // of the limit, in the order of time
 	seed      uint32
 	tie       float64 // whoever is due within so much of a poll is woken by it, see tieEarly
 
@@ -46,6 +47,12 @@ type fleet struct {
 	starts, ends   []moment
 	startOf        []float64
 	deliveries     []int
+}
+
+// changed is a limit from a moment on.
+type changed struct {
+	at    float64
+	limit reservations.Limit
 }
 
 // waiting is a task on its way back; seq keeps the order of those that are due together.
@@ -98,6 +105,10 @@ func (f *fleet) simulate() {
 			f.blocked, f.blockedUntil = f.now, f.block[1]
 			f.block = [2]float64{}
 		}
+		if len(f.changes) > 0 && f.now >= f.changes[0].at {
+			f.limit, f.changes = f.changes[0].limit, f.changes[1:]
+			f.step(reservations.Request{Op: reservations.OpSettle, Tokens: make([]float64, len(f.limit.Meters))})
+		}
 		f.finish()
 		f.work()
 		next := f.nextPoll
@@ -120,13 +131,21 @@ func (f *fleet) deliver() {
 	if f.now < f.nextPoll {
 		return
 	}
-	for f.wake.len() > 0 && f.wake.first().due <= f.now+f.bucket.Shift+f.tie {
+	for f.wake.len() > 0 && f.wake.first().due <= f.line()+f.tie {
 		f.pending = append(f.pending, f.wake.pop())
 	}
 	for ; f.arrived < f.tasks && f.arrival(f.arrived) <= f.now; f.arrived++ {
 		f.pending = append(f.pending, waiting{task: f.arrived, state: reservations.StateNew})
 	}
 	f.nextPoll = f.now + f.poll
+}
+
+// line is what the clock of those who wait reads.
+func (f *fleet) line() float64 {
+	if f.bucket.At.IsZero() {
+		return f.now
+	}
+	return f.now + f.bucket.Shift + (f.now-f.bucket.At.Sub(virtualStart).Seconds())*(f.bucket.Speed-1)
 }
 
 // finish frees the slots whose handlers are done, and settles.

@@ -34,7 +34,7 @@ type Limit struct {
 	// Settle says how corrections are counted. The zero value is SettleAdjust.
 	Settle SettleMode
 	// MaxWait bounds how far ahead of its time the plan may promise, for all meters together: beside it, MaxReserved bounds each
-	// meter in tokens. Zero means no bound.
+	// meter in tokens. Whoever would have to wait longer is given a ticket. Zero means no bound.
 	MaxWait time.Duration
 	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document. Zero and one mean one.
 	Shards int
@@ -121,8 +121,9 @@ func (l Limit) Validate() error {
 	if !nameShape.MatchString(l.Name) {
 		fault("name", "%q must be 1 to 64 letters, digits, '_', '-' or '.'", l.Name)
 	}
-	if l.Settle != "" && l.Settle != SettleAdjust && l.Settle != SettleKeep {
-		fault("settle", "%q must be %q or %q", l.Settle, SettleAdjust, SettleKeep)
+	l.Settle.validate(fault)
+	if l.MaxWait < 0 {
+		fault("max_wait", "%v must not be negative; zero means no bound", l.MaxWait)
 	}
 	if len(l.Meters) == 0 {
 		fault("meters", "needs at least one meter")
@@ -158,8 +159,15 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 		fault("capacity", "%v must be a positive number of tokens, or zero for one period's worth", m.Capacity)
 	}
 	m.validateWindow(fault)
+	m.Settle.validate(fault)
 	if math.IsNaN(m.MaxReserved) || m.MaxReserved < 0 || math.IsInf(m.MaxReserved, 0) {
 		fault("max_reserved", "%v must not be negative; zero means none, Unlimited is its own value", m.MaxReserved)
+	}
+}
+
+func (s SettleMode) validate(fault func(field, format string, args ...any)) {
+	if s != "" && s != SettleAdjust && s != SettleKeep {
+		fault("settle", "%q must be %q or %q", s, SettleAdjust, SettleKeep)
 	}
 }
 

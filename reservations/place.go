@@ -75,7 +75,7 @@ type Outcome struct {
 	State State
 	// Hold is how long a started task waits locally before it runs, at most Hold. Zero for all other states.
 	Hold time.Duration
-	// Due is when to come back, on the clock of the line (see Place). Zero for started and settled.
+	// Due is when to come back, on the clock of the line (see Place); for a block, when the block in force ends. Zero for started and settled.
 	Due time.Time
 	// At is the moment of the decision on the store's clock.
 	At time.Time

@@ -1,5 +1,10 @@
 package reservations
 
+import "slices"
+
+// settledMost is how many settlements a bucket remembers.
+const settledMost = 64
+
 // settle gives x back (takes, where negative). Where tasks wait, tokens that come back move the clock of the line on for
 // all of them, as far as every meter has room, instead of going to whoever asks next; what was taken moves it back. Windows
 // do not move it: what comes back to one is there for those who come, what is taken is missing in the plan.
@@ -29,7 +34,7 @@ func (b *Bucket) settle(l Limit, x []float64) Outcome {
 		e = max(0, e)
 	}
 	b.Carry = min(gain-max(0, e), Hold.Seconds())
-	b.Shift += e
+	b.Shift += e * b.Speed
 	b.give(l, func(i, k int, m Meter) float64 {
 		switch {
 		case i >= LedgerPlan && m.windowed():
@@ -40,6 +45,46 @@ func (b *Bucket) settle(l Limit, x []float64) Outcome {
 		return x[k]
 	})
 	return Outcome{State: StateSettled}
+}
+
+// settleOnce is settle, unless the bucket remembers the settlement. Where it may have forgotten it, only what takes counts: to give back
+// twice would let too many start.
+func (b *Bucket) settleOnce(l Limit, r Request) Outcome {
+	if r.ID == 0 {
+		return b.settle(l, r.Tokens)
+	}
+	if slices.Contains(b.Settled, r.ID) {
+		return Outcome{State: StateSettled}
+	}
+	x := r.Tokens
+	if r.For > 0 && b.At.Add(-r.For).Before(b.Forgot) {
+		x = slices.Clone(x)
+		onlyTake(x)
+	}
+	ids := make([]int64, 0, settledMost)
+	if len(b.Settled) >= settledMost {
+		ids, b.Forgot = append(ids, b.Settled[len(b.Settled)-settledMost+1:]...), b.At
+	} else {
+		ids = append(ids, b.Settled...)
+	}
+	b.Settled = append(ids, r.ID)
+	return b.settle(l, x)
+}
+
+// unseen is what has to be given back (taken, where negative) so that use is what the provider said was left, and what came back since.
+// Where that is not known, and where it is more and may not raise, nothing.
+func (b *Bucket) unseen(l Limit, r Request) []float64 {
+	x := make([]float64, len(l.Meters))
+	for k, m := range l.Meters {
+		if r.Tokens[k] < 0 {
+			continue
+		}
+		seen := min(m.Cap(), r.Tokens[k]+m.passed(b.At.Add(-r.For), b.At))
+		if x[k] = seen - b.Meters[k].Ledgers[LedgerUse]; !r.Up {
+			x[k] = min(0, x[k])
+		}
+	}
+	return x
 }
 
 // setBack is how many seconds (not positive) those who wait are set back: by what the meter that is deepest in debt now owes more.

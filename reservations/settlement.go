@@ -3,6 +3,7 @@ package reservations
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -14,27 +15,40 @@ const (
 	settleRetryMax = 5 * time.Second
 )
 
-// Settle replaces the estimated charge of a task that started by what it really used, as the limit's SettleMode allows. Meters
+// Settle replaces the estimated charge of a task that started by what it really used, as each meter's SettleMode allows. Meters
 // that used does not name were exact. The outcome carries the shift that the settlement moved; it is zero when nothing had to be corrected.
 //
-// While the store is unavailable Settle keeps trying, with growing pauses, until ctx ends. Where an answer was lost and the
-// correction may have been applied, it only repeats what takes: giving back twice would let too many start, taking twice
-// only lets them start later. ID names the start, e.g. by the task and the attempt, so that a correction which is repeated is applied
-// once; empty for none, and then call it once for each start. An amount that can't be (negative, not a number, of a meter that the
-// limit does not have) is named in the error, which matches as for Begin; the other meters are settled all the same.
+// While the store is unavailable Settle keeps trying, with growing pauses, until ctx ends: bound ctx, that is how late a settlement may come. ID names
+// the start, e.g. by the task and the attempt; it has to differ among all starts of the bucket. The bucket remembers the last 64, so that a
+// correction is applied once, however often it is sent. Where an answer was lost and the bucket can't tell any more, or where there is no ID (empty), only what takes is
+// repeated: giving back twice would let too many start, taking twice only lets them start later. Without an ID call it once for each start.
+//
+// An amount that can't be (negative, not a number, of a meter that the limit does not have) is named in the error, which matches as for
+// Begin; the other meters are settled all the same.
 func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
 	limit, err := l.Limit(c.Limit)
 	if err != nil {
 		return Outcome{}, err
 	}
 	back, faults := c.corrections(limit, used)
-	if limit.Settle == SettleKeep {
-		onlyTake(back)
+	for k, m := range limit.Meters {
+		if m.keeps(limit) {
+			back[k] = min(0, back[k])
+		}
 	}
 	return l.correct(ctx, limit, c, back, faults, id)
 }
 
-// Cancel gives back all that a start took, whatever the SettleMode: nobody called the provider. Otherwise it is as Settle.
+// keeps says whether a settlement gives nothing back to the meter.
+func (m Meter) keeps(l Limit) bool {
+	if m.Settle == "" {
+		return l.Settle == SettleKeep
+	}
+	return m.Settle == SettleKeep
+}
+
+// Cancel gives back all that a start took, whatever the SettleMode: nobody called the provider. Otherwise it is as Settle, and shares its IDs: of a
+// Settle and a Cancel of one start, the first counts.
 func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, error) {
 	limit, err := l.Limit(c.Limit)
 	if err != nil {
@@ -44,22 +58,42 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, err
 }
 
 // correct gives back until the store has answered.
-func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, back []float64, faults error, _ string) (Outcome, error) {
+func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, back []float64, faults error, id string) (Outcome, error) {
+	r, first := Request{Op: OpSettle, Tokens: back, ID: settlementID(id)}, time.Now()
 	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
-		if nothing(back) {
+		if nothing(r.Tokens) {
 			return Outcome{}, faults
 		}
-		outcome, err := l.ask(ctx, limit, c.Key, Request{Op: OpSettle, Tokens: back})
+		outcome, err := l.ask(ctx, limit, c.Key, r)
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return outcome, errors.Join(faults, err)
-		}
-		if u := (*UnavailableError)(nil); !errors.As(err, &u) || u.Applied != AppliedNo {
-			onlyTake(back)
 		}
 		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // jitter needs no secrecy
 			return outcome, errors.Join(faults, err)
 		}
+		if u := (*UnavailableError)(nil); r.For == 0 && errors.As(err, &u) && u.Applied == AppliedNo {
+			continue
+		}
+		if r.ID == 0 {
+			r.Tokens = slices.Clone(r.Tokens)
+			onlyTake(r.Tokens)
+		} else { // on its way the first one may have been slower than this one
+			r.For = time.Since(first) + 2*l.combine.timeout
+		}
 	}
+}
+
+// settlementID is what the bucket keeps of an id, zero for none.
+func settlementID(id string) int64 {
+	if id == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))             // a hash takes all
+	if sum := int64(h.Sum64()); sum != 0 { //nolint:gosec // any 64 bits will do
+		return sum
+	}
+	return 1
 }
 
 // corrections are what each meter gets back, negative where more was used than charged. What can't be is left out: those

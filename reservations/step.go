@@ -1,6 +1,9 @@
 package reservations
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Op is what a Request asks of a bucket.
 type Op string
@@ -17,7 +20,9 @@ const (
 	OpTake Op = "take"
 	// OpSettle gives Tokens back; negative ones are taken.
 	OpSettle Op = "settle"
-	// OpBlock lets nothing start for a time. Tokens are zero.
+	// OpSync corrects the bucket by what the provider said was left: Tokens, negative where that is not known, and For is how old the news is.
+	OpSync Op = "sync"
+	// OpBlock lets nothing start for a time. Tokens are zero. Outcome.Due is when the block that is then in force ends.
 	OpBlock Op = "block"
 	// OpRelease gives up a place that was never started, described by State.
 	OpRelease Op = "release"
@@ -33,10 +38,15 @@ type Request struct {
 	Op Op
 	// State is what the task was last given. Used by OpBegin and OpCheck (zero means new) and by OpRelease.
 	State State
-	// Tokens are in the order of the limit's meters: the charge, or for OpSettle what is given back.
+	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is left.
 	Tokens []float64
-	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing.
+	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing. For OpSync it is how old the news is, and for an OpSettle
+	// with an ID how long ago it was first sent: zero the first time.
 	For time.Duration
+	// ID tells settlements apart: one whose ID the bucket remembers changes nothing. Zero for none.
+	ID int64
+	// Up lets an OpSync raise the balance as well.
+	Up bool
 	// Dry makes OpBegin, OpReserve and OpTake answer and change nothing. The others do not look at it.
 	Dry bool
 }
@@ -49,7 +59,7 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 	b.Version++
 	asked := &b
 	if request.Dry || request.Op == OpCheck {
-		asked = &Bucket{At: b.At, Shift: b.Shift, Blocked: b.Blocked, Meters: b.aligned(limit)}
+		asked = &Bucket{At: b.At, Shift: b.Shift, Speed: b.Speed, Blocked: b.Blocked, Meters: slices.Clone(b.Meters)}
 	}
 	var o Outcome
 	switch request.Op {
@@ -62,13 +72,15 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 	case OpBlock:
 		o = b.block(limit, request.For)
 	case OpSettle:
-		o = b.settle(limit, request.Tokens)
+		o = b.settleOnce(limit, request)
+	case OpSync:
+		o = b.settle(limit, b.unseen(limit, request))
 	case OpRelease:
 		o = b.release(limit, request.State, request.Tokens)
 	case OpYield:
 		o = b.yield(limit, request.Tokens)
 	}
-	o.At, o.Shift, o.Generation, o.Version = b.At, seconds(b.Shift), b.Generation, b.Version
+	o.At, o.Shift, o.Speed, o.Generation, o.Version = b.At, seconds(b.Shift), b.Speed, b.Generation, b.Version
 	return b, o
 }
 
@@ -90,16 +102,29 @@ func (b *Bucket) begin(l Limit, s State, n []float64) Outcome {
 
 // reserve gives a time in the plan, or where max_reserved does not allow it a place behind it.
 func (b *Bucket) reserve(l Limit, here int, n []float64, w float64) Outcome {
-	if b.within(l, here, n, w, float64(here-LedgerPlan)) {
+	slacks := float64(here - LedgerPlan)
+	fits := w <= l.longest(slacks) && b.within(l, here, n, w, slacks)
+	switch {
+	case fits && here == LedgerLine:
+		b.place(l, LedgerPlan, n, w)
+		return Outcome{State: StateReserved, Due: b.due(w)}
+	case fits:
 		b.charge(l, LedgerPlan, here, n, w)
 		return Outcome{State: StateReserved, Due: b.due(w)}
+	case here == LedgerLine:
+		b.place(l, LedgerLine, n, w)
+		return Outcome{State: StateTicket, Due: b.due(b.accepted(l, LedgerLine, w))}
+	default:
+		w = b.wait(l, LedgerAgain, n)
+		b.charge(l, LedgerAgain, LedgerAgain, n, w)
+		return Outcome{State: StateAgain, Due: b.due(b.accepted(l, LedgerAgain, w))}
 	}
-	to, state := LedgerAgain, StateAgain
-	if here == LedgerLine {
-		to, state = LedgerLine, StateTicket
-	}
-	b.charge(l, to, to, n, b.wait(l, to, n))
-	return Outcome{State: state, Due: b.due(b.back(l, to, float64(to-LedgerPlan)) + ticketDelay)}
+}
+
+// accepted is how many seconds pass until the plan takes what was just charged to ledger i, and starts in w seconds.
+func (b *Bucket) accepted(l Limit, i int, w float64) float64 {
+	slacks := float64(i - LedgerPlan)
+	return max(b.back(l, i, slacks), w-l.longest(slacks)) + ticketDelay
 }
 
 // take starts a newcomer when the line has room for it at this very moment, and changes nothing otherwise.
@@ -112,5 +137,12 @@ func (b *Bucket) take(l Limit, n []float64) Outcome {
 	return Outcome{State: StateRefused, Due: b.due(w)}
 }
 
-// due is the moment w seconds from now on the clock of the line.
-func (b *Bucket) due(w float64) time.Time { return b.At.Add(seconds(w) + seconds(b.Shift)) }
+// due is the moment w seconds from now on the clock of the line. Where that runs slowly, a nanosecond of it is long: rounded up, so that nobody comes
+// too early.
+func (b *Bucket) due(w float64) time.Time {
+	d := seconds(w * b.Speed)
+	if b.Speed != 1 {
+		d++
+	}
+	return b.At.Add(d + seconds(b.Shift))
+}

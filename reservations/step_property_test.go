@@ -16,6 +16,7 @@ import (
 // bucketMachine drives one bucket in every way that a fleet may, right or wrong: on time, early, late, twice, having forgotten.
 type bucketMachine struct {
 	limit   reservations.Limit
+	others  []reservations.Limit // that callers may have instead: only rates and capacities differ
 	bucket  reservations.Bucket
 	now     float64
 	waiting []place
@@ -58,6 +59,11 @@ func (m *bucketMachine) drawTokens(t *rapid.T) []float64 {
 	n := make([]float64, len(m.limit.Meters))
 	for k, meter := range m.limit.Meters {
 		n[k] = min(meter.Largest(), meter.Cap()*rapid.SampledFrom([]float64{0, .01, .1, .5, 1, 1.5}).Draw(t, "charge"))
+		if len(m.others) > 1 { // what was above a capacity that is then lowered is paid back to the lower one: promised is less
+			for _, other := range m.others {
+				n[k] = min(n[k], other.Meters[k].Cap())
+			}
+		}
 		m.largest[k] = max(m.largest[k], n[k])
 	}
 	return n
@@ -86,7 +92,7 @@ func (m *bucketMachine) step(t *rapid.T, r reservations.Request) reservations.Ou
 			t.Fatalf("%s minted: use of meter %d went from %v to %v", r.Op, k, was, use)
 		case o.State == refused && after.Meters[k] != accrued.Meters[k]:
 			t.Fatalf("%s was refused and changed meter %d from %v to %v", r.Op, k, accrued.Meters[k], after.Meters[k])
-		case !o.Started() && r.Op != settle && r.Op != block && use != was:
+		case !o.Started() && r.Op != settle && r.Op != block && r.Op != reservations.OpSync && use != was:
 			t.Fatalf("%s did not start and changed use of meter %d from %v to %v", r.Op, k, was, use)
 		}
 	}
@@ -147,6 +153,9 @@ func (m *bucketMachine) windows(t *rapid.T) {
 			for first := last; first >= 0; first-- {
 				sum += m.counted[first].tokens[k]
 				length := m.counted[last].at - m.counted[first].at
+				for _, other := range m.others { // at most what the most generous of them allows
+					meter.Capacity, meter.Rate = max(meter.Cap(), other.Meters[k].Cap()), max(meter.Rate, other.Meters[k].Rate)
+				}
 				allowed := max(meter.Cap(), m.largest[k]) + meter.RatePerSecond()*(length+reservations.Hold.Seconds())
 				if meter.Kind == reservations.KindWindow {
 					began := windowOf(meter, m.counted[last].at+1e-6) - windowOf(meter, m.counted[first].at-1e-6)
@@ -182,10 +191,11 @@ func (m *bucketMachine) take(t *rapid.T) {
 // block keeps everybody back until it ends, and sets back all who wait by as much as it lasts longer than the one before.
 func (m *bucketMachine) block(t *rapid.T) {
 	d := rapid.SampledFrom([]float64{.1, .7, 3, 100}).Draw(t, "seconds")
-	before := m.bucket.Shift
+	accrued, _ := reservations.Step(m.bucket, m.limit, clock(m.now), reservations.Request{Op: check, Tokens: make([]float64, len(m.limit.Meters))})
+	before := accrued.Shift
 	o := m.step(t, reservations.Request{Op: block, Tokens: make([]float64, len(m.limit.Meters)), For: time.Duration(d * float64(time.Second))})
 	at := o.At.Sub(virtualStart).Seconds() // the bucket's clock does not run back
-	if longer := max(0, at+d-max(at, m.blocked)); math.Abs(before-longer-m.bucket.Shift) > 1e-6 {
+	if longer := max(0, at+d-max(at, m.blocked)) * m.bucket.Speed; math.Abs(before-longer-m.bucket.Shift) > 1e-6*max(1, math.Abs(longer)) {
 		t.Fatalf("a block of %v s after one until %v moved the line from %v to %v", d, m.blocked, before, m.bucket.Shift)
 	}
 	m.blocked = max(m.blocked, at+d)
@@ -231,11 +241,27 @@ func (m *bucketMachine) settle(t *rapid.T) {
 	m.count(m.now, correction)
 }
 
+// drawOthers draws limits with the same meters, at other rates.
+func drawOthers(t *rapid.T, l reservations.Limit) []reservations.Limit {
+	others := []reservations.Limit{l}
+	for range rapid.IntRange(0, 2).Draw(t, "others") {
+		other := l
+		other.MaxWait = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, time.Minute}).Draw(t, "max_wait")
+		other.Meters = slices.Clone(l.Meters)
+		for k := range other.Meters {
+			other.Meters[k].Rate *= rapid.SampledFrom([]float64{.1, .9, 1, 2, 10}).Draw(t, "times")
+			other.Meters[k].Capacity *= rapid.SampledFrom([]float64{.1, 1, 3}).Draw(t, "times")
+		}
+		others = append(others, other)
+	}
+	return others
+}
+
 func TestStepKeepsThePromise(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLimit(t, true)
-		m := &bucketMachine{limit: l, largest: make([]float64, len(l.Meters)), late: make([]float64, len(l.Meters))}
+		m := &bucketMachine{limit: l, others: drawOthers(t, l), largest: make([]float64, len(l.Meters)), late: make([]float64, len(l.Meters))}
 		pass := func(seconds float64) { m.now += seconds }
 		t.Repeat(map[string]func(*rapid.T){
 			"new":   func(t *rapid.T) { m.begin(t, place{state: fresh, tokens: m.drawTokens(t)}) },
@@ -276,6 +302,8 @@ func TestStepKeepsThePromise(t *testing.T) {
 			"take":   func(t *rapid.T) { m.take(t) },
 			"settle": func(t *rapid.T) { m.settle(t) },
 			"block":  func(t *rapid.T) { m.block(t) },
+			"change": func(t *rapid.T) { m.limit = rapid.SampledFrom(m.others).Draw(t, "limit") },
+			"sync":   func(t *rapid.T) { m.sync(t) },
 			"time passes": func(t *rapid.T) {
 				pass(rapid.SampledFrom([]float64{.01, .1, .3, 1, 20}).Draw(t, "seconds"))
 			},
@@ -287,6 +315,18 @@ func TestStepKeepsThePromise(t *testing.T) {
 			},
 		})
 	})
+}
+
+// sync corrects downwards, whatever the provider says.
+func (m *bucketMachine) sync(t *rapid.T) {
+	seen := m.drawTokens(t)
+	for k := range seen {
+		if rapid.Bool().Draw(t, "unknown") {
+			seen[k] = -1
+		}
+	}
+	age := rapid.SampledFrom([]time.Duration{0, 10 * time.Millisecond, time.Minute}).Draw(t, "age")
+	m.step(t, reservations.Request{Op: reservations.OpSync, Tokens: seen, For: age})
 }
 
 func (m *bucketMachine) burst(t *rapid.T) {

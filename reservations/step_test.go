@@ -248,10 +248,15 @@ func TestStepSeveralMeters(t *testing.T) {
 	}
 }
 
+// filledBy is how a token bucket fills.
+func filledBy(rate, capacity float64) reservations.Filling {
+	return reservations.Filling{Rate: rate, Capacity: capacity}
+}
+
 // bucketOf is a bucket at second 100 with these balances in its only meter.
 func bucketOf(ledgers ...float64) reservations.Bucket {
-	b := reservations.Bucket{At: clock(100), Generation: 7, Version: 41}
-	b.Meters = []reservations.MeterState{{Name: "tokens", Ledgers: [reservations.LedgerCount]float64(ledgers)}}
+	b := reservations.Bucket{At: clock(100), Generation: 7, Version: 41, Speed: 1}
+	b.Meters = []reservations.MeterState{{Name: "tokens", Ledgers: [reservations.LedgerCount]float64(ledgers), Filling: filledBy(10, 10)}}
 	return b
 }
 
@@ -409,19 +414,19 @@ func TestStepCheckChangesNothing(t *testing.T) {
 	}
 }
 
-// A meter that is new to the bucket starts full; one that the limit no longer has is dropped; their order does not matter.
+// A meter that is new to the bucket starts full; one that the limit no longer has stands idle; their order does not matter.
 func TestStepMetersChange(t *testing.T) {
 	t.Parallel()
 	before := bucketOf(1, 1, 1, 1, 1)
 	both := limitOf(perSecond("requests", 5, 5, math.Inf(1)), perSecond("tokens", 10, 10, math.Inf(1)))
 	b, o := reservations.Step(before, both, clock(100), reservations.Request{Op: begin, Tokens: []float64{2, 1}})
-	want := []reservations.MeterState{{Name: "requests", Ledgers: [5]float64{3, 3, 3, 3, 3}}, {Name: "tokens"}}
+	want := []reservations.MeterState{{Name: "requests", Ledgers: [5]float64{3, 3, 3, 3, 3}, Filling: filledBy(5, 5)}, {Name: "tokens", Filling: filledBy(10, 10)}}
 	if diff := cmp.Diff(want, b.Meters); diff != "" || !o.Started() {
 		t.Errorf("added: %s (-want +got):\n%s", o.State, diff)
 	}
 	only := limitOf(perSecond("requests", 5, 5, math.Inf(1)))
 	b, o = reservations.Step(b, only, clock(100), reservations.Request{Op: begin, Tokens: []float64{2}})
-	want = []reservations.MeterState{{Name: "requests", Ledgers: [5]float64{1, 1, 1, 1, 1}}}
+	want = []reservations.MeterState{{Name: "requests", Ledgers: [5]float64{1, 1, 1, 1, 1}, Filling: filledBy(5, 5)}}
 	if diff := cmp.Diff(want, b.Meters); diff != "" || !o.Started() {
 		t.Errorf("dropped: %s (-want +got):\n%s", o.State, diff)
 	}
@@ -441,8 +446,9 @@ func TestBucketFullAt(t *testing.T) {
 		{reservations.Bucket{}, time.Time{}},
 		{bucketOf(10, 10, 10, 10, 10), clock(100)},
 		{bucketOf(9, 9, 9, 9, 9), clock(100.1)},
+		{reservations.Bucket{At: clock(100), Keep: clock(107)}, clock(107)},
 		{bucketOf(10, 10, 10, 0, -50), clock(106)},
-		{bucketOf(-1e300, 0, 0, 0, 0), clock(100).Add(reservations.MaxWait)},
+		{bucketOf(0, 0, 0, 0, -1e300), clock(100).Add(reservations.MaxWait)},
 	} {
 		if got := c.bucket.FullAt(l); !got.Equal(c.want) {
 			t.Errorf("%v is full at %v, want %v", c.bucket, got, c.want)

@@ -88,13 +88,6 @@ func owed(led [LedgerCount]float64, from, to int) float64 {
 	return 0
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // Clock is a Store that can tell its clock. View asks it, so that what it shows is true for now on any machine.
 type Clock interface {
 	// Now is the clock of which Step is told. Errors as for Store.Apply.

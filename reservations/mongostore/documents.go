@@ -3,6 +3,7 @@ package mongostore
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 	"time"
@@ -16,15 +17,21 @@ import (
 //
 //	_id      "limit" or "limit:key"
 //	at       date for which the ledgers are true
-//	shift    seconds; carry: seconds
+//	shift    seconds at that moment; speed: how fast the clock of the line runs; carry: seconds
 //	blocked  seconds from at on in which nothing starts
 //	gen, v   generation and version
-//	meters   names; led: for each of them its five ledgers, in tokens
+//	meters   names; led: for each of them its five ledgers, in tokens; was: how each is filled, see meterDocument
+//	gap      for each of them, which part of the line's debt nobody asked for
+//	shape    of the meters: tells limits apart whose meters differ in name, order or filling, see shapeOf
+//	idle     meters that the limit lacks: {name, at, led, gap, was}
+//	keep     date before which the bucket must not be forgotten because of those
+//	ids      of the last settlements, the eldest first; forgot: date at which one was last dropped
 //	out      answers to the last call
 //	expires  date from which the bucket may be forgotten
 const (
 	fieldAt      = "at"
 	fieldExpires = "expires"
+	fieldShape   = "shape"
 )
 
 // States in the stored answers, and operations in the requests.
@@ -41,6 +48,7 @@ const (
 	opBlock   = string(reservations.OpBlock)
 	opSettle  = string(reservations.OpSettle)
 	opRelease = string(reservations.OpRelease)
+	opSync    = string(reservations.OpSync)
 )
 
 // errMalformed is matched when a document is not one of ours.
@@ -48,24 +56,54 @@ var errMalformed = errors.New("malformed bucket document")
 
 // answerFields is what a call needs of the document.
 func answerFields() bson.D {
-	return bson.D{to("_id", 0), to(fieldAt, 1), to("gen", 1), to("v", 1), to("out", 1)}
+	return bson.D{to("_id", 0), to(fieldAt, 1), to("gen", 1), to("v", 1), to("speed", 1), to("out", 1)}
 }
 
-// meterDocuments describes the meters to the pipeline. An unlimited bound is left out: MongoDB can't compute with such numbers.
+// meterDocuments describes the meters to the pipeline.
 func meterDocuments(limit reservations.Limit) bson.A {
 	meters := make(bson.A, len(limit.Meters))
 	for k, m := range limit.Meters {
-		d := bson.D{to("name", m.Name), to("cap", m.Cap()), to("rate", m.RatePerSecond())}
-		if m.MaxReserved != reservations.Unlimited {
-			d = append(d, to("max", m.MaxReserved), to("slack", m.Slack()))
-		}
-		if m.Kind == reservations.KindWindow {
-			d = append(d, windowFields(m)...)
-		}
-		meters[k] = d
+		meters[k] = meterDocument(m)
 	}
 	return meters
 }
+
+// meterDocument is name and fillingDocument, with max and slack where the plan is bounded (MongoDB can't compute with the unlimited
+// bound), and for windows start in milliseconds.
+func meterDocument(m reservations.Meter) bson.D {
+	d := append(bson.D{to("name", m.Name)}, fillingDocument(m.Filling())...)
+	if m.MaxReserved != reservations.Unlimited {
+		d = append(d, to("max", m.MaxReserved), to("slack", m.Slack()))
+	}
+	if m.Kind == reservations.KindWindow {
+		d = append(d, to("start", milliseconds(m.Start)))
+	}
+	return d
+}
+
+// fillingDocument is cap, and rate: tokens a second. For windows also win, the length in seconds; ms, the same; fill, what comes at the end; off, in
+// milliseconds, what the clock is ahead of the windows, whole ones left out.
+func fillingDocument(f reservations.Filling) bson.D {
+	if f.Period == 0 {
+		return bson.D{to("cap", f.Capacity), to("rate", f.Rate)}
+	}
+	return bson.D{
+		to("cap", f.Capacity), to("rate", f.Rate/f.Period.Seconds()), to("fill", f.Rate),
+		to("win", f.Period.Seconds()), to("ms", milliseconds(f.Period)), to("off", milliseconds(f.Offset-f.Period)),
+	}
+}
+
+// shapeOf is a hash of what must be the same for the ledgers to mean the same: the names of the meters, in order, and how each is filled.
+func shapeOf(limit reservations.Limit) int64 {
+	h := fnv.New64a()
+	for _, m := range limit.Meters {
+		f := m.Filling()
+		_, _ = fmt.Fprintf(h, "%s %x %x %d %d\n", m.Name, f.Rate, f.Capacity, f.Period, f.Offset) // a hash takes all
+	}
+	return int64(h.Sum64()) //nolint:gosec // any 64 bits will do
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func requestDocuments(requests []reservations.Request) bson.A {
 	documents := make(bson.A, len(requests))
@@ -75,8 +113,9 @@ func requestDocuments(requests []reservations.Request) bson.A {
 	return documents
 }
 
-// requestDocument describes a request to the pipeline: op; for: seconds of a block; here, the ledger that its state looks at; to: the ledgers
-// to which a release gives; hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
+// requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings; up: it may raise; id and
+// age, in milliseconds, of a settlement; here, the ledger that its state looks at; to: the ledgers to
+// which a release gives; hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
 // order of the meters.
 func requestDocument(r reservations.Request) bson.D {
 	const never = -1. // waits are not negative
@@ -86,7 +125,13 @@ func requestDocument(r reservations.Request) bson.D {
 	}
 	switch r.Op {
 	case reservations.OpSettle:
-		return bson.D{to("op", opSettle), to("n", n)}
+		d := bson.D{to("op", opSettle), to("n", n)}
+		if r.ID != 0 {
+			d = append(d, to("id", r.ID), to("age", int64(math.Ceil(milliseconds(r.For)))))
+		}
+		return d
+	case reservations.OpSync:
+		return bson.D{to("op", opSync), to("for", r.For.Seconds()), to("up", r.Up), to("n", n)}
 	case reservations.OpBlock:
 		length := min(r.For, reservations.MaxBlock).Seconds()
 		return bson.D{to("op", opBlock), to("for", length), to("n", n)}
@@ -122,7 +167,7 @@ func decodeOutcomes(raw bson.Raw, n int) ([]reservations.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	generation, version := whole(raw.Lookup("gen")), whole(raw.Lookup("v"))
+	generation, version, speed := whole(raw.Lookup("gen")), whole(raw.Lookup("v")), speedOf(raw)
 	answers := elements(raw.Lookup("out"))
 	if len(answers) != n {
 		return nil, fmt.Errorf("%w: %d answers to %d requests", errMalformed, len(answers), n)
@@ -130,7 +175,7 @@ func decodeOutcomes(raw bson.Raw, n int) ([]reservations.Outcome, error) {
 	outcomes := make([]reservations.Outcome, n)
 	for i, a := range answers {
 		document, _ := a.DocumentOK()
-		if outcomes[i], err = decodeOutcome(document, at); err != nil {
+		if outcomes[i], err = decodeOutcome(document, at, speed); err != nil {
 			return nil, fmt.Errorf("answer %d: %w", i, err)
 		}
 		outcomes[i].Generation, outcomes[i].Version = generation, version-int64(n-1-i)
@@ -138,61 +183,35 @@ func decodeOutcomes(raw bson.Raw, n int) ([]reservations.Outcome, error) {
 	return outcomes, nil
 }
 
-func decodeOutcome(a bson.Raw, at time.Time) (reservations.Outcome, error) {
+func decodeOutcome(a bson.Raw, at time.Time, speed float64) (reservations.Outcome, error) {
 	name, _ := a.Lookup("o").StringValueOK()
 	w, okW := number(a.Lookup("w"))
 	shift, okS := number(a.Lookup("s"))
 	if !okW || !okS {
 		return reservations.Outcome{}, fmt.Errorf("%w: no time", errMalformed)
 	}
-	o := reservations.Outcome{State: reservations.State(name), At: at, Shift: seconds(shift)}
+	o := reservations.Outcome{State: reservations.State(name), At: at, Shift: seconds(shift), Speed: speed}
+	onLine := seconds(w * speed)
+	if speed != 1 {
+		onLine++ // rounded up, as in reservations
+	}
+	due := at.Add(onLine + seconds(shift))
 	switch o.State {
 	case reservations.StateSettled:
+		if w > 0 { // a block
+			o.Due = due
+		}
 	case reservations.StateStarted:
 		o.Hold = seconds(w)
 	case reservations.StateLate, reservations.StateReserved, reservations.StateTicket, reservations.StateAgain,
 		reservations.StateRefused:
-		o.Due = at.Add(seconds(w) + seconds(shift))
+		o.Due = due
 	case reservations.StateNew:
 		return reservations.Outcome{}, fmt.Errorf("%w: state %q", errMalformed, name)
 	default:
 		return reservations.Outcome{}, fmt.Errorf("%w: state %q", errMalformed, name)
 	}
 	return o, nil
-}
-
-// decodeBucket reads a whole bucket. What is missing is zero; a meter without its ledgers is an error.
-func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
-	if err := raw.Validate(); err != nil {
-		return reservations.Bucket{}, fmt.Errorf("%w: %w", errMalformed, err)
-	}
-	at, err := instant(raw)
-	if err != nil {
-		return reservations.Bucket{}, err
-	}
-	b := reservations.Bucket{At: at, Generation: whole(raw.Lookup("gen")), Version: whole(raw.Lookup("v"))}
-	b.Shift, _ = number(raw.Lookup("shift"))
-	b.Blocked, _ = number(raw.Lookup("blocked"))
-	b.Carry, _ = number(raw.Lookup("carry"))
-	names, rows := elements(raw.Lookup("meters")), elements(raw.Lookup("led"))
-	if len(names) != len(rows) {
-		return reservations.Bucket{}, fmt.Errorf("%w: %d meters, ledgers of %d", errMalformed, len(names), len(rows))
-	}
-	for k := range names {
-		state := reservations.MeterState{}
-		name, ok := names[k].StringValueOK()
-		state.Name = name
-		ledgers := elements(rows[k])
-		ok = ok && len(ledgers) == reservations.LedgerCount
-		for i := 0; ok && i < reservations.LedgerCount; i++ {
-			state.Ledgers[i], ok = number(ledgers[i])
-		}
-		if !ok {
-			return reservations.Bucket{}, fmt.Errorf("%w: meter %d", errMalformed, k)
-		}
-		b.Meters = append(b.Meters, state)
-	}
-	return b, nil
 }
 
 func instant(raw bson.Raw) (time.Time, error) {

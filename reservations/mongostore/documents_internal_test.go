@@ -45,8 +45,8 @@ func TestDecodeOutcomes(t *testing.T) {
 	}
 	at := time.UnixMilli(1000)
 	want := []reservations.Outcome{
-		{State: reservations.StateStarted, Hold: 250 * time.Millisecond, At: at, Generation: 900, Version: 6},
-		{State: reservations.StateTicket, Due: at.Add(time.Second), At: at, Shift: -2 * time.Second, Generation: 900, Version: 7},
+		{State: reservations.StateStarted, Hold: 250 * time.Millisecond, At: at, Speed: 1, Generation: 900, Version: 6},
+		{State: reservations.StateTicket, Due: at.Add(time.Second), At: at, Shift: -2 * time.Second, Speed: 1, Generation: 900, Version: 7},
 	}
 	for i := range want {
 		if got[i] != want[i] {
@@ -154,7 +154,8 @@ func testPipelineSize(t *testing.T, meters []reservations.Meter, most int) {
 	t.Helper()
 	limit := reservations.Limit{Name: "openai", Meters: meters}
 	request := reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 900, 1}}
-	p := raw(t, bson.D{to("p", pipeline(encoded(fillingOf(limit).program()), limit, []reservations.Request{request}, "$$NOW"))})
+	requests := []reservations.Request{request}
+	p := raw(t, bson.D{to("p", pipeline(encoded(variantOf(limit, requests).program()), limit, requests, "$$NOW"))})
 	t.Logf("%d bytes, nested %d deep", len(p), depth(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p}))
 	if len(p) > most {
 		t.Errorf("the pipeline for 3 meters and one request has %d bytes", len(p))

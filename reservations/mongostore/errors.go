@@ -26,8 +26,10 @@ func isConflict(err error) bool {
 	if !errors.As(err, &se) {
 		return false
 	}
-	// FerretDB loses $$NOW when two first upserts collide, and says so with the code of any malformed pipeline.
-	return se.HasErrorCode(codeWriteConflict) || strings.Contains(se.Error(), "$$NOW operator cannot be used")
+	// FerretDB loses $$NOW when two first upserts collide, and says so with the code of any malformed pipeline. A duplicate key of an upsert that
+	// looks for more than the key is an internal error to it.
+	return se.HasErrorCode(codeWriteConflict) || strings.Contains(se.Error(), "$$NOW operator cannot be used") ||
+		strings.Contains(se.Error(), "duplicate key value violates unique constraint")
 }
 
 // isRefusal says whether a server turned the command away before it did anything.

@@ -14,6 +14,7 @@ const (
 	ticketDelay = 0.05        // seconds
 	tolerance   = 1e-6        // tokens
 	atOnce      = 1e-8        // seconds
+	hardly      = 1e-9        // tokens
 	// keepFull is how long a bucket is kept after it is full again.
 	keepFull = time.Minute
 )
@@ -23,8 +24,10 @@ const (
 // Input: the stored bucket, or nothing (a full one), and in the temporary field "call" (all else is the same in each call)
 //
 //	now       the server's clock
-//	meters    of the limit, in its order: {name, cap, rate, max, slack}, and windowFields of windows; max and slack are left out where the plan is unlimited
-//	requests  {op, for, here, hold, take, dry, n}: see requestDocument
+//	shape     of the limit's meters
+//	meters    of the limit, in its order: see meterDocument
+//	most      how many seconds ahead the plan may promise, to who looks at the ledger plan, again, line; only where MaxWait bounds it
+//	requests  {op, for, here, hold, take, dry, n, ...}: see requestDocument
 //
 // Output: the bucket after all requests (see fields in documents.go), with one answer for each in "out": {o: state, w: seconds
 // until it starts or is due, s: shift in seconds}.
@@ -32,75 +35,107 @@ const (
 // A concurrent caller sees the bucket before or after all requests of a call, never between. Only its first writers can
 // collide: both insert, one fails with a duplicate key and has changed nothing.
 func pipeline(program bson.A, limit reservations.Limit, requests []reservations.Request, now any) bson.A {
-	call := set(to("call", bson.D{
+	call := bson.D{
 		to("now", now),
+		to(fieldShape, shapeOf(limit)),
 		to("meters", literal(meterDocuments(limit))),
 		to("requests", literal(requestDocuments(requests))),
-	}))
-	return append(bson.A{call}, program...)
-}
-
-// encoded is the stages as bytes, so that a call need not encode them again. They are all ours: one that does not encode is a programmer's mistake.
-func encoded(stages bson.A) bson.A {
-	for i, stage := range stages {
-		raw, err := bson.Marshal(stage)
-		if err != nil {
-			panic("mongostore: " + err.Error())
-		}
-		stages[i] = bson.Raw(raw)
 	}
-	return stages
+	if limit.MaxWait > 0 {
+		most, slack := limit.MaxWait.Seconds(), limit.WaitSlack().Seconds()
+		call = append(call, to("most", list(most, most-slack, most-2*slack)))
+	}
+	return append(bson.A{set(to("call", call))}, program...)
 }
 
-// program is what all calls have in common whose meters fill like that.
-func (f filling) program() bson.A {
+// program is what all calls of a variant have in common.
+func (v variant) program() bson.A {
 	ranBack := less("$passed", -backwards.Milliseconds()) // too far to be ignored: followed, and the line's clock with it
 	missing := "$call.now"                                // a bucket that is not there is as it was just now: full
 	at := either(anyOf(less(0, "$passed"), ranBack), "$call.now", orElse("$at", missing))
-	p := bson.A{
-		set(to("passed", sub("$call.now", orElse("$at", missing)))), // milliseconds
-		set(
-			to("at", at),
-			to("shift", add(orElse("$shift", 0.), either(ranBack, div("$passed", -1000.), 0.))),
-			to("blocked", largest(list(0., sub(orElse("$blocked", 0.), div(largest(list(0, "$passed")), 1000.))))),
-			to("gen", orElse("$gen", bson.D{to("$toLong", "$call.now")})),
-			to("v", add(orElse("$v", int64(0)), bson.D{to("$size", "$call.requests")})),
-			to("led", f.accrued(at)),
-			to("meters", "$call.meters.name"),
-		),
+	gone := div(largest(list(0, "$passed")), 1000.)
+	moved := either(ranBack, div("$passed", -1000.), mul(gone, sub(orElse("$speed", 1.), 1.)))
+	passed := to("passed", sub("$call.now", orElse("$at", missing))) // milliseconds
+	time := []bson.E{
+		to("at", at),
+		to("shift", add(orElse("$shift", 0.), moved)),
+		to("blocked", largest(list(0., sub(orElse("$blocked", 0.), gone)))),
+		to("gen", orElse("$gen", bson.D{to("$toLong", "$call.now")})),
+		to("v", add(orElse("$v", int64(0)), bson.D{to("$size", "$call.requests")})),
 	}
-	if f.windows {
-		p = append(p, set(to("call.meters", lefts())))
+	if v.changed {
+		p := bson.A{set(passed, to("old", known())), set(append(time, to("speed", orElse("$speed", 1.)))...)}
+		return append(append(p, changed()...), v.answers()...)
 	}
-	return append(
-		p,
-		set(to("r", fold("$call.requests",
-			bson.D{to("led", "$led"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("blocked", "$blocked"), to("out", bson.A{})},
-			let("s", "$$value", let("q", "$$this", let("m", joined("$$s.led"), answered(firstOf(f.begin(),
-				branch{equal("$$q.op", opBlock), f.block()},
-				branch{equal("$$q.op", opSettle), f.settle()},
-				branch{equal("$$q.op", opRelease), release()})))))))),
-		set(to("led", "$r.led"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("blocked", "$r.blocked"), to("out", "$r.out"),
-			to("expires", f.expires("$r.led"))),
-		bson.D{to("$unset", bson.A{"call", "passed", "r"})},
-	)
+	nobody := all(less(0, "$passed"), atMost(0., smallest(forEach("$led", "l", element("$$l", reservations.LedgerLine)))))
+	speed := set(to("speed", either(nobody, 1., orElse("$speed", 1.))))
+	if v.windows {
+		speed = set(to("speed", either(nobody, 1., orElse("$speed", 1.))), to("call.meters", lefts()))
+	}
+	return append(bson.A{
+		set(passed),
+		set(append(time, to("led", v.accrued(at, gone)), to("meters", "$call.meters.name"), to("was", "$call.meters"), to(fieldShape, "$call.shape"))...),
+		speed,
+	}, v.answers()...)
 }
 
-// accrued is the ledgers in the order of the limit's meters, each filled by what came back. Meters are found by name: one that is
-// new to the bucket is full, one that the limit no longer has is dropped.
-func (f filling) accrued(at any) any {
-	gone := div(largest(list(0, "$passed")), 1000.)
-	stored := element("$led", "$$i")
-	full := forEach(list(0, 1, 2, 3, 4), "l", f.full(at))
-	return let("gone", gone, forEach("$call.meters", "k",
-		let("i", op("$indexOfArray", orElse("$meters", bson.A{}), "$$k.name"),
-			either(less("$$i", 0), full,
-				let("came", f.came(), forEach(stored, "x", smallest(list("$$k.cap", add("$$x", "$$came")))))))))
+// answers folds the requests into the bucket.
+func (v variant) answers() bson.A {
+	initial := bson.D{to("led", "$led"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("blocked", "$blocked"), to("out", bson.A{})}
+	result := []bson.E{to("led", "$r.led"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("blocked", "$r.blocked"), to("out", "$r.out"), to("expires", v.expires("$r.led"))}
+	if v.begins {
+		initial = append(initial, to("gap", orElse("$gap", bson.A{})))
+		result = append(result, to("gap", "$r.gap"))
+	}
+	if v.ids {
+		initial = append(initial, to("ids", orElse("$ids", bson.A{})), to("forgot", orElse("$forgot", nil)))
+		result = append(result, to("ids", "$r.ids"), to("forgot", "$r.forgot"))
+	}
+	var branches []branch
+	if v.blocks {
+		branches = append(branches, branch{equal("$$q.op", opBlock), v.block()})
+	}
+	if v.settles {
+		branches = append(branches, branch{op("$in", "$$q.op", list(opSettle, opSync)), v.settleOnce()})
+	}
+	if v.releases {
+		branches = append(branches, branch{equal("$$q.op", opRelease), release()})
+	}
+	body := v.begin()
+	if !v.begins {
+		body, branches = branches[0].then, branches[1:]
+	}
+	if len(branches) > 0 {
+		body = firstOf(body, branches...)
+	}
+	return bson.A{
+		set(to("r", fold("$call.requests", initial, let("s", "$$value", let("q", "$$this", let("m", joined("$$s.led"), answered(body))))))),
+		set(result...),
+		bson.D{to("$unset", v.temporary())},
+	}
 }
+
+func (v variant) temporary() bson.A {
+	if v.changed {
+		return bson.A{"call", "passed", "r", "old", "ended", "wait", "waits", "moved"}
+	}
+	return bson.A{"call", "passed", "r"}
+}
+
+// accrued is the ledgers of a bucket that was last used with the same meters, each filled by what came back.
+func (v variant) accrued(at, gone any) any {
+	full := forEach("$call.meters", "k", forEach(list(0, 1, 2, 3, 4), "l", v.full(at)))
+	filled := let("gone", gone, forEach(meterNumbers(), "j", let("k", element("$call.meters", "$$j"),
+		let("came", v.came(), forEach(element("$led", "$$j"), "x", smallest(list("$$k.cap", add("$$x", "$$came"))))))))
+	return either(op("$gt", "$led", nil), filled, full)
+}
+
+// meterNumbers is 0, 1, ... for each meter of the limit.
+func meterNumbers() bson.D { return op("$range", 0, bson.D{to("$size", "$call.meters")}) }
 
 // joined is the meters with their ledgers (L) and what the request asks of each (n).
 func joined(led any) any {
-	return forEach(op("$range", 0, bson.D{to("$size", "$call.meters")}), "j", op("$mergeObjects",
+	return forEach(meterNumbers(), "j", op("$mergeObjects",
 		element("$call.meters", "$$j"), bson.D{to("L", element(led, "$$j")), to("n", element("$$q.n", "$$j"))}))
 }
 
@@ -119,14 +154,17 @@ func mostOver(least, over, body any) bson.D {
 func limited(meters any) bson.D { return where(meters, "k", op("$gt", "$$k.max", nil)) }
 
 // wait is how many seconds pass until ledger i has room for the request in every meter and no block is left.
-func (f filling) wait(i any) bson.D {
-	return mostOver("$$s.blocked", "$$m", f.until(sub(smallest(list("$$k.n", "$$k.cap")), element("$$k.L", i))))
+func (v variant) wait(i any) bson.D {
+	return mostOver("$$s.blocked", "$$m", v.until(sub(smallest(list("$$k.n", "$$k.cap")), element("$$k.L", i))))
 }
 
 // slacked is the max_reserved of $$k less its slack once for each ledger between the plan and ledger i.
 func slacked(i any) bson.D {
 	return sub("$$k.max", mul(sub(i, reservations.LedgerPlan), "$$k.slack"))
 }
+
+// most is how many seconds ahead the plan may promise to who looks at ledger i.
+func most(i any) any { return element("$call.most", sub(i, reservations.LedgerPlan)) }
 
 // answered is the bucket after a request, with its answer appended. Change holds the fields that the request changes, and what is
 // answered: o, w where it is not settled and zero.
@@ -137,55 +175,50 @@ func answered(change any) any {
 }
 
 // begin covers begin, reserve (which never starts), take (which is given no place) and whatever is dry (and keeps nothing).
-func (f filling) begin() any {
+func (v variant) begin() any {
 	charge := forEach("$$m", "k", rungs(
-		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), f.charged("$$i", "$$do.w"), element("$$k.L", "$$i"))))
-	return let("w", f.wait("$$q.here"), let("do", f.decision(), let("led", charge, bson.D{
+		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), v.charged("$$i", "$$do.w"), element("$$k.L", "$$i"))))
+	return let("w", v.wait("$$q.here"), let("do", v.decision(), let("led", charge, bson.D{
 		to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
-		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(f.back("$$led"), ticketDelay), "$$do.w")),
+		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(v.back("$$led"), ticketDelay), "$$do.w")),
+		to("gap", either(all(equal("$$q.here", reservations.LedgerLine), op("$in", "$$do.o", list(ticket, reserved)), op("$not", "$$q.dry")), gaps(), "$$s.gap")),
 	})))
 }
 
+// gaps is which part of the line's debt of each meter nobody asked for, after a newcomer was given a place.
+func gaps() any {
+	before := largest(list(0., mul(-1., element("$$k.L", reservations.LedgerLine))))
+	asked := add(mul(sub(1., orElse(element("$$s.gap", "$$j"), 0.)), before), "$$k.n")
+	debt := mul(-1., element("$$led", "$$j", reservations.LedgerLine))
+	return forEach(meterNumbers(), "j", let("k", element("$$m", "$$j"), let("d", debt,
+		either(less(hardly, "$$d"), largest(list(0., sub(1., div(asked, largest(list("$$d", hardly)))))), 0.))))
+}
+
 // decision is the next state (o), the first and last ledger to charge (lo, hi), and the seconds until the start (w).
-func (f filling) decision() any {
+func (v variant) decision() any {
 	next := func(state string, lo, hi, w any) bson.D {
 		return bson.D{to("o", state), to("lo", lo), to("hi", hi), to("w", w)}
 	}
-	fits := bson.D{to("$allElementsTrue", list(forEach(limited("$$m"), "k",
-		atMost(mul(-1., f.charged("$$q.here", "$$w")), add(slacked("$$q.here"), tolerance)))))}
-	return firstOf(next(again, reservations.LedgerAgain, reservations.LedgerAgain, f.wait(reservations.LedgerAgain)),
+	var fits any = bson.D{to("$allElementsTrue", list(forEach(limited("$$m"), "k",
+		atMost(mul(-1., v.charged("$$q.here", "$$w")), add(slacked("$$q.here"), tolerance)))))}
+	if v.bounded {
+		fits = all(atMost("$$w", most("$$q.here")), fits)
+	}
+	return firstOf(next(again, reservations.LedgerAgain, reservations.LedgerAgain, v.wait(reservations.LedgerAgain)),
 		branch{atMost("$$w", "$$q.hold"), next(started, reservations.LedgerUse, "$$q.here", "$$w")},
 		branch{"$$q.take", next(refused, reservations.LedgerCount, reservations.LedgerCount, "$$w")}, // nothing is charged
-		branch{atMost("$$q.here", reservations.LedgerLate), next(late, reservations.LedgerLate, reservations.LedgerLate, f.wait(reservations.LedgerLate))},
+		branch{atMost("$$q.here", reservations.LedgerLate), next(late, reservations.LedgerLate, reservations.LedgerLate, v.wait(reservations.LedgerLate))},
 		branch{fits, next(reserved, reservations.LedgerPlan, "$$q.here", "$$w")},
-		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, f.wait(reservations.LedgerLine))})
+		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, v.wait(reservations.LedgerLine))})
 }
 
 // back is how many seconds pass until the charged ledger is within max_reserved again.
-func (f filling) back(led any) any {
-	return let("m", joined(led), mostOver(0., limited("$$m"), f.until(sub(mul(-1., slacked("$$do.lo")), element("$$k.L", "$$do.lo")))))
-}
-
-// settle gives tokens back (takes, where negative). Where tasks wait, the clock of the line moves instead.
-func (f filling) settle() any {
-	waiting := less(smallest(forEach("$$m", "k", element("$$k.L", reservations.LedgerLine))), 0.)
-	took := less(smallest("$$q.n"), 0.)
-	use := element("$$k.L", reservations.LedgerUse)
-	owesMore := div(sub(smallest(list(0., add(use, "$$k.n"))), smallest(list(0., use))), "$$k.rate")
-	setBack := smallest(forEach("$$m", "k", f.choose(0., owesMore)))
-	room := smallest(forEach("$$m", "k", div(add(element("$$k.L", reservations.LedgerLate), "$$k.n"), "$$k.rate")))
-	moved := firstOf(largest(list(0., smallest(list("$$gain", room)))),
-		branch{op("$not", "$$waiting"), 0.},
-		branch{took, setBack},
-		branch{less(0., "$$s.blocked"), 0.})
-	inLine := all("$$waiting", atMost(reservations.LedgerPlan, "$$i"))
-	carry := either("$$waiting", smallest(list(sub("$$gain", largest(list(0., "$$e"))), reservations.Hold.Seconds())), 0.)
-	return let("waiting", waiting,
-		let("gain", add("$$s.carry", mostOver(0., "$$m", f.choose(0., div("$$k.n", "$$k.rate")))), // seconds by which the line could move
-			let("e", moved, bson.D{
-				to("led", given(either(inLine, f.choose(smallest(list(0., "$$k.n")), mul("$$e", "$$k.rate")), "$$k.n"))),
-				to("shift", add("$$s.shift", "$$e")), to("carry", carry),
-			})))
+func (v variant) back(led any) any {
+	var soonest any = 0.
+	if v.bounded {
+		soonest = largest(list(0., sub("$$do.w", most("$$do.lo"))))
+	}
+	return let("m", joined(led), mostOver(soonest, limited("$$m"), v.until(sub(mul(-1., slacked("$$do.lo")), element("$$k.L", "$$do.lo")))))
 }
 
 // release gives back to the ledgers in $$q.to. It is yield as well.
@@ -199,25 +232,28 @@ func given(amount any) any {
 }
 
 // block lets nothing start for $$q.for seconds, unless the block that is there is longer.
-func (f filling) block() any {
+func (v variant) block() any {
 	led := element("$$k.L", "$$i")
 	longer := let("e", sub("$$q.for", "$$s.blocked"), bson.D{
-		to("led", forEach("$$m", "k", rungs(f.choose(
-			smallest(list(led, sub("$$k.cap", f.gain("$$q.for")))),
+		to("led", forEach("$$m", "k", rungs(v.choose(
+			smallest(list(led, sub("$$k.cap", v.gain("$$q.for")))),
 			either(equal("$$i", reservations.LedgerUse),
 				smallest(list(led, mul(mul(-1., "$$q.for"), "$$k.rate"))),
 				sub(led, mul("$$e", "$$k.rate"))))))),
-		to("shift", sub("$$s.shift", "$$e")), to("blocked", "$$q.for"),
+		to("shift", sub("$$s.shift", mul("$$e", "$speed"))), to("blocked", "$$q.for"), to("w", "$$q.for"),
 	})
-	return either(atMost("$$q.for", "$$s.blocked"), literal(bson.D{}), longer)
+	return either(atMost("$$q.for", "$$s.blocked"), bson.D{to("w", "$$s.blocked")}, longer)
 }
 
-// expires is when every ledger will have been full for keepFull, and no block left. The last ledger is the lowest.
-func (f filling) expires(led any) any {
-	full := mostOver("$r.blocked",
-		forEach(op("$range", 0, bson.D{to("$size", "$call.meters")}), "j", op("$mergeObjects",
-			element("$call.meters", "$$j"), bson.D{to("x", element(led, "$$j", reservations.LedgerLine))})),
-		f.until(sub("$$k.cap", "$$k.x")))
+// expires is when every ledger will have been full for keepFull, and no block left, and not before keep.
+func (v variant) expires(led any) any {
+	full := mostOver("$r.blocked", withLine(led), v.until(sub("$$k.cap", "$$k.x")))
 	milliseconds := mul(smallest(list(full, reservations.MaxWait.Seconds())), 1000.)
-	return add("$at", bson.D{to("$toLong", milliseconds)}, keepFull.Milliseconds())
+	return largest(list("$keep", add("$at", bson.D{to("$toLong", milliseconds)}, keepFull.Milliseconds())))
+}
+
+// withLine is the meters with their last ledger (x), which is the lowest.
+func withLine(led any) any {
+	return forEach(meterNumbers(), "j", op("$mergeObjects",
+		element("$call.meters", "$$j"), bson.D{to("x", element(led, "$$j", reservations.LedgerLine))}))
 }

@@ -38,7 +38,7 @@ type Options struct {
 // Store is a reservations.Store in MongoDB. Safe for concurrent use, by any number of processes.
 type Store struct {
 	buckets   *mongo.Collection
-	programs  map[filling]bson.A // never change
+	programs  programs
 	now       func() any
 	monitored atomic.Bool // a call was seen by the monitor of ClientOptions
 }
@@ -55,9 +55,7 @@ func New(db *mongo.Database, o Options) *Store {
 		now = func() any { return bson.NewDateTimeFromTime(o.Now()) }
 	}
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Store{buckets: db.Collection(o.Collection, settings), programs: map[filling]bson.A{
-		{}: encoded(filling{}.program()), {windows: true}: encoded(filling{windows: true}.program()),
-	}, now: now}
+	return &Store{buckets: db.Collection(o.Collection, settings), now: now}
 }
 
 // Apply implements reservations.Store: one round trip, whatever the number of requests.
@@ -66,11 +64,10 @@ func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string,
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	after := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(answerFields())
 	var raw bson.Raw
 	err := s.attempt(ctx, name, func(ctx context.Context) error {
 		var err error
-		raw, err = s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name)}, pipeline(s.programs[fillingOf(limit)], limit, requests, s.now()), after).Raw()
+		raw, err = s.update(ctx, name, limit, requests)
 		return err
 	})
 	if err != nil {
@@ -81,6 +78,20 @@ func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string,
 		return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedMaybe, Err: err}
 	}
 	return outcomes, nil
+}
+
+// update sends the pipeline for a bucket of the limit's shape, and where that is not the bucket's, which inserting then collides with, the one
+// that changes it: two round trips, once after each change.
+func (s *Store) update(ctx context.Context, name string, limit reservations.Limit, requests []reservations.Request) (bson.Raw, error) {
+	after := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(answerFields())
+	v := variantOf(limit, requests)
+	raw, err := s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name), to(fieldShape, shapeOf(limit))},
+		pipeline(s.programs.of(v), limit, requests, s.now()), after).Raw()
+	if err == nil || !isConflict(err) {
+		return raw, err
+	}
+	v.changed = true
+	return s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name)}, pipeline(s.programs.of(v), limit, requests, s.now()), after).Raw()
 }
 
 // Reset implements reservations.Store: it deletes the document.

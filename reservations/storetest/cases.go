@@ -355,7 +355,7 @@ func testMetersChange(d driver) {
 	d.wantStart(d.one(ask(reservations.OpCheck, 10, 0)), 0) // a new one is full
 	d.wantWait(d.one(ask(reservations.OpCheck, 0, 5)), reservations.StateReserved, 500*ms)
 	d.limit.Meters = []reservations.Meter{meter("a"), meter("b")}
-	d.wantStart(d.one(ask(reservations.OpCheck, 0, 10)), 0) // b was forgotten
+	d.wantStart(d.one(ask(reservations.OpCheck, 0, 10)), 0) // b was full when it left
 	d.limit.Meters[0].Capacity = 2
 	d.i.Advance(time.Hour)
 	d.wantStart(d.one(begin(2, 0)), 0) // a lower capacity holds at once

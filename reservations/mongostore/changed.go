@@ -1,0 +1,111 @@
+package mongostore
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// A bucket that was last used with a limit whose meters differ in name, order or filling: reservations.Step's change, as stages. It is not in
+// the pipeline of every call: the usual one only finds a bucket of the same shape.
+
+const (
+	slowest, fastest = 1e-6, 1e6
+	idleMost         = 16
+)
+
+// known is every meter that the stored bucket has: those that stood idle, then those of the limit before (cur).
+func known() any {
+	current := forEach(op("$range", 0, bson.D{to("$size", orElse("$meters", bson.A{}))}), "j", bson.D{
+		to("name", element("$meters", "$$j")), to("at", "$at"), to("led", element("$led", "$$j")), to("was", element("$was", "$$j")),
+		to("gap", orElse(element("$gap", "$$j"), 0.)), to("cur", true),
+	})
+	return op("$concatArrays", orElse("$idle", bson.A{}), current)
+}
+
+// changed is the stages that bring the bucket to the meters of the call. The field at is that of now, old is known.
+func changed() bson.A {
+	v := variant{windows: true}
+	isOld := bson.D{to("$not", list(op("$in", "$$o.name", "$call.meters.name")))}
+	idle := forEach(where("$old", "o", isOld), "o", bson.D{
+		to("name", "$$o.name"), to("at", smallest(list("$$o.at", "$at"))), to("led", "$$o.led"), to("was", "$$o.was"), to("gap", "$$o.gap"),
+	})
+	found := op("$indexOfArray", "$old.name", "$$k.name")
+	led := forEach("$call.meters", "k", let("i", found,
+		either(less("$$i", 0), forEach(list(0, 1, 2, 3, 4), "l", v.full("$at")), let("o", element("$old", "$$i"), v.refilled()))))
+	gap := forEach("$call.meters", "k", let("i", found, either(less("$$i", 0), 0., orElse(element("$old.gap", "$$i"), 0.))))
+	atLeast := func(end any) bson.D { return largest(list(reservations.Hold.Seconds(), end)) }
+	faster := either(less(0, "$ended"),
+		smallest(list(fastest, largest(list(slowest, div(mul("$speed", atLeast("$wait")), atLeast("$waits")))))), 1.)
+	return bson.A{
+		set(to("led", led), to("gap", gap), to("idle", op("$slice", idle, -idleMost)), to("ended", v.lineEnded()),
+			to("meters", "$call.meters.name"), to("was", "$call.meters"), to(fieldShape, "$call.shape"), to("call.meters", lefts())),
+		set(to("keep", either(equal("$idle", bson.A{}), nil, largest(list("$keep", "$expires")))),
+			to("wait", sub("$ended", "$blocked")), to("waits", v.lineNeeds())),
+		set(to("moved", either(all(less(0, "$ended"), less(0, "$wait")), replaced(),
+			forEach(meterNumbers(), "j", bson.D{to("led", element("$led", "$$j")), to("gap", element("$gap", "$$j"))})))),
+		set(to("led", "$moved.led"), to("gap", "$moved.gap"), to("speed", faster),
+			to("shift", sub("$shift", mul("$blocked", sub(faster, "$speed"))))),
+	}
+}
+
+// lineNeeds is how many seconds what the line asks of each meter needs, from now on or from the end of the block.
+func (v variant) lineNeeds() any {
+	asked := sub(1., element("$gap", "$$j"))
+	debt := mul(-1., element("$led", "$$j", reservations.LedgerLine))
+	needs := either(isWindow(), sub(v.until(mul("$$a", "$$d")), "$blocked"), mul("$$a", sub(div("$$d", "$$k.rate"), "$blocked")))
+	return largest(op("$concatArrays", list(0.), forEach(meterNumbers(), "j",
+		let("k", element("$call.meters", "$$j"), let("a", asked, let("d", debt, needs))))))
+}
+
+// replaced is led and gap of each meter when all times are $waits / $wait times as long as they were: those that only kept the time move.
+func replaced() any {
+	times := div("$waits", largest(list("$wait", hardly)))
+	asked := sub(1., element("$gap", "$$j"))
+	block := either(isWindow(), 0., mul("$blocked", "$$k.rate"))
+	x := element("$led", "$$j", "$$i")
+	moved := let("x", x, let("d", sub(mul(-1., "$$x"), "$$b"), either(all(less(0, "$$i"), less(0., "$$d")), sub(mul(mul(-1., "$$d"), "$$more"), "$$b"), "$$x")))
+	gap := either(less(0., "$$more"), largest(list(0., sub(1., div(asked, largest(list("$$more", hardly)))))), 0.)
+	one := let("more", largest(list(asked, mul(times, div("$$k.rate", "$$o.was.rate")))), let("b", block, bson.D{to("led", rungs(moved)), to("gap", gap)}))
+	stays := bson.D{to("led", element("$led", "$$j")), to("gap", element("$gap", "$$j"))}
+	return forEach(meterNumbers(), "j", let("k", element("$call.meters", "$$j"), let("i", op("$indexOfArray", "$old.name", "$$k.name"),
+		either(anyOf(less("$$i", 0), atMost(element("$gap", "$$j"), 0.)), stays,
+			let("o", element("$old", "$$i"), either(all("$$o.cur", op("$gt", "$$o.was", nil)), one, stays))))))
+}
+
+// since is the seconds since the moment up to which $$o is filled.
+func since() any { return div(largest(list(0, sub("$at", "$$o.at"))), 1000.) }
+
+// endedSince is how many windows that are described by the variable k ended since then.
+func endedSince(k string) bson.D {
+	count := func(moment any) bson.D {
+		return bson.D{to("$floor", div(sub(bson.D{to("$toLong", moment)}, k+".off"), k+".ms"))}
+	}
+	return largest(list(0., sub(count("$at"), count("$$o.at"))))
+}
+
+// lineEnded is how many seconds from now on the line would have ended, as its meters were filled so far. What is not known counts as none.
+func (v variant) lineEnded() any {
+	came := either(isWindow(), mul("$$k.fill", endedSince("$$k")), mul(since(), "$$k.rate"))
+	line := smallest(list("$$k.cap", add(element("$$o.led", reservations.LedgerLine), came)))
+	left := op("$mergeObjects", "$$o.was", bson.D{to("left", either(op("$gt", "$$o.was.ms", nil), leftOf("$$o.was"), 0.))})
+	one := let("k", left, v.until(mul(-1., line)))
+	return largest(op("$concatArrays", list(0.), forEach(where("$old", "o", "$$o.cur"), "o", either(op("$gt", "$$o.was", nil), one, 0.))))
+}
+
+// refilled is the ledgers of $$o as they are now, for the meter $$k.
+func (v variant) refilled() any {
+	wasWindow := op("$gt", "$$w.win", nil)
+	sameStarts := all(equal("$$w.ms", "$$k.ms"), equal("$$w.off", "$$k.off"))
+	rate := smallest(list("$$w.fill", "$$k.fill"))
+	more := sub(smallest(list("$$k.fill", "$$k.cap")), smallest(list("$$w.fill", "$$w.cap")))
+	nothing := list(0., 0.)
+	evenly := firstOf(list(mul(since(), smallest(list("$$w.rate", "$$k.rate"))), mul("$blocked", sub("$$w.rate", "$$k.rate"))),
+		branch{wasWindow, list(0., mul("$blocked", mul(-1., "$$k.rate")))})
+	windowed := firstOf(list(mul(rate, smallest(list(endedSince("$$w"), endedSince("$$k")))), 0.),
+		branch{bson.D{to("$not", list(wasWindow))}, nothing},
+		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), more)})
+	return let("w", orElse("$$o.was", "$$k"), let("c", either(isWindow(), windowed, evenly), // what came, and what is moved
+		forEach("$$o.led", "x", smallest(list("$$k.cap",
+			add(smallest(list("$$w.cap", add("$$x", element("$$c", 0)))), element("$$c", 1)))))))
+}
