@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-func windowOfSeconds(rate, capacity, period float64, start time.Duration) reservations.Meter {
-	m := perSecond("tokens", rate, capacity, math.Inf(1))
+func windowOfSeconds(rate, period float64, start time.Duration) reservations.Meter {
+	m := perSecond("tokens", rate, 0, math.Inf(1))
 	m.Kind, m.Period, m.Start = reservations.KindWindow, time.Duration(period*float64(time.Second)), start
 	return m
 }
@@ -25,7 +25,7 @@ func TestStepLimitChanges(t *testing.T) {
 		return perSecond("tokens", rate, capacity, math.Inf(1))
 	}
 	start := time.Duration(clock(100).UnixNano()) % time.Minute // of the windows of a minute
-	window := func(rate float64) reservations.Meter { return windowOfSeconds(rate, 0, 60, start) }
+	window := func(rate float64) reservations.Meter { return windowOfSeconds(rate, 60, start) }
 	for _, c := range []struct {
 		name     string
 		from, to reservations.Meter
@@ -47,10 +47,10 @@ func TestStepLimitChanges(t *testing.T) {
 		{"a full one is full", window(15), window(10), 15, 0, 5, 10},
 		{"that ended meanwhile", window(15), window(10), 0, 0, 65, 10},
 		{"that was full when it ended", window(10), window(15), 7, 0, 65, 15},
-		{"another start: as often as both windows ended", window(10), windowOfSeconds(10, 0, 60, start+30*time.Second), -25, 0, 100, -15},
-		{"and not at all where only one did", window(10), windowOfSeconds(10, 0, 60, start+30*time.Second), -25, 0, 50, -25},
-		{"another period", window(10), windowOfSeconds(10, 0, 1, 0), -25, 0, 100, -15},
-		{"another period, the lesser rate", window(10), windowOfSeconds(1, 0, 1, 0), -25, 0, 100, -24},
+		{"another start: as often as both windows ended", window(10), windowOfSeconds(10, 60, start+30*time.Second), -25, 0, 100, -15},
+		{"and not at all where only one did", window(10), windowOfSeconds(10, 60, start+30*time.Second), -25, 0, 50, -25},
+		{"another period", window(10), windowOfSeconds(10, 1, 0), -25, 0, 100, -15},
+		{"another period, the lesser rate", window(10), windowOfSeconds(1, 1, 0), -25, 0, 100, -24},
 		{"a bucket that becomes a window fills from then on", bucket(10, 10), window(10), 1, 0, 100, 1},
 		{"a window that becomes a bucket too", window(10), bucket(10, 10), 1, 0, 100, 1},
 		{"and is empty when the block ends", window(10), bucket(10, 10), 5, 2, 0, -15},
@@ -248,8 +248,8 @@ func TestStepSync(t *testing.T) {
 		{"not known", ten(0).Meters[0], 3, -1, 0, true, 3},
 		{"what came back since then counts", ten(0).Meters[0], 8, 3, .2, false, 5},
 		{"deeper debt stays", ten(0).Meters[0], -4, 0, 0, false, -4},
-		{"window", windowOfSeconds(10, 0, 60, start), 8, 3, 5, false, 3},
-		{"window that ended since then", windowOfSeconds(10, 0, 60, start), 8, 3, 15, false, 8},
+		{"window", windowOfSeconds(10, 60, start), 8, 3, 5, false, 3},
+		{"window that ended since then", windowOfSeconds(10, 60, start), 8, 3, 15, false, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

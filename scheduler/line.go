@@ -92,6 +92,8 @@ type keptPlace struct {
 	Bucket string              `json:"bucket"`
 	Tokens reservations.Tokens `json:"tokens,omitempty"`
 	Since  time.Time           `json:"since"`
+	// Others are the places that the task has with other buckets; it stands in the line of this one alone.
+	Others []Held `json:"others,omitempty"`
 }
 
 // record keeps the places of the entries and lets them stand in the line of m. When that makes the first task of all due
@@ -153,20 +155,20 @@ func microseconds(s string) (time.Duration, error) {
 	return time.Duration(n) * time.Microsecond, nil
 }
 
-// recall hands out the place that is kept for the task, zero where there is none, and takes the task out of its line.
-func (l lines) recall(ctx context.Context, t Task) (reservations.Place, error) {
+// recall hands out what is kept for the task, zero where there is nothing, and takes the task out of its line.
+func (l lines) recall(ctx context.Context, t Task) (keptPlace, error) {
 	text, err := l.recalling.Run(ctx, l.client, []string{root + "index", root + "leased"}, root, t.String()).Text()
 	if errors.Is(err, redis.Nil) {
-		return reservations.Place{}, nil
+		return keptPlace{}, nil
 	}
 	if err != nil {
-		return reservations.Place{}, fmt.Errorf("recall the place of %s: %w", t, err)
+		return keptPlace{}, fmt.Errorf("recall the place of %s: %w", t, err)
 	}
 	var kept keptPlace
 	if err := json.Unmarshal([]byte(text), &kept); err != nil {
-		return reservations.Place{}, fmt.Errorf("recall the place of %s: %w", t, err)
+		return keptPlace{}, fmt.Errorf("recall the place of %s: %w", t, err)
 	}
-	return kept.Place, nil
+	return kept, nil
 }
 
 // attended is what became of a task that was leased: done, or to be tried again after a pause.

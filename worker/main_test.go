@@ -188,7 +188,12 @@ func (b *bundle) hurry(id string) {
 // balance is what the use ledger of the limit api holds.
 func (b *bundle) balance() float64 {
 	b.t.Helper()
-	bucket, ok, _ := b.store.Bucket(b.t.Context(), "api", "")
+	return b.balanceOf("api", "")
+}
+
+func (b *bundle) balanceOf(limit, key string) float64 {
+	b.t.Helper()
+	bucket, ok, _ := b.store.Bucket(b.t.Context(), limit, key)
 	if !ok {
 		b.t.Fatal("nothing was ever charged")
 	}
@@ -229,6 +234,7 @@ type faultStore struct {
 
 	mu      sync.Mutex // guards what is below
 	down    bool
+	gone    string        // the limit whose buckets are down
 	blocked chan struct{} // where not nil, nobody is answered before it is closed
 	refuse  int           // how many requests to begin are told to come back at once
 	hold    time.Duration // what those that start have to wait locally, where not zero
@@ -244,7 +250,7 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 	defer s.deliver()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down {
+	if s.down || s.gone == limit.Name {
 		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: context.DeadlineExceeded}
 	}
 	var outcomes []reservations.Outcome

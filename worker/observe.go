@@ -63,19 +63,11 @@ func (u *usage) seen() []sighting {
 	return all
 }
 
-// charges are those of the delivery, the provider's last.
-func (d *delivery) charges() []reservations.Charge {
-	if !d.limited {
-		return nil
-	}
-	return []reservations.Charge{d.charge}
-}
-
 // observe corrects the buckets by what the handler saw, in the background, when its charges are settled: before, what the provider has
 // given back already would be given back once more. A bucket that the provider's refusal has just blocked knows better.
 func (g *gate) observe(ctx context.Context, d *delivery, e ending) {
 	all := d.usage.seen()
-	charges := d.charges()
+	charges := d.claims.charges()
 	if len(all) == 0 || len(charges) == 0 || e.refusal != nil {
 		return
 	}

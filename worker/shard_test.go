@@ -41,9 +41,9 @@ func TestShardedLimit(t *testing.T) {
 	shards := map[int]int{}
 	for range n {
 		s := receive(t, b.starts)
-		shards[s.Charge.Shard]++
-		if s.Outcome.Shard != s.Charge.Shard || s.Place.Shard != 0 && s.Place.Shard != s.Charge.Shard {
-			t.Errorf("charge %+v, place %+v, outcome %+v", s.Charge, s.Place, s.Outcome)
+		shards[s.Charges[0].Shard]++
+		if s.Outcome.Shard != s.Charges[0].Shard || s.Place.Shard != 0 && s.Place.Shard != s.Charges[0].Shard {
+			t.Errorf("charge %+v, place %+v, outcome %+v", s.Charges, s.Place, s.Outcome)
 		}
 	}
 	for range n {
@@ -80,8 +80,8 @@ func TestShardedLimitIsBlocked(t *testing.T) {
 		}
 	}
 	first, again := receive(t, b.starts), receive(t, b.starts)
-	if again.Charge.Shard != first.Charge.Shard || again.Place.State != reservations.StateLate {
-		t.Errorf("it came back as %+v with %+v", again.Charge, again.Place)
+	if again.Charges[0].Shard != first.Charges[0].Shard || again.Place.State != reservations.StateLate {
+		t.Errorf("it came back as %+v with %+v", again.Charges, again.Place)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestOverrideCostsNoTask(t *testing.T) {
 	source.set(nil, reservations.Override{Limit: "api", Meter: "tokens", Rate: 2, Period: 50 * time.Millisecond})
 	eventually(t, "the override", func() bool { return b.rateOf("") == 2 })
 	for {
-		if s := receive(t, b.starts); s.Charge.Tokens["tokens"] == 10 {
+		if s := receive(t, b.starts); s.Charges[0].Tokens["tokens"] == 10 {
 			break
 		}
 	}

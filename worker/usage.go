@@ -18,7 +18,7 @@ type usage struct {
 type usageKey struct{}
 
 // Use reports what a task really used, from a plain asynq handler behind Limits.Middleware; typed handlers have Job.Use. The
-// charge is settled by it when the handler ends, however it ends. Meters that are not named were used as estimated. A later
+// charges are settled by it, in every limit that has the meter, when the handler ends, however it ends. Meters that are not named were used as estimated. A later
 // call replaces what an earlier one said of the same meter. Safe for concurrent use; it does nothing outside of a
 // handler, for an unlimited task, and after the handler has ended.
 func Use(ctx context.Context, used reservations.Tokens) {

@@ -63,9 +63,6 @@ func (b shownBucket) print(s screen) {
 		})
 	}
 	s.table("  ", rows)
-	if b.Override != "" {
-		fmt.Fprintf(s, "  set: %s\n", b.Override)
-	}
 	if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call\n", inText(b.Blocked))
 	}

@@ -110,8 +110,8 @@ func requestDocuments(requests []reservations.Request) bson.A {
 }
 
 // requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings; up: it may raise; id and
-// age, in milliseconds, of a settlement; here, the ledger that its state looks at (for release: the first
-// that was charged); hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
+// age, in milliseconds, of a settlement; here, the ledger that its state looks at; to: the ledgers to
+// which a release gives; hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
 // order of the meters.
 func requestDocument(r reservations.Request) bson.D {
 	const never = -1. // waits are not negative
@@ -132,7 +132,9 @@ func requestDocument(r reservations.Request) bson.D {
 		length := min(r.For, reservations.MaxBlock).Seconds()
 		return bson.D{to("op", opBlock), to("for", length), to("n", n)}
 	case reservations.OpRelease:
-		return bson.D{to("op", opRelease), to("here", r.State.FirstCharged()), to("n", n)}
+		return bson.D{to("op", opRelease), to("to", ledgers(r.State.FirstCharged(), reservations.LedgerCount)), to("n", n)}
+	case reservations.OpYield:
+		return bson.D{to("op", opRelease), to("to", ledgers(reservations.LedgerUse, reservations.LedgerLate)), to("n", n)}
 	case reservations.OpReserve:
 		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
 	case reservations.OpTake:
@@ -141,6 +143,15 @@ func requestDocument(r reservations.Request) bson.D {
 	}
 	dry := r.Dry || r.Op == reservations.OpCheck
 	return bson.D{to("op", opBegin), to("here", r.State.Ledger()), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
+}
+
+// ledgers are those from first to before end.
+func ledgers(first, end int) bson.A {
+	l := bson.A{}
+	for i := first; i < end; i++ {
+		l = append(l, i)
+	}
+	return l
 }
 
 // decodeOutcomes reads the answers to a call of n requests.

@@ -221,9 +221,9 @@ func (v variant) back(led any) any {
 	return let("m", joined(led), mostOver(soonest, limited("$$m"), v.until(sub(mul(-1., slacked("$$do.lo")), element("$$k.L", "$$do.lo")))))
 }
 
-// release gives back what was charged to the ledgers from $$q.here on.
+// release gives back to the ledgers in $$q.to. It is yield as well.
 func release() any {
-	return bson.D{to("led", given(either(atMost("$$q.here", "$$i"), "$$k.n", 0.)))}
+	return bson.D{to("led", given(either(op("$in", "$$i", "$$q.to"), "$$k.n", 0.)))}
 }
 
 // given is all ledgers with amount added at each $$i, up to the capacity.

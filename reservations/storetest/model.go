@@ -106,7 +106,7 @@ func (m *model) randomRequest() reservations.Request {
 	request := reservations.Request{
 		Op: pick(m.r, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin,
 			reservations.OpReserve, reservations.OpCheck, reservations.OpTake, reservations.OpTake,
-			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpBlock, reservations.OpSync),
+			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpYield, reservations.OpBlock, reservations.OpSync),
 		State: pick(m.r, "", reservations.StateNew, reservations.StateNew, reservations.StateTicket, reservations.StateAgain,
 			reservations.StateReserved, reservations.StateLate, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled),
 		Tokens: make([]float64, len(m.limit.Meters)), Dry: m.r.IntN(10) == 0,
@@ -207,7 +207,7 @@ func sameMeter(got, want reservations.MeterState) bool {
 func same(got, want reservations.Outcome) bool {
 	due := got.Due.Equal(want.Due) || !got.Due.IsZero() && !want.Due.IsZero() && near(got.Due.Sub(want.Due), 0)
 	if far := want.Due.Sub(want.At).Abs(); !due && far > time.Hour { // where the line runs fast, rounding counts as much
-		due = (got.Due.Sub(want.Due)).Abs() <= time.Duration(float64(far)*noMoreThan)
+		due = got.Due.Sub(want.Due).Abs() <= time.Duration(float64(far)*noMoreThan)
 	}
 	shift := near(got.Shift, want.Shift) || close6(got.Shift.Seconds(), want.Shift.Seconds())
 	return got.State == want.State && due && near(got.Hold, want.Hold) && shift && close6(got.Speed, want.Speed) &&

@@ -75,6 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"window", testWindow},
 		{"window beside buckets", testWindowBesideBuckets},
 		{"release", testRelease},
+		{"yield", testYield},
 		{"reset", testReset},
 		{"version grows", testVersion},
 		{"buckets are apart", testApart},
