@@ -148,7 +148,7 @@ func (b *Bucket) lineEnds(from time.Time) float64 {
 
 // refilled is a state whose ledgers are those of the moment from, brought to b.At and to how m fills. Nothing is minted by a change, nor by
 // callers with different limits who take turns: a token bucket is filled at the lower of both rates until now, and never raised. A window whose
-// rate changes has that much more or less at once; one that starts at other times is filled as often as both windows ended.
+// capacity (its rate, where nothing rolls over) changes has that much more or less at once; one that starts at other times is filled as often as both windows ended.
 func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 	if s.Filling.Rate == 0 {
 		s.Filling = m.Filling()
@@ -163,7 +163,7 @@ func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 		came = max(0, b.At.Sub(from).Seconds()) * min(was.Rate, m.RatePerSecond())
 		moved = b.Blocked * (was.Rate - m.RatePerSecond())
 	case m.Period == was.Period && m.Offset() == was.Start:
-		came, moved = was.passed(from, b.At), min(m.Rate, m.Cap())-min(was.Rate, was.Capacity)
+		came, moved = was.passed(from, b.At), m.Cap()-was.Capacity
 	default:
 		came = min(was.Rate, m.Rate) * min(was.passed(from, b.At)/was.Rate, m.passed(from, b.At)/m.Rate)
 	}

@@ -26,6 +26,11 @@ func TestStepLimitChanges(t *testing.T) {
 	}
 	start := time.Duration(clock(100).UnixNano()) % time.Minute // of the windows of a minute
 	window := func(rate float64) reservations.Meter { return windowOfSeconds(rate, 60, start) }
+	rollover := func(rate, capacity float64) reservations.Meter {
+		m := window(rate)
+		m.Capacity = capacity
+		return m
+	}
 	for _, c := range []struct {
 		name     string
 		from, to reservations.Meter
@@ -45,6 +50,8 @@ func TestStepLimitChanges(t *testing.T) {
 		{"a window that is lowered has so many less at once", window(15), window(10), 9, 0, 5, 4},
 		{"and may come into debt", window(15), window(10), 0, 0, 5, -5},
 		{"a full one is full", window(15), window(10), 15, 0, 5, 10},
+		{"with a capacity of its own only that counts", rollover(10, 30), rollover(20, 30), 7, 0, 5, 7},
+		{"a capacity that is raised", rollover(10, 30), rollover(10, 40), 7, 0, 5, 17},
 		{"that ended meanwhile", window(15), window(10), 0, 0, 65, 10},
 		{"that was full when it ended", window(10), window(15), 7, 0, 65, 15},
 		{"another start: as often as both windows ended", window(10), windowOfSeconds(10, 60, start+30*time.Second), -25, 0, 100, -15},

@@ -179,6 +179,9 @@ func (m *bucketMachine) take(t *rapid.T) {
 		m.windows(t)
 		return
 	}
+	if o.Wait() >= reservations.MaxWait { // cut
+		return
+	}
 	at := clock(m.now)
 	if m.bucket.At.After(at) {
 		at = m.bucket.At

@@ -74,7 +74,7 @@ func (s *Store) Bucket(_ context.Context, limit, key string) (reservations.Bucke
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.buckets[reservations.BucketName(limit, key)]
-	e.bucket.Meters = slices.Clone(e.bucket.Meters)
+	e.bucket.Meters, e.bucket.Idle, e.bucket.Settled = slices.Clone(e.bucket.Meters), slices.Clone(e.bucket.Idle), slices.Clone(e.bucket.Settled)
 	return e.bucket, ok, nil
 }
 

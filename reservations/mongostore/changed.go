@@ -98,13 +98,12 @@ func (v variant) refilled() any {
 	wasWindow := op("$gt", "$$w.win", nil)
 	sameStarts := all(equal("$$w.ms", "$$k.ms"), equal("$$w.off", "$$k.off"))
 	rate := smallest(list("$$w.fill", "$$k.fill"))
-	more := sub(smallest(list("$$k.fill", "$$k.cap")), smallest(list("$$w.fill", "$$w.cap")))
 	nothing := list(0., 0.)
 	evenly := firstOf(list(mul(since(), smallest(list("$$w.rate", "$$k.rate"))), mul("$blocked", sub("$$w.rate", "$$k.rate"))),
 		branch{wasWindow, list(0., mul("$blocked", mul(-1., "$$k.rate")))})
 	windowed := firstOf(list(mul(rate, smallest(list(endedSince("$$w"), endedSince("$$k")))), 0.),
 		branch{bson.D{to("$not", list(wasWindow))}, nothing},
-		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), more)})
+		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), sub("$$k.cap", "$$w.cap"))})
 	return let("w", orElse("$$o.was", "$$k"), let("c", either(isWindow(), windowed, evenly), // what came, and what is moved
 		forEach("$$o.led", "x", smallest(list("$$k.cap",
 			add(smallest(list("$$w.cap", add("$$x", element("$$c", 0)))), element("$$c", 1)))))))

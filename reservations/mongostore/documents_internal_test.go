@@ -146,22 +146,38 @@ func TestPipelineSize(t *testing.T) {
 	t.Parallel()
 	minutes := []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000), reservations.PerSecond("images", 1)}
 	days := []reservations.Meter{minutes[0], minutes[1], reservations.PerDay("daily", 10_000)}
-	testPipelineSize(t, minutes, 12_000)
-	testPipelineSize(t, days, 20_000)
-}
-
-func testPipelineSize(t *testing.T, meters []reservations.Meter, most int) {
-	t.Helper()
-	limit := reservations.Limit{Name: "openai", Meters: meters}
-	request := reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 900, 1}}
-	requests := []reservations.Request{request}
-	p := raw(t, bson.D{to("p", pipeline(encoded(variantOf(limit, requests).program()), limit, requests, "$$NOW"))})
-	t.Logf("%d bytes, nested %d deep", len(p), depth(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p}))
-	if len(p) > most {
-		t.Errorf("the pipeline for 3 meters and one request has %d bytes", len(p))
-	}
-	if d := depth(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p}); d > 150 {
-		t.Errorf("the pipeline is nested %d deep; servers refuse more than 180", d)
+	begin := reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 900, 1}}
+	settle := reservations.Request{Op: reservations.OpSettle, Tokens: []float64{0, 300, 0}, ID: 7}
+	block := reservations.Request{Op: reservations.OpBlock, Tokens: []float64{0, 0, 0}, For: time.Minute}
+	sync := reservations.Request{Op: reservations.OpSync, Tokens: []float64{1, 900, 1}}
+	release := reservations.Request{Op: reservations.OpRelease, Tokens: []float64{1, 900, 1}, State: reservations.StateLate}
+	for _, c := range []struct {
+		name     string
+		meters   []reservations.Meter
+		requests []reservations.Request
+		changed  bool
+		most     int
+	}{
+		{"begin", minutes, []reservations.Request{begin}, false, 10_000},
+		{"begin, windows", days, []reservations.Request{begin}, false, 16_000},
+		{"settle", minutes, []reservations.Request{settle}, false, 8_000},
+		{"settle, windows", days, []reservations.Request{settle}, false, 10_000},
+		{"begin and settle", minutes, []reservations.Request{begin, settle}, false, 13_500},
+		{"all", days, []reservations.Request{begin, settle, block, sync, release}, false, 23_000},
+		{"all, changed", days, []reservations.Request{begin, settle, block, sync, release}, true, 33_000},
+	} {
+		limit := reservations.Limit{Name: "openai", Meters: c.meters}
+		v := variantOf(limit, c.requests)
+		v.changed = c.changed
+		p := raw(t, bson.D{to("p", pipeline(new(programs).of(v), limit, c.requests, "$$NOW"))})
+		deep := depth(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p})
+		t.Logf("%s: %d bytes, nested %d deep", c.name, len(p), deep)
+		if len(p) > c.most {
+			t.Errorf("%s: the pipeline for 3 meters has %d bytes", c.name, len(p))
+		}
+		if deep > 150 {
+			t.Errorf("%s: the pipeline is nested %d deep; servers refuse more than 180", c.name, deep)
+		}
 	}
 }
 
