@@ -45,15 +45,15 @@ func newStore(tb testing.TB, o batches.Options) *batches.Store {
 
 // completion is an answer of a chat, about as long as content; words make it about as compressible as prose.
 func completion(n, length int) []byte {
-	content := ""
-	for i := n; len(content) < length; i++ {
-		content += fmt.Sprintf("%s ", words[(i*7919+i/13)%len(words)])
+	var content strings.Builder
+	for i := n; content.Len() < length; i++ {
+		content.WriteString(words[(i*7919+i/13)%len(words)] + " ")
 	}
 	return fmt.Appendf(nil, `{"id":"chatcmpl-%024x","object":"chat.completion","created":%d,"model":"gpt-4o-mini-2024-07-18",`+
 		`"choices":[{"index":0,"message":{"role":"assistant","content":%q,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],`+
 		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},`+
 		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},`+
-		`"service_tier":"default","system_fingerprint":"fp_%x"}`, n*7907, 1700000000+n, content, n%900, n%500, n%900+n%500, n%77)
+		`"service_tier":"default","system_fingerprint":"fp_%x"}`, n*7907, 1700000000+n, content.String(), n%900, n%500, n%900+n%500, n%77)
 }
 
 func answered(batch string, line, length int) batches.Result {

@@ -37,13 +37,13 @@ func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*Line
 	if err := checkLine(batch, from); err != nil {
 		return nil, err
 	}
-	set := newLineSet(from, to)
 	if to < from {
-		return set, nil
+		return newLineSet(from, from-1), nil
 	}
 	if err := checkLine(batch, to); err != nil {
 		return nil, err
 	}
+	set := newLineSet(from, to)
 	filter := bson.D{linesOf(batch, from, to), {Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}}}
 	var malformed error
 	err := s.eachID(ctx, filter, func(id string) {
