@@ -78,7 +78,7 @@ func (d batchDocument) batch() Batch {
 // Open stores b, or finds the batch that is there under its ID: existed says which, and the Batch returned is the stored
 // one. Where what is there has another hash, the error matches [ErrDifferentFile]. A zero Created means now.
 func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, err error) {
-	if err := checkLine(b.ID, b.Lines); err != nil {
+	if err = checkLine(b.ID, b.Lines); err != nil {
 		return Batch{}, false, err
 	}
 	if b.Created.IsZero() {

@@ -14,7 +14,7 @@ import (
 
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	want := batches.Batch{
 		ID: "b-1", Name: "in.jsonl", Hash: "h", Lines: 7, Created: time.UnixMilli(1_700_000_000_123).UTC(), Limit: "openai", Key: "k",
 		State: batches.StateOpen, Retention: time.Hour,
@@ -49,7 +49,7 @@ func TestOpen(t *testing.T) {
 
 func TestOpenAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	type answer struct {
 		existed bool
 		err     error
@@ -78,7 +78,7 @@ func TestOpenAtOnce(t *testing.T) {
 
 func TestUnusableNames(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	for _, id := range []string{"", "a/b", "ä", "a b", strings.Repeat("a", 101)} {
 		if _, _, err := s.Open(t.Context(), batches.Batch{ID: id, Lines: 1}); !errors.Is(err, batches.ErrBatchID) {
 			t.Errorf("open %q: %v", id, err)
@@ -113,7 +113,7 @@ func TestUnusableNames(t *testing.T) {
 
 func TestBatchByItsBeginning(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	for _, id := range []string{"abc", "abcd", "abd", "Abx", "zzz-1", "zzz_2"} {
 		if _, _, err := s.Open(t.Context(), batches.Batch{ID: id, Lines: 1}); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestBatchByItsBeginning(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	for i, id := range []string{"second", "third", "first"} {
 		created := time.UnixMilli([]int64{2000, 1000, 3000}[i])
 		if _, _, err := s.Open(t.Context(), batches.Batch{ID: id, Created: created, Lines: 1}); err != nil {
@@ -154,7 +154,7 @@ func TestList(t *testing.T) {
 
 func TestProgressOfABatch(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: 9}); err != nil {
 		t.Fatal(err)
 	}

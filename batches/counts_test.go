@@ -14,7 +14,7 @@ import (
 
 func TestCounts(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	if c, err := s.Counts(t.Context(), "b"); err != nil || c != (batches.Counts{}) {
 		t.Errorf("%+v %v", c, err)
 	}
@@ -46,7 +46,7 @@ func TestCounts(t *testing.T) {
 // A Counter says what Counts says, whatever was finished or put back in between.
 func TestCounter(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	const lines = 3500
 	counter := s.Counter("b")
 	if _, _, err := counter.Counts(t.Context()); !errors.Is(err, batches.ErrUnknownBatch) {

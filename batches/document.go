@@ -140,9 +140,8 @@ func (r *Result) packed() (body, request any, failure *Failure) {
 		}
 	}
 	if (r.Failed() || failure != nil) && len(r.Request) > 0 {
-		n := 0
-		request, n = pack(r.Request)
-		if size+n > maxContent {
+		var n int
+		if request, n = pack(r.Request); size+n > maxContent {
 			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,", len(r.Request), failure)}
 		}
 	}

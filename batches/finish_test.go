@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,9 +26,9 @@ func attempt(n int) batches.Attempt {
 	return batches.Attempt{At: time.UnixMilli(int64(1000 * n)).UTC(), Elapsed: 5 * time.Millisecond, StatusCode: 500, Error: fmt.Sprint("broken ", n)}
 }
 
-func find(t *testing.T, s *batches.Store, batch string, line int) batches.Result {
+func find(t *testing.T, s *batches.Store, line int) batches.Result {
 	t.Helper()
-	r, ok, err := s.Find(t.Context(), batch, line)
+	r, ok, err := s.Find(t.Context(), "b", line)
 	if err != nil || !ok {
 		t.Fatalf("line %d: %v %v", line, ok, err)
 	}
@@ -37,7 +38,7 @@ func find(t *testing.T, s *batches.Store, batch string, line int) batches.Result
 // What is written first stays, whatever comes later.
 func TestWrittenOnce(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	if r, ok, err := s.Find(t.Context(), "b", 1); ok || err != nil {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -59,7 +60,7 @@ func TestWrittenOnce(t *testing.T) {
 	}
 	want.Attempts = []batches.Attempt{attempt(1), attempt(2), attempt(3)}
 	want.Request = nil // is kept for failed ones only
-	if diff := cmp.Diff(want, find(t, s, "b", 1)); diff != "" {
+	if diff := cmp.Diff(want, find(t, s, 1)); diff != "" {
 		t.Error(diff)
 	}
 	if err := s.Attempt(t.Context(), "b", 1, "other", attempt(9)); err != nil {
@@ -70,14 +71,14 @@ func TestWrittenOnce(t *testing.T) {
 			t.Error(first, err)
 		}
 	}
-	if diff := cmp.Diff(want, find(t, s, "b", 1)); diff != "" {
+	if diff := cmp.Diff(want, find(t, s, 1)); diff != "" {
 		t.Error("changed: " + diff)
 	}
 }
 
 func TestFailedResults(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	when := time.UnixMilli(5).UTC()
 	for line, want := range map[int]batches.Result{
 		1: {CustomID: "no answer", Failure: &batches.Failure{Code: "batch_cancelled", Message: "m"}, Request: []byte(`{"a":1}`)},
@@ -89,7 +90,7 @@ func TestFailedResults(t *testing.T) {
 		if first, err := s.Finish(t.Context(), want); !first || err != nil {
 			t.Fatal(first, err)
 		}
-		got := find(t, s, "b", line)
+		got := find(t, s, line)
 		if diff := cmp.Diff(want, got); diff != "" || !got.Failed() {
 			t.Error(line, diff)
 		}
@@ -131,9 +132,9 @@ func TestSizes(t *testing.T) {
 		if first, err := s.Finish(t.Context(), r); !first || err != nil {
 			t.Fatal(line, first, err)
 		}
-		got := find(t, s, "b", line)
+		got := find(t, s, line)
 		if c.lost {
-			if got.Failure == nil || got.Failure.Code != batches.CodeTooLarge || !strings.Contains(got.Failure.Message, fmt.Sprint(len(c.body))) ||
+			if got.Failure == nil || got.Failure.Code != batches.CodeTooLarge || !strings.Contains(got.Failure.Message, strconv.Itoa(len(c.body))) ||
 				got.Response == nil || got.Response.RequestID != "r" || string(got.Request) != "{}" || !got.Failed() {
 				t.Errorf("%d: %+v", line, got)
 			}
@@ -152,14 +153,14 @@ func TestSizes(t *testing.T) {
 	if first, err := s.Finish(t.Context(), r); !first || err != nil {
 		t.Fatal(first, err)
 	}
-	if got := find(t, s, "b", 8); !bytes.Equal(got.Response.Body, r.Response.Body) || got.Request != nil || got.Failure == nil || !strings.Contains(got.Failure.Message, "request") {
+	if got := find(t, s, 8); !bytes.Equal(got.Response.Body, r.Response.Body) || got.Request != nil || got.Failure == nil || !strings.Contains(got.Failure.Message, "request") {
 		t.Errorf("%+v", got.Failure)
 	}
 }
 
 func TestFinishMany(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	if outcomes := s.FinishMany(t.Context(), nil); len(outcomes) != 0 {
 		t.Error(outcomes)
 	}
@@ -219,7 +220,7 @@ func TestFleet(t *testing.T) {
 					}
 				}
 				r := answered("b", line, 10)
-				r.Response.RequestID = fmt.Sprint(w)
+				r.Response.RequestID = strconv.Itoa(w)
 				ctx, cancel := t.Context(), func() {}
 				if w%8 == 0 {
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(3_000_000)))
@@ -247,7 +248,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	for line := 1; line <= lines; line++ {
-		r := find(t, stores[0], "b", line)
+		r := find(t, stores[0], line)
 		byGone := r.Response.RequestID
 		switch n := firsts[line].Load(); {
 		case n > 1:
@@ -269,7 +270,7 @@ func TestFleet(t *testing.T) {
 // Each line of which an attempt is noted and a result is written at the same moment has both, or the result alone.
 func TestAttemptMeetsFinish(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	for line := 1; line <= 100; line++ {
 		var group sync.WaitGroup
 		group.Go(func() {
@@ -283,7 +284,7 @@ func TestAttemptMeetsFinish(t *testing.T) {
 			}
 		})
 		group.Wait()
-		find(t, s, "b", line)
+		find(t, s, line)
 	}
 }
 

@@ -34,9 +34,9 @@ func database(tb testing.TB) *mongo.Database {
 	return client.Database(name)
 }
 
-func newStore(tb testing.TB, o batches.Options) *batches.Store {
+func newStore(tb testing.TB) *batches.Store {
 	tb.Helper()
-	s := batches.New(database(tb), o)
+	s := batches.New(database(tb), batches.Options{})
 	if err := s.EnsureIndexes(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}

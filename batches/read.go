@@ -16,7 +16,7 @@ const page = 200
 
 // Find returns what is stored of a request; ok says that it has a result. Without one, the Result has the attempts so far.
 func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok bool, err error) {
-	if err := checkLine(batch, line); err != nil {
+	if err = checkLine(batch, line); err != nil {
 		return Result{}, false, err
 	}
 	var d resultDocument

@@ -35,7 +35,7 @@ func fill(tb testing.TB, s *batches.Store, batch string, n, length int) {
 
 func TestResults(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	for batch, n := range map[string]int{"b": 400, "b-": 401, "none": 0, "a": 399} { // around whole pages
 		fill(t, s, batch, n, 10)
 		if err := s.Attempt(t.Context(), batch, n+1, "not finished", attempt(1)); err != nil {
@@ -59,12 +59,13 @@ func TestResults(t *testing.T) {
 		}
 	}
 	n := 0
-	for range s.Results(t.Context(), "b") {
-		if n++; n == 3 {
+	for _, err := range s.Results(t.Context(), "b") {
+		if n++; n == 3 || err != nil {
 			break
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	n = 0
 	var last error
 	for _, err := range s.Results(ctx, "b") {
@@ -80,7 +81,7 @@ func TestResults(t *testing.T) {
 
 func TestFinished(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	for _, line := range []int{1, 2, 64, 65, 130, 999} {
 		if _, err := s.Finish(t.Context(), answered("b", line, 10)); err != nil {
 			t.Fatal(err)
@@ -117,7 +118,7 @@ func TestFinished(t *testing.T) {
 // What is stored comes back, whatever it is.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	line := 0
 	rapid.Check(t, func(t *rapid.T) {
 		line++

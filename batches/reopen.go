@@ -16,7 +16,7 @@ import (
 // enqueued once. What was put back by a call that did not come to its end is sent by the next call. Failed results whose request
 // is not stored stay as they are. A batch that is cancelled is put back as well.
 func (s *Store) Reopen(ctx context.Context, batch string, send func(context.Context, []Result) error) (n int, err error) {
-	if err := s.putBack(ctx, batch); err != nil {
+	if err = s.putBack(ctx, batch); err != nil {
 		return 0, err
 	}
 	again := bson.E{Key: fieldAgain, Value: true}

@@ -14,7 +14,7 @@ import (
 
 func TestReopen(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	const lines = 4500 // more than two pages failed
 	nothing := func(context.Context, []batches.Result) error { return errors.New("nothing to send") }
 	if _, err := s.Reopen(t.Context(), "b", nothing); !errors.Is(err, batches.ErrUnknownBatch) {
@@ -81,10 +81,10 @@ func TestReopen(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	if r := find(t, s, "b", 10); r.Failed() || r.Request != nil || r.Round != 1 || len(r.Attempts) != 1 || r.Usage.Used != 7 {
+	if r := find(t, s, 10); r.Failed() || r.Request != nil || r.Round != 1 || len(r.Attempts) != 1 || r.Usage.Used != 7 {
 		t.Errorf("good: %+v", r)
 	}
-	if r := find(t, s, "b", 20); !r.Failed() || string(r.Request) != string(bad.Request) || len(r.Attempts) != 2 {
+	if r := find(t, s, 20); !r.Failed() || string(r.Request) != string(bad.Request) || len(r.Attempts) != 2 {
 		t.Errorf("bad: %+v", r)
 	}
 	n, err := s.Reopen(t.Context(), "b", func(_ context.Context, results []batches.Result) error {
@@ -104,7 +104,7 @@ func TestReopen(t *testing.T) {
 // A request that fails at once, and is put back once more before the first sender has noted it, is sent by the second.
 func TestReopenTwice(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, batches.Options{})
+	s := newStore(t)
 	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: 1}); err != nil {
 		t.Fatal(err)
 	}

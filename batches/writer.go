@@ -75,7 +75,7 @@ func (w *Writer) Finish(ctx context.Context, r Result) (first bool, err error) {
 	w.waiting = append(w.waiting, f)
 	if !w.busy {
 		w.busy = true
-		w.done.Go(w.serve) //nolint:contextcheck // each round trip takes its context from the callers it carries
+		w.done.Go(w.serve)
 	}
 	w.mu.Unlock()
 	select {

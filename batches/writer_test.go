@@ -18,7 +18,6 @@ import (
 // slowStore takes its time for a round trip, and keeps what it was given.
 type slowStore struct {
 	took time.Duration
-	err  error
 
 	mu     sync.Mutex
 	trips  [][]batches.Result
@@ -133,12 +132,14 @@ func TestWriterModel(t *testing.T) {
 		type call struct {
 			After, Patience time.Duration
 			Line            int
+			Endless         bool // patience
 		}
 		calls := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) call {
 			return call{
 				After:    time.Duration(rapid.IntRange(0, 5000).Draw(t, "after")) * time.Millisecond,
 				Patience: time.Duration(rapid.IntRange(1, 9000).Draw(t, "patience"))*time.Millisecond + 1,
 				Line:     rapid.IntRange(1, 20).Draw(t, "line"),
+				Endless:  rapid.Bool().Draw(t, "endless"),
 			}
 		}), 1, 60).Draw(rt, "calls")
 		count := rapid.IntRange(1, 10).Draw(rt, "count")
@@ -154,6 +155,9 @@ func TestWriterModel(t *testing.T) {
 					<-time.After(c.After)
 					ctx, cancel := context.WithTimeout(context.Background(), c.Patience)
 					defer cancel()
+					if c.Endless {
+						ctx = context.Background()
+					}
 					first, err := w.Finish(ctx, batches.Result{Line: c.Line})
 					mu.Lock()
 					defer mu.Unlock()
@@ -162,7 +166,7 @@ func TestWriterModel(t *testing.T) {
 					}
 					if err == nil {
 						stored[c.Line] = true
-					} else if errors.Is(err, context.DeadlineExceeded) {
+					} else if errors.Is(err, context.DeadlineExceeded) && !c.Endless {
 						gone[c.Line] = true
 					} else {
 						t.Error(err)
