@@ -253,7 +253,7 @@ func TestFleet(t *testing.T) {
 		switch n := firsts[line].Load(); {
 		case n > 1:
 			t.Errorf("line %d: %d firsts", line, n)
-		case n == 1 && r.Response.RequestID != fmt.Sprint(winner[line].Load()):
+		case n == 1 && r.Response.RequestID != strconv.Itoa(int(winner[line].Load())):
 			t.Errorf("line %d: of %s, but the first was %d", line, r.Response.RequestID, winner[line].Load())
 		case n == 0:
 			var w int

@@ -3,6 +3,7 @@ package batches_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,17 @@ import (
 	"github.com/headway-go/headway/reservations/mongostore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs this binary as a process to be killed where TestKilled asks for it.
+func TestMain(m *testing.M) {
+	if uri := os.Getenv(killURI); uri != "" {
+		if err := finishLines(context.Background(), uri, os.Getenv(killDatabase), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func database(tb testing.TB) *mongo.Database {
 	tb.Helper()
