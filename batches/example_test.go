@@ -20,11 +20,11 @@ func Example() {
 		return
 	}
 	defer func() { _ = client.Disconnect(ctx) }()
-	db := client.Database("hw_example_batches")
+	db := client.Database(fmt.Sprintf("hw_example_%d", os.Getpid()))
 	defer func() { _ = db.Drop(ctx) }()
 
 	store := batches.New(db, batches.Options{})
-	if err := store.EnsureIndexes(ctx); err != nil {
+	if err = store.EnsureIndexes(ctx); err != nil {
 		fmt.Println(err)
 		return
 	}
