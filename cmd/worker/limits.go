@@ -30,7 +30,7 @@ What is set stays set, also when workers restart, until "limits unset". It is ke
 		Args: cli.Args(cobra.NoArgs),
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	c.AddCommand(limitsSetCommand(env), limitsUnsetCommand(env), limitsListCommand(env), newLimitsShow(env))
+	c.AddCommand(limitsSetCommand(env), limitsUnsetCommand(env), limitsListCommand(env), limitsResetCommand(env), newLimitsShow(env))
 	return c
 }
 
