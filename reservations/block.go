@@ -55,10 +55,20 @@ func (b *Bucket) setBlock(l Limit, length, e float64) {
 // While the store is unavailable Block keeps trying for what is left of d, with growing pauses, until ctx ends or d is over: to
 // block twice does no harm. Errors: ErrUnknownLimit, ErrUnavailable.
 func (l *Limiter) Block(ctx context.Context, limit, key string, d time.Duration) (Outcome, error) {
-	known, err := l.Limit(limit)
+	outcomes, err := l.BlockAll(ctx, Charge{Limit: limit, Key: key}, d)
+	return outcomes[0], err
+}
+
+// BlockAll is Block with the outcome of each shard of the charge's bucket, first that of the charge's own; one where there are no shards.
+func (l *Limiter) BlockAll(ctx context.Context, c Charge, d time.Duration) ([]Outcome, error) {
+	limits, err := l.Limits().buckets(c)
 	if err != nil || d <= 0 {
-		return Outcome{}, err
+		return make([]Outcome, 1), err
 	}
+	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) { return l.blockOne(ctx, limit, c.Key, d) })
+}
+
+func (l *Limiter) blockOne(ctx context.Context, known Limit, key string, d time.Duration) (Outcome, error) {
 	end := time.Now().Add(min(d, MaxBlock))
 	for pause, left := settleRetryMin, d; ; pause, left = min(2*pause, settleRetryMax), time.Until(end) {
 		o, err := l.ask(ctx, known, key, Request{Op: OpBlock, Tokens: make([]float64, len(known.Meters)), For: left})

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a settlement.
@@ -34,6 +35,14 @@ func BucketName(limit, key string) string {
 		return limit
 	}
 	return limit + ":" + key
+}
+
+// ParseBucket is the inverse of Charge.Bucket: a charge without tokens for the bucket of that name.
+func ParseBucket(bucket string) Charge {
+	limit, key, _ := strings.Cut(bucket, ":")
+	c := Charge{Key: key}
+	c.Limit, c.Shard = splitShard(limit)
+	return c
 }
 
 // shardName is the name of a limit's shard: "limit#2". Names of limits hold no '#'.

@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +12,8 @@ import (
 const maxCombined = 128
 
 // combiner lets callers that wait in this process for the same bucket share a round trip: while one call is under way, the
-// requests that arrive gather, and the next call takes them all along, in order. A lone caller waits for nobody.
+// requests that arrive gather, and the next call takes them all along, in order. A lone caller waits for nobody. When a limit
+// changes, those who gathered before are asked for by the old one, in a call of their own.
 type combiner struct {
 	store   Store
 	timeout time.Duration // of one call to the store
@@ -23,6 +25,7 @@ type combiner struct {
 // asker is one caller that waits for its answer. A bucket is in combiner.waiting while a call for it is under way.
 type asker struct {
 	ctx     context.Context //nolint:containedctx // lives only as long as the call that carries it
+	limit   Limit           // by which the request was made; its tokens are in the order of the limit's meters
 	request Request
 	answer  chan answer // holds one
 }
@@ -42,14 +45,14 @@ func (c *combiner) apply(ctx context.Context, limit Limit, key string, requests 
 	bucket := BucketName(limit.Name, key)
 	askers := make([]*asker, len(requests))
 	for i, r := range requests {
-		askers[i] = &asker{ctx: ctx, request: r, answer: make(chan answer, 1)}
+		askers[i] = &asker{ctx: ctx, limit: limit, request: r, answer: make(chan answer, 1)}
 	}
 	c.mu.Lock()
 	gathered, busy := c.waiting[bucket]
 	c.waiting[bucket] = append(gathered, askers...)
 	c.mu.Unlock()
 	if !busy {
-		go c.serve(limit, key, bucket) //nolint:contextcheck // each call takes its context from the askers it carries
+		go c.serve(key, bucket) //nolint:contextcheck // each call takes its context from the askers it carries
 	}
 	outcomes := make([]Outcome, len(requests))
 	for i, a := range askers {
@@ -67,17 +70,20 @@ func (c *combiner) apply(ctx context.Context, limit Limit, key string, requests 
 }
 
 // serve asks the store for whatever has gathered until nothing is left.
-func (c *combiner) serve(limit Limit, key, bucket string) {
+func (c *combiner) serve(key, bucket string) {
 	for {
 		batch := c.take(bucket)
 		if batch == nil {
 			return
 		}
-		c.call(limit, key, batch)
+		c.call(batch[0].limit, key, batch)
+		if len(batch) > 1 {
+			runtime.Gosched() // whoever was answered and asks again comes along with the next call
+		}
 	}
 }
 
-// take returns what has gathered, less those whose callers have gone. Nil ends the service of the bucket.
+// take returns what has gathered for one limit, less those whose callers have gone. Nil ends the service of the bucket.
 func (c *combiner) take(bucket string) []*asker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +92,10 @@ func (c *combiner) take(bucket string) []*asker {
 		delete(c.waiting, bucket)
 		return nil
 	}
-	n := min(len(gathered), maxCombined)
+	n := 1
+	for n < min(len(gathered), maxCombined) && gathered[n].limit.equal(gathered[0].limit) {
+		n++
+	}
 	c.waiting[bucket] = gathered[n:]
 	return gathered[:n:n]
 }

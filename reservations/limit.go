@@ -39,7 +39,11 @@ type Limit struct {
 	// OrdinaryShare is the part of the limit that tasks which are not urgent keep while urgent ones wait, between 0 and 1. Zero means
 	// OrdinaryShareDefault. It counts only where a meter has Headroom.
 	OrdinaryShare float64
-	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document. Zero and one mean one.
+	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document; at most
+	// MaxShards. Zero and one mean one. The limit still holds exactly. The price: a charge can be no larger than the capacity of one
+	// shard; a task waits in the shard it was given (the better of two, by what the process knows) although another may have room; tasks
+	// of different shards may change places; and of a bucket that is used little, the last part of each shard's capacity is not found at
+	// once. Each shard's capacity must hold a token, and a window's rate be a multiple of Shards. It can't change at run time.
 	Shards int
 }
 
@@ -131,6 +135,7 @@ func (l Limit) Validate() error {
 	if l.MaxWait < 0 {
 		fault("max_wait", "%v must not be negative; zero means no bound", l.MaxWait)
 	}
+	l.validateShards(fault)
 	if len(l.Meters) == 0 {
 		fault("meters", "needs at least one meter")
 	}

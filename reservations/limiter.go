@@ -3,8 +3,8 @@ package reservations
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,58 +20,38 @@ type Config struct {
 // Limiter asks a Store for the buckets of a set of limits. It checks charges before anything is sent, shares round trips
 // between callers that wait for the same bucket, and keeps settlements exact where the network is not. Safe for concurrent use.
 type Limiter struct {
-	limits  map[string]Limit
-	names   []string // sorted
 	store   Store
 	combine *combiner
+	seen    shardAnswers
+
+	set      atomic.Pointer[LimitSet] // each call reads it once
+	changing sync.Mutex               // of set: one change at a time
 }
 
 // New returns a Limiter for limits that keeps its buckets in store. The error joins every fault of every limit and matches ErrInvalidLimit.
 func New(store Store, limits []Limit, config Config) (*Limiter, error) {
-	l := &Limiter{limits: map[string]Limit{}, store: store}
-	var faults []error
-	for _, limit := range limits {
-		if err := limit.Validate(); err != nil {
-			faults = append(faults, err)
-		}
-		if _, twice := l.limits[limit.Name]; twice {
-			faults = append(faults, &LimitError{Limit: limit.Name, Err: &FieldError{Field: "name", Problem: "is there twice"}})
-		}
-		l.limits[limit.Name] = limit
-		l.names = append(l.names, limit.Name)
-	}
-	if err := errors.Join(faults...); err != nil {
+	set, err := newLimitSet(limits)
+	if err != nil {
 		return nil, err
 	}
-	slices.Sort(l.names)
 	timeout := config.CallTimeout
 	if timeout <= 0 {
 		timeout = CallTimeoutDefault
 	}
-	l.combine = newCombiner(store, timeout)
+	l := &Limiter{store: store, combine: newCombiner(store, timeout)}
+	l.set.Store(set)
 	return l, nil
 }
 
 // Names are the names of the limits, sorted.
-func (l *Limiter) Names() []string { return slices.Clone(l.names) }
+func (l *Limiter) Names() []string { return l.Limits().Names() }
 
-// Limit returns the limit of that name, or an error that matches ErrUnknownLimit.
-func (l *Limiter) Limit(name string) (Limit, error) {
-	limit, ok := l.limits[name]
-	if !ok {
-		return Limit{}, &ChargeError{Charge: Charge{Limit: name}, Err: ErrUnknownLimit, Problem: fmt.Sprintf("%q is not configured; there are %q", name, l.names)}
-	}
-	return limit, nil
-}
+// Limit returns the limit of that name as it is for every key that has no override of its own, or an error that matches ErrUnknownLimit. See
+// Limits for more.
+func (l *Limiter) Limit(name string) (Limit, error) { return l.Limits().Limit(name) }
 
 // Validate reports why a charge could never be served; see IsPermanent. It asks no store.
-func (l *Limiter) Validate(c Charge) error {
-	limit, err := l.Limit(c.Limit)
-	if err != nil {
-		return err
-	}
-	return c.Validate(limit)
-}
+func (l *Limiter) Validate(c Charge) error { return l.Limits().validate(c) }
 
 // Begin asks whether the task with this charge may start now. Place is what it was last given, zero for a new task. When
 // the outcome is not started, the task keeps Outcome.Place and comes back when it is due.
@@ -89,26 +69,68 @@ func (l *Limiter) Reserve(ctx context.Context, c Charge) (Outcome, error) {
 }
 
 // ReserveMany reserves for charges of one bucket, in order, in as few round trips as possible. Either all are reserved or,
-// with an error, none need be kept: what was taken of them heals by refill. All charges must name the same limit and key.
+// with an error, none need be kept: what was taken of them heals by refill. All charges must name the same limit and key. Where the
+// limit has shards they are spread over them evenly, in runs of neighbors.
 func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome, error) {
 	if len(charges) == 0 {
 		return nil, nil
 	}
-	limit, err := l.Limit(charges[0].Limit)
+	set := l.Limits()
+	for _, c := range charges {
+		if c.Bucket() != charges[0].Bucket() {
+			return nil, &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: "all charges must be for bucket " + charges[0].Bucket()}
+		}
+		if err := set.validate(c); err != nil {
+			return nil, err
+		}
+	}
+	limit, err := set.For(charges[0].Limit, charges[0].Key)
+	if err != nil {
+		return nil, err
+	}
+	if limit.shards() == 1 || charges[0].Shard != 0 {
+		return l.reserveIn(ctx, set, charges, charges[0].Shard)
+	}
+	return l.reserveSpread(ctx, set, charges, limit.shards())
+}
+
+// reserveIn reserves all charges in one bucket.
+func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge, shard int) ([]Outcome, error) {
+	c := charges[0]
+	c.Shard = shard
+	limit, err := set.bucket(c)
 	if err != nil {
 		return nil, err
 	}
 	requests := make([]Request, len(charges))
 	for i, c := range charges {
-		if c.Bucket() != charges[0].Bucket() {
-			return nil, &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: "all charges must be for bucket " + charges[0].Bucket()}
-		}
-		if err := c.Validate(limit); err != nil {
-			return nil, err
-		}
 		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
 	}
-	return l.combine.apply(ctx, limit.forKey(charges[0].Key), charges[0].Key, requests...)
+	return l.askMany(ctx, limit, c.Key, requests...)
+}
+
+// reserveSpread reserves a run of the charges in each shard, side by side.
+func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Charge, shards int) ([]Outcome, error) {
+	shard := l.seen.pick(BucketName(charges[0].Limit, charges[0].Key), shards)
+	outcomes := make([]Outcome, len(charges))
+	runs := reserveRuns(len(charges), shards)
+	faults := make([]error, len(runs))
+	var asking sync.WaitGroup
+	first := 0
+	for i, run := range runs {
+		from, to, in := first, first+run, shard
+		asking.Go(func() {
+			var got []Outcome
+			got, faults[i] = l.reserveIn(ctx, set, charges[from:to], in)
+			copy(outcomes[from:to], got)
+		})
+		first, shard = to, shard%shards+1
+	}
+	asking.Wait()
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return outcomes, nil
 }
 
 // Check answers as Begin would for a new task, and changes nothing.
@@ -130,7 +152,16 @@ func (l *Limiter) CheckTake(ctx context.Context, c Charge) (Outcome, error) {
 }
 
 func (l *Limiter) take(ctx context.Context, c Charge, dry bool) (Outcome, error) {
-	limit, err := l.Limit(c.Limit)
+	set := l.Limits()
+	if err := set.validate(c); err != nil {
+		return Outcome{}, err
+	}
+	whole, err := set.For(c.Limit, c.Key)
+	if err != nil {
+		return Outcome{}, err
+	}
+	c, _ = l.choose(whole, c, Place{})
+	limit, err := whole.bucket(c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -146,30 +177,59 @@ func (l *Limiter) Release(ctx context.Context, c Charge, p Place) (Outcome, erro
 	return l.one(ctx, c, OpRelease, p)
 }
 
-// Reset makes the bucket full again. Tasks that wait keep the times they were given. Errors as for Begin.
+// Reset makes the bucket full again, in all its shards. Tasks that wait keep the times they were given. Errors as for Begin.
 func (l *Limiter) Reset(ctx context.Context, limit, key string) error {
-	known, err := l.Limit(limit)
+	limits, err := l.Limits().buckets(Charge{Limit: limit, Key: key})
 	if err != nil {
 		return err
 	}
-	return l.store.Reset(ctx, known, key)
+	_, err = askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
+		return Outcome{}, l.store.Reset(ctx, limit, key)
+	})
+	return err
 }
 
 func (l *Limiter) one(ctx context.Context, c Charge, op Op, p Place) (Outcome, error) {
-	limit, err := l.Limit(c.Limit)
+	set := l.Limits()
+	if err := set.validate(c); err != nil {
+		return Outcome{}, err
+	}
+	whole, err := set.For(c.Limit, c.Key)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := c.Validate(limit); err != nil {
+	c, p = l.choose(whole, c, p)
+	limit, err := whole.bucket(c)
+	if err != nil {
 		return Outcome{}, err
 	}
 	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent})
 }
 
+// bucketOf is LimitSet.bucket for a call that needs nothing else of the set.
+func (l *Limiter) bucketOf(c Charge) (Limit, error) { return l.Limits().bucket(c) }
+
+// ask sends one request to a bucket. Limit is that of the bucket.
 func (l *Limiter) ask(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
-	outcomes, err := l.combine.apply(ctx, limit.forKey(key), key, r)
+	outcomes, err := l.askMany(ctx, limit, key, r)
 	if err != nil {
 		return Outcome{}, err
 	}
 	return outcomes[0], nil
+}
+
+func (l *Limiter) askMany(ctx context.Context, limit Limit, key string, requests ...Request) ([]Outcome, error) {
+	outcomes, err := l.combine.apply(ctx, limit.forKey(key), key, requests...)
+	if err != nil {
+		return nil, err
+	}
+	if _, shard := splitShard(limit.Name); shard != 0 {
+		for i := range outcomes {
+			outcomes[i].Shard = shard
+		}
+		if last := len(outcomes) - 1; requests[last].Op != OpSettle && requests[last].Op != OpBlock {
+			l.seen.note(limit.Name, key, shard, outcomes[last].Wait())
+		}
+	}
+	return outcomes, nil
 }

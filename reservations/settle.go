@@ -127,6 +127,18 @@ func (b *Bucket) release(l Limit, s State, n []float64) Outcome {
 	return Outcome{State: StateSettled}
 }
 
+// yield gives a start back whose place is kept: the ledgers that a late one is charged to stay as they are, the task starts with
+// the tokens that are there for it then.
+func (b *Bucket) yield(l Limit, n []float64) Outcome {
+	b.give(l, func(i, k int, _ Meter) float64 {
+		if i == LedgerUse {
+			return n[k]
+		}
+		return 0
+	})
+	return Outcome{State: StateSettled}
+}
+
 // give adds to every ledger, up to the capacity and never above the ledger before it.
 func (b *Bucket) give(l Limit, amount func(ledger, k int, m Meter) float64) {
 	for k, m := range l.Meters {

@@ -26,7 +26,7 @@ const (
 // An amount that can't be (negative, not a number, of a meter that the limit does not have) is named in the error, which matches as for
 // Begin; the other meters are settled all the same.
 func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
-	limit, err := l.Limit(c.Limit)
+	limit, err := l.bucketOf(c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -50,7 +50,7 @@ func (m Meter) keeps(l Limit) bool {
 // Cancel gives back all that a start took, whatever the SettleMode: nobody called the provider. Otherwise it is as Settle, and shares its IDs: of a
 // Settle and a Cancel of one start, the first counts.
 func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, error) {
-	limit, err := l.Limit(c.Limit)
+	limit, err := l.bucketOf(c)
 	if err != nil {
 		return Outcome{}, err
 	}

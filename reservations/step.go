@@ -26,6 +26,8 @@ const (
 	OpBlock Op = "block"
 	// OpRelease gives up a place that was never started, described by State.
 	OpRelease Op = "release"
+	// OpYield gives back a start that was not used, and keeps its place: the task comes back with StateLate.
+	OpYield Op = "yield"
 )
 
 // atOnce is a wait that counts as none, in seconds: rounding must not refuse a take that comes back at the very time it was told.
@@ -79,6 +81,8 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 		o = b.settle(limit, b.unseen(limit, request))
 	case OpRelease:
 		o = b.release(limit, request.State, request.Tokens)
+	case OpYield:
+		o = b.yield(limit, request.Tokens)
 	}
 	o.At, o.Shift, o.Speed, o.Generation, o.Version = b.At, seconds(b.Shift), b.Speed, b.Generation, b.Version
 	if headroom {

@@ -26,21 +26,26 @@ type Observation struct {
 
 // Sync corrects the bucket by what its provider says is left: where the bucket believes that more is there, the difference is taken, and where tasks
 // wait, they are set back by it, in their order, without a delivery: hand the outcome, which carries the shift, to whatever wakes them.
-// The outcome is zero when there was nothing to say.
+// The outcome is zero when there was nothing to say. Where the limit has shards, all of them are told, and it is that of the charge's own.
 //
 // Only the charge's limit, key and shard count. A meter that the limit does not have, and an amount that can't be, is named in the error, which matches as for Begin;
 // the other meters are corrected all the same. An ErrUnavailable is not repeated: the next answer of the provider brings newer news.
 func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome, error) {
-	limit, err := l.Limit(c.Limit)
+	limits, err := l.Limits().buckets(c)
 	if err != nil {
 		return Outcome{}, err
 	}
-	left, faults := c.remaining(limit, seen.Remaining)
+	left, faults := c.remaining(limits[0], seen.Remaining)
 	if seen.Age > syncAgeMax || !slices.ContainsFunc(left, func(x float64) bool { return x >= 0 }) {
 		return Outcome{}, faults
 	}
-	o, err := l.ask(ctx, limit, c.Key, Request{Op: OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up})
-	return o, errors.Join(faults, err)
+	for k := range left { // each shard has an even part
+		left[k] /= float64(len(limits))
+	}
+	outcomes, err := askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
+		return l.ask(ctx, limit, c.Key, Request{Op: OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up})
+	})
+	return outcomes[0], errors.Join(faults, err)
 }
 
 // remaining lays out what is left in the order of the limit's meters, negative where it is not known. What can't be is left out, and the error names it.

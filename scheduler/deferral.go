@@ -26,6 +26,8 @@ const (
 	netMargin = 10 * time.Second
 	// waitingText is how the text of each deferral begins.
 	waitingText = "waiting for limit "
+	// waitingUnlimited is how that of a task without a limit begins.
+	waitingUnlimited = "waiting, refused by the provider: "
 	// wholeSecond is what asynq may cut off a time.
 	wholeSecond = time.Second
 )
@@ -177,31 +179,25 @@ func (s *Scheduler) Answered() {
 	}
 }
 
-// Recall hands out the place that the task was given last, zero where there is none: the task is new then. It has to be
-// called for each delivery of a task with a charge, for it also takes the task out of its line; calling it twice is harmless, the second
-// answer is zero. On an error from Redis the place is zero as well: go on as new, which costs the task its place and never the limit.
-func (s *Scheduler) Recall(ctx context.Context, t Task) (reservations.Place, error) {
-	return s.lines.recall(ctx, t)
-}
-
 // Defer sends the task back until it is due: it keeps the outcome's place, lets the task stand in the bucket's line, and returns the
-// *DeferredError that the handler has to return to asynq; never nil. When Redis can't take the note, the task comes
+// *DeferredError that the handler has to return to asynq; never nil. Others are the places that the task has with other buckets: they are
+// kept beside. When Redis can't take the note, the task comes
 // back by asynq's forwarder alone, to the second, and asks as new.
-func (s *Scheduler) Defer(ctx context.Context, t Task, c reservations.Charge, o reservations.Outcome) error {
+func (s *Scheduler) Defer(ctx context.Context, t Task, c reservations.Charge, o reservations.Outcome, others ...Held) error {
 	heard := time.Now()
 	s.Answered()
 	jitter := s.config.jitter(o.State, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait() + jitter}
 	e.Until = heard.Add(e.Delay)
-	first, earlier, err := s.lines.record(ctx, movementOf(c.Bucket(), o, heard), []entry{newEntry(t, c, o.Place(), jitter, e.Delay, heard)})
+	first, earlier, err := s.lines.record(ctx, movementOf(c.Bucket(), o, heard), []entry{newEntry(t, c, o.Place(), jitter, e.Delay, heard, others...)})
 	s.noted(e, t, first, earlier, err)
 	return e
 }
 
 // DeferOutage sends the task back when its bucket could not answer, for a time that grows with the outage: 1 to 10 seconds, and up
-// to as much again so that tasks do not return together; or until the store answers again (Answered). The task keeps place. The answer is as for Defer, with cause in it;
+// to as much again so that tasks do not return together; or until the store answers again (Answered). The task keeps place, and the others. The answer is as for Defer, with cause in it;
 // no retry is used up.
-func (s *Scheduler) DeferOutage(ctx context.Context, t Task, c reservations.Charge, p reservations.Place, cause error) error {
+func (s *Scheduler) DeferOutage(ctx context.Context, t Task, c reservations.Charge, p reservations.Place, cause error, others ...Held) error {
 	now := time.Now()
 	if p.State == "" {
 		p.State = reservations.StateNew
@@ -209,15 +205,15 @@ func (s *Scheduler) DeferOutage(ctx context.Context, t Task, c reservations.Char
 	e := &DeferredError{Bucket: c.Bucket(), State: p.State, Cause: cause}
 	e.Delay = outageDelay(s.outage.lasted(now), rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	e.Until = now.Add(e.Delay)
-	first, earlier, err := s.lines.recordOutage(ctx, []entry{newEntry(t, c, p, 0, e.Delay, now)})
+	first, earlier, err := s.lines.recordOutage(ctx, []entry{newEntry(t, c, p, 0, e.Delay, now, others...)})
 	s.noted(e, t, first, earlier, err)
 	return e
 }
 
-func newEntry(t Task, c reservations.Charge, p reservations.Place, jitter, wait time.Duration, now time.Time) entry {
+func newEntry(t Task, c reservations.Charge, p reservations.Place, jitter, wait time.Duration, now time.Time, others ...Held) entry {
 	return entry{
 		task: t, due: p.Due.Add(jitter), wait: wait,
-		kept: keptPlace{Place: p, Bucket: c.Bucket(), Tokens: c.Tokens, Since: now.UTC()},
+		kept: keptPlace{Place: p, Bucket: c.Bucket(), Tokens: c.Tokens, Since: now.UTC(), Others: others},
 	}
 }
 

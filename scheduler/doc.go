@@ -29,7 +29,12 @@
 // # Clocks
 //
 // Dues are kept on the bucket's clock. How far Redis's clock is behind it is learned from every answer of the bucket that passes
-// through; no worker's clock is compared with anything.
+// through; no worker's clock is compared with anything. From an answer on, the clock of a line runs at the speed that the answer
+// told (reservations.Outcome.Speed), until a newer one comes.
+//
+// # Explaining
+//
+// [Scheduler.Explain] tells why a task does not run and until when, [Scheduler.Lines] who waits where. Both only read.
 //
 // # What a task costs in Redis
 //

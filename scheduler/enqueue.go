@@ -10,7 +10,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -82,14 +81,11 @@ type parcel struct {
 
 	at time.Time // zero: now
 
-	out   reservations.Outcome // of the reservation; zero where there is none
-	heard time.Time            // when that came
+	held []reservation // what its buckets have given it so far, in the order of the charges
 
 	info *asynq.TaskInfo // once it is enqueued
 	err  error           // why it is not
 }
-
-func (p *parcel) reserved() bool { return p.out.State != "" }
 
 // pack encodes and checks all tasks.
 func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {

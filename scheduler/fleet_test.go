@@ -155,9 +155,13 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 	queue, _ := asynq.GetQueueName(ctx)
 	charges := []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}}} // also of foreign tasks
 	name := scheduler.Task{Queue: queue, ID: d.id}
-	place, err := m.scheduler.Recall(ctx, name)
+	held, err := m.scheduler.Recall(ctx, name)
 	if err != nil {
 		return err
+	}
+	var place reservations.Place
+	if len(held) > 0 {
+		place = held[0].Place
 	}
 	if d.outcome, err = m.limiter.Begin(ctx, charges[0], place); err != nil {
 		return m.scheduler.DeferOutage(ctx, name, charges[0], place, err)

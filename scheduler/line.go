@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -48,20 +49,34 @@ type movement struct {
 	at      time.Time // the bucket's clock when it answered
 	heard   time.Time // when the answer came, on the local clock
 	shift   time.Duration
+	speed   float64 // line seconds in a second from at on; never zero
 	version int64
 }
 
 // movementOf reads the outcome's part about the line. Heard is when it came.
 func movementOf(bucket string, o reservations.Outcome, heard time.Time) movement {
 	o = onItsLine(o)
-	return movement{
-		line: bucket + "@" + strconv.FormatInt(o.Generation, 10) + lineMark(o), at: o.At, heard: heard, shift: o.Shift, version: o.Version,
+	return movement{line: lineName(bucket, o.Generation) + lineMark(o), at: o.At, heard: heard, shift: o.Shift, speed: speedOf(o), version: o.Version}
+}
+
+func lineName(bucket string, generation int64) string {
+	return bucket + "@" + strconv.FormatInt(generation, 10)
+}
+
+// speedOf is 1 where the outcome has none, or one that no clock can have.
+func speedOf(o reservations.Outcome) float64 {
+	if o.Speed > 0 && !math.IsInf(o.Speed, 0) {
+		return o.Speed
 	}
+	return 1
 }
 
 // args are the clock's part of a script's arguments. The answer has aged since it was heard, by the local monotonic clock.
 func (m movement) args() []any {
-	return []any{m.at.Add(time.Since(m.heard)).UnixMicro(), m.shift.Microseconds(), m.version}
+	return []any{
+		m.at.Add(time.Since(m.heard)).UnixMicro(), m.shift.Microseconds(), m.version,
+		m.at.UnixMicro(), strconv.FormatFloat(m.speed, 'g', -1, 64),
+	}
 }
 
 // entry is one task of a line.
@@ -78,6 +93,8 @@ type keptPlace struct {
 	Bucket string              `json:"bucket"`
 	Tokens reservations.Tokens `json:"tokens,omitempty"`
 	Since  time.Time           `json:"since"`
+	// Others are the places that the task has with other buckets; it stands in the line of this one alone.
+	Others []Held `json:"others,omitempty"`
 }
 
 // record keeps the places of the entries and lets them stand in the line of m. When that makes the first task of all due
@@ -88,7 +105,7 @@ func (l lines) record(ctx context.Context, m movement, entries []entry) (first t
 
 // recordOutage lets the entries stand in the outage line: each is due when its wait is over.
 func (l lines) recordOutage(ctx context.Context, entries []entry) (first time.Duration, earlier bool, err error) {
-	return l.stand(ctx, []any{root, outageLine, "", 0, 0}, entries, func(e entry) int64 { return e.wait.Microseconds() })
+	return l.stand(ctx, []any{root, outageLine, "", 0, 0, 0, 1}, entries, func(e entry) int64 { return e.wait.Microseconds() })
 }
 
 func (l lines) stand(ctx context.Context, args []any, entries []entry, due func(entry) int64) (time.Duration, bool, error) {
@@ -139,20 +156,20 @@ func microseconds(s string) (time.Duration, error) {
 	return time.Duration(n) * time.Microsecond, nil
 }
 
-// recall hands out the place that is kept for the task, zero where there is none, and takes the task out of its line.
-func (l lines) recall(ctx context.Context, t Task) (reservations.Place, error) {
+// recall hands out what is kept for the task, zero where there is nothing, and takes the task out of its line.
+func (l lines) recall(ctx context.Context, t Task) (keptPlace, error) {
 	text, err := l.recalling.Run(ctx, l.client, []string{root + "index", root + "leased"}, root, t.String()).Text()
 	if errors.Is(err, redis.Nil) {
-		return reservations.Place{}, nil
+		return keptPlace{}, nil
 	}
 	if err != nil {
-		return reservations.Place{}, fmt.Errorf("recall the place of %s: %w", t, err)
+		return keptPlace{}, fmt.Errorf("recall the place of %s: %w", t, err)
 	}
 	var kept keptPlace
 	if err := json.Unmarshal([]byte(text), &kept); err != nil {
-		return reservations.Place{}, fmt.Errorf("recall the place of %s: %w", t, err)
+		return keptPlace{}, fmt.Errorf("recall the place of %s: %w", t, err)
 	}
-	return kept.Place, nil
+	return kept, nil
 }
 
 // attended is what became of a task that was leased: done, or to be tried again after a pause.

@@ -275,7 +275,7 @@ func TestRecallHandsOutThePlaceOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "second recall", reservations.Place{}, place)
+		same(t, "second recall", keptPlace{}, place)
 	})
 }
 

@@ -116,7 +116,8 @@ func Unique(ttl time.Duration) Option {
 }
 
 // Reserved has tokens reserved now, before the task is sent: it goes straight to its time instead of through the queue first, and
-// is delivered once where the plan is unlimited. Tasks without a charge are enqueued as usual. It can't be combined with
+// is delivered once where the plan is unlimited. Of several charges it is the first one that has the task wait; those behind it are
+// asked when the task comes. Tasks without a charge are enqueued as usual. It can't be combined with
 // At or In, and needs a Scheduler with a limiter, and a worker or scheduler somewhere that was started to wake tasks.
 func Reserved() Option {
 	return func(o *options) error {

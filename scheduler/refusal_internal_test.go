@@ -33,9 +33,12 @@ func TestRefusedTaskIsTheFirstOfItsLine(t *testing.T) {
 			t.Errorf("line %v, %v", first, err)
 		}
 		same(t, "nobody is due before the block ends", []string(nil), mustPop(t, l))
-		place, err := s.Recall(t.Context(), task)
-		if err != nil || place.State != reservations.StateLate || place.Generation != 1 || !place.Due.Equal(at) {
-			t.Errorf("place %+v, %v", place, err)
+		held, err := s.Recall(t.Context(), task)
+		if err != nil || len(held) != 1 {
+			t.Fatalf("held %+v, %v", held, err)
+		}
+		if place := held[0]; place.State != reservations.StateLate || place.Generation != 1 || !place.Due.Equal(at) {
+			t.Errorf("place %+v", place)
 		}
 		counts(t, s, task, 1, 2, 3)
 		if err := s.ForgetRefusals(t.Context(), task); err != nil {

@@ -34,50 +34,77 @@ func (s *Scheduler) sendReserved(ctx context.Context, parcels []*parcel) error {
 // sendBatch enqueues before it records, so that nobody looks for a task that is not there yet; until then asynq has the task
 // at the time of the safety net. Places of tasks that were not enqueued are given back.
 func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
-	buckets, order := byBucket(batch)
-	var sent []*parcel
-	var refused error
-	for _, name := range order {
-		if refused = s.reserve(ctx, buckets[name]); refused != nil {
-			break // what is reserved already is sent all the same
-		}
-		sent = append(sent, buckets[name]...)
-	}
-	s.send(ctx, sent)
+	ready, refused := s.reserveBatch(ctx, batch)
+	s.send(ctx, ready)
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 	defer cancel()
 	var unwatched []*parcel
-	for _, name := range order {
-		unwatched = append(unwatched, s.recordBatch(after, name, buckets[name])...)
+	for _, p := range batch {
+		if p.info == nil && p.reserved() {
+			unwatched = append(unwatched, p)
+		}
+	}
+	waiting := slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return p.info == nil || !p.reserved() })
+	for _, line := range byLine(waiting) {
+		unwatched = append(unwatched, s.recordLine(after, line)...)
 	}
 	s.giveBack(after, unwatched)
 	return refused
 }
 
-// byBucket sorts the parcels by their bucket, in order; those without a charge have the empty name.
-func byBucket(batch []*parcel) (buckets map[string][]*parcel, order []string) {
-	buckets = map[string][]*parcel{}
-	for _, p := range batch {
-		name := ""
-		if len(p.Charges) > 0 {
-			name = p.Charges[0].Bucket()
+// reserveBatch has the buckets give the parcels their times: those of the first charges, then, for the parcels that need not wait there,
+// those of the second, and so on. Whoever has to wait is given no time further on: it would be one that passes unused, in a
+// bucket that others need. It returns the parcels that are ready to be sent, all but those that an error left on their way.
+func (s *Scheduler) reserveBatch(ctx context.Context, batch []*parcel) (ready []*parcel, err error) {
+	ready = slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return len(p.Charges) > 0 })
+	left := slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return len(p.Charges) == 0 })
+	for len(left) > 0 {
+		var passed []*parcel
+		for _, parcels := range byBucket(left) {
+			if err = s.reserve(ctx, parcels); err != nil {
+				return ready, err
+			}
+			for _, p := range parcels {
+				if len(p.held) == len(p.Charges) || p.last().out.Wait() > reservations.Hold {
+					ready = append(ready, p)
+				} else {
+					passed = append(passed, p)
+				}
+			}
 		}
-		if buckets[name] == nil {
-			order = append(order, name)
-		}
-		buckets[name] = append(buckets[name], p)
+		left = passed
 	}
-	return buckets, order
+	return ready, nil
 }
 
-// reserve gives the parcels of one bucket their times, and an ID to be found by.
-func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
-	if len(parcels[0].Charges) == 0 {
-		return nil
+// byBucket sorts the parcels by the bucket that is asked next, in order.
+func byBucket(batch []*parcel) [][]*parcel {
+	return grouped(batch, func(p *parcel) string { return p.Charges[len(p.held)].Bucket() })
+}
+
+// byLine sorts parcels that are reserved by the line in which they are to stand, in order.
+func byLine(batch []*parcel) [][]*parcel {
+	return grouped(batch, func(p *parcel) string { return movementOf(p.last().charge.Bucket(), p.last().out, p.last().heard).line })
+}
+
+func grouped(batch []*parcel, by func(*parcel) string) (groups [][]*parcel) {
+	index := map[string]int{}
+	for _, p := range batch {
+		i, ok := index[by(p)]
+		if !ok {
+			i = len(groups)
+			index[by(p)], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], p)
 	}
+	return groups
+}
+
+// reserve gives the parcels their times in the bucket that all of them ask next, and an ID to be found by.
+func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
 	charges := make([]reservations.Charge, len(parcels))
 	for i, p := range parcels {
-		charges[i] = p.Charges[0]
+		charges[i] = p.Charges[len(p.held)]
 	}
 	outcomes, err := s.limiter.ReserveMany(ctx, charges)
 	if err != nil {
@@ -85,8 +112,9 @@ func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
 	}
 	heard := time.Now()
 	for i, p := range parcels {
-		p.out, p.heard = outcomes[i], heard
-		p.at = heard.Add(netDelay(p.out.Wait()))
+		charges[i].Shard = outcomes[i].Shard
+		p.held = append(p.held, reservation{charge: charges[i], out: outcomes[i], heard: heard})
+		p.at = heard.Add(netDelay(outcomes[i].Wait()))
 		if p.Options.ID == "" {
 			p.Options.ID = uuid.NewString()
 		}
@@ -94,36 +122,19 @@ func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
 	return nil
 }
 
-// recordBatch lets the parcels of one bucket that were enqueued stand in its line. It returns those that are reserved and do
-// not stand there: they were not enqueued, or Redis could not take the note and asynq delivers them at the time of the safety net, as new ones.
-func (s *Scheduler) recordBatch(ctx context.Context, bucket string, parcels []*parcel) (unwatched []*parcel) {
-	for _, p := range parcels {
-		if p.info == nil && p.reserved() {
-			unwatched = append(unwatched, p)
-		}
-	}
-	waiting := slices.DeleteFunc(slices.Clone(parcels), func(p *parcel) bool { return p.info == nil || !p.reserved() })
-	for len(waiting) > 0 {
-		n := 1
-		for n < len(waiting) && waiting[n].out.Generation == waiting[0].out.Generation && lineMark(waiting[n].out) == lineMark(waiting[0].out) {
-			n++
-		}
-		unwatched = append(unwatched, s.recordRun(ctx, bucket, waiting[:n])...)
-		waiting = waiting[n:]
-	}
-	return unwatched
-}
-
-// recordRun records parcels of one line.
-func (s *Scheduler) recordRun(ctx context.Context, bucket string, parcels []*parcel) (unwatched []*parcel) {
-	last := parcels[len(parcels)-1]
+// recordLine lets parcels of one line that were enqueued stand in it. It returns all of them where Redis could not take the note: asynq
+// delivers them at the time of the safety net, as new ones.
+func (s *Scheduler) recordLine(ctx context.Context, parcels []*parcel) (unwatched []*parcel) {
+	newest := parcels[len(parcels)-1].last()
+	bucket := newest.charge.Bucket()
 	entries := make([]entry, len(parcels))
 	for i, p := range parcels {
-		jitter := s.config.jitter(p.out.State, rand.Float64()) //nolint:gosec // jitter needs no secrecy
+		r := p.last()
+		jitter := s.config.jitter(r.out.State, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 		t := Task{Queue: p.info.Queue, ID: p.info.ID}
-		entries[i] = newEntry(t, p.Charges[0], p.out.Place(), jitter, p.out.Wait()+jitter, p.heard)
+		entries[i] = newEntry(t, r.charge, r.out.Place(), jitter, r.out.Wait()+jitter, r.heard, p.others()...)
 	}
-	first, earlier, err := s.lines.record(ctx, movementOf(bucket, last.out, last.heard), entries)
+	first, earlier, err := s.lines.record(ctx, movementOf(bucket, newest.out, newest.heard), entries)
 	if err != nil {
 		s.config.Logger.WarnContext(ctx, "reserved tasks could not be noted", slog.String("bucket", bucket), slog.Int("tasks", len(parcels)), slog.Any("error", err))
 		return parcels
@@ -132,7 +143,7 @@ func (s *Scheduler) recordRun(ctx context.Context, bucket string, parcels []*par
 		s.waker.bring(first)
 	}
 	for i, p := range parcels {
-		p.info.NextProcessAt = p.heard.Add(entries[i].wait)
+		p.info.NextProcessAt = p.last().heard.Add(entries[i].wait)
 	}
 	return nil
 }
@@ -140,13 +151,35 @@ func (s *Scheduler) recordRun(ctx context.Context, bucket string, parcels []*par
 // giveBack releases the places of tasks that will not use them. What can't be given back is healed by refill.
 func (s *Scheduler) giveBack(ctx context.Context, parcels []*parcel) {
 	for i, p := range parcels {
-		bucket := p.Charges[0].Bucket()
-		outcome, err := s.limiter.Release(ctx, p.Charges[0], p.out.Place())
-		if err != nil {
-			s.config.Logger.WarnContext(ctx, "places of tasks could not be given back",
-				slog.String("bucket", bucket), slog.Int("tasks", len(parcels)-i), slog.Any("error", err))
-			return
+		for _, r := range p.held {
+			bucket := r.charge.Bucket()
+			outcome, err := s.limiter.Release(ctx, r.charge, r.out.Place())
+			if err != nil {
+				s.config.Logger.WarnContext(ctx, "places of tasks could not be given back",
+					slog.String("bucket", bucket), slog.Int("tasks", len(parcels)-i), slog.Any("error", err))
+				return
+			}
+			s.Moved(bucket, outcome)
 		}
-		s.Moved(bucket, outcome)
 	}
+}
+
+// reservation is the place that a parcel was given by one bucket.
+type reservation struct {
+	charge reservations.Charge
+	out    reservations.Outcome
+	heard  time.Time // when the answer came
+}
+
+func (p *parcel) reserved() bool { return len(p.held) > 0 }
+
+// last is the reservation in whose line the parcel stands.
+func (p *parcel) last() reservation { return p.held[len(p.held)-1] }
+
+// others are the places that are kept beside.
+func (p *parcel) others() (others []Held) {
+	for _, r := range p.held[:len(p.held)-1] {
+		others = append(others, Held{Place: r.out.Place(), Bucket: r.charge.Bucket()})
+	}
+	return others
 }

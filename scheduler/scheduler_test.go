@@ -174,9 +174,9 @@ func TestReservationsAreGivenBackWhenATaskIsThereAlready(t *testing.T) {
 	if gap := next.NextProcessAt.Sub(first.NextProcessAt); gap > 1500*time.Millisecond {
 		t.Errorf("the second task is due %v after the first, want 1s: places were not given back", gap)
 	}
-	place, err := s.Recall(t.Context(), scheduler.Task{Queue: "default", ID: "a"})
-	if err != nil || place.State != reservations.StateReserved {
-		t.Errorf("the place of the first task is %v, %v: the conflicts must not touch it", place, err)
+	held, err := s.Recall(t.Context(), scheduler.Task{Queue: "default", ID: "a"})
+	if err != nil || len(held) != 1 || held[0].State != reservations.StateReserved {
+		t.Errorf("the place of the first task is %v, %v: the conflicts must not touch it", held, err)
 	}
 }
 
@@ -203,7 +203,7 @@ func (down) Apply(context.Context, reservations.Limit, string, []reservations.Re
 func (down) Reset(context.Context, reservations.Limit, string) error { return nil }
 
 func (down) Bucket(context.Context, string, string) (reservations.Bucket, bool, error) {
-	return reservations.Bucket{}, false, nil
+	return reservations.Bucket{}, false, &reservations.UnavailableError{Bucket: "openai", Applied: reservations.AppliedNo, Err: errors.New("no route")}
 }
 
 // switched is a store that can be down for a while.
@@ -270,14 +270,18 @@ func TestDeferOutageKeepsThePlace(t *testing.T) {
 	s := newScheduler(t, mini(t), nil, exact())
 	task, c := scheduler.Task{Queue: "default", ID: "a"}, openai("a").Charges()[0]
 	place := reservations.Place{State: reservations.StateReserved, Due: time.Now().UTC(), Generation: 5}
-	err := s.DeferOutage(t.Context(), task, c, place, reservations.ErrUnavailable)
+	other := scheduler.Held{Place: reservations.Place{State: reservations.StateLate, Generation: 7, Shard: 3}, Bucket: "tenant#3:a"}
+	err := s.DeferOutage(t.Context(), task, c, place, reservations.ErrUnavailable, other)
 	var deferred *scheduler.DeferredError
 	if !errors.As(err, &deferred) || deferred.Delay < time.Second || deferred.Delay > 2*time.Second || scheduler.IsFailure(err) {
 		t.Fatalf("err = %v, want a deferral of 1s to 2s", err)
 	}
 	got, err := s.Recall(t.Context(), task)
-	if err != nil || got != place {
-		t.Errorf("place = %v, %v, want %v", got, err, place)
+	if want := []scheduler.Held{{Place: place, Bucket: "openai"}, other}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("places = %v, %v, want %v", got, err, want)
+	}
+	if !got[1].For(reservations.Charge{Limit: "tenant", Key: "a"}) || got[1].For(reservations.Charge{Limit: "tenant", Key: "b"}) || got[0].For(reservations.Charge{Limit: "tenant"}) {
+		t.Errorf("%v is taken for another bucket's", got)
 	}
 }
 
@@ -430,9 +434,9 @@ func TestAWakerHealsWhenRedisWasDown(t *testing.T) {
 	if d := scheduler.RetryDelay(0, err, nil); scheduler.IsFailure(err) || d < 2*time.Second || d > 3*time.Second {
 		t.Errorf("%v comes back in %v, want 2s", err, d)
 	}
-	place, err := s.Recall(t.Context(), task)
-	if err == nil || place != (reservations.Place{}) {
-		t.Errorf("recall = %v, %v, want no place and an error", place, err)
+	held, err := s.Recall(t.Context(), task)
+	if err == nil || held != nil {
+		t.Errorf("recall = %v, %v, want no place and an error", held, err)
 	}
 	infos, err := s.EnqueueMany(t.Context(), slices.Repeat([]tasks.Args{openai("b")}, 50), scheduler.Reserved())
 	if err == nil || slices.ContainsFunc(infos, func(i *asynq.TaskInfo) bool { return i != nil }) {

@@ -6,7 +6,7 @@ package scheduler
 //	leased         sorted set: tasks that were taken out of a line and are being woken, by the end of the lease
 //	waker          hash: id of the waker on duty, and until when nobody else need look
 //	line:LINE      sorted set: tasks by due, on the clock of the line. LINE is bucket@generation
-//	clock:LINE     hash: offset (bucket's clock less Redis's), seen (when), shift, version; low (see follow)
+//	clock:LINE     hash: offset (bucket's clock less Redis's), seen (when), shift, at, speed, version; low (see follow)
 //	place:TASK     hash: line, place (JSON). TASK is queue/id
 //	refused:TASK   string: how often its provider refused the task in a row
 //
@@ -18,10 +18,31 @@ const preamble = `
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
--- ahead is how far the clock of a line is ahead of Redis's.
-local function ahead(line)
-	local c = redis.call("HMGET", ARGV[1] .. "clock:" .. line, "offset", "shift")
-	return tonumber(c[1] or 0) + tonumber(c[2] or 0)
+-- clock is what is known of a line's clock. At the bucket's time t it reads t + shift + (t - at) * (speed - 1), from at on, and
+-- t + shift before that. One that nobody gave a speed runs at 1.
+local function clock(line)
+	local c = redis.call("HMGET", ARGV[1] .. "clock:" .. line, "offset", "shift", "at", "speed")
+	return {offset = tonumber(c[1] or 0), shift = tonumber(c[2] or 0), at = tonumber(c[3] or 0), speed = tonumber(c[4] or 1)}
+end
+
+-- reading is what a line's clock shows at a moment of Redis's.
+local function reading(line, moment)
+	local c = clock(line)
+	local t = moment + c.offset
+	if c.speed == 1 or t <= c.at then
+		return t + c.shift
+	end
+	return math.floor(t + c.shift + (t - c.at) * (c.speed - 1) + 0.5)
+end
+
+-- moment is when, by Redis's clock, a line's clock shows due: the reverse of reading, rounded up so that it is not a hair too early.
+local function moment(line, due)
+	local c = clock(line)
+	local left = due - c.shift - c.at
+	if c.speed == 1 or left <= 0 then
+		return math.ceil(due - c.shift - c.offset)
+	end
+	return math.ceil(c.at + left / c.speed - c.offset)
 end
 
 -- reindex notes when the first of a line is due; an empty line is forgotten, and its clock a minute later.
@@ -31,7 +52,7 @@ local function reindex(line)
 		redis.call("ZREM", KEYS[1], line)
 		redis.call("PEXPIRE", ARGV[1] .. "clock:" .. line, 60000)
 	else
-		redis.call("ZADD", KEYS[1], math.floor(tonumber(first[2]) - ahead(line)), line)
+		redis.call("ZADD", KEYS[1], moment(line, tonumber(first[2])), line)
 	end
 end
 
@@ -52,16 +73,17 @@ end
 
 // follow makes a line's clock follow an answer of its bucket.
 //
-// Version and shift: an older answer never overwrites a newer one.
-// Offset: at - now is too low by what the answer took to come here, never too high; so the highest counts, and is given up
+// Version, shift, at and speed: an older answer never overwrites a newer one. Until one comes, the speed is known for all time to come, and
+// with it when each task is due: the scores of the index stay right while a clock runs at another speed than 1.
+// Offset: sent - now is too low by what the answer took to come here, never too high; so the highest counts, and is given up
 // slowly (0.5 ms a second, more than clocks drift). One that is lower by more than a second was held up on its way, or the
 // bucket's clock was set back: the second one in a row is believed.
 const follow = `
-local function follow(line, at, shift, version)
+local function follow(line, sent, shift, version, at, speed)
 	local key = ARGV[1] .. "clock:" .. line
 	local c = redis.call("HMGET", key, "offset", "seen", "version", "low")
 	local offset, seen, low = tonumber(c[1] or nil), tonumber(c[2] or 0), false
-	local sample = at - now
+	local sample = sent - now
 	if not offset then
 		offset = sample
 	else
@@ -76,7 +98,7 @@ local function follow(line, at, shift, version)
 	end
 	redis.call("HSET", key, "offset", string.format("%.0f", offset), "seen", string.format("%.0f", now), "low", low and "1" or "0")
 	if not c[3] or tonumber(version) > tonumber(c[3]) then
-		redis.call("HSET", key, "shift", shift, "version", version)
+		redis.call("HSET", key, "shift", shift, "version", version, "at", at, "speed", speed)
 	end
 end
 `
@@ -90,6 +112,8 @@ end
 //	ARGV[3] -> the bucket's clock when this was sent; empty for a line on Redis's own clock
 //	ARGV[4] -> shift
 //	ARGV[5] -> version of the bucket
+//	ARGV[6] -> the bucket's clock when it answered: from then on the line's clock runs at
+//	ARGV[7] -> this speed
 //	then for each task:
 //	ARGV[n]   -> task
 //	ARGV[n+1] -> due, on the clock of the line; for a line on Redis's own clock: from now
@@ -100,13 +124,13 @@ end
 const recordScript = preamble + follow + `
 local before, line, start = soonest(), ARGV[2], 0
 if ARGV[3] == "" then
-	start = now + ahead(line)
+	start = reading(line, now)
 	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
 else
-	follow(line, tonumber(ARGV[3]), ARGV[4], ARGV[5])
+	follow(line, tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[7])
 	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
 end
-for i = 6, #ARGV, 4 do
+for i = 8, #ARGV, 4 do
 	local place = ARGV[1] .. "place:" .. ARGV[i]
 	local old = redis.call("HGET", place, "line")
 	if old and old ~= line and redis.call("ZREM", ARGV[1] .. "line:" .. old, ARGV[i]) == 1 then
@@ -153,13 +177,15 @@ return kept[2]
 //	ARGV[n+1] -> the bucket's clock when this was sent
 //	ARGV[n+2] -> shift
 //	ARGV[n+3] -> version of the bucket
+//	ARGV[n+4] -> the bucket's clock when it answered
+//	ARGV[n+5] -> the speed of the line's clock from then on
 //
 // Output: as for recordScript.
 const moveScript = preamble + follow + `
 local before = soonest()
-for i = 2, #ARGV, 4 do
+for i = 2, #ARGV, 6 do
 	if redis.call("EXISTS", ARGV[1] .. "clock:" .. ARGV[i]) == 1 then
-		follow(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3])
+		follow(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5])
 		reindex(ARGV[i])
 	end
 end
@@ -177,7 +203,7 @@ return earlier(before)
 const releaseScript = preamble + `
 local line, before = ARGV[2], soonest()
 local last = redis.call("ZRANGE", ARGV[1] .. "line:" .. line, -1, -1, "WITHSCORES")
-if #last > 0 and tonumber(last[2]) - now > ahead(line) then
+if #last > 0 and tonumber(last[2]) > reading(line, now) then
 	redis.call("HSET", ARGV[1] .. "clock:" .. line, "shift", string.format("%.0f", tonumber(last[2]) - now))
 	reindex(line)
 end
@@ -231,7 +257,7 @@ for _, line in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now + early, 
 		break
 	end
 	local key = ARGV[1] .. "line:" .. line
-	local due = redis.call("ZRANGEBYSCORE", key, "-inf", now + ahead(line) + early, "LIMIT", 0, room)
+	local due = redis.call("ZRANGEBYSCORE", key, "-inf", reading(line, now + early), "LIMIT", 0, room)
 	for _, task in ipairs(due) do
 		redis.call("ZREM", key, task)
 		redis.call("ZADD", KEYS[2], lease, task)

@@ -1,8 +1,10 @@
 package tasks
 
 import (
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/reservations"
@@ -17,8 +19,10 @@ type Args interface {
 
 // Charger is implemented by arguments whose tasks take from a limit.
 type Charger interface {
-	// Charges says what one task takes when it starts; it is taken again for each attempt. Nil means nothing: the task is
-	// unlimited. For now a task has at most one charge (ErrTooManyCharges).
+	// Charges says what one task takes when it starts, all or nothing; it is taken again for each attempt. Nil means nothing: the
+	// task is unlimited. Of several charges, at most MaxCharges and each of another bucket, the narrowest stands first and the provider's
+	// last: they are asked in this order, so that a tenant with a small share waits for that before it stands in anybody's way, and
+	// a refusal by the provider (RetryAfter) blocks the bucket of the last.
 	Charges() []reservations.Charge
 }
 
@@ -38,8 +42,11 @@ func TypeOf[T Args]() string {
 	return args.TaskType()
 }
 
+// MaxCharges is how many charges a task can have.
+const MaxCharges = 8
+
 // ChargesOf is what a task with these arguments takes: nothing where args is no Charger. The error matches
-// ErrTooManyCharges, or reservations.ErrInvalidCharge where a charge names no limit or an amount is not a number or negative. Whether the limit exists
+// ErrTooManyCharges, ErrDuplicateCharge, or reservations.ErrInvalidCharge where a charge names no limit or an amount is not a number or negative. Whether the limit exists
 // and can serve the charge is for a reservations.Limiter to say.
 func ChargesOf(args Args) ([]reservations.Charge, error) {
 	charger, ok := args.(Charger)
@@ -47,17 +54,22 @@ func ChargesOf(args Args) ([]reservations.Charge, error) {
 		return nil, nil
 	}
 	charges := charger.Charges()
-	if err := checkCharges(charges); err != nil {
+	if err := CheckCharges(charges); err != nil {
 		return nil, err
 	}
 	return charges, nil
 }
 
-func checkCharges(charges []reservations.Charge) error {
-	if len(charges) > 1 {
-		return ErrTooManyCharges
+// CheckCharges reports why no task can have these charges, whatever the limits: ErrTooManyCharges, ErrDuplicateCharge, or
+// reservations.ErrInvalidCharge.
+func CheckCharges(charges []reservations.Charge) error {
+	if len(charges) > MaxCharges {
+		return fmt.Errorf("%w, not %d", ErrTooManyCharges, len(charges))
 	}
-	for _, c := range charges {
+	for i, c := range charges {
+		if slices.ContainsFunc(charges[:i], func(b reservations.Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
+			return &reservations.ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what the task takes from it"}
+		}
 		if strings.TrimSpace(c.Limit) == "" {
 			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "names no limit"}
 		}

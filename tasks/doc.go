@@ -11,6 +11,8 @@
 //	func (Summary) Charges() []reservations.Charge   { ... }                      // Charger: what one task takes
 //	func (Summary) TaskOptions() tasks.Options       { ... }                      // Optioner: defaults of the type
 //
+// A task may have several charges, narrowest first ([MaxCharges]): it starts when all of their limits let it.
+//
 // # How a task travels
 //
 // [Encode] makes an asynq task of it. The payload is the JSON of the struct and nothing else, so that every asynq tool can

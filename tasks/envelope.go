@@ -37,7 +37,7 @@ type Envelope struct {
 }
 
 // Encode makes a task of args. Options are those of args, where it is an Optioner, and then each of over, field by field. The
-// error is an *EncodeError that matches ErrInvalidOptions, ErrBadPayload, ErrTooManyCharges or reservations.ErrInvalidCharge.
+// error is an *EncodeError that matches ErrInvalidOptions, ErrBadPayload, ErrTooManyCharges, ErrDuplicateCharge or reservations.ErrInvalidCharge.
 func Encode(args Args, over ...Options) (Envelope, error) {
 	if isNil(args) {
 		return Envelope{}, &EncodeError{Err: fmt.Errorf("%w: no arguments", ErrBadPayload)}
@@ -128,7 +128,7 @@ func Decode[T Args](t *asynq.Task) (T, error) {
 }
 
 // Charges are what the task takes, as its headers say: none for a foreign task. The error is a *DecodeError, which is
-// permanent: ErrUnknownVersion, ErrBadHeader, ErrTooManyCharges or reservations.ErrInvalidCharge.
+// permanent: ErrUnknownVersion, ErrBadHeader, ErrTooManyCharges, ErrDuplicateCharge or reservations.ErrInvalidCharge.
 func Charges(t *asynq.Task) ([]reservations.Charge, error) {
 	alien, err := foreign(t)
 	if err != nil || alien {
@@ -148,7 +148,7 @@ func Charges(t *asynq.Task) ([]reservations.Charge, error) {
 	if len(charges) == 0 {
 		return fail(fmt.Errorf("%w: an empty list", ErrBadHeader))
 	}
-	if err := checkCharges(charges); err != nil {
+	if err := CheckCharges(charges); err != nil {
 		return fail(err)
 	}
 	return charges, nil

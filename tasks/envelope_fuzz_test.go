@@ -41,9 +41,12 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Whatever the headers hold, what passes is one charge that can be checked against a limit.
+// Whatever the headers hold, what passes are charges of different buckets that can be checked against limits.
 func FuzzHeaders(f *testing.F) {
 	f.Add("1", `[{"limit":"a","key":"k","tokens":{"n":1}}]`, "25")
+	f.Add("1", `[{"limit":"tenant","key":"k","tokens":{"n":1}},{"limit":"a","tokens":{"n":1}}]`, "25")
+	f.Add("1", `[{"limit":"a"},{"limit":"a","key":""}]`, "0")
+	f.Add("1", `[{"limit":"a"},{"limit":"b"},{"limit":"c"},{"limit":"d"},{"limit":"e"},{"limit":"f"},{"limit":"g"},{"limit":"h"},{"limit":"i"}]`, "0")
 	f.Add("1", `[]`, "-1")
 	f.Add("", `[{"limit":"a","tokens":{"n":-1e308}}]`, "99999999999999999999")
 	f.Add("2", `null`, "")
@@ -61,13 +64,20 @@ func FuzzHeaders(f *testing.F) {
 			}
 			return
 		}
-		if len(got) != 1 || got[0].Limit == "" || version != "1" {
+		if len(got) == 0 || len(got) > tasks.MaxCharges || version != "1" {
 			t.Fatalf("%q of version %q passed: %+v", charges, version, got)
 		}
-		for meter, n := range got[0].Tokens {
-			if !(n >= 0) {
-				t.Fatalf("%v of %q", n, meter)
+		buckets := map[[2]string]bool{}
+		for _, c := range got {
+			buckets[[2]string{c.Limit, c.Key}] = true
+			for meter, n := range c.Tokens {
+				if !(n >= 0) {
+					t.Fatalf("%v of %q", n, meter)
+				}
 			}
+		}
+		if buckets[[2]string{}] || len(buckets) != len(got) {
+			t.Fatalf("%q passed", charges)
 		}
 		if as, err := tasks.ChargesAs[summary](task); err != nil || !reflect.DeepEqual(as, got) {
 			t.Fatalf("%v, %v", as, err)

@@ -62,6 +62,19 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+func TestSeveralCharges(t *testing.T) {
+	t.Parallel()
+	sent := summary{Models: tasks.MaxCharges - 1}
+	e, err := tasks.Encode(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tasks.Charges(e.Task)
+	if diff := cmp.Diff(sent.Charges(), got); err != nil || diff != "" || len(got) != tasks.MaxCharges {
+		t.Error(err, diff)
+	}
+}
+
 func TestPointerArguments(t *testing.T) {
 	t.Parallel()
 	e, err := tasks.Encode(&mail{To: "ann"})
@@ -100,7 +113,8 @@ func TestEncodeErrors(t *testing.T) {
 		"no type":         {args: nameless{}, want: tasks.ErrBadPayload, text: "TaskType of tasks_test.nameless is empty"},
 		"unencodable":     {args: unencodable{}, want: tasks.ErrBadPayload, text: "chan int"},
 		"options":         {args: summary{}, over: tasks.Options{Timeout: -1}, want: tasks.ErrInvalidOptions, text: "timeout: -1ns"},
-		"two charges":     {args: summary{TwoCharges: true}, want: tasks.ErrTooManyCharges, text: `encode task "summary"`},
+		"nine charges":    {args: summary{Models: 8}, want: tasks.ErrTooManyCharges, text: `encode task "summary"`},
+		"a bucket twice":  {args: summary{Same: true}, want: tasks.ErrDuplicateCharge, text: "openai:team-a"},
 		"no limit":        {args: nowhere{}, want: reservations.ErrInvalidCharge, text: "names no limit"},
 		"negative charge": {args: summary{Size: -1}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
 		"NaN charge":      {args: summary{Size: math.NaN()}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
@@ -215,7 +229,9 @@ func TestChargesErrors(t *testing.T) {
 		"too large":    {`[{"limit":"a","tokens":{"n":1e999}}]`, tasks.ErrBadHeader},
 		"no limit":     {`[{"tokens":{"n":1}}]`, reservations.ErrInvalidCharge},
 		"negative":     {`[{"limit":"a","tokens":{"n":-1}}]`, reservations.ErrInvalidCharge},
-		"two":          {`[{"limit":"a","tokens":{"n":1}},{"limit":"b","tokens":{"n":1}}]`, tasks.ErrTooManyCharges},
+		"nine":         {`[{"limit":"a"},{"limit":"b"},{"limit":"c"},{"limit":"d"},{"limit":"e"},{"limit":"f"},{"limit":"g"},{"limit":"h"},{"limit":"i"}]`, tasks.ErrTooManyCharges},
+		"twice":        {`[{"limit":"a","key":"k"},{"limit":"a"},{"limit":"a","key":"k","shard":2}]`, tasks.ErrDuplicateCharge},
+		"a bad second": {`[{"limit":"a"},{"limit":" "}]`, reservations.ErrInvalidCharge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,8 +10,10 @@ import (
 var (
 	// ErrPermanent is matched by every failure that no retry mends: those made by Permanent, and those of Decode and Charges.
 	ErrPermanent = errors.New("tasks: permanent failure")
-	// ErrTooManyCharges is matched when a task has more than one charge.
-	ErrTooManyCharges = errors.New("tasks: a task can have one charge only")
+	// ErrTooManyCharges is matched when a task has more than MaxCharges charges.
+	ErrTooManyCharges = errors.New("tasks: a task can have 8 charges at most")
+	// ErrDuplicateCharge is matched when two charges of a task are for the same limit and key.
+	ErrDuplicateCharge = errors.New("tasks: two charges for one bucket")
 	// ErrInvalidOptions is matched when options can't be: the joined errors name each field.
 	ErrInvalidOptions = errors.New("tasks: invalid options")
 	// ErrUnknownVersion is matched when a task was encoded by a version of Headway that this one does not know.
@@ -72,7 +74,7 @@ func (e *DecodeError) Error() string {
 	return fmt.Sprintf("decode task %q: header %s: %v", e.Type, e.Header, e.Err)
 }
 
-// Unwrap returns the cause: ErrUnknownVersion, ErrWrongType, ErrBadPayload, ErrBadHeader or ErrTooManyCharges, with details.
+// Unwrap returns the cause: ErrUnknownVersion, ErrWrongType, ErrBadPayload, ErrBadHeader, ErrTooManyCharges or ErrDuplicateCharge, with details.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // Is makes the error match ErrPermanent and asynq.SkipRetry.

@@ -1,6 +1,7 @@
 package tasks_test
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
@@ -12,7 +13,8 @@ type summary struct {
 	DocumentID string `json:"document_id"`
 	Size       float64
 	Empty      bool `json:"-"`
-	TwoCharges bool `json:"-"`
+	Same       bool `json:"-"`
+	Models     int  `json:"-"`
 }
 
 func (summary) TaskType() string { return "summary" }
@@ -22,10 +24,14 @@ func (s summary) Charges() []reservations.Charge {
 		return nil
 	}
 	charge := reservations.Charge{Limit: "openai", Key: "team-a", Tokens: reservations.Tokens{"requests": 1, "tokens": s.Size}}
-	if s.TwoCharges {
-		return []reservations.Charge{charge, charge}
+	charges := []reservations.Charge{charge}
+	if s.Same {
+		charges = append(charges, charge)
 	}
-	return []reservations.Charge{charge}
+	for i := range s.Models {
+		charges = append(charges, reservations.Charge{Limit: "openai", Key: fmt.Sprintf("model-%d", i), Tokens: reservations.Tokens{"requests": 1}})
+	}
+	return charges
 }
 
 func (summary) TaskOptions() tasks.Options {

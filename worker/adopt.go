@@ -18,7 +18,7 @@ import (
 
 // AdoptConfig is what Limits may be told. The zero value is fine: then only tasks enqueued by Headway are limited.
 type AdoptConfig struct {
-	// Charge says what a task takes that the program enqueues itself, at most one charge; nil means nothing, the task is not limited. Its error is a
+	// Charge says what a task takes that the program enqueues itself, as tasks.Charger does; nil means nothing, the task is not limited. Its error is a
 	// failure of the task like one of its handler; mark it by tasks.Permanent where no retry mends it. Tasks that were enqueued by Headway
 	// carry their charges and are not asked for. Must be safe for concurrent use. Defaults to none.
 	Charge func(*asynq.Task) ([]reservations.Charge, error)

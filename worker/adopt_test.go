@@ -25,6 +25,12 @@ func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 			if strings.Contains(t.Type(), ":") {
 				return nil, nil
 			}
+			switch t.Type() {
+			case "both":
+				return both{Tenant: "a", Cost: 10}.Charges(), nil
+			case "twice":
+				return append(both{Cost: 10}.Charges(), both{Cost: 1}.Charges()...), nil
+			}
 			return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"tokens": 10}}}, nil
 		},
 		Logger: slog.New(slog.DiscardHandler), Events: b.events(),
@@ -39,6 +45,7 @@ func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 	mux.HandleFunc("chat", handler)
 	mux.HandleFunc("mail:", handler)
 	mux.HandleFunc("call", handler)
+	mux.HandleFunc("both", handler)
 	if err := limits.Start(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
@@ -81,7 +88,7 @@ func TestAdoptedServerKeepsTheLimit(t *testing.T) {
 		return errUpstream
 	})
 	info := b.send(asynq.NewTask("chat", nil))
-	if f := receive(t, b.finishes); f.Result != worker.ResultFailed || f.Task.MaxRetry != 25 || f.Charge.Limit != "api" {
+	if f := receive(t, b.finishes); f.Result != worker.ResultFailed || f.Task.MaxRetry != 25 || f.Charges[0].Limit != "api" {
 		t.Errorf("finish %+v", f)
 	}
 	receive(t, b.settlements)
@@ -117,7 +124,7 @@ func TestAdoptedServerTakesTasksOfHeadway(t *testing.T) {
 	b := setup(t, slow(100))
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return errUpstream })
 	info := b.enqueue(call{Cost: 7}, scheduler.MaxRetry(0))
-	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || f.Charge.Tokens["tokens"] != 7 {
+	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || f.Charges[0].Tokens["tokens"] != 7 {
 		t.Errorf("finish %+v", f)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)

@@ -50,6 +50,11 @@ type Config struct {
 	// MaxRefusals is how often in a row a task may be refused by its provider (tasks.RetryAfter) without a retry used; the next time is a
 	// failure, and the count begins anew. The count is kept in Redis, until an hour after the task should have been back. Defaults to 20.
 	MaxRefusals int
+	// Overrides are the rates that were set while the fleet runs; they are read before the first task starts, and then followed. Defaults to
+	// none: then only Worker.SetLimits changes the limits.
+	Overrides Overrides
+	// FollowEvery is how often overrides are looked for. Defaults to 2 seconds.
+	FollowEvery time.Duration
 	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
 	// Logger is told what happens. Waiting, starting and finishing are at debug level, failures at warn, what is archived at
@@ -93,6 +98,7 @@ func (c Config) Validate() error {
 	}
 	f.notNegative("shutdown_timeout", c.ShutdownTimeout)
 	f.notNegative("settle_timeout", c.SettleTimeout)
+	f.notNegative("follow_every", c.FollowEvery)
 	f.refusals(c.MaxRefusals)
 	f.nested(c.Scheduler.Validate())
 	return f.err()

@@ -2,8 +2,9 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"time"
+	"sync"
 
 	"github.com/hibiken/asynq"
 
@@ -22,13 +23,11 @@ type delivery struct {
 	maxRetry int  // ours; asynq's for a foreign task
 	ours     bool // the task carries our count
 
-	charge  reservations.Charge
-	limited bool
-	place   reservations.Place // what the task came with
-	outcome reservations.Outcome
-	usage   usage
+	claims claims // none: the task is not limited
+	waited *claim // the one in whose line the task stood, else the first; nil until buckets are asked
+	usage  usage
 
-	decided time.Time // when outcome was decided, on this machine's clock
+	settling sync.WaitGroup // settlements that are under way
 }
 
 func newDelivery(ctx context.Context, t *asynq.Task) *delivery {
@@ -50,16 +49,45 @@ func (d *delivery) ref() TaskRef {
 	return TaskRef{ID: d.id, Queue: d.queue, Type: d.task.Type(), Attempt: d.retried + 1, MaxRetry: d.maxRetry}
 }
 
+// charge is that of the task's provider; zero for an unlimited task.
+func (d *delivery) charge() reservations.Charge {
+	if len(d.claims) == 0 {
+		return reservations.Charge{}
+	}
+	return d.claims.provider().charge
+}
+
+// startID names this start of the task in the bucket of c.
+func (d *delivery) startID(c claim) string {
+	return fmt.Sprintf("%s/%d/%d", d.id, d.retried+1, c.decided.UnixNano())
+}
+
 // tell logs what happens to a delivery, with what tells it from others. Most of it is at debug level and costs nothing elsewhere.
 func (g *gate) tell(ctx context.Context, d *delivery, level slog.Level, message string, attrs ...slog.Attr) {
 	if !g.log.Enabled(ctx, level) {
 		return
 	}
+	if len(d.claims) > 0 {
+		limits, buckets := d.claims.names()
+		attrs = append([]slog.Attr{slog.String("limit", limits), slog.String("bucket", buckets)}, attrs...)
+	}
+	g.write(ctx, d, level, message, attrs)
+}
+
+// tellOf is tell for what concerns one charge of the task, zero where it has none.
+func (g *gate) tellOf(ctx context.Context, d *delivery, c reservations.Charge, level slog.Level, message string, attrs ...slog.Attr) {
+	if !g.log.Enabled(ctx, level) {
+		return
+	}
+	if c.Limit != "" {
+		attrs = append([]slog.Attr{slog.String("limit", c.Limit), slog.String("bucket", c.Bucket())}, attrs...)
+	}
+	g.write(ctx, d, level, message, attrs)
+}
+
+func (g *gate) write(ctx context.Context, d *delivery, level slog.Level, message string, attrs []slog.Attr) {
 	who := []slog.Attr{
 		slog.String("task_id", d.id), slog.String("type", d.task.Type()), slog.String("queue", d.queue), slog.Int("attempt", d.retried+1),
-	}
-	if d.limited {
-		who = append(who, slog.String("limit", d.charge.Limit), slog.String("bucket", d.charge.Bucket()))
 	}
 	g.log.LogAttrs(ctx, level, message, append(who, attrs...)...)
 }

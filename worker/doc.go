@@ -12,8 +12,8 @@
 //
 // # What is promised
 //
-//   - A limited task starts only when its bucket said so. When the bucket can't answer, it waits.
-//   - Where a provider refuses a call and names a time ([tasks.RetryAfter]), nothing starts in that bucket before, in the whole fleet. The
+//   - A limited task starts only when its bucket said so, of several charges all of them. When a bucket can't answer, it waits.
+//   - Where a provider refuses a call and names a time ([tasks.RetryAfter]), nothing starts in that bucket (that of the last charge) before, in the whole fleet. The
 //     task comes back first and uses no retry, up to [Config].MaxRefusals times in a row; those who wait keep their order.
 //   - Waiting uses no retry, however often, with MaxRetry 0 as well.
 //   - A task that fails for real is archived after exactly its retries. Each attempt is charged: the API may have been called.

@@ -22,8 +22,10 @@ type Events struct {
 	OnRefuse func(Refusal)
 	// OnBlock is called when a provider refused a call and named a time: after the bucket was blocked, or that was given up.
 	OnBlock func(Block)
-	// OnSettle is called after a settlement was applied, or given up.
+	// OnSettle is called after a settlement was applied, or given up. What was taken for a task that did not start after all is settled as well.
 	OnSettle func(Settlement)
+	// OnSync is called after a bucket was corrected by what a handler saw, or that failed. What tells a bucket nothing new is not sent.
+	OnSync func(Sync)
 }
 
 // TaskRef tells which delivery of which task an event is about.
@@ -38,11 +40,11 @@ type TaskRef struct {
 // Start is a task whose handler is about to run.
 type Start struct {
 	Task TaskRef
-	// Charge is what was taken. Zero for an unlimited task.
-	Charge reservations.Charge
-	// Place is what the task came with, zero where it never waited.
+	// Charges are what was taken, in the order in which the task names them. None for an unlimited task.
+	Charges []reservations.Charge
+	// Place is what the task came with in the bucket in whose line it stood, zero where it never waited.
 	Place reservations.Place
-	// Outcome is the bucket's answer. Zero for an unlimited task.
+	// Outcome is the answer of that bucket, of the first one where the task never waited. Zero for an unlimited task.
 	Outcome reservations.Outcome
 	// Lateness is the time from the moment the task was due until now, as far as this process has seen the clock of its
 	// line move. Negative where it started earlier; zero for a task that never waited.
@@ -53,7 +55,8 @@ type Start struct {
 
 // Deferral is a task that has to wait.
 type Deferral struct {
-	Task   TaskRef
+	Task TaskRef
+	// Charge is the one that it waits for. Zero for an unlimited task.
 	Charge reservations.Charge
 	// Outcome is the bucket's answer. Zero when the store could not be asked.
 	Outcome reservations.Outcome
@@ -81,9 +84,9 @@ const (
 
 // Finish is the end of a task that started. A handler that ignores its context may still be running.
 type Finish struct {
-	Task   TaskRef
-	Charge reservations.Charge
-	Result Result
+	Task    TaskRef
+	Charges []reservations.Charge
+	Result  Result
 	// Elapsed is the time since the start.
 	Elapsed time.Duration
 	// Err is what asynq was told. Nil when the task succeeded; what the handler returned when the provider refused the call.
@@ -99,7 +102,8 @@ type Refusal struct {
 // Block is a bucket in which nothing starts for a time, because a provider refused a call.
 type Block struct {
 	// Task is the one whose call was refused.
-	Task   TaskRef
+	Task TaskRef
+	// Charge is the last of the task's.
 	Charge reservations.Charge
 	// For is how long, at most reservations.MaxBlock.
 	For time.Duration
@@ -111,14 +115,27 @@ type Block struct {
 	Err error
 }
 
-// Settlement is the correction of one charge by what was really used.
+// Settlement is the correction of one charge by what was really used. A task with several has one for each.
 type Settlement struct {
 	Task   TaskRef
 	Charge reservations.Charge
-	Used   reservations.Tokens
+	// Used is what the handler reported of the limit's meters.
+	Used reservations.Tokens
 	// Outcome carries the shift that the settlement moved. Zero when nothing had to be corrected, or with an error.
 	Outcome reservations.Outcome
 	// Err is why the settlement was given up: the charge stays as it was estimated.
+	Err error
+}
+
+// Sync is the correction of one bucket by what a provider said is left.
+type Sync struct {
+	Task   TaskRef
+	Charge reservations.Charge
+	// Seen is what the bucket was told, of the meters of the charge.
+	Seen reservations.Observation
+	// Outcome carries the shift that it moved. Zero with an error.
+	Outcome reservations.Outcome
+	// Err is why the bucket was not corrected. It is not tried again: the next answer says more.
 	Err error
 }
 

@@ -57,7 +57,7 @@ func ExampleJob_Use() {
 		log.Fatal(err)
 	}
 	worker.Handle(w, func(_ context.Context, job *worker.Job[Essay]) error {
-		fmt.Printf("writing about %s with %v tokens reserved\n", job.Args.Topic, job.Charge.Tokens["tokens"])
+		fmt.Printf("writing about %s with %v tokens reserved\n", job.Args.Topic, job.Charges[0].Tokens["tokens"])
 		job.Use(reservations.Tokens{"tokens": 210}) // one request was used, as estimated
 		return nil
 	})

@@ -22,15 +22,15 @@ type Job[T tasks.Args] struct {
 	Attempt int
 	// MaxRetry is how many more attempts the task gets after its first one failed. A failure of an attempt above it is final.
 	MaxRetry int
-	// Charge is what was taken for this attempt. Zero for an unlimited task.
-	Charge reservations.Charge
+	// Charges are what was taken for this attempt, in the order in which the task names them. None for an unlimited task.
+	Charges []reservations.Charge
 	// Task is what asynq delivered, e.g. for its ResultWriter.
 	Task *asynq.Task
 
 	usage *usage
 }
 
-// Use reports what the task really used. The charge is settled by it when the handler ends, however it ends; without a call
+// Use reports what the task really used. A meter's name stands for that meter in every limit of the task that has it. The charges are settled by it when the handler ends, however it ends; without a call
 // the estimate stays. Meters that are not named were used as estimated. A later call replaces what an earlier one
 // said of the same meter. Safe for concurrent use; nothing happens for an unlimited task, and after the handler has ended.
 func (j *Job[T]) Use(used reservations.Tokens) {
@@ -50,7 +50,7 @@ type registration struct {
 //
 // What the handler returns decides: nil ends the task; an error is retried with growing pauses until MaxRetry is used up,
 // and then the task is archived; an error marked by tasks.Permanent archives it at once; tasks.RetryAfter blocks
-// the bucket and sends the task back, with no retry used (see Config.MaxRefusals). A panic is an error. The context
+// the bucket of the last charge and sends the task back, with no retry used (see Config.MaxRefusals). A panic is an error. The context
 // ends a little before the task's timeout, and when the worker has been stopping for ShutdownTimeout.
 func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[T]) error) {
 	name := tasks.TypeOf[T]()
@@ -70,7 +70,7 @@ func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[
 			return func(ctx context.Context) error {
 				return handler(ctx, &Job[T]{
 					Args: args, ID: d.id, Queue: d.queue, Attempt: d.retried + 1, MaxRetry: d.maxRetry,
-					Charge: d.charge, Task: d.task, usage: &d.usage,
+					Charges: d.claims.charges(), Task: d.task, usage: &d.usage,
 				})
 			}, nil
 		},

@@ -27,10 +27,14 @@ type gate struct {
 	lateness      *Lateness
 
 	outage   outage
+	told     told
 	clock    storeClock
 	pending  pending
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
 }
+
+// errHeldUp is why a bucket is not asked: what the one before it has the task hold is not over, and it has to be let go.
+var errHeldUp = errors.New("not started")
 
 // prepared is a task that is known to be runnable, and how to run it.
 type prepared func(context.Context) error
@@ -53,7 +57,7 @@ func (g *gate) pass(ctx context.Context, d *delivery, prepare func(*delivery) (p
 	}
 	early, cancel := ahead(ctx, wholeMargin)
 	defer cancel()
-	if d.limited {
+	if len(d.claims) > 0 {
 		if starts, err := g.begin(ctx, early, d); !starts {
 			return err
 		}
@@ -67,14 +71,19 @@ func (g *gate) price(d *delivery) error {
 	if err != nil || len(charges) == 0 {
 		return err
 	}
-	if len(charges) > 1 {
-		return tasks.Permanent(tasks.ErrTooManyCharges)
+	if err := tasks.CheckCharges(charges); err != nil {
+		return tasks.Permanent(err)
 	}
-	d.charge, d.limited = charges[0], true
-	if g.limiter == nil {
-		return tasks.Permanent(&reservations.ChargeError{Charge: d.charge, Err: reservations.ErrUnknownLimit, Problem: "this worker has no limits"})
+	d.claims = newClaims(charges)
+	for _, c := range charges {
+		if g.limiter == nil {
+			return tasks.Permanent(&reservations.ChargeError{Charge: c, Err: reservations.ErrUnknownLimit, Problem: "this worker has no limits"})
+		}
+		if err := g.limiter.Validate(c); err != nil {
+			return tasks.Permanent(err)
+		}
 	}
-	return tasks.Permanent(g.limiter.Validate(d.charge))
+	return nil
 }
 
 // refuse ends a delivery whose task can't run. What is permanent is archived, anything else is a failure like any other.
@@ -94,66 +103,98 @@ func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
 
 // begin asks whether the task may start, and returns when it may. Otherwise the error is what asynq has to be told: why the
 // task waits or can't run, or nil where a successor waits for it. Early ends before asynq gives the task up.
+//
+// The buckets are asked one after the other. When one refuses, those before it are given back what was started; the task waits in the line
+// of the one that refused, and nobody holds anything meanwhile that another waits for.
 func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	if d.place, err = g.way.Recall(early, d.handle()); err != nil {
+	held, err := g.way.Recall(early, d.handle())
+	if err != nil {
 		g.tell(ctx, d, slog.LevelDebug, "place not recalled, asking as new", slog.Any("error", err))
 	}
-	if err = g.outage.admit(early); err != nil {
-		return false, g.unavailable(ctx, d, err)
-	}
-	asked := time.Now()
-	d.outcome, err = g.limiter.Begin(early, d.charge, d.place)
-	came := time.Now()
-	switch {
-	case err == nil:
-		if g.outage.report(nil) {
-			g.way.Answered()
+	d.waited = d.claims.recall(held)
+	stopped, err := d.claims.admit(func(c *claim) error {
+		if !g.hold(early, d) {
+			return errHeldUp
 		}
+		return g.ask(ctx, early, c)
+	})
+	switch {
+	case errors.Is(err, errHeldUp):
+		return false, g.letGo(ctx, d)
 	case reservations.IsPermanent(err):
-		g.outage.pass()
+		g.cancel(ctx, d)
 		return false, g.refuse(ctx, d, tasks.Permanent(err))
-	case ctx.Err() != nil: // asynq has taken the task back
-		g.outage.pass()
+	case err != nil && ctx.Err() != nil: // asynq has taken the task back
+		g.cancel(ctx, d)
 		return false, ctx.Err()
-	default:
-		g.outage.report(err)
-		return false, g.unavailable(ctx, d, err)
-	}
-	d.decided = g.clock.moment(asked, came, d.outcome.At)
-	g.lateness.Observe(d.charge.Bucket(), d.outcome)
-	if d.charge.Urgent && d.outcome.Started() && d.outcome.Headroom { // it has set the ordinary ones back
-		g.way.Moved(d.charge.Bucket(), d.outcome)
-	}
-	if !d.outcome.Started() {
-		return false, g.sendBack(ctx, d, d.outcome)
+	case err != nil:
+		g.yield(ctx, d)
+		return false, g.unavailable(ctx, d, stopped, err)
+	case stopped != nil:
+		g.yield(ctx, d)
+		return false, g.sendBack(ctx, d, stopped, stopped.outcome)
 	}
 	if !g.hold(early, d) {
 		return false, g.letGo(ctx, d)
 	}
 	if d.stale(time.Now()) {
-		return false, g.sendBack(ctx, d, d.unused())
+		d.claims.keep() // what was taken is forfeited, once
+		return false, g.sendBack(ctx, d, d.claims.provider(), d.claims.provider().unused())
 	}
 	return true, nil
 }
 
-// sendBack lets the task wait for the time it was given.
-func (g *gate) sendBack(ctx context.Context, d *delivery, o reservations.Outcome) error {
-	return g.comeBack(ctx, d, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
-		return g.way.Defer(ctx, t, d.charge, o)
+// ask asks one bucket.
+func (g *gate) ask(ctx, early context.Context, c *claim) error {
+	if err := g.outage.admit(early); err != nil {
+		return err
+	}
+	asked := time.Now()
+	o, err := g.limiter.Begin(early, c.charge, c.place)
+	came := time.Now()
+	switch {
+	case err == nil:
+		if g.outage.report(nil) {
+			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
+			g.way.Answered()
+		}
+	case reservations.IsPermanent(err), ctx.Err() != nil:
+		g.outage.pass()
+		return err
+	default:
+		if g.outage.report(err) {
+			g.log.LogAttrs(ctx, slog.LevelWarn, "the store of the buckets does not answer, tasks with a limit wait for it", slog.Any("error", err))
+		}
+		return err
+	}
+	c.outcome, c.charge.Shard = o, o.Shard
+	c.decided = g.clock.moment(asked, came, o.At)
+	g.lateness.Observe(c.charge.Bucket(), o)
+	if c.charge.Urgent && o.Started() && o.Headroom { // it has set the ordinary ones back
+		g.way.Moved(c.charge.Bucket(), o)
+	}
+	return nil
+}
+
+// sendBack lets the task wait for the time that it was given by the bucket of c.
+func (g *gate) sendBack(ctx context.Context, d *delivery, c *claim, o reservations.Outcome) error {
+	return g.comeBack(ctx, d, c.charge, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
+		return g.way.Defer(ctx, t, c.charge, o, d.claims.others(c)...)
 	})
 }
 
-// unavailable lets the task wait for the store.
-func (g *gate) unavailable(ctx context.Context, d *delivery, cause error) error {
-	return g.comeBack(ctx, d, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.way.DeferOutage(ctx, t, d.charge, d.place, cause)
+// unavailable lets the task wait for the store, which did not answer for the bucket of c.
+func (g *gate) unavailable(ctx context.Context, d *delivery, c *claim, cause error) error {
+	return g.comeBack(ctx, d, c.charge, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
+		return g.way.DeferOutage(ctx, t, c.charge, c.place, cause, d.claims.others(c)...)
 	})
 }
 
 // comeBack returns the deferral that record wrote down. It uses no retry; on the last delivery that asynq grants, a
-// successor takes the task's place, for about so long a wait.
+// successor takes the task's place, for about so long a wait. C is the charge that it waits for.
 func (g *gate) comeBack(
-	ctx context.Context, d *delivery, o reservations.Outcome, wait time.Duration, record func(context.Context, scheduler.Task) error,
+	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, wait time.Duration,
+	record func(context.Context, scheduler.Task) error,
 ) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
@@ -166,11 +207,11 @@ func (g *gate) comeBack(
 		waits.ID = id
 	}
 	err := record(last, waits)
-	event := Deferral{Task: d.ref(), Charge: d.charge, Outcome: o, Err: err}
+	event := Deferral{Task: d.ref(), Charge: c, Outcome: o, Err: err}
 	if deferred, ok := errors.AsType[*scheduler.DeferredError](err); ok {
 		event.Until = deferred.Until
 	}
-	g.tell(ctx, d, slog.LevelDebug, "task waits",
+	g.tellOf(ctx, d, c, slog.LevelDebug, "task waits",
 		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
 	hook(g.log, g.events.OnDefer, event)
 	if waits.ID != d.id {
@@ -181,7 +222,7 @@ func (g *gate) comeBack(
 
 // hold waits locally for the little that is missing. False means that the process stops, or that asynq wants the task back.
 func (g *gate) hold(early context.Context, d *delivery) bool {
-	missing := time.Until(d.decided.Add(d.outcome.Hold))
+	missing := time.Until(d.claims.ready())
 	if missing <= 0 {
 		return true
 	}
@@ -196,11 +237,14 @@ func (g *gate) hold(early context.Context, d *delivery) bool {
 	return false
 }
 
-// letGo gives back what was taken for a task that does not start after all. It comes back as the first of its line.
+// letGo gives back what was taken for a task that does not start after all. It comes back as the first of its lines.
 func (g *gate) letGo(ctx context.Context, d *delivery) error {
-	g.settle(ctx, d, d.nothing())
 	if ctx.Err() != nil {
+		g.cancel(ctx, d)
 		return ctx.Err() // asynq has taken the task back
 	}
-	return g.sendBack(ctx, d, d.unused())
+	started := d.claims.started()
+	last := started[len(started)-1]
+	g.yield(ctx, d)
+	return g.sendBack(ctx, d, last, last.unused())
 }

@@ -70,6 +70,7 @@ type bundle struct {
 	refusals    chan worker.Refusal
 	settlements chan worker.Settlement
 	blocks      chan worker.Block
+	syncs       chan worker.Sync
 }
 
 func setup(t *testing.T, limits ...reservations.Limit) *bundle {
@@ -84,7 +85,7 @@ func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
 		t: t, addr: addr, client: redis.NewClient(&redis.Options{Addr: addr}), store: &faultStore{Store: memstore.New(nil)},
 		starts: make(chan worker.Start, many), deferrals: make(chan worker.Deferral, many), finishes: make(chan worker.Finish, many),
 		refusals: make(chan worker.Refusal, many), settlements: make(chan worker.Settlement, many),
-		blocks: make(chan worker.Block, many),
+		blocks: make(chan worker.Block, many), syncs: make(chan worker.Sync, many),
 	}
 	t.Cleanup(func() { _ = b.client.Close() })
 	b.inspector = asynq.NewInspectorFromRedisClient(b.client)
@@ -104,7 +105,7 @@ func (b *bundle) events() worker.Events {
 		OnStart: func(e worker.Start) { b.starts <- e }, OnDefer: func(e worker.Deferral) { b.deferrals <- e },
 		OnFinish: func(e worker.Finish) { b.finishes <- e }, OnRefuse: func(e worker.Refusal) { b.refusals <- e },
 		OnBlock:  func(e worker.Block) { b.blocks <- e },
-		OnSettle: func(e worker.Settlement) { b.settlements <- e },
+		OnSettle: func(e worker.Settlement) { b.settlements <- e }, OnSync: func(e worker.Sync) { b.syncs <- e },
 	}
 }
 
@@ -187,7 +188,12 @@ func (b *bundle) hurry(id string) {
 // balance is what the use ledger of the limit api holds.
 func (b *bundle) balance() float64 {
 	b.t.Helper()
-	bucket, ok, _ := b.store.Bucket(b.t.Context(), "api", "")
+	return b.balanceOf("api", "")
+}
+
+func (b *bundle) balanceOf(limit, key string) float64 {
+	b.t.Helper()
+	bucket, ok, _ := b.store.Bucket(b.t.Context(), limit, key)
 	if !ok {
 		b.t.Fatal("nothing was ever charged")
 	}
@@ -228,6 +234,7 @@ type faultStore struct {
 
 	mu      sync.Mutex // guards what is below
 	down    bool
+	gone    string        // the limit whose buckets are down
 	blocked chan struct{} // where not nil, nobody is answered before it is closed
 	refuse  int           // how many requests to begin are told to come back at once
 	hold    time.Duration // what those that start have to wait locally, where not zero
@@ -243,7 +250,7 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 	defer s.deliver()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down {
+	if s.down || s.gone == limit.Name {
 		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: context.DeadlineExceeded}
 	}
 	var outcomes []reservations.Outcome

@@ -41,14 +41,14 @@ func (o *outage) admit(ctx context.Context) error {
 	return o.cause
 }
 
-// report tells how it went: nil when the store answered. It says whether that ended an outage.
-func (o *outage) report(err error) (ended bool) {
+// report tells how it went: nil when the store answered. It says whether that began an outage, or ended one.
+func (o *outage) report(err error) (turned bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	ended = o.cause != nil && err == nil
+	turned = (o.cause == nil) != (err == nil)
 	o.cause = err
 	o.answered()
-	return ended
+	return turned
 }
 
 // pass takes an admission back: nothing was learned.

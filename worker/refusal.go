@@ -28,7 +28,7 @@ type ending struct {
 // end reads what the handler returned, and blocks the bucket where the provider asked for it.
 func (g *gate) end(ctx context.Context, d *delivery, err error) ending {
 	e := ending{err: err, refusal: refusalIn(err)}
-	if e.refusal != nil && d.limited {
+	if e.refusal != nil && len(d.claims) > 0 {
 		e.blocked, e.cause = g.block(ctx, d, e.refusal)
 	}
 	return e
@@ -43,7 +43,7 @@ func refusalIn(err error) *tasks.RetryAfterError {
 	return &tasks.RetryAfterError{After: min(refusal.After, reservations.MaxBlock), Err: err}
 }
 
-// block lets nothing start in the task's bucket. When the store does not answer soon, it goes on trying in the background.
+// block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on trying in the background.
 func (g *gate) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) (reservations.Outcome, error) {
 	patience := blockPatience
 	if deadline, ok := ctx.Deadline(); ok { // asynq must have our answer in time
@@ -53,35 +53,38 @@ func (g *gate) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfter
 	end := time.Now().Add(refusal.After)
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	o, err := g.limiter.Block(soon, d.charge.Limit, d.charge.Key, refusal.After)
+	all, err := g.limiter.BlockAll(soon, d.charge(), refusal.After)
 	if err == nil || !errors.Is(err, reservations.ErrUnavailable) || time.Until(end) <= 0 {
-		g.blocked(ctx, d, refusal, o, err)
-		return o, err
+		g.blocked(ctx, d, refusal, all, err)
+		return all[0], err
 	}
 	done := g.pending.add(kindSettlement, d.id)
 	go func() {
 		defer done()
 		trying, cancel := context.WithTimeout(ctx, g.settleTimeout)
 		defer cancel()
-		late, failed := g.limiter.Block(trying, d.charge.Limit, d.charge.Key, time.Until(end))
+		late, failed := g.limiter.BlockAll(trying, d.charge(), time.Until(end))
 		g.blocked(ctx, d, refusal, late, failed)
 	}()
-	return o, err
+	return all[0], err
 }
 
-// blocked publishes how a block moved the line, so that whoever waits is not woken before it ends, and tells about it.
-func (g *gate) blocked(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, o reservations.Outcome, err error) {
-	if !o.At.IsZero() {
-		g.lateness.Observe(d.charge.Bucket(), o)
-		g.way.Moved(d.charge.Bucket(), o)
+// blocked publishes how a block moved the line, or those of all shards, so that whoever waits is not woken before it ends, and tells about it.
+func (g *gate) blocked(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, all []reservations.Outcome, err error) {
+	for _, o := range all {
+		if c := d.charge(); !o.At.IsZero() {
+			c.Shard = o.Shard
+			g.lateness.Observe(c.Bucket(), o)
+			g.way.Moved(c.Bucket(), o)
+		}
 	}
 	attrs := []slog.Attr{slog.Duration("for", refusal.After), slog.Any("refusal", refusal.Err)}
 	if err != nil {
-		g.tell(ctx, d, slog.LevelWarn, "refused by the provider, but the bucket could not be blocked", append(attrs, slog.Any("error", err))...)
+		g.tellOf(ctx, d, d.charge(), slog.LevelWarn, "refused by the provider, but the bucket could not be blocked", append(attrs, slog.Any("error", err))...)
 	} else {
-		g.tell(ctx, d, slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
+		g.tellOf(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
-	hook(g.log, g.events.OnBlock, Block{Task: d.ref(), Charge: d.charge, For: refusal.After, Reason: refusal.Err, Outcome: o, Err: err})
+	hook(g.log, g.events.OnBlock, Block{Task: d.ref(), Charge: d.charge(), For: refusal.After, Reason: refusal.Err, Outcome: all[0], Err: err})
 }
 
 // forgives counts the refusal, and says whether the task may go back without a retry used. What is beyond the count fails.
@@ -100,13 +103,19 @@ func (g *gate) forgives(ctx context.Context, d *delivery, refusal *tasks.RetryAf
 // pushBack sends a task back whose call the provider refused: no retry is used, and it comes first when the block ends.
 func (g *gate) pushBack(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
 	g.tell(ctx, d, slog.LevelDebug, "task refused by the provider", slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
-	hook(g.log, g.events.OnFinish, Finish{Task: d.ref(), Charge: d.charge, Result: ResultRefused, Elapsed: elapsed, Err: e.err})
-	o := e.blocked
+	hook(g.log, g.events.OnFinish, Finish{Task: d.ref(), Charges: d.claims.charges(), Result: ResultRefused, Elapsed: elapsed, Err: e.err})
+	o, wait := e.blocked, e.refusal.After
 	if !o.At.IsZero() {
-		o.State, o.Due = reservations.StateLate, o.At.Add(e.refusal.After+o.Shift)
+		o = scheduler.AfterBlock(o, wait)
+		wait = o.Wait()
 	}
-	return g.comeBack(ctx, d, o, e.refusal.After, func(ctx context.Context, t scheduler.Task) error {
-		return g.way.DeferRefused(ctx, t, d.charge, e.refusal.After, e.blocked, e.err, e.cause)
+	var others []scheduler.Held
+	if len(d.claims) > 0 {
+		d.claims.keep() // it comes first with the others as well
+		others = d.claims.others(d.claims.provider())
+	}
+	return g.comeBack(ctx, d, d.charge(), o, wait, func(ctx context.Context, t scheduler.Task) error {
+		return g.way.DeferRefused(ctx, t, d.charge(), e.refusal.After, e.blocked, e.err, e.cause, others...)
 	})
 }
 

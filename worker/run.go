@@ -44,6 +44,7 @@ func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) err
 		defer left()
 		e := g.end(ctx, d, g.contained(early, d, handle))
 		g.settle(ctx, d, d.used(e.err)) // after the block: what is given back is there when it ends
+		g.observe(ctx, d, e)
 		ended <- e
 	}()
 	var e ending
@@ -64,12 +65,13 @@ func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) err
 
 // announce tells that the handler is about to run.
 func (g *gate) announce(ctx context.Context, d *delivery) {
-	s := Start{Task: d.ref(), Charge: d.charge, Place: d.place, Outcome: d.outcome}
-	if d.limited {
-		s.Lateness, s.Waited = g.lateness.Of(d.charge.Bucket(), d.place, d.outcome.At.Add(time.Since(d.decided)))
+	s := Start{Task: d.ref(), Charges: d.claims.charges()}
+	if c := d.waited; c != nil {
+		s.Place, s.Outcome = c.place, c.outcome
+		s.Lateness, s.Waited = g.lateness.Of(c.charge.Bucket(), c.place, c.outcome.At.Add(time.Since(c.decided)))
 	}
 	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness),
-		slog.Duration("hold", d.outcome.Hold), slog.Time("granted_at", d.outcome.At)) // by the bucket's clock
+		slog.Duration("hold", s.Outcome.Hold), slog.Time("granted_at", s.Outcome.At)) // by the bucket's clock
 	hook(g.log, g.events.OnStart, s)
 }
 
@@ -96,8 +98,10 @@ func (d *delivery) used(err error) reservations.Tokens {
 // nothing says of each meter that was charged that it was not used.
 func (d *delivery) nothing() reservations.Tokens {
 	none := reservations.Tokens{}
-	for meter := range d.charge.Tokens {
-		none[meter] = 0
+	for _, c := range d.claims {
+		for meter := range c.charge.Tokens {
+			none[meter] = 0
+		}
 	}
 	return none
 }
@@ -112,7 +116,7 @@ func abandoned(ctx context.Context, after time.Duration) error {
 
 // conclude tells everybody how it went, asynq last.
 func (g *gate) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
-	f := Finish{Task: d.ref(), Charge: d.charge, Elapsed: elapsed, Err: d.verdict(err)}
+	f := Finish{Task: d.ref(), Charges: d.claims.charges(), Elapsed: elapsed, Err: d.verdict(err)}
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

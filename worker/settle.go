@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
@@ -12,26 +14,92 @@ import (
 // wakerStopTimeout bounds the end of the scheduler.
 const wakerStopTimeout = 5 * time.Second
 
-// settle corrects the charge by what was used, in the background: asynq need not wait for it, Stop does. Nil keeps the
-// estimate: the API may have been called. The tokens of a limit that settles by `keep` are not given back.
+// settle corrects the charges by what was used. Nil keeps the estimate: the API may have been called. The tokens of a limit that
+// settles by `keep` are not given back.
 func (g *gate) settle(ctx context.Context, d *delivery, used reservations.Tokens) {
-	if !d.limited || used == nil {
+	if used == nil || len(d.claims) == 0 {
+		return
+	}
+	shares := g.shares(d.claims, used)
+	g.correct(ctx, d, d.claims, shares, func(ctx context.Context, c claim) (reservations.Outcome, error) {
+		return g.limiter.Settle(ctx, c.charge, shares[c.charge.Bucket()], d.startID(c))
+	})
+}
+
+// shares says of each bucket what was used of its meters. What no limit of the task has is left to the last, whose settlement
+// names it in its error.
+func (g *gate) shares(cs claims, used reservations.Tokens) map[string]reservations.Tokens {
+	shares := map[string]reservations.Tokens{}
+	for _, c := range cs {
+		shares[c.charge.Bucket()] = reservations.Tokens{}
+	}
+	for name, n := range used {
+		var known bool
+		for _, c := range cs {
+			if g.measures(c.charge, name) {
+				shares[c.charge.Bucket()][name], known = n, true
+			}
+		}
+		if !known {
+			shares[cs.provider().charge.Bucket()][name] = n
+		}
+	}
+	return shares
+}
+
+// measures says whether the charge's limit has the meter.
+func (g *gate) measures(c reservations.Charge, meter string) bool {
+	limit, err := g.limiter.Limit(c.Limit)
+	return err == nil && slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return m.Name == meter })
+}
+
+// yield gives back what was started, in the background. The task keeps its turn in those buckets.
+func (g *gate) yield(ctx context.Context, d *delivery) {
+	started := d.claims.started()
+	g.correct(ctx, d, started, started.nothing(), func(ctx context.Context, c claim) (reservations.Outcome, error) {
+		return g.limiter.Yield(ctx, c.charge)
+	})
+	d.claims.keep()
+}
+
+// cancel gives back all that was taken for a task that keeps no place, in the background.
+func (g *gate) cancel(ctx context.Context, d *delivery) {
+	started := d.claims.started()
+	g.correct(ctx, d, started, started.nothing(), func(ctx context.Context, c claim) (reservations.Outcome, error) {
+		return g.limiter.Cancel(ctx, c.charge, d.startID(c))
+	})
+}
+
+// correct changes what is charged for the claims, side by side and in the background: asynq need not wait for it, Stop does.
+func (g *gate) correct(
+	ctx context.Context, d *delivery, cs claims, used map[string]reservations.Tokens, one func(context.Context, claim) (reservations.Outcome, error),
+) {
+	if len(cs) == 0 {
 		return
 	}
 	done := g.pending.add(kindSettlement, d.id)
+	correcting, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.settleTimeout)
+	var group sync.WaitGroup
+	d.settling.Add(1)
+	for _, c := range cs {
+		c := *c // as it is now: the delivery goes on
+		group.Go(func() {
+			o, err := one(correcting, c)
+			if err != nil {
+				g.tellOf(correcting, d, c.charge, slog.LevelWarn, "not all could be settled, the estimate stays charged there", slog.Any("error", err))
+			}
+			if !o.At.IsZero() {
+				g.lateness.Observe(c.charge.Bucket(), o)
+				g.way.Moved(c.charge.Bucket(), o)
+			}
+			hook(g.log, g.events.OnSettle, Settlement{Task: d.ref(), Charge: c.charge, Used: used[c.charge.Bucket()], Outcome: o, Err: err})
+		})
+	}
 	go func() {
 		defer done()
-		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.settleTimeout)
+		defer d.settling.Done()
 		defer cancel()
-		o, err := g.limiter.Settle(settling, d.charge, used, "")
-		if err != nil {
-			g.tell(ctx, d, slog.LevelWarn, "not all could be settled, the estimate stays charged there", slog.Any("error", err))
-		}
-		if !o.At.IsZero() {
-			g.lateness.Observe(d.charge.Bucket(), o)
-			g.way.Moved(d.charge.Bucket(), o)
-		}
-		hook(g.log, g.events.OnSettle, Settlement{Task: d.ref(), Charge: d.charge, Used: used, Outcome: o, Err: err})
+		group.Wait()
 	}()
 }
 

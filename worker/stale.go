@@ -56,17 +56,10 @@ func within(t, first, last time.Time) time.Time {
 	return t
 }
 
-// unused is the outcome of a start that was not used: the task is late, and comes back as the first of its line.
-func (d *delivery) unused() reservations.Outcome {
-	o := d.outcome
-	o.State, o.Due, o.Hold = reservations.StateLate, o.At.Add(o.Hold+o.Shift), 0
-	return o
-}
-
 // stale says whether the task would start so much later than it was admitted that it could meet, at the provider, those that
 // were admitted after it. What it took then stays charged: the provider's bucket was filled later than ours by as much as starts
 // are late, and this is what brings them together again; given back, it would let another start while some hold. It is asked once for each task: one that comes back as late starts in any case, so that a machine
-// which is always too slow still gets on.
+// which is always too slow still gets on. Of several buckets the provider's tells whether it is.
 func (d *delivery) stale(now time.Time) bool {
-	return d.place.State != reservations.StateLate && now.Sub(d.decided)-d.outcome.Hold > staleAfter
+	return d.claims.provider().place.State != reservations.StateLate && now.Sub(d.claims.ready()) > staleAfter
 }

@@ -63,7 +63,7 @@ func TestStale(t *testing.T) {
 		"stalled once":     {reservations.StateLate, 0, 60 * time.Millisecond, false},
 		"held, in no time": {reservations.StateNew, 100 * time.Millisecond, 0, false},
 	} {
-		d := &delivery{decided: decided, place: reservations.Place{State: c.state}, outcome: reservations.Outcome{Hold: c.hold}}
+		d := &delivery{claims: claims{{decided: decided, place: reservations.Place{State: c.state}, outcome: reservations.Outcome{Hold: c.hold}}}}
 		if got := d.stale(decided.Add(c.after)); got != c.want {
 			t.Errorf("%s: stale is %v", name, got)
 		}

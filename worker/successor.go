@@ -16,7 +16,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
@@ -133,14 +132,18 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 	}
 	headers[headerOriginal] = d.id
 	headers[tasks.HeaderVersion] = strconv.Itoa(tasks.Version)
-	if !d.limited {
+	if len(d.claims) == 0 {
 		return headers, nil
 	}
-	charges, err := json.Marshal([]reservations.Charge{d.charge})
-	if err != nil {
-		return nil, fmt.Errorf("encode charge: %w", err)
+	charges := d.claims.charges()
+	for i := range charges {
+		charges[i].Shard = 0 // that is the place's
 	}
-	headers[tasks.HeaderCharges] = string(charges)
+	text, err := json.Marshal(charges)
+	if err != nil {
+		return nil, fmt.Errorf("encode charges: %w", err)
+	}
+	headers[tasks.HeaderCharges] = string(text)
 	return headers, nil
 }
 

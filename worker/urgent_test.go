@@ -36,7 +36,7 @@ func TestUrgentTaskStartsBesideABacklog(t *testing.T) {
 	if s := receive(t, b.starts); s.Outcome.Hold != 0 || s.Place.State != "" {
 		t.Errorf("start %+v", s)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || !f.Charge.Urgent {
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || !f.Charges[0].Urgent {
 		t.Errorf("finish %+v", f)
 	}
 	bucket, _, err := b.store.Bucket(t.Context(), "api", "")

@@ -10,14 +10,15 @@ import (
 
 // usage is what a handler reports while it runs.
 type usage struct {
-	mu   sync.Mutex // guards used
-	used reservations.Tokens
+	mu        sync.Mutex // guards what is below
+	used      reservations.Tokens
+	sightings []sighting
 }
 
 type usageKey struct{}
 
 // Use reports what a task really used, from a plain asynq handler behind Limits.Middleware; typed handlers have Job.Use. The
-// charge is settled by it when the handler ends, however it ends. Meters that are not named were used as estimated. A later
+// charges are settled by it, in every limit that has the meter, when the handler ends, however it ends. Meters that are not named were used as estimated. A later
 // call replaces what an earlier one said of the same meter. Safe for concurrent use; it does nothing outside of a
 // handler, for an unlimited task, and after the handler has ended.
 func Use(ctx context.Context, used reservations.Tokens) {

@@ -27,7 +27,7 @@ func TestWaitingUsesNoRetry(t *testing.T) {
 	})
 	info := b.enqueue(call{Cost: 1}, scheduler.MaxRetry(3), scheduler.Retention(time.Minute))
 	job := receive(t, jobs)
-	if job.ID != info.ID || job.Attempt != 1 || job.MaxRetry != 3 || job.Queue != "default" || job.Charge.Limit != "api" {
+	if job.ID != info.ID || job.Attempt != 1 || job.MaxRetry != 3 || job.Queue != "default" || job.Charges[0].Limit != "api" {
 		t.Errorf("job after 50 waits: %+v", job)
 	}
 	if done := b.info(info.ID, asynq.TaskStateCompleted); done.Retried != 0 {

@@ -25,6 +25,7 @@ type Worker struct {
 	client redis.UniversalClient
 	server *asynq.Server
 	gate   *gate
+	follow *Follower // nil without a limiter
 
 	mu       sync.Mutex // guards what is below
 	handlers map[string]registration
@@ -49,6 +50,9 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		limiter: limiter, way: way, successors: newSuccessors(client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events, lateness: config.Lateness,
 		stopping: make(chan struct{}),
+	}
+	if limiter != nil {
+		w.follow = NewFollower(limiter, way, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
 	w.server = asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency:              config.Concurrency,
@@ -80,8 +84,17 @@ func (w *Worker) register(name string, r registration) {
 	w.handlers[name] = r
 }
 
+// SetLimits replaces the limits, as Limiter.SetLimits does, and has the tasks that wait come by the new ones. With an error nothing has changed.
+// Without a limiter it does nothing.
+func (w *Worker) SetLimits(ctx context.Context, limits []reservations.Limit) error {
+	if w.follow == nil {
+		return nil
+	}
+	return w.follow.SetLimits(ctx, limits)
+}
+
 // Start begins to take tasks and returns. Ctx bounds only the start: the worker runs until Stop. Errors: ErrNoHandlers,
-// ErrStarted, or Redis could not be reached.
+// ErrStarted, or Redis could not be reached, or the overrides could not be read.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,13 +110,30 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.gate.way.Start(ctx); err != nil {
 		return fmt.Errorf("start waking tasks: %w", err)
 	}
+	if err := w.startFollowing(ctx); err != nil {
+		return errors.Join(err, w.gate.way.Stop(ctx))
+	}
 	if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
+		w.stopFollowing()
 		return errors.Join(fmt.Errorf("start server: %w", err), w.gate.way.Stop(ctx))
 	}
 	w.started = true
 	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker started",
 		slog.Int("concurrency", w.config.Concurrency), slog.Any("queues", w.config.Queues), slog.Int("task_types", len(w.handlers)))
 	return nil
+}
+
+func (w *Worker) startFollowing(ctx context.Context) error {
+	if w.follow == nil {
+		return nil
+	}
+	return w.follow.Start(ctx)
+}
+
+func (w *Worker) stopFollowing() {
+	if w.follow != nil {
+		w.follow.Stop()
+	}
 }
 
 // Run starts the worker, waits until ctx is done and stops it, for which it allows ShutdownTimeout and five seconds more.
@@ -136,6 +166,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if err != nil {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
 	}
+	w.stopFollowing() // it moves lines
 	if w.ran() {
 		err = errors.Join(err, w.gate.stopWaking(ctx))
 	}

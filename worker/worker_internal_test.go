@@ -121,7 +121,7 @@ func TestOutageLetsOneAskAtATime(t *testing.T) {
 		if !everybody() {
 			t.Error("a store that is up is asked by everybody")
 		}
-		if once, twice := o.report(down), o.report(down); once || twice {
+		if once, twice := o.report(down), o.report(down); !once || twice {
 			t.Error("an outage that has begun was said to have ended")
 		}
 		if o.admit(ctx) != nil {

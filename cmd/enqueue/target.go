@@ -136,6 +136,7 @@ func (t *target) open(ctx context.Context, env cli.Environment, limits []reserva
 		return errors.Join(faults...)
 	}
 	var store reservations.Store
+	var overrides []reservations.Override
 	if t.reserve {
 		buckets, mongoErr := connect.Mongo(ctx, env.Getenv)
 		if mongoErr != nil {
@@ -143,10 +144,19 @@ func (t *target) open(ctx context.Context, env cli.Environment, limits []reserva
 		}
 		closers = append(closers, func() error { return buckets.Close(context.WithoutCancel(ctx)) })
 		store = buckets
+		if overrides, err = buckets.Overrides().List(ctx); err != nil {
+			if overrides == nil {
+				return nil, nil, errors.Join(err, closeAll())
+			}
+			t.warn(env, "%v", err)
+		}
 	}
 	limiter, err := reservations.New(store, limits, reservations.Config{})
 	if err != nil {
 		return nil, nil, errors.Join(err, closeAll())
+	}
+	if err = limiter.SetOverrides(overrides); err != nil { // workers tell as well, and go by the others
+		t.warn(env, "%v", err)
 	}
 	s, err := scheduler.New(client, limiter, scheduler.Config{})
 	if err != nil {

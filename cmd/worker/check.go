@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/reservations"
 )
 
 // checked is one thing that `worker check` looked at.
@@ -74,6 +76,7 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	c, err := config.Load(file)
 	note(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
 
+	findings = append(findings, checkedLimits(c.Limits)...)
 	queue, err := connect.Redis(ctx, getenv)
 	note("Redis", "answers", err)
 	if err == nil {
@@ -93,4 +96,51 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 		return findings, nil
 	}
 	return findings, &cli.ToldError{Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)), Err: errors.Join(faults...)}
+}
+
+// checkedLimits tells each limit as it was understood, and what is allowed and may still be a mistake.
+func checkedLimits(limits []reservations.Limit) []checked {
+	var findings []checked
+	for _, l := range limits {
+		lines := make([]string, 0, len(l.Meters)+1)
+		for _, m := range l.Meters {
+			lines = append(lines, m.Name+" "+meterSettings(m))
+		}
+		var whole []string
+		if l.MaxWait > 0 {
+			whole = append(whole, "max_wait "+l.MaxWait.String())
+		}
+		if l.Shards > 1 {
+			whole = append(whole, fmt.Sprintf("shards %d", l.Shards))
+		}
+		if len(whole) > 0 {
+			lines = append(lines, strings.Join(whole, ", "))
+		}
+		if w, ok := any(l).(interface{ Warnings() []string }); ok {
+			for _, warning := range w.Warnings() {
+				lines = append(lines, "warning: "+warning)
+			}
+		}
+		findings = append(findings, checked{What: "limit " + l.Name, OK: true, Detail: strings.Join(lines, "\n")})
+	}
+	return findings
+}
+
+// meterSettings are those of a meter that a person would want to see confirmed.
+func meterSettings(m reservations.Meter) string {
+	text := meterLine(m)
+	if m.MaxReserved != reservations.Unlimited {
+		text += fmt.Sprintf(", max_reserved %v", m.MaxReserved)
+	}
+	switch {
+	case m.Kind != reservations.KindWindow:
+	case m.Spread:
+		text += ", in windows that start at a time of each bucket's own"
+	default:
+		text += fmt.Sprintf(", in windows that start at %s UTC", time.Unix(0, int64(m.Offset())).UTC().Format("15:04"))
+	}
+	if m.Settle != "" {
+		text += ", settle " + string(m.Settle)
+	}
+	return text
 }

@@ -99,8 +99,8 @@ func TestRunRefusesToStart(t *testing.T) {
 
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
-	for _, sub := range []string{"run", "demo", "check"} {
-		code, out, _ := command(t, nil, sub, "--help")
+	for _, sub := range []string{"run", "demo", "check", "explain", "limits", "limits show"} {
+		code, out, _ := command(t, nil, append(strings.Fields(sub), "--help")...)
 		if code != cli.ExitOK || !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: exit %d: %s", sub, code, out)
 		}

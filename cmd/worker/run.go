@@ -35,7 +35,10 @@ func runCommand(env cli.Environment) *cobra.Command {
 machines as you like: they share the limits through MongoDB.
 
 Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
-back to the queue what did not. Tasks are never lost; one that was running when a worker was killed is run again.`,
+back to the queue what did not. Tasks are never lost; one that was running when a worker was killed is run again.
+
+SIGHUP reads the file again and goes by its limits from then on; with any fault nothing changes. Queues, concurrency,
+shutdown_timeout and max_refusals change only with a restart. What "worker limits set" has set counts before the file.`,
 		Example: `  worker run
   worker run --config prod.yaml --concurrency 200 --log-format json`,
 		Args: cli.Args(cobra.NoArgs),
@@ -57,6 +60,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
+	said := c
 	if s.concurrency > 0 {
 		c.Concurrency = s.concurrency
 	}
@@ -85,12 +89,15 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	}
 	w, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(),
 	})
 	if err != nil {
 		return err
 	}
 	chat.Handle(w, client)
 	logger.InfoContext(ctx, "settings are read", slog.String("file", s.file), slog.Any("limits", limiter.Names()))
+	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
+	defer reload.onHangup(ctx)()
 	began := time.Now()
 	err = w.Run(ctx)
 	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))

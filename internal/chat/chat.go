@@ -12,11 +12,12 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Handle lets the worker run chat completions through client. What a call really used settles its charge; the body of the
+// Handle lets the worker run chat completions through client. What a call really used settles its charge, and what the provider says is
+// left of its limits corrects the bucket; the body of the
 // answer becomes the task's result, which asynq keeps as long as the task's retention says.
 func Handle(w *worker.Worker, client *llm.Client) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
-		answer, err := client.Run(ctx, job.Args, job.Use)
+		answer, err := client.Run(ctx, job.Args, job.Use, job.Saw)
 		if err != nil {
 			return err
 		}

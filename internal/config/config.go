@@ -35,6 +35,8 @@ type Config struct {
 	Concurrency int
 	// ShutdownTimeout bounds how long a stopping worker waits for running tasks. Defaults to 30 s.
 	ShutdownTimeout time.Duration
+	// MaxRefusals is how often in a row a task may be refused by its provider until that counts as a failure. Zero is the worker's default.
+	MaxRefusals int
 }
 
 // Error holds every fault of one file, each naming its field.
@@ -54,11 +56,14 @@ type file struct {
 	Queues          map[string]int       `mapstructure:"queues"`
 	Concurrency     int                  `mapstructure:"concurrency"`
 	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
+	MaxRefusals     int                  `mapstructure:"max_refusals"`
 }
 
 type limitFile struct {
-	Meters map[string]meterFile `mapstructure:"meters"`
-	Settle string               `mapstructure:"settle"`
+	Meters  map[string]meterFile `mapstructure:"meters"`
+	Settle  string               `mapstructure:"settle"`
+	MaxWait time.Duration        `mapstructure:"max_wait"`
+	Shards  int                  `mapstructure:"shards"`
 
 	OrdinaryShare float64 `mapstructure:"ordinary_share"`
 }
@@ -68,6 +73,8 @@ type meterFile struct {
 	Capacity    float64       `mapstructure:"capacity"`
 	MaxReserved reservedValue `mapstructure:"max_reserved"`
 	Headroom    float64       `mapstructure:"headroom"`
+	Window      windowValue   `mapstructure:"window"`
+	Settle      string        `mapstructure:"settle"`
 }
 
 // Load reads and validates a file. The error is an *Error with all faults, or says that there is no such file and what to do.
@@ -111,7 +118,7 @@ func Parse(text []byte) (Config, error) {
 }
 
 func (f file) config() Config {
-	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout}
+	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals}
 	for _, name := range sortedKeys(f.Limits) {
 		c.Limits = append(c.Limits, f.Limits[name].limit(name))
 	}
@@ -128,12 +135,13 @@ func (f file) config() Config {
 }
 
 func (l limitFile) limit(name string) reservations.Limit {
-	limit := reservations.Limit{Name: name, Settle: reservations.SettleMode(l.Settle)}
+	limit := reservations.Limit{Name: name, Settle: reservations.SettleMode(l.Settle), MaxWait: l.MaxWait, Shards: l.Shards}
 	limit.OrdinaryShare = l.OrdinaryShare
 	for _, meter := range sortedKeys(l.Meters) {
 		m := l.Meters[meter]
 		limit.Meters = append(limit.Meters, reservations.Meter{
 			Name: meter, Rate: m.Rate.tokens, Period: m.Rate.period, Capacity: m.Capacity, MaxReserved: m.MaxReserved.tokens(),
+			Kind: m.Window.kind, Start: m.Window.start, Spread: m.Window.spread, Settle: reservations.SettleMode(m.Settle),
 			Headroom: m.Headroom,
 		})
 	}

@@ -99,6 +99,20 @@ shutdown_timeout: -1s
 			"limits.open ai.name", "limits.open ai.meters", "limits.a.meters.r.rate", "limits.a.meters.r.max_reserved", "limits.a.meters.q.rate", "limits.a.meters.q.period", "limits.a.settle",
 			"queues.default", "concurrency", "shutdown_timeout",
 		}},
+		"what a limit can't be": {`
+max_refusals: -1
+limits:
+  a: {max_wait: -5s, shards: 1000, meters: {r: {rate: 5/0s}, s: {rate: 5/s, settle: perhaps}}}
+  b: {shards: 8, meters: {r: 5/m}}
+  c: {shards: 3, meters: {d: {rate: 10000/d, window: "00:00"}}}
+  d: {max_wait: 30, shards: many, meters: {w: {rate: 5/d, window: "25:00"}, v: {rate: 5/d, window: yes}, u: {rate: 5/d, window: {start: "08:00"}}}}
+  e: {meters: {w: {rate: 5/100us, window: "00:00"}}}
+`, []string{
+			"max_refusals: -1", "limits.a.max_wait: -5s", "limits.a.shards: 1000", "limits.a.meters.r.period: 0s", "limits.a.meters.s.settle: \"perhaps\"",
+			"limits.b.shards: capacity 5 of r in 8 shards", "limits.c.shards: 3 must divide the rate 10000 of the window d",
+			"limits.d.max_wait: 30 must be a duration", "limits.d.shards: many must be a whole number",
+			"limits.d.meters.w.window: 25:00 must be when a window starts", "limits.d.meters.v.window", "limits.d.meters.u.window", "limits.e.meters.w.period",
+		}},
 		"yaml": {"limits: [", []string{"not valid YAML"}},
 		"list": {"- a", []string{"not valid YAML"}},
 	} {
@@ -118,6 +132,49 @@ shutdown_timeout: -1s
 				}
 			}
 		})
+	}
+}
+
+func TestEverySetting(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte(`
+max_refusals: 7
+limits:
+  hot:
+    max_wait: 90s
+    shards: 4
+    settle: keep
+    meters:
+      requests: {rate: 500/m, settle: adjust}
+      day: {rate: 10000/d, window: "08:30"}
+      hour: {rate: 1000/h, window: spread, capacity: 2000}
+      week: {rate: 40000/168h, window: 2026-01-05T00:00:00Z}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	monday := time.Duration(time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC).UnixNano())
+	want := reservations.Limit{
+		Name: "hot", Settle: reservations.SettleKeep, MaxWait: 90 * time.Second, Shards: 4,
+		Meters: []reservations.Meter{
+			{Name: "day", Rate: 10000, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Start: 8*time.Hour + 30*time.Minute},
+			{Name: "hour", Rate: 1000, Period: time.Hour, Capacity: 2000, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Spread: true},
+			{Name: "requests", Rate: 500, Period: time.Minute, MaxReserved: reservations.Unlimited, Settle: reservations.SettleAdjust},
+			{Name: "week", Rate: 40000, Period: 168 * time.Hour, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Start: monday},
+		},
+	}
+	if diff := cmp.Diff(want, c.Limits[0]); diff != "" || c.MaxRefusals != 7 {
+		t.Errorf("max_refusals %d, %s", c.MaxRefusals, diff)
+	}
+}
+
+func TestRateText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"500/m", "0.5/s", "10000/d", "3/h", "5/10s", "1000000/1h30m0s"} {
+		tokens, period, err := config.ParseRate(text)
+		if got := config.RateText(tokens, period); got != text || err != nil {
+			t.Errorf("%q became %q, %v", text, got, err)
+		}
 	}
 }
 

@@ -32,14 +32,14 @@ func (v reservedValue) tokens() float64 {
 	return v.amount
 }
 
-// shorthand reads the values that are more than plain YAML: a meter that is only a rate, a rate, a max_reserved.
+// shorthand reads the values that are more than plain YAML: a meter that is only a rate, a rate, a max_reserved, a window.
 func shorthand(_, to reflect.Type, data any) (any, error) {
 	switch to {
 	case reflect.TypeFor[meterFile]():
 		switch data.(type) {
 		case string, map[string]any:
 		default:
-			return nil, fmt.Errorf("%v must be a rate, e.g. 500/m, or a map with rate, capacity and max_reserved", data)
+			return nil, fmt.Errorf("%v must be a rate, e.g. 500/m, or a map with rate, capacity, max_reserved, window and settle", data)
 		}
 		if text, ok := data.(string); ok {
 			return map[string]any{"rate": text}, nil
@@ -53,6 +53,8 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		return rateValue{tokens: tokens, period: period}, err
 	case reflect.TypeFor[reservedValue]():
 		return reservedOf(data)
+	case reflect.TypeFor[windowValue]():
+		return windowOf(data)
 	}
 	return data, nil
 }

@@ -30,6 +30,9 @@ func (f file) validate() []error {
 	if f.ShutdownTimeout < 0 {
 		fault("shutdown_timeout", "%v must be positive", f.ShutdownTimeout)
 	}
+	if f.MaxRefusals < 0 {
+		fault("max_refusals", "%d must not be negative", f.MaxRefusals)
+	}
 	return faults
 }
 

@@ -34,11 +34,15 @@ func (e *briefError) Error() string {
 // Unwrap returns the whole error.
 func (e *briefError) Unwrap() error { return e.err }
 
-// Buckets are the shared buckets and the connection they are kept over.
+// Buckets are the shared buckets, the overrides of their limits, and the connection they are kept over.
 type Buckets struct {
 	*mongostore.Store
-	client *mongo.Client
+	overrides *mongostore.Overrides
+	client    *mongo.Client
 }
+
+// Overrides are kept in the same database.
+func (b *Buckets) Overrides() *mongostore.Overrides { return b.overrides }
 
 // Close ends the connection.
 func (b *Buckets) Close(ctx context.Context) error { return b.client.Disconnect(ctx) }
@@ -74,5 +78,5 @@ func Mongo(ctx context.Context, getenv func(string) string) (*Buckets, error) {
 		_ = client.Disconnect(context.WithoutCancel(ctx))
 		return nil, unreachable(err)
 	}
-	return &Buckets{Store: store, client: client}, nil
+	return &Buckets{Store: store, overrides: mongostore.NewOverrides(client.Database(database), ""), client: client}, nil
 }

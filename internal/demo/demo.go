@@ -144,7 +144,7 @@ func watch(ctx context.Context, s Settings, count *tally, store *memstore.Store,
 	go func() {
 		defer close(shown)
 		if s.View != nil {
-			show(s.View, s.Terminal, func() moment { return look(count, store, limit) }, stop)
+			show(s.View, s.Terminal, func() moment { return look(ctx, count, store, limit) }, stop)
 		}
 	}()
 	err := enqueue(ctx)
@@ -160,9 +160,9 @@ func watch(ctx context.Context, s Settings, count *tally, store *memstore.Store,
 	return err
 }
 
-func look(count *tally, store *memstore.Store, limit reservations.Limit) moment {
+func look(ctx context.Context, count *tally, store *memstore.Store, limit reservations.Limit) moment {
 	m := moment{counts: count.now(), total: count.want, level: map[string]float64{"requests": 1, "tokens": 1}}
-	bucket, ok, err := store.Bucket(context.Background(), limit.Name, "")
+	bucket, ok, err := store.Bucket(ctx, limit.Name, "")
 	if err != nil || !ok {
 		return m
 	}

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// The names of the meters, as they stand in reports and error bodies.
+// The names of the meters, as they stand in reports and error bodies. That of a tenant is "tenant:" and its name.
 const (
 	MeterRequests = "requests"
 	MeterTokens   = "tokens"
+	MeterWindow   = "window"
+	meterTenant   = "tenant:"
 )
 
 // refusalsKept bounds the list of refusals in a report.
@@ -19,31 +21,47 @@ type account struct {
 	mu       sync.Mutex // guards everything below
 	requests *meter
 	tokens   *meter
-	keep     bool
-	calls    []*call
-	starts   map[string]int
-	refusals []Refusal
-	refused  int
-	failed   int
-	inFlight int
+	window   *window
+	tenants  map[string]*meter
+	block    Block
+	blocked  time.Time // when the request that the block is for was refused; zero until then
+	// refusedOne is its task.
+	refusedOne string
+	keep       bool
+	calls      []*call
+	starts     map[string]int
+	refusals   []Refusal
+	refused    int
+	ignored    int // requests that came while nothing should
+	failed     int
+	inFlight   int
 }
 
 // call is an accepted request.
 type call struct {
 	at       time.Time
 	number   int // 1 for the first one accepted
+	task     string
+	tenant   string
 	estimate float64
 	used     float64 // the estimate until the call has ended
 }
 
 func newAccount(cfg Config) *account {
 	now := cfg.NowFunc()
-	return &account{
+	a := &account{
 		requests: newMeter(cfg.Requests, cfg.Slack, now),
 		tokens:   newMeter(cfg.Tokens, cfg.Slack, now),
+		window:   newWindow(cfg.Window, cfg.Slack),
+		tenants:  map[string]*meter{},
+		block:    cfg.Block,
 		keep:     cfg.KeepEstimate,
 		starts:   map[string]int{},
 	}
+	for name, quota := range cfg.Tenants {
+		a.tenants[name] = newMeter(quota, cfg.Slack, now)
+	}
+	return a
 }
 
 // standing is what the rate limit headers tell.
@@ -62,44 +80,83 @@ type verdict struct {
 	standing   standing
 }
 
+// counter is one of the meters that judge a request.
+type counter struct {
+	name string
+	need float64
+	judge
+}
+
+// judge is a meter or a window.
+type judge interface {
+	fill(now time.Time)
+	hasRoom(need float64) bool
+	add(n float64)
+	wait(need float64) time.Duration
+	limits() (capacity, level float64, largest float64)
+}
+
+// counters are all that judge the request, filled as of now. It requires that a.mu is held.
+func (a *account) counters(now time.Time, j job) []counter {
+	all := []counter{{MeterRequests, 1, a.requests}, {MeterTokens, j.estimate, a.tokens}, {MeterWindow, 1, a.window}}
+	if m := a.tenants[j.tenant]; m != nil {
+		all = append(all, counter{meterTenant + j.tenant, 1, m})
+	}
+	for _, c := range all {
+		c.fill(now)
+	}
+	return all
+}
+
 // arrive judges one request: it charges all meters, or none and counts one violation.
-func (a *account) arrive(now time.Time, task string, estimate float64) verdict {
+func (a *account) arrive(now time.Time, j job) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.requests.fill(now)
-	a.tokens.fill(now)
-	if !a.requests.hasRoom(1) || !a.tokens.hasRoom(estimate) {
-		return a.refuse(now, task, estimate)
+	all := a.counters(now, j)
+	if v, ok := a.refuseOne(now, j); ok {
+		return v
 	}
-	a.requests.add(-1)
-	a.tokens.add(-estimate)
-	if task != "" {
-		a.starts[task]++
+	if passed := now.Sub(a.blocked); !a.blocked.IsZero() && passed >= time.Second && passed < a.block.For {
+		a.ignored++
+	}
+	for _, c := range all {
+		if !c.hasRoom(c.need) {
+			return a.refuse(now, j, c, all)
+		}
+	}
+	for _, c := range all {
+		c.add(-c.need)
+	}
+	if j.task != "" {
+		a.starts[j.task]++
 	}
 	a.inFlight++
-	c := &call{at: now, number: len(a.calls) + 1, estimate: estimate, used: estimate}
+	c := &call{at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate}
 	a.calls = append(a.calls, c)
 	return verdict{call: c, standing: a.standing()}
 }
 
-// refuse requires that a.mu is held.
-func (a *account) refuse(now time.Time, task string, estimate float64) verdict {
-	name, m, need := MeterRequests, a.requests, 1.0
-	if m.hasRoom(1) {
-		name, m, need = MeterTokens, a.tokens, estimate
+// refuseOne refuses the request that the block is for. It is no violation.
+func (a *account) refuseOne(now time.Time, j job) (verdict, bool) {
+	if !a.blocked.IsZero() || a.block.Number == 0 || len(a.calls)+1 != a.block.Number {
+		return verdict{}, false
 	}
+	a.blocked, a.refusedOne = now, j.task
+	return verdict{meter: MeterRequests, need: 1, fits: true, retryAfter: a.block.For, standing: a.standing()}, true
+}
+
+// refuse requires that a.mu is held.
+func (a *account) refuse(now time.Time, j job, short counter, all []counter) verdict {
+	capacity, level, largest := short.limits()
 	a.refused++
 	if len(a.refusals) < refusalsKept {
-		a.refusals = append(a.refusals, Refusal{At: now, Task: task, Meter: name, Need: need, Had: m.level})
+		a.refusals = append(a.refusals, Refusal{At: now, Task: j.task, Meter: short.name, Need: short.need, Had: level})
 	}
-	return verdict{
-		meter:      name,
-		need:       need,
-		limit:      m.quota.Capacity,
-		fits:       need <= m.full,
-		retryAfter: max(a.requests.wait(1), a.tokens.wait(estimate)),
-		standing:   a.standing(),
+	v := verdict{meter: short.name, need: short.need, limit: capacity, fits: short.need <= largest, standing: a.standing()}
+	for _, c := range all {
+		v.retryAfter = max(v.retryAfter, c.wait(c.need))
 	}
+	return v
 }
 
 // finish ends a call that used so many tokens, and corrects what was counted for it.

@@ -28,6 +28,7 @@ type chatRequest struct {
 	MaxCompletionTokens *int              `json:"max_completion_tokens"`
 	Stream              bool              `json:"stream"`
 	Metadata            map[string]string `json:"metadata"`
+	User                string            `json:"user"` // the tenant
 }
 
 func (r *chatRequest) validate() error {
@@ -147,6 +148,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	completion := max(1, int(math.Round(ch.share*float64(req.maxTokens()))))
 	s.serve(w, r, now, job{
 		task:      task,
+		tenant:    req.User,
 		estimate:  float64(prompt + req.maxTokens()),
 		used:      float64(prompt + completion),
 		character: ch,

@@ -3,7 +3,9 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -26,6 +28,25 @@ type Quota struct {
 	Capacity float64
 }
 
+// WindowQuota is a fixed window: so many requests in each Period, counted from the Unix epoch. All of them are there again when the next
+// window starts. An arrival within the slack after that may still count for the window before, as it may have been on its way.
+type WindowQuota struct {
+	// Requests is what one window allows. Zero means that there is no such limit.
+	Requests float64
+
+	// Period is the length of a window.
+	Period time.Duration
+}
+
+// Block is a refusal that names a time, as a provider under load answers.
+type Block struct {
+	// Number is which request is refused, counted from 1. Zero means none.
+	Number int
+
+	// For is what the refusal names, in whole seconds.
+	For time.Duration
+}
+
 // Config says what the provider enforces and how it answers. Its zero value limits nothing.
 type Config struct {
 	// Addr is the loopback address to listen on. Defaults to [AddrDefault], which lets the system choose the port.
@@ -34,8 +55,22 @@ type Config struct {
 	// Requests and Tokens are the limits of the two meters.
 	Requests, Tokens Quota
 
+	// Window is a limit of requests beside them, such as a daily one.
+	Window WindowQuota
+
+	// Tenants are limits of requests for single tenants, who are named by the "user" of a chat request. Others have none of their own.
+	Tenants map[string]Quota
+
+	// Block refuses one request with a 429 that names a time. Requests that come in that time, less its first second, are
+	// accepted where there is room, and counted as Report.Blocked.
+	Block Block
+
 	// KeepEstimate keeps the tokens counted on arrival, where otherwise they are corrected when the call ends.
 	KeepEstimate bool
+
+	// HeadersOnArrival makes the rate limit headers tell what was left when the request came, where otherwise they tell what is left when the
+	// answer goes, its own correction counted.
+	HeadersOnArrival bool
 
 	// Slack makes each bucket larger than its limit by Rate*Slack. Defaults to [SlackDefault]; negative means none.
 	Slack time.Duration
@@ -98,16 +133,27 @@ func (c Config) validate() error {
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("provider: "+format, args...))
 	}
-	for _, m := range []struct {
+	type field struct {
 		field string
 		quota Quota
-	}{{"Requests", c.Requests}, {"Tokens", c.Tokens}} {
+	}
+	fields := []field{{"Requests", c.Requests}, {"Tokens", c.Tokens}}
+	for _, name := range slices.Sorted(maps.Keys(c.Tenants)) {
+		fields = append(fields, field{"Tenants." + name, c.Tenants[name]})
+	}
+	for _, m := range fields {
 		if m.quota.Rate < 0 {
 			fault("%s.Rate must not be negative, but is %v", m.field, m.quota.Rate)
 		}
 		if m.quota.Rate > 0 && m.quota.Capacity <= 0 {
 			fault("%s.Capacity must be above zero where Rate is, but is %v", m.field, m.quota.Capacity)
 		}
+	}
+	if w := c.Window; w.Requests < 0 || w.Requests > 0 && w.Period < time.Millisecond {
+		fault("Window must allow some requests in a Period of a millisecond or more, but is %v in %v", w.Requests, w.Period)
+	}
+	if c.Block.Number < 0 || c.Block.Number > 0 && c.Block.For < time.Second {
+		fault("Block must refuse a request for a second or more, but is number %d for %v", c.Block.Number, c.Block.For)
 	}
 	if c.MinLatency > c.MaxLatency {
 		fault("MinLatency %v is above MaxLatency %v", c.MinLatency, c.MaxLatency)

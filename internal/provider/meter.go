@@ -48,3 +48,6 @@ func (m *meter) wait(need float64) time.Duration {
 	short := max(0, min(need, m.full)-m.level)
 	return time.Duration(math.Ceil(short / m.quota.Rate * float64(time.Second)))
 }
+
+// limits are the limit as it is told, what there is, and the most that could ever be.
+func (m *meter) limits() (capacity, level, largest float64) { return m.quota.Capacity, m.level, m.full }

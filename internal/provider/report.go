@@ -18,6 +18,14 @@ type Report struct {
 	// Violations are the requests that came when a meter lacked room, and were answered 429.
 	Violations int `json:"violations"`
 
+	// Blocked are the requests that came while nothing should (see [Config.Block]). They are no violations, but each is
+	// a worker that did not hear of the block.
+	Blocked int `json:"blocked"`
+
+	// BlockedAt is when the request was refused that the block is for, and BlockedTask its task; zero until then.
+	BlockedAt   time.Time `json:"blocked_at,omitzero"`
+	BlockedTask string    `json:"blocked_task,omitempty"`
+
 	// Failed are the accepted requests that were answered 500 because of [Config.FailEvery].
 	Failed int `json:"failed"`
 
@@ -34,11 +42,14 @@ type Report struct {
 	// Utilization is that of the meter which was used most; zero where nothing is limited.
 	Utilization float64 `json:"utilization"`
 
-	// Meters has an entry for each limited meter: [MeterRequests], [MeterTokens].
+	// Meters has an entry for each limited meter: [MeterRequests], [MeterTokens], [MeterWindow], and "tenant:NAME".
 	Meters map[string]MeterReport `json:"meters"`
 
 	// Starts counts the accepted requests of each task that gave its ID (see [TaskHeader]).
 	Starts map[string]int `json:"starts"`
+
+	// Order is the tasks of the accepted requests in the order of their arrival.
+	Order []string `json:"order"`
 
 	// Refusals are the first 20 violations.
 	Refusals []Refusal `json:"refusals"`
@@ -93,27 +104,25 @@ func (a *account) report() Report {
 		Requests:   len(a.calls) + a.refused,
 		Accepted:   len(a.calls),
 		Violations: a.refused,
-		Failed:     a.failed,
-		InFlight:   a.inFlight,
-		Meters:     map[string]MeterReport{},
-		Starts:     maps.Clone(a.starts),
-		Refusals:   append([]Refusal{}, a.refusals...),
+		Blocked:    a.ignored,
+		BlockedAt:  a.blocked, BlockedTask: a.refusedOne,
+		Failed:   a.failed,
+		InFlight: a.inFlight,
+		Meters:   map[string]MeterReport{},
+		Starts:   maps.Clone(a.starts),
+		Refusals: append([]Refusal{}, a.refusals...),
 	}
 	calls := slices.Clone(a.calls)
 	slices.SortStableFunc(calls, func(x, y *call) int { return x.at.Compare(y.at) })
 	if len(calls) > 0 {
 		r.FirstStart, r.LastStart = calls[0].at, calls[len(calls)-1].at
 	}
-	requests, tokens := make([]charged, len(calls)), make([]charged, len(calls))
-	for i, c := range calls {
-		if i > 0 {
-			r.LongestGapSeconds = max(r.LongestGapSeconds, c.at.Sub(calls[i-1].at).Seconds())
-		}
-		requests[i] = charged{at: c.at, estimated: 1, used: 1, counted: 1}
-		tokens[i] = charged{at: c.at, estimated: c.estimate, used: c.used, counted: c.used}
-		if a.keep {
-			tokens[i].counted = c.estimate
-		}
+	for _, c := range calls {
+		r.Order = append(r.Order, c.task)
+	}
+	requests, tokens := a.counted(calls)
+	for i := 1; i < len(calls); i++ {
+		r.LongestGapSeconds = max(r.LongestGapSeconds, calls[i].at.Sub(calls[i-1].at).Seconds())
 	}
 	if a.requests.limited() {
 		r.Meters[MeterRequests] = reportMeter(a.requests.quota, requests)
@@ -121,10 +130,31 @@ func (a *account) report() Report {
 	if a.tokens.limited() {
 		r.Meters[MeterTokens] = reportMeter(a.tokens.quota, tokens)
 	}
+	if a.window.limited() {
+		r.Meters[MeterWindow] = a.window.report(calls)
+	}
+	for name, m := range a.tenants {
+		own := slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.tenant != name })
+		requests, _ := a.counted(own)
+		r.Meters[meterTenant+name] = reportMeter(m.quota, requests)
+	}
 	for _, m := range r.Meters {
 		r.Utilization = max(r.Utilization, m.Utilization)
 	}
 	return r
+}
+
+// counted is what the calls count for requests and for tokens.
+func (a *account) counted(calls []*call) (requests, tokens []charged) {
+	requests, tokens = make([]charged, len(calls)), make([]charged, len(calls))
+	for i, c := range calls {
+		requests[i] = charged{at: c.at, estimated: 1, used: 1, counted: 1}
+		tokens[i] = charged{at: c.at, estimated: c.estimate, used: c.used, counted: c.used}
+		if a.keep {
+			tokens[i].counted = c.estimate
+		}
+	}
+	return requests, tokens
 }
 
 // reportMeter wants the calls in the order of their arrival.

@@ -148,6 +148,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // job is a valid request on its way through the meters.
 type job struct {
 	task      string
+	tenant    string
 	estimate  float64
 	used      float64
 	character character
@@ -156,7 +157,7 @@ type job struct {
 
 // serve judges a request that arrived at now, lets its time pass and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j job) {
-	v := s.account.arrive(now, j.task, j.estimate)
+	v := s.account.arrive(now, j)
 	if v.call == nil {
 		writeLimitHeaders(w, v.standing)
 		writeRefusal(w, v)
@@ -170,6 +171,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	// Before the answer leaves: nobody may learn what a call used before it is counted. A client that went away has
 	// used it all the same.
 	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
+	if s.cfg.HeadersOnArrival {
+		left = v.standing
+	}
 	writeLimitHeaders(w, left)
 	switch {
 	case !finished:

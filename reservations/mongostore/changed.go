@@ -14,8 +14,8 @@ const (
 	idleMost         = 16
 )
 
-// known is every meter that the stored bucket has: those that stood idle, then those of the limit before (cur).
-func known() any {
+// stored is every meter that the bucket has: those that stood idle, then those of the limit before (cur).
+func stored() any {
 	current := forEach(op("$range", 0, bson.D{to("$size", orElse("$meters", bson.A{}))}), "j", bson.D{
 		to("name", element("$meters", "$$j")), to("at", "$at"), to("led", element("$led", "$$j")), to("was", element("$was", "$$j")),
 		to("gap", orElse(element("$gap", "$$j"), 0.)), to("cur", true),
@@ -23,7 +23,7 @@ func known() any {
 	return op("$concatArrays", orElse("$idle", bson.A{}), current)
 }
 
-// changed is the stages that bring the bucket to the meters of the call. The field at is that of now, old is known.
+// changed is the stages that bring the bucket to the meters of the call. The field at is that of now, old is stored.
 func changed() bson.A {
 	v := variant{windows: true}
 	isOld := bson.D{to("$not", list(op("$in", "$$o.name", "$call.meters.name")))}

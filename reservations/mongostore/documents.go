@@ -28,7 +28,8 @@ import (
 //	express  the ledger of urgent tasks, by meter; owed: what the ordinary line still counts on of what they took; xshift: the shift of
 //	         their line, in seconds. Only where a limit with headroom has used the bucket
 //	ids      of the last settlements, the eldest first; forgot: date at which one was last dropped
-//	out      answers to the last call
+//	out      answers to the last call, none where it was a swap
+//	clock    the server's clock at the last swap
 //	expires  date from which the bucket may be forgotten
 const (
 	fieldAt      = "at"
@@ -56,11 +57,6 @@ const (
 
 // errMalformed is matched when a document is not one of ours.
 var errMalformed = errors.New("malformed bucket document")
-
-// answerFields is what a call needs of the document.
-func answerFields() bson.D {
-	return bson.D{to("_id", 0), to(fieldAt, 1), to("gen", 1), to("v", 1), to("speed", 1), to("out", 1)}
-}
 
 // meterDocuments describes the meters to the pipeline: head is the headroom, where one of them has some.
 func meterDocuments(limit reservations.Limit) bson.A {
@@ -135,14 +131,14 @@ func urgentDocument(r reservations.Request) bson.D {
 		return bson.D{to("urgent", r.Urgent), to("placed", false)}
 	case reservations.OpRelease:
 		return bson.D{to("placed", r.State == reservations.StateExpress)}
-	case reservations.OpSettle, reservations.OpSync, reservations.OpBlock:
+	case reservations.OpSettle, reservations.OpYield, reservations.OpSync, reservations.OpBlock:
 	}
 	return nil
 }
 
 // requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings; up: it may raise; id and
-// age, in milliseconds, of a settlement; here, the ledger that its state looks at (for release: the first
-// that was charged); hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
+// age, in milliseconds, of a settlement; here, the ledger that its state looks at; to: the ledgers to
+// which a release gives; hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
 // order of the meters.
 func requestDocument(r reservations.Request) bson.D {
 	const never = -1. // waits are not negative
@@ -163,7 +159,9 @@ func requestDocument(r reservations.Request) bson.D {
 		length := min(r.For, reservations.MaxBlock).Seconds()
 		return bson.D{to("op", opBlock), to("for", length), to("n", n)}
 	case reservations.OpRelease:
-		return bson.D{to("op", opRelease), to("here", r.State.FirstCharged()), to("n", n)}
+		return bson.D{to("op", opRelease), to("to", ledgers(r.State.FirstCharged(), reservations.LedgerCount)), to("n", n)}
+	case reservations.OpYield:
+		return bson.D{to("op", opRelease), to("to", ledgers(reservations.LedgerUse, reservations.LedgerLate)), to("n", n)}
 	case reservations.OpReserve:
 		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
 	case reservations.OpTake:
@@ -172,6 +170,15 @@ func requestDocument(r reservations.Request) bson.D {
 	}
 	dry := r.Dry || r.Op == reservations.OpCheck
 	return bson.D{to("op", opBegin), to("here", r.State.Ledger()), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
+}
+
+// ledgers are those from first to before end.
+func ledgers(first, end int) bson.A {
+	l := bson.A{}
+	for i := first; i < end; i++ {
+		l = append(l, i)
+	}
+	return l
 }
 
 // decodeOutcomes reads the answers to a call of n requests.

@@ -71,7 +71,7 @@ func (v variant) program() bson.A {
 		time = append(time, to("xshift", sub(orElse("$xshift", 0.), either(ranBack, div("$passed", 1000.), 0.))))
 	}
 	if v.changed {
-		p := bson.A{set(passed, to("old", known())), set(append(time, to("speed", orElse("$speed", 1.)))...)}
+		p := bson.A{set(passed, to("old", stored())), set(append(time, to("speed", orElse("$speed", 1.)))...)}
 		p = append(p, changed()...)
 		if v.headroom {
 			p = append(p, unknownExpress())
@@ -272,9 +272,9 @@ func (v variant) back(led any) any {
 	return let("m", v.joined(led), mostOver(soonest, limited("$$m"), v.until(sub(v.withHead(mul(-1., slacked("$$do.lo"))), element("$$k.L", "$$do.lo")))))
 }
 
-// release gives back what was charged to the ledgers from $$q.here on.
+// release gives back to the ledgers in $$q.to. It is yield as well.
 func (v variant) release() any {
-	change := bson.D{to("led", given(either(atMost("$$q.here", "$$i"), "$$k.n", 0.)))}
+	change := bson.D{to("led", given(either(op("$in", "$$i", "$$q.to"), "$$k.n", 0.)))}
 	if v.headroom {
 		change = append(change, to("x", forEach("$$m", "k", add("$$k.X", either("$$q.placed", "$$k.n", 0.)))))
 	}

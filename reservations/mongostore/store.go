@@ -33,6 +33,8 @@ type Options struct {
 	Collection string
 	// Now replaces the server's clock, cut to milliseconds. It is for tests only: fleets need the one clock of the server. Nil means the server's.
 	Now func() time.Time
+
+	swapping swapping
 }
 
 // Store is a reservations.Store in MongoDB. Safe for concurrent use, by any number of processes.
@@ -40,6 +42,9 @@ type Store struct {
 	buckets   *mongo.Collection
 	programs  programs
 	now       func() any
+	local     func() time.Time // Options.Now
+	swapping  swapping
+	memory    *memory
 	monitored atomic.Bool // a call was seen by the monitor of ClientOptions
 }
 
@@ -55,15 +60,40 @@ func New(db *mongo.Database, o Options) *Store {
 		now = func() any { return bson.NewDateTimeFromTime(o.Now()) }
 	}
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Store{buckets: db.Collection(o.Collection, settings), now: now}
+	return &Store{buckets: db.Collection(o.Collection, settings), now: now, local: o.Now, swapping: o.swapping, memory: newMemory()}
 }
 
-// Apply implements reservations.Store: one round trip, whatever the number of requests.
+// Apply implements reservations.Store: one round trip, whatever the number of requests; two where another process has just written.
 func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
 	name := reservations.BucketName(limit.Name, key)
 	if len(requests) == 0 {
 		return nil, nil
 	}
+	before, now, ok := s.memory.find(name, s.swapping, s.local)
+	if !now.IsZero() {
+		outcomes, matched, err := s.swap(ctx, name, before, now, limit, requests)
+		if err != nil {
+			s.memory.forget(name)
+			return nil, err
+		}
+		if matched {
+			return outcomes, nil
+		}
+		s.memory.missed(name)
+	}
+	outcomes, after, err := s.fold(ctx, name, limit, requests)
+	if err != nil {
+		s.memory.forget(name)
+		return nil, err
+	}
+	if b, err := decodeBucket(after); err == nil {
+		s.memory.folded(name, before.then(ok, b, after.Lookup(fieldLed), len(requests)))
+	}
+	return outcomes, nil
+}
+
+// fold sends the pipeline. It returns the bucket after it as well.
+func (s *Store) fold(ctx context.Context, name string, limit reservations.Limit, requests []reservations.Request) ([]reservations.Outcome, bson.Raw, error) {
 	var raw bson.Raw
 	err := s.attempt(ctx, name, func(ctx context.Context) error {
 		var err error
@@ -71,19 +101,19 @@ func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string,
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	outcomes, err := decodeOutcomes(raw, len(requests))
 	if err != nil {
-		return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedMaybe, Err: err}
+		return nil, nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedMaybe, Err: err}
 	}
-	return outcomes, nil
+	return outcomes, raw, nil
 }
 
 // update sends the pipeline for a bucket of the limit's shape, and where that is not the bucket's, which inserting then collides with, the one
 // that changes it: two round trips, once after each change.
 func (s *Store) update(ctx context.Context, name string, limit reservations.Limit, requests []reservations.Request) (bson.Raw, error) {
-	after := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(answerFields())
+	after := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)
 	v := variantOf(limit, requests)
 	raw, err := s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name), to(fieldShape, shapeOf(limit))},
 		pipeline(s.programs.of(v), limit, requests, s.now()), after).Raw()
@@ -97,6 +127,7 @@ func (s *Store) update(ctx context.Context, name string, limit reservations.Limi
 // Reset implements reservations.Store: it deletes the document.
 func (s *Store) Reset(ctx context.Context, limit reservations.Limit, key string) error {
 	name := reservations.BucketName(limit.Name, key)
+	defer s.memory.forget(name)
 	return s.attempt(ctx, name, func(ctx context.Context) error {
 		_, err := s.buckets.DeleteOne(ctx, bson.D{to("_id", name)})
 		return err

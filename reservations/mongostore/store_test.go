@@ -38,50 +38,73 @@ func database(tb testing.TB) *mongo.Database {
 	return connect(tb, uri).Database(name)
 }
 
-func instance(tb testing.TB, now func() time.Time) storetest.Instance {
+func instance(tb testing.TB, now func() time.Time, mode mongostore.Swapping) storetest.Instance {
 	tb.Helper()
 	uri, name := testenv.Mongo(tb)
-	store := mongostore.New(connect(tb, uri).Database(name), mongostore.Options{Now: now})
+	options := mongostore.Options{Now: now}.With(mode)
+	store := mongostore.New(connect(tb, uri).Database(name), options)
 	return storetest.Instance{
 		Store: store,
 		Peer: func(t *testing.T) reservations.Store {
 			t.Helper()
-			return mongostore.New(connect(t, uri).Database(name), mongostore.Options{Now: now})
+			return mongostore.New(connect(t, uri).Database(name), options)
 		},
+	}
+}
+
+// modes are the ways in which a store may decide: by itself and swap, by the pipeline, or by what fits.
+func modes() map[string]mongostore.Swapping {
+	return map[string]mongostore.Swapping{"adaptive": mongostore.SwapAdaptive, "swaps": mongostore.SwapAlways, "pipelines": mongostore.SwapNever}
+}
+
+// inEachMode runs test with a function that opens an instance whose clock the test sets, and with one on the server's clock.
+func inEachMode(t *testing.T, test func(t *testing.T, controlled, live func(t *testing.T) storetest.Instance)) {
+	t.Helper()
+	for name, mode := range modes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, func(t *testing.T) storetest.Instance {
+				t.Helper()
+				clock := storetest.NewClock()
+				i := instance(t, clock.Now, mode)
+				i.Advance = clock.Advance
+				return i
+			}, func(t *testing.T) storetest.Instance {
+				t.Helper()
+				return instance(t, nil, mode)
+			})
+		})
 	}
 }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, controlled)
+	inEachMode(t, func(t *testing.T, controlled, _ func(t *testing.T) storetest.Instance) {
+		t.Helper()
+		storetest.Run(t, controlled)
+	})
 }
 
 func TestConvexRecordings(t *testing.T) {
 	t.Parallel()
-	storetest.Replay(t, "../testdata/convex_hand.jsonl", 516, controlled)
-}
-
-// controlled is an instance whose clock the test sets.
-func controlled(t *testing.T) storetest.Instance {
-	t.Helper()
-	clock := storetest.NewClock()
-	i := instance(t, clock.Now)
-	i.Advance = clock.Advance
-	return i
+	inEachMode(t, func(t *testing.T, controlled, _ func(t *testing.T) storetest.Instance) {
+		t.Helper()
+		storetest.Replay(t, "../testdata/convex_hand.jsonl", 516, controlled)
+	})
 }
 
 func TestConformanceLive(t *testing.T) {
 	t.Parallel()
-	storetest.RunLive(t, func(t *testing.T) storetest.Instance {
+	inEachMode(t, func(t *testing.T, _, live func(t *testing.T) storetest.Instance) {
 		t.Helper()
-		return instance(t, nil)
+		storetest.RunLive(t, live)
 	})
 }
 
 func BenchmarkStore(b *testing.B) {
 	storetest.Bench(b, func(b *testing.B) storetest.Instance {
 		b.Helper()
-		return instance(b, nil)
+		return instance(b, nil, mongostore.SwapAdaptive)
 	})
 }
 

@@ -31,7 +31,7 @@ func variantOf(limit reservations.Limit, requests []reservations.Request) varian
 		switch r.Op {
 		case reservations.OpBlock:
 			v.blocks = true
-		case reservations.OpRelease:
+		case reservations.OpRelease, reservations.OpYield:
 			v.releases = true
 		case reservations.OpSync:
 			v.syncs, v.settles = true, true

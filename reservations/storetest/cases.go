@@ -254,6 +254,25 @@ func testRelease(d driver) {
 	d.wantWait(d.one(ask(reservations.OpCheck, 5)), reservations.StateReserved, time.Second)
 }
 
+// A start that is given back starts before all others that wait, and nobody is brought forward by it.
+func testYield(d driver) {
+	d.limit = oneMeter(10, 5, reservations.Unlimited)
+	d.apply(begin(5))
+	d.wantWait(d.one(begin(5)), reservations.StateReserved, 500*ms)
+	yielded := d.one(reservations.Request{Op: reservations.OpYield, Tokens: []float64{5}})
+	if yielded.State != reservations.StateSettled || yielded.Shift != 0 {
+		d.t.Errorf("a start given back brings %+v", yielded)
+	}
+	d.wantWait(d.one(begin(5)), reservations.StateReserved, time.Second) // newcomers have nothing of it
+	late := begin(5)
+	late.State = reservations.StateReserved
+	d.wantWait(d.one(late), reservations.StateLate, 500*ms) // nor has who comes back before its time
+	late.State = reservations.StateLate
+	if o := d.one(late); !o.Started() || o.Hold != 0 {
+		d.t.Errorf("who gave its start back comes back to %+v", o)
+	}
+}
+
 func testReset(d driver) {
 	d.limit = oneMeter(1, 5, reservations.Unlimited)
 	before := d.apply(begin(5), begin(5), begin(5))[2]

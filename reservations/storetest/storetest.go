@@ -76,6 +76,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"window beside buckets", testWindowBesideBuckets},
 		{"urgent", testUrgent},
 		{"release", testRelease},
+		{"yield", testYield},
 		{"reset", testReset},
 		{"version grows", testVersion},
 		{"buckets are apart", testApart},

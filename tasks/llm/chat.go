@@ -20,6 +20,10 @@ const (
 	MeterInput = "input_tokens"
 	// MeterOutput counts the tokens of the answer, for providers that count them apart.
 	MeterOutput = "output_tokens"
+	// MeterRequestsPerDay counts one for each attempt, beside MeterRequests, for providers that limit both.
+	MeterRequestsPerDay = MeterRequests + perDay
+	// MeterTokensPerDay counts what MeterTokens counts, for a day.
+	MeterTokensPerDay = MeterTokens + perDay
 )
 
 // Chat is one chat completion as a task. Make it with NewChat, then set Key and CustomID as needed.
@@ -39,7 +43,7 @@ type Chat struct {
 }
 
 // NewChat returns the task for a request body that takes from limit. Meters are names of the limit's meters; each must
-// be one of MeterRequests, MeterTokens, MeterInput and MeterOutput. Without any it takes from MeterRequests and MeterTokens.
+// be one of those that have a constant here. Without any it takes from MeterRequests and MeterTokens.
 // An empty limit makes an unlimited task. The error is a *RequestError, or a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
 func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, error) {
 	estimate, err := Estimate(request)
@@ -59,7 +63,8 @@ func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, err
 		if !ok {
 			return Chat{}, &reservations.ChargeError{
 				Charge: reservations.Charge{Limit: limit}, Meter: name, Err: reservations.ErrUnknownMeter,
-				Problem: fmt.Sprintf("a chat can be charged for %s, %s, %s and %s only", MeterRequests, MeterTokens, MeterInput, MeterOutput),
+				Problem: fmt.Sprintf("a chat can be charged for %s, %s, %s, %s, %s and %s only",
+					MeterRequests, MeterTokens, MeterInput, MeterOutput, MeterRequestsPerDay, MeterTokensPerDay),
 			}
 		}
 		chat.Charge[name] = n
@@ -82,7 +87,7 @@ func (c Chat) Charges() []reservations.Charge {
 func (c Chat) used(u Usage) reservations.Tokens {
 	used := reservations.Tokens{}
 	for name := range c.Charge {
-		if n, ok := u.of(name); ok && name != MeterRequests {
+		if n, ok := u.of(name); ok && name != MeterRequests && name != MeterRequestsPerDay {
 			used[name] = n
 		}
 	}

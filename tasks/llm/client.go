@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -34,6 +35,8 @@ type Answer struct {
 	Usage Usage
 	// RequestID is the provider's name for the call; empty where it gave none.
 	RequestID string
+	// Seen is what the headers told of the provider's limits.
+	Seen []Seen
 }
 
 // NewClient returns a client. It does not call the provider. The error joins every fault of config.
@@ -65,12 +68,28 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 //   - no tokens for a request that the provider rejected (a 4xx other than 408); the request itself counts as charged;
 //   - nothing, not even the request, where the body can't be sent or no connection came about.
 //
-// In all other cases use is not called and the estimate stands: the provider may have counted the call. Run calls use at
-// most once, before it returns.
-func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Tokens)) (Answer, error) {
+// In all other cases use is not called and the estimate stands: the provider may have counted the call.
+//
+// Run tells saw, where one is given, what the provider says is left of its limits: of the meters that the chat is charged for, as Config.Sync and
+// Config.Meters have it. Run calls use and each saw at most once, before it returns.
+func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Tokens), saw ...func(reservations.Observation)) (Answer, error) {
+	sent := time.Now()
 	answer, err := c.Do(ctx, chat)
+	c.report(chat, answer, err, use)
+	if o, ok := c.config.observation(chat, seenIn(answer, err), time.Since(sent)); ok {
+		for _, tell := range saw {
+			if tell != nil {
+				tell(o)
+			}
+		}
+	}
+	return answer, err
+}
+
+// report tells use what was used.
+func (c *Client) report(chat Chat, answer Answer, err error, use func(reservations.Tokens)) {
 	if use == nil || len(chat.Charge) == 0 {
-		return answer, err
+		return
 	}
 	switch {
 	case err == nil && answer.Usage.Total() > 0:
@@ -81,7 +100,6 @@ func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Token
 	case rejected(err):
 		use(chat.used(Usage{}))
 	}
-	return answer, err
 }
 
 // Do sends the request of chat as it is, once. The error is an *Error, or a *RequestError for a body that can't be
@@ -100,10 +118,10 @@ func (c *Client) Do(ctx context.Context, chat Chat) (Answer, error) {
 	if err != nil {
 		return Answer{}, c.failure(res, err)
 	}
-	answer := Answer{Body: body, RequestID: res.Header.Get("X-Request-Id")}
+	answer := Answer{Body: body, RequestID: res.Header.Get("X-Request-Id"), Seen: ReadHeaders(res.Header, time.Now())}
 	if !isObject(body) {
 		return Answer{}, &Error{
-			StatusCode: res.StatusCode, RequestID: answer.RequestID,
+			StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen,
 			Message: fmt.Sprintf("the answer is not a JSON object but %q", res.Header.Get("Content-Type")),
 		}
 	}
@@ -121,6 +139,7 @@ func (c *Client) failure(res *http.Response, err error) error {
 	e := &Error{}
 	if res != nil {
 		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), res.Header.Get("X-Request-Id")
+		e.Seen = ReadHeaders(res.Header, time.Now())
 	}
 	if api, ok := errors.AsType[*openai.Error](err); ok {
 		e.Code, e.Type, e.Param, e.Message = c.redact(api.Code), c.redact(api.Type), c.redact(api.Param), c.redact(api.Message)

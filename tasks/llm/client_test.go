@@ -378,6 +378,8 @@ func TestConfigFaults(t *testing.T) {
 		"api_key":  {},
 		"timeout":  {APIKey: secret, Timeout: -1},
 		"base_url": {APIKey: secret, BaseURL: "127.0.0.1/v1"},
+		"sync":     {APIKey: secret, Sync: "sideways"},
+		"meters":   {APIKey: secret, Meters: map[string]string{"token": "tokens"}},
 	} {
 		_, err := llm.NewClient(config)
 		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || fault.Field != field {

@@ -1,10 +1,13 @@
 package llm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/openai/openai-go/v3/option"
@@ -25,6 +28,12 @@ type Config struct {
 	Timeout time.Duration
 	// HTTPClient makes the calls. Defaults to one of its own that keeps as many connections as are used at once.
 	HTTPClient *http.Client
+	// Sync says what the rate limit headers of answers may do to the bucket of a chat, see Client.Run. Defaults to SyncDown.
+	Sync Sync
+	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is not here stands for
+	// the meter of the same name; only the "tokens" of Anthropic stand for none, because they are those of whichever limit is nearest.
+	// A chat that is not charged for the meter is not concerned.
+	Meters map[string]string
 	// Options are further options of the official client, e.g. an organization. They can't bring back its retries.
 	Options []option.RequestOption
 }
@@ -52,6 +61,14 @@ func (c Config) Validate() error {
 	if c.Timeout < 0 {
 		fault("timeout", "%v must not be negative", c.Timeout)
 	}
+	if c.Sync != "" && c.Sync != SyncDown && c.Sync != SyncBoth && c.Sync != SyncOff {
+		fault("sync", "%q must be %q, %q or %q", c.Sync, SyncDown, SyncBoth, SyncOff)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(c.Meters)) {
+		if known := kinds(); !slices.Contains(known, kind) {
+			fault("meters", "%q is not one of %q", kind, known)
+		}
+	}
 	return errors.Join(faults...)
 }
 
@@ -59,6 +76,7 @@ func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = TimeoutDefault
 	}
+	c.Sync, c.Meters = cmp.Or(c.Sync, SyncDown), maps.Clone(c.Meters)
 	if c.HTTPClient == nil {
 		c.HTTPClient = &http.Client{}
 		// Another transport may have been put in its place; then that is used.

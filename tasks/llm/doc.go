@@ -12,7 +12,7 @@
 // [Client.Run] fits into a worker's handler:
 //
 //	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
-//		answer, err := client.Run(ctx, job.Args, job.Use)
+//		answer, err := client.Run(ctx, job.Args, job.Use, job.Saw)
 //		...
 //	})
 //
@@ -20,11 +20,17 @@
 // provider rejected, nothing at all for one that never reached it. Where it is not known whether the provider counted (a
 // timeout, a broken connection, a 5xx) nothing is reported and the estimate stands.
 //
+// # The provider's own count
+//
+// Most providers say with each answer what is left of their limits. [ReadHeaders] reads it, and [Client.Run] hands it to job.Saw, so that
+// the bucket goes down to it ([SyncDown]) where somebody else spends the same limit, or the provider counts more than was estimated. Who does
+// not pass job.Saw goes without.
+//
 // # Errors
 //
 // Every failed call is an *[Error]. One that no retry mends (a 4xx other than 408, 409, 425 and 429, a body that is not a chat
 // request) is permanent as in package tasks; all others may be retried. A 429 or 503 that names a time
-// (Retry-After, Retry-After-Ms; for a 429 without either also X-Ratelimit-Reset-Requests and -Tokens) is a [tasks.RetryAfterError]: the
+// (Retry-After, Retry-After-Ms; for a 429 without either also the resets of X-Ratelimit-* and Anthropic-Ratelimit-*) is a [tasks.RetryAfterError]: the
 // bucket is blocked for that long, at most reservations.MaxBlock. The client itself never retries, because each attempt has to pass the limit.
 // The texts of errors never hold the API key.
 //

@@ -28,6 +28,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// RequestID is the provider's name for the call.
 	RequestID string
+	// Seen is what the headers told of the provider's limits.
+	Seen []Seen
 	// Err is the cause where it is not the answer, e.g. a broken connection; else nil.
 	Err error
 }

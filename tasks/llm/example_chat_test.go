@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// A chat is charged for what it may take, and settled for what it took. Run goes into a worker's handler, with job.Use.
+// A chat is charged for what it may take, and settled for what it took. Run goes into a worker's handler, with job.Use and job.Saw.
 func Example() {
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
@@ -42,40 +41,30 @@ func units(text string, unit time.Duration) (time.Duration, bool) {
 }
 
 // asked is how long an answer with this status asks to wait: what RetryAfter says, and for a 429 that names neither of its headers the
-// time until the meter is full again that ran out.
+// time until the limit is full again that ran out.
 func asked(status int, h http.Header) time.Duration {
 	if status != http.StatusTooManyRequests || cmp.Or(h.Get("Retry-After-Ms"), h.Get("Retry-After")) != "" {
 		return RetryAfter(h)
 	}
-	return reset(h)
+	return reset(h, time.Now())
 }
 
-// reset reads X-Ratelimit-Reset-Requests and X-Ratelimit-Reset-Tokens, as OpenAI and Groq send them. The longest counts of
-// those where nothing is left, or the answer does not say. Where something of each is left, the tokens were too few.
-func reset(h http.Header) time.Duration {
-	var longest time.Duration
-	exhausted := false
-	for _, meter := range []string{"Requests", "Tokens"} {
-		left := strings.TrimSpace(h.Get("X-Ratelimit-Remaining-" + meter))
-		if left == "" || left == "0" {
-			exhausted = true
-			longest = max(longest, duration(h.Get("X-Ratelimit-Reset-"+meter)))
+// reset is the longest of the times until a limit is full again of which nothing is left, or the answer does not say. Where something of
+// each is left, the tokens were too few. Zero where no such header makes sense.
+func reset(h http.Header, now time.Time) time.Duration {
+	var exhausted, tokens time.Duration
+	now = answered(h, now)
+	for _, g := range groups() {
+		d, _, ok := until(h, g.reset, now)
+		if !ok {
+			continue
+		}
+		if left, known := amount(h, g.remaining); !known || left == 0 {
+			exhausted = max(exhausted, d)
+		}
+		if g.kind != MeterRequests {
+			tokens = max(tokens, d)
 		}
 	}
-	if exhausted {
-		return longest
-	}
-	return duration(h.Get("X-Ratelimit-Reset-Tokens"))
-}
-
-// duration reads "6m0s" and the like, or a number of seconds. Zero where it is neither, or negative.
-func duration(text string) time.Duration {
-	if d, ok := units(text, time.Second); ok {
-		return d
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0
-	}
-	return min(max(0, d), reservations.MaxWait)
+	return cmp.Or(exhausted, tokens)
 }

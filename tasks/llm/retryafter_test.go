@@ -3,6 +3,7 @@ package llm_test
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -76,6 +77,11 @@ func TestRefusedCalls(t *testing.T) {
 		"resets without what is left":  {429, headers{"X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Reset-Tokens": "2s"}, 2 * time.Second},
 		"resets that make no sense":    {429, headers{"X-Ratelimit-Reset-Requests": "-1s", "X-Ratelimit-Reset-Tokens": "later"}, 0},
 		"a reset in a thousand years":  {429, headers{"X-Ratelimit-Reset-Requests": "1e12"}, reservations.MaxBlock},
+		"only tokens are told of":      {429, headers{"X-Ratelimit-Remaining-Tokens": "7", "X-Ratelimit-Reset-Tokens": "3s"}, 3 * time.Second},
+		"minus one is not a number":    {429, headers{"X-Ratelimit-Remaining-Tokens": "-1", "X-Ratelimit-Reset-Tokens": "0"}, 0},
+		"anthropic, in the past":       {429, headers{"Anthropic-Ratelimit-Tokens-Remaining": "0", "Anthropic-Ratelimit-Tokens-Reset": "2026-11-21T09:59:00Z", "Date": date}, 0},
+		"anthropic, in a year":         {429, headers{"Anthropic-Ratelimit-Tokens-Remaining": "0", "Anthropic-Ratelimit-Tokens-Reset": "2027-11-21T10:00:00Z", "Date": date}, reservations.MaxBlock},
+		"anthropic, no time":           {429, headers{"Anthropic-Ratelimit-Tokens-Remaining": "0", "Anthropic-Ratelimit-Tokens-Reset": "soon", "Date": date}, 0},
 		"retry-after before the reset": {429, headers{"Retry-After": "2", "X-Ratelimit-Reset-Requests": "1h"}, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +114,32 @@ func TestRefusedCalls(t *testing.T) {
 	_, err := client.Do(t.Context(), newChat(t, hello))
 	if _, ok := errors.AsType[*tasks.RetryAfterError](err); ok || !errors.Is(err, tasks.ErrPermanent) {
 		t.Errorf("a request that is too large: %v", err)
+	}
+}
+
+// What recorded refusals ask for, see TestReadHeaders for where they are from.
+func TestRefusedCallsAsRecorded(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]time.Duration{
+		"anthropic_429":     16 * time.Second, // Retry-After, and not the 63 s until all input tokens are back
+		"anthropic_old_429": time.Second,
+		"azure_429":         55 * time.Second,
+		"azure_minus_one":   0,
+		"groq_429":          3 * time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				maps.Copy(w.Header(), recorded(t, name))
+				w.WriteHeader(http.StatusTooManyRequests)
+				_, _ = io.WriteString(w, `{"error":{"message":"slow down"}}`)
+			})
+			_, err := client.Do(t.Context(), newChat(t, hello))
+			e, ok := errors.AsType[*llm.Error](err)
+			if !ok || e.RetryAfter != want {
+				t.Errorf("retry after %v, want %v (%v)", e.RetryAfter, want, err)
+			}
+		})
 	}
 }
 

@@ -16,9 +16,9 @@ func (u Usage) Total() float64 { return u.Input + u.Output }
 // of is what one request takes from a meter.
 func (u Usage) of(meter string) (float64, bool) {
 	switch meter {
-	case MeterRequests:
+	case MeterRequests, MeterRequestsPerDay:
 		return 1, true
-	case MeterTokens:
+	case MeterTokens, MeterTokensPerDay:
 		return u.Total(), true
 	case MeterInput:
 		return u.Input, true

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/headway-go/headway/internal/provider"
@@ -43,6 +44,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Float64Var(&cfg.UsedMax, "used-max", provider.UsedMaxDefault, "largest share of max_tokens that is used")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "changes which request gets which latency and usage")
 	flags.IntVar(&cfg.FailEvery, "fail-every", 0, "answer every nth request with a 500 (0: never)")
+	flags.Float64Var(&cfg.Window.Requests, "window-requests", 0, "requests in each fixed window (0: not limited)")
+	flags.DurationVar(&cfg.Window.Period, "window-period", 0, "length of a fixed window")
+	flags.Func("tenant", "limit of a tenant, as `name=rate/capacity` in requests per second; may be repeated", func(text string) error {
+		return addTenant(&cfg, text)
+	})
+	flags.IntVar(&cfg.Block.Number, "block-number", 0, "refuse this request with a 429 that names a time (0: none)")
+	flags.DurationVar(&cfg.Block.For, "block-for", 0, "the time that it names")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -68,4 +76,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	<-ctx.Done()
 	return errors.Join(s.Close(), json.NewEncoder(stdout).Encode(s.Report()))
+}
+
+func addTenant(cfg *provider.Config, text string) error {
+	var quota provider.Quota
+	name, limit, ok := strings.Cut(text, "=")
+	if _, err := fmt.Sscanf(limit, "%g/%g", &quota.Rate, &quota.Capacity); err != nil || !ok || name == "" {
+		return fmt.Errorf("%q is not name=rate/capacity, such as acme=10/5", text)
+	}
+	if cfg.Tenants == nil {
+		cfg.Tenants = map[string]provider.Quota{}
+	}
+	cfg.Tenants[name] = quota
+	return nil
 }

@@ -1,0 +1,238 @@
+package batches
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The stored request. Fields that are not named here are left as they are, so that a later version may add some.
+//
+//	_id       "batch/000000042": the order of the lines is that of the index
+//	custom    custom_id
+//	status    done or failed; missing while there is no result
+//	at        when it ended
+//	code      status of the answer; missing where none came. request_id, body: of the answer
+//	failure   code, message
+//	tries     failed attempts: at, ms, code, error
+//	reserved, used, prompt, completion: tokens, of all rounds together
+//	model
+//	request   what was sent, of failed ones
+//	round     how often it was put back; again: it was put back, and maybe not sent yet
+//	expires   date from which on it may be forgotten
+const (
+	fieldCustom  = "custom"
+	fieldStatus  = "status"
+	fieldAt      = "at"
+	fieldBody    = "body"
+	fieldTries   = "tries"
+	fieldRequest = "request"
+	fieldRound   = "round"
+	fieldAgain   = "again"
+	fieldFailure = "failure"
+	fieldCode    = "code"
+
+	statusDone   = "done"
+	statusFailed = "failed"
+)
+
+const (
+	lineDigits = 9
+	maxLine    = 999_999_999
+	maxError   = 1000 // bytes of an attempt's error
+
+	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for attempts.
+	maxContent = 14 << 20
+)
+
+type resultDocument struct {
+	ID         string            `bson:"_id"`
+	Custom     string            `bson:"custom"`
+	Status     string            `bson:"status"`
+	At         time.Time         `bson:"at"`
+	Code       *int              `bson:"code"`
+	RequestID  string            `bson:"request_id"`
+	Body       bson.RawValue     `bson:"body"`
+	Failure    *failureDocument  `bson:"failure"`
+	Tries      []attemptDocument `bson:"tries"`
+	Reserved   float64           `bson:"reserved"`
+	Used       float64           `bson:"used"`
+	Prompt     float64           `bson:"prompt"`
+	Completion float64           `bson:"completion"`
+	Model      string            `bson:"model"`
+	Request    bson.RawValue     `bson:"request"`
+	Round      int               `bson:"round"`
+}
+
+type failureDocument struct {
+	Code    string `bson:"code"`
+	Message string `bson:"message"`
+}
+
+type attemptDocument struct {
+	At    time.Time `bson:"at"`
+	MS    int64     `bson:"ms"`
+	Code  int       `bson:"code"`
+	Error string    `bson:"error"`
+}
+
+// documentID names the document of a line. batch has no character below "0", so batches do not mix.
+func documentID(batch string, line int) string {
+	return fmt.Sprintf("%s/%0*d", batch, lineDigits, line)
+}
+
+func parseDocumentID(id string) (batch string, line int, err error) {
+	batch, digits, ok := strings.Cut(id, "/")
+	line, err = strconv.Atoi(digits)
+	if !ok || err != nil {
+		return "", 0, fmt.Errorf("%w: named %q", ErrMalformed, id)
+	}
+	return batch, line, nil
+}
+
+// linesOf matches the documents of lines from to to, both included.
+func linesOf(batch string, from, to int) bson.E {
+	return bson.E{Key: "_id", Value: bson.D{{Key: "$gte", Value: documentID(batch, from)}, {Key: "$lte", Value: documentID(batch, to)}}}
+}
+
+// unfinished matches documents without a result.
+func unfinished() bson.E {
+	return bson.E{Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: false}}}
+}
+
+func attemptDocuments(attempts []Attempt) bson.A {
+	documents := make(bson.A, len(attempts))
+	for i, a := range attempts {
+		documents[i] = attemptDocument{At: a.At, MS: a.Elapsed.Milliseconds(), Code: a.StatusCode, Error: cut(a.Error)}
+	}
+	return documents
+}
+
+// cut shortens a text to maxError bytes of valid UTF-8.
+func cut(text string) string {
+	text = valid(text)
+	if len(text) <= maxError {
+		return text
+	}
+	end := maxError
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+// valid makes a text storable.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// packed is what a document can hold of a result.
+func (r *Result) packed() (body, request any, failure *Failure) {
+	failure = r.Failure
+	size := 0
+	if r.Response != nil && len(r.Response.Body) > 0 {
+		body, size = pack(r.Response.Body)
+		if size > maxContent {
+			body, size, failure = nil, 0, &Failure{Code: CodeTooLarge, Message: tooLarge("answer", len(r.Response.Body), failure)}
+		}
+	}
+	if (r.Failed() || failure != nil) && len(r.Request) > 0 {
+		var n int
+		if request, n = pack(r.Request); size+n > maxContent {
+			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,", len(r.Request), failure)}
+		}
+	}
+	return body, request, failure
+}
+
+// finishUpdate is the one update that writes a result.
+func finishUpdate(r Result, expires time.Time) bson.D {
+	body, request, failure := r.packed()
+	set := bson.D{{Key: fieldCustom, Value: valid(r.CustomID)}, {Key: fieldStatus, Value: statusDone}, {Key: fieldAt, Value: r.Finished}, {Key: fieldExpires, Value: expires}}
+	if failure != nil || r.Failed() {
+		set[1].Value = statusFailed
+	}
+	if r.Model != "" {
+		set = append(set, bson.E{Key: "model", Value: valid(r.Model)})
+	}
+	if r.Response != nil {
+		set = append(set, bson.E{Key: fieldCode, Value: r.Response.StatusCode}, bson.E{Key: "request_id", Value: valid(r.Response.RequestID)})
+	}
+	if body != nil {
+		set = append(set, bson.E{Key: fieldBody, Value: body})
+	}
+	if failure != nil {
+		set = append(set, bson.E{Key: fieldFailure, Value: failureDocument{Code: valid(failure.Code), Message: cut(failure.Message)}})
+	}
+	if request != nil {
+		set = append(set, bson.E{Key: fieldRequest, Value: request})
+	}
+	unset := bson.D{{Key: fieldAgain, Value: ""}}
+	if request == nil {
+		unset = append(unset, bson.E{Key: fieldRequest, Value: ""}) // of an earlier round
+	}
+	update := bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}
+	if tokens := r.Usage.fields(); len(tokens) > 0 {
+		update = append(update, bson.E{Key: "$inc", Value: tokens})
+	}
+	if len(r.Attempts) > 0 {
+		update = append(update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments(r.Attempts)}}}}})
+	}
+	return update
+}
+
+func tooLarge(what string, size int, before *Failure) string {
+	text := fmt.Sprintf("the %s of %d bytes does not fit into a document of 16 MB and was not stored", what, size)
+	if before != nil {
+		text = before.Message + "; " + text
+	}
+	return text
+}
+
+// fields are the tokens that are not zero.
+func (u Usage) fields() bson.D {
+	d := bson.D{}
+	for _, f := range []struct {
+		name string
+		n    float64
+	}{{"reserved", u.Reserved}, {"used", u.Used}, {"prompt", u.Prompt}, {"completion", u.Completion}} {
+		if f.n != 0 && !math.IsNaN(f.n) && !math.IsInf(f.n, 0) {
+			d = append(d, bson.E{Key: f.name, Value: f.n})
+		}
+	}
+	return d
+}
+
+// result reads a document; it may have no result yet.
+func (d *resultDocument) result() (Result, error) {
+	batch, line, err := parseDocumentID(d.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{
+		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round,
+		Usage: Usage{Reserved: d.Reserved, Used: d.Used, Prompt: d.Prompt, Completion: d.Completion},
+	}
+	if d.Status != "" {
+		r.Finished = d.At.UTC()
+	}
+	if d.Failure != nil {
+		r.Failure = &Failure{Code: d.Failure.Code, Message: d.Failure.Message}
+	}
+	if d.Code != nil {
+		r.Response = &Response{StatusCode: *d.Code, RequestID: d.RequestID}
+		if r.Response.Body, err = unpack(d.Body); err != nil {
+			return Result{}, fmt.Errorf("line %d of batch %q: %w", line, batch, err)
+		}
+	}
+	if r.Request, err = unpack(d.Request); err != nil {
+		return Result{}, fmt.Errorf("line %d of batch %q: %w", line, batch, err)
+	}
+	for _, a := range d.Tries {
+		r.Attempts = append(r.Attempts, Attempt{At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, StatusCode: a.Code, Error: a.Error})
+	}
+	return r, nil
+}

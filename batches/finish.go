@@ -1,0 +1,197 @@
+package batches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// maxTries bounds how often a write is sent while other writers of the same document are faster. Each time another one has
+// made progress, so a few are plenty.
+const maxTries = 10
+
+// Outcome is what became of one result given to [Store.FinishMany].
+type Outcome struct {
+	// First says that this call wrote the result. False without an error: there was one already, and nothing has changed.
+	First bool
+
+	// Err says that it is not known whether the result is stored; Finish may be called again.
+	Err error
+}
+
+// Attempt stores a failed attempt of a request that has not ended. The same attempt given twice is stored once, and one
+// that is told after the request has ended is dropped.
+func (s *Store) Attempt(ctx context.Context, batch string, line int, customID string, a Attempt) error {
+	if err := checkLine(batch, line); err != nil {
+		return err
+	}
+	expires, err := s.expiry(ctx, batch)
+	if err != nil {
+		return err
+	}
+	update := bson.D{
+		{Key: "$set", Value: bson.D{{Key: fieldCustom, Value: valid(customID)}, {Key: fieldExpires, Value: expires}}},
+		{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments([]Attempt{a})}}}}},
+	}
+	return s.untilWritten(ctx, batch, line, update)
+}
+
+// untilWritten applies an update to a document that has no result, and does nothing to one that has.
+func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.D) error {
+	filter := bson.D{{Key: "_id", Value: documentID(batch, line)}, unfinished()}
+	upsert := true
+	for n := 1; ; n++ {
+		_, err := s.results.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(upsert))
+		if err == nil {
+			return nil
+		}
+		// The document is there: with a result, or made by another writer in this moment. Without upsert both are told apart.
+		duplicate := mongo.IsDuplicateKeyError(err)
+		if !duplicate && !isConflict(err) || n == maxTries {
+			return unavailableLine("note an attempt of", batch, line, err)
+		}
+		upsert = upsert && !duplicate
+	}
+}
+
+// Finish stores the result of a request, if it has none. It is one round trip, and a few where another writer is at the
+// same document. Once it has returned without an error, the result is stored and never changes, unless [Store.Reopen] puts
+// it back; first says whether it was this call that wrote it. After an error Finish may be called again, and then says
+// false if the first call was applied after all.
+func (s *Store) Finish(ctx context.Context, r Result) (first bool, err error) {
+	o := s.FinishMany(ctx, []Result{r})[0]
+	return o.First, o.Err
+}
+
+// FinishMany does what [Store.Finish] does for each of the results, in one round trip. The outcomes stand in the order of the
+// results; one that fails does not keep the others back.
+func (s *Store) FinishMany(ctx context.Context, results []Result) []Outcome {
+	outcomes := make([]Outcome, len(results))
+	todo := make([]finish, 0, len(results))
+	for i, r := range results {
+		f, err := s.finish(ctx, r)
+		if err != nil {
+			outcomes[i].Err = err
+			continue
+		}
+		f.outcome = &outcomes[i]
+		todo = append(todo, f)
+	}
+	for n := 1; len(todo) > 0; n++ {
+		met := s.write(ctx, todo)
+		if len(met) == 0 {
+			break
+		}
+		if n == maxTries {
+			for _, f := range met {
+				f.outcome.Err = unavailableLine("finish", f.batch, f.line, errContended)
+			}
+			break
+		}
+		todo = s.withoutResult(ctx, met)
+	}
+	return outcomes
+}
+
+var errContended = errors.New("other writers were faster each time")
+
+// finish is one result on its way into its document.
+type finish struct {
+	batch   string
+	line    int
+	id      string
+	update  bson.D
+	outcome *Outcome
+}
+
+func (s *Store) finish(ctx context.Context, r Result) (finish, error) {
+	if err := checkLine(r.Batch, r.Line); err != nil {
+		return finish{}, err
+	}
+	expires, err := s.expiry(ctx, r.Batch)
+	if err != nil {
+		return finish{}, err
+	}
+	if r.Finished.IsZero() {
+		r.Finished = s.now()
+	}
+	return finish{batch: r.Batch, line: r.Line, id: documentID(r.Batch, r.Line), update: finishUpdate(r, expires)}, nil
+}
+
+// write sends them all, notes what is known, and returns those that met a document which was there or changed meanwhile.
+func (s *Store) write(ctx context.Context, todo []finish) []finish {
+	models := make([]mongo.WriteModel, len(todo))
+	for i, f := range todo {
+		filter := bson.D{{Key: "_id", Value: f.id}, unfinished()}
+		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(f.update).SetUpsert(true)
+	}
+	_, err := s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	failed := map[int]error{}
+	if bulk, ok := errors.AsType[mongo.BulkWriteException](err); ok && bulk.WriteConcernError == nil {
+		for _, e := range bulk.WriteErrors {
+			failed[e.Index] = e
+		}
+	} else if err != nil {
+		for i := range todo {
+			failed[i] = err
+		}
+	}
+	var met []finish
+	for i, f := range todo {
+		err := failed[i]
+		switch {
+		case err == nil:
+			f.outcome.First = true // It was inserted, or matched while it had no result.
+		case mongo.IsDuplicateKeyError(err), isConflict(err):
+			met = append(met, f)
+		default:
+			f.outcome.Err = unavailableLine("finish", f.batch, f.line, err)
+		}
+	}
+	return met
+}
+
+// withoutResult returns those whose documents have no result; the others are not the first.
+func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
+	ids := make(bson.A, len(met))
+	for i, f := range met {
+		ids[i] = f.id
+	}
+	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}}}
+	finished := map[string]bool{}
+	err := s.eachID(ctx, filter, func(id string) { finished[id] = true })
+	if err != nil {
+		for _, f := range met {
+			f.outcome.Err = unavailableLine("finish", f.batch, f.line, err)
+		}
+		return nil
+	}
+	var again []finish
+	for _, f := range met {
+		if !finished[f.id] {
+			again = append(again, f)
+		}
+	}
+	return again
+}
+
+// eachID calls yield with the _id of every document that matches, in no order.
+func (s *Store) eachID(ctx context.Context, filter bson.D, yield func(id string)) error {
+	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	for cursor.Next(ctx) {
+		id, ok := cursor.Current.Lookup("_id").StringValueOK()
+		if !ok {
+			return fmt.Errorf("%w: its _id is a %s", ErrMalformed, cursor.Current.Lookup("_id").Type)
+		}
+		yield(id)
+	}
+	return cursor.Err()
+}

@@ -1,0 +1,123 @@
+package batches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// page is the number of results that are read at once.
+const page = 200
+
+// Find returns what is stored of a request; ok says that it has a result. Without one, the Result has the attempts so far.
+func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok bool, err error) {
+	if err = checkLine(batch, line); err != nil {
+		return Result{}, false, err
+	}
+	var d resultDocument
+	err = s.results.FindOne(ctx, bson.D{{Key: "_id", Value: documentID(batch, line)}}).Decode(&d)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Result{}, false, nil
+	}
+	if err != nil {
+		return Result{}, false, unavailableLine("read", batch, line, err)
+	}
+	r, err = d.result()
+	return r, err == nil && d.Status != "", err
+}
+
+// Finished returns which of the lines from to to (both included) have a result, good or bad. It takes an eighth of a byte for
+// each line between them.
+func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {
+	if err := checkLine(batch, from); err != nil {
+		return nil, err
+	}
+	if to < from {
+		return newLineSet(from, from-1), nil
+	}
+	if err := checkLine(batch, to); err != nil {
+		return nil, err
+	}
+	set := newLineSet(from, to)
+	filter := bson.D{linesOf(batch, from, to), {Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}}}
+	var malformed error
+	err := s.eachID(ctx, filter, func(id string) {
+		_, line, err := parseDocumentID(id)
+		if err != nil {
+			malformed = err
+			return
+		}
+		set.add(line)
+	})
+	if err != nil {
+		return nil, unavailable("read the finished lines of", batch, err)
+	}
+	return set, malformed
+}
+
+// Results yields the results of a batch, good and bad, in the order of the lines. It reads page by page, so results that are
+// written meanwhile are there if their page was not read yet. An error is yielded once, as the last.
+func (s *Store) Results(ctx context.Context, batch string) iter.Seq2[Result, error] {
+	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}})
+}
+
+// FailedOnes yields the failed results of a batch as [Store.Results] does.
+func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, error] {
+	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: statusFailed})
+}
+
+func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		if err := checkID(batch); err != nil {
+			yield(Result{}, err)
+			return
+		}
+		for from := 1; ; {
+			next, more, err := s.page(ctx, batch, from, which, func(r Result) bool { return yield(r, nil) })
+			if err != nil {
+				yield(Result{}, err)
+				return
+			}
+			if !more {
+				return
+			}
+			from = next
+		}
+	}
+}
+
+// page yields a page of results and returns the line where the next one begins. more is false after the last one, and where
+// yield has had enough. The server keeps nothing open between two pages, so the reader may be slow.
+func (s *Store) page(ctx context.Context, batch string, from int, which bson.E, yield func(Result) bool) (next int, more bool, err error) {
+	o := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(page).SetBatchSize(page)
+	cursor, err := s.results.Find(ctx, bson.D{linesOf(batch, from, maxLine), which}, o)
+	if err != nil {
+		return 0, false, unavailable("read the results of", batch, err)
+	}
+	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	n := 0
+	for cursor.Next(ctx) {
+		var d resultDocument
+		if err := cursor.Decode(&d); err != nil {
+			return 0, false, fmt.Errorf("%w: after line %d of batch %q: %w", ErrMalformed, from-1, batch, err)
+		}
+		r, err := d.result()
+		if err != nil {
+			return 0, false, err
+		}
+		if !yield(r) {
+			return 0, false, nil
+		}
+		from = r.Line + 1
+		n++
+	}
+	if err := cursor.Err(); err != nil {
+		return 0, false, unavailable("read the results of", batch, err)
+	}
+	return from, n == page, nil
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/scheduler"
+)
+
+func explainCommand(env cli.Environment) *cobra.Command {
+	var asJSON bool
+	var file, queue string
+	c := &cobra.Command{
+		Use:   "explain ID",
+		Short: "Tell why a task does not run, since when, and until when",
+		Long: `Explain answers in one sentence why the task does not run, and shows below what it waits for: its limit, its place in the line,
+until when, what it takes, and the bucket. It changes nothing. A task ID that is in several queues is explained for each.
+
+The file is needed only to show the bucket; without one, or while MongoDB does not answer, the rest is told.
+The exit code is 1 where there is no such task.`,
+		Example: `  worker explain 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
+  worker explain report-42 --queue batch --json | jq -r '.[0].summary'`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+	}
+	configFlag(c, &file)
+	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
+	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON list, with one object for each queue in which there is such a task")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		settings, err := config.Load(file)
+		if err != nil && (!errors.Is(err, os.ErrNotExist) || c.Flags().Changed("config")) {
+			return err
+		}
+		client, err := connect.Redis(c.Context(), env.Getenv)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = client.Close() }()
+		told, err := explain(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(told)
+		}
+		for i, t := range told {
+			if i > 0 {
+				fmt.Fprintln(env.Out)
+			}
+			t.print(screenOf(env))
+		}
+		return nil
+	}
+	return c
+}
+
+// toldTask is an explanation as the command prints it.
+type toldTask struct {
+	ID      string `json:"id"`
+	Queue   string `json:"queue"`
+	Summary string `json:"summary"`
+	scheduler.Explanation
+
+	Bucket *shownBucket `json:"bucket,omitempty"`
+	// Problem is why the bucket could not be shown.
+	Problem string `json:"bucket_problem,omitempty"`
+}
+
+// explain tells of the task, in all queues where none is named. MongoDB is asked only for a task that waits for a bucket.
+func explain(ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task) ([]toldTask, error) {
+	s, err := scheduler.New(client, nil, scheduler.Config{})
+	if err != nil {
+		return nil, err
+	}
+	found := []scheduler.Task{task}
+	if task.Queue == "" {
+		if found, err = s.Find(ctx, task.ID); err != nil {
+			return nil, err
+		}
+	}
+	var told []toldTask
+	for _, t := range found {
+		e, err := s.Explain(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		one := toldTask{Explanation: e}
+		if e.Waits != nil && !e.Waits.Store {
+			if one, err = explainBucket(ctx, env, client, settings, t, one); err != nil {
+				return nil, err
+			}
+		}
+		one.ID, one.Queue, one.Summary = t.ID, t.Queue, one.Explanation.Summary()
+		told = append(told, one)
+	}
+	return told, nil
+}
+
+// explainBucket explains once more, with the bucket.
+func explainBucket(
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task, one toldTask,
+) (toldTask, error) {
+	s, err := openBuckets(ctx, settings, env, client)
+	if err != nil {
+		one.Problem = err.Error()
+		return one, nil // told beside what is known
+	}
+	defer s.close()
+	e, err := s.scheduler.Explain(ctx, t)
+	if err != nil {
+		return one, err
+	}
+	one.Explanation = e
+	switch {
+	case e.BucketErr != nil:
+		one.Problem = e.BucketErr.Error()
+	case e.Bucket != nil:
+		line, err := s.scheduler.Line(ctx, e.Waits.Bucket, e.Waits.Generation)
+		if err != nil {
+			return one, err
+		}
+		b := s.shown(*e.Bucket).with(line)
+		one.Bucket = &b
+	}
+	return one, nil
+}

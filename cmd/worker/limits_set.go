@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
+)
+
+func limitsSetCommand(env cli.Environment) *cobra.Command {
+	var s limitsSettings
+	var capacity float64
+	c := &cobra.Command{
+		Use:   "set LIMIT.METER RATE",
+		Short: "Set the rate of a meter for the whole fleet",
+		Long: `Set gives a meter of headway.yaml another rate, for all keys of its limit or for one. The fleet follows within 2 seconds.
+
+The capacity (the largest burst) stays as headway.yaml says; where it says nothing, it is one period's worth of the new rate.
+A task whose charge is above a smaller capacity is still served: it waits for a full bucket and is paid back before others start.`,
+		Example: `  worker limits set openai.requests 300/m
+  worker limits set openai.tokens 50000/m --capacity 5000 --key acme`,
+		Args: cli.Args(cobra.ExactArgs(2)),
+	}
+	s.flags(c)
+	c.Flags().Float64Var(&capacity, "capacity", 0, "the largest burst, in tokens")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if c.Flags().Changed("capacity") && !(capacity > 0) {
+			return &cli.UsageError{Err: fmt.Errorf("--capacity: %v must be positive; leave it out to keep what is configured", capacity)}
+		}
+		return setLimit(c.Context(), env, s, args[0], args[1], capacity)
+	}
+	return c
+}
+
+func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, rate string, capacity float64) error {
+	c, err := config.Load(s.file)
+	if err != nil {
+		return err
+	}
+	limit, meter, err := meterOf(c.Limits, name)
+	if err != nil {
+		return err
+	}
+	tokens, period, err := config.ParseRate(rate)
+	if err != nil {
+		return &cli.UsageError{Err: fmt.Errorf("rate %w", err)}
+	}
+	set := reservations.Override{
+		Limit: limit, Key: s.key, Meter: meter, Rate: tokens, Period: period, Capacity: capacity, SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
+	}
+	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
+	if err != nil {
+		return err
+	}
+	if err = checker.SetOverrides([]reservations.Override{set}); err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	now, err := openStored(ctx, env, s.file)
+	if err != nil {
+		return err
+	}
+	defer now.close(ctx)
+	was := now.meter(limit, s.key, meter)
+	if err := now.buckets.Overrides().Set(ctx, set); err != nil {
+		return err
+	}
+	if err := now.limiter.SetOverrides(append(now.list, set)); err != nil && !errors.Is(err, reservations.ErrUnknownLimit) && !errors.Is(err, reservations.ErrUnknownMeter) {
+		return err
+	}
+	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. To take it back: worker limits unset %s\n",
+		set, meterLine(now.meter(limit, s.key, meter)), meterLine(was), worker.FollowEveryDefault, withKey(name, s.key))
+	return nil
+}
+
+func limitsUnsetCommand(env cli.Environment) *cobra.Command {
+	var s limitsSettings
+	c := &cobra.Command{
+		Use:   "unset LIMIT.METER",
+		Short: "Take a rate back that was set: headway.yaml counts again",
+		Long: `Unset takes back what "limits set" has set for a meter: the rate of headway.yaml, or for a key that of its limit, counts again.
+The fleet follows within 2 seconds. Of a limit that headway.yaml has no more, what was set can be taken back as well.`,
+		Example: `  worker limits unset openai.requests
+  worker limits unset openai.tokens --key acme`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+	}
+	s.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error { return unsetLimit(c.Context(), env, s, args[0]) }
+	return c
+}
+
+func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name string) error {
+	now, err := openStored(ctx, env, s.file)
+	if err != nil {
+		return err
+	}
+	defer now.close(ctx)
+	for i, o := range now.list {
+		if o.Limit+"."+o.Meter != name || o.Key != s.key {
+			continue
+		}
+		if _, err := now.buckets.Overrides().Unset(ctx, o.Limit, o.Key, o.Meter); err != nil {
+			return err
+		}
+		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...)) // those that can't be had are shown by list
+		line := "is not in " + s.file
+		if m := now.meter(o.Limit, o.Key, o.Meter); m.Name != "" {
+			line = meterLine(m)
+		}
+		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, config.RateText(o.Rate, o.Period), worker.FollowEveryDefault)
+		return nil
+	}
+	if _, _, err := meterOf(now.limits, name); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Out, "%s: nothing was set\n", withKey(name, s.key))
+	return nil
+}
+
+// meterLine is what counts of a meter, for people.
+func meterLine(m reservations.Meter) string {
+	return fmt.Sprintf("%s, at most %v at once", config.RateText(m.Rate, m.Period), m.Cap())
+}
+
+func withKey(name, key string) string {
+	if key == "" {
+		return name
+	}
+	return fmt.Sprintf("%s --key %s", name, key)
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// linesMost is how many lines of waiting tasks one look takes in.
+const linesMost = 1000
+
+func newLimitsShow(env cli.Environment) *cobra.Command {
+	var asJSON bool
+	var file string
+	c := &cobra.Command{
+		Use:   "show [LIMIT[:KEY]]",
+		Short: "Show how full buckets are, who waits for them, and for how long",
+		Long: `Show tells of each bucket its level, what late tasks and the plan are owed, who stands in line behind max_reserved, a block,
+how many tasks wait, and when the present backlog is done if nothing else comes.
+
+Without an argument it shows all limits of the file: the bucket that all share, and the buckets of keys for which tasks
+wait. It changes nothing.`,
+		Example: `  worker limits show
+  worker limits show openai
+  worker limits show tenant:acme --json | jq '.limits[].buckets[].done_in_seconds'`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
+	}
+	configFlag(c, &file)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		settings, err := config.Load(file)
+		if err != nil {
+			return err
+		}
+		s, err := openSight(c.Context(), settings, env)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		shown, err := s.show(c.Context(), strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(shown)
+		}
+		shown.print(screenOf(env))
+		return nil
+	}
+	return c
+}
+
+// sight is what a command needs that looks and changes nothing.
+type sight struct {
+	limiter   *reservations.Limiter
+	scheduler *scheduler.Scheduler
+	close     func()
+}
+
+// openSight connects to both services.
+func openSight(ctx context.Context, settings config.Config, env cli.Environment) (*sight, error) {
+	queue, err := connect.Redis(ctx, env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openBuckets(ctx, settings, env, queue)
+	if err != nil {
+		_ = queue.Close()
+		return nil, err
+	}
+	buckets := s.close
+	s.close = func() {
+		buckets()
+		_ = queue.Close()
+	}
+	return s, nil
+}
+
+// openBuckets is openSight with a queue that is connected already, and stays the caller's.
+func openBuckets(ctx context.Context, settings config.Config, env cli.Environment, queue redis.UniversalClient) (*sight, error) {
+	buckets, err := connect.Mongo(ctx, env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	s := &sight{close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
+	if s.limiter, err = reservations.New(buckets, settings.Limits, reservations.Config{}); err == nil {
+		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
+	}
+	if err == nil {
+		err = s.readOverrides(ctx, buckets, env)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// readOverrides lets the limits be those that the fleet goes by. One that can't be had is told, and left out there as well.
+func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env cli.Environment) error {
+	list, err := buckets.Overrides().List(ctx)
+	if list == nil && err != nil {
+		return err
+	}
+	if err = errors.Join(err, s.limiter.SetOverrides(list)); err != nil {
+		_, _ = fmt.Fprintf(env.Err, "worker: warning: %v\n", err) // there is nowhere else to say it
+	}
+	return nil
+}
+
+// override tells what was set above the limit of the file for a key, for people; empty where nothing was.
+func (s *sight) override(limit, key string) string {
+	var set []string
+	for _, o := range s.limiter.Limits().Overrides() {
+		if o.Limit == limit && (o.Key == "" || o.Key == key) {
+			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, config.RateText(o.Rate, o.Period), o.By, o.SetAt.UTC().Format(time.RFC3339)))
+		}
+	}
+	return strings.Join(set, "; ")
+}
+
+// shownLimits is what `worker limits show` found.
+type shownLimits struct {
+	Limits []shownLimit `json:"limits"`
+	// Store are the tasks that wait for the store to answer, whatever their limit.
+	Store int `json:"waiting_for_store"`
+}
+
+type shownLimit struct {
+	Limit   string        `json:"limit"`
+	Buckets []shownBucket `json:"buckets"`
+	// More says that tasks wait for buckets that are not shown.
+	More bool `json:"more,omitempty"`
+}
+
+// show looks at one bucket, at one limit, or at all.
+func (s *sight) show(ctx context.Context, what string) (shownLimits, error) {
+	var shown shownLimits
+	name, key, single := strings.Cut(what, ":")
+	names := []string{name}
+	if what == "" {
+		names = s.limiter.Names()
+	}
+	for _, name := range names {
+		limit := shownLimit{Limit: name}
+		var err error
+		if single {
+			limit.Buckets = make([]shownBucket, 1)
+			limit.Buckets[0], err = s.showOne(ctx, name, key)
+		} else {
+			limit.Buckets, limit.More, err = s.showAll(ctx, name)
+		}
+		if err != nil {
+			return shownLimits{}, err
+		}
+		shown.Limits = append(shown.Limits, limit)
+	}
+	outage, err := s.scheduler.OutageLine(ctx)
+	shown.Store = outage.Waiting
+	return shown, err
+}
+
+// showOne looks at one bucket and its line.
+func (s *sight) showOne(ctx context.Context, limit, key string) (shownBucket, error) {
+	v, err := s.limiter.View(ctx, limit, key)
+	if err != nil {
+		return shownBucket{}, err
+	}
+	b := s.shown(v)
+	parts := v.Shards
+	if parts == nil {
+		parts = []reservations.View{v}
+	}
+	for _, p := range parts {
+		line, err := s.scheduler.Line(ctx, p.Bucket(), p.Generation)
+		if err != nil {
+			return shownBucket{}, err
+		}
+		b = b.with(line)
+	}
+	return b, nil
+}
+
+// showAll looks at the shared bucket of a limit, and at those of keys for which tasks wait.
+func (s *sight) showAll(ctx context.Context, limit string) (buckets []shownBucket, more bool, err error) {
+	lines, more, err := s.scheduler.Lines(ctx, limit, linesMost)
+	if err != nil {
+		return nil, false, err
+	}
+	keys, waiting := []string{""}, map[string][]scheduler.Line{}
+	for _, l := range lines {
+		if waiting[l.Key] == nil && l.Key != "" {
+			keys = append(keys, l.Key)
+		}
+		waiting[l.Key] = append(waiting[l.Key], l)
+	}
+	for _, key := range keys {
+		v, err := s.limiter.View(ctx, limit, key)
+		if err != nil {
+			return nil, false, err
+		}
+		b := s.shown(v)
+		for _, l := range waiting[key] {
+			b = b.with(l)
+		}
+		buckets = append(buckets, b)
+	}
+	return buckets, more, nil
+}
+
+// shown is a bucket as the commands show it.
+func (s *sight) shown(v reservations.View) shownBucket {
+	b := newShownBucket(v)
+	b.Override = s.override(v.Limit, v.Key)
+	return b
+}
+
+// with counts the tasks of a line in that wait for the bucket.
+func (b shownBucket) with(l scheduler.Line) shownBucket {
+	if l.Waiting == 0 {
+		return b
+	}
+	b.Waiting += l.Waiting
+	first, last := max(0, l.First.Sub(l.Now)).Seconds(), max(0, l.Last.Sub(l.Now)).Seconds()
+	if b.FirstIn == nil || first < *b.FirstIn {
+		b.FirstIn = &first
+	}
+	if b.LastIn == nil || last > *b.LastIn {
+		b.LastIn = &last
+	}
+	return b
+}
+
+// rateText is a rate as headway.yaml has it.
+func rateText(m reservations.Meter) string {
+	for unit, d := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
+		if m.Period == d {
+			return amount(m.Rate) + "/" + unit
+		}
+	}
+	return amount(m.Rate) + "/" + m.Period.String()
+}

@@ -1,0 +1,140 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Output is one line of an output file or of an error file. Both have the same format:
+//
+//	{"id": "batch_req_123", "custom_id": "a-1", "response": {"status_code": 200, "request_id": "req_123", "body": {...}}, "error": null}
+//	{"id": "batch_req_124", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "req_124", "body": {"error": {...}}}, "error": null}
+//	{"id": "batch_req_125", "custom_id": "a-3", "response": null, "error": {"code": "batch_expired", "message": "..."}}
+//
+// That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of BatchRequestOutput in
+// OpenAI's API reference, which says of error: "for requests that failed with a non-HTTP error". So an answer
+// of the API with a status of 4xx stands in the error file with its response and "error": null, as users find it too:
+// "`BatchRequestOutput` object's `error` discrepancies", an issue of OpenAI's description of its API. The
+// spaces between the fields are those of the guide.
+type Output struct {
+	// ID is the line's own; see [OutputID].
+	ID string
+
+	// CustomID is that of the request.
+	CustomID string
+
+	// Response is nil where no answer came.
+	Response *OutputResponse
+
+	// Error is nil where an answer came, whatever its status.
+	Error *OutputError
+}
+
+// OutputResponse is the answer of the API.
+type OutputResponse struct {
+	StatusCode int
+	RequestID  string
+	Body       json.RawMessage // JSON of any layout; anything else is written as a JSON text, nothing as an empty object
+}
+
+// OutputError says why no answer came. OpenAI's codes are batch_expired, batch_cancelled and request_timeout.
+type OutputError struct {
+	Code, Message string
+}
+
+// OutputID returns the ID of a line: the same for the same line of the same batch, whenever the file is written.
+func OutputID(batch string, line int) string {
+	sum := sha256.Sum256([]byte(batch + "/" + strconv.Itoa(line)))
+	return fmt.Sprintf("batch_req_%x", sum[:16])
+}
+
+// AppendOutput appends the line and its line break to b.
+func AppendOutput(b []byte, o Output) []byte {
+	b = appendText(append(b, `{"id": `...), o.ID)
+	b = appendText(append(b, `, "custom_id": `...), o.CustomID)
+	b = append(b, `, "response": `...)
+	if r := o.Response; r == nil {
+		b = append(b, "null"...)
+	} else {
+		b = strconv.AppendInt(append(b, `{"status_code": `...), int64(r.StatusCode), 10)
+		b = appendText(append(b, `, "request_id": `...), r.RequestID)
+		b = appendBody(append(b, `, "body": `...), r.Body)
+		b = append(b, '}')
+	}
+	b = append(b, `, "error": `...)
+	if e := o.Error; e == nil {
+		b = append(b, "null"...)
+	} else {
+		b = appendText(append(b, `{"code": `...), e.Code)
+		b = appendText(append(b, `, "message": `...), e.Message)
+		b = append(b, '}')
+	}
+	return append(b, "}\n"...)
+}
+
+// appendBody writes the body on one line.
+func appendBody(b []byte, body json.RawMessage) []byte {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return append(b, "{}"...)
+	}
+	buffer := bytes.NewBuffer(b)
+	if json.Compact(buffer, body) != nil {
+		return appendText(b, string(body)) // Compact leaves the buffer as it was.
+	}
+	if b = buffer.Bytes(); !utf8.Valid(body) {
+		b = bytes.ToValidUTF8(b, []byte("\uFFFD")) // inside of a text of the API, as every decoder would
+	}
+	return b
+}
+
+// appendText writes a JSON text, without the escapes that only HTML needs.
+func appendText(b []byte, text string) []byte {
+	buffer := bytes.NewBuffer(b)
+	e := json.NewEncoder(buffer)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(strings.ToValidUTF8(text, "\uFFFD")); err != nil {
+		panic(err) // a text has no fault
+	}
+	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
+}
+
+// Writer writes an output file or an error file. It is not safe for concurrent use.
+type Writer struct {
+	out *bufio.Writer
+	buf []byte
+	n   int
+}
+
+// NewWriter returns a Writer to w. Flush it at the end.
+func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 64<<10)} }
+
+// Write writes one line.
+func (w *Writer) Write(o Output) error {
+	w.buf = AppendOutput(w.buf[:0], o)
+	if _, err := w.out.Write(w.buf); err != nil {
+		return fmt.Errorf("batch: write line %d: %w", w.n+1, err)
+	}
+	w.n++
+	if cap(w.buf) > 1<<20 {
+		w.buf = nil // one large line does not stay
+	}
+	return nil
+}
+
+// Lines returns the number of lines written.
+func (w *Writer) Lines() int { return w.n }
+
+// Flush writes what is still buffered.
+func (w *Writer) Flush() error {
+	if err := w.out.Flush(); err != nil {
+		return fmt.Errorf("batch: write line %d: %w", w.n, err)
+	}
+	return nil
+}

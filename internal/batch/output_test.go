@@ -1,0 +1,161 @@
+package batch_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/headway-go/headway/internal/batch"
+)
+
+// The lines of the guide, but for the bodies, which it lays out over several lines.
+func TestOutputLines(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		out  batch.Output
+		want string
+	}{
+		"answered": {
+			batch.Output{ID: "batch_req_wnaDys", CustomID: "request-2", Response: &batch.OutputResponse{
+				StatusCode: 200, RequestID: "req_c187b3", Body: []byte("{\n  \"id\": \"chatcmpl-9758Iw\",\n  \"n\": 1e400\n}\n"),
+			}},
+			`{"id": "batch_req_wnaDys", "custom_id": "request-2", "response": {"status_code": 200, "request_id": "req_c187b3", "body": {"id":"chatcmpl-9758Iw","n":1e400}}, "error": null}`,
+		},
+		"expired": {
+			batch.Output{ID: "batch_req_123", CustomID: "request-3", Error: &batch.OutputError{
+				Code: "batch_expired", Message: "This request could not be executed before the completion window expired.",
+			}},
+			`{"id": "batch_req_123", "custom_id": "request-3", "response": null, "error": {"code": "batch_expired", "message": "This request could not be executed before the completion window expired."}}`,
+		},
+		"not JSON": {
+			batch.Output{ID: "b", CustomID: `<a> "b" &`, Response: &batch.OutputResponse{StatusCode: 502, Body: []byte("<html>\n\xff")}},
+			`{"id": "b", "custom_id": "<a> \"b\" &", "response": {"status_code": 502, "request_id": "", "body": "<html>\n` + "\uFFFD" + `"}, "error": null}`,
+		},
+		"cut off":  {batch.Output{Response: &batch.OutputResponse{Body: []byte(`{"a": [1, 2`)}}, `{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": "{\"a\": [1, 2"}, "error": null}`},
+		"no body":  {batch.Output{Response: &batch.OutputResponse{StatusCode: 204}}, `{"id": "", "custom_id": "", "response": {"status_code": 204, "request_id": "", "body": {}}, "error": null}`},
+		"bad text": {batch.Output{Response: &batch.OutputResponse{Body: []byte("{\"a\":\"\xff\"}")}}, `{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": {"a":"` + "\uFFFD" + `"}}, "error": null}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want+"\n", string(batch.AppendOutput(nil, c.out))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// line is what BatchRequestOutput says; openai-go has no type for it, but for all that stands in it.
+type line struct {
+	ID       string `json:"id"`
+	CustomID string `json:"custom_id"`
+	Response *struct {
+		StatusCode int             `json:"status_code"`
+		RequestID  string          `json:"request_id"`
+		Body       json.RawMessage `json:"body"`
+	} `json:"response"`
+	Error *openai.BatchError `json:"error"`
+}
+
+func decode(t *testing.T, o batch.Output) line {
+	t.Helper()
+	var l line
+	d := json.NewDecoder(bytes.NewReader(batch.AppendOutput(nil, o)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func into[T any](t *testing.T, raw json.RawMessage) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestOfficialTypesReadTheLines(t *testing.T) {
+	t.Parallel()
+	answer := func(status int, body string) batch.Output {
+		return batch.Output{ID: batch.OutputID("b", 1), CustomID: "a", Response: &batch.OutputResponse{StatusCode: status, RequestID: "req_1", Body: []byte(body)}}
+	}
+	l := decode(t, answer(200, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"4"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`))
+	if chat := into[openai.ChatCompletion](t, l.Response.Body); chat.Choices[0].Message.Content != "4" || chat.Usage.TotalTokens != 3 || l.Error != nil || l.CustomID != "a" {
+		t.Errorf("chat %+v of %+v", chat, l)
+	}
+	l = decode(t, answer(200, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]}],"model":"m","usage":{"prompt_tokens":1,"total_tokens":1}}`))
+	if e := into[openai.CreateEmbeddingResponse](t, l.Response.Body); len(e.Data) != 1 || e.Data[0].Embedding[1] != -1 {
+		t.Errorf("embedding %+v", e)
+	}
+	l = decode(t, answer(200, `{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message","id":"m","role":"assistant","status":"completed","content":[{"type":"output_text","text":"hi","annotations":[]}]}],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}`))
+	if r := into[responses.Response](t, l.Response.Body); r.OutputText() != "hi" {
+		t.Errorf("response %+v", r)
+	}
+	l = decode(t, answer(400, `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`))
+	e := into[struct {
+		Error shared.ErrorObject `json:"error"`
+	}](t, l.Response.Body)
+	if e.Error.Code != "context_length_exceeded" || e.Error.Param != "messages" || l.Error != nil || l.Response.StatusCode != 400 {
+		t.Errorf("4xx %+v", e)
+	}
+	l = decode(t, batch.Output{Error: &batch.OutputError{Code: "batch_cancelled", Message: "m"}})
+	if l.Response != nil || l.Error.Code != "batch_cancelled" || l.Error.Message != "m" {
+		t.Errorf("error %+v", l.Error)
+	}
+}
+
+func TestOutputID(t *testing.T) {
+	t.Parallel()
+	const want = "batch_req_" // and 32 digits
+	id := batch.OutputID("b", 1)
+	if !strings.HasPrefix(id, want) || len(id) != len(want)+32 || id != batch.OutputID("b", 1) || id == batch.OutputID("b", 2) || id == batch.OutputID("c", 1) {
+		t.Error(id)
+	}
+}
+
+func FuzzOutput(f *testing.F) {
+	f.Add("a", []byte(`{"a": 1}`))
+	f.Add("\xff\n", []byte("\xff\n{"))
+	f.Add("\u2028", []byte("\"\u2028\""))
+	f.Fuzz(func(t *testing.T, id string, body []byte) {
+		b := batch.AppendOutput(nil, batch.Output{CustomID: id, Response: &batch.OutputResponse{Body: body}, Error: &batch.OutputError{Message: id}})
+		if !json.Valid(b) || !utf8.Valid(b) || bytes.Count(b, []byte("\n")) != 1 || b[len(b)-1] != '\n' {
+			t.Errorf("%q", b)
+		}
+	})
+}
+
+type brokenDisk struct{}
+
+func (brokenDisk) Write([]byte) (int, error) { return 0, errDisk }
+
+var errDisk = errors.New("disk full")
+
+func TestOutputWriter(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := batch.NewWriter(&b)
+	for _, id := range []string{"a", "b"} {
+		if err := w.Write(batch.Output{CustomID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil || w.Lines() != 2 || strings.Count(b.String(), "\n") != 2 {
+		t.Errorf("%v: %q", err, b.String())
+	}
+	w = batch.NewWriter(brokenDisk{})
+	_ = w.Write(batch.Output{})
+	if err := w.Flush(); !errors.Is(err, errDisk) {
+		t.Error(err)
+	}
+}

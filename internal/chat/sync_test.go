@@ -1,0 +1,86 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/worker"
+)
+
+// A chat brings back what the provider has left, and the bucket goes down to it.
+func TestChatSyncsTheBucket(t *testing.T) {
+	t.Parallel()
+	upstream, err := provider.Start(provider.Config{
+		Requests: provider.Quota{Rate: 3.0 / 86400, Capacity: 3}, MinLatency: -1, // the bucket believes in 100
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = upstream.Close() })
+	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	store := memstore.New(nil)
+	limiter, err := reservations.New(store, []reservations.Limit{{
+		Name:   "openai",
+		Meters: []reservations.Meter{{Name: llm.MeterRequestsPerDay, Rate: 100, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited}},
+	}}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = queue.Close() })
+	syncs := make(chan worker.Sync, 1)
+	w, err := worker.New(queue, limiter, worker.Config{
+		Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnSync: func(s worker.Sync) { syncs <- s }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat.Handle(w, client)
+	if err = w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		defer cancel()
+		if stopping := w.Stop(ctx); stopping != nil {
+			t.Error(stopping)
+		}
+	})
+	task, err := llm.NewChat("openai", json.RawMessage(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`), llm.MeterRequestsPerDay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = w.Scheduler().Enqueue(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case s := <-syncs:
+		if s.Err != nil || s.Seen.Remaining[llm.MeterRequestsPerDay] != 2 {
+			t.Errorf("%+v", s)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing was synced")
+	}
+	bucket, _, err := store.Bucket(t.Context(), "openai", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if use := bucket.Meters[0].Ledgers[reservations.LedgerUse]; use < 2 || use > 2.1 {
+		t.Errorf("%v are left, want 2", use)
+	}
+}

@@ -1,0 +1,40 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// windowValue makes a meter a fixed window, and says when it starts. The zero value is no window.
+type windowValue struct {
+	kind   reservations.Kind
+	start  time.Duration
+	spread bool
+}
+
+// windowOf reads the time at which a window starts: "08:00" is a time of day in UTC (for shorter periods, that far into each of them),
+// "2026-01-05T08:00:00Z" a moment, for periods that are no part of a day; spread has each bucket start at a time of its own.
+func windowOf(data any) (windowValue, error) {
+	w := windowValue{kind: reservations.KindWindow}
+	switch v := data.(type) {
+	case time.Time:
+		w.start = time.Duration(v.UnixNano())
+		return w, nil
+	case string:
+		if v == "spread" {
+			w.spread = true
+			return w, nil
+		}
+		if at, err := time.Parse("15:04", v); err == nil {
+			w.start = time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
+			return w, nil
+		}
+		if at, err := time.Parse(time.RFC3339, v); err == nil && at.Year() >= 1970 && at.Year() < 2200 {
+			w.start = time.Duration(at.UnixNano())
+			return w, nil
+		}
+	}
+	return windowValue{}, fmt.Errorf(`%v must be when a window starts: "08:00" (UTC), a moment such as 2026-01-05T08:00:00Z, or spread`, data)
+}

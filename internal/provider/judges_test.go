@@ -1,0 +1,149 @@
+package provider_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/provider"
+)
+
+// clock is set by the test between requests.
+type clock struct{ now time.Time }
+
+func (c *clock) at(t *testing.T, s *provider.Server, after time.Duration, user string) (status int, retryAfter string) {
+	t.Helper()
+	c.now = time.Unix(1000, 0).Add(after)
+	body := strings.Replace(chat110, `"model"`, fmt.Sprintf(`"user":%q,"model"`, user), 1)
+	w := post(t.Context(), s, "/v1/chat/completions", body)
+	return w.Code, w.Header().Get("Retry-After")
+}
+
+type arrival struct {
+	after      time.Duration
+	user       string
+	code       int
+	retryAfter string
+}
+
+func (c *clock) play(t *testing.T, s *provider.Server, arrivals []arrival) {
+	t.Helper()
+	for i, a := range arrivals {
+		if code, after := c.at(t, s, a.after, a.user); code != a.code || after != a.retryAfter {
+			t.Errorf("arrival %d: %d %q, want %d %q", i, code, after, a.code, a.retryAfter)
+		}
+	}
+}
+
+const (
+	ok   = http.StatusOK
+	many = http.StatusTooManyRequests
+)
+
+// A window allows its number whenever they come, and what comes a hair after its end may still be its own.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.Unix(1000, 0)}
+	s := newServer(t, provider.Config{
+		Window: provider.WindowQuota{Requests: 3, Period: 10 * time.Second}, Slack: 50 * time.Millisecond,
+		MinLatency: -1, NowFunc: func() time.Time { return c.now },
+	})
+	c.play(t, s, []arrival{
+		{0, "", ok, ""},
+		{time.Second, "", ok, ""},
+		{2 * time.Second, "", ok, ""},
+		{4 * time.Second, "", many, "6"},
+		{10*time.Second + 10*time.Millisecond, "", ok, ""}, // nothing was left of the window before
+		{11 * time.Second, "", ok, ""},
+		{20*time.Second + 10*time.Millisecond, "", ok, ""}, // one was left
+		{20*time.Second + 20*time.Millisecond, "", ok, ""},
+		{20*time.Second + 60*time.Millisecond, "", ok, ""},
+		{29 * time.Second, "", ok, ""},
+		{29 * time.Second, "", many, "1"},
+		{50 * time.Second, "", ok, ""}, // what the windows between left is gone
+	})
+	r := s.Report()
+	if m := r.Meters[provider.MeterWindow]; r.Violations != 2 || m.Counted != 10 || m.Windows[0].Most != 4 || m.Windows[0].Allowed != 3 {
+		t.Errorf("violations %d, window %+v", r.Violations, m)
+	}
+}
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.Unix(1000, 0)}
+	s := newServer(t, provider.Config{
+		Requests: provider.Quota{Rate: 10, Capacity: 10}, Tenants: map[string]provider.Quota{"small": {Rate: 1, Capacity: 1}},
+		Slack: -1, MinLatency: -1, NowFunc: func() time.Time { return c.now },
+	})
+	c.play(t, s, []arrival{
+		{0, "small", ok, ""},
+		{0, "small", many, "1"},
+		{0, "large", ok, ""},
+		{time.Second, "small", ok, ""},
+	})
+	r := s.Report()
+	if r.Violations != 1 || r.Refusals[0].Meter != "tenant:small" || r.Meters["tenant:small"].Counted != 2 || r.Meters["requests"].Counted != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// One request is refused, and those that come all the same are counted.
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.Unix(1000, 0)}
+	s := newServer(t, provider.Config{
+		Block: provider.Block{Number: 2, For: 5 * time.Second}, MinLatency: -1, NowFunc: func() time.Time { return c.now },
+	})
+	c.play(t, s, []arrival{
+		{0, "", ok, ""},
+		{time.Second, "", many, "5"},
+		{time.Second + 900*time.Millisecond, "", ok, ""}, // it can't have heard of it
+		{2 * time.Second, "", ok, ""},
+		{5*time.Second + 900*time.Millisecond, "", ok, ""},
+		{6 * time.Second, "", ok, ""},
+	})
+	if r := s.Report(); r.Violations != 0 || r.Blocked != 2 || !r.BlockedAt.Equal(time.Unix(1001, 0)) {
+		t.Errorf("violations %d, blocked %d at %v", r.Violations, r.Blocked, r.BlockedAt)
+	}
+}
+
+func TestJudgesAtFault(t *testing.T) {
+	t.Parallel()
+	_, err := provider.New(provider.Config{
+		Window: provider.WindowQuota{Requests: 1}, Block: provider.Block{Number: 1}, Tenants: map[string]provider.Quota{"a": {Rate: 1}},
+	})
+	for _, field := range []string{"Window", "Block", "Tenants.a.Capacity"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+}
+
+// The headers tell what is left as of one moment: the answer's, its correction counted, or the arrival's.
+func TestMomentOfTheHeaders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		onArrival bool
+		want      map[string]string
+	}{
+		"answer":  {false, map[string]string{"Limit-Tokens": "600", "Remaining-Tokens": "540", "Reset-Tokens": "6s", "Remaining-Requests": "4", "Reset-Requests": "1s"}},
+		"arrival": {true, map[string]string{"Limit-Tokens": "600", "Remaining-Tokens": "490", "Reset-Tokens": "11s", "Remaining-Requests": "4", "Reset-Requests": "1s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Unix(1000, 0)
+			s := newServer(t, provider.Config{
+				Requests: provider.Quota{Rate: 1, Capacity: 5}, Tokens: provider.Quota{Rate: 10, Capacity: 600}, Slack: -1,
+				MinLatency: -1, UsedMin: 0.5, UsedMax: 0.5, HeadersOnArrival: c.onArrival, NowFunc: func() time.Time { return now },
+			})
+			w := post(t.Context(), s, "/v1/chat/completions", chat110)
+			for name, want := range c.want {
+				if got := w.Header().Get("X-Ratelimit-" + name); got != want {
+					t.Errorf("%s %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}

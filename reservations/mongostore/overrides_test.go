@@ -1,0 +1,113 @@
+package mongostore_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
+)
+
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := database(t)
+	o := mongostore.NewOverrides(db, "")
+	if list, err := o.List(ctx); err != nil || len(list) != 0 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	at := time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
+	whole := reservations.Override{Limit: "openai", Meter: "requests", Rate: 300, Period: time.Minute, SetAt: at, By: "ann"}
+	keyed := reservations.Override{Limit: "openai", Key: "a/b:c", Meter: "tokens", Rate: 0.5, Period: 1500 * time.Millisecond, Capacity: 20, SetAt: at, By: "bob"}
+	first := whole
+	first.Rate = 100
+	for _, set := range []reservations.Override{keyed, first, whole} {
+		if err := o.Set(ctx, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := mongostore.NewOverrides(db, mongostore.DefaultOverrides).List(ctx)
+	if diff := cmp.Diff([]reservations.Override{whole, keyed}, list); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	if there, err := o.Unset(ctx, "openai", "", "tokens"); there || err != nil {
+		t.Errorf("unset what is not there: %v, %v", there, err)
+	}
+	if there, err := o.Unset(ctx, "openai", "a/b:c", "tokens"); !there || err != nil {
+		t.Errorf("unset: %v, %v", there, err)
+	}
+	if list, err := o.List(ctx); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestOverridesThatAreNone(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := database(t)
+	o := mongostore.NewOverrides(db, "")
+	for _, period := range []time.Duration{0, -time.Second, time.Microsecond, 1500 * time.Microsecond} {
+		err := o.Set(ctx, reservations.Override{Limit: "openai", Meter: "requests", Rate: 1, Period: period})
+		if !errors.Is(err, reservations.ErrInvalidLimit) || !strings.Contains(err.Error(), "requests.period") {
+			t.Errorf("%v: %v", period, err)
+		}
+	}
+	if _, err := db.Collection(mongostore.DefaultOverrides).InsertOne(ctx, bson.D{{Key: "_id", Value: "by hand"}, {Key: "limit", Value: "a"}, {Key: "rate", Value: "many"}}); err != nil {
+		t.Fatal(err)
+	}
+	good := reservations.Override{Limit: "openai", Meter: "requests", Rate: 1, Period: time.Second}
+	if err := o.Set(ctx, good); err != nil {
+		t.Fatal(err)
+	}
+	list, err := o.List(ctx)
+	if len(list) != 1 || !errors.Is(err, mongostore.ErrMalformedOverride) || !strings.Contains(err.Error(), "by hand") {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// Many who set the same override at once do not fail; one of them has it.
+func TestOverridesSetAtOnce(t *testing.T) {
+	t.Parallel()
+	o := mongostore.NewOverrides(database(t), "")
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			set := reservations.Override{Limit: "openai", Meter: "requests", Rate: float64(i + 1), Period: time.Second}
+			if err := o.Set(t.Context(), set); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if list, err := o.List(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestOverridesWithoutAServer(t *testing.T) {
+	t.Parallel()
+	uri, name := testenv.Mongo(t)
+	client, err := mongostore.Connect(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := mongostore.NewOverrides(client.Database(name), "")
+	if err = client.Disconnect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = o.List(t.Context())
+	_, unset := o.Unset(t.Context(), "a", "", "b")
+	set := o.Set(t.Context(), reservations.Override{Limit: "a", Meter: "b", Rate: 1, Period: time.Second})
+	for _, err := range []error{err, unset, set} {
+		if !errors.Is(err, reservations.ErrUnavailable) {
+			t.Errorf("%v is not ErrUnavailable", err)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package reservations
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. It says nothing of the rest of the limit.
+type Override struct {
+	// Limit and Meter name what is replaced.
+	Limit, Meter string
+	// Key is the key whose bucket is meant. Empty means all keys that have no override of their own.
+	Key string
+	// Rate tokens come back every Period. Both must be positive.
+	Rate   float64
+	Period time.Duration
+	// Capacity is the largest burst. Zero keeps the capacity that is configured for the meter, and where none is, it is one
+	// period's worth of the new rate.
+	Capacity float64
+	// SetAt and By say when and by whom it was set. They are for people.
+	SetAt time.Time
+	By    string
+}
+
+// String names what is replaced: "openai.requests", or "openai.requests of key acme".
+func (o Override) String() string {
+	name := o.Limit + "." + o.Meter
+	if o.Key == "" {
+		return name
+	}
+	return fmt.Sprintf("%s of key %s", name, o.Key)
+}
+
+// OverrideError says which override can't be had. Err matches ErrUnknownLimit, ErrUnknownMeter or ErrInvalidLimit.
+type OverrideError struct {
+	Override Override
+	Err      error
+}
+
+func (e *OverrideError) Error() string { return fmt.Sprintf("override %v: %v", e.Override, e.Err) }
+
+// Unwrap returns the fault.
+func (e *OverrideError) Unwrap() error { return e.Err }
+
+// SetOverrides replaces all overrides by those of the list; of two for the same meter and key the later one counts. They take effect with the
+// next call. The ones that can't be had are left out, and the error joins an *OverrideError for each; the others count all the same. One
+// whose limit is not known comes into force when SetLimits brings that limit.
+//
+// An override never refuses a task: what the limit serves as it is configured, it goes on to serve. Where the new capacity is
+// smaller, max_reserved grows by as much; a charge that is above the new capacity waits for a full bucket, starts
+// alone, and is paid back at the new rate before others start. Nor does it admit larger charges than the configured limit.
+func (l *Limiter) SetOverrides(overrides []Override) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	next, err := l.set.Load().overridden(overrides)
+	l.set.Store(next)
+	return err
+}
+
+// overridden is the set with other overrides. The error is that of SetOverrides.
+func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
+	next := &LimitSet{
+		configured: s.configured, names: s.names, given: slices.Clone(given),
+		inForce: maps.Clone(s.configured), keyed: map[string]Limit{},
+	}
+	var faults []error
+	last := map[Override]Override{} // by what they are for
+	for _, o := range given {
+		if err := s.check(o); err != nil {
+			faults = append(faults, &OverrideError{Override: o, Err: err})
+			continue
+		}
+		last[Override{Limit: o.Limit, Key: o.Key, Meter: o.Meter}] = o
+	}
+	next.known = slices.SortedFunc(maps.Values(last), compareOverrides)
+	for _, o := range next.known {
+		if o.Key == "" {
+			next.inForce[o.Limit] = next.inForce[o.Limit].overridden(s.configured[o.Limit], o)
+		}
+	}
+	for _, o := range next.known {
+		if o.Key != "" {
+			limit, _ := next.For(o.Limit, o.Key) // checked above
+			next.keyed[BucketName(o.Limit, o.Key)] = limit.overridden(s.configured[o.Limit], o)
+		}
+	}
+	return next, errors.Join(faults...)
+}
+
+// check says why an override can't be had.
+func (s *LimitSet) check(o Override) error {
+	limit, ok := s.configured[o.Limit]
+	if !ok {
+		return fmt.Errorf("%w: %q is not configured; there are %q", ErrUnknownLimit, o.Limit, s.names)
+	}
+	if limit.meter(o.Meter) < 0 {
+		return fmt.Errorf("%w: limit %q has no meter %q; it has %q", ErrUnknownMeter, o.Limit, o.Meter, limit.meterNames())
+	}
+	if !utf8.ValidString(o.Key) {
+		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: fmt.Sprintf("%q is not valid UTF-8", o.Key)}}
+	}
+	return limit.overridden(limit, o).Validate()
+}
+
+// overridden is the limit with one of its meters as the override says, by what is configured for that meter.
+func (l Limit) overridden(configured Limit, o Override) Limit {
+	was := configured.Meters[configured.meter(o.Meter)]
+	is := was
+	is.Rate, is.Period = o.Rate, o.Period
+	if o.Capacity != 0 {
+		is.Capacity = o.Capacity
+	}
+	if was.MaxReserved != Unlimited { // whoever waits with a charge that was served is served
+		is.MaxReserved = max(was.MaxReserved, was.Cap()+was.MaxReserved-is.Cap())
+	}
+	l.Meters = slices.Clone(l.Meters)
+	l.Meters[l.meter(o.Meter)] = is
+	return l
+}
+
+// meter is the position of a meter, -1 where there is none.
+func (l Limit) meter(name string) int {
+	return slices.IndexFunc(l.Meters, func(m Meter) bool { return m.Name == name })
+}
+
+func (l Limit) meterNames() []string {
+	names := make([]string, len(l.Meters))
+	for k, m := range l.Meters {
+		names[k] = m.Name
+	}
+	return names
+}
+
+func compareOverrides(a, b Override) int {
+	return cmp.Or(strings.Compare(a.Limit, b.Limit), strings.Compare(a.Key, b.Key), strings.Compare(a.Meter, b.Meter))
+}

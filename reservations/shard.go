@@ -1,0 +1,150 @@
+package reservations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// MaxShards is the most shards that a limit may have.
+const MaxShards = 256
+
+// shards is how many buckets hold one key: at least one.
+func (l Limit) shards() int { return max(1, l.Shards) }
+
+// shard is the limit of one shard as a store has to see it: a part of everything, under a name of its own. Zero is the limit itself.
+func (l Limit) shard(i int) Limit {
+	if i == 0 {
+		return l
+	}
+	n := float64(l.shards())
+	l.Name, l.Shards = shardName(l.Name, i), 0
+	l.Meters = slices.Clone(l.Meters)
+	for k, m := range l.Meters {
+		m.Rate, m.Capacity, m.Headroom = m.Rate/n, m.Capacity/n, m.Headroom/n
+		if m.MaxReserved != Unlimited {
+			m.MaxReserved /= n
+		}
+		l.Meters[k] = m
+	}
+	return l
+}
+
+// splitShard is the inverse of shardName.
+func splitShard(name string) (limit string, shard int) {
+	limit, number, ok := strings.Cut(name, "#")
+	if !ok {
+		return name, 0
+	}
+	shard, err := strconv.Atoi(number)
+	if err != nil || shard < 1 {
+		return name, 0
+	}
+	return limit, shard
+}
+
+func (l Limit) validateShards(fault func(field, format string, args ...any)) {
+	if l.Shards < 0 || l.Shards > MaxShards {
+		fault("shards", "%d must be between 1 and %d; zero means 1", l.Shards, MaxShards)
+		return
+	}
+	if l.shards() == 1 {
+		return
+	}
+	n := float64(l.Shards)
+	for _, m := range l.Meters {
+		switch {
+		case !positive(m.Rate) || m.Period <= 0: // told elsewhere
+		case m.Cap()/n < 1:
+			fault("shards", "capacity %v of %s in %d shards is %.3g each, too little to start anything", m.Cap(), m.Name, l.Shards, m.Cap()/n)
+		case m.windowed() && m.Rate/n != float64(int64(m.Rate/n)):
+			fault("shards", "%d must divide the rate %v of the window %s evenly: a shard would lose a part of a token with each window", l.Shards, m.Rate, m.Name)
+		}
+	}
+}
+
+// validateShard refuses what is above the capacity of a shard: it could only be owed there, and then several shards together would
+// start more than the limit allows.
+func (c Charge) validateShard(l Limit) error {
+	if l.shards() == 1 {
+		return nil
+	}
+	for _, m := range l.Meters {
+		if n, each := c.Tokens[m.Name], m.Cap()/float64(l.Shards); n > each {
+			return &ChargeError{
+				Charge: c, Meter: m.Name, Err: ErrChargeTooLarge,
+				Problem: fmt.Sprintf("%v tokens are more than a shard can ever serve: capacity %v of %d shards is %v each", n, m.Cap(), l.Shards, each),
+			}
+		}
+	}
+	return nil
+}
+
+// buckets are the limits of all buckets that the charge's limit and key have, as the store has to see them: one, or all its shards, first
+// that of the charge.
+func (s *LimitSet) buckets(c Charge) ([]Limit, error) {
+	limit, err := s.For(c.Limit, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	if limit.shards() == 1 || c.Shard != 0 {
+		first, err := s.bucket(c)
+		if err != nil || limit.shards() == 1 {
+			return []Limit{first}, err
+		}
+	}
+	limit = limit.forKey(c.Key)
+	all := make([]Limit, limit.shards())
+	for i := range all {
+		all[i] = limit.shard((i+max(c.Shard, 1)-1)%len(all) + 1)
+	}
+	return all, nil
+}
+
+// askAll asks all buckets side by side. The outcomes are in the order of limits, zero where there is none; the error joins all.
+func askAll(ctx context.Context, limits []Limit, ask func(context.Context, Limit) (Outcome, error)) ([]Outcome, error) {
+	outcomes, faults := make([]Outcome, len(limits)), make([]error, len(limits))
+	var asking sync.WaitGroup
+	for i, limit := range limits[1:] {
+		asking.Go(func() { outcomes[i+1], faults[i+1] = ask(ctx, limit) })
+	}
+	outcomes[0], faults[0] = ask(ctx, limits[0])
+	asking.Wait()
+	return outcomes, errors.Join(faults...)
+}
+
+// choose gives the charge and the place with which the bucket is asked: the place's shard where there is one, else the charge's,
+// else the better of two that are drawn. A place that another number of shards gave means nothing.
+func (l *Limiter) choose(limit Limit, c Charge, p Place) (Charge, Place) {
+	n := limit.shards()
+	if n == 1 {
+		if p.Shard != 0 {
+			p = Place{}
+		}
+		c.Shard = 0
+		return c, p
+	}
+	if p.Shard >= 1 && p.Shard <= n {
+		c.Shard = p.Shard
+		return c, p
+	}
+	if c.Shard < 1 || c.Shard > n {
+		c.Shard = l.seen.pick(BucketName(c.Limit, c.Key), n)
+	}
+	return c, Place{}
+}
+
+// reserveRuns are how many of n charges each shard is given, one after the other: as evenly as can be.
+func reserveRuns(n, shards int) []int {
+	runs := make([]int, 0, shards)
+	for i := range shards {
+		if run := n*(i+1)/shards - n*i/shards; run > 0 {
+			runs = append(runs, run)
+		}
+	}
+	return runs
+}

@@ -1,0 +1,96 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// Find returns the tasks with this ID, in the order of their queues: asynq keeps IDs apart by queue. The error matches asynq.ErrTaskNotFound
+// where there is none, or is Redis's.
+func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
+	queues, err := s.waker.inspector.Queues()
+	if err != nil {
+		return nil, fmt.Errorf("list the queues: %w", err)
+	}
+	slices.Sort(queues)
+	var found []Task
+	for _, queue := range queues {
+		if ctx.Err() != nil { // asynq's inspector knows no context
+			return nil, fmt.Errorf("look for task %s: %w", id, ctx.Err())
+		}
+		_, err := s.waker.inspector.GetTaskInfo(queue, id)
+		switch {
+		case err == nil:
+			found = append(found, Task{Queue: queue, ID: id})
+		case !gone(err):
+			return nil, fmt.Errorf("look for task %s in queue %s: %w", id, queue, err)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w: there is no %s in the queues %q; it may be done, for asynq keeps those that are only where it was told to", asynq.ErrTaskNotFound, id, queues)
+	}
+	return found, nil
+}
+
+// info is what asynq knows of the task. The error matches asynq.ErrTaskNotFound where there is none.
+func (s *Scheduler) info(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("look for %s: %w", t, ctx.Err())
+	}
+	info, err := s.waker.inspector.GetTaskInfo(t.Queue, t.ID)
+	if errors.Is(err, asynq.ErrQueueNotFound) {
+		err = fmt.Errorf("%w: there is no queue %q", asynq.ErrTaskNotFound, t.Queue)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for %s: %w", t, err)
+	}
+	return info, nil
+}
+
+// queueState is what stands between a task that is ready and its worker.
+type queueState struct {
+	before  int // tasks that are taken before it; negative where it is not in the list of those
+	paused  bool
+	workers int // that take from the queue
+
+	worker  string // that runs the task, host:pid; empty where none says so
+	started time.Time
+}
+
+// queueState reads the state of the task's queue. The keys are asynq's own, as for front: should they ever be others, a task's place
+// and a pause are not known.
+func (s *Scheduler) queueState(ctx context.Context, t Task) (queueState, error) {
+	q := queueState{before: -1}
+	key := "asynq:{" + t.Queue + "}:"
+	pipe := s.lines.client.Pipeline()
+	position, length := pipe.LPos(ctx, key+"pending", t.ID, redis.LPosArgs{}), pipe.LLen(ctx, key+"pending")
+	paused := pipe.Exists(ctx, key+"paused")
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return q, fmt.Errorf("look at queue %s: %w", t.Queue, err)
+	}
+	if position.Err() == nil { // new ones are pushed on the left, workers take from the right
+		q.before = int(length.Val() - 1 - position.Val())
+	}
+	q.paused = paused.Val() > 0
+	servers, err := s.waker.inspector.Servers()
+	if err != nil {
+		return q, fmt.Errorf("look for the workers of queue %s: %w", t.Queue, err)
+	}
+	for _, server := range servers {
+		if server.Queues[t.Queue] > 0 {
+			q.workers++
+		}
+		for _, w := range server.ActiveWorkers {
+			if w.TaskID == t.ID && w.Queue == t.Queue {
+				q.worker, q.started = fmt.Sprintf("%s:%d", server.Host, server.PID), w.Started
+			}
+		}
+	}
+	return q, nil
+}

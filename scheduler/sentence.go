@@ -1,0 +1,142 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// Summary says in one plain sentence why the task does not run.
+func (e Explanation) Summary() string {
+	text := e.sentence()
+	if e.Reason != ReasonUnserved && e.Workers == 0 && (e.Waits != nil || e.Reason == ReasonNet) {
+		text += "; no worker takes from queue " + e.Task.Queue
+	}
+	return "Task " + e.Task.ID + " " + text + "."
+}
+
+func (e Explanation) sentence() string {
+	if e.Waits != nil {
+		return e.waitSentence()
+	}
+	queue := "queue " + e.Task.Queue
+	switch e.Reason {
+	case ReasonPaused:
+		return "is ready, but " + queue + " is paused"
+	case ReasonUnserved:
+		return "is ready, but no worker takes from " + queue + ": start one"
+	case ReasonReady:
+		return "is ready: " + e.turn() + queue
+	case ReasonRunning:
+		return "is running" + since(e.Since) + forTime(e.Now, e.Since) + on(e.Worker)
+	case ReasonOrphaned:
+		return "was running on a worker that is gone; another one runs it again"
+	case ReasonUpstream:
+		return "was refused by its provider" + times(e.Refusals) + ", and comes back " + e.when() + cause(e.Cause)
+	case ReasonNet:
+		return "waits for its limit, but stands in no line: asynq delivers it " + e.when()
+	case ReasonScheduled:
+		return "is scheduled for " + clockText(e.Until) + ", " + e.when()
+	case ReasonRetry:
+		return fmt.Sprintf("failed %s and is tried again %s", plural(e.Failures, "time"), e.when()) + cause(e.LastError)
+	case ReasonArchived:
+		return "is in the archive and does not run again" + cause(e.LastError+e.Note)
+	case ReasonCompleted:
+		return "is done" + since(e.Since)
+	case ReasonGroup:
+		return "waits for others of its group"
+	case ReasonPlan, ReasonLine, ReasonLate, ReasonBlocked, ReasonStore, ReasonWaking: // those wait
+	}
+	return "is " + e.State
+}
+
+// waitSentence is for those that wait for a bucket.
+func (e Explanation) waitSentence() string {
+	limit := "limit " + e.Waits.Bucket
+	place := fmt.Sprintf("%s, as number %d of %d", e.when(), e.Waits.Rank, e.Waits.Of)
+	if e.Reason == ReasonBlocked {
+		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: its turn comes %s",
+			limit, roundText(e.Bucket.Blocked), place)
+	}
+	if e.Reason == ReasonLine && e.Waits.State == reservations.StateAgain {
+		return "waits for " + limit + ": the plan was full again, and it asks for a time once more " + place
+	}
+	return map[Reason]string{
+		ReasonWaking:   "is on its way to its queue: its time has come in " + limit,
+		ReasonStore:    "waits because the store of " + limit + " could not be asked: it asks again " + e.when() + ", or at once when the store answers",
+		ReasonUpstream: "was refused by its provider" + times(e.Refusals) + ", and comes back " + place + " in the line of " + limit + cause(e.Cause),
+		ReasonLate:     "waits for " + limit + ": at its time there was no room, and it is one of the first to start, " + place,
+		ReasonPlan:     "waits for " + limit + ": its turn comes " + place,
+		ReasonLine:     "waits for " + limit + ", behind max_reserved: it asks for a time " + place,
+	}[e.Reason]
+}
+
+// when is "in 12.3s", or "now".
+func (e Explanation) when() string {
+	if d := e.Until.Sub(e.Now); d > time.Millisecond {
+		return "in " + roundText(d)
+	}
+	return "now"
+}
+
+// turn says how long a pending task's queue is.
+func (e Explanation) turn() string {
+	switch {
+	case e.Before < 0:
+		return "a worker takes it from "
+	case e.Before == 0:
+		return "it is the next in "
+	default:
+		return plural(e.Before, "task") + " before it in "
+	}
+}
+
+func since(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return " since " + clockText(at)
+}
+
+func forTime(now, since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return ", for " + roundText(max(0, now.Sub(since)))
+}
+
+func on(worker string) string {
+	if worker == "" {
+		return ""
+	}
+	return " on " + worker
+}
+
+func times(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" %d times in a row", n)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// cause is the first line of a text, cut.
+func cause(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	if text == "" {
+		return ""
+	}
+	const most = 160
+	if letters := []rune(text); len(letters) > most {
+		text = string(letters[:most]) + "…"
+	}
+	return ": " + strings.TrimRight(text, ".")
+}

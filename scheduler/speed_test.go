@@ -1,0 +1,45 @@
+package scheduler_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// Tasks that wait for hours are woken, in their order, when their limit is raised so far that hours pass in a moment.
+func TestARaisedLimitWakesThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		s := newScheduler(t, client, limiter(t, store(), perSecond(1./3600, 1)), exact())
+		woken := make(chan scheduler.Task, 10)
+		s.Observe(func(tasks []scheduler.Task, _ int, _ error) {
+			for _, task := range tasks {
+				woken <- task
+			}
+		})
+		for _, id := range []string{"now", "a", "b", "c"} {
+			if _, err := s.Enqueue(t.Context(), openai(id), scheduler.Reserved(), scheduler.ID(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(t, s)
+		got := []string{receive(t, woken).ID}
+		lines, _, err := s.Lines(t.Context(), "openai", 1)
+		if err != nil || len(lines) != 1 || lines[0].Waiting != 3 {
+			t.Fatalf("%+v, %v", lines, err)
+		}
+		s.Moved("openai", reservations.Outcome{At: time.Now(), Speed: 36000, Generation: lines[0].Generation, Version: 1000})
+		for range 3 {
+			got = append(got, receive(t, woken).ID)
+		}
+		if want := []string{"now", "a", "b", "c"}; !slices.Equal(got, want) {
+			t.Errorf("woken: %q, want %q", got, want)
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package llm
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// Provider is a family of providers whose headers mean the same.
+type Provider string
+
+// The families that ReadHeaders tells apart.
+const (
+	// ProviderOpenAI sends X-Ratelimit-*, for buckets that fill evenly.
+	ProviderOpenAI Provider = "openai"
+	// ProviderAzure sends X-Ratelimit-* too, often what remains and nothing else.
+	ProviderAzure Provider = "azure"
+	// ProviderGroq sends X-Ratelimit-*; its requests are those of a day.
+	ProviderGroq Provider = "groq"
+	// ProviderAnthropic sends Anthropic-Ratelimit-*, with tokens rounded to thousands.
+	ProviderAnthropic Provider = "anthropic"
+	// ProviderOther is whoever else sends X-Ratelimit-*.
+	ProviderOther Provider = "other"
+)
+
+// Seen is what the headers of one answer tell of one of the provider's limits.
+type Seen struct {
+	// Provider is the family that the headers look like.
+	Provider Provider
+	// Kind is what is counted: MeterRequests, MeterTokens, MeterInput, MeterOutput, or one of a day.
+	Kind string
+	// Limit is the most there can be; zero where the headers do not say.
+	Limit float64
+	// Remaining is what was left at some moment between the call's departure and its answer, less what the call was counted with. Never negative.
+	Remaining float64
+	// Reset is the time until all of it is there again; zero where the headers do not say, or it is.
+	Reset time.Duration
+}
+
+// ReadHeaders reads the rate limit headers of an answer: those of OpenAI and of all that use the same names, and those of
+// Anthropic. Now is what times are compared with where the answer has no Date. What is missing, said in two ways, not a
+// number from 0 to 1e15 or of a period that is neither about a minute nor a day is left out, one by one: there is no error.
+//
+// OpenAI and Groq use one name for limits of a minute and of a day. It is a day's for the requests of Groq, where the name ends in -Day, where the
+// reset is more than an hour away, and where the requests that are gone come back at the rate of a day's limit.
+func ReadHeaders(h http.Header, now time.Time) []Seen {
+	var all []Seen
+	now = answered(h, now)
+	provider := providerOf(h)
+	for _, g := range groups() {
+		remaining, ok := amount(h, g.remaining)
+		if !ok {
+			continue
+		}
+		s := Seen{Provider: provider, Kind: g.kind, Remaining: remaining}
+		s.Limit, _ = amount(h, g.limit)
+		reset, grain, said := until(h, g.reset, now)
+		s.Reset = reset
+		if s.Limit > 0 && s.Remaining > s.Limit {
+			continue // they can't both be true
+		}
+		if g.period == "" && said {
+			g.period = s.period(max(0, reset-grain))
+		}
+		if provider == ProviderGroq && g.kind == MeterRequests && g.period != minute {
+			g.period = day
+		}
+		switch g.period {
+		case day:
+			s.Kind += perDay
+		case unknown:
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// What a limit counts for. The empty period is not known yet, and is taken for a minute.
+const (
+	minute  = "minute"
+	day     = "day"
+	unknown = "unknown"
+)
+
+// perDay is how the name of a kind ends that is counted for a day.
+const perDay = "_per_day"
+
+const (
+	// minuteMost is the longest time after which a minute's limit may be full again: windows are not always cut exactly.
+	minuteMost = 2 * time.Minute
+	// dayLeast is the shortest that no other limit than a day's is away from being full.
+	dayLeast = time.Hour
+	// dayHalf is how long a day's limit takes to fill, at least, allowing for what is rounded.
+	dayHalf = 12 * time.Hour
+	// dayMost is the longest that a day's limit is away from being full.
+	dayMost = 25 * time.Hour
+)
+
+// period tells a day from a minute. Reset is at least so long. The rate at which it comes back tells for requests only: the resets of
+// tokens, even in the providers' own examples, are not always those of a bucket.
+func (s Seen) period(reset time.Duration) string {
+	used := s.Limit - s.Remaining
+	switch {
+	case reset > dayMost:
+		return unknown
+	case reset > dayLeast, s.Kind == MeterRequests && used > 0 && s.Limit/used*reset.Seconds() > dayHalf.Seconds():
+		return day
+	case reset > minuteMost:
+		return unknown
+	}
+	return ""
+}
+
+// rounding is by how much Remaining may be below the truth.
+func (s Seen) rounding() float64 {
+	if s.Provider == ProviderAnthropic && !strings.HasPrefix(s.Kind, MeterRequests) && math.Mod(s.Remaining, 1000) == 0 {
+		return 500
+	}
+	return 0
+}
+
+// group are the names of the headers that speak of one limit.
+type group struct {
+	kind, period     string
+	limit, remaining string
+	reset            []string // the first that is there counts
+}
+
+func groups() []group {
+	var all []group
+	for _, k := range []struct{ kind, name string }{
+		{MeterRequests, "Requests"}, {MeterTokens, "Tokens"}, {MeterInput, "Input-Tokens"}, {MeterOutput, "Output-Tokens"},
+	} {
+		for _, p := range []struct{ period, suffix string }{{"", ""}, {minute, "-Minute"}, {day, "-Day"}} {
+			n := k.name + p.suffix
+			all = append(all, group{
+				kind: k.kind, period: p.period, limit: "X-Ratelimit-Limit-" + n, remaining: "X-Ratelimit-Remaining-" + n,
+				reset: []string{"X-Ratelimit-Reset-" + n, "X-Rate-Limit-Reset-" + n},
+			})
+		}
+		a := "Anthropic-Ratelimit-" + k.name
+		all = append(all, group{kind: k.kind, period: "", limit: a + "-Limit", remaining: a + "-Remaining", reset: []string{a + "-Reset"}})
+	}
+	return all
+}
+
+// providerOf tells families apart by the headers that only they send. Those of OpenAI count last: gateways in front of others send them too.
+func providerOf(h http.Header) Provider {
+	for _, family := range []struct {
+		provider Provider
+		prefixes []string
+	}{
+		{ProviderAnthropic, []string{"Anthropic-"}},
+		{ProviderGroq, []string{"X-Groq-"}},
+		{ProviderAzure, []string{"Apim-Request-Id", "Azureml-", "X-Ms-Region"}},
+		{ProviderOpenAI, []string{"Openai-"}},
+	} {
+		for name := range h {
+			name = http.CanonicalHeaderKey(name)
+			if slices.ContainsFunc(family.prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+				return family.provider
+			}
+		}
+	}
+	return ProviderOther
+}
+
+// only is the value of a header that says one thing.
+func only(h http.Header, name string) (string, bool) {
+	values := h.Values(name)
+	if len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) {
+		return "", false
+	}
+	return strings.TrimSpace(values[0]), true
+}
+
+// amount reads a number of tokens.
+func amount(h http.Header, name string) (float64, bool) {
+	text, ok := only(h, name)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	const most = 1e15 // as for a charge
+	if err != nil || !(n >= 0 && n <= most) || math.Signbit(n) {
+		return 0, false
+	}
+	return n, true
+}
+
+// answered is the moment of the answer on the provider's clock, or else now.
+func answered(h http.Header, now time.Time) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
+	}
+	return now
+}
+
+// until is the time until a limit is full again, at most reservations.MaxWait, and how exactly it is said.
+func until(h http.Header, names []string, now time.Time) (reset, grain time.Duration, ok bool) {
+	for _, name := range names {
+		text, there := only(h, name)
+		if !there {
+			continue
+		}
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			if !(n >= 0) {
+				return 0, 0, false
+			}
+			d, _ := units(text, time.Second)
+			return d, grainOf(text), true
+		}
+		if d, err := time.ParseDuration(text); err == nil {
+			return min(max(0, d), reservations.MaxWait), grainOf(text), d >= 0
+		}
+		if t, err := time.Parse(time.RFC3339, text); err == nil {
+			return min(max(0, t.Sub(now)), reservations.MaxWait), 2 * time.Second, true // its second, and that of Date
+		}
+		return 0, 0, false
+	}
+	return 0, 0, false
+}
+
+// grainOf is about the unit of a duration's last digit.
+func grainOf(text string) time.Duration {
+	switch {
+	case strings.Contains(text, "ms"), strings.Contains(text, "µs"), strings.Contains(text, "us"), strings.Contains(text, "ns"):
+		return time.Millisecond
+	case strings.Contains(text, "."):
+		return 10 * time.Millisecond
+	default:
+		return time.Second
+	}
+}

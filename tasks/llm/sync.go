@@ -1,0 +1,75 @@
+package llm
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// Sync says what the provider's rate limit headers may do to the bucket.
+type Sync string
+
+const (
+	// SyncDown lowers balances to what the provider says is left, and never raises them: it follows other programs that spend the
+	// same limit, and counts that differ, and leaves an exact bucket as it is. The zero value means SyncDown.
+	SyncDown Sync = "down"
+	// SyncBoth raises them too. It gives back what was charged for calls that are still under way and that the provider has not counted
+	// yet, so it can break the limit: it is for a single caller that makes one call at a time.
+	SyncBoth Sync = "both"
+	// SyncOff ignores the headers, for a gateway that passes on those of several limits.
+	SyncOff Sync = "off"
+)
+
+// meterOf is the meter that a kind of limit is synced with; empty for none.
+func (c Config) meterOf(s Seen) string {
+	if meter, ok := c.Meters[s.Kind]; ok {
+		return meter
+	}
+	if s.Provider == ProviderAnthropic && s.Kind == MeterTokens {
+		return "" // whichever limit is nearest: of a workspace, of input, of output
+	}
+	return s.Kind
+}
+
+// observation is what was seen of the meters that the chat is charged for; false where that is nothing.
+func (c Config) observation(chat Chat, seen []Seen, age time.Duration) (reservations.Observation, bool) {
+	o := reservations.Observation{Remaining: reservations.Tokens{}, Age: age, Up: c.Sync == SyncBoth}
+	if c.Sync == SyncOff {
+		return o, false
+	}
+	for _, s := range seen {
+		meter := c.meterOf(s)
+		if _, charged := chat.Charge[meter]; !charged {
+			continue
+		}
+		n := s.Remaining
+		if !o.Up {
+			n += s.rounding()
+		}
+		if least, twice := o.Remaining[meter]; twice {
+			n = min(n, least)
+		}
+		o.Remaining[meter] = n
+	}
+	return o, len(o.Remaining) > 0
+}
+
+// seenIn is what a call has seen, however it ended.
+func seenIn(answer Answer, err error) []Seen {
+	if failed, ok := errors.AsType[*Error](err); ok {
+		return failed.Seen
+	}
+	return answer.Seen
+}
+
+// kinds are what Seen.Kind can be, sorted.
+func kinds() []string {
+	all := map[string]bool{}
+	for _, g := range groups() {
+		all[g.kind], all[g.kind+perDay] = true, true
+	}
+	return slices.Sorted(maps.Keys(all))
+}

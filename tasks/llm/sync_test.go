@@ -1,0 +1,119 @@
+package llm_test
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// all are the meters that a chat can be charged for.
+var all = []string{
+	llm.MeterRequests, llm.MeterTokens, llm.MeterInput, llm.MeterOutput, llm.MeterRequestsPerDay, llm.MeterTokensPerDay,
+}
+
+// observe makes one call that is answered with recorded headers, and returns what Run has seen; nil for nothing.
+func observe(t *testing.T, config llm.Config, status int, headers string, meters ...string) *reservations.Observation {
+	t.Helper()
+	client := provider(t, config, func(w http.ResponseWriter, _ *http.Request) {
+		maps.Copy(w.Header(), recorded(t, headers))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, done)
+	})
+	var saw *reservations.Observation
+	began := time.Now()
+	_, err := client.Run(t.Context(), newChat(t, hello, meters...), nil, nil, func(o reservations.Observation) {
+		if saw != nil {
+			t.Error("told twice")
+		}
+		saw = &o
+	})
+	if failed, ok := errors.AsType[*llm.Error](err); status != http.StatusOK && (!ok || failed.StatusCode != status) {
+		t.Fatal(err)
+	}
+	if saw != nil && (saw.Age <= 0 || saw.Age > time.Since(began)) {
+		t.Errorf("age %v", saw.Age)
+	}
+	return saw
+}
+
+func TestRunSaysWhatItSaw(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config  llm.Config
+		status  int
+		headers string
+		meters  []string
+		want    reservations.Tokens // nil: nothing
+	}{
+		"openai":                 {headers: "openai_chat", want: reservations.Tokens{"requests": 4999, "tokens": 159976}},
+		"meters not charged":     {headers: "openai_chat", meters: []string{llm.MeterTokens}, want: reservations.Tokens{"tokens": 159976}},
+		"no such meters":         {headers: "openai_chat", meters: []string{llm.MeterInput, llm.MeterOutput}},
+		"a day is not a minute":  {headers: "groq_guide", want: reservations.Tokens{"tokens": 17997}},
+		"a day":                  {headers: "groq_guide", meters: all, want: reservations.Tokens{"tokens": 17997, "requests_per_day": 14370}},
+		"a day at OpenAI":        {headers: "openai_daily", meters: all, want: reservations.Tokens{"tokens": 199973, "requests_per_day": 9999}},
+		"a day, unnamed":         {headers: "groq_unnamed", meters: []string{llm.MeterRequests}},
+		"anthropic, rounded":     {headers: "anthropic_past", meters: all, want: reservations.Tokens{"requests": 49999, "output_tokens": 399500}},
+		"anthropic's tokens":     {headers: "anthropic_old_429", meters: all, want: reservations.Tokens{"requests": 0}},
+		"anthropic's, asked for": {config: llm.Config{Meters: map[string]string{"tokens": "tokens"}}, headers: "anthropic_old_429", want: reservations.Tokens{"requests": 0, "tokens": 16500}},
+		"another name":           {config: llm.Config{Meters: map[string]string{"requests_per_day": "requests"}}, headers: "groq_guide", want: reservations.Tokens{"tokens": 17997, "requests": 14370}},
+		"two for one":            {config: llm.Config{Meters: map[string]string{"requests_per_day": "tokens"}}, headers: "groq_guide", want: reservations.Tokens{"tokens": 14370}},
+		"none":                   {config: llm.Config{Meters: map[string]string{"tokens": ""}}, headers: "openai_chat", want: reservations.Tokens{"requests": 4999}},
+		"a refusal":              {status: 429, headers: "groq_429", want: reservations.Tokens{"tokens": 3028}},
+		"a failure":              {status: 500, headers: "openai_chat", want: reservations.Tokens{"requests": 4999, "tokens": 159976}},
+		"off":                    {config: llm.Config{Sync: llm.SyncOff}, headers: "openai_chat"},
+		"minus one":              {headers: "azure_minus_one", meters: all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.status == 0 {
+				c.status = http.StatusOK
+			}
+			saw := observe(t, c.config, c.status, c.headers, c.meters...)
+			var got reservations.Tokens
+			if saw != nil {
+				got = saw.Remaining
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if saw != nil && saw.Up {
+				t.Error("upwards, which nobody asked for")
+			}
+		})
+	}
+}
+
+func TestRunSeesBothWaysWhereAsked(t *testing.T) {
+	t.Parallel()
+	saw := observe(t, llm.Config{Sync: llm.SyncBoth}, http.StatusOK, "anthropic_past", all...)
+	want := reservations.Tokens{"requests": 49999, "output_tokens": 399000} // no more than it says
+	if saw == nil || !saw.Up {
+		t.Fatalf("got %+v", saw)
+	}
+	if diff := cmp.Diff(want, saw.Remaining); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNothingIsSeenWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	_, err := client.Run(t.Context(), newChat(t, hello), nil, func(o reservations.Observation) { t.Errorf("saw %+v", o) })
+	if err == nil {
+		t.Error("no error")
+	}
+	client = provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })
+	answer, err := client.Run(t.Context(), newChat(t, hello), nil, func(o reservations.Observation) { t.Errorf("saw %+v", o) })
+	if err != nil || answer.Seen != nil {
+		t.Errorf("%+v, %v", answer.Seen, err)
+	}
+}

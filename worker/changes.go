@@ -1,0 +1,146 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// tell logs how the limits in force have changed: one line for each meter that a person would look for.
+func (f *Follower) tell(ctx context.Context, before, after *reservations.LimitSet) {
+	log := func(message string, attrs ...slog.Attr) {
+		f.config.Logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+	}
+	for _, at := range limitsAndKeys(before, after) {
+		if at.key != "" && sameOwn(before, after, at) {
+			continue // goes with its limit
+		}
+		was, errWas := before.For(at.limit, at.key)
+		is, errIs := after.For(at.limit, at.key)
+		who := []slog.Attr{slog.String("limit", at.limit)}
+		if at.key != "" {
+			who = append(who, slog.String("key", at.key))
+		}
+		switch {
+		case errWas != nil && errIs == nil:
+			log("limit added", who...)
+		case errWas == nil && errIs != nil:
+			log("limit removed", who...)
+		default:
+			for _, c := range meterChanges(was, is) {
+				attrs := append(slices.Clone(who), slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new))
+				log("limit changed", append(attrs, setBy(after, at, c.meter)...)...)
+			}
+			if at.key == "" {
+				configured(log, before, after, at.limit)
+			}
+			if was.MaxWait != is.MaxWait || was.Settle != is.Settle {
+				log("limit changed", append(who, slog.Duration("max_wait", is.MaxWait), slog.String("settle", string(is.Settle)))...)
+			}
+		}
+	}
+}
+
+// configured logs what changed in the configuration and is not in force, for an override stands above it.
+func configured(log func(string, ...slog.Attr), before, after *reservations.LimitSet, limit string) {
+	was, errWas := before.Configured(limit)
+	is, errIs := after.Configured(limit)
+	if errWas != nil || errIs != nil {
+		return
+	}
+	inForce, _ := after.Limit(limit) // it is there
+	for _, c := range meterChanges(was, is) {
+		if c.new != meterWords(inForce, c.meter) {
+			log("limit changed below an override, which counts", slog.String("limit", limit), slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new))
+		}
+	}
+}
+
+// limitAndKey is a limit, or one of its keys that has an override.
+type limitAndKey struct{ limit, key string }
+
+// limitsAndKeys are those of both sets, each limit before its keys.
+func limitsAndKeys(sets ...*reservations.LimitSet) []limitAndKey {
+	var all []limitAndKey
+	for _, set := range sets {
+		for _, name := range set.Names() {
+			all = append(all, limitAndKey{limit: name})
+		}
+	}
+	for _, set := range sets {
+		for _, o := range set.Overrides() {
+			all = append(all, limitAndKey{limit: o.Limit, key: o.Key})
+		}
+	}
+	seen := map[limitAndKey]bool{}
+	return slices.DeleteFunc(all, func(a limitAndKey) bool {
+		twice := seen[a]
+		seen[a] = true
+		return twice
+	})
+}
+
+// sameOwn says whether a key has the same overrides of its own in both sets.
+func sameOwn(before, after *reservations.LimitSet, at limitAndKey) bool {
+	own := func(set *reservations.LimitSet) []reservations.Override {
+		return slices.DeleteFunc(set.Overrides(), func(o reservations.Override) bool { return o.Limit != at.limit || o.Key != at.key })
+	}
+	return slices.Equal(own(before), own(after))
+}
+
+type meterChange struct{ meter, old, new string }
+
+// meterChanges are the meters that differ, in words.
+func meterChanges(was, is reservations.Limit) []meterChange {
+	var changes []meterChange
+	for _, m := range append(slices.Clone(was.Meters), is.Meters...) {
+		c := meterChange{meter: m.Name, old: meterWords(was, m.Name), new: meterWords(is, m.Name)}
+		if c.old != c.new && !slices.Contains(changes, c) {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+// meterWords is the meter of that name in words.
+func meterWords(l reservations.Limit, name string) string {
+	for _, m := range l.Meters {
+		if m.Name == name {
+			return meterText(m)
+		}
+	}
+	return "none"
+}
+
+// meterText is what counts of a meter, for people.
+func meterText(m reservations.Meter) string {
+	text := fmt.Sprintf("%v/%v capacity %v", m.Rate, m.Period, m.Cap())
+	if m.MaxReserved != reservations.Unlimited {
+		text += fmt.Sprintf(" max_reserved %v", m.MaxReserved)
+	}
+	if m.Kind == reservations.KindWindow {
+		text += " window"
+		if m.Spread {
+			text += " spread"
+		} else if m.Start != 0 {
+			text += fmt.Sprintf(" from %v", m.Start)
+		}
+	}
+	if m.Settle != "" {
+		text += " settle " + string(m.Settle)
+	}
+	return text
+}
+
+// setBy tells who set the override of a meter; nothing where there is none.
+func setBy(set *reservations.LimitSet, at limitAndKey, meter string) []slog.Attr {
+	for _, o := range set.Overrides() {
+		if o.Limit == at.limit && o.Key == at.key && o.Meter == meter && o.By != "" {
+			return []slog.Attr{slog.String("by", o.By)}
+		}
+	}
+	return nil
+}

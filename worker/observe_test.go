@@ -1,0 +1,165 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// left is an observation of the meter tokens, and of one that no charge names.
+func left(n float64) reservations.Observation {
+	return reservations.Observation{Remaining: reservations.Tokens{"tokens": n, "pages": 3}, Age: time.Hour}
+}
+
+func TestBucketIsToldWhatTheHandlerSaw(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.run(func(_ context.Context, job *worker.Job[call]) error {
+		seen := left(50)
+		job.Saw(seen)
+		seen.Remaining["tokens"] = 1 // ours now
+		return nil
+	})
+	info := b.enqueue(call{Cost: 10})
+	s := receive(t, b.syncs)
+	if s.Task.ID != info.ID || s.Charge.Limit != "api" || s.Err != nil || s.Seen.Up {
+		t.Errorf("%+v", s)
+	}
+	if diff := cmp.Diff(reservations.Tokens{"tokens": 50}, s.Seen.Remaining); diff != "" {
+		t.Error(diff)
+	}
+	if s.Seen.Age <= time.Hour || s.Seen.Age > time.Hour+patience {
+		t.Errorf("age %v", s.Seen.Age)
+	}
+}
+
+// What is told before the settlement would be given back twice: by the provider's answer, and by the settlement.
+func TestBucketIsToldAfterTheSettlement(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.run(func(_ context.Context, job *worker.Job[call]) error {
+		b.store.set(func(s *faultStore) { s.down = true })
+		job.Saw(left(50))
+		job.Use(reservations.Tokens{"tokens": 3})
+		return errUpstream // a failure tells as well
+	})
+	b.enqueue(call{Cost: 10})
+	receive(t, b.finishes)
+	if len(b.syncs) != 0 {
+		t.Error("told while the settlement was under way")
+	}
+	b.store.set(func(s *faultStore) { s.down = false })
+	s := receive(t, b.syncs)
+	if len(b.settlements) != 1 {
+		t.Error("told before the settlement was applied")
+	}
+	if s.Seen.Age <= time.Hour {
+		t.Errorf("age %v", s.Seen.Age)
+	}
+}
+
+func TestBucketIsToldOnlyOfLess(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.run(func(_ context.Context, job *worker.Job[call]) error {
+		for _, n := range []float64{50, 60, 40, 40} {
+			job.Saw(left(n))
+		}
+		return nil
+	})
+	b.enqueue(call{Cost: 10})
+	for _, want := range []float64{50, 40} {
+		if s := receive(t, b.syncs); s.Seen.Remaining["tokens"] != want {
+			t.Errorf("told of %v, want %v", s.Seen.Remaining, want)
+		}
+	}
+	b.enqueue(call{N: 1, Cost: 10})
+	receive(t, b.finishes)
+	receive(t, b.finishes)
+	if len(b.syncs) > 1 { // the first of the second task, where the machine stalled for a second
+		t.Errorf("told %d times more", len(b.syncs))
+	}
+}
+
+func TestNobodyIsToldInVain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, reservations.Limit{Name: "api", Meters: []reservations.Meter{reservations.PerSecond("tokens", 100)}})
+	w := b.worker(worker.Config{})
+	refused := true
+	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
+		switch job.Args.N {
+		case 0: // a meter that the charge has not
+			job.Saw(reservations.Observation{Remaining: reservations.Tokens{"pages": 3}})
+		case 1: // the block says more
+			job.Saw(left(1))
+			if refused {
+				refused = false
+				return tasks.RetryAfter(time.Millisecond, errUpstream)
+			}
+		}
+		return nil
+	})
+	worker.Handle(w, func(_ context.Context, job *worker.Job[free]) error {
+		job.Saw(left(1))
+		return nil
+	})
+	b.start(w)
+	b.enqueue(call{N: 0, Cost: 1})
+	b.enqueue(free{})
+	receive(t, b.finishes)
+	receive(t, b.finishes)
+	b.enqueue(call{N: 1, Cost: 1})
+	if f := receive(t, b.finishes); f.Result != worker.ResultRefused {
+		t.Fatalf("%+v", f)
+	}
+	receive(t, b.finishes)
+	receive(t, b.syncs) // of the second attempt
+	if len(b.syncs) != 0 {
+		t.Errorf("told: %+v", <-b.syncs)
+	}
+}
+
+func TestAdoptedServerTellsWhatItSaw(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	worker.Saw(t.Context(), left(1)) // outside of a handler: nothing
+	b.adopt(asynq.Config{}, func(ctx context.Context, _ *asynq.Task) error {
+		worker.Saw(ctx, left(50))
+		return nil
+	})
+	b.send(asynq.NewTask("chat", nil))
+	if s := receive(t, b.syncs); s.Seen.Remaining["tokens"] != 50 || s.Task.Type != "chat" {
+		t.Errorf("%+v", s)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+func TestPanicInOnSync(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	called := make(chan struct{}, 1)
+	w, err := worker.New(b.client, b.limiter, worker.Config{Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnSync: func(worker.Sync) {
+		called <- struct{}{}
+		panic(errBroken)
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
+		job.Saw(left(1))
+		return nil
+	})
+	b.start(w)
+	b.enqueue(call{Cost: 1})
+	receive(t, called)
+}

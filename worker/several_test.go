@@ -1,0 +1,336 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// both is a task with two limits: its tenant's, and the provider's.
+type both struct {
+	Tenant string  `json:"tenant"`
+	Cost   float64 `json:"cost"`
+}
+
+func (both) TaskType() string { return "both" }
+
+func (b both) Charges() []reservations.Charge {
+	return []reservations.Charge{
+		{Limit: "tenant", Key: b.Tenant, Tokens: reservations.Tokens{"tokens": b.Cost}},
+		{Limit: "api", Tokens: reservations.Tokens{"tokens": b.Cost}},
+	}
+}
+
+// tenantOf is a limit for each tenant, as l is for all.
+func tenantOf(l reservations.Limit) reservations.Limit {
+	l.Name = "tenant"
+	return l
+}
+
+func okBoth(context.Context, *worker.Job[both]) error { return nil }
+
+func (b *bundle) runBoth(handler func(context.Context, *worker.Job[both]) error) *worker.Worker {
+	b.t.Helper()
+	w := b.worker(worker.Config{})
+	worker.Handle(w, handler)
+	b.start(w)
+	return w
+}
+
+// left checks what the use ledger of a bucket that hardly fills holds, now or soon.
+func (b *bundle) left(limit, key string, want float64) {
+	b.t.Helper()
+	eventually(b.t, limit+" has what was not used", func() bool { return math.Abs(b.balanceOf(limit, key)-want) < 0.1 })
+}
+
+func TestTheProviderRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(slow(100)), filling(time.Second))
+	jobs := make(chan []reservations.Charge, 2)
+	b.runBoth(func(_ context.Context, job *worker.Job[both]) error {
+		jobs <- job.Charges
+		return nil
+	})
+	b.enqueue(both{Tenant: "a", Cost: 10})
+	if s := receive(t, b.starts); len(s.Charges) != 2 || s.Waited || s.Place.State != "" || !s.Outcome.Started() {
+		t.Errorf("start %+v", s)
+	}
+	b.enqueue(both{Tenant: "a", Cost: 10}, scheduler.MaxRetry(0))
+	d := receive(t, b.deferrals)
+	if d.Charge.Limit != "api" || d.Outcome.State != reservations.StateReserved || !strings.Contains(d.Err.Error(), "waiting for limit api") {
+		t.Errorf("deferral %+v", d)
+	}
+	if s := receive(t, b.settlements); s.Charge.Bucket() != "tenant:a" || s.Used["tokens"] != 0 || s.Err != nil {
+		t.Errorf("the tenant's start is given back by %+v", s)
+	}
+	b.left("tenant", "a", 90)
+	if s := receive(t, b.starts); s.Place.State != reservations.StateReserved || !s.Waited || s.Charges[1].Limit != "api" {
+		t.Errorf("start %+v", s)
+	}
+	b.left("tenant", "a", 80)
+	receive(t, jobs)
+	if got := receive(t, jobs); len(got) != 2 || got[0].Bucket() != "tenant:a" || got[1].Bucket() != "api" {
+		t.Errorf("the job's charges are %+v", got)
+	}
+	if len(b.deferrals) > 0 {
+		t.Errorf("one more delivery than needed: %+v", receive(t, b.deferrals))
+	}
+}
+
+// What the tenant's limit refuses does not touch the provider's.
+func TestTheTenantRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(filling(time.Second)), slow(100))
+	b.runBoth(okBoth)
+	b.enqueue(both{Tenant: "a", Cost: 10})
+	receive(t, b.finishes)
+	b.enqueue(both{Tenant: "a", Cost: 10})
+	if d := receive(t, b.deferrals); d.Charge.Bucket() != "tenant:a" {
+		t.Errorf("deferral %+v", d)
+	}
+	b.left("api", "", 90)
+	b.enqueue(both{Tenant: "b", Cost: 10})
+	if s := receive(t, b.starts); s.Charges[0].Key == "a" {
+		s = receive(t, b.starts)
+		if s.Charges[0].Key != "b" || s.Waited {
+			t.Errorf("the other tenant: %+v", s)
+		}
+	}
+	for range 2 {
+		if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || len(f.Charges) != 2 {
+			t.Errorf("finish %+v", f)
+		}
+	}
+	b.left("api", "", 70)
+	if len(b.settlements) > 0 {
+		t.Errorf("something was given back: %+v", receive(t, b.settlements))
+	}
+}
+
+func TestOutageInTheMiddle(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(slow(100)), slow(100))
+	b.store.gone = "api"
+	var out lockedBuffer
+	w := b.worker(worker.Config{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	worker.Handle(w, okBoth)
+	b.start(w)
+	b.enqueue(both{Tenant: "a", Cost: 10}, scheduler.MaxRetry(0))
+	for range 2 {
+		if d := receive(t, b.deferrals); d.Charge.Limit != "api" || !errors.Is(d.Err, reservations.ErrUnavailable) {
+			t.Errorf("deferral %+v", d)
+		}
+		b.left("tenant", "a", 100)
+	}
+	b.store.set(func(s *faultStore) { s.gone = "" })
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+		t.Errorf("finish %+v", f)
+	}
+	b.left("tenant", "a", 90)
+	b.left("api", "", 90)
+	if began, ended := strings.Count(out.String(), "does not answer"), strings.Count(out.String(), "answers again"); began == 0 || ended == 0 {
+		t.Errorf("the outage is not told of:\n%s", out.String())
+	}
+}
+
+// The copy of a task on its last delivery has its charges and all its places.
+func TestSuccessorHasAllPlaces(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(slow(100)), filling(time.Second))
+	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
+	b.send(asynq.NewTask("both", nil))
+	receive(t, b.finishes)
+	b.send(asynq.NewTask("both", nil), asynq.TaskID("b"), asynq.MaxRetry(0))
+	if d := receive(t, b.deferrals); d.Charge.Limit != "api" {
+		t.Errorf("deferral %+v", d)
+	}
+	b.left("tenant", "a", 90)
+	held, err := b.scheduler.Recall(t.Context(), scheduler.Task{Queue: "default", ID: "b~1"})
+	if err != nil || len(held) != 2 || held[0].Bucket != "api" || held[0].State != reservations.StateReserved ||
+		held[1].Bucket != "tenant:a" || held[1].State != reservations.StateLate || held[1].Due.IsZero() {
+		t.Errorf("the copy holds %+v, %v", held, err)
+	}
+	copied := b.info("b~1", asynq.TaskStateScheduled)
+	charges, err := tasks.Charges(asynq.NewTaskWithHeaders("both", nil, copied.Headers))
+	if err != nil || len(charges) != 2 || charges[0].Bucket() != "tenant:a" || charges[1].Bucket() != "api" {
+		t.Errorf("the copy charges %+v, %v", charges, err)
+	}
+}
+
+func TestABucketTwiceIsArchived(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(slow(100)), slow(100))
+	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
+	b.send(asynq.NewTask("twice", nil), asynq.TaskID("t"))
+	if r := receive(t, b.refusals); !errors.Is(r.Err, tasks.ErrDuplicateCharge) || !errors.Is(r.Err, asynq.SkipRetry) {
+		t.Errorf("refused %+v", r)
+	}
+	b.info("t", asynq.TaskStateArchived)
+	if n := b.store.begins(); n != 0 {
+		t.Errorf("the store was asked %d times", n)
+	}
+}
+
+func TestReservedWithTwoLimits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(slow(100)), filling(time.Second))
+	w := b.runBoth(okBoth)
+	var args []tasks.Args
+	for range 3 {
+		args = append(args, both{Tenant: "a", Cost: 10})
+	}
+	if _, err := w.Scheduler().EnqueueMany(t.Context(), args, scheduler.Reserved()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if s := receive(t, b.starts); s.Place.State != reservations.StateReserved || !s.Waited || s.Lateness > 10*time.Second {
+			t.Errorf("start %+v", s)
+		}
+	}
+	if len(b.deferrals) > 0 {
+		t.Errorf("delivered more than once: %+v", receive(t, b.deferrals))
+	}
+	b.left("tenant", "a", 70)
+}
+
+// A tenant that has to wait for its own share takes no places of the provider's.
+func TestReservedWaitsForTheNarrowest(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(slow(10)), slow(100))
+	w := b.runBoth(okBoth)
+	args := []tasks.Args{both{Tenant: "a", Cost: 10}, both{Tenant: "a", Cost: 10}, both{Tenant: "b", Cost: 10}}
+	infos, err := w.Scheduler().EnqueueMany(t.Context(), args, scheduler.Reserved())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if f := receive(t, b.finishes); f.Task.ID == infos[1].ID {
+			t.Errorf("finish %+v", f)
+		}
+	}
+	bucket, _, _ := b.store.Bucket(t.Context(), "api", "")
+	if line := bucket.Meters[0].Ledgers[reservations.LedgerLine]; line < 80 {
+		t.Errorf("the provider's line is charged down to %v, want 80", line)
+	}
+	// When a later bucket can't be asked, the earlier ones have their places back.
+	b.store.set(func(s *faultStore) { s.gone = "api" })
+	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10}, scheduler.Reserved()); !errors.Is(err, reservations.ErrUnavailable) {
+		t.Errorf("enqueue: %v", err)
+	}
+	bucket, _, _ = b.store.Bucket(t.Context(), "tenant", "c")
+	if line := bucket.Meters[0].Ledgers[reservations.LedgerLine]; line < 10 {
+		t.Errorf("the tenant's line is charged down to %v, want 10", line)
+	}
+}
+
+func TestUsageSettlesBoth(t *testing.T) {
+	t.Parallel()
+	narrow := tenantOf(slow(100))
+	narrow.Meters = append(narrow.Meters, reservations.Meter{Name: "calls", Rate: 1, Period: time.Hour, Capacity: 5})
+	b := setup(t, narrow, slow(100))
+	b.runBoth(func(_ context.Context, job *worker.Job[both]) error {
+		job.Use(reservations.Tokens{"tokens": 3, "calls": 1, "words": 7})
+		return nil
+	})
+	b.enqueue(both{Tenant: "a", Cost: 10})
+	for range 2 {
+		switch s := receive(t, b.settlements); s.Charge.Bucket() {
+		case "tenant:a":
+			if s.Err != nil || len(s.Used) != 2 || s.Used["tokens"] != 3 || s.Used["calls"] != 1 {
+				t.Errorf("the tenant: %+v", s)
+			}
+		case "api":
+			if !errors.Is(s.Err, reservations.ErrUnknownMeter) || len(s.Used) != 2 || s.Used["tokens"] != 3 {
+				t.Errorf("the provider: %+v", s)
+			}
+		}
+	}
+	b.left("tenant", "a", 97)
+	b.left("api", "", 97)
+}
+
+// A refusal by the provider blocks its bucket, not the tenant's, and the task comes first in both.
+func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(slow(20)), slow(100))
+	refusals := make(chan error, 1)
+	refusals <- tasks.RetryAfter(time.Second, errUpstream)
+	w := b.worker(worker.Config{})
+	worker.Handle(w, func(_ context.Context, job *worker.Job[both]) error {
+		select {
+		case err := <-refusals:
+			job.Use(reservations.Tokens{"tokens": 0})
+			return err
+		default:
+			return nil
+		}
+	})
+	b.start(w)
+	b.enqueue(both{Tenant: "a", Cost: 20}, scheduler.MaxRetry(0))
+	if e := receive(t, b.blocks); e.Charge.Limit != "api" || e.Err != nil {
+		t.Errorf("block %+v", e)
+	}
+	if bucket, _, _ := b.store.Bucket(t.Context(), "tenant", "a"); bucket.Blocked != 0 {
+		t.Errorf("the tenant is blocked for %v s", bucket.Blocked)
+	}
+	if f := receive(t, b.finishes); f.Result != worker.ResultRefused {
+		t.Errorf("finish %+v", f)
+	}
+	b.enqueue(both{Tenant: "a", Cost: 1}) // must not take what the first one needs
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 || f.Charges[0].Tokens["tokens"] != 20 {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+// The provider is not asked before the tenant's hold is over.
+func TestHeldTaskIsGivenBackByTheTenantAtStop(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tenantOf(slow(100)), slow(100))
+	b.store.hold = time.Hour
+	w := b.worker(worker.Config{})
+	worker.Handle(w, okBoth)
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info := b.enqueue(both{Tenant: "a", Cost: 10})
+	eventually(t, "the task has begun", func() bool { return b.store.begins() == 1 })
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.left("tenant", "a", 100)
+	held, err := b.scheduler.Recall(t.Context(), scheduler.Task{Queue: "default", ID: info.ID})
+	if err != nil || len(held) != 1 || held[0].State != reservations.StateLate || held[0].Bucket != "tenant:a" {
+		t.Errorf("the task holds %+v, %v", held, err)
+	}
+}
+
+// lockedBuffer is written to by loggers of many goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex // guards all
+	all bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}
