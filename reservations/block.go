@@ -25,6 +25,9 @@ func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 
 // setBlock lets nothing start for length seconds, e longer than before.
 func (b *Bucket) setBlock(l Limit, length, e float64) {
+	if l.HasHeadroom() {
+		b.blockUrgent(l, e)
+	}
 	b.Blocked = length
 	b.Shift -= e * b.Speed
 	for k, m := range l.Meters {

@@ -50,6 +50,11 @@ type Bucket struct { //nolint:recvcheck // Step changes its own copy through a p
 	Idle []IdleMeter
 	// Keep is when those that are idle will be full at the latest: the bucket must not be forgotten before. Zero where none is idle.
 	Keep time.Time
+	// Express is the ledger of urgent tasks, in tokens by meter, and Owed is what they took and the ordinary line still counts on. Empty where no limit
+	// with headroom has used the bucket since its meters changed: then express is as LedgerUse.
+	Express, Owed []float64
+	// ExpressShift is the clock of urgent tasks that wait, as Shift is of the others. Its speed is 1.
+	ExpressShift float64
 	// Settled are the IDs of the last settlements, the eldest first, and Forgot is when one was last dropped from there.
 	Settled []int64
 	Forgot  time.Time
@@ -80,7 +85,7 @@ func (b Bucket) FullAt(l Limit) time.Time {
 			full = max(full, m.until(b.At, m.Cap()-b.Meters[k].Ledgers[LedgerLine])) // the last ledger is the lowest
 		}
 	}
-	return later(b.Keep, b.At.Add(seconds(full)))
+	return later(b.Keep, b.At.Add(seconds(max(full, b.expressFull(l)))))
 }
 
 // filledAt is FullAt for the limit that the bucket was last used with.
@@ -154,11 +159,11 @@ func later(a, b time.Time) time.Time {
 }
 
 // wait is how many seconds pass until ledger i has room for n in every meter and no block is left: tokens that come back
-// during a block do not end it. Above the capacity a full bucket is enough.
+// during a block do not end it. Above the capacity a full bucket is enough. The headroom stays for urgent tasks.
 func (b Bucket) wait(l Limit, i int, n []float64) float64 {
 	w := b.Blocked
 	for k, m := range l.Meters {
-		w = max(w, m.until(b.At, min(n[k], m.Cap())-b.Meters[k].Ledgers[i]))
+		w = max(w, m.until(b.At, min(n[k]+m.Headroom, m.Cap())-b.Meters[k].Ledgers[i]))
 	}
 	return w
 }
@@ -211,7 +216,7 @@ func (b Bucket) order() {
 // within says whether ledger i may take n that starts in w seconds: no meter goes below -max_reserved, less slacks times its slack.
 func (b Bucket) within(l Limit, i int, n []float64, w, slacks float64) bool {
 	for k, m := range l.Meters {
-		if m.MaxReserved != Unlimited && -b.charged(m, k, i, n[k], w) > m.MaxReserved-slacks*m.Slack()+tolerance {
+		if m.MaxReserved != Unlimited && m.Headroom-b.charged(m, k, i, n[k], w) > m.MaxReserved-slacks*m.Slack()+tolerance {
 			return false
 		}
 	}
@@ -223,7 +228,7 @@ func (b Bucket) back(l Limit, i int, slacks float64) float64 {
 	w := 0.
 	for k, m := range l.Meters {
 		if m.MaxReserved != Unlimited {
-			w = max(w, m.until(b.At, -(m.MaxReserved-slacks*m.Slack())-b.Meters[k].Ledgers[i]))
+			w = max(w, m.until(b.At, m.Headroom-(m.MaxReserved-slacks*m.Slack())-b.Meters[k].Ledgers[i]))
 		}
 	}
 	return w

@@ -19,6 +19,8 @@ type Charge struct {
 	Key string `json:"key,omitempty"`
 	// Tokens are taken from each meter when the task starts, and corrected when it settles.
 	Tokens Tokens `json:"tokens"`
+	// Urgent lets the task start before ordinary ones, within the headroom of a limit that has some; else it has no effect.
+	Urgent bool `json:"urgent,omitempty"`
 	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until then. Set it from
 	// Outcome.Shard before the charge is settled, released or asked for again.
 	Shard int `json:"shard,omitempty"`

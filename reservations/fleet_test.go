@@ -18,6 +18,7 @@ type fleet struct {
 	charge    [][]float64         // by task; nil is one token in each meter
 	real      []float64           // share of the charge that was really used, by task; nil is all of it
 	arrive    func(i int) float64 // nil is all at the start
+	urgent    []bool              // by task; nil is none
 	slots     int
 	run       float64    // how long a handler runs
 	deferring float64    // how long a deferral takes a slot
@@ -34,7 +35,7 @@ type fleet struct {
 	random         *pythonRandom
 	bucket         reservations.Bucket
 	now, nextPoll  float64
-	wake           heap[waiting]
+	wake, express  heap[waiting] // express: those in the line of urgent tasks
 	pending        []waiting
 	blocked        float64 // since when, and until when
 	blockedUntil   float64
@@ -89,6 +90,7 @@ func clock(s float64) time.Time {
 func (f *fleet) simulate() {
 	f.random, f.free = newPythonRandom(f.seed), f.slots
 	f.wake.less = func(a, b waiting) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
+	f.express.less = f.wake.less
 	f.running.less = func(a, b float64) bool { return a < b }
 	f.settling.less = func(a, b moment) bool { return a.at < b.at || a.at == b.at && a.task < b.task }
 	f.startOf, f.deliveries = make([]float64, f.tasks), make([]int, f.tasks)
@@ -130,6 +132,9 @@ func (f *fleet) arrival(i int) float64 {
 func (f *fleet) deliver() {
 	if f.now < f.nextPoll {
 		return
+	}
+	for f.express.len() > 0 && f.express.first().due <= f.now+f.bucket.ExpressShift+f.tie {
+		f.pending = append(f.pending, f.express.pop())
 	}
 	for f.wake.len() > 0 && f.wake.first().due <= f.line()+f.tie {
 		f.pending = append(f.pending, f.wake.pop())
@@ -181,11 +186,15 @@ func (f *fleet) work() {
 func (f *fleet) begin(task int, state reservations.State) {
 	o := reservations.Outcome{State: reservations.StateStarted}
 	if !f.classic || state != reservations.StateReserved {
-		o = f.step(reservations.Request{Op: reservations.OpBegin, State: state, Tokens: f.charge[task]})
+		o = f.step(reservations.Request{Op: reservations.OpBegin, State: state, Tokens: f.charge[task], Urgent: f.urgent != nil && f.urgent[task]})
 	}
 	if !o.Started() {
 		due := o.Due.Sub(virtualStart).Seconds() + f.random.float()*f.jitter
-		f.wake.push(waiting{due: due, seq: f.deferred, task: task, state: o.State})
+		line := &f.wake
+		if o.State == reservations.StateExpress {
+			line = &f.express
+		}
+		line.push(waiting{due: due, seq: f.deferred, task: task, state: o.State})
 		f.deferred++
 		f.running.push(f.now + f.deferring)
 		return

@@ -21,7 +21,7 @@ func (l Limit) longest(slacks float64) float64 {
 }
 
 // Warnings says, one sentence each, what of a valid limit is allowed and probably not meant: the shortest horizon of all meters holds for all
-// of them, so with horizons that lie far apart the longer ones say nothing; and a window longer than MaxWait hands out tickets for most of its length.
+// of them, so with horizons that lie far apart the longer ones say nothing; a window longer than MaxWait hands out tickets for most of its length; and headrooms that are too large or too small.
 func (l Limit) Warnings() []string {
 	var warnings []string
 	near, far := -1, -1
@@ -42,5 +42,5 @@ func (l Limit) Warnings() []string {
 		warnings = append(warnings, fmt.Sprintf("limit %q: max_reserved of %s is %v ahead, that of %s %v: the shorter one counts for both; max_wait bounds all meters alike",
 			l.Name, l.Meters[near].Name, seconds(horizon(near)).Round(time.Millisecond), l.Meters[far].Name, seconds(horizon(far)).Round(time.Millisecond)))
 	}
-	return warnings
+	return append(warnings, l.headroomWarnings()...)
 }

@@ -36,6 +36,9 @@ type Limit struct {
 	// MaxWait bounds how far ahead of its time the plan may promise, for all meters together: beside it, MaxReserved bounds each
 	// meter in tokens. Whoever would have to wait longer is given a ticket. Zero means no bound.
 	MaxWait time.Duration
+	// OrdinaryShare is the part of the limit that tasks which are not urgent keep while urgent ones wait, between 0 and 1. Zero means
+	// OrdinaryShareDefault. It counts only where a meter has Headroom.
+	OrdinaryShare float64
 	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document; at most
 	// MaxShards. Zero and one mean one. The limit still holds exactly. The price: a charge can be no larger than the capacity of one
 	// shard; a task waits in the shard it was given (the better of two, by what the process knows) although another may have room; tasks
@@ -67,6 +70,9 @@ type Meter struct {
 	// Spread derives Start from the bucket's name instead, so that the windows of many buckets do not all start at once, and
 	// all machines agree. The Limiter does; stores see a Start.
 	Spread bool
+	// Headroom is how many tokens of the capacity only urgent charges may use; ordinary ones start when there is as much more. Less than the
+	// capacity; zero means none, and that no charge is urgent. Token buckets only, with no fixed window in the limit.
+	Headroom float64
 	// Settle says how corrections of this meter are counted. The zero value is that of the Limit.
 	Settle SettleMode
 }
@@ -144,6 +150,7 @@ func (l Limit) Validate() error {
 		seen[m.Name] = true
 		m.validate(func(field, format string, args ...any) { fault(m.Name+"."+field, format, args...) })
 	}
+	l.validateHeadroom(fault)
 	if len(faults) == 0 {
 		return nil
 	}

@@ -104,7 +104,7 @@ func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge
 	}
 	requests := make([]Request, len(charges))
 	for i, c := range charges {
-		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit)}
+		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
 	}
 	return l.askMany(ctx, limit, c.Key, requests...)
 }
@@ -168,7 +168,7 @@ func (l *Limiter) take(ctx context.Context, c Charge, dry bool) (Outcome, error)
 	if err := c.validateTake(limit); err != nil {
 		return Outcome{}, err
 	}
-	return l.ask(ctx, limit, c.Key, Request{Op: OpTake, Tokens: c.Tokens.vector(limit), Dry: dry})
+	return l.ask(ctx, limit, c.Key, Request{Op: OpTake, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent, Dry: dry})
 }
 
 // Release gives up the place of a task that was never started. Releasing twice gives the place away twice, which may make
@@ -203,7 +203,7 @@ func (l *Limiter) one(ctx context.Context, c Charge, op Op, p Place) (Outcome, e
 	if err != nil {
 		return Outcome{}, err
 	}
-	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Tokens: c.Tokens.vector(limit)})
+	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent})
 }
 
 // bucketOf is LimitSet.bucket for a call that needs nothing else of the set.

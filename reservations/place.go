@@ -17,6 +17,8 @@ const (
 	StateReserved State = "reserved"
 	// StateLate came at its time and found no room. Late ones start first.
 	StateLate State = "late"
+	// StateExpress is an urgent task's place under a limit with headroom, in a line of its own. It starts when use has room.
+	StateExpress State = "express"
 	// StateStarted may run. It ends the task's time with this bucket, but for its settlement.
 	StateStarted State = "started"
 	// StateRefused was not taken, and holds no place. Outcome.Wait says when it would be.
@@ -34,7 +36,7 @@ func (s State) Ledger() int {
 		return LedgerPlan
 	case StateReserved:
 		return LedgerLate
-	case StateLate:
+	case StateLate, StateExpress:
 		return LedgerUse
 	case StateNew, StateStarted, StateRefused, StateSettled:
 	}
@@ -42,7 +44,7 @@ func (s State) Ledger() int {
 }
 
 // FirstCharged is the first ledger that a place of this state is charged to, with all behind it; LedgerCount where the state
-// holds no place.
+// holds no place, or that of LedgerExpress.
 func (s State) FirstCharged() int {
 	switch s {
 	case StateTicket:
@@ -53,7 +55,7 @@ func (s State) FirstCharged() int {
 		return LedgerPlan
 	case StateLate:
 		return LedgerLate
-	case StateNew, StateStarted, StateRefused, StateSettled:
+	case StateNew, StateExpress, StateStarted, StateRefused, StateSettled:
 	}
 	return LedgerCount
 }
@@ -81,6 +83,10 @@ type Outcome struct {
 	At time.Time
 	// Shift moves everybody who waits: a task is woken when now + Shift >= Due. It only counts within one Generation.
 	Shift time.Duration
+	// Headroom says that the limit has some: its urgent tasks (StateExpress) wait in a line of their own, whose clock is ExpressShift.
+	Headroom bool
+	// ExpressShift is to urgent tasks that wait what Shift is to the others. Its clock always runs at speed 1.
+	ExpressShift time.Duration
 	// Speed is how fast the clock of those who wait runs: line seconds in a second. It is 1 but where the limit was changed while
 	// tasks wait. Zero means 1. The clock of the line reads now + Shift + (now - At) * (Speed - 1).
 	Speed float64
@@ -104,6 +110,9 @@ func (o Outcome) Place() Place {
 func (o Outcome) Wait() time.Duration {
 	if o.Due.IsZero() {
 		return 0
+	}
+	if o.State == StateExpress {
+		return max(0, o.Due.Sub(o.At)-o.ExpressShift)
 	}
 	wait := max(0, o.Due.Sub(o.At)-o.Shift)
 	if o.Speed > 0 && o.Speed != 1 {

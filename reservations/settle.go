@@ -9,7 +9,17 @@ const settledMost = 64
 // all of them, as far as every meter has room, instead of going to whoever asks next; what was taken moves it back. Windows
 // do not move it: what comes back to one is there for those who come, what is taken is missing in the plan.
 func (b *Bucket) settle(l Limit, x []float64) Outcome {
-	if !b.waiting() {
+	if l.HasHeadroom() {
+		o := b.settleLine(l, x, b.ordinary())
+		b.settleExpress(l, x)
+		return o
+	}
+	return b.settleLine(l, x, b.waiting())
+}
+
+// settleLine is settle for all but urgent tasks. Waiting says whether somebody stands in the line.
+func (b *Bucket) settleLine(l Limit, x []float64, waiting bool) Outcome {
+	if !waiting {
 		b.Carry = 0
 		b.give(l, func(_, k int, _ Meter) float64 { return x[k] })
 		return Outcome{State: StateSettled}
@@ -29,7 +39,7 @@ func (b *Bucket) settle(l Limit, x []float64) Outcome {
 		e = 0
 	default:
 		for k, m := range l.Meters {
-			e = min(e, (b.Meters[k].Ledgers[LedgerLate]+x[k])/m.RatePerSecond())
+			e = min(e, (b.Meters[k].Ledgers[LedgerLate]-m.Headroom+x[k])/m.RatePerSecond())
 		}
 		e = max(0, e)
 	}
@@ -94,7 +104,7 @@ func (b *Bucket) setBack(l Limit, x []float64) float64 {
 		if m.windowed() {
 			continue
 		}
-		use := b.Meters[k].Ledgers[LedgerUse]
+		use := b.Meters[k].Ledgers[LedgerUse] - m.Headroom
 		e = min(e, (min(0, use+x[k])-min(0, use))/m.RatePerSecond())
 	}
 	return e
@@ -102,6 +112,11 @@ func (b *Bucket) setBack(l Limit, x []float64) float64 {
 
 // release gives the place of a task that will not come back to newcomers: the ledgers that were charged for it.
 func (b *Bucket) release(l Limit, s State, n []float64) Outcome {
+	if s == StateExpress && l.HasHeadroom() {
+		for k := range b.Express {
+			b.Express[k] += n[k]
+		}
+	}
 	first := s.FirstCharged()
 	b.give(l, func(i, k int, _ Meter) float64 {
 		if i >= first {

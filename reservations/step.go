@@ -47,6 +47,8 @@ type Request struct {
 	ID int64
 	// Up lets an OpSync raise the balance as well.
 	Up bool
+	// Urgent lets OpBegin, OpCheck, OpReserve and OpTake use the headroom, where the limit has some; else it has no effect.
+	Urgent bool
 	// Dry makes OpBegin, OpReserve and OpTake answer and change nothing. The others do not look at it.
 	Dry bool
 }
@@ -55,20 +57,22 @@ type Request struct {
 // is left as it was. It assumes a valid limit and len(request.Tokens) == len(limit.Meters); Limiter sees to both. The
 // rules and the reason for each are in docs/architecture.md; stores that compute elsewhere (mongostore) must agree with it.
 func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcome) {
-	b = b.accrue(limit, now)
-	b.Version++
-	asked := &b
-	if request.Dry || request.Op == OpCheck {
-		asked = &Bucket{At: b.At, Shift: b.Shift, Speed: b.Speed, Blocked: b.Blocked, Meters: slices.Clone(b.Meters)}
+	headroom := limit.HasHeadroom()
+	if headroom {
+		b = b.accrueUrgent(limit, now)
+	} else {
+		b = b.accrue(limit, now)
 	}
+	b.Version++
 	var o Outcome
 	switch request.Op {
-	case OpBegin, OpCheck:
-		o = asked.begin(limit, request.State, request.Tokens)
-	case OpReserve:
-		o = asked.reserve(limit, LedgerLine, request.Tokens, b.wait(limit, LedgerLine, request.Tokens))
-	case OpTake:
-		o = asked.take(limit, request.Tokens)
+	case OpBegin, OpCheck, OpReserve, OpTake:
+		asked := &b
+		if request.Dry || request.Op == OpCheck {
+			asked = b.copied()
+		}
+		o = asked.admit(limit, request, headroom && request.Urgent)
+		o.Due = b.unmoved(o.Due, asked.Shift)
 	case OpBlock:
 		o = b.block(limit, request.For)
 	case OpSettle:
@@ -81,13 +85,40 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 		o = b.yield(limit, request.Tokens)
 	}
 	o.At, o.Shift, o.Speed, o.Generation, o.Version = b.At, seconds(b.Shift), b.Speed, b.Generation, b.Version
+	if headroom {
+		b.orderExpress()
+		o.Headroom, o.ExpressShift = true, seconds(b.ExpressShift)
+	}
 	return b, o
+}
+
+// copied is a bucket for requests that change nothing.
+func (b *Bucket) copied() *Bucket {
+	c := *b
+	c.Meters, c.Express, c.Owed = slices.Clone(b.Meters), slices.Clone(b.Express), slices.Clone(b.Owed)
+	return &c
+}
+
+// admit answers who wants to start, or to be given a place.
+func (b *Bucket) admit(l Limit, r Request, urgent bool) Outcome {
+	switch {
+	case urgent:
+		return b.urgent(l, r)
+	case r.Op == OpReserve:
+		return b.reserve(l, LedgerLine, r.Tokens, b.wait(l, LedgerLine, r.Tokens))
+	case r.Op == OpTake:
+		return b.take(l, r.Tokens)
+	}
+	return b.begin(l, r.State, r.Tokens)
 }
 
 // begin starts the task when its ledger has room for it within Hold, and gives it its next place otherwise.
 func (b *Bucket) begin(l Limit, s State, n []float64) Outcome {
 	here := s.Ledger()
 	w := b.wait(l, here, n)
+	if here == LedgerLate && w > 0 && len(b.Owed) == len(l.Meters) && l.HasHeadroom() && b.learn(l, w) && w > Hold.Seconds() {
+		return Outcome{State: StateReserved, Due: b.due(w)}
+	}
 	if w <= Hold.Seconds() {
 		b.charge(l, LedgerUse, here, n, w)
 		return Outcome{State: StateStarted, Hold: seconds(w)}

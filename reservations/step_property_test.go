@@ -32,6 +32,7 @@ type place struct {
 	state  reservations.State
 	due    time.Time
 	tokens []float64
+	urgent bool
 }
 
 type counted struct {
@@ -50,6 +51,12 @@ func drawLimit(t *rapid.T, windows bool) reservations.Limit {
 			seconds := rapid.SampledFrom([]float64{1, 7, 60}).Draw(t, "period")
 			m.Kind, m.Rate, m.Period = reservations.KindWindow, rate*seconds, time.Duration(seconds)*time.Second
 			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, -time.Hour - time.Millisecond}).Draw(t, "start")
+		}
+	}
+	if !slices.ContainsFunc(l.Meters, func(m reservations.Meter) bool { return m.Kind == reservations.KindWindow }) {
+		l.OrdinaryShare = rapid.SampledFrom([]float64{0, .01, .5}).Draw(t, "ordinary_share")
+		for k := range l.Meters {
+			l.Meters[k].Headroom = l.Meters[k].Cap() * rapid.SampledFrom([]float64{0, .1, .5, .9}).Draw(t, "headroom")
 		}
 	}
 	return l
@@ -115,6 +122,11 @@ func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 	if b.Blocked < 0 || b.Blocked > reservations.MaxBlock.Seconds() || len(b.Meters) != len(l.Meters) || b.Carry < 0 || b.Carry > reservations.Hold.Seconds() || math.IsNaN(b.Shift) {
 		t.Fatalf("bucket %+v", b)
 	}
+	for k, balance := range b.Express {
+		if use := b.Meters[k].Ledgers[reservations.LedgerUse]; l.HasHeadroom() && (math.IsNaN(balance) || balance > use || b.Owed[k] < 0) {
+			t.Fatalf("express of meter %d is %v, use %v, owed %v", k, balance, use, b.Owed[k])
+		}
+	}
 	for k, m := range l.Meters {
 		above := m.Cap()
 		for i, balance := range b.Meters[k].Ledgers {
@@ -127,9 +139,9 @@ func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 }
 
 func (m *bucketMachine) begin(t *rapid.T, p place) {
-	o := m.step(t, reservations.Request{Op: begin, State: p.state, Tokens: p.tokens})
+	o := m.step(t, reservations.Request{Op: begin, State: p.state, Tokens: p.tokens, Urgent: p.urgent})
 	if !o.Started() {
-		m.waiting = append(m.waiting, place{p.task, o.State, o.Due, p.tokens})
+		m.waiting = append(m.waiting, place{p.task, o.State, o.Due, p.tokens, p.urgent})
 		return
 	}
 	m.running = append(m.running, counted{m.now + o.Hold.Seconds(), p.tokens})
@@ -171,8 +183,8 @@ func (m *bucketMachine) windows(t *rapid.T) {
 
 // take starts at once, or leaves the ledgers as they were and starts at the time it is told.
 func (m *bucketMachine) take(t *rapid.T) {
-	n := m.drawTokens(t)
-	o := m.step(t, reservations.Request{Op: take, Tokens: n})
+	n, urgent := m.drawTokens(t), rapid.Bool().Draw(t, "urgent")
+	o := m.step(t, reservations.Request{Op: take, Tokens: n, Urgent: urgent})
 	if o.Started() {
 		m.running = append(m.running, counted{m.now, n})
 		m.count(m.now, n)
@@ -186,7 +198,7 @@ func (m *bucketMachine) take(t *rapid.T) {
 	if m.bucket.At.After(at) {
 		at = m.bucket.At
 	}
-	if _, then := reservations.Step(m.bucket, m.limit, at.Add(o.Wait()), reservations.Request{Op: take, Tokens: n}); !then.Started() {
+	if _, then := reservations.Step(m.bucket, m.limit, at.Add(o.Wait()), reservations.Request{Op: take, Tokens: n, Urgent: urgent}); !then.Started() {
 		t.Fatalf("refused with %+v, and at that time %+v", o, then)
 	}
 }
@@ -195,11 +207,16 @@ func (m *bucketMachine) take(t *rapid.T) {
 func (m *bucketMachine) block(t *rapid.T) {
 	d := rapid.SampledFrom([]float64{.1, .7, 3, 100}).Draw(t, "seconds")
 	accrued, _ := reservations.Step(m.bucket, m.limit, clock(m.now), reservations.Request{Op: check, Tokens: make([]float64, len(m.limit.Meters))})
-	before := accrued.Shift
+	before, express := accrued.Shift, accrued.ExpressShift
 	o := m.step(t, reservations.Request{Op: block, Tokens: make([]float64, len(m.limit.Meters)), For: time.Duration(d * float64(time.Second))})
 	at := o.At.Sub(virtualStart).Seconds() // the bucket's clock does not run back
-	if longer := max(0, at+d-max(at, m.blocked)) * m.bucket.Speed; math.Abs(before-longer-m.bucket.Shift) > 1e-6*max(1, math.Abs(longer)) {
+	longer := max(0, at+d-max(at, m.blocked))
+	within := 1e-6 * max(1, longer*m.bucket.Speed)
+	if back := before - longer*m.bucket.Speed - m.bucket.Shift; math.Abs(back) > within && (back < 0 || !m.limit.HasHeadroom()) {
 		t.Fatalf("a block of %v s after one until %v moved the line from %v to %v", d, m.blocked, before, m.bucket.Shift)
+	}
+	if m.limit.HasHeadroom() && math.Abs(express-longer-m.bucket.ExpressShift) > 1e-6 {
+		t.Fatalf("a block of %v s after one until %v moved the line of urgent tasks from %v to %v", d, m.blocked, express, m.bucket.ExpressShift)
 	}
 	m.blocked = max(m.blocked, at+d)
 }
@@ -254,6 +271,7 @@ func drawOthers(t *rapid.T, l reservations.Limit) []reservations.Limit {
 		for k := range other.Meters {
 			other.Meters[k].Rate *= rapid.SampledFrom([]float64{.1, .9, 1, 2, 10}).Draw(t, "times")
 			other.Meters[k].Capacity *= rapid.SampledFrom([]float64{.1, 1, 3}).Draw(t, "times")
+			other.Meters[k].Headroom *= other.Meters[k].Capacity / l.Meters[k].Capacity
 		}
 		others = append(others, other)
 	}
@@ -267,11 +285,12 @@ func TestStepKeepsThePromise(t *testing.T) {
 		m := &bucketMachine{limit: l, others: drawOthers(t, l), largest: make([]float64, len(l.Meters)), late: make([]float64, len(l.Meters))}
 		pass := func(seconds float64) { m.now += seconds }
 		t.Repeat(map[string]func(*rapid.T){
-			"new":   func(t *rapid.T) { m.begin(t, place{state: fresh, tokens: m.drawTokens(t)}) },
-			"burst": func(t *rapid.T) { m.burst(t) },
+			"new":    func(t *rapid.T) { m.begin(t, place{state: fresh, tokens: m.drawTokens(t)}) },
+			"urgent": func(t *rapid.T) { m.begin(t, place{state: fresh, tokens: m.drawTokens(t), urgent: true}) },
+			"burst":  func(t *rapid.T) { m.burst(t) },
 			"on time": func(t *rapid.T) {
 				if p, ok := m.returning(t); ok {
-					pass(max(0, p.due.Sub(clock(m.now)).Seconds()-m.bucket.Shift) + 1e-9)
+					pass(max(0, p.due.Sub(clock(m.now)).Seconds()-m.shiftOf(p)) + 1e-9)
 					m.begin(t, p)
 				}
 			},
@@ -282,7 +301,7 @@ func TestStepKeepsThePromise(t *testing.T) {
 			},
 			"forgot": func(t *rapid.T) {
 				if p, ok := m.returning(t); ok {
-					m.begin(t, place{state: fresh, tokens: p.tokens})
+					m.begin(t, place{state: fresh, tokens: p.tokens, urgent: p.urgent})
 				}
 			},
 			"delivered twice": func(t *rapid.T) {
@@ -292,9 +311,9 @@ func TestStepKeepsThePromise(t *testing.T) {
 				}
 			},
 			"reserve": func(t *rapid.T) {
-				n := m.drawTokens(t)
-				o := m.step(t, reservations.Request{Op: reserve, Tokens: n})
-				m.waiting = append(m.waiting, place{state: o.State, due: o.Due, tokens: n})
+				n, urgent := m.drawTokens(t), rapid.Bool().Draw(t, "urgent")
+				o := m.step(t, reservations.Request{Op: reserve, Tokens: n, Urgent: urgent})
+				m.waiting = append(m.waiting, place{state: o.State, due: o.Due, tokens: n, urgent: urgent})
 			},
 			"release": func(t *rapid.T) {
 				if p, ok := m.returning(t); ok {
@@ -333,10 +352,18 @@ func (m *bucketMachine) sync(t *rapid.T) {
 }
 
 func (m *bucketMachine) burst(t *rapid.T) {
-	n := m.drawTokens(t)
+	n, urgent := m.drawTokens(t), rapid.Bool().Draw(t, "urgent")
 	for range rapid.IntRange(2, 20).Draw(t, "burst") {
-		m.begin(t, place{state: fresh, tokens: n})
+		m.begin(t, place{state: fresh, tokens: n, urgent: urgent})
 	}
+}
+
+// shiftOf is the clock of the line in which p stands.
+func (m *bucketMachine) shiftOf(p place) float64 {
+	if p.state == reservations.StateExpress {
+		return m.bucket.ExpressShift
+	}
+	return m.bucket.Shift
 }
 
 // When everybody comes back exactly when told (of two at the same moment the elder first), nobody has to come often, and in an
@@ -357,7 +384,11 @@ func TestStepIdleFleetStartsOnTime(t *testing.T) {
 			m.begin(t, place{task: i, state: fresh, tokens: m.drawTokens(t)})
 		}
 		for returned := 0; len(m.waiting) > 0; returned++ {
-			if returned > 4*tasks {
+			most := 4
+			if l.HasHeadroom() { // those who need a full bucket come more often where the plan is short
+				most = 8
+			}
+			if returned > most*tasks {
 				t.Fatalf("%d still wait after %d returns", len(m.waiting), returned)
 			}
 			slices.SortFunc(m.waiting, func(a, b place) int {

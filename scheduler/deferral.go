@@ -131,7 +131,7 @@ func netDelay(wait time.Duration) time.Duration { return wait + netMargin + wait
 // were told to come and ask again widely. Random is in [0, 1).
 func (c Config) jitter(s reservations.State, random float64) time.Duration {
 	most := c.JitterRefused
-	if s == reservations.StateReserved || s == reservations.StateLate {
+	if s == reservations.StateReserved || s == reservations.StateLate || s == reservations.StateExpress {
 		most = c.JitterReserved
 	}
 	return time.Duration(random * float64(most))

@@ -55,7 +55,8 @@ type movement struct {
 
 // movementOf reads the outcome's part about the line. Heard is when it came.
 func movementOf(bucket string, o reservations.Outcome, heard time.Time) movement {
-	return movement{line: lineName(bucket, o.Generation), at: o.At, heard: heard, shift: o.Shift, speed: speedOf(o), version: o.Version}
+	o = onItsLine(o)
+	return movement{line: lineName(bucket, o.Generation) + lineMark(o), at: o.At, heard: heard, shift: o.Shift, speed: speedOf(o), version: o.Version}
 }
 
 func lineName(bucket string, generation int64) string {

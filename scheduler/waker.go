@@ -346,5 +346,7 @@ func (s *Scheduler) Moved(bucket string, o reservations.Outcome) {
 		return
 	}
 	s.Answered()
-	s.waker.move(movementOf(bucket, o, time.Now()))
+	for _, m := range movementsOf(bucket, o, time.Now()) {
+		s.waker.move(m)
+	}
 }

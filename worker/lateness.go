@@ -11,6 +11,8 @@ import (
 const (
 	shiftsKept = 256   // changes of one line's clock that are remembered
 	linesKept  = 10000 // lines; beyond that all are forgotten
+	// expressMark tells the line of a bucket's urgent tasks from that of the others. No bucket's name holds it.
+	expressMark = "\x00express"
 )
 
 // Lateness tells how late tasks start. The clock of a line jumps when a settlement gives tokens back, and a task is not late
@@ -38,6 +40,13 @@ func (l *Lateness) Observe(bucket string, o reservations.Outcome) {
 	if o.At.IsZero() {
 		return
 	}
+	l.observe(bucket, o, o.Shift)
+	if o.Headroom {
+		l.observe(bucket+expressMark, o, o.ExpressShift)
+	}
+}
+
+func (l *Lateness) observe(bucket string, o reservations.Outcome, shift time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.lines) > linesKept || l.lines == nil {
@@ -49,7 +58,7 @@ func (l *Lateness) Observe(bucket string, o reservations.Outcome) {
 		l.lines[bucket] = at
 	}
 	if at.generation == o.Generation {
-		at.insert(move{version: o.Version, at: o.At, shift: o.Shift})
+		at.insert(move{version: o.Version, at: o.At, shift: shift})
 	}
 }
 
@@ -72,6 +81,9 @@ func (l *line) insert(m move) {
 // Of is the time from the moment a task with this place was due until at, on the store's clock. Negative before it. False
 // where nothing is known: no place, or one of another generation.
 func (l *Lateness) Of(bucket string, p reservations.Place, at time.Time) (time.Duration, bool) {
+	if p.State == reservations.StateExpress {
+		bucket += expressMark
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known, ok := l.lines[bucket]

@@ -193,7 +193,7 @@ func (j *batchJob) each(file io.Reader, limit reservations.Limit, good func(llm.
 		}
 		task, err := llm.NewChat(limit.Name, line.Body, meters...)
 		if err == nil {
-			task.Key, task.CustomID = j.key, line.CustomID
+			task.Key, task.CustomID, task.Urgent = j.key, line.CustomID, j.urgent
 			err = task.Charges()[0].Validate(limit)
 		}
 		if err != nil {

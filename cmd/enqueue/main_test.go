@@ -125,6 +125,7 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 		"bad config":     {[]string{"batch", "-", "--limit", "a", "--config", bad}, []string{bad, "limits.a.meters.r", "fortnight", "concurency"}},
 		"in and at":      {[]string{"one", "hi", "--limit", "openai", "--in", "1h", "--at", "2030-01-01T00:00:00Z"}, []string{"exclude each other"}},
 		"bad time":       {[]string{"one", "hi", "--limit", "openai", "--at", "tomorrow"}, []string{"2026-12-24T18:00:00Z"}},
+		"no headroom":    {[]string{"one", "hi", "--limit", "openai", "--urgent", "--config", repositoryConfig}, []string{"--urgent", "headroom", "openai"}},
 		"nothing to say": {[]string{"one", "--limit", "openai"}, []string{"PROMPT or --body"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,6 +172,22 @@ func TestOneForLater(t *testing.T) {
 	}
 	if got.State != "scheduled" || got.ID == "" || got.Queue != "default" {
 		t.Errorf("task is %+v", got)
+	}
+}
+
+func TestUrgent(t *testing.T) {
+	t.Parallel()
+	file := write(t, "headroom.yaml", "limits: {openai: {meters: {requests: {rate: 10/s, headroom: 5}}}}")
+	for _, args := range [][]string{{"one", "hi"}, {"batch", "-"}} {
+		c := enqueueCommand(t, line("a", 5), append(args, "--urgent", "--limit", "openai", "--config", file)...)
+		if c.code != cli.ExitOK {
+			t.Fatalf("exit %d: %s", c.code, c.err)
+		}
+		inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
+		waiting, err := inspector.ListPendingTasks("default")
+		if _ = inspector.Close(); err != nil || len(waiting) != 1 || !strings.Contains(string(waiting[0].Payload), `"urgent":true`) {
+			t.Errorf("%v enqueued %v, %v", args, waiting, err)
+		}
 	}
 }
 

@@ -93,7 +93,7 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	task.Key = t.key
+	task.Key, task.Urgent = t.key, t.urgent
 	if err = task.Charges()[0].Validate(limit); err != nil {
 		return &cli.UsageError{Err: err}
 	}

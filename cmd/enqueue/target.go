@@ -26,6 +26,7 @@ type target struct {
 	in      time.Duration
 	at      string
 	reserve bool
+	urgent  bool
 	retries int
 	keep    time.Duration
 	queues  map[string]int // of the configuration
@@ -40,6 +41,7 @@ func (t *target) flags(c *cobra.Command) {
 	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
 	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
+	f.BoolVar(&t.urgent, "urgent", false, "start before ordinary tasks, within the headroom of the limit's meters")
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
 	f.DurationVar(&t.keep, "keep", 24*time.Hour, "how long Redis keeps a finished task with its answer; 0 for not at all")
 }
@@ -94,6 +96,9 @@ func (t *target) loadLimit() ([]reservations.Limit, reservations.Limit, error) {
 		return nil, reservations.Limit{}, err
 	}
 	limit, err := checker.Limit(t.limit)
+	if err == nil && t.urgent && !limit.HasHeadroom() {
+		return nil, limit, &cli.UsageError{Err: fmt.Errorf("--urgent: no meter of limit %q has headroom; give it some in %s, e.g. headroom: 50", t.limit, t.file)}
+	}
 	return c.Limits, limit, err
 }
 

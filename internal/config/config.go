@@ -64,12 +64,15 @@ type limitFile struct {
 	Settle  string               `mapstructure:"settle"`
 	MaxWait time.Duration        `mapstructure:"max_wait"`
 	Shards  int                  `mapstructure:"shards"`
+
+	OrdinaryShare float64 `mapstructure:"ordinary_share"`
 }
 
 type meterFile struct {
 	Rate        rateValue     `mapstructure:"rate"`
 	Capacity    float64       `mapstructure:"capacity"`
 	MaxReserved reservedValue `mapstructure:"max_reserved"`
+	Headroom    float64       `mapstructure:"headroom"`
 	Window      windowValue   `mapstructure:"window"`
 	Settle      string        `mapstructure:"settle"`
 }
@@ -133,11 +136,13 @@ func (f file) config() Config {
 
 func (l limitFile) limit(name string) reservations.Limit {
 	limit := reservations.Limit{Name: name, Settle: reservations.SettleMode(l.Settle), MaxWait: l.MaxWait, Shards: l.Shards}
+	limit.OrdinaryShare = l.OrdinaryShare
 	for _, meter := range sortedKeys(l.Meters) {
 		m := l.Meters[meter]
 		limit.Meters = append(limit.Meters, reservations.Meter{
 			Name: meter, Rate: m.Rate.tokens, Period: m.Rate.period, Capacity: m.Capacity, MaxReserved: m.MaxReserved.tokens(),
 			Kind: m.Window.kind, Start: m.Window.start, Spread: m.Window.spread, Settle: reservations.SettleMode(m.Settle),
+			Headroom: m.Headroom,
 		})
 	}
 	return limit

@@ -49,6 +49,23 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+func TestHeadroom(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {ordinary_share: 0.2, meters: {r: {rate: 100/s, headroom: 30}, t: 5/s}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := c.Limits[0]; l.OrdinaryShare != .2 || l.Meters[0].Headroom != 30 || l.Meters[1].Headroom != 0 {
+		t.Errorf("limit is %+v", l)
+	}
+	_, err = config.Parse([]byte("limits: {a: {ordinary_share: 2, meters: {r: {rate: 100/s, headroom: 100}}}}"))
+	for _, want := range []string{"limits.a", "ordinary_share", "r.headroom"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
 func TestFaultsAreListedTogether(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -75,6 +75,7 @@ func (s *Store) Bucket(_ context.Context, limit, key string) (reservations.Bucke
 	defer s.mu.Unlock()
 	e, ok := s.buckets[reservations.BucketName(limit, key)]
 	e.bucket.Meters, e.bucket.Idle, e.bucket.Settled = slices.Clone(e.bucket.Meters), slices.Clone(e.bucket.Idle), slices.Clone(e.bucket.Settled)
+	e.bucket.Express, e.bucket.Owed = slices.Clone(e.bucket.Express), slices.Clone(e.bucket.Owed)
 	return e.bucket, ok, nil
 }
 

@@ -27,6 +27,8 @@ func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
 	if keep := moment(raw.Lookup("keep")); !keep.IsZero() {
 		b.Keep = keep.Add(-keepFull)
 	}
+	b.ExpressShift, _ = number(raw.Lookup("xshift"))
+	b.Express, b.Owed = numbers(raw.Lookup("express")), numbers(raw.Lookup("owed"))
 	b.Forgot = moment(raw.Lookup("forgot"))
 	for _, id := range elements(raw.Lookup("ids")) {
 		b.Settled = append(b.Settled, whole(id))
@@ -59,6 +61,18 @@ func decodeBucket(raw bson.Raw) (reservations.Bucket, error) {
 		b.Idle = append(b.Idle, reservations.IdleMeter{MeterState: state, At: moment(d.Lookup(fieldAt))})
 	}
 	return b, nil
+}
+
+// numbers reads an array; nil where one of them is none.
+func numbers(v bson.RawValue) (all []float64) {
+	for _, e := range elements(v) {
+		x, ok := number(e)
+		if !ok {
+			return nil
+		}
+		all = append(all, x)
+	}
+	return all
 }
 
 // speedOf is 1 where the document does not say.
@@ -137,6 +151,12 @@ func encodeBucket(b reservations.Bucket, limit reservations.Limit) bson.D {
 			idle[k] = bson.D{to("name", s.Name), to(fieldAt, bson.NewDateTimeFromTime(s.At)), to("led", ledgersOf(s.MeterState)), to("gap", s.Gap), to("was", fillingDocument(s.Filling))}
 		}
 		d = append(d, to("idle", idle), to("keep", bson.NewDateTimeFromTime(b.Keep.Add(keepFull))))
+	}
+	if len(b.Express) > 0 {
+		d = append(d, to("express", b.Express), to("owed", b.Owed))
+	}
+	if len(b.Express) > 0 || b.ExpressShift != 0 {
+		d = append(d, to("xshift", b.ExpressShift))
 	}
 	if len(b.Settled) > 0 {
 		d = append(d, to("ids", b.Settled))

@@ -41,4 +41,16 @@ func TestEncodeBucket(t *testing.T) {
 	if len(b.Idle) != 1 || b.Keep.IsZero() || b.Speed == 1 || b.Blocked == 0 || b.Forgot.IsZero() || len(b.Settled) == 0 {
 		t.Errorf("not all that a bucket can hold was written: %+v", b)
 	}
+	urgent := reservations.Limit{Name: "api", Meters: []reservations.Meter{{Name: "requests", Rate: 7, Period: time.Minute, Capacity: 3, Headroom: 1}}}
+	limit, n = urgent, []float64{3}
+	for range 3 {
+		step(time.Second, reservations.Request{Op: reservations.OpReserve, Tokens: n, Urgent: true})
+	}
+	if len(b.Express) != 1 || len(b.Owed) != 1 {
+		t.Errorf("of urgent tasks was not written: %+v", b)
+	}
+	step(time.Second, reservations.Request{Op: reservations.OpBlock, Tokens: n, For: time.Hour})
+	if b.ExpressShift == 0 {
+		t.Errorf("of urgent tasks was not written: %+v", b)
+	}
 }

@@ -25,6 +25,8 @@ import (
 //	shape    of the meters: tells limits apart whose meters differ in name, order or filling, see shapeOf
 //	idle     meters that the limit lacks: {name, at, led, gap, was}
 //	keep     date before which the bucket must not be forgotten because of those
+//	express  the ledger of urgent tasks, by meter; owed: what the ordinary line still counts on of what they took; xshift: the shift of
+//	         their line, in seconds. Only where a limit with headroom has used the bucket
 //	ids      of the last settlements, the eldest first; forgot: date at which one was last dropped
 //	out      answers to the last call, none where it was a swap
 //	clock    the server's clock at the last swap
@@ -43,6 +45,7 @@ const (
 	ticket   = string(reservations.StateTicket)
 	again    = string(reservations.StateAgain)
 	refused  = string(reservations.StateRefused)
+	express  = string(reservations.StateExpress)
 	settled  = string(reservations.StateSettled)
 
 	opBegin   = string(reservations.OpBegin)
@@ -55,11 +58,15 @@ const (
 // errMalformed is matched when a document is not one of ours.
 var errMalformed = errors.New("malformed bucket document")
 
-// meterDocuments describes the meters to the pipeline.
+// meterDocuments describes the meters to the pipeline: head is the headroom, where one of them has some.
 func meterDocuments(limit reservations.Limit) bson.A {
 	meters := make(bson.A, len(limit.Meters))
 	for k, m := range limit.Meters {
-		meters[k] = meterDocument(m)
+		d := meterDocument(m)
+		if limit.HasHeadroom() {
+			d = append(d, to("head", m.Headroom))
+		}
+		meters[k] = d
 	}
 	return meters
 }
@@ -101,12 +108,32 @@ func shapeOf(limit reservations.Limit) int64 {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func requestDocuments(requests []reservations.Request) bson.A {
+func requestDocuments(requests []reservations.Request, headroom bool) bson.A {
 	documents := make(bson.A, len(requests))
 	for i, r := range requests {
-		documents[i] = requestDocument(r)
+		d := requestDocument(r)
+		if headroom {
+			d = append(d, urgentDocument(r)...)
+		}
+		documents[i] = d
 	}
 	return documents
+}
+
+// urgentDocument is what a request to a bucket with headroom has beside: urgent; placed: it has a place in the line of urgent tasks, or (for
+// release) gives it up.
+func urgentDocument(r reservations.Request) bson.D {
+	switch r.Op {
+	case reservations.OpBegin, reservations.OpCheck:
+		placed := r.State == reservations.StateExpress || r.State == reservations.StateLate
+		return bson.D{to("urgent", r.Urgent), to("placed", r.Urgent && placed)}
+	case reservations.OpReserve, reservations.OpTake:
+		return bson.D{to("urgent", r.Urgent), to("placed", false)}
+	case reservations.OpRelease:
+		return bson.D{to("placed", r.State == reservations.StateExpress)}
+	case reservations.OpSettle, reservations.OpYield, reservations.OpSync, reservations.OpBlock:
+	}
+	return nil
 }
 
 // requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings; up: it may raise; id and
@@ -187,6 +214,9 @@ func decodeOutcome(a bson.Raw, at time.Time, speed float64) (reservations.Outcom
 		return reservations.Outcome{}, fmt.Errorf("%w: no time", errMalformed)
 	}
 	o := reservations.Outcome{State: reservations.State(name), At: at, Shift: seconds(shift), Speed: speed}
+	if ahead, ok := number(a.Lookup("x")); ok {
+		o.Headroom, o.ExpressShift = true, seconds(ahead)
+	}
 	onLine := seconds(w * speed)
 	if speed != 1 {
 		onLine++ // rounded up, as in reservations
@@ -202,6 +232,8 @@ func decodeOutcome(a bson.Raw, at time.Time, speed float64) (reservations.Outcom
 	case reservations.StateLate, reservations.StateReserved, reservations.StateTicket, reservations.StateAgain,
 		reservations.StateRefused:
 		o.Due = due
+	case reservations.StateExpress:
+		o.Due = at.Add(seconds(w) + o.ExpressShift)
 	case reservations.StateNew:
 		return reservations.Outcome{}, fmt.Errorf("%w: state %q", errMalformed, name)
 	default:

@@ -3,6 +3,7 @@ package mongostore
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,11 +147,15 @@ func TestPipelineSize(t *testing.T) {
 	t.Parallel()
 	minutes := []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000), reservations.PerSecond("images", 1)}
 	days := []reservations.Meter{minutes[0], minutes[1], reservations.PerDay("daily", 10_000)}
+	headroom := slices.Clone(minutes)
+	headroom[0].Headroom = 20
 	begin := reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 900, 1}}
 	settle := reservations.Request{Op: reservations.OpSettle, Tokens: []float64{0, 300, 0}, ID: 7}
 	block := reservations.Request{Op: reservations.OpBlock, Tokens: []float64{0, 0, 0}, For: time.Minute}
 	sync := reservations.Request{Op: reservations.OpSync, Tokens: []float64{1, 900, 1}}
 	release := reservations.Request{Op: reservations.OpRelease, Tokens: []float64{1, 900, 1}, State: reservations.StateLate}
+	urgent := begin
+	urgent.Urgent = true
 	for _, c := range []struct {
 		name     string
 		meters   []reservations.Meter
@@ -163,6 +168,11 @@ func TestPipelineSize(t *testing.T) {
 		{"settle", minutes, []reservations.Request{settle}, false, 8_000},
 		{"settle, windows", days, []reservations.Request{settle}, false, 10_000},
 		{"begin and settle", minutes, []reservations.Request{begin, settle}, false, 13_500},
+		{"urgent, without headroom", minutes, []reservations.Request{urgent}, false, 10_000},
+		{"begin, headroom", headroom, []reservations.Request{begin}, false, 15_000},
+		{"urgent", headroom, []reservations.Request{urgent}, false, 19_000},
+		{"all, headroom", headroom, []reservations.Request{urgent, settle, block, sync, release}, false, 28_000},
+		{"all, headroom, changed", headroom, []reservations.Request{urgent, settle, block, sync, release}, true, 40_000},
 		{"all", days, []reservations.Request{begin, settle, block, sync, release}, false, 23_000},
 		{"all, changed", days, []reservations.Request{begin, settle, block, sync, release}, true, 33_000},
 	} {

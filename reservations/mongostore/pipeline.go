@@ -26,11 +26,12 @@ const (
 //	now       the server's clock
 //	shape     of the limit's meters
 //	meters    of the limit, in its order: see meterDocument
+//	share     of ordinary tasks while urgent ones wait; only where the limit has headroom
 //	most      how many seconds ahead the plan may promise, to who looks at the ledger plan, again, line; only where MaxWait bounds it
 //	requests  {op, for, here, hold, take, dry, n, ...}: see requestDocument
 //
 // Output: the bucket after all requests (see fields in documents.go), with one answer for each in "out": {o: state, w: seconds
-// until it starts or is due, s: shift in seconds}.
+// until it starts or is due, s: shift in seconds, x: that of urgent tasks}.
 //
 // A concurrent caller sees the bucket before or after all requests of a call, never between. Only its first writers can
 // collide: both insert, one fails with a duplicate key and has changed nothing.
@@ -39,7 +40,10 @@ func pipeline(program bson.A, limit reservations.Limit, requests []reservations.
 		to("now", now),
 		to(fieldShape, shapeOf(limit)),
 		to("meters", literal(meterDocuments(limit))),
-		to("requests", literal(requestDocuments(requests))),
+		to("requests", literal(requestDocuments(requests, limit.HasHeadroom()))),
+	}
+	if limit.HasHeadroom() {
+		call = append(call, to("share", limit.Share()))
 	}
 	if limit.MaxWait > 0 {
 		most, slack := limit.MaxWait.Seconds(), limit.WaitSlack().Seconds()
@@ -63,26 +67,44 @@ func (v variant) program() bson.A {
 		to("gen", orElse("$gen", bson.D{to("$toLong", "$call.now")})),
 		to("v", add(orElse("$v", int64(0)), bson.D{to("$size", "$call.requests")})),
 	}
+	if v.headroom {
+		time = append(time, to("xshift", sub(orElse("$xshift", 0.), either(ranBack, div("$passed", 1000.), 0.))))
+	}
 	if v.changed {
 		p := bson.A{set(passed, to("old", stored())), set(append(time, to("speed", orElse("$speed", 1.)))...)}
-		return append(append(p, changed()...), v.answers()...)
+		p = append(p, changed()...)
+		if v.headroom {
+			p = append(p, unknownExpress())
+		}
+		return append(p, v.answers()...)
 	}
 	nobody := all(less(0, "$passed"), atMost(0., smallest(forEach("$led", "l", element("$$l", reservations.LedgerLine)))))
 	speed := set(to("speed", either(nobody, 1., orElse("$speed", 1.))))
 	if v.windows {
 		speed = set(to("speed", either(nobody, 1., orElse("$speed", 1.))), to("call.meters", lefts()))
 	}
-	return append(bson.A{
+	if v.headroom {
+		time = append(time, to("pace", storedPace()))
+	}
+	p := bson.A{
 		set(passed),
 		set(append(time, to("led", v.accrued(at, gone)), to("meters", "$call.meters.name"), to("was", "$call.meters"), to(fieldShape, "$call.shape"))...),
 		speed,
-	}, v.answers()...)
+	}
+	if v.headroom {
+		p = append(p, accruedExpress(gone))
+	}
+	return append(p, v.answers()...)
 }
 
 // answers folds the requests into the bucket.
 func (v variant) answers() bson.A {
 	initial := bson.D{to("led", "$led"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("blocked", "$blocked"), to("out", bson.A{})}
 	result := []bson.E{to("led", "$r.led"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("blocked", "$r.blocked"), to("out", "$r.out"), to("expires", v.expires("$r.led"))}
+	if v.headroom {
+		initial = append(initial, to("x", "$express"), to("owed", "$owed"), to("xs", "$xshift"))
+		result = append(result, to("express", "$r.x"), to("owed", "$r.owed"), to("xshift", "$r.xs"))
+	}
 	if v.begins {
 		initial = append(initial, to("gap", orElse("$gap", bson.A{})))
 		result = append(result, to("gap", "$r.gap"))
@@ -99,9 +121,12 @@ func (v variant) answers() bson.A {
 		branches = append(branches, branch{op("$in", "$$q.op", list(opSettle, opSync)), v.settleOnce()})
 	}
 	if v.releases {
-		branches = append(branches, branch{equal("$$q.op", opRelease), release()})
+		branches = append(branches, branch{equal("$$q.op", opRelease), v.release()})
 	}
 	body := v.begin()
+	if v.urgent && v.begins {
+		body = either("$$q.urgent", v.urgently(), body)
+	}
 	if !v.begins {
 		body, branches = branches[0].then, branches[1:]
 	}
@@ -109,17 +134,24 @@ func (v variant) answers() bson.A {
 		body = firstOf(body, branches...)
 	}
 	return bson.A{
-		set(to("r", fold("$call.requests", initial, let("s", "$$value", let("q", "$$this", let("m", joined("$$s.led"), answered(body))))))),
+		set(to("r", fold("$call.requests", initial, let("s", "$$value", let("q", "$$this", let("m", v.joined("$$s.led"), v.answered(body))))))),
 		set(result...),
 		bson.D{to("$unset", v.temporary())},
 	}
 }
 
 func (v variant) temporary() bson.A {
+	fields := bson.A{"call", "passed", "r"}
 	if v.changed {
-		return bson.A{"call", "passed", "r", "old", "ended", "wait", "waits", "moved"}
+		fields = append(fields, "old", "ended", "wait", "waits", "moved")
 	}
-	return bson.A{"call", "passed", "r"}
+	switch {
+	case v.headroom:
+		fields = append(fields, "pace")
+	case v.changed: // of the meters that were
+		fields = append(fields, "express", "owed")
+	}
+	return fields
 }
 
 // accrued is the ledgers of a bucket that was last used with the same meters, each filled by what came back.
@@ -134,9 +166,12 @@ func (v variant) accrued(at, gone any) any {
 func meterNumbers() bson.D { return op("$range", 0, bson.D{to("$size", "$call.meters")}) }
 
 // joined is the meters with their ledgers (L) and what the request asks of each (n).
-func joined(led any) any {
-	return forEach(meterNumbers(), "j", op("$mergeObjects",
-		element("$call.meters", "$$j"), bson.D{to("L", element(led, "$$j")), to("n", element("$$q.n", "$$j"))}))
+func (v variant) joined(led any) any {
+	beside := bson.D{to("L", element(led, "$$j")), to("n", element("$$q.n", "$$j"))}
+	if v.headroom {
+		beside = append(beside, to("X", element("$$s.x", "$$j")), to("O", element("$$s.owed", "$$j")))
+	}
+	return forEach(meterNumbers(), "j", op("$mergeObjects", element("$call.meters", "$$j"), beside))
 }
 
 // rungs is the five ledgers of a meter, body being the one at $$i; none is above the one before it.
@@ -155,7 +190,7 @@ func limited(meters any) bson.D { return where(meters, "k", op("$gt", "$$k.max",
 
 // wait is how many seconds pass until ledger i has room for the request in every meter and no block is left.
 func (v variant) wait(i any) bson.D {
-	return mostOver("$$s.blocked", "$$m", v.until(sub(smallest(list("$$k.n", "$$k.cap")), element("$$k.L", i))))
+	return mostOver("$$s.blocked", "$$m", v.until(sub(smallest(list(v.withHead("$$k.n"), "$$k.cap")), element("$$k.L", i))))
 }
 
 // slacked is the max_reserved of $$k less its slack once for each ledger between the plan and ledger i.
@@ -168,21 +203,33 @@ func most(i any) any { return element("$call.most", sub(i, reservations.LedgerPl
 
 // answered is the bucket after a request, with its answer appended. Change holds the fields that the request changes, and what is
 // answered: o, w where it is not settled and zero.
-func answered(change any) any {
+func (v variant) answered(change any) any {
 	answer := bson.D{to("o", "$$a.o"), to("w", "$$a.w"), to("s", "$$a.shift")}
+	if v.headroom {
+		answer = append(answer, to("x", "$$a.xs"))
+	}
 	return let("a", op("$mergeObjects", "$$s", bson.D{to("o", settled), to("w", 0.)}, change),
-		op("$mergeObjects", "$$a", bson.D{to("out", op("$concatArrays", "$$s.out", list(answer)))}))
+		op("$mergeObjects", "$$a", append(bson.D{to("out", op("$concatArrays", "$$s.out", list(answer)))}, v.ordered()...)))
 }
 
 // begin covers begin, reserve (which never starts), take (which is given no place) and whatever is dry (and keeps nothing).
 func (v variant) begin() any {
 	charge := forEach("$$m", "k", rungs(
 		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), v.charged("$$i", "$$do.w"), element("$$k.L", "$$i"))))
+	if v.headroom {
+		return v.beginBesideUrgent(charge)
+	}
 	return let("w", v.wait("$$q.here"), let("do", v.decision(), let("led", charge, bson.D{
 		to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
 		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(v.back("$$led"), ticketDelay), "$$do.w")),
-		to("gap", either(all(equal("$$q.here", reservations.LedgerLine), op("$in", "$$do.o", list(ticket, reserved)), op("$not", "$$q.dry")), gaps(), "$$s.gap")),
+		newGaps(),
 	})))
+}
+
+// newGaps is the field gap after the decision $$do.
+func newGaps() bson.E {
+	placed := all(equal("$$q.here", reservations.LedgerLine), op("$in", "$$do.o", list(ticket, reserved)), op("$not", "$$q.dry"))
+	return to("gap", either(placed, gaps(), "$$s.gap"))
 }
 
 // gaps is which part of the line's debt of each meter nobody asked for, after a newcomer was given a place.
@@ -200,16 +247,20 @@ func (v variant) decision() any {
 		return bson.D{to("o", state), to("lo", lo), to("hi", hi), to("w", w)}
 	}
 	var fits any = bson.D{to("$allElementsTrue", list(forEach(limited("$$m"), "k",
-		atMost(mul(-1., v.charged("$$q.here", "$$w")), add(slacked("$$q.here"), tolerance)))))}
+		atMost(v.withHead(mul(-1., v.charged("$$q.here", "$$w"))), add(slacked("$$q.here"), tolerance)))))}
 	if v.bounded {
 		fits = all(atMost("$$w", most("$$q.here")), fits)
 	}
-	return firstOf(next(again, reservations.LedgerAgain, reservations.LedgerAgain, v.wait(reservations.LedgerAgain)),
+	var branches []branch
+	if v.headroom { // it keeps its place, and is not charged
+		branches = append(branches, branch{all(less(0., "$$e"), less("$$q.hold", "$$w"), atMost("$$w", "$$owed")), next(reserved, reservations.LedgerCount, reservations.LedgerCount, "$$w")})
+	}
+	return firstOf(next(again, reservations.LedgerAgain, reservations.LedgerAgain, v.wait(reservations.LedgerAgain)), append(branches,
 		branch{atMost("$$w", "$$q.hold"), next(started, reservations.LedgerUse, "$$q.here", "$$w")},
 		branch{"$$q.take", next(refused, reservations.LedgerCount, reservations.LedgerCount, "$$w")}, // nothing is charged
 		branch{atMost("$$q.here", reservations.LedgerLate), next(late, reservations.LedgerLate, reservations.LedgerLate, v.wait(reservations.LedgerLate))},
 		branch{fits, next(reserved, reservations.LedgerPlan, "$$q.here", "$$w")},
-		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, v.wait(reservations.LedgerLine))})
+		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, v.wait(reservations.LedgerLine))})...)
 }
 
 // back is how many seconds pass until the charged ledger is within max_reserved again.
@@ -218,12 +269,16 @@ func (v variant) back(led any) any {
 	if v.bounded {
 		soonest = largest(list(0., sub("$$do.w", most("$$do.lo"))))
 	}
-	return let("m", joined(led), mostOver(soonest, limited("$$m"), v.until(sub(mul(-1., slacked("$$do.lo")), element("$$k.L", "$$do.lo")))))
+	return let("m", v.joined(led), mostOver(soonest, limited("$$m"), v.until(sub(v.withHead(mul(-1., slacked("$$do.lo"))), element("$$k.L", "$$do.lo")))))
 }
 
 // release gives back to the ledgers in $$q.to. It is yield as well.
-func release() any {
-	return bson.D{to("led", given(either(op("$in", "$$i", "$$q.to"), "$$k.n", 0.)))}
+func (v variant) release() any {
+	change := bson.D{to("led", given(either(op("$in", "$$i", "$$q.to"), "$$k.n", 0.)))}
+	if v.headroom {
+		change = append(change, to("x", forEach("$$m", "k", add("$$k.X", either("$$q.placed", "$$k.n", 0.)))))
+	}
+	return change
 }
 
 // given is all ledgers with amount added at each $$i, up to the capacity.
@@ -233,6 +288,9 @@ func given(amount any) any {
 
 // block lets nothing start for $$q.for seconds, unless the block that is there is longer.
 func (v variant) block() any {
+	if v.headroom {
+		return v.blockBesideUrgent()
+	}
 	led := element("$$k.L", "$$i")
 	longer := let("e", sub("$$q.for", "$$s.blocked"), bson.D{
 		to("led", forEach("$$m", "k", rungs(v.choose(
@@ -248,6 +306,9 @@ func (v variant) block() any {
 // expires is when every ledger will have been full for keepFull, and no block left, and not before keep.
 func (v variant) expires(led any) any {
 	full := mostOver("$r.blocked", withLine(led), v.until(sub("$$k.cap", "$$k.x")))
+	if v.headroom {
+		full = largest(list(full, expressFull()))
+	}
 	milliseconds := mul(smallest(list(full, reservations.MaxWait.Seconds())), 1000.)
 	return largest(list("$keep", add("$at", bson.D{to("$toLong", milliseconds)}, keepFull.Milliseconds())))
 }

@@ -48,22 +48,30 @@ func (v variant) unseen() any {
 
 // settle gives $$k.n back (takes, where negative). Where tasks wait, the clock of the line moves instead. Also holds fields that change beside.
 func (v variant) settle(also bson.D) any {
-	waiting := less(smallest(forEach("$$m", "k", element("$$k.L", reservations.LedgerLine))), 0.)
+	var waiting any = less(smallest(forEach("$$m", "k", element("$$k.L", reservations.LedgerLine))), 0.)
+	if v.headroom {
+		waiting = ordinaryWaits("$$m")
+	}
 	took := less(smallest(forEach("$$m", "k", "$$k.n")), 0.)
-	use := element("$$k.L", reservations.LedgerUse)
+	use := v.lessHead(element("$$k.L", reservations.LedgerUse))
 	owesMore := div(sub(smallest(list(0., add(use, "$$k.n"))), smallest(list(0., use))), "$$k.rate")
 	setBack := smallest(forEach("$$m", "k", v.choose(0., owesMore)))
-	room := smallest(forEach("$$m", "k", div(add(element("$$k.L", reservations.LedgerLate), "$$k.n"), "$$k.rate")))
+	room := smallest(forEach("$$m", "k", div(add(v.lessHead(element("$$k.L", reservations.LedgerLate)), "$$k.n"), "$$k.rate")))
 	moved := firstOf(largest(list(0., smallest(list("$$gain", room)))),
 		branch{op("$not", "$$waiting"), 0.},
 		branch{took, setBack},
 		branch{less(0., "$$s.blocked"), 0.})
 	inLine := all("$$waiting", atMost(reservations.LedgerPlan, "$$i"))
 	carry := either("$$waiting", smallest(list(sub("$$gain", largest(list(0., "$$e"))), reservations.Hold.Seconds())), 0.)
+	change := append(bson.D{
+		to("led", given(either(inLine, v.choose(smallest(list(0., "$$k.n")), mul("$$e", "$$k.rate")), "$$k.n"))),
+		to("shift", add("$$s.shift", mul("$$e", "$speed"))), to("carry", carry),
+	}, also...)
+	var whole any = change
+	if v.headroom {
+		whole = settledExpress(change)
+	}
 	return let("waiting", waiting,
 		let("gain", add("$$s.carry", mostOver(0., "$$m", v.choose(0., div("$$k.n", "$$k.rate")))), // seconds by which the line could move
-			let("e", moved, append(bson.D{
-				to("led", given(either(inLine, v.choose(smallest(list(0., "$$k.n")), mul("$$e", "$$k.rate")), "$$k.n"))),
-				to("shift", add("$$s.shift", mul("$$e", "$speed"))), to("carry", carry),
-			}, also...))))
+			let("e", moved, whole)))
 }

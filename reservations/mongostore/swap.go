@@ -53,8 +53,8 @@ func (s *Store) swap(
 	if s.local == nil {
 		update = append(update, to("$currentDate", bson.D{to(fieldClock, true)}))
 	}
-	if len(before.bucket.Idle) > 0 && len(bucket.Idle) == 0 {
-		update = append(update, to("$unset", bson.D{to("idle", 0), to("keep", 0)}))
+	if gone := dropped(before.bucket, bucket); len(gone) > 0 {
+		update = append(update, to("$unset", gone))
 	}
 	answer := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})
 	var raw bson.Raw
@@ -75,6 +75,17 @@ func (s *Store) swap(
 	}
 	s.memory.swapped(name, after)
 	return outcomes, true, nil
+}
+
+// dropped is the fields that a bucket had before, and has no more.
+func dropped(before, after reservations.Bucket) (fields bson.D) {
+	if len(before.Idle) > 0 && len(after.Idle) == 0 {
+		fields = append(fields, to("idle", 0), to("keep", 0))
+	}
+	if len(before.Express) > 0 && len(after.Express) == 0 {
+		fields = append(fields, to("express", 0), to("owed", 0))
+	}
+	return fields
 }
 
 // known is what this process knows of a bucket from its last call: a value that never changes.

@@ -12,6 +12,8 @@ import (
 type variant struct {
 	windows                           bool // a meter is a window
 	bounded                           bool // the limit has a MaxWait
+	headroom                          bool // urgent tasks are told from ordinary ones
+	urgent                            bool // a request is urgent; only with headroom
 	changed                           bool // the stored bucket has another shape
 	ids                               bool // a settlement has an ID
 	syncs                             bool // a request is a sync; then settles too
@@ -20,11 +22,12 @@ type variant struct {
 
 // variantOf is what these requests need where the stored bucket has the shape of limit.
 func variantOf(limit reservations.Limit, requests []reservations.Request) variant {
-	v := variant{bounded: limit.MaxWait > 0}
+	v := variant{bounded: limit.MaxWait > 0, headroom: limit.HasHeadroom()}
 	for _, m := range limit.Meters {
 		v.windows = v.windows || m.Kind == reservations.KindWindow
 	}
 	for _, r := range requests {
+		v.urgent = v.urgent || v.headroom && r.Urgent
 		switch r.Op {
 		case reservations.OpBlock:
 			v.blocks = true
@@ -51,7 +54,7 @@ type programs struct {
 }
 
 func (p *programs) of(v variant) bson.A {
-	if v.changed { // the old meters may have been windows
+	if v.changed && !v.headroom { // the old meters may have been windows; no meter of a limit with headroom is one
 		v.windows = true
 	}
 	p.mu.Lock()

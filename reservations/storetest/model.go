@@ -25,7 +25,7 @@ func testModel(d driver) {
 	for b := range modelBuckets {
 		random := rand.New(rand.NewPCG(seed, uint64(b))) //nolint:gosec // a failure has to be repeatable
 		m := model{t: d.t, i: d.i, r: random, key: strconv.Itoa(b), what: fmt.Sprintf("seed %d, bucket %d", seed, b)}
-		m.limit = m.randomLimit()
+		m.limit, m.urgent = m.randomLimit(), random.IntN(4)
 		for call := 0; call < modelCalls && !d.t.Failed(); call++ {
 			requests += m.call()
 		}
@@ -37,16 +37,18 @@ func testModel(d driver) {
 
 // model is one bucket beside what Step makes of it.
 type model struct {
-	t      *testing.T
-	i      Instance
-	r      *rand.Rand
-	limit  reservations.Limit
-	before []reservations.Limit
-	key    string
-	bucket reservations.Bucket
-	start  time.Time     // the first moment the store answered with
-	now    time.Duration // since start
-	what   string
+	t           *testing.T
+	i           Instance
+	r           *rand.Rand
+	limit       reservations.Limit
+	before      []reservations.Limit
+	key         string
+	urgent      int // of 5 requests
+	hadHeadroom bool
+	bucket      reservations.Bucket
+	start       time.Time     // the first moment the store answered with
+	now         time.Duration // since start
+	what        string
 }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
@@ -70,6 +72,19 @@ func (m *model) randomLimit() reservations.Limit {
 	for _, name := range []string{"a", "b.b", "c-c"}[:1+m.r.IntN(3)] {
 		limit.Meters = append(limit.Meters, m.randomMeter(name))
 	}
+	return m.randomHeadroom(limit)
+}
+
+// randomHeadroom gives a limit without windows headroom, as often as not; one with windows loses it.
+func (m *model) randomHeadroom(limit reservations.Limit) reservations.Limit {
+	windows := slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return m.Kind == reservations.KindWindow })
+	some := m.r.IntN(2) == 0 && !windows
+	limit.Meters, limit.OrdinaryShare = slices.Clone(limit.Meters), pick(m.r, 0, .05, .5)
+	for k := range limit.Meters {
+		if limit.Meters[k].Headroom = 0; some {
+			limit.Meters[k].Headroom = limit.Meters[k].Cap() * pick(m.r, 0, .1, .3, .9)
+		}
+	}
 	return limit
 }
 
@@ -82,7 +97,7 @@ func (m *model) changeLimit() {
 	}
 	m.before = append(m.before, m.limit)
 	meters := slices.Clone(m.limit.Meters)
-	switch k := m.r.IntN(len(meters)); m.r.IntN(6) {
+	switch k := m.r.IntN(len(meters)); m.r.IntN(7) { // 6: only the headroom
 	case 0:
 		m.r.Shuffle(len(meters), func(i, j int) { meters[i], meters[j] = meters[j], meters[i] })
 	case 1:
@@ -100,6 +115,7 @@ func (m *model) changeLimit() {
 		m.limit.MaxWait = pick(m.r, 0, time.Second, time.Minute)
 	}
 	m.limit.Meters = meters[:min(len(meters), 3)]
+	m.limit = m.randomHeadroom(m.limit)
 }
 
 func (m *model) randomRequest() reservations.Request {
@@ -108,8 +124,9 @@ func (m *model) randomRequest() reservations.Request {
 			reservations.OpReserve, reservations.OpCheck, reservations.OpTake, reservations.OpTake,
 			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpYield, reservations.OpBlock, reservations.OpSync),
 		State: pick(m.r, "", reservations.StateNew, reservations.StateNew, reservations.StateTicket, reservations.StateAgain,
-			reservations.StateReserved, reservations.StateLate, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled),
+			reservations.StateReserved, reservations.StateReserved, reservations.StateLate, reservations.StateExpress, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled),
 		Tokens: make([]float64, len(m.limit.Meters)), Dry: m.r.IntN(10) == 0,
+		Urgent: m.r.IntN(5) < m.urgent,
 	}
 	if request.Op == reservations.OpBlock {
 		request.For = time.Duration((m.r.Float64() - 0.1) * float64(pick(m.r, time.Second, 30*time.Second, 30*time.Hour)))
@@ -174,6 +191,9 @@ func (m *model) compareBucket() {
 	if err != nil || !ok {
 		m.t.Fatalf("%s: read the bucket: %v %v", m.what, ok, err)
 	}
+	if m.hadHeadroom = m.hadHeadroom || m.limit.HasHeadroom(); m.hadHeadroom && !m.bucket.Keep.IsZero() && got.Keep.After(m.bucket.Keep) {
+		got.Keep = m.bucket.Keep // a store may remember until when express was to be full
+	}
 	if fault := differs(got, m.bucket); fault != "" {
 		m.t.Errorf("%s, %v after its start, %+v: %s:\n got %+v\nwant %+v", m.what, m.now, m.limit, fault, got, m.bucket)
 	}
@@ -188,6 +208,8 @@ func differs(got, want reservations.Bucket) string {
 		return "the line"
 	case !slices.EqualFunc(got.Meters, want.Meters, sameMeter):
 		return "meters"
+	case !slices.EqualFunc(got.Express, want.Express, close6) || !slices.EqualFunc(got.Owed, want.Owed, close6) || !close6(got.ExpressShift, want.ExpressShift):
+		return "urgent tasks"
 	case !slices.EqualFunc(got.Idle, want.Idle, func(a, b reservations.IdleMeter) bool {
 		return a.At.Equal(b.At) && sameMeter(a.MeterState, b.MeterState)
 	}):
@@ -211,6 +233,7 @@ func same(got, want reservations.Outcome) bool {
 	}
 	shift := near(got.Shift, want.Shift) || close6(got.Shift.Seconds(), want.Shift.Seconds())
 	return got.State == want.State && due && near(got.Hold, want.Hold) && shift && close6(got.Speed, want.Speed) &&
+		got.Headroom == want.Headroom && (near(got.ExpressShift, want.ExpressShift) || close6(got.ExpressShift.Seconds(), want.ExpressShift.Seconds())) &&
 		got.At.Equal(want.At) && got.Generation == want.Generation && got.Version == want.Version
 }
 

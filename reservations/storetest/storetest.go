@@ -74,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"block is bounded", testBlockBounds},
 		{"window", testWindow},
 		{"window beside buckets", testWindowBesideBuckets},
+		{"urgent", testUrgent},
 		{"release", testRelease},
 		{"yield", testYield},
 		{"reset", testReset},

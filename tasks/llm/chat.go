@@ -34,6 +34,8 @@ type Chat struct {
 	Key string `json:"key,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
+	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
+	Urgent bool `json:"urgent,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
 	Charge reservations.Tokens `json:"charge,omitempty"`
 	// Request is the body of the call, sent as it is.
@@ -78,7 +80,7 @@ func (c Chat) Charges() []reservations.Charge {
 	if c.Limit == "" {
 		return nil
 	}
-	return []reservations.Charge{{Limit: c.Limit, Key: c.Key, Tokens: c.Charge}}
+	return []reservations.Charge{{Limit: c.Limit, Key: c.Key, Tokens: c.Charge, Urgent: c.Urgent}}
 }
 
 // used is what a call really used, in the meters that the chat is charged for: the others may not exist.

@@ -1,0 +1,65 @@
+package reservations
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// OrdinaryShareDefault is the share of a limit that ordinary tasks keep while urgent ones wait.
+	OrdinaryShareDefault = 0.1
+	// headroomLeast is how much of the rate a headroom should hold: urgent tasks that come within it start at once.
+	headroomLeast = 250 * time.Millisecond
+)
+
+// HasHeadroom says whether urgent tasks are told from ordinary ones: a meter keeps tokens for them.
+func (l Limit) HasHeadroom() bool {
+	return slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Headroom > 0 })
+}
+
+// Share is OrdinaryShare, or OrdinaryShareDefault where it is zero.
+func (l Limit) Share() float64 {
+	if l.OrdinaryShare == 0 {
+		return OrdinaryShareDefault
+	}
+	return l.OrdinaryShare
+}
+
+// validateHeadroom finds faults of the headrooms, and of the share that goes with them.
+func (l Limit) validateHeadroom(fault func(field, format string, args ...any)) {
+	if s := l.OrdinaryShare; s != 0 && !(s > 0 && s < 1) {
+		fault("ordinary_share", "%v must be between 0 and 1, or zero for %v", s, OrdinaryShareDefault)
+	}
+	for _, m := range l.Meters {
+		switch {
+		case m.Headroom == 0:
+		case !(m.Headroom > 0 && m.Headroom < m.Cap()):
+			fault(m.Name+".headroom", "%v must not be negative, and be less than the capacity, %v", m.Headroom, m.Cap())
+		case m.windowed():
+			fault(m.Name+".headroom", "a fixed window can't keep headroom for urgent tasks, only a token bucket can")
+		}
+	}
+	if k := slices.IndexFunc(l.Meters, Meter.windowed); k >= 0 && l.HasHeadroom() && l.Meters[k].Headroom == 0 {
+		fault(l.Meters[k].Name+".kind", "a limit with headroom can't have fixed windows beside it; give the window a limit of its own")
+	}
+}
+
+// headroomWarnings says what of the headrooms is allowed and probably not meant.
+func (l Limit) headroomWarnings() (warnings []string) {
+	if l.OrdinaryShare != 0 && !l.HasHeadroom() {
+		warnings = append(warnings, fmt.Sprintf("limit %q: ordinary_share says nothing without the headroom of a meter", l.Name))
+	}
+	for _, m := range l.Meters {
+		switch least := m.RatePerSecond() * headroomLeast.Seconds(); {
+		case m.Headroom == 0:
+		case m.Headroom > m.Cap()/2:
+			warnings = append(warnings, fmt.Sprintf("limit %q: the headroom of %s is more than half of its capacity (%v of %v): ordinary tasks of %v and more start only when the bucket is full",
+				l.Name, m.Name, m.Headroom, m.Cap(), m.Cap()-m.Headroom))
+		case m.Headroom < least:
+			warnings = append(warnings, fmt.Sprintf("limit %q: the headroom of %s is less than what comes back in %v (%v of %v): urgent tasks will often wait",
+				l.Name, m.Name, headroomLeast, m.Headroom, least))
+		}
+	}
+	return warnings
+}
