@@ -25,7 +25,7 @@ const (
 	ticketDelay = 0.05
 	// hardly is how many tokens a debt has that counts as none where something is divided by it.
 	hardly = 1e-9
-	// tolerance is what rounding may take from max_reserved, in tokens.
+	// tolerance is what rounding may take from max_reserved, in tokens, and from the end of a line, in seconds.
 	tolerance = 1e-6
 )
 

@@ -85,12 +85,10 @@ func (b *Bucket) change(l Limit, from time.Time) {
 	b.Idle = b.Idle[max(0, len(b.Idle)-idleMost):]
 	speed := b.Speed
 	b.Speed = 1
-	if ended > 0 {
-		wait, waits := ended-b.Blocked, b.lineNeeds()
-		if wait > 0 {
-			b.replace(was, waits/wait)
-		}
-		b.Speed = min(max(speed*max(wait, Hold.Seconds())/max(waits, Hold.Seconds()), slowest), fastest)
+	if ended > tolerance {
+		wait, waits := max(ended-b.Blocked, Hold.Seconds()), max(b.lineNeeds(), Hold.Seconds())
+		b.replace(was, waits/wait)
+		b.Speed = min(max(speed*wait/waits, slowest), fastest)
 	}
 	b.Shift -= b.Blocked * (b.Speed - speed) // nobody comes before the block ends
 }

@@ -35,14 +35,13 @@ func changed() bson.A {
 		either(less("$$i", 0), forEach(list(0, 1, 2, 3, 4), "l", v.full("$at")), let("o", element("$old", "$$i"), v.refilled()))))
 	gap := forEach("$call.meters", "k", let("i", found, either(less("$$i", 0), 0., orElse(element("$old.gap", "$$i"), 0.))))
 	atLeast := func(end any) bson.D { return largest(list(reservations.Hold.Seconds(), end)) }
-	faster := either(less(0, "$ended"),
-		smallest(list(fastest, largest(list(slowest, div(mul("$speed", atLeast("$wait")), atLeast("$waits")))))), 1.)
+	faster := either(less(tolerance, "$ended"), smallest(list(fastest, largest(list(slowest, div(mul("$speed", "$wait"), "$waits"))))), 1.)
 	return bson.A{
 		set(to("led", led), to("gap", gap), to("idle", op("$slice", idle, -idleMost)), to("ended", v.lineEnded()),
 			to("meters", "$call.meters.name"), to("was", "$call.meters"), to(fieldShape, "$call.shape"), to("call.meters", lefts())),
 		set(to("keep", either(equal("$idle", bson.A{}), nil, largest(list("$keep", "$expires")))),
-			to("wait", sub("$ended", "$blocked")), to("waits", v.lineNeeds())),
-		set(to("moved", either(all(less(0, "$ended"), less(0, "$wait")), replaced(),
+			to("wait", atLeast(sub("$ended", "$blocked"))), to("waits", atLeast(v.lineNeeds()))),
+		set(to("moved", either(less(tolerance, "$ended"), replaced(),
 			forEach(meterNumbers(), "j", bson.D{to("led", element("$led", "$$j")), to("gap", element("$gap", "$$j"))})))),
 		set(to("led", "$moved.led"), to("gap", "$moved.gap"), to("speed", faster),
 			to("shift", sub("$shift", mul("$blocked", sub(faster, "$speed"))))),
@@ -60,7 +59,7 @@ func (v variant) lineNeeds() any {
 
 // replaced is led and gap of each meter when all times are $waits / $wait times as long as they were: those that only kept the time move.
 func replaced() any {
-	times := div("$waits", largest(list("$wait", hardly)))
+	times := div("$waits", "$wait")
 	asked := sub(1., element("$gap", "$$j"))
 	block := either(isWindow(), 0., mul("$blocked", "$$k.rate"))
 	x := element("$led", "$$j", "$$i")
