@@ -112,7 +112,7 @@ func (b *Bucket) replace(was []MeterState, times float64) {
 	for k := range b.Meters {
 		s := &b.Meters[k]
 		i := slices.IndexFunc(was, func(w MeterState) bool { return w.Name == s.Name })
-		if s.Gap == 0 || i < 0 || was[i].Filling.Rate == 0 {
+		if s.Gap <= hardly || i < 0 || was[i].Filling.Rate == 0 {
 			continue
 		}
 		m, asked := s.Filling.meter(), 1-s.Gap

@@ -68,7 +68,7 @@ func replaced() any {
 	one := let("more", largest(list(asked, mul(times, div("$$k.rate", "$$o.was.rate")))), let("b", block, bson.D{to("led", rungs(moved)), to("gap", gap)}))
 	stays := bson.D{to("led", element("$led", "$$j")), to("gap", element("$gap", "$$j"))}
 	return forEach(meterNumbers(), "j", let("k", element("$call.meters", "$$j"), let("i", op("$indexOfArray", "$old.name", "$$k.name"),
-		either(anyOf(less("$$i", 0), atMost(element("$gap", "$$j"), 0.)), stays,
+		either(anyOf(less("$$i", 0), atMost(element("$gap", "$$j"), hardly)), stays,
 			let("o", element("$old", "$$i"), either(all("$$o.cur", op("$gt", "$$o.was", nil)), one, stays))))))
 }
 
