@@ -65,8 +65,9 @@ func drawWindow(t *rapid.T, m *reservations.Meter) {
 	}
 }
 
-// drawChange draws limits with the names of others: other rates, capacities, plans, windows, meters.
-func drawChange(t *rapid.T, limits []reservations.Limit) []reservations.Limit {
+// drawChange draws limits with the names of others: other rates, capacities, plans, meters, and other windows or other sizes of windows: who takes turns
+// with three limits, whose windows differ in size and in times, may have the difference in size more than once.
+func (h *history) drawChange(t *rapid.T, limits []reservations.Limit) []reservations.Limit {
 	limits = slices.Clone(limits)
 	for i := range limits {
 		l := &limits[i]
@@ -74,12 +75,14 @@ func drawChange(t *rapid.T, limits []reservations.Limit) []reservations.Limit {
 		l.MaxWait = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, time.Minute}).Draw(t, "max_wait")
 		for k := range l.Meters {
 			m := &l.Meters[k]
-			m.Rate *= rapid.SampledFrom([]float64{.5, 1, 1, 2, 10}).Draw(t, "times")
-			m.Capacity *= rapid.SampledFrom([]float64{.5, 1, 1, 3}).Draw(t, "times")
+			if !h.moves || m.Kind != reservations.KindWindow {
+				m.Rate *= rapid.SampledFrom([]float64{.5, 1, 1, 2, 10}).Draw(t, "times")
+				m.Capacity *= rapid.SampledFrom([]float64{.5, 1, 1, 3}).Draw(t, "times")
+			}
 			if rapid.IntRange(0, 9).Draw(t, "plan") == 0 {
 				m.MaxReserved = rapid.SampledFrom([]float64{0, m.Rate, reservations.Unlimited}).Draw(t, "max_reserved")
 			}
-			if m.Kind == reservations.KindWindow && rapid.IntRange(0, 9).Draw(t, "moved") == 0 {
+			if m.Kind == reservations.KindWindow && h.moves && rapid.IntRange(0, 2).Draw(t, "moved") == 0 {
 				m.Period = rapid.SampledFrom([]time.Duration{time.Second, 7 * time.Second, time.Minute}).Draw(t, "period")
 				drawWindow(t, m)
 			}
@@ -95,9 +98,12 @@ func drawChange(t *rapid.T, limits []reservations.Limit) []reservations.Limit {
 	return limits
 }
 
-func drawOverride(t *rapid.T, limits []reservations.Limit) reservations.Override {
+func (h *history) drawOverride(t *rapid.T, limits []reservations.Limit) reservations.Override {
 	l := rapid.SampledFrom(limits).Draw(t, "limit")
 	m := rapid.SampledFrom(l.Meters).Draw(t, "meter")
+	if h.moves && m.Kind == reservations.KindWindow {
+		return reservations.Override{Limit: l.Name, Meter: m.Name, Rate: m.Rate, Period: m.Period}
+	}
 	return reservations.Override{
 		Limit: l.Name, Meter: m.Name, Key: rapid.SampledFrom([]string{"", "k"}).Draw(t, "key"),
 		Rate: m.Rate * rapid.SampledFrom([]float64{.5, 1, 2, 10}).Draw(t, "times"), Period: m.Period,

@@ -23,6 +23,7 @@ type track struct {
 	parts   float64                    // it may have so much of the limit: 1, or the number of shards
 	limits  []reservations.Meter       // of both limiters
 	asked   map[int]reservations.Meter // by shard: with what it was asked last. That is in force until it is asked again
+	still   []still                    // what was in force during a block is, for what is owed, until that ends
 	filled  float64                    // what the most generous of them has brought so far
 	largest float64
 	changed bool    // the capacity was not always the same
@@ -36,15 +37,24 @@ type event struct {
 	tokens  float64
 	above   float64 // how much of them is above the capacity in force
 	start   bool
-	filled  float64
+	filled  float64 // by then, by the most generous limit in force
+	least   float64 // the same, with what the least generous brings during the hold
 	cap     float64
 	late    bool    // a window ends within a hold
 	others  int     // so many other limits were in force
 	holding float64 // what comes back in a hold
 }
 
+type still struct {
+	meter reservations.Meter
+	until float64
+}
+
 func (tr *track) inForce() []reservations.Meter {
 	all := slices.Clone(tr.limits)
+	for _, s := range tr.still {
+		all = append(all, s.meter)
+	}
 	for _, m := range tr.asked {
 		all = append(all, m)
 	}
@@ -65,7 +75,9 @@ func cameBack(m reservations.Meter, from time.Time, d time.Duration) float64 {
 	if m.Kind != reservations.KindWindow {
 		return m.Rate * d.Seconds() / m.Period.Seconds()
 	}
-	number := func(at time.Time) int64 { return int64((time.Duration(at.UnixNano()) + m.Period - m.Offset()) / m.Period) }
+	number := func(at time.Time) int64 {
+		return int64((time.Duration(at.UnixNano()) + m.Period - m.Offset()) / m.Period)
+	}
 	return m.Rate * float64(number(from.Add(d))-number(from))
 }
 
@@ -85,6 +97,10 @@ func (tr *track) add(e event, at time.Time, hold time.Duration) int {
 	tr.raise()
 	e.at += hold.Seconds()
 	e.cap, e.filled = tr.cap, tr.filled+tr.most(at, hold+time.Microsecond)
+	e.least = e.filled
+	for _, m := range tr.inForce() {
+		e.least = min(e.least, tr.filled+cameBack(m, at, hold+time.Microsecond)/tr.parts)
+	}
 	e.late = tr.hasWindows() && tr.most(at, reservations.Hold+time.Microsecond) > 0
 	e.others = tr.different() - 1
 	for _, m := range tr.inForce() {
@@ -129,7 +145,7 @@ func (tr *track) windows(i int) string {
 			if first > i || !e.start {
 				continue
 			}
-			allowed := limit + tr.events[last].filled - e.filled + tr.slack(first, last) + e.holding*1e-7 // a hold is rounded to nanoseconds
+			allowed := limit + max(0, tr.events[last].filled-e.least) + tr.slack(first, last) + e.holding*1e-7 // a hold is rounded to nanoseconds
 			if sum-above > allowed*(1+1e-9)+1e-6 {
 				return fmt.Sprintf("%v (%v of it above the capacity) in %v s from %v on, allowed are %v", sum, above, tr.events[last].at-e.at, e.at, allowed)
 			}
@@ -150,11 +166,14 @@ func (tr *track) slack(first, last int) float64 {
 		if e.late {
 			ends[e.filled] = max(ends[e.filled], e.cap*float64(e.others))
 		}
-		if e.start {
+		if e.start && e.others == 0 {
 			continue
 		}
 		hold = max(hold, e.holding)
 		switch {
+		case e.start:
+		case i < first: // the first one held when that came back
+			late -= e.tokens
 		case e.late && e.tokens == 0:
 			late += e.cap
 		case e.late:
@@ -254,6 +273,10 @@ func (h *history) judge(l reservations.Limit, key string, requests []reservation
 			tracks = append(tracks, h.track(trackOf{name, key, m.Name, shard}, whole.Shards))
 		}
 		for _, tr := range tracks {
+			tr.still = slices.DeleteFunc(tr.still, func(s still) bool { return s.until < h.passed })
+			if until := h.blocked[reservations.BucketName(l.Name, key)]; until > h.passed {
+				tr.still = append(tr.still, still{whole.Meters[k], until})
+			}
 			tr.asked[shard] = whole.Meters[k]
 			tr.raise()
 		}

@@ -37,30 +37,32 @@ func TestHistoriesKeepTheLimits(t *testing.T) {
 
 func (h *history) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"":              h.check,
-		"new":           func(t *rapid.T) { h.deliver(t, h.newJob(t)) },
-		"burst":         h.burst,
-		"on time":       func(t *rapid.T) { h.returns(t, 0) },
-		"on time too":   func(t *rapid.T) { h.returns(t, 0) },
-		"early or late": func(t *rapid.T) { h.returns(t, rapid.SampledFrom([]time.Duration{-time.Hour, -time.Second, time.Millisecond, time.Second, time.Minute}).Draw(t, "late")) },
-		"twice":         h.twice,
-		"forgets":       h.forgets,
-		"crash":         h.crash,
-		"answer lost":   h.answerLost,
-		"reserve":       h.reserve,
-		"release":       h.release,
-		"take":          h.take,
-		"dry":           h.dry,
-		"settle":        h.settle,
-		"settle again":  h.settleAgain,
-		"cancel":        h.cancel,
-		"block":         h.block,
-		"sync":          h.sync,
-		"reset":         h.reset,
-		"change":        h.change,
-		"override":      h.override,
-		"time passes":   h.timePasses,
-		"clock back":    h.clockBack,
+		"":            h.check,
+		"new":         func(t *rapid.T) { h.deliver(t, h.newJob(t)) },
+		"burst":       h.burst,
+		"on time":     func(t *rapid.T) { h.returns(t, 0) },
+		"on time too": func(t *rapid.T) { h.returns(t, 0) },
+		"early or late": func(t *rapid.T) {
+			h.returns(t, rapid.SampledFrom([]time.Duration{-time.Hour, -time.Second, time.Millisecond, time.Second, time.Minute}).Draw(t, "late"))
+		},
+		"twice":        h.twice,
+		"forgets":      h.forgets,
+		"crash":        h.crash,
+		"answer lost":  h.answerLost,
+		"reserve":      h.reserve,
+		"release":      h.release,
+		"take":         h.take,
+		"dry":          h.dry,
+		"settle":       h.settle,
+		"settle again": h.settleAgain,
+		"cancel":       h.cancel,
+		"block":        h.block,
+		"sync":         h.sync,
+		"reset":        h.reset,
+		"change":       h.change,
+		"override":     h.override,
+		"time passes":  h.timePasses,
+		"clock back":   h.clockBack,
 	}
 }
 
@@ -317,7 +319,7 @@ func (h *history) change(t *rapid.T) {
 	as := who(t)
 	next := h.limits[1-as]
 	if rapid.Bool().Draw(t, "other") {
-		next = drawChange(t, next)
+		next = h.drawChange(t, next)
 	}
 	if err := h.limiters[as].SetLimits(next); err != nil {
 		h.tell("%d can't have %+v: %v", as, next, err)
@@ -332,7 +334,7 @@ func (h *history) change(t *rapid.T) {
 func (h *history) override(t *rapid.T) {
 	as := who(t)
 	if h.given[as] = h.given[1-as]; rapid.Bool().Draw(t, "other") {
-		h.given[as] = append(slices.Clone(h.given[as]), drawOverride(t, h.limits[as]))
+		h.given[as] = append(slices.Clone(h.given[as]), h.drawOverride(t, h.limits[as]))
 	}
 	if rapid.IntRange(0, 3).Draw(t, "none") == 0 {
 		h.given[as] = nil
@@ -416,7 +418,11 @@ func (h *history) calm(t *rapid.T) {
 			h.again(j)
 		}
 		if j.deliveries > h.most*len(j.charges) {
-			h.fail(t, "task %d %v still waits after %d deliveries", j.id, j.charges, j.deliveries)
+			c := j.charges[j.stood]
+			c.Shard = j.places[j.stood].Shard
+			name, _, _ := strings.Cut(c.Bucket(), ":")
+			b, _, _ := h.Bucket(t.Context(), name, c.Key)
+			h.fail(t, "task %d still waits for %v after %d deliveries, for %v more: %+v", j.id, c, j.deliveries, h.wait(j), b)
 		}
 	}
 }

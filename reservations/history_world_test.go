@@ -31,7 +31,8 @@ type history struct {
 	running  []*run
 	done     []*run // settled: to be settled once more
 	jobs     int
-	most     int // deliveries for each limit, when all is calm
+	moves    bool // changes move windows, and leave their sizes; else the other way round
+	most     int  // deliveries for each limit, when all is calm
 	log      []string
 
 	mu      sync.Mutex // guards what is below: shards are asked side by side
@@ -62,6 +63,7 @@ type run struct {
 func newHistory(t *rapid.T) *history {
 	h := &history{clock: virtualStart.Add(time.Duration(rapid.IntRange(0, 60000).Draw(t, "begins")) * time.Millisecond),
 		most: deliveriesAfter, tracks: map[trackOf]*track{}, blocked: map[string]float64{}}
+	h.moves = rapid.Bool().Draw(t, "windows move")
 	h.Store = memstore.New(func() time.Time { return h.clock })
 	first := drawLimits(t)
 	for i := range h.limiters {
