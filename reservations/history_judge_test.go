@@ -138,14 +138,15 @@ func (tr *track) windows(i int) string {
 		if !tr.events[last].start {
 			continue
 		}
-		sum, above, limit := 0., 0., 0.
+		sum, above, limit, filled, least := 0., 0., 0., 0., math.Inf(1)
 		for first := last; first >= 0; first-- {
 			e := tr.events[first]
-			sum, above, limit = sum+e.tokens, above+e.above, max(limit, e.cap)
+			sum, above, limit, filled = sum+e.tokens, above+e.above, max(limit, e.cap), max(filled, e.filled)
+			least = min(least, e.least) // of two at one moment, one may hold for the next window
 			if first > i || !e.start {
 				continue
 			}
-			allowed := limit + max(0, tr.events[last].filled-e.least) + tr.slack(first, last) + e.holding*1e-7 // a hold is rounded to nanoseconds
+			allowed := limit + filled - least + tr.slack(first, last) + e.holding*1e-7 // a hold is rounded to nanoseconds
 			if sum-above > allowed*(1+1e-9)+1e-6 {
 				return fmt.Sprintf("%v (%v of it above the capacity) in %v s from %v on, allowed are %v", sum, above, tr.events[last].at-e.at, e.at, allowed)
 			}
@@ -336,6 +337,9 @@ func (h *history) answered(of trackOf, l, whole reservations.Limit, r reservatio
 		tracks := []*track{h.track(trackOf{of.limit, of.key, m.Name, 0}, whole.Shards)}
 		if of.shard > 0 {
 			tracks = append(tracks, h.track(of, whole.Shards))
+		}
+		for _, tr := range tracks { // several shards may owe at once what is above a capacity that was lowered
+			tr.changed = tr.changed || whole.Shards > 1 && n > m.Cap()
 		}
 		h.event(tracks, event{tokens: n, above: max(0, n-m.Cap()), start: true}, o.At, o.Hold)
 	}

@@ -31,6 +31,8 @@ type history struct {
 	running  []*run
 	done     []*run // settled: to be settled once more
 	jobs     int
+	blocks   int
+	changes  int  // of limits
 	moves    bool // changes move windows, and leave their sizes; else the other way round
 	most     int  // deliveries for each limit, when all is calm
 	log      []string
