@@ -152,17 +152,17 @@ func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 	if s.Filling.Rate == 0 {
 		s.Filling = m.Filling()
 	}
-	came, moved := 0., 0.
-	switch was := s.Filling.meter(); {
+	was := s.Filling.meter()
+	came, moved := 0., b.during(was)-b.during(m) // at the end of a block there is as much as there would have been
+	switch {
+	case !m.windowed() && was.windowed(): // empty when the block ends, as every token bucket
+		moved = -b.during(m)
 	case m.windowed() != was.windowed():
-		if !m.windowed() { // empty when the block ends, as every token bucket
-			moved = -b.Blocked * m.RatePerSecond()
-		}
-	case !m.windowed(): // at the end of a block there is as much as there would have been
+	case !m.windowed():
 		came = max(0, b.At.Sub(from).Seconds()) * min(was.Rate, m.RatePerSecond())
-		moved = b.Blocked * (was.Rate - m.RatePerSecond())
 	case m.Period == was.Period && m.Offset() == was.Start:
-		came, moved = was.passed(from, b.At), m.Cap()-was.Capacity
+		came = was.passed(from, b.At)
+		moved += m.Cap() - was.Capacity
 	default:
 		came = min(was.Rate, m.Rate) * min(was.passed(from, b.At)/was.Rate, m.passed(from, b.At)/m.Rate)
 	}
@@ -172,6 +172,9 @@ func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 	s.Filling = m.Filling()
 	return s
 }
+
+// during is how many tokens come back to a meter during the block: what a block has taken from its ledgers beforehand.
+func (b *Bucket) during(m Meter) float64 { return m.gain(b.At, b.Blocked) }
 
 // newState is a meter that has never been used.
 func newState(m Meter, at time.Time) MeterState {

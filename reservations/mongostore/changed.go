@@ -92,17 +92,23 @@ func (v variant) lineEnded() any {
 	return largest(op("$concatArrays", list(0.), forEach(where("$old", "o", "$$o.cur"), "o", either(op("$gt", "$$o.was", nil), one, 0.))))
 }
 
+// during is the tokens that come back to a meter, that of a variable, during the block.
+func (v variant) during(meter string) any {
+	left := either(op("$gt", meter+".win", nil), leftOf(meter), 0.)
+	return let("k", op("$mergeObjects", meter, bson.D{to("left", left)}), v.gain("$blocked"))
+}
+
 // refilled is the ledgers of $$o as they are now, for the meter $$k.
 func (v variant) refilled() any {
 	wasWindow := op("$gt", "$$w.win", nil)
 	sameStarts := all(equal("$$w.ms", "$$k.ms"), equal("$$w.off", "$$k.off"))
 	rate := smallest(list("$$w.fill", "$$k.fill"))
-	nothing := list(0., 0.)
-	evenly := firstOf(list(mul(since(), smallest(list("$$w.rate", "$$k.rate"))), mul("$blocked", sub("$$w.rate", "$$k.rate"))),
-		branch{wasWindow, list(0., mul("$blocked", mul(-1., "$$k.rate")))})
-	windowed := firstOf(list(mul(rate, smallest(list(endedSince("$$w"), endedSince("$$k")))), 0.),
-		branch{bson.D{to("$not", list(wasWindow))}, nothing},
-		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), sub("$$k.cap", "$$w.cap"))})
+	during := sub(v.during("$$w"), v.during("$$k"))
+	evenly := firstOf(list(mul(since(), smallest(list("$$w.rate", "$$k.rate"))), during),
+		branch{wasWindow, list(0., mul(-1., v.during("$$k")))})
+	windowed := firstOf(list(mul(rate, smallest(list(endedSince("$$w"), endedSince("$$k")))), during),
+		branch{bson.D{to("$not", list(wasWindow))}, list(0., during)},
+		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), add(sub("$$k.cap", "$$w.cap"), during))})
 	return let("w", orElse("$$o.was", "$$k"), let("c", either(isWindow(), windowed, evenly), // what came, and what is moved
 		forEach("$$o.led", "x", smallest(list("$$k.cap",
 			add(smallest(list("$$w.cap", add("$$x", element("$$c", 0)))), element("$$c", 1)))))))

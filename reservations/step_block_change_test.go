@@ -1,0 +1,68 @@
+package reservations_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// A limit that is changed during a block is not blocked for longer, whatever its meters: windows of a second that a block of 100 s has emptied are not a
+// debt that windows of a minute pay.
+func TestStepChangeDuringABlock(t *testing.T) {
+	t.Parallel()
+	second, minute := windowOfSeconds(12, 1, 0), windowOfSeconds(6, 60, 0)
+	slow, bucket := windowOfSeconds(2, 1, 0), perSecond("tokens", 12, 12, math.Inf(1))
+	for i, c := range []struct {
+		from, to reservations.Meter
+		least    float64 // starts in the first minute after the block
+	}{{second, minute, 6}, {second, slow, 2}, {slow, second, 12}, {minute, second, 12}, {bucket, second, 12}} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			var b reservations.Bucket
+			from, to := limitOf(c.from), limitOf(c.to)
+			b, _ = reservations.Step(b, from, clock(0), reservations.Request{Op: block, Tokens: []float64{0}, For: 100 * time.Second})
+			b, _ = reservations.Step(b, from, clock(10), reservations.Request{Op: settle, Tokens: []float64{0}})
+			b, _ = reservations.Step(b, to, clock(10), reservations.Request{Op: settle, Tokens: []float64{0}})
+			early, o := reservations.Step(b, to, clock(99), reservations.Request{Op: begin, Tokens: []float64{1}})
+			if o.Started() {
+				t.Fatalf("started during the block: %+v of %+v", o, early)
+			}
+			started := 0.
+			for at := 100.; at < 100+60; at += .5 {
+				for {
+					if b, o = reservations.Step(b, to, clock(at), reservations.Request{Op: take, Tokens: []float64{1}}); !o.Started() {
+						break
+					}
+					started++
+				}
+			}
+			allowed := c.to.Cap() + c.to.Rate*math.Ceil(60/c.to.Period.Seconds())
+			if started < c.least || started > allowed {
+				t.Errorf("%v started, want %v to %v", started, c.least, allowed)
+			}
+		})
+	}
+}
+
+// Where a limit goes to and fro during a block, those who wait for next to nothing are not set back by more and more.
+func TestStepAlternatingLimitsMoveNobodyAway(t *testing.T) {
+	t.Parallel()
+	named := func(m reservations.Meter, name string) reservations.Meter { m.Name, m.MaxReserved = name, 0; return m }
+	one := limitOf(named(windowOfSeconds(12, 1, 0), "a"), named(windowOfSeconds(12, 1, 0), "b"))
+	two := limitOf(named(windowOfSeconds(12, 1, 0), "a"), named(windowOfSeconds(6, 60, 0), "b"))
+	var b reservations.Bucket
+	var o reservations.Outcome
+	b, _ = reservations.Step(b, one, clock(0), reservations.Request{Op: block, Tokens: []float64{0, 0}, For: 100 * time.Second})
+	b, _ = reservations.Step(b, one, clock(0), reservations.Request{Op: begin, Tokens: []float64{0, 0}})
+	for range 20 {
+		b, _ = reservations.Step(b, two, clock(0), reservations.Request{Op: settle, Tokens: []float64{0, 0}})
+		b, _ = reservations.Step(b, one, clock(0), reservations.Request{Op: settle, Tokens: []float64{0, 0}})
+	}
+	b, o = reservations.Step(b, one, clock(0), reservations.Request{Op: begin, Tokens: []float64{1, 1}})
+	if o.Wait() > 2*time.Minute {
+		t.Errorf("waits %v after a block of 100 s: %+v", o.Wait(), b)
+	}
+}
