@@ -346,5 +346,7 @@ func (s *Scheduler) Moved(bucket string, o reservations.Outcome) {
 		return
 	}
 	s.Answered()
-	s.waker.move(movementOf(bucket, o, time.Now()))
+	m := movementOf(bucket, o, time.Now())
+	s.heard.news(m)
+	s.waker.move(m)
 }

@@ -170,6 +170,9 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 	c.outcome, c.charge.Shard = o, o.Shard
 	c.decided = g.clock.moment(asked, came, o.At)
 	g.lateness.Observe(c.charge.Bucket(), o)
+	if o.Started() {
+		g.way.Heard(c.charge.Bucket(), o)
+	}
 	return nil
 }
 
