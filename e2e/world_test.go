@@ -30,6 +30,7 @@ const (
 // setting is what differs between the tests.
 type setting struct {
 	limit       string   // of headway.yaml, in YAML: what follows "openai: "
+	others      string   // further limits, in YAML: whole lines
 	provider    []string // flags
 	concurrency int      // of each worker; 50 when zero
 	cutRedis    bool     // workers reach Redis through a proxy
@@ -56,6 +57,14 @@ type world struct {
 	workers    []*process // all that were ever started
 }
 
+// yaml is the headway.yaml of the setting.
+func (s setting) yaml() string {
+	if s.concurrency == 0 {
+		s.concurrency = 50
+	}
+	return fmt.Sprintf("limits:\n  openai: %s\n%sconcurrency: %d\n", s.limit, s.others, s.concurrency)
+}
+
 func newWorld(t *testing.T, s setting) *world {
 	t.Helper()
 	uri, database := testenv.Mongo(t)
@@ -69,10 +78,7 @@ func newWorld(t *testing.T, s setting) *world {
 		w.mongoProxy = testenv.NewProxy(t, mongoHost(t, uri))
 		w.mongoURI = mongoURI(t, uri, database, w.mongoProxy.Addr())
 	}
-	if s.concurrency == 0 {
-		s.concurrency = 50
-	}
-	w.config = writeFile(t, "headway.yaml", fmt.Sprintf("limits:\n  openai: %s\nconcurrency: %d\n", s.limit, s.concurrency))
+	w.config = writeFile(t, "headway.yaml", s.yaml())
 	w.inspector = asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})
 	t.Cleanup(func() { _ = w.inspector.Close() })
 	w.startProvider(t, s.provider)
@@ -126,14 +132,34 @@ func (w *world) awaitWorkers(t *testing.T) {
 // enqueue sends a batch and wants all of it enqueued.
 func (w *world) enqueue(t *testing.T, batch string, flags ...string) {
 	t.Helper()
+	w.enqueueWithin(t, "", batch, flags...)
+}
+
+// enqueueWithin is enqueue with a narrower limit, as LIMIT:KEY, beside the provider's.
+func (w *world) enqueueWithin(t *testing.T, narrow, batch string, flags ...string) {
+	t.Helper()
 	began := time.Now()
-	args := append([]string{"batch", "-", "--limit", "openai", "--config", w.config, "--json"}, flags...)
+	args := []string{"batch", "-", "--config", w.config, "--json"}
+	if narrow != "" {
+		args = append(args, "--limit", narrow)
+	}
+	args = append(append(args, "--limit", "openai"), flags...)
 	r := command(t, "enqueue", w.env(w.redis.URL()), batch, args...)
 	var got struct{ Enqueued, Faulty int }
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Enqueued != strings.Count(batch, "\n") {
 		t.Fatalf("enqueue: exit %d, %v: %s%s", r.code, err, r.out, r.err)
 	}
 	t.Logf("enqueued %d tasks in %.1f s", got.Enqueued, time.Since(began).Seconds())
+}
+
+// worker runs a command of the worker on the world's own services, wants it to go well, and returns what it printed.
+func (w *world) worker(t *testing.T, args ...string) string {
+	t.Helper()
+	r := command(t, "worker", w.env(w.redis.URL()), "", append(args, "--config", w.config)...)
+	if r.code != 0 {
+		t.Fatalf("worker %s: exit %d: %s%s", strings.Join(args, " "), r.code, r.out, r.err)
+	}
+	return r.out
 }
 
 // info is the queue as asynq sees it; the zero value before its first task.

@@ -111,7 +111,7 @@ func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge
 
 // reserveSpread reserves a run of the charges in each shard, side by side.
 func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Charge, shards int) ([]Outcome, error) {
-	shard := l.seen.pick(BucketName(charges[0].Limit, charges[0].Key), shards)
+	shard := l.seen.pick(BucketName(charges[0].Limit, charges[0].Key), shards, 0)
 	outcomes := make([]Outcome, len(charges))
 	runs := reserveRuns(len(charges), shards)
 	faults := make([]error, len(runs))
@@ -219,17 +219,22 @@ func (l *Limiter) ask(ctx context.Context, limit Limit, key string, r Request) (
 }
 
 func (l *Limiter) askMany(ctx context.Context, limit Limit, key string, requests ...Request) ([]Outcome, error) {
-	outcomes, err := l.combine.apply(ctx, limit.forKey(key), key, requests...)
-	if err != nil {
-		return nil, err
-	}
+	limit = limit.forKey(key)
+	outcomes, err := l.combine.apply(ctx, limit, key, requests...)
 	if _, shard := splitShard(limit.Name); shard != 0 {
 		for i := range outcomes {
 			outcomes[i].Shard = shard
 		}
-		if last := len(outcomes) - 1; requests[last].Op != OpSettle && requests[last].Op != OpBlock {
-			l.seen.note(limit.Name, key, shard, outcomes[last].Wait())
+		if last := len(requests) - 1; requests[last].newcomer() {
+			wait := time.Duration(-1)
+			if err == nil {
+				wait = outcomes[last].Wait()
+			}
+			l.seen.note(limit.Name, key, shard, limit.lasts(requests[last].Tokens), wait)
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return outcomes, nil
 }

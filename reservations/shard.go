@@ -133,7 +133,7 @@ func (l *Limiter) choose(limit Limit, c Charge, p Place) (Charge, Place) {
 		return c, p
 	}
 	if c.Shard < 1 || c.Shard > n {
-		c.Shard = l.seen.pick(BucketName(c.Limit, c.Key), n)
+		c.Shard = l.seen.pick(BucketName(c.Limit, c.Key), n, limit.shard(1).lasts(c.Tokens.vector(limit)))
 	}
 	return c, Place{}
 }

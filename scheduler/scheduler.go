@@ -19,6 +19,7 @@ type Scheduler struct {
 	client  *asynq.Client
 	lines   lines
 	waker   *waker
+	heard   heard
 	outage  outage
 
 	mu     sync.Mutex         // guards what is below; held by Start and Stop only, all the way

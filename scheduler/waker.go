@@ -347,6 +347,7 @@ func (s *Scheduler) Moved(bucket string, o reservations.Outcome) {
 	}
 	s.Answered()
 	for _, m := range movementsOf(bucket, o, time.Now()) {
+		s.heard.news(m)
 		s.waker.move(m)
 	}
 }

@@ -170,8 +170,12 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 	c.outcome, c.charge.Shard = o, o.Shard
 	c.decided = g.clock.moment(asked, came, o.At)
 	g.lateness.Observe(c.charge.Bucket(), o)
-	if c.charge.Urgent && o.Started() && o.Headroom { // it has set the ordinary ones back
+	switch {
+	case !o.Started():
+	case c.charge.Urgent && o.Headroom: // it has set the ordinary ones back
 		g.way.Moved(c.charge.Bucket(), o)
+	default:
+		g.way.Heard(c.charge.Bucket(), o)
 	}
 	return nil
 }

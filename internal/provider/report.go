@@ -73,6 +73,10 @@ type MeterReport struct {
 
 	// Windows tell the most that was counted within any window of some lengths.
 	Windows []Window `json:"windows"`
+
+	// FirstStart and LastStart are the arrivals of the first and the last request that the meter counted; zero without one.
+	FirstStart time.Time `json:"first_start,omitzero"`
+	LastStart  time.Time `json:"last_start,omitzero"`
 }
 
 // Window is the busiest stretch of one length.
@@ -166,8 +170,8 @@ func reportMeter(quota Quota, calls []charged) MeterReport {
 		m.Counted += c.counted
 	}
 	if len(calls) > 0 {
-		span := calls[len(calls)-1].at.Sub(calls[0].at)
-		m.Utilization = m.Counted / (quota.Capacity + quota.Rate*span.Seconds())
+		m.FirstStart, m.LastStart = calls[0].at, calls[len(calls)-1].at
+		m.Utilization = m.Counted / (quota.Capacity + quota.Rate*m.LastStart.Sub(m.FirstStart).Seconds())
 	}
 	for _, length := range []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second} {
 		m.Windows = append(m.Windows, Window{

@@ -74,6 +74,7 @@ func (w *window) report(calls []*call) MeterReport {
 	if len(calls) == 0 {
 		return m
 	}
+	m.FirstStart, m.LastStart = calls[0].at, calls[len(calls)-1].at
 	first, last := calls[0].at.UnixNano()/int64(w.quota.Period), calls[len(calls)-1].at.UnixNano()/int64(w.quota.Period)
 	whole, used := float64(last-first), m.Counted-counts[last]
 	if whole == 0 {

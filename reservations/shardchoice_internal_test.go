@@ -1,0 +1,64 @@
+package reservations
+
+import (
+	"testing"
+	"time"
+)
+
+// Who asks before any answer comes is spread as well, by what was sent to each shard.
+func TestPickSpreadsWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	var s shardAnswers
+	got := map[int]int{}
+	for range 400 {
+		got[s.pick("hot", 4, time.Second)]++
+	}
+	for shard := 1; shard <= 4; shard++ {
+		if n := got[shard]; n < 95 || n > 105 {
+			t.Errorf("shard %d was picked %d of 400 times: %v", shard, n, got)
+		}
+	}
+}
+
+// An answer, or that there is none, ends what was counted beforehand, also where the limit has changed meanwhile.
+func TestAnswersReplaceWhatWasSent(t *testing.T) {
+	t.Parallel()
+	var s shardAnswers
+	now := time.Now()
+	shard := s.pick("hot", 2, time.Hour)
+	s.pick("hot", 2, time.Minute) // the other one
+	s.note("hot#1", "", shard, time.Second, -1)
+	if got := s.taken["hot"][shard].wait(now); got != 0 {
+		t.Errorf("waits %v after an error", got)
+	}
+	s.note("hot#1", "", 3-shard, time.Minute, 10*time.Minute)
+	if got := s.taken["hot"][3-shard].wait(now); got < 10*time.Minute || got > 11*time.Minute {
+		t.Errorf("waits %v after an answer of 10 minutes", got)
+	}
+}
+
+// That a task with a place could start in its turn says nothing of how long a newcomer would wait there, and settlements say less.
+func TestOnlyNewcomersTellOfAShard(t *testing.T) {
+	t.Parallel()
+	for r, want := range map[*Request]bool{
+		{Op: OpBegin}: true, {Op: OpBegin, State: StateNew}: true, {Op: OpReserve}: true, {Op: OpTake}: true, {Op: OpCheck}: true,
+		{Op: OpBegin, State: StateReserved}: false, {Op: OpBegin, State: StateLate}: false, {Op: OpSettle}: false, {Op: OpBlock}: false,
+		{Op: OpSync}: false, {Op: OpYield}: false, {Op: OpRelease}: false,
+	} {
+		if got := r.newcomer(); got != want {
+			t.Errorf("%+v: %v, want %v", *r, got, want)
+		}
+	}
+}
+
+func TestLasts(t *testing.T) {
+	t.Parallel()
+	l := Limit{Name: "l", Shards: 4, Meters: []Meter{PerSecond("requests", 10), PerMinute("tokens", 600)}}.shard(1)
+	for want, tokens := range map[time.Duration]Tokens{
+		0: {}, 400 * time.Millisecond: {"requests": 1}, 4 * time.Second: {"requests": 1, "tokens": 10}, seenKept: {"tokens": 1e12},
+	} {
+		if got := l.lasts(tokens.vector(l)); got != want {
+			t.Errorf("%v: %v, want %v", tokens, got, want)
+		}
+	}
+}
