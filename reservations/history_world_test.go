@@ -65,7 +65,7 @@ type run struct {
 func newHistory(t *rapid.T) *history {
 	h := &history{
 		clock: virtualStart.Add(time.Duration(rapid.IntRange(0, 60000).Draw(t, "begins")) * time.Millisecond),
-		most: deliveriesAfter, tracks: map[trackOf]*track{}, blocked: map[string]float64{},
+		most:  deliveriesAfter, tracks: map[trackOf]*track{}, blocked: map[string]float64{},
 	}
 	h.moves = rapid.Bool().Draw(t, "windows move")
 	h.Store = memstore.New(func() time.Time { return h.clock })
