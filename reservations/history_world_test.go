@@ -63,8 +63,10 @@ type run struct {
 }
 
 func newHistory(t *rapid.T) *history {
-	h := &history{clock: virtualStart.Add(time.Duration(rapid.IntRange(0, 60000).Draw(t, "begins")) * time.Millisecond),
-		most: deliveriesAfter, tracks: map[trackOf]*track{}, blocked: map[string]float64{}}
+	h := &history{
+		clock: virtualStart.Add(time.Duration(rapid.IntRange(0, 60000).Draw(t, "begins")) * time.Millisecond),
+		most:  deliveriesAfter, tracks: map[trackOf]*track{}, blocked: map[string]float64{},
+	}
 	h.moves = rapid.Bool().Draw(t, "windows move")
 	h.Store = memstore.New(func() time.Time { return h.clock })
 	first := drawLimits(t)
@@ -88,7 +90,7 @@ func (h *history) tell(format string, args ...any) {
 		return
 	}
 	h.told = h.fault != "" // the call that is wrong is the last that is told
-	h.log = append(h.log, fmt.Sprintf("%s  ", h.clock.Format("15:04:05.000000"))+fmt.Sprintf(format, args...))
+	h.log = append(h.log, h.clock.Format("15:04:05.000000  ")+fmt.Sprintf(format, args...))
 }
 
 // check ends the test where the judge found a fault.
@@ -112,7 +114,7 @@ func (h *history) Apply(ctx context.Context, l reservations.Limit, key string, r
 	after, _, _ := h.Bucket(ctx, l.Name, key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.judge(l, key, requests, outcomes, before, after)
+	h.judge(l, key, requests, outcomes, before, after) //nolint:contextcheck // the judge has a store of its own
 	if h.lose {
 		h.lose = false
 		return nil, &reservations.UnavailableError{Bucket: reservations.BucketName(l.Name, key), Applied: reservations.AppliedMaybe, Err: errors.New("lost")}

@@ -1,8 +1,8 @@
 package reservations_test
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,7 +19,7 @@ func TestStepChangeDuringABlock(t *testing.T) {
 		from, to reservations.Meter
 		least    float64 // starts in the first minute after the block
 	}{{second, minute, 6}, {second, slow, 2}, {slow, second, 12}, {minute, second, 12}, {bucket, second, 12}} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			var b reservations.Bucket
 			from, to := limitOf(c.from), limitOf(c.to)
