@@ -53,7 +53,7 @@ func (p phase) want(t *testing.T, f *figures, capacity float64) {
 	}
 	used := float64(len(starts)) / (p.rate * seconds)
 	t.Logf("%s: %d starts in %.1f s, %.1f %% of %g/s", p.name, len(starts), seconds, 100*used, p.rate)
-	if used < 0.95 {
+	if float64(len(starts)+2) < 0.95*p.rate*seconds { // a short phase may begin and end between two starts
 		t.Errorf("%s: %.1f %% of the rate was used, wanted 95 %%", p.name, 100*used)
 	}
 }

@@ -77,12 +77,12 @@ func (w *world) runTenants(t *testing.T, small share) figures {
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestTenantsShareTokens(t *testing.T) {
-	large, small := share{rate: 38, capacity: 8}, share{rate: 8, capacity: 2} // a call uses 45 tokens, so the provider allows 35.5 calls a second
+	large, small := share{rate: 38, capacity: 8}, share{rate: 6, capacity: 2} // a call uses 45 tokens, so the provider allows 35.5 calls a second
 	w := shared(t, setting{
 		limit: `{meters: {requests: {rate: 60/s, capacity: 20}, tokens: {rate: 1600/s, capacity: 1600}, requests_per_day: {rate: 1200/20s, window: "00:00"}}}`,
 		provider: []string{
 			"-requests-rate=60", "-requests-capacity=20", "-tokens-rate=1600", "-tokens-capacity=1600",
-			"-window-requests=1200", "-window-period=20s", "-used-min=0.5", "-used-max=0.9",
+			"-window-requests=1200", "-window-period=20s", "-used-min=0.5", "-used-max=0.9", "-max-latency=200ms",
 		},
 	}, large, small)
 	f := w.runTenants(t, small)
