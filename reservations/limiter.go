@@ -227,7 +227,7 @@ func (l *Limiter) askMany(ctx context.Context, limit Limit, key string, requests
 		for i := range outcomes {
 			outcomes[i].Shard = shard
 		}
-		if last := len(outcomes) - 1; requests[last].Op != OpSettle && requests[last].Op != OpBlock {
+		if last := len(outcomes) - 1; requests[last].Op.asksForPlace() {
 			l.seen.note(limit.Name, key, shard, outcomes[last].Wait())
 		}
 	}

@@ -21,6 +21,9 @@ type shardAnswers struct {
 	taken map[string]map[int]time.Time
 }
 
+// asksForPlace says whether the answer tells how long whoever asks has to wait. The others are always answered at once.
+func (o Op) asksForPlace() bool { return o == OpBegin || o == OpReserve || o == OpTake || o == OpCheck }
+
 // pick draws two shards of n and returns the one that has room earlier.
 func (s *shardAnswers) pick(bucket string, n int) int {
 	a := rand.IntN(n)     //nolint:gosec // a choice needs no secrecy
