@@ -52,7 +52,7 @@ type Limit struct {
 type Meter struct {
 	// Name identifies the meter within its limit, e.g. "requests" or "tokens". Same letters as a limit's name.
 	Name string
-	// Rate is the number of tokens that come back every Period. Must be positive.
+	// Rate is the number of tokens that come back every Period. Must be positive, from 1e-15 to 1e15.
 	Rate float64
 	// Period is what Rate counts for. Must be positive.
 	Period time.Duration
@@ -159,16 +159,13 @@ func (l Limit) Validate() error {
 
 func (m Meter) validate(fault func(field, format string, args ...any)) {
 	if !positive(m.Rate) {
-		fault("rate", "%v must be a positive number of tokens", m.Rate)
+		fault("rate", "%v must be a positive number of tokens, from %g to %g", m.Rate, smallestAmount, largestAmount)
 	}
 	if m.Period <= 0 {
 		fault("period", "%v must be positive, e.g. 1m", m.Period)
 	}
-	if positive(m.Rate) && m.Period > 0 && m.RatePerSecond() == 0 {
-		fault("rate", "%v every %v is too little to be told from none", m.Rate, m.Period)
-	}
 	if m.Capacity != 0 && !positive(m.Capacity) {
-		fault("capacity", "%v must be a positive number of tokens, or zero for one period's worth", m.Capacity)
+		fault("capacity", "%v must be a positive number of tokens, from %g to %g, or zero for one period's worth", m.Capacity, smallestAmount, largestAmount)
 	}
 	m.validateWindow(fault)
 	m.Settle.validate(fault)
@@ -183,4 +180,7 @@ func (s SettleMode) validate(fault func(field, format string, args ...any)) {
 	}
 }
 
-func positive(x float64) bool { return x > 0 && x <= largestAmount }
+// smallestAmount bounds rates and capacities from below: waits, which divide by them, stay finite, and with them the bucket.
+const smallestAmount = 1e-15
+
+func positive(x float64) bool { return x >= smallestAmount && x <= largestAmount }

@@ -49,6 +49,32 @@ func TestShardsHoldTheirPart(t *testing.T) {
 	}
 }
 
+// What gives back, corrects or blocks is answered at once, and says nothing of how long a newcomer would wait in that shard.
+func TestShardIsChosenByAnswersToNewcomers(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, reservations.Limit{Name: "hot", Shards: 2, Meters: []reservations.Meter{reservations.PerMinute("tokens", 60)}})
+	ctx, first := t.Context(), chargeOf("hot", 30)
+	first.Shard = 1
+	for range 2 { // the second waits half a minute
+		if _, err := l.Begin(ctx, first, reservations.Place{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Sync(ctx, first, reservations.Observation{Remaining: reservations.Tokens{"tokens": 60}}); err != nil {
+		t.Fatal(err)
+	}
+	one := chargeOf("hot", 1)
+	one.Shard = 1
+	if _, err := l.Yield(ctx, one); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if o, err := l.Begin(ctx, chargeOf("hot", 1), reservations.Place{}); err != nil || o.Shard != 2 {
+			t.Fatalf("%+v, %v: want the shard with room", o, err)
+		}
+	}
+}
+
 // Whoever waits comes back to the shard it waits in, and settles there.
 func TestShardStaysWithTheTask(t *testing.T) {
 	t.Parallel()

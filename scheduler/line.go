@@ -75,7 +75,7 @@ func speedOf(o reservations.Outcome) float64 {
 func (m movement) args() []any {
 	return []any{
 		m.at.Add(time.Since(m.heard)).UnixMicro(), m.shift.Microseconds(), m.version,
-		m.at.UnixMicro(), strconv.FormatFloat(m.speed, 'g', -1, 64),
+		m.at.UnixMicro(), strconv.FormatFloat(m.speed, 'f', -1, 64),
 	}
 }
 

@@ -42,6 +42,24 @@ func TestAFastClockBringsTheLineForward(t *testing.T) {
 	})
 }
 
+// A limit that was all but closed and is opened again: nothing on the way overflows.
+func TestAClockThatAlmostStandsStill(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l lines) {
+		t.Helper()
+		mustRecord(t, l, running(bucketNow(), 1, 0, 1e-6), dueIn("a", 300*24*time.Hour))
+		found, err := l.describe(t.Context(), []string{lineName("openai", 7)})
+		if err != nil || found[0].Waiting != 1 || found[0].First.Year() < 2200 {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		if at, err := l.standing(t.Context(), dueIn("a", 0).task); err != nil || !at.due.Equal(found[0].First) {
+			t.Errorf("%+v, %v", at, err)
+		}
+		mustMove(t, l, running(bucketNow(), 2, 300*24*time.Hour, 1))
+		same(t, "again", []string{"a"}, mustPop(t, l))
+	})
+}
+
 // aged makes the answer one that came so long ago.
 func (m movement) aged(d time.Duration) movement {
 	m.heard = m.heard.Add(-d)

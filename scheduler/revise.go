@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,8 @@ const (
 	// reviseTogether is how many lines are read, and reviseSide how many buckets are asked side by side.
 	reviseTogether = 256
 	reviseSide     = 8
+	// reviseFaults is how many buckets can't be asked until the store is taken to be down.
+	reviseFaults = 8
 )
 
 // claimScript takes the lease where the lines go by another revision and nobody holds it. KEYS -> revising, revised; ARGV -> id, revision,
@@ -74,9 +77,8 @@ var errLeaseLost = errors.New("another process took over")
 // line tasks wait for its new clock, and moves the line by the answer, so that they come earlier or later without a delivery. Where before is
 // nil, or not what the lines go by, all are asked, else those whose limit is another. Of all processes that call it for the same limits one at
 // a time does the asking; for the others, and where the asking ended early (the error says why), done is false: call it again, e.g. every 2
-// seconds, until it is true. Limits that the lines go by already cost one call to Redis. The scheduler has to be started, or stopped
-// afterwards, for the lines to move. Buckets of limits that this process does not know are left alone. Without a limiter
-// there is nothing to do.
+// seconds, until it is true. Limits that the lines go by already cost one call to Redis. Buckets of limits that this process does not know are
+// left alone. Without a limiter there is nothing to do.
 func (s *Scheduler) Revise(ctx context.Context, before, after *reservations.LimitSet) (done bool, err error) {
 	if s.limiter == nil {
 		return true, nil
@@ -115,32 +117,43 @@ func (s *Scheduler) endRevision(ctx context.Context, id, revision string) error 
 
 // reviseLines asks the buckets of all lines, as long as the lease is held.
 func (s *Scheduler) reviseLines(ctx context.Context, id string, changed func(limit, key string) bool) error {
-	client, renew := s.lines.client, redis.NewScript(renewScript)
-	asked := map[string]bool{} // a bucket may have lines of several generations
-	for cursor := uint64(0); ; {
-		found, next, err := client.ZScan(ctx, root+"index", cursor, "", reviseTogether).Result()
-		if err != nil {
+	buckets, err := s.lines.bucketsOf(ctx, changed)
+	if err != nil {
+		return err
+	}
+	renew := redis.NewScript(renewScript)
+	var faults []error
+	for together := range slices.Chunk(buckets, reviseTogether) {
+		if err := s.reviseBuckets(ctx, together, &faults); err != nil {
 			return err
 		}
-		var buckets []string
+		if held, err := renew.Run(ctx, s.lines.client, []string{keyRevising}, id, reviseLease.Milliseconds()).Int(); err != nil || held == 0 {
+			return errors.Join(err, errLeaseLost)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// bucketsOf are the buckets in whose lines tasks wait: all of them at once, for what moves a line also moves it in the index.
+func (l lines) bucketsOf(ctx context.Context, wanted func(limit, key string) bool) (buckets []string, err error) {
+	seen := map[string]bool{} // a bucket may have lines of several generations
+	for cursor := uint64(0); ; {
+		found, next, err := l.client.ZScan(ctx, root+"index", cursor, "", reviseTogether).Result()
+		if err != nil {
+			return nil, err
+		}
 		for i := 0; i < len(found); i += 2 { // members and scores
 			bucket := bucketOfLine(found[i])
-			if bucket == "" || asked[bucket] {
+			if bucket == "" || seen[bucket] {
 				continue
 			}
-			asked[bucket] = true
-			if c := reservations.ParseBucket(bucket); changed(c.Limit, c.Key) {
+			seen[bucket] = true
+			if c := reservations.ParseBucket(bucket); wanted(c.Limit, c.Key) {
 				buckets = append(buckets, bucket)
 			}
 		}
-		if err := s.reviseBuckets(ctx, buckets); err != nil {
-			return err
-		}
-		if held, err := renew.Run(ctx, client, []string{keyRevising}, id, reviseLease.Milliseconds()).Int(); err != nil || held == 0 {
-			return errors.Join(err, errLeaseLost)
-		}
 		if cursor = next; cursor == 0 {
-			return nil
+			return buckets, nil
 		}
 	}
 }
@@ -154,28 +167,49 @@ func bucketOfLine(line string) string {
 	return line[:at]
 }
 
-// reviseBuckets asks buckets, a few side by side. It ends with the first that can't be asked.
-func (s *Scheduler) reviseBuckets(ctx context.Context, buckets []string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var asking sync.WaitGroup
+// reviseBuckets asks buckets, a few side by side, and moves their lines by the answers: before it is noted that they go by the new limits, for
+// nobody would move them then. A bucket that can't be asked is left to the next turn and added to faults; after a few the store is down, and the
+// error joins them all.
+func (s *Scheduler) reviseBuckets(ctx context.Context, buckets []string, faults *[]error) error {
+	var mu sync.Mutex // guards faults and moves
+	var moves []movement
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var askers sync.WaitGroup
 	for first := range min(reviseSide, len(buckets)) {
-		asking.Go(func() {
-			for i := first; i < len(buckets) && ctx.Err() == nil; i += reviseSide {
+		askers.Go(func() {
+			for i := first; i < len(buckets) && asking.Err() == nil; i += reviseSide {
 				limit, key, _ := strings.Cut(buckets[i], ":")
-				o, err := s.limiter.Revise(ctx, limit, key)
-				switch {
-				case err == nil:
-					s.Moved(buckets[i], o)
-				case !reservations.IsPermanent(err): // else it is the bucket of a limit that is not ours to ask
-					cancel(err)
+				o, err := s.limiter.Revise(asking, limit, key)
+				if reservations.IsPermanent(err) {
+					continue // it is the bucket of a limit that is not ours to ask
 				}
+				mu.Lock()
+				if err == nil {
+					moves = append(moves, movementOf(buckets[i], o, time.Now()))
+				} else if *faults = append(*faults, err); len(*faults) >= reviseFaults {
+					cancel()
+				}
+				mu.Unlock()
 			}
 		})
 	}
-	asking.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	askers.Wait()
+	if asking.Err() != nil {
+		return errors.Join(append(*faults, ctx.Err())...)
 	}
-	return nil
+	return s.moveLines(ctx, moves)
+}
+
+// moveLines moves lines at once.
+func (s *Scheduler) moveLines(ctx context.Context, moves []movement) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	s.Answered()
+	first, earlier, err := s.lines.move(ctx, moves)
+	if err == nil && earlier {
+		s.waker.bring(first)
+	}
+	return err
 }

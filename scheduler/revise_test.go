@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ type askedStore struct {
 	mu    sync.Mutex // guards what is below
 	asked map[string]int
 	down  bool
+	sick  string // a bucket that can't be asked
 }
 
 func (s *askedStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
@@ -29,7 +31,7 @@ func (s *askedStore) Apply(ctx context.Context, limit reservations.Limit, key st
 		bucket := reservations.BucketName(limit.Name, key)
 		s.mu.Lock()
 		s.asked[bucket]++
-		down := s.down
+		down := s.down || bucket == s.sick
 		s.mu.Unlock()
 		if down {
 			return nil, &reservations.UnavailableError{Bucket: bucket, Applied: reservations.AppliedNo, Err: context.DeadlineExceeded}
@@ -51,6 +53,12 @@ func (s *askedStore) fail(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
+}
+
+func (s *askedStore) ail(bucket string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sick = bucket
 }
 
 func named(name string) reservations.Limit {
@@ -194,34 +202,43 @@ func TestReviseIsDoneByOneOfTheFleet(t *testing.T) {
 	})
 }
 
-// The answers move the lines: whoever waits comes by the new clock.
+// The answers move the lines: whoever waits comes by the new clock. They have moved before that is noted, also where this process dies right then.
 func TestReviseMovesTheLine(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		b := setupRevise(t, client, 1)
-		s := newScheduler(t, client, b.limiters[0], exact())
-		moves := make(chan int, 1000)
-		s.Observe(func(_ []scheduler.Task, n int, _ error) {
-			if n > 0 {
-				moves <- n
-			}
-		})
-		start(t, s)
+		before, _, err := b.schedulers[1].Lines(t.Context(), "a", 10)
+		if err != nil || len(before) != 1 {
+			t.Fatalf("%+v, %v", before, err)
+		}
 		b.change(t, reservations.Override{Limit: "a", Meter: "requests", Rate: 5, Period: time.Second})
-		if done, err := s.Revise(t.Context(), nil, b.limiters[0].Limits()); err != nil || !done {
-			t.Fatalf("done %v, %v", done, err)
+		b.revise(t, 0, nil)
+		after, _, err := b.schedulers[1].Lines(t.Context(), "a", 10)
+		if err != nil || len(after) != 1 {
+			t.Fatalf("%+v, %v", after, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		for moved := 0; moved < 2; {
-			select {
-			case n := <-moves:
-				moved += n
-			case <-ctx.Done():
-				t.Fatalf("%d lines have moved", moved)
-			}
+		if was, is := before[0].First.Sub(before[0].Now), after[0].First.Sub(after[0].Now); was < time.Minute || is > time.Second {
+			t.Errorf("the first is due in %v, and was in %v", is, was)
 		}
+	})
+}
+
+// One bucket that can't be asked does not keep the others from being revised. It is asked again with the next turn.
+func TestReviseGoesOnAfterABucketThatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		const keys = 300 // more than one page
+		b := setupRevise(t, client, keys)
+		b.store.ail("a:k@7:x")
+		if done, err := b.schedulers[0].Revise(t.Context(), nil, b.limiters[0].Limits()); done || !errors.Is(err, reservations.ErrUnavailable) || !strings.Contains(err.Error(), "a:k@7:x") {
+			t.Errorf("done %v, %v", done, err)
+		}
+		b.wantAsked(t, "", 2*keys)
+		b.store.ail("")
+		b.revise(t, 1, nil)
+		b.wantAsked(t, "", 2*keys)
 	})
 }
 

@@ -35,14 +35,15 @@ local function reading(line, moment)
 	return math.floor(t + c.shift + (t - c.at) * (c.speed - 1) + 0.5)
 end
 
--- moment is when, by Redis's clock, a line's clock shows due: the reverse of reading, rounded up so that it is not a hair too early.
+-- moment is when, by Redis's clock, a line's clock shows due: the reverse of reading, rounded up so that it is not a hair too early. A clock that all
+-- but stands still shows it never: then as late as can be counted.
 local function moment(line, due)
 	local c = clock(line)
 	local left = due - c.shift - c.at
 	if c.speed == 1 or left <= 0 then
 		return math.ceil(due - c.shift - c.offset)
 	end
-	return math.ceil(c.at + left / c.speed - c.offset)
+	return math.min(math.ceil(c.at + left / c.speed - c.offset), 9007199254740992)
 end
 
 -- reindex notes when the first of a line is due; an empty line is forgotten, and its clock a minute later.

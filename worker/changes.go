@@ -14,8 +14,9 @@ func (f *Follower) tell(ctx context.Context, before, after *reservations.LimitSe
 	log := func(message string, attrs ...slog.Attr) {
 		f.config.Logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 	}
+	own, ownBefore := overridesByKey(after), overridesByKey(before)
 	for _, at := range limitsAndKeys(before, after) {
-		if at.key != "" && sameOwn(before, after, at) {
+		if at.key != "" && slices.Equal(own[at], ownBefore[at]) {
 			continue // goes with its limit
 		}
 		was, errWas := before.For(at.limit, at.key)
@@ -32,7 +33,7 @@ func (f *Follower) tell(ctx context.Context, before, after *reservations.LimitSe
 		default:
 			for _, c := range meterChanges(was, is) {
 				attrs := append(slices.Clone(who), slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new))
-				log("limit changed", append(attrs, setBy(after, at, c.meter)...)...)
+				log("limit changed", append(attrs, setBy(own[at], c.meter)...)...)
 			}
 			if at.key == "" {
 				configured(log, before, after, at.limit)
@@ -83,12 +84,14 @@ func limitsAndKeys(sets ...*reservations.LimitSet) []limitAndKey {
 	})
 }
 
-// sameOwn says whether a key has the same overrides of its own in both sets.
-func sameOwn(before, after *reservations.LimitSet, at limitAndKey) bool {
-	own := func(set *reservations.LimitSet) []reservations.Override {
-		return slices.DeleteFunc(set.Overrides(), func(o reservations.Override) bool { return o.Limit != at.limit || o.Key != at.key })
+// overridesByKey are the overrides of each limit and key: a fleet may have one for each of many tenants.
+func overridesByKey(set *reservations.LimitSet) map[limitAndKey][]reservations.Override {
+	own := map[limitAndKey][]reservations.Override{}
+	for _, o := range set.Overrides() {
+		at := limitAndKey{limit: o.Limit, key: o.Key}
+		own[at] = append(own[at], o)
 	}
-	return slices.Equal(own(before), own(after))
+	return own
 }
 
 type meterChange struct{ meter, old, new string }
@@ -136,9 +139,9 @@ func meterText(m reservations.Meter) string {
 }
 
 // setBy tells who set the override of a meter; nothing where there is none.
-func setBy(set *reservations.LimitSet, at limitAndKey, meter string) []slog.Attr {
-	for _, o := range set.Overrides() {
-		if o.Limit == at.limit && o.Key == at.key && o.Meter == meter && o.By != "" {
+func setBy(own []reservations.Override, meter string) []slog.Attr {
+	for _, o := range own {
+		if o.Meter == meter && o.By != "" {
 			return []slog.Attr{slog.String("by", o.By)}
 		}
 	}

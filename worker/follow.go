@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -175,7 +176,7 @@ func (f *Follower) look(ctx context.Context) {
 func (f *Follower) apply(ctx context.Context, list []reservations.Override, fault error) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
-	if slices.Equal(list, f.list) {
+	if slices.EqualFunc(list, f.list, sameOverride) {
 		return
 	}
 	f.list = list
@@ -204,4 +205,17 @@ func (f *Follower) revise(ctx context.Context) bool {
 		f.config.Logger.LogAttrs(ctx, slog.LevelWarn, "waiting tasks don't go by the changed limits yet, will try again", slog.Any("error", err))
 	}
 	return done
+}
+
+// sameOverride says whether two overrides are the same. What is not a number is the same as another one: it is told of once.
+func sameOverride(a, b reservations.Override) bool {
+	for _, o := range []*reservations.Override{&a, &b} {
+		if math.IsNaN(o.Rate) {
+			o.Rate = math.Inf(-1)
+		}
+		if math.IsNaN(o.Capacity) {
+			o.Capacity = math.Inf(-1)
+		}
+	}
+	return a == b
 }

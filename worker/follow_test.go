@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -181,6 +183,51 @@ func TestWorkerDoesNotStartWithoutItsOverrides(t *testing.T) {
 	b.start(w)
 	b.enqueue(call{Cost: 1})
 	receive(t, b.starts)
+}
+
+// What can't be in force is told once, whatever it is: a look that finds the same again changes nothing.
+func TestFollowerTellsOnceOfWhatIsNoNumber(t *testing.T) {
+	t.Parallel()
+	b, source := setup(t, slow(5)), &list{}
+	w, log := b.following(source)
+	b.start(w)
+	source.set(nil, rate("api", "", math.NaN()))
+	log.await(t, "WARN some overrides are not in force error=override api.tokens")
+	before := source.looks()
+	eventually(t, "more looks", func() bool { return source.looks() > before+3 })
+	if n := log.count("some overrides are not in force"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
+
+// A fleet may have a rate of its own for each of many tenants. Each change of one is found among all of them, while nothing else can change.
+func TestFollowerOfManyOverrides(t *testing.T) {
+	t.Parallel()
+	b, source := setup(t, slow(5)), &list{}
+	const n = 20_000 // compared one by one with all others: a minute
+	many := make([]reservations.Override, n)
+	for i := range many {
+		many[i] = rate("api", strconv.Itoa(i), 5)
+	}
+	source.set(nil, many...)
+	log := newLines()
+	f := worker.NewFollower(b.limiter, b.scheduler, source, worker.FollowConfig{Logger: slog.New(log)})
+	began := time.Now()
+	if err := f.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := slices.Clone(many)
+	other[n-1].Rate, other[n-1].By = 7, "bob"
+	source.set(nil, other...)
+	if err := f.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("two looks at %d overrides took %v", n, took)
+	}
+	if all := log.count("limit changed"); all != n+1 || log.count("key=19999 meter=tokens old=5/1m0s capacity 5 new=7/1m0s capacity 5 by=bob") != 1 {
+		t.Errorf("%d changes were told", all)
+	}
 }
 
 func TestWorkerSetsLimits(t *testing.T) {

@@ -103,7 +103,8 @@ func apportion(charges []reservations.Charge, remaining reservations.Tokens) map
 
 // sync tells one bucket what was seen of it. It is tried once: the next answer says more.
 func (g *gate) sync(ctx context.Context, d *delivery, c reservations.Charge, s sighting) {
-	if !g.told.tell(c.Bucket(), s.seen, time.Now()) {
+	whole := reservations.BucketName(c.Limit, c.Key) // all shards are told at once
+	if !g.told.tell(whole, s.seen, time.Now()) {
 		return
 	}
 	syncing, cancel := context.WithTimeout(context.WithoutCancel(ctx), observePatience)
@@ -111,7 +112,7 @@ func (g *gate) sync(ctx context.Context, d *delivery, c reservations.Charge, s s
 	s.seen.Age = max(0, s.seen.Age) + time.Since(s.at)
 	o, err := g.limiter.Sync(syncing, c, s.seen)
 	if err != nil {
-		g.told.forget(c.Bucket())
+		g.told.forget(whole)
 		g.tell(ctx, d, slog.LevelDebug, "bucket not corrected by what the provider says", slog.Any("error", err))
 	}
 	if !o.At.IsZero() {

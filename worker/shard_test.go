@@ -108,3 +108,31 @@ func TestOverrideCostsNoTask(t *testing.T) {
 		t.Errorf("refused: %+v", <-b.refusals)
 	}
 }
+
+// What one task saw is told to all shards, so tasks of other shards that saw the same need not tell it again.
+func TestShardsAreToldTogether(t *testing.T) {
+	t.Parallel()
+	l := slow(80)
+	l.Shards = 4
+	b := setup(t, l)
+	w := b.worker(worker.Config{})
+	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
+		job.Saw(left(50))
+		return nil
+	})
+	b.start(w)
+	const n = 16
+	for i := range n {
+		b.enqueue(call{N: i, Cost: 1})
+	}
+	shards := map[int]bool{}
+	for range n {
+		shards[receive(t, b.finishes).Charges[0].Shard] = true
+	}
+	if err := w.Stop(t.Context()); err != nil { // it waits for what is told
+		t.Fatal(err)
+	}
+	if len(shards) < 3 || len(b.syncs) == 0 || len(b.syncs) > 2 { // 2 where the machine stalled for a second
+		t.Errorf("tasks of %d shards told %d times", len(shards), len(b.syncs))
+	}
+}

@@ -42,16 +42,24 @@ func (s *limitsSettings) flags(c *cobra.Command) {
 	c.Flags().StringVar(&s.key, "key", "", "only this key of the limit, e.g. a tenant; empty means all keys that have no rate of their own")
 }
 
-// meterOf finds the meter that a person names "limit.meter". The error lists what there is.
+// meterOf finds the meter that a person names "limit.meter". The error lists what there is. Names may hold points: what two limits can mean is an
+// error too.
 func meterOf(limits []reservations.Limit, name string) (limit, meter string, err error) {
 	var known []string
 	for _, l := range limits {
 		for _, m := range l.Meters {
-			if l.Name+"."+m.Name == name {
-				return l.Name, m.Name, nil
+			switch {
+			case l.Name+"."+m.Name != name:
+			case limit != "":
+				return "", "", &cli.UsageError{Err: fmt.Errorf("%q is meter %s of limit %s, and meter %s of limit %s: give one of them another name", name, meter, limit, m.Name, l.Name)}
+			default:
+				limit, meter = l.Name, m.Name
 			}
 			known = append(known, l.Name+"."+m.Name)
 		}
+	}
+	if limit != "" {
+		return limit, meter, nil
 	}
 	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; there are %s", name, strings.Join(known, ", "))}
 }

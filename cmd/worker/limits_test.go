@@ -140,6 +140,14 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 	}
 }
 
+// Nobody is to wonder later which of two meters was set.
+func TestLimitsThatCanBeMeantTwice(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.write("limits: {a: {meters: {b.c: 5/m}}, a.b: {meters: {c: 7/m}}}")
+	b.run(cli.ExitUsage, []string{`"a.b.c" is meter b.c of limit a, and meter c of limit a.b: give one of them another name`}, "set", "a.b.c", "1/m")
+}
+
 func TestLimitsWithoutMongoDB(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"MONGODB_URI": "mongodb://u:secret@127.0.0.1:1/"}

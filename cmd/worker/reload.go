@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -12,6 +13,9 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 )
+
+// errNoLimits refuses a file that some editor has emptied, and not written yet: all tasks with a limit would be archived.
+var errNoLimits = errors.New("limits: there are none any more; a worker that is to have none has to be restarted")
 
 // reloader reads headway.yaml again while the worker runs.
 type reloader struct {
@@ -52,6 +56,9 @@ func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal) {
 // reload applies what the file says now: all of it that can change, or with any fault nothing.
 func (r *reloader) reload(ctx context.Context) {
 	next, err := config.Load(r.file)
+	if err == nil && len(next.Limits) == 0 && len(r.current.Limits) > 0 {
+		err = errNoLimits
+	}
 	if err == nil {
 		err = r.set(ctx, next.Limits)
 	}

@@ -35,7 +35,9 @@ func TestReload(t *testing.T) {
 		"faults": {"limits: {a: {meters: {r: -6/m}}}\nconcurrency: -1", nil, []string{
 			`level=ERROR msg="settings can't be reloaded, nothing has changed"`, "limits.a.meters.r.rate", "concurrency: -1",
 		}, 0},
-		"refused": {first, errors.New("a shard can't change"), []string{`level=ERROR msg="settings can't be reloaded, nothing has changed"`, "a shard can't change"}, 2},
+		"empty":     {"", nil, []string{`level=ERROR msg="settings can't be reloaded, nothing has changed"`, "limits: there are none any more"}, 0},
+		"no limits": {"concurrency: 4", nil, []string{`level=ERROR msg="settings can't be reloaded, nothing has changed"`}, 0},
+		"refused":   {first, errors.New("a shard can't change"), []string{`level=ERROR msg="settings can't be reloaded, nothing has changed"`, "a shard can't change"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -113,6 +113,9 @@ limits:
 			"limits.d.max_wait: 30 must be a duration", "limits.d.shards: many must be a whole number",
 			"limits.d.meters.w.window: 25:00 must be when a window starts", "limits.d.meters.v.window", "limits.d.meters.u.window", "limits.e.meters.w.period",
 		}},
+		"fractions": {"limits: {a: {shards: 2.5, meters: {r: 5/m}}}\nconcurrency: 1e3\nqueues: {default: 1.5}\nmax_refusals: .nan", []string{
+			"limits.a.shards: 2.5 must be a whole number", "queues.default: 1.5 must be a whole number", "max_refusals: NaN must be a whole number",
+		}},
 		"yaml": {"limits: [", []string{"not valid YAML"}},
 		"list": {"- a", []string{"not valid YAML"}},
 	} {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -55,6 +56,10 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		return reservedOf(data)
 	case reflect.TypeFor[windowValue]():
 		return windowOf(data)
+	case reflect.TypeFor[int]():
+		if n, ok := data.(float64); ok && n != math.Trunc(n) { // what is behind the point would be dropped
+			return nil, fmt.Errorf("%v must be a whole number", data)
+		}
 	}
 	return data, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -107,17 +108,31 @@ func (o *Overrides) List(ctx context.Context) ([]reservations.Override, error) {
 	var faults []error
 	for _, document := range raw {
 		var stored override
-		if err := bson.Unmarshal(document, &stored); err != nil {
+		err := bson.Unmarshal(document, &stored)
+		if err == nil {
+			err = stored.fault()
+		}
+		if err != nil {
 			faults = append(faults, fmt.Errorf("%w %v: %w", ErrMalformedOverride, document.Lookup("_id"), err))
 			continue
 		}
 		list = append(list, reservations.Override{
 			Limit: stored.Limit, Key: stored.Key, Meter: stored.Meter, Rate: stored.Rate, Capacity: stored.Capacity,
-			Period: time.Duration(min(stored.Period, int64(reservations.MaxWait/time.Millisecond))) * time.Millisecond,
+			Period: time.Duration(min(max(0, stored.Period), int64(reservations.MaxWait/time.Millisecond))) * time.Millisecond,
 			SetAt:  stored.SetAt.UTC(), By: stored.By,
 		})
 	}
 	return slices.Clip(list), errors.Join(faults...)
+}
+
+// fault says that a number is none, which nobody can compare or write down. Whether it can be a meter's is for the limits to say.
+func (o override) fault() error {
+	for _, x := range []float64{o.Rate, o.Capacity} {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("%v is not a number of tokens", x)
+		}
+	}
+	return nil
 }
 
 // overrideID is never the same for two meters: the names of limits hold no colon, those of meters no slash.

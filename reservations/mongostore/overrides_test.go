@@ -2,6 +2,7 @@ package mongostore_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -63,12 +64,32 @@ func TestOverridesThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := reservations.Override{Limit: "openai", Meter: "requests", Rate: 1, Period: time.Second}
-	if err := o.Set(ctx, good); err != nil {
+	none, endless, past := good, good, good
+	none.Key, none.Rate = "none", math.NaN()
+	endless.Key, endless.Capacity = "endless", math.Inf(1)
+	for _, set := range []reservations.Override{good, none, endless} {
+		if err := o.Set(ctx, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past.Key = "past"
+	if err := o.Set(ctx, past); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection(mongostore.DefaultOverrides).UpdateByID(ctx, "openai:past/requests", bson.D{{Key: "$set", Value: bson.D{{Key: "period", Value: int64(math.MinInt64)}}}}); err != nil {
 		t.Fatal(err)
 	}
 	list, err := o.List(ctx)
-	if len(list) != 1 || !errors.Is(err, mongostore.ErrMalformedOverride) || !strings.Contains(err.Error(), "by hand") {
-		t.Errorf("%v, %v", list, err)
+	if len(list) != 2 || !errors.Is(err, mongostore.ErrMalformedOverride) {
+		t.Fatalf("%v, %v", list, err)
+	}
+	for _, want := range []string{"by hand", `"openai:none/requests": NaN is not a number`, `"openai:endless/requests": +Inf is not a number`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	if p := list[1].Period; p != 0 { // no meter can be so; it must not become another one
+		t.Errorf("a negative period is %v", p)
 	}
 }
 

@@ -118,11 +118,11 @@ func (c *Client) Do(ctx context.Context, chat Chat) (Answer, error) {
 	if err != nil {
 		return Answer{}, c.failure(res, err)
 	}
-	answer := Answer{Body: body, RequestID: res.Header.Get("X-Request-Id"), Seen: ReadHeaders(res.Header, time.Now())}
+	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header, time.Now())}
 	if !isObject(body) {
 		return Answer{}, &Error{
 			StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen,
-			Message: fmt.Sprintf("the answer is not a JSON object but %q", res.Header.Get("Content-Type")),
+			Message: fmt.Sprintf("the answer is not a JSON object but %q", c.redact(res.Header.Get("Content-Type"))),
 		}
 	}
 	answer.Usage, _ = usageOf(body)
@@ -138,7 +138,7 @@ func isObject(body []byte) bool {
 func (c *Client) failure(res *http.Response, err error) error {
 	e := &Error{}
 	if res != nil {
-		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), res.Header.Get("X-Request-Id")
+		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), c.redact(res.Header.Get("X-Request-Id"))
 		e.Seen = ReadHeaders(res.Header, time.Now())
 	}
 	if api, ok := errors.AsType[*openai.Error](err); ok {

@@ -421,3 +421,20 @@ func TestErrorText(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
+
+// Headers come from outside as well: an error ends in Redis and in logs.
+func TestHeadersInErrorsAreShortAndHoldNoKey(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusOK, http.StatusInternalServerError} {
+		client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Request-Id", secret+strings.Repeat("x", 10_000))
+			w.Header().Set("Content-Type", "text/"+secret+strings.Repeat("x", 10_000))
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "no object")
+		})
+		_, err := client.Do(t.Context(), newChat(t, hello))
+		if err == nil || len(err.Error()) > 3000 || strings.Contains(err.Error(), secret) {
+			t.Errorf("status %d: %d bytes: %.200s", status, len(err.Error()), err)
+		}
+	}
+}
