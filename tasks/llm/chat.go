@@ -2,7 +2,6 @@ package llm
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -59,11 +58,7 @@ func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, err
 	for _, name := range meters {
 		n, ok := estimate.of(name)
 		if !ok {
-			return Chat{}, &reservations.ChargeError{
-				Charge: reservations.Charge{Limit: limit}, Meter: name, Err: reservations.ErrUnknownMeter,
-				Problem: fmt.Sprintf("a chat can be charged for %s, %s, %s, %s, %s and %s only",
-					MeterRequests, MeterTokens, MeterInput, MeterOutput, MeterRequestsPerDay, MeterTokensPerDay),
-			}
+			return Chat{}, unknownMeter(limit, name)
 		}
 		chat.Charge[name] = n
 	}

@@ -34,15 +34,19 @@ func (c Config) meterOf(s Seen) string {
 	return s.Kind
 }
 
-// observation is what was seen of the meters that the chat is charged for; false where that is nothing.
-func (c Config) observation(chat Chat, seen []Seen, age time.Duration) (reservations.Observation, bool) {
+// observation is what was seen of the meters that the call is charged for; false where that is nothing.
+func (c Config) observation(charges []reservations.Charge, seen []Seen, age time.Duration) (reservations.Observation, bool) {
 	o := reservations.Observation{Remaining: reservations.Tokens{}, Age: age, Up: c.Sync == SyncBoth}
 	if c.Sync == SyncOff {
 		return o, false
 	}
 	for _, s := range seen {
 		meter := c.meterOf(s)
-		if _, charged := chat.Charge[meter]; !charged {
+		charged := slices.ContainsFunc(charges, func(c reservations.Charge) bool {
+			_, ok := c.Tokens[meter]
+			return ok
+		})
+		if !charged {
 			continue
 		}
 		n := s.Remaining
