@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 // TaskType is the type of chat tasks.
@@ -34,6 +35,8 @@ type Chat struct {
 	Key string `json:"key,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
+	// Batch says which request of a batch file the chat is. Nil for any other.
+	Batch *tasks.BatchRef `json:"batch,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
 	Charge reservations.Tokens `json:"charge,omitempty"`
 	// Request is the body of the call, sent as it is.

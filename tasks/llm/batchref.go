@@ -1,0 +1,11 @@
+package llm
+
+import "github.com/headway-go/headway/tasks"
+
+// TaskOptions implements tasks.Optioner: a chat of a batch has an ID of its own, so that it is enqueued once.
+func (c Chat) TaskOptions() tasks.Options {
+	if c.Batch == nil {
+		return tasks.Options{}
+	}
+	return tasks.Options{ID: c.Batch.TaskID()}
+}
