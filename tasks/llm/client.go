@@ -88,7 +88,7 @@ func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Token
 
 // report tells use what was used.
 func (c *Client) report(chat Chat, answer Answer, err error, use func(reservations.Tokens)) {
-	if use == nil || len(chat.Charge) == 0 {
+	if use == nil || len(chat.nothing()) == 0 {
 		return
 	}
 	switch {

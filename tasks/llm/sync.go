@@ -34,7 +34,7 @@ func (c Config) meterOf(s Seen) string {
 	return s.Kind
 }
 
-// observation is what was seen of the meters that the chat is charged for; false where that is nothing.
+// observation is what was seen of the meters that the chat's own charge has, the provider's; false where that is nothing.
 func (c Config) observation(chat Chat, seen []Seen, age time.Duration) (reservations.Observation, bool) {
 	o := reservations.Observation{Remaining: reservations.Tokens{}, Age: age, Up: c.Sync == SyncBoth}
 	if c.Sync == SyncOff {
