@@ -116,13 +116,15 @@ func abandoned(ctx context.Context, after time.Duration) error {
 
 // conclude tells everybody how it went, asynq last.
 func (g *gate) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
-	f := Finish{Task: d.ref(), Charges: d.claims.charges(), Elapsed: elapsed, Err: d.verdict(err)}
+	f := Finish{Task: d.ref(), Charges: d.claims.charges(), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload()}
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		f.Result, level, message = ResultAborted, slog.LevelWarn, "task aborted, will be delivered again"
 	case f.Err == nil:
 		f.Result, level, message = ResultSucceeded, slog.LevelDebug, "task done"
+	case errors.Is(f.Err, asynq.RevokeTask):
+		f.Result, level, message = ResultDropped, slog.LevelDebug, "task dropped"
 	case d.archives(f.Err), d.lastDelivery():
 		f.Result, level, message = ResultArchived, slog.LevelError, "task failed and archived"
 	default:

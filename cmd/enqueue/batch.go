@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -49,9 +50,12 @@ func batchCommand(env cli.Environment) *cobra.Command {
 
 The whole file is checked first. Where a line is broken, is there twice, or asks for more than the limit can ever
 serve, all such lines are named and nothing is enqueued; with --skip-invalid the others are enqueued, and the exit
-code is 1.`,
+code is 1.
+
+With several limits a request starts when all of them let it; the narrowest stands first, the provider's last.`,
 		Example: `  enqueue batch examples/godoc.jsonl --limit openai
-  enqueue batch requests.jsonl --limit openai --key tenant-7 --reserve
+  enqueue batch requests.jsonl --limit openai:tenant-7 --reserve
+  enqueue batch requests.jsonl --limit tenants:acme --limit openai
   zcat huge.jsonl.gz | enqueue batch - --limit openai --skip-invalid --json`,
 		Args: cli.Args(func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -72,7 +76,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	limits, limit, err := j.loadLimit()
+	limits, from, err := j.load()
 	if err != nil {
 		return err
 	}
@@ -83,13 +87,13 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	defer func() { _ = closeFile() }()
 	began := time.Now()
 	r := result{}
-	total, err := j.check(file, limit, &r)
+	total, err := j.check(file, from, &r)
 	if err != nil {
 		return err
 	}
 	if r.Faulty > 0 && !j.skip {
 		if j.asJSON {
-			if err = j.print(r, total, name); err != nil {
+			if err = j.print(r, total, name, from); err != nil {
 				return err
 			}
 		}
@@ -103,9 +107,9 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer func() { _ = closeAll() }()
-	r.Enqueued, err = j.send(ctx, s, file, limit, total, options)
+	r.Enqueued, err = j.send(ctx, s, file, from, total, options)
 	r.Seconds = time.Since(began).Seconds()
-	if printErr := j.print(r, total, name); printErr != nil {
+	if printErr := j.print(r, total, name, from); printErr != nil {
 		return printErr
 	}
 	if err == nil && r.Faulty > 0 {
@@ -115,13 +119,13 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 }
 
 // check reads the whole file, counts the good lines and notes the faulty ones.
-func (j *batchJob) check(file io.Reader, limit reservations.Limit, r *result) (int, error) {
+func (j *batchJob) check(file io.Reader, from *source, r *result) (int, error) {
 	good := 0
-	over := 0
-	err := j.each(file, limit, func(task llm.Chat) error {
+	over := map[string]int{}
+	err := j.each(file, from, func(task llm.Chat) error {
 		good++
-		if largest(task, limit) > 1 {
-			over++
+		for _, name := range from.over(task) {
+			over[name]++
 		}
 		return nil
 	}, func(fault error) {
@@ -130,8 +134,8 @@ func (j *batchJob) check(file io.Reader, limit reservations.Limit, r *result) (i
 			r.Faults = append(r.Faults, fault.Error())
 		}
 	})
-	if over > 0 {
-		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and everybody else until it is paid back", over, limit.Name)
+	for _, name := range slices.Sorted(maps.Keys(over)) {
+		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and everybody else until it is paid back", over[name], name)
 	}
 	if err == nil && good == 0 && r.Faulty == 0 {
 		err = &cli.UsageError{Err: batch.ErrEmpty}
@@ -140,7 +144,7 @@ func (j *batchJob) check(file io.Reader, limit reservations.Limit, r *result) (i
 }
 
 // send enqueues the good lines, chunk by chunk, and returns how many.
-func (j *batchJob) send(ctx context.Context, s *scheduler.Scheduler, file io.Reader, limit reservations.Limit, total int, options []scheduler.Option) (int, error) {
+func (j *batchJob) send(ctx context.Context, s *scheduler.Scheduler, file io.Reader, from *source, total int, options []scheduler.Option) (int, error) {
 	bar := newProgress(j.env.Err, total)
 	defer bar.close()
 	sent := 0
@@ -159,7 +163,7 @@ func (j *batchJob) send(ctx context.Context, s *scheduler.Scheduler, file io.Rea
 		gathered = gathered[:0]
 		return err
 	}
-	err := j.each(file, limit, func(args llm.Chat) error {
+	err := j.each(file, from, func(args llm.Chat) error {
 		gathered = append(gathered, args)
 		if len(gathered) < chunk {
 			return nil
@@ -176,9 +180,8 @@ func (j *batchJob) send(ctx context.Context, s *scheduler.Scheduler, file io.Rea
 }
 
 // each calls good for every task of the file, and faulty for every line that is none.
-func (j *batchJob) each(file io.Reader, limit reservations.Limit, good func(llm.Chat) error, faulty func(error)) error {
+func (j *batchJob) each(file io.Reader, from *source, good func(llm.Chat) error, faulty func(error)) error {
 	reader := batch.NewReader(file, batch.Config{})
-	meters := meterNames(limit)
 	for {
 		line, err := reader.Next()
 		if errors.Is(err, io.EOF) {
@@ -191,26 +194,23 @@ func (j *batchJob) each(file io.Reader, limit reservations.Limit, good func(llm.
 		if err != nil {
 			return err
 		}
-		task, err := llm.NewChat(limit.Name, line.Body, meters...)
-		if err == nil {
-			task.Key, task.CustomID = j.key, line.CustomID
-			err = task.Charges()[0].Validate(limit)
-		}
+		task, err := from.chat(line.Body)
 		if err != nil {
 			faulty(&batch.LineError{Line: line.Number, Field: "body", Err: err})
 			continue
 		}
+		task.CustomID = line.CustomID
 		if err := good(task); err != nil {
 			return err
 		}
 	}
 }
 
-func (j *batchJob) print(r result, total int, name string) error {
+func (j *batchJob) print(r result, total int, name string, from *source) error {
 	if j.asJSON {
 		return json.NewEncoder(j.env.Out).Encode(r)
 	}
-	_, err := fmt.Fprintf(j.env.Out, "%d of %d requests of %s are in queue %q, for limit %s\n", r.Enqueued, total, displayName(name), j.queue, j.limit)
+	_, err := fmt.Fprintf(j.env.Out, "%d of %d requests of %s are in queue %q, for limit %s\n", r.Enqueued, total, displayName(name), j.queue, from)
 	return err
 }
 
@@ -219,12 +219,4 @@ func displayName(name string) string {
 		return "standard input"
 	}
 	return name
-}
-
-func meterNames(l reservations.Limit) []string {
-	names := make([]string, len(l.Meters))
-	for i, m := range l.Meters {
-		names[i] = m.Name
-	}
-	return names
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/tasks/llm"
 )
 
 // enqueued is what `enqueue one --json` prints.
@@ -34,6 +33,7 @@ func oneCommand(env cli.Environment) *cobra.Command {
 It prints the task's ID, by which asynq's tools show it.`,
 		Example: `  enqueue one "Why is the sky blue?" --limit openai --model gpt-4o-mini --max-tokens 200
   enqueue one "Good morning" --limit openai --in 8h
+  enqueue one "Hi" --limit tenants:acme --limit openai
   enqueue one --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
@@ -85,20 +85,16 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 	if err != nil {
 		return err
 	}
-	limits, limit, err := t.loadLimit()
+	limits, from, err := t.load()
 	if err != nil {
 		return err
 	}
-	task, err := llm.NewChat(limit.Name, request, meterNames(limit)...)
+	task, err := from.chat(request)
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	task.Key = t.key
-	if err = task.Charges()[0].Validate(limit); err != nil {
-		return &cli.UsageError{Err: err}
-	}
-	if largest(task, limit) > 1 {
-		t.warn(env, "the request reserves more than the capacity of limit %q: it waits for a full bucket, and everybody else until it is paid back", limit.Name)
+	for _, name := range from.over(task) {
+		t.warn(env, "the request reserves more than the capacity of limit %q: it waits for a full bucket, and everybody else until it is paid back", name)
 	}
 	s, closeAll, err := t.open(c.Context(), env, limits)
 	if err != nil {

@@ -14,14 +14,13 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // target is where tasks go, as the flags say: a queue, a limit, now or later.
 type target struct {
 	file    string
-	limit   string
-	key     string
+	limits  []string // as on the command line, the narrowest first
+	key     string   // of the last of them
 	queue   string
 	in      time.Duration
 	at      string
@@ -34,8 +33,8 @@ type target struct {
 func (t *target) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&t.file, "config", config.FileDefault, "the `file` with the limits")
-	f.StringVar(&t.limit, "limit", "", "the limit of headway.yaml that the requests take from (required)")
-	f.StringVar(&t.key, "key", "", "the bucket of the limit, e.g. a tenant; empty is the shared one")
+	f.StringArrayVar(&t.limits, "limit", nil, "a `LIMIT[:KEY]` of headway.yaml that the requests take from (required); repeat it for several, the narrowest first, the provider's last")
+	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the shared one")
 	f.StringVar(&t.queue, "queue", "default", "the queue")
 	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
@@ -47,7 +46,7 @@ func (t *target) flags(c *cobra.Command) {
 // options are the target as options of the scheduler.
 func (t *target) options() ([]scheduler.Option, error) {
 	usage := func(format string, args ...any) error { return &cli.UsageError{Err: fmt.Errorf(format, args...)} }
-	if t.limit == "" {
+	if len(t.limits) == 0 {
 		return nil, usage("--limit is required: name a limit of %s", t.file)
 	}
 	if strings.TrimSpace(t.queue) == "" {
@@ -82,35 +81,20 @@ func (t *target) options() ([]scheduler.Option, error) {
 	return options, nil
 }
 
-// loadLimit reads the configuration and returns its limits and the one that is meant. It needs no service.
-func (t *target) loadLimit() ([]reservations.Limit, reservations.Limit, error) {
+// load reads the configuration and returns its limits and what the requests take from. It needs no service.
+func (t *target) load() ([]reservations.Limit, *source, error) {
 	c, err := config.Load(t.file)
 	if err != nil {
-		return nil, reservations.Limit{}, err
+		return nil, nil, err
 	}
 	t.queues = c.Queues
-	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
-	if err != nil {
-		return nil, reservations.Limit{}, err
-	}
-	limit, err := checker.Limit(t.limit)
-	return c.Limits, limit, err
+	from, err := newSource(c.Limits, t.limits, t.key)
+	return c.Limits, from, err
 }
 
 // warn tells of what is allowed and may still be a mistake.
 func (t *target) warn(env cli.Environment, format string, args ...any) {
 	fmt.Fprintf(env.Err, "enqueue: warning: "+format+"\n", args...)
-}
-
-// largest is the greatest share of a capacity that the task reserves.
-func largest(task tasks.Charger, limit reservations.Limit) float64 {
-	share := 0.
-	for _, charge := range task.Charges() {
-		for _, m := range limit.Meters {
-			share = max(share, charge.Tokens[m.Name]/m.Cap())
-		}
-	}
-	return share
 }
 
 // open connects to the queue, and to the buckets where tokens are to be reserved. Close ends both.

@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/worker"
@@ -83,18 +84,24 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer func() { _ = buckets.Close(context.WithoutCancel(ctx)) }()
+	results, err := buckets.Batches(ctx)
+	if err != nil {
+		return err
+	}
+	recorder := record.New(results, logger, map[string]func([]byte) (record.Request, bool){llm.TaskType: chat.Request})
+	defer func() { _ = recorder.Close(context.WithoutCancel(ctx)) }()
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
 	if err != nil {
 		return err
 	}
 	w, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(),
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Events: recorder.Events(),
 	})
 	if err != nil {
 		return err
 	}
-	chat.Handle(w, client)
+	chat.HandleRecorded(w, client, recorder)
 	logger.InfoContext(ctx, "settings are read", slog.String("file", s.file), slog.Any("limits", limiter.Names()))
 	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
 	defer reload.onHangup(ctx)()

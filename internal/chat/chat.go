@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/worker"
 )
@@ -15,8 +16,16 @@ import (
 // Handle lets the worker run chat completions through client. What a call really used settles its charge, and what the provider says is
 // left of its limits corrects the bucket; the body of the
 // answer becomes the task's result, which asynq keeps as long as the task's retention says.
-func Handle(w *worker.Worker, client *llm.Client) {
+func Handle(w *worker.Worker, client *llm.Client) { HandleRecorded(w, client, nil) }
+
+// HandleRecorded is Handle for a worker that serves batches as well: the result of a chat that belongs to one is written by recorder instead.
+func HandleRecorded(w *worker.Worker, client *llm.Client, recorder *record.Recorder) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
+		if q, ok := requestOf(job.Args); ok && recorder != nil {
+			return recorder.Run(ctx, attemptOf(job), q, func(ctx context.Context) (record.Answer, error) {
+				return recorded(client.Run(ctx, job.Args, job.Use, job.Saw))
+			})
+		}
 		answer, err := client.Run(ctx, job.Args, job.Use, job.Saw)
 		if err != nil {
 			return err

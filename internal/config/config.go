@@ -37,6 +37,14 @@ type Config struct {
 	ShutdownTimeout time.Duration
 	// MaxRefusals is how often in a row a task may be refused by its provider until that counts as a failure. Zero is the worker's default.
 	MaxRefusals int
+	// Prices are what tokens cost, by the model that requests name. Nil where none are set.
+	Prices map[string]Price
+}
+
+// Price is what a million tokens of a model cost, in any currency.
+type Price struct {
+	Input  float64 `mapstructure:"input"`
+	Output float64 `mapstructure:"output"`
 }
 
 // Error holds every fault of one file, each naming its field.
@@ -57,6 +65,7 @@ type file struct {
 	Concurrency     int                  `mapstructure:"concurrency"`
 	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
 	MaxRefusals     int                  `mapstructure:"max_refusals"`
+	Prices          map[string]Price     `mapstructure:"prices"`
 }
 
 type limitFile struct {
@@ -115,7 +124,7 @@ func Parse(text []byte) (Config, error) {
 }
 
 func (f file) config() Config {
-	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals}
+	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals, Prices: f.Prices}
 	for _, name := range sortedKeys(f.Limits) {
 		c.Limits = append(c.Limits, f.Limits[name].limit(name))
 	}

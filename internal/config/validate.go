@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -32,6 +33,11 @@ func (f file) validate() []error {
 	}
 	if f.MaxRefusals < 0 {
 		fault("max_refusals", "%d must not be negative", f.MaxRefusals)
+	}
+	for _, model := range sortedKeys(f.Prices) {
+		if p := f.Prices[model]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {
+			fault("prices."+model, "%v and %v must be numbers that are not negative", p.Input, p.Output)
+		}
 	}
 	return faults
 }

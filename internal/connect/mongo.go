@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
+	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
@@ -39,6 +40,16 @@ type Buckets struct {
 	*mongostore.Store
 	overrides *mongostore.Overrides
 	client    *mongo.Client
+	database  *mongo.Database
+}
+
+// Batches are the batches and their results, which are kept in the same database. It makes sure of their indexes.
+func (b *Buckets) Batches(ctx context.Context) (*batches.Store, error) {
+	store := batches.New(b.database, batches.Options{})
+	if err := store.EnsureIndexes(ctx); err != nil {
+		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
+	}
+	return store, nil
 }
 
 // Overrides are kept in the same database.
@@ -78,5 +89,5 @@ func Mongo(ctx context.Context, getenv func(string) string) (*Buckets, error) {
 		_ = client.Disconnect(context.WithoutCancel(ctx))
 		return nil, unreachable(err)
 	}
-	return &Buckets{Store: store, overrides: mongostore.NewOverrides(client.Database(database), ""), client: client}, nil
+	return &Buckets{Store: store, overrides: mongostore.NewOverrides(client.Database(database), ""), client: client, database: client.Database(database)}, nil
 }

@@ -2,9 +2,9 @@ package llm
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 // CallType is the type of the tasks that a Call makes.
@@ -23,7 +23,9 @@ type Call struct {
 	CustomID string `json:"custom_id,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
 	Charge reservations.Tokens `json:"charge,omitempty"`
-	// Also are further charges, narrowest first, e.g. of a tenant. They are asked before that of Limit.
+	// Batch says which request of a batch file the call is. Nil for any other.
+	Batch *tasks.BatchRef `json:"batch,omitempty"`
+	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first; see Chat. Make them with Endpoint.Charge.
 	Also []reservations.Charge `json:"also,omitempty"`
 	// Request is the body of the call, sent as it is.
 	Request json.RawMessage `json:"request"`
@@ -33,35 +35,36 @@ type Call struct {
 // (the tokens of moderations) is left out. The error is a *RequestError, matches ErrUnknownEndpoint, or is a *reservations.ChargeError that
 // matches reservations.ErrUnknownMeter.
 func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ...string) (Call, error) {
-	estimate, err := endpoint.Estimate(request)
+	charge, err := endpoint.Charge(limit, "", request, meters...)
 	if err != nil {
 		return Call{}, err
 	}
-	call := Call{Endpoint: endpoint, Limit: limit, Request: request}
-	if limit == "" {
-		return call, nil
-	}
-	call.Charge, err = chargeFor(limit, estimate, meters)
-	for name, n := range call.Charge {
-		if n == 0 {
-			delete(call.Charge, name)
-		}
-	}
-	return call, err
+	return Call{Endpoint: endpoint, Limit: limit, Charge: charge.Tokens, Request: request}, nil
 }
 
-// chargeFor is what a request takes from meters, by default MeterRequests and MeterTokens.
-func chargeFor(limit string, estimate Usage, meters []string) (reservations.Tokens, error) {
+// Charge returns what a request body takes from one limit, e.g. for Call.Also. Limit, meters and the error are those of NewCall; an empty
+// limit takes nothing.
+func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
+	estimate, err := e.Estimate(request)
+	if err != nil {
+		return reservations.Charge{}, err
+	}
+	charge := reservations.Charge{Limit: limit, Key: key}
+	if limit == "" {
+		return charge, nil
+	}
 	if len(meters) == 0 {
 		meters = []string{MeterRequests, MeterTokens}
 	}
-	charge := reservations.Tokens{}
+	charge.Tokens = reservations.Tokens{}
 	for _, name := range meters {
 		n, ok := estimate.of(name)
 		if !ok {
-			return nil, unknownMeter(limit, name)
+			return reservations.Charge{}, unknownMeter(limit, key, name)
 		}
-		charge[name] = n
+		if charge.Tokens[name] = n; n == 0 && e != EndpointChat {
+			delete(charge.Tokens, name)
+		}
 	}
 	return charge, nil
 }
@@ -70,40 +73,19 @@ func chargeFor(limit string, estimate Usage, meters []string) (reservations.Toke
 func (Call) TaskType() string { return CallType }
 
 // Charges implements tasks.Charger: those of Also, then that of Limit.
-func (c Call) Charges() []reservations.Charge {
-	if c.Limit == "" {
-		return c.Also
-	}
-	return append(slices.Clone(c.Also), reservations.Charge{Limit: c.Limit, Key: c.Key, Tokens: c.Charge})
-}
+func (c Call) Charges() []reservations.Charge { return c.chat().Charges() }
 
-// taken are the tokens that the task takes, whatever the limit. A name that several limits have is the same thing in all.
-func (c Call) taken() reservations.Tokens {
-	taken := reservations.Tokens{}
-	for _, charge := range c.Charges() {
-		for name, n := range charge.Tokens {
-			taken[name] = max(n, taken[name])
-		}
-	}
-	return taken
-}
+// TaskOptions implements tasks.Optioner: a call of a batch has an ID of its own, so that it is enqueued once.
+func (c Call) TaskOptions() tasks.Options { return optionsOf(c.Batch) }
+
+// own are the tokens of the provider's limit.
+func (c Call) own() reservations.Tokens { return c.Charge }
 
 // used is what a call really used, in the meters that it is charged for: the others may not exist.
-func (c Call) used(u Usage) reservations.Tokens {
-	used := reservations.Tokens{}
-	for name := range c.taken() {
-		if n, ok := u.of(name); ok && name != MeterRequests && name != MeterRequestsPerDay {
-			used[name] = n
-		}
-	}
-	return used
-}
+func (c Call) used(u Usage) reservations.Tokens { return c.chat().used(u) }
 
 // nothing is the use of a call that never reached the provider.
-func (c Call) nothing() reservations.Tokens {
-	used := c.taken()
-	for name := range used {
-		used[name] = 0
-	}
-	return used
-}
+func (c Call) nothing() reservations.Tokens { return c.chat().nothing() }
+
+// chat is the same with another type: what a call takes and has used does not depend on where it goes.
+func (c Call) chat() Chat { return Chat{Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge} }

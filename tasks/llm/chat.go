@@ -2,8 +2,10 @@ package llm
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 // TaskType is the type of chat tasks.
@@ -27,12 +29,17 @@ const (
 
 // Chat is one chat completion as a task. Make it with NewChat, then set Key and CustomID as needed.
 type Chat struct {
-	// Limit is the name of the limit that the task takes from. Empty means that the task is unlimited.
+	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first: they are asked before the chat's own, which is
+	// the provider's. Make them with NewCharge. What the call really used settles all of them.
+	Also []reservations.Charge `json:"also,omitempty"`
+	// Limit is the name of the limit that the task takes from. Empty means that it takes from those of Also only.
 	Limit string `json:"limit,omitempty"`
 	// Key chooses the bucket of the limit, e.g. a tenant or a model.
 	Key string `json:"key,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
+	// Batch says which request of a batch file the chat is. Nil for any other.
+	Batch *tasks.BatchRef `json:"batch,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
 	Charge reservations.Tokens `json:"charge,omitempty"`
 	// Request is the body of the call, sent as it is.
@@ -43,45 +50,38 @@ type Chat struct {
 // be one of those that have a constant here. Without any it takes from MeterRequests and MeterTokens.
 // An empty limit makes an unlimited task. The error is a *RequestError, or a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
 func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, error) {
-	estimate, err := Estimate(request)
+	charge, err := NewCharge(limit, "", request, meters...)
 	if err != nil {
 		return Chat{}, err
 	}
-	chat := Chat{Limit: limit, Request: request}
-	if limit == "" {
-		return chat, nil
-	}
-	if len(meters) == 0 {
-		meters = []string{MeterRequests, MeterTokens}
-	}
-	chat.Charge = reservations.Tokens{}
-	for _, name := range meters {
-		n, ok := estimate.of(name)
-		if !ok {
-			return Chat{}, unknownMeter(limit, name)
-		}
-		chat.Charge[name] = n
-	}
-	return chat, nil
+	return Chat{Limit: limit, Charge: charge.Tokens, Request: request}, nil
+}
+
+// NewCharge returns what a request body takes from one limit, for Chat.Also. Limit, meters and the error are those of NewChat; an empty limit takes
+// nothing.
+func NewCharge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
+	return EndpointChat.Charge(limit, key, request, meters...)
 }
 
 // TaskType implements tasks.Args.
 func (Chat) TaskType() string { return TaskType }
 
-// Charges implements tasks.Charger: one charge, or none without a limit.
+// Charges implements tasks.Charger: those of Also, then the chat's own; none without a limit.
 func (c Chat) Charges() []reservations.Charge {
 	if c.Limit == "" {
-		return nil
+		return slices.Clone(c.Also)
 	}
-	return []reservations.Charge{{Limit: c.Limit, Key: c.Key, Tokens: c.Charge}}
+	return append(slices.Clone(c.Also), reservations.Charge{Limit: c.Limit, Key: c.Key, Tokens: c.Charge})
 }
 
 // used is what a call really used, in the meters that the chat is charged for: the others may not exist.
 func (c Chat) used(u Usage) reservations.Tokens {
 	used := reservations.Tokens{}
-	for name := range c.Charge {
-		if n, ok := u.of(name); ok && name != MeterRequests && name != MeterRequestsPerDay {
-			used[name] = n
+	for _, charge := range c.Charges() {
+		for name := range charge.Tokens {
+			if n, ok := u.of(name); ok && name != MeterRequests && name != MeterRequestsPerDay {
+				used[name] = n
+			}
 		}
 	}
 	return used
@@ -90,8 +90,13 @@ func (c Chat) used(u Usage) reservations.Tokens {
 // nothing is the use of a call that never reached the provider.
 func (c Chat) nothing() reservations.Tokens {
 	used := reservations.Tokens{}
-	for name := range c.Charge {
-		used[name] = 0
+	for _, charge := range c.Charges() {
+		for name := range charge.Tokens {
+			used[name] = 0
+		}
 	}
 	return used
 }
+
+// own are the tokens of the provider's limit.
+func (c Chat) own() reservations.Tokens { return c.Charge }

@@ -40,6 +40,45 @@ func TestNewChatChargesTheMetersOfTheLimit(t *testing.T) {
 	}
 }
 
+// Narrower limits are asked first, the chat's own last; a payload keeps them.
+func TestChatOfSeveralLimits(t *testing.T) {
+	t.Parallel()
+	chat, err := llm.NewChat("openai", json.RawMessage(hello), "requests", "tokens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant, err := llm.NewCharge("tenants", "acme", json.RawMessage(hello), "requests", "output_tokens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat.Also = append(chat.Also, tenant)
+	want := []reservations.Charge{
+		{Limit: "tenants", Key: "acme", Tokens: reservations.Tokens{"requests": 1, "output_tokens": 10}},
+		{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 19}},
+	}
+	if diff := cmp.Diff(want, chat.Charges()); diff != "" {
+		t.Error(diff)
+	}
+	e, err := tasks.Encode(chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(e.Task.Payload()), `"also":[{"limit":"tenants","key":"acme","tokens":{"output_tokens":10,"requests":1}}]`) {
+		t.Errorf("payload %s", e.Task.Payload())
+	}
+	got, err := tasks.Decode[llm.Chat](e.Task)
+	if diff := cmp.Diff(chat, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	got.Limit = ""
+	if diff := cmp.Diff(want[:1], got.Charges()); diff != "" {
+		t.Error(diff)
+	}
+	if _, err = llm.NewCharge("tenants", "acme", json.RawMessage(hello), "images"); !errors.Is(err, reservations.ErrUnknownMeter) || !strings.Contains(err.Error(), "tenants:acme") {
+		t.Errorf("got %v, want an unknown meter", err)
+	}
+}
+
 func TestNewChatErrors(t *testing.T) {
 	t.Parallel()
 	_, err := llm.NewChat("openai", json.RawMessage(hello), "requests", "images")

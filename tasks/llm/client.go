@@ -87,7 +87,7 @@ func (c *Client) RunCall(ctx context.Context, call Call, use func(reservations.T
 
 // charged is what a task takes, and what of that was used.
 type charged interface {
-	Charges() []reservations.Charge
+	own() reservations.Tokens
 	used(u Usage) reservations.Tokens
 	nothing() reservations.Tokens
 }
@@ -98,7 +98,7 @@ func (c *Client) run(
 	sent := time.Now()
 	answer, err := c.do(ctx, to, request)
 	report(by, answer, err, use)
-	if o, ok := c.config.observation(by.Charges(), seenIn(answer, err), time.Since(sent)); ok {
+	if o, ok := c.config.observation(by.own(), seenIn(answer, err), time.Since(sent)); ok {
 		for _, tell := range saw {
 			if tell != nil {
 				tell(o)
@@ -110,7 +110,7 @@ func (c *Client) run(
 
 // report tells use what was used.
 func report(by charged, answer Answer, err error, use func(reservations.Tokens)) {
-	if use == nil || len(by.Charges()) == 0 {
+	if use == nil || len(by.nothing()) == 0 {
 		return
 	}
 	switch {

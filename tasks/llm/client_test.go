@@ -248,6 +248,22 @@ func TestRunReportsRealUsage(t *testing.T) {
 	}
 }
 
+// What was used settles the narrower limits too, though the chat's own may lack a meter of theirs.
+func TestRunReportsTheMetersOfAllLimits(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })
+	chat := newChat(t, hello, "requests")
+	tenant, err := llm.NewCharge("tenants", "acme", chat.Request, "input_tokens", "tokens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat.Also = []reservations.Charge{tenant}
+	used, err := run(t.Context(), client, chat)
+	if diff := cmp.Diff(reservations.Tokens{"input_tokens": 7, "tokens": 12}, used); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
 func TestRunOfAnUnlimitedChatReportsNothing(t *testing.T) {
 	t.Parallel()
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })

@@ -34,19 +34,15 @@ func (c Config) meterOf(s Seen) string {
 	return s.Kind
 }
 
-// observation is what was seen of the meters that the call is charged for; false where that is nothing.
-func (c Config) observation(charges []reservations.Charge, seen []Seen, age time.Duration) (reservations.Observation, bool) {
+// observation is what was seen of the meters that a task's own charge has, the provider's; false where that is nothing.
+func (c Config) observation(charge reservations.Tokens, seen []Seen, age time.Duration) (reservations.Observation, bool) {
 	o := reservations.Observation{Remaining: reservations.Tokens{}, Age: age, Up: c.Sync == SyncBoth}
 	if c.Sync == SyncOff {
 		return o, false
 	}
 	for _, s := range seen {
 		meter := c.meterOf(s)
-		charged := slices.ContainsFunc(charges, func(c reservations.Charge) bool {
-			_, ok := c.Tokens[meter]
-			return ok
-		})
-		if !charged {
+		if _, charged := charge[meter]; !charged {
 			continue
 		}
 		n := s.Remaining

@@ -61,9 +61,9 @@ func usageOf(body []byte) (Usage, bool) {
 }
 
 // unknownMeter is the error for a meter that says nothing about requests and tokens.
-func unknownMeter(limit, name string) error {
+func unknownMeter(limit, key, name string) error {
 	return &reservations.ChargeError{
-		Charge: reservations.Charge{Limit: limit}, Meter: name, Err: reservations.ErrUnknownMeter,
+		Charge: reservations.Charge{Limit: limit, Key: key}, Meter: name, Err: reservations.ErrUnknownMeter,
 		Problem: fmt.Sprintf("a call can be charged for %s, %s, %s, %s, %s and %s only",
 			MeterRequests, MeterTokens, MeterInput, MeterOutput, MeterRequestsPerDay, MeterTokensPerDay),
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -63,6 +64,15 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Answered is the answer that the service gave, for where answers are kept: its status (zero where none came), the service's name for the call,
+// and the body as it came.
+func (e *Error) Answered() (status int, requestID string, body json.RawMessage) {
+	if e.Err != nil {
+		return 0, "", nil
+	}
+	return e.Answer.StatusCode, e.Answer.RequestID, e.Answer.Body
+}
 
 // Permanent says whether no retry mends the failure: an answer that is too large, or any status but a timeout (408), a conflict (409), too
 // early (425), too many requests (429), those of 5xx, and a secret that was refused (401), which is the worker's fault and not the task's.

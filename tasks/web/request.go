@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 // TaskType is the type of the tasks that a Request makes.
@@ -29,6 +30,8 @@ type Request struct {
 	Body json.RawMessage `json:"body,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
+	// Batch says which request of a batch file it is. Nil for any other.
+	Batch *tasks.BatchRef `json:"batch,omitempty"`
 	// Taken is what the request takes from limits, narrowest first. None means that it is unlimited.
 	Taken []reservations.Charge `json:"charges,omitempty"`
 	// OK are the statuses that are an answer. Empty means all of 2xx.
@@ -42,6 +45,14 @@ func (Request) TaskType() string { return TaskType }
 
 // Charges implements tasks.Charger.
 func (r Request) Charges() []reservations.Charge { return r.Taken }
+
+// TaskOptions implements tasks.Optioner: a request of a batch has an ID of its own, so that it is enqueued once.
+func (r Request) TaskOptions() tasks.Options {
+	if r.Batch == nil {
+		return tasks.Options{}
+	}
+	return tasks.Options{ID: r.Batch.TaskID()}
+}
 
 // Validate returns a *RequestError for the first fault that needs no client to see, or nil.
 func (r Request) Validate() error {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// source is what the requests take from: one or several limits, each with a key, the narrowest first, the provider's last.
+type source struct {
+	checker *reservations.Limiter
+	buckets []bucket
+}
+
+// bucket is one LIMIT[:KEY] of the command line.
+type bucket struct {
+	limit  reservations.Limit
+	key    string
+	meters []string // of the limit
+}
+
+func (b bucket) String() string { return reservations.BucketName(b.limit.Name, b.key) }
+
+// newSource reads what --limit and --key name. Errors of the command line are *cli.UsageError.
+func newSource(limits []reservations.Limit, named []string, key string) (*source, error) {
+	checker, err := reservations.New(nil, limits, reservations.Config{})
+	if err != nil {
+		return nil, err
+	}
+	s := &source{checker: checker}
+	charges := make([]reservations.Charge, len(named))
+	for i, text := range named {
+		name, own, keyed := strings.Cut(text, ":")
+		if keyed && own == "" {
+			return nil, &cli.UsageError{Err: fmt.Errorf("--limit %s: a key must follow the colon", text)}
+		}
+		if i == len(named)-1 && key != "" {
+			if keyed {
+				return nil, &cli.UsageError{Err: fmt.Errorf("--limit %s and --key %s both name the key of the last limit: leave one out", text, key)}
+			}
+			own = key
+		}
+		limit, err := checker.Limit(name)
+		if err != nil {
+			return nil, err
+		}
+		b := bucket{limit: limit, key: own}
+		for _, m := range limit.Meters {
+			b.meters = append(b.meters, m.Name)
+		}
+		s.buckets, charges[i] = append(s.buckets, b), reservations.Charge{Limit: name, Key: own}
+	}
+	if err := tasks.CheckCharges(charges); errors.Is(err, tasks.ErrDuplicateCharge) {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--limit names a bucket twice: %s", s)}
+	} else if err != nil {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--limit: %w", err)}
+	}
+	return s, nil
+}
+
+// String is the buckets as the command line has them, in its order.
+func (s *source) String() string {
+	names := make([]string, len(s.buckets))
+	for i, b := range s.buckets {
+		names[i] = b.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// chat is the task for a request. The error tells why it can never be served.
+func (s *source) chat(request json.RawMessage) (llm.Chat, error) {
+	last := len(s.buckets) - 1
+	provider := s.buckets[last]
+	task, err := llm.NewChat(provider.limit.Name, request, provider.meters...)
+	if err != nil {
+		return llm.Chat{}, err
+	}
+	task.Key = provider.key
+	for _, b := range s.buckets[:last] {
+		charge, err := llm.NewCharge(b.limit.Name, b.key, request, b.meters...)
+		if err != nil {
+			return llm.Chat{}, err
+		}
+		task.Also = append(task.Also, charge)
+	}
+	for _, charge := range task.Charges() {
+		if err := s.checker.Validate(charge); err != nil {
+			return llm.Chat{}, err
+		}
+	}
+	return task, nil
+}
+
+// over are the limits of whose capacity the task reserves more than there is.
+func (s *source) over(task tasks.Charger) []string {
+	var names []string
+	for i, charge := range task.Charges() {
+		limit := s.buckets[i].limit
+		if slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return charge.Tokens[m.Name] > m.Cap() }) {
+			names = append(names, limit.Name)
+		}
+	}
+	return names
+}
