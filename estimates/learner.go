@@ -19,6 +19,7 @@ type Learner struct {
 	mu      sync.Mutex // guards what is below
 	states  map[Key]*State
 	pending map[Key]*Counts // of this process, not taken yet
+	shared  map[Key]int64   // the generation that the fleet is in; what one process has counts on ahead of it
 }
 
 // Learned is what is known of a model under a limit.
@@ -38,7 +39,7 @@ func New(config Config) (*Learner, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return &Learner{config: config.withDefaults(), states: map[Key]*State{}, pending: map[Key]*Counts{}}, nil
+	return &Learner{config: config.withDefaults(), states: map[Key]*State{}, pending: map[Key]*Counts{}, shared: map[Key]int64{}}, nil
 }
 
 // Observe learns from one request.
@@ -99,6 +100,7 @@ func (l *Learner) Set(key Key, s State) {
 	if l.states[key] == nil && len(l.states) >= Known {
 		return
 	}
+	l.shared[key] = s.Number
 	if more := l.pending[key]; more != nil {
 		s.Current.Merge(more)
 	}
@@ -120,4 +122,11 @@ func (l *Learner) Learned() []Learned {
 	}
 	slices.SortFunc(all, func(a, b Learned) int { return cmp.Or(cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Model, b.Model)) })
 	return all
+}
+
+// Generation is the number of the newest generation that is known of a key, as the last Set said; 0 before.
+func (l *Learner) Generation(key Key) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shared[key]
 }
