@@ -55,14 +55,11 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
-	c, err := config.Load(s.file)
+	said, err := config.Load(s.file)
 	if err != nil {
 		return err
 	}
-	said := c
-	if s.concurrency > 0 {
-		c.Concurrency = s.concurrency
-	}
+	c := s.over(said)
 	client, requests, err := clients(c, env.Getenv)
 	if err != nil {
 		return err
@@ -105,8 +102,21 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	logger.InfoContext(ctx, "settings are read", slog.String("file", s.file), slog.Any("limits", limiter.Names()))
 	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
 	defer reload.onHangup(ctx)()
+	return runTold(ctx, w, logger)
+}
+
+// over is the configuration with what the flags say.
+func (s runSettings) over(c config.Config) config.Config {
+	if s.concurrency > 0 {
+		c.Concurrency = s.concurrency
+	}
+	return c
+}
+
+// runTold runs the worker until ctx ends, and says how long that was.
+func runTold(ctx context.Context, w *worker.Worker, logger *slog.Logger) error {
 	began := time.Now()
-	err = w.Run(ctx)
+	err := w.Run(ctx)
 	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))
 	return err
 }

@@ -3,7 +3,9 @@ package chat_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/estimates"
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/provider"
@@ -97,6 +100,84 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	}
 	if r := upstream.Report(); r.Accepted != 6 || r.Violations != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A worker learns while it runs: what it reserves comes near to what is used, though all was enqueued before anything was known.
+func TestAWorkerLearns(t *testing.T) {
+	t.Parallel()
+	upstream, err := provider.Start(provider.Config{Tokens: provider.Quota{Rate: 100_000, Capacity: 20_000}, CountUsed: true, MinLatency: 5 * time.Millisecond, MaxLatency: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = upstream.Close() })
+	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test", Sync: llm.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+		Name: "openai", Meters: []reservations.Meter{{Name: "tokens", Rate: 100_000, Period: time.Second, Capacity: 20_000, MaxReserved: reservations.Unlimited}},
+	}}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	learner, err := estimates.New(estimates.Config{Quantile: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = queue.Close() })
+	const requests = 600
+	finished := make(chan worker.Finish, requests)
+	w, err := worker.New(queue, limiter, worker.Config{
+		Concurrency: 100, Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnFinish: func(f worker.Finish) { finished <- f }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat.HandleRecorded(w, client, nil, &chat.Learning{Learner: learner, Limits: []string{"openai"}})
+	if err = w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		defer cancel()
+		if stopping := w.Stop(ctx); stopping != nil {
+			t.Error(stopping)
+		}
+	})
+	all := make([]tasks.Args, requests)
+	for i := range all {
+		all[i], err = llm.NewChat("openai", fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%d"}],"max_tokens":%d}`, i, 500+i), "tokens")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Scheduler().EnqueueMany(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	for range all {
+		select {
+		case f := <-finished:
+			if f.Result != worker.ResultSucceeded {
+				t.Errorf("%+v", f)
+			}
+		case <-time.After(60 * time.Second):
+			t.Fatal("not all have ended")
+		}
+	}
+	if r := upstream.Report(); r.Accepted != requests || r.Violations != 0 {
+		t.Errorf("accepted %d, violations %d", r.Accepted, r.Violations)
+	}
+	known := learner.Learned()
+	if len(known) != 1 || known[0].N < 250 {
+		t.Fatalf("%+v", known)
+	}
+	off := known[0].Reserved/known[0].Used - 1
+	t.Logf("of the last %d requests: reserved to used %+.1f %%, one by one p10 %.2f p50 %.2f p90 %.2f", known[0].N, 100*off, known[0].ErrorP10, known[0].ErrorP50, known[0].ErrorP90)
+	if math.Abs(off) > 0.1 {
+		t.Errorf("reserved %v, used %v", known[0].Reserved, known[0].Used)
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *Server) other(read func(otherRequest) (otherCall, error)) http.HandlerF
 		}
 		s.serve(w, r, now, job{
 			task: task, tenant: req.User, character: ch,
-			estimate: float64(call.prompt + call.most), used: float64(call.prompt + completion),
+			prompt: float64(call.prompt), estimate: float64(call.prompt + call.most), used: float64(call.prompt + completion),
 			answer: call.answer(ch.id, now, completion),
 		})
 	}

@@ -153,6 +153,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type job struct {
 	task      string
 	tenant    string
+	prompt    float64
 	estimate  float64
 	used      float64
 	character character
@@ -161,6 +162,9 @@ type job struct {
 
 // serve judges a request that arrived at now, lets its time pass and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j job) {
+	if s.cfg.CountUsed {
+		j.estimate = j.prompt
+	}
 	v := s.account.arrive(now, j)
 	if v.call == nil {
 		writeLimitHeaders(w, v.standing)
