@@ -60,12 +60,11 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	c := s.over(said)
-	client, requests, err := clients(c, env.Getenv)
+	calls, err := newClients(c, env.Getenv)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	defer requests.Close()
+	defer calls.close()
 	queue, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
 		return err
@@ -93,16 +92,14 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
-	learning, stopLearning, err := learn(ctx, c.Estimates, buckets, logger)
+	stopLearning, err := calls.handle(ctx, w, c.Estimates, buckets, recorder, logger)
 	if err != nil {
 		return err
 	}
 	defer stopLearning()
-	chat.HandleAll(w, client, requests, recorder, learning)
-	logger.InfoContext(ctx, "settings are read", slog.String("file", s.file), slog.Any("limits", limiter.Names()))
 	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
 	defer reload.onHangup(ctx)()
-	return runTold(ctx, w, logger)
+	return runTold(ctx, w, logger, s.file, limiter.Names())
 }
 
 // over is the configuration with what the flags say.
@@ -113,8 +110,9 @@ func (s runSettings) over(c config.Config) config.Config {
 	return c
 }
 
-// runTold runs the worker until ctx ends, and says how long that was.
-func runTold(ctx context.Context, w *worker.Worker, logger *slog.Logger) error {
+// runTold runs the worker until ctx ends, and says by what, and how long that was.
+func runTold(ctx context.Context, w *worker.Worker, logger *slog.Logger, file string, limits []string) error {
+	logger.InfoContext(ctx, "settings are read", slog.String("file", file), slog.Any("limits", limits))
 	began := time.Now()
 	err := w.Run(ctx)
 	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))
