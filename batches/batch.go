@@ -40,6 +40,10 @@ type Batch struct {
 	// Limit and Key name the bucket that its requests are charged to.
 	Limit, Key string
 
+	// Queue and Retries say how its requests are enqueued. Model is the one that all of them ask for, where it was named for the batch.
+	Queue, Model string
+	Retries      int
+
 	// State is open when empty.
 	State State
 
@@ -58,6 +62,9 @@ type batchDocument struct {
 	Created   time.Time `bson:"created"`
 	Limit     string    `bson:"limit"`
 	Key       string    `bson:"key"`
+	Queue     string    `bson:"queue,omitempty"`
+	Model     string    `bson:"model,omitempty"`
+	Retries   int       `bson:"retries,omitempty"`
 	State     State     `bson:"state"`
 	Enqueued  int       `bson:"enqueued"`
 	Retention int64     `bson:"retention"` // in ms
@@ -71,7 +78,7 @@ type batchDocument struct {
 func (d batchDocument) batch() Batch {
 	return Batch{
 		ID: d.ID, Name: d.Name, Hash: d.Hash, Lines: d.Lines, Created: d.Created.UTC(), Limit: d.Limit, Key: d.Key, State: d.State,
-		Enqueued: d.Enqueued, Retention: time.Duration(d.Retention) * time.Millisecond,
+		Queue: d.Queue, Model: d.Model, Retries: d.Retries, Enqueued: d.Enqueued, Retention: time.Duration(d.Retention) * time.Millisecond,
 	}
 }
 
@@ -92,7 +99,7 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 	}
 	d := batchDocument{
 		ID: b.ID, Name: b.Name, Hash: b.Hash, Lines: b.Lines, Created: b.Created, Limit: b.Limit, Key: b.Key, State: b.State,
-		Enqueued: b.Enqueued, Retention: b.Retention.Milliseconds(), Expires: s.now().Add(b.Retention + outlive),
+		Queue: b.Queue, Model: b.Model, Retries: b.Retries, Enqueued: b.Enqueued, Retention: b.Retention.Milliseconds(), Expires: s.now().Add(b.Retention + outlive),
 	}
 	_, err = s.batches.InsertOne(ctx, d)
 	if err == nil {

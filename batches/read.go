@@ -71,6 +71,12 @@ func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, 
 	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: statusFailed})
 }
 
+// All yields every request of a batch of which something is stored, as [Store.Results] does: also those that have no result yet,
+// which have no Finished.
+func (s *Store) All(ctx context.Context, batch string) iter.Seq2[Result, error] {
+	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.D{{Key: "$exists", Value: true}}})
+}
+
 func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if err := checkID(batch); err != nil {

@@ -78,6 +78,8 @@ const (
 	ResultArchived Result = "archived"
 	// ResultRefused means that the provider refused the call and named a time: the task waits for that, with no retry used.
 	ResultRefused Result = "refused"
+	// ResultDropped means that the handler returned asynq.RevokeTask: the task is gone.
+	ResultDropped Result = "dropped"
 	// ResultAborted means that asynq took the task back meanwhile: it is delivered again, here or elsewhere.
 	ResultAborted Result = "aborted"
 )
@@ -91,12 +93,16 @@ type Finish struct {
 	Elapsed time.Duration
 	// Err is what asynq was told. Nil when the task succeeded; what the handler returned when the provider refused the call.
 	Err error
+	// Payload is that of the task. It must not be changed.
+	Payload []byte
 }
 
 // Refusal is a task that can never start.
 type Refusal struct {
 	Task TaskRef
 	Err  error
+	// Payload is that of the task. It must not be changed.
+	Payload []byte
 }
 
 // Block is a bucket in which nothing starts for a time, because a provider refused a call.

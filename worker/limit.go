@@ -94,7 +94,7 @@ func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
 	err = d.verdict(err)
 	if d.archives(err) {
 		g.tell(ctx, d, slog.LevelError, "task refused and archived", slog.Any("error", err))
-		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err})
+		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
 		return err
 	}
 	g.tell(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))

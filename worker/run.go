@@ -40,6 +40,7 @@ func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) err
 	g.announce(ctx, d)
 	ended := make(chan ending, 1)
 	left := g.pending.add(kindHandler, d.id)
+	d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
 	go func() {
 		defer left()
 		e := g.end(ctx, d, g.contained(early, d, handle))
@@ -116,13 +117,15 @@ func abandoned(ctx context.Context, after time.Duration) error {
 
 // conclude tells everybody how it went, asynq last.
 func (g *gate) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
-	f := Finish{Task: d.ref(), Charges: d.claims.charges(), Elapsed: elapsed, Err: d.verdict(err)}
+	f := Finish{Task: d.ref(), Charges: d.claims.charges(), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload()}
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		f.Result, level, message = ResultAborted, slog.LevelWarn, "task aborted, will be delivered again"
 	case f.Err == nil:
 		f.Result, level, message = ResultSucceeded, slog.LevelDebug, "task done"
+	case errors.Is(f.Err, asynq.RevokeTask):
+		f.Result, level, message = ResultDropped, slog.LevelDebug, "task dropped"
 	case d.archives(f.Err), d.lastDelivery():
 		f.Result, level, message = ResultArchived, slog.LevelError, "task failed and archived"
 	default:

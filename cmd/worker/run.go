@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,8 +13,8 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -56,23 +55,16 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
-	c, err := config.Load(s.file)
+	said, err := config.Load(s.file)
 	if err != nil {
 		return err
 	}
-	said := c
-	if s.concurrency > 0 {
-		c.Concurrency = s.concurrency
-	}
-	key := env.Getenv("OPENAI_API_KEY")
-	if key == "" {
-		return &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: the provider would refuse every request; `export OPENAI_API_KEY=...` and start again")}
-	}
-	client, err := llm.NewClient(llm.Config{BaseURL: env.Getenv("OPENAI_BASE_URL"), APIKey: key})
+	c := s.over(said)
+	calls, err := newClients(c, env.Getenv)
 	if err != nil {
-		return &cli.UsageError{Err: err}
+		return err
 	}
-	defer client.Close()
+	defer calls.close()
 	queue, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
 		return err
@@ -83,23 +75,46 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer func() { _ = buckets.Close(context.WithoutCancel(ctx)) }()
+	results, err := buckets.Batches(ctx)
+	if err != nil {
+		return err
+	}
+	recorder := record.New(results, logger, chat.Requests())
+	defer func() { _ = recorder.Close(context.WithoutCancel(ctx)) }()
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
 	if err != nil {
 		return err
 	}
 	w, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(),
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Events: recorder.Events(),
 	})
 	if err != nil {
 		return err
 	}
-	chat.Handle(w, client)
-	logger.InfoContext(ctx, "settings are read", slog.String("file", s.file), slog.Any("limits", limiter.Names()))
+	stopLearning, err := calls.handle(ctx, w, c.Estimates, buckets, recorder, logger)
+	if err != nil {
+		return err
+	}
+	defer stopLearning()
 	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
 	defer reload.onHangup(ctx)()
+	return runTold(ctx, w, logger, s.file, limiter.Names())
+}
+
+// over is the configuration with what the flags say.
+func (s runSettings) over(c config.Config) config.Config {
+	if s.concurrency > 0 {
+		c.Concurrency = s.concurrency
+	}
+	return c
+}
+
+// runTold runs the worker until ctx ends, and says by what, and how long that was.
+func runTold(ctx context.Context, w *worker.Worker, logger *slog.Logger, file string, limits []string) error {
+	logger.InfoContext(ctx, "settings are read", slog.String("file", file), slog.Any("limits", limits))
 	began := time.Now()
-	err = w.Run(ctx)
+	err := w.Run(ctx)
 	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))
 	return err
 }

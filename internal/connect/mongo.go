@@ -3,12 +3,16 @@ package connect
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/estimates"
+	"github.com/headway-go/headway/estimates/keeper"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
@@ -39,6 +43,25 @@ type Buckets struct {
 	*mongostore.Store
 	overrides *mongostore.Overrides
 	client    *mongo.Client
+	database  *mongo.Database
+}
+
+// Batches are the batches and their results, which are kept in the same database. It makes sure of their indexes.
+func (b *Buckets) Batches(ctx context.Context) (*batches.Store, error) {
+	store := batches.New(b.database, batches.Options{})
+	if err := store.EnsureIndexes(ctx); err != nil {
+		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
+	}
+	return store, nil
+}
+
+// Estimates shares what learner learns in the same database. It makes sure of the index.
+func (b *Buckets) Estimates(ctx context.Context, learner *estimates.Learner, log *slog.Logger) (*keeper.Keeper, error) {
+	k := keeper.New(b.database, learner, keeper.Options{Logger: log})
+	if err := k.EnsureIndexes(ctx); err != nil {
+		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
+	}
+	return k, nil
 }
 
 // Overrides are kept in the same database.
@@ -78,5 +101,5 @@ func Mongo(ctx context.Context, getenv func(string) string) (*Buckets, error) {
 		_ = client.Disconnect(context.WithoutCancel(ctx))
 		return nil, unreachable(err)
 	}
-	return &Buckets{Store: store, overrides: mongostore.NewOverrides(client.Database(database), ""), client: client}, nil
+	return &Buckets{Store: store, overrides: mongostore.NewOverrides(client.Database(database), ""), client: client, database: client.Database(database)}, nil
 }

@@ -149,6 +149,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	s.serve(w, r, now, job{
 		task:      task,
 		tenant:    req.User,
+		prompt:    float64(prompt),
 		estimate:  float64(prompt + req.maxTokens()),
 		used:      float64(prompt + completion),
 		character: ch,

@@ -68,6 +68,10 @@ type Config struct {
 	// KeepEstimate keeps the tokens counted on arrival, where otherwise they are corrected when the call ends.
 	KeepEstimate bool
 
+	// CountUsed counts the prompt on arrival and the answer when the call ends, as it is, where otherwise all of max_tokens is counted on
+	// arrival and corrected then.
+	CountUsed bool
+
 	// HeadersOnArrival makes the rate limit headers tell what was left when the request came, where otherwise they tell what is left when the
 	// answer goes, its own correction counted.
 	HeadersOnArrival bool
@@ -160,6 +164,9 @@ func (c Config) validate() error {
 	}
 	if c.UsedMin < 0 || c.UsedMin > c.UsedMax || c.UsedMax > 1 {
 		fault("UsedMin %v and UsedMax %v must be in order and between 0 and 1", c.UsedMin, c.UsedMax)
+	}
+	if c.CountUsed && c.KeepEstimate {
+		fault("CountUsed and KeepEstimate exclude each other")
 	}
 	if c.FailEvery < 0 {
 		fault("FailEvery must not be negative, but is %d", c.FailEvery)

@@ -42,6 +42,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, account: newAccount(cfg), mux: http.NewServeMux(), closing: make(chan struct{})}
 	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	s.mux.HandleFunc("POST /v1/responses", s.other(responseCall))
+	s.mux.HandleFunc("POST /v1/embeddings", s.other(embeddingsCall))
+	s.mux.HandleFunc("POST /v1/completions", s.other(completionCall))
+	s.mux.HandleFunc("POST /v1/moderations", s.other(moderationCall))
 	s.mux.HandleFunc("POST /v1/tick", s.tick)
 	s.mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.Report())
@@ -149,6 +153,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type job struct {
 	task      string
 	tenant    string
+	prompt    float64
 	estimate  float64
 	used      float64
 	character character
@@ -157,6 +162,9 @@ type job struct {
 
 // serve judges a request that arrived at now, lets its time pass and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j job) {
+	if s.cfg.CountUsed {
+		j.estimate = j.prompt
+	}
 	v := s.account.arrive(now, j)
 	if v.call == nil {
 		writeLimitHeaders(w, v.standing)

@@ -2,10 +2,10 @@ package llm
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 // TaskType is the type of chat tasks.
@@ -40,6 +40,8 @@ type Chat struct {
 	CustomID string `json:"custom_id,omitempty"`
 	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
+	// Batch says which request of a batch file the chat is. Nil for any other.
+	Batch *tasks.BatchRef `json:"batch,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
 	Charge reservations.Tokens `json:"charge,omitempty"`
 	// Request is the body of the call, sent as it is.
@@ -60,30 +62,7 @@ func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, err
 // NewCharge returns what a request body takes from one limit, for Chat.Also. Limit, meters and the error are those of NewChat; an empty limit takes
 // nothing.
 func NewCharge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
-	estimate, err := Estimate(request)
-	if err != nil {
-		return reservations.Charge{}, err
-	}
-	charge := reservations.Charge{Limit: limit, Key: key}
-	if limit == "" {
-		return charge, nil
-	}
-	if len(meters) == 0 {
-		meters = []string{MeterRequests, MeterTokens}
-	}
-	charge.Tokens = reservations.Tokens{}
-	for _, name := range meters {
-		n, ok := estimate.of(name)
-		if !ok {
-			return reservations.Charge{}, &reservations.ChargeError{
-				Charge: reservations.Charge{Limit: limit, Key: key}, Meter: name, Err: reservations.ErrUnknownMeter,
-				Problem: fmt.Sprintf("a chat can be charged for %s, %s, %s, %s, %s and %s only",
-					MeterRequests, MeterTokens, MeterInput, MeterOutput, MeterRequestsPerDay, MeterTokensPerDay),
-			}
-		}
-		charge.Tokens[name] = n
-	}
-	return charge, nil
+	return EndpointChat.Charge(limit, key, request, meters...)
 }
 
 // TaskType implements tasks.Args.
@@ -124,3 +103,6 @@ func (c Chat) nothing() reservations.Tokens {
 	}
 	return used
 }
+
+// own are the tokens of the provider's limit.
+func (c Chat) own() reservations.Tokens { return c.Charge }

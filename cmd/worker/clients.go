@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/tasks/web"
+	"github.com/headway-go/headway/worker"
+)
+
+// clients are those that the tasks' calls go through: the provider that the environment names, and the hosts that the file lists.
+type clients struct {
+	provider *llm.Client
+	requests *web.Client
+}
+
+// newClients calls nobody. What is missing in the environment is a *cli.UsageError.
+func newClients(c config.Config, getenv func(string) string) (clients, error) {
+	key := getenv("OPENAI_API_KEY")
+	if key == "" {
+		return clients{}, &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: the provider would refuse every request; `export OPENAI_API_KEY=...` and start again")}
+	}
+	for _, name := range c.HTTP.Secrets {
+		if getenv(name) == "" {
+			return clients{}, &cli.UsageError{Err: fmt.Errorf("%s is not set: http.secrets lists it for tasks; `export %s=...` and start again, or take it off the list", name, name)}
+		}
+	}
+	client, err := llm.NewClient(llm.Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: key})
+	if err != nil {
+		return clients{}, &cli.UsageError{Err: err}
+	}
+	requests, err := web.NewClient(web.Config{AllowHosts: c.HTTP.AllowHosts, Secrets: func(name string) (string, bool) {
+		return getenv(name), slices.Contains(c.HTTP.Secrets, name)
+	}})
+	if err != nil {
+		return clients{}, &cli.UsageError{Err: err}
+	}
+	return clients{provider: client, requests: requests}, nil
+}
+
+func (c clients) close() {
+	c.provider.Close()
+	c.requests.Close()
+}
+
+// handle lets the worker run every type of task, learn from the answers and share that with the fleet, until stop, which waits.
+func (c clients) handle(
+	ctx context.Context, w *worker.Worker, settings config.Estimates, buckets *connect.Buckets, recorder *record.Recorder, log *slog.Logger,
+) (stop func(), err error) {
+	learning, stop, err := learn(ctx, settings, buckets, log)
+	if err != nil {
+		return nil, err
+	}
+	chat.HandleAll(w, c.provider, c.requests, recorder, learning)
+	return stop, nil
+}
