@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,9 +28,16 @@ type call struct {
 
 func enqueueCommand(t *testing.T, stdin string, args ...string) call {
 	t.Helper()
-	server := miniredis.RunT(t)
-	env := map[string]string{"REDIS_URL": "redis://" + server.Addr() + "/0", "MONGODB_URI": "mongodb://127.0.0.1:1/"}
+	server, env := environment(t)
 	return callWith(t, server, env, stdin, args...)
+}
+
+// environment is that of commands which share a Redis and a database.
+func environment(t *testing.T) (*miniredis.Miniredis, map[string]string) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	uri, database := testenv.Mongo(t)
+	return server, map[string]string{"REDIS_URL": "redis://" + server.Addr() + "/0", "MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database}
 }
 
 func callWith(t *testing.T, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
