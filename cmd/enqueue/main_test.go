@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -42,8 +43,12 @@ func environment(t *testing.T) (*miniredis.Miniredis, map[string]string) {
 
 func callWith(t *testing.T, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
 	t.Helper()
+	return callIn(t.Context(), server, env, stdin, args...)
+}
+
+func callIn(ctx context.Context, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
 	var out, errs bytes.Buffer
-	code := cli.Run(t.Context(), rootCommand, args, cli.Environment{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(stdin), Out: &out, Err: &errs})
+	code := cli.Run(ctx, rootCommand, args, cli.Environment{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(stdin), Out: &out, Err: &errs})
 	return call{redis: server, code: code, out: out.String(), err: errs.String()}
 }
 
