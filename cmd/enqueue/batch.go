@@ -165,7 +165,7 @@ func (j *batchJob) inspect(file *os.File, name string, r *result) error {
 // check counts the good lines and notes the faulty ones.
 func (j *batchJob) check(file io.Reader, r *result) error {
 	over := map[string]int{}
-	err := j.make.each(file, func(line batch.Line, task llm.Chat) error {
+	err := j.make.each(file, false, func(line batch.Line, task llm.Chat) error {
 		r.Requests++
 		j.lines = line.Number
 		for _, name := range j.make.from.over(task) {

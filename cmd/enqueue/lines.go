@@ -52,9 +52,9 @@ func withModel(body json.RawMessage, model string) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// each calls good for every task of the file, and faulty for every line that is none.
-func (m maker) each(file io.Reader, good func(batch.Line, llm.Chat) error, faulty func(error)) error {
-	reader := batch.NewReader(file, batch.Config{})
+// each calls good for every task of the file, and faulty for every line that is none. Unique says that no custom_id is there twice.
+func (m maker) each(file io.Reader, unique bool, good func(batch.Line, llm.Chat) error, faulty func(error)) error {
+	reader := batch.NewReader(file, batch.Config{Unique: unique})
 	for {
 		line, err := reader.Next()
 		if errors.Is(err, io.EOF) {

@@ -45,7 +45,7 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 	bar := newProgress(j.env.Err, r.Requests)
 	defer bar.close()
 	out := &sender{s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r, bar: bar}
-	err := j.make.each(file, func(line batch.Line, task llm.Chat) error {
+	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task llm.Chat) error {
 		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
 		if len(out.lines) < chunk {
 			return nil
