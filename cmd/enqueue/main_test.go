@@ -18,7 +18,14 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs this binary as the command itself where a test wants a process of its own.
+func TestMain(m *testing.M) {
+	if args := os.Getenv(processArgs); args != "" {
+		os.Args = append(os.Args[:1], strings.Split(args, "\n")...)
+		os.Exit(cli.Main(rootCommand))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // call runs the command against an embedded Redis and returns what it printed.
 type call struct {
