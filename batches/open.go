@@ -27,7 +27,7 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 	}
 	models := make([]mongo.WriteModel, len(named))
 	for i, n := range named {
-		if err := checkLine(batch, n.Line); err != nil {
+		if err = checkLine(batch, n.Line); err != nil {
 			return err
 		}
 		filter := bson.D{{Key: "_id", Value: documentID(batch, n.Line)}, unfinished()}

@@ -100,7 +100,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err = j.files.check(j.asJSON); err != nil {
+	if err = j.checkFiles(j.asJSON); err != nil {
 		return err
 	}
 	limits, from, err := j.load()
@@ -123,7 +123,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.close(ctx)
 	b, existed, err := j.record(ctx, s, name, r.Requests)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if printErr := j.print(r, name); printErr != nil {
 		return printErr
 	}
-	if err == nil && (j.wait || j.files.named()) {
+	if err == nil && (j.wait || j.named()) {
 		err = j.await(ctx, s, b)
 	}
 	if err == nil && r.Faulty > 0 {
@@ -213,7 +213,7 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch) error {
 	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s)}
 	last, waited := w.run(ctx)
-	if err := j.files.write(context.WithoutCancel(ctx), s.batches, b.ID, j.env); err != nil {
+	if err := j.write(context.WithoutCancel(ctx), s.batches, b.ID, j.env); err != nil {
 		return errors.Join(waited, err)
 	}
 	switch {
@@ -235,7 +235,7 @@ func (j *batchJob) print(r result, name string) error {
 		return json.NewEncoder(j.env.Out).Encode(r)
 	}
 	out := j.env.Out
-	if j.files.standard() {
+	if j.standard() {
 		out = j.env.Err
 	}
 	text := fmt.Sprintf("batch %s: %d of %d requests of %s are in queue %q, for limit %s", r.Batch, r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)

@@ -234,12 +234,12 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 // planned is how far ahead the plan of the requests has gone.
 func (w *world) planned(t *testing.T) float64 {
 	t.Helper()
-	target := target{file: w.config}
-	s, err := target.openStored(t.Context(), cli.Environment{Getenv: w.getenv, Err: io.Discard})
+	settings := target{file: w.config}
+	s, err := settings.openStored(t.Context(), cli.Environment{Getenv: w.getenv, Err: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.close(t.Context())
 	view, err := s.limiter.View(t.Context(), "openai", "")
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ Enqueue the same file again to go on where it was.`,
 		if err != nil {
 			return err
 		}
-		defer s.close()
+		defer s.close(c.Context())
 		b, err := s.find(c.Context(), args[0])
 		if err != nil {
 			return err

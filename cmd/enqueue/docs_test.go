@@ -25,8 +25,6 @@ func guide(t *testing.T, kind string) (blocks []string) {
 }
 
 // Each command of the guide does what it says, one after the other, with the file and the settings of the guide.
-//
-//nolint:paralleltest // works in a folder of its own, as people do
 func TestGuide(t *testing.T) {
 	input, settings, commands := guide(t, "json"), guide(t, "yaml"), guide(t, "sh")
 	w := newWorld(t)

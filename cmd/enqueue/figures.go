@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -203,7 +204,7 @@ func periodText(d time.Duration) string {
 
 // count is a number with commas.
 func count(n int) string {
-	text := fmt.Sprint(n)
+	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}

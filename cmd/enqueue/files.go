@@ -35,7 +35,7 @@ func (f *files) flags(c *cobra.Command) {
 func (f *files) named() bool    { return f.out != "" || f.errors != "" }
 func (f *files) standard() bool { return f.out == "-" || f.errors == "-" }
 
-func (f *files) check(asJSON bool) error {
+func (f *files) checkFiles(asJSON bool) error {
 	switch {
 	case f.out != "" && f.out == f.errors:
 		return &cli.UsageError{Err: fmt.Errorf("--out and --errors name the same file %s", f.out)}
@@ -131,7 +131,8 @@ type replacement struct {
 
 // create begins a file. What is no file of its own, such as a pipe, is written as it comes.
 func create(name string, stdout io.Writer) (*replacement, error) {
-	switch info, err := os.Stat(name); {
+	info, err := os.Stat(name)
+	switch {
 	case name == "":
 		return &replacement{lines: batch.NewWriter(io.Discard)}, nil
 	case name == "-":
@@ -139,15 +140,15 @@ func create(name string, stdout io.Writer) (*replacement, error) {
 	case err == nil && info.IsDir():
 		return nil, &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
 	case err == nil && !info.Mode().IsRegular():
-		f, err := os.OpenFile(name, os.O_WRONLY, 0) //nolint:gosec // the user names the file
-		if err != nil {
-			return nil, &cli.UsageError{Err: err}
+		f, failed := os.OpenFile(name, os.O_WRONLY, 0) //nolint:gosec // the user names the file
+		if failed != nil {
+			return nil, &cli.UsageError{Err: failed}
 		}
 		return &replacement{flat: f, lines: batch.NewWriter(f)}, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, &cli.UsageError{Err: err}
 	}
-	if target, err := filepath.EvalSymlinks(name); err == nil {
+	if target, failed := filepath.EvalSymlinks(name); failed == nil {
 		name = target // the file is replaced, not the link to it
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")

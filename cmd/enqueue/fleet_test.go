@@ -51,13 +51,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) call(t *testing.T, args ...string) call {
 	t.Helper()
-	return w.callWith(t, t.Context(), args...)
-}
-
-//nolint:revive // t first, as everywhere here
-func (w *world) callWith(t *testing.T, ctx context.Context, args ...string) call {
-	t.Helper()
-	return callIn(ctx, w.redis, w.env, "", append(args, "--config", w.config)...)
+	return callIn(t.Context(), w.redis, w.env, "", append(args, "--config", w.config)...)
 }
 
 func (w *world) getenv(name string) string { return w.env[name] }

@@ -100,7 +100,7 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.close(c.Context())
 	info, err := s.scheduler.Enqueue(c.Context(), task, options...)
 	if err != nil {
 		return err

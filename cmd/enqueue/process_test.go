@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,11 +116,11 @@ func TestKilledEnqueuerGoesOn(t *testing.T) {
 func BenchmarkEnqueuer(b *testing.B) {
 	most := map[int]float64{}
 	for _, n := range []int{1000, 10_000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			_, redisURL, mongo := stores(b)
 			file := inputFile(b, n)
 			for i := range b.N {
-				c, out := process(b, redisURL, mongo, "batch", file, "--limit", "openai", "--config", repositoryConfig, "--model", fmt.Sprint("m", i))
+				c, out := process(b, redisURL, mongo, "batch", file, "--limit", "openai", "--config", repositoryConfig, "--model", "m"+strconv.Itoa(i))
 				if err := c.Run(); err != nil {
 					b.Fatalf("%v: %s", err, out)
 				}

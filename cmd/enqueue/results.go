@@ -30,14 +30,14 @@ of the lines: good ones to --out, others to --errors. They are read one by one; 
 		if !f.named() {
 			return &cli.UsageError{Err: errors.New("name a file with --out, with --errors, or both")}
 		}
-		if err := f.check(asJSON); err != nil {
+		if err := f.checkFiles(asJSON); err != nil {
 			return err
 		}
 		s, err := t.openStored(c.Context(), env)
 		if err != nil {
 			return err
 		}
-		defer s.close()
+		defer s.close(c.Context())
 		b, err := s.find(c.Context(), args[0])
 		if err != nil {
 			return err

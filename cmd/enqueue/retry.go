@@ -41,7 +41,7 @@ errors so far stay with them; their new results take the place of the old.`,
 		if err != nil {
 			return err
 		}
-		defer s.close()
+		defer s.close(c.Context())
 		b, err := s.find(c.Context(), args[0])
 		if err != nil {
 			return err

@@ -26,12 +26,11 @@ type services struct {
 	batches   *batches.Store // nil where only tasks are enqueued
 
 	closers []func(context.Context) error
-	ctx     context.Context //nolint:containedctx // of the command; only its values are used, to close
 }
 
 // close ends all connections, the last first.
-func (s *services) close() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), closePatience)
+func (s *services) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
 	defer cancel()
 	for _, c := range slices.Backward(s.closers) {
 		_ = c(ctx) // nothing is left to do over it
@@ -41,27 +40,27 @@ func (s *services) close() {
 // open connects to the queue, and to the buckets where tokens are to be reserved.
 func (t *target) open(ctx context.Context, env cli.Environment, limits []reservations.Limit) (*services, error) {
 	t.warnOfQueue(env)
-	s := &services{ctx: ctx}
+	s := &services{}
 	var buckets *connect.Buckets
-	err := s.openQueue(env)
+	err := s.openQueue(ctx, env)
 	if err == nil && t.reserve {
-		buckets, err = s.openMongo(env)
+		buckets, err = s.openMongo(ctx, env)
 	}
-	return s.finish(t, env, limits, buckets, err)
+	return s.finish(ctx, t, env, limits, buckets, err)
 }
 
 // openBatches connects to the queue, the buckets and the batches.
 func (t *target) openBatches(ctx context.Context, env cli.Environment, limits []reservations.Limit) (*services, error) {
-	s := &services{ctx: ctx}
+	s := &services{}
 	var buckets *connect.Buckets
-	err := s.openQueue(env)
+	err := s.openQueue(ctx, env)
 	if err == nil {
-		buckets, err = s.openMongo(env)
+		buckets, err = s.openMongo(ctx, env)
 	}
 	if err == nil {
 		s.batches, err = buckets.Batches(ctx)
 	}
-	return s.finish(t, env, limits, buckets, err)
+	return s.finish(ctx, t, env, limits, buckets, err)
 }
 
 func (t *target) warnOfQueue(env cli.Environment) {
@@ -70,8 +69,8 @@ func (t *target) warnOfQueue(env cli.Environment) {
 	}
 }
 
-func (s *services) openQueue(env cli.Environment) error {
-	client, err := connect.Redis(s.ctx, env.Getenv)
+func (s *services) openQueue(ctx context.Context, env cli.Environment) error {
+	client, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
 		return err
 	}
@@ -80,8 +79,8 @@ func (s *services) openQueue(env cli.Environment) error {
 	return nil
 }
 
-func (s *services) openMongo(env cli.Environment) (*connect.Buckets, error) {
-	buckets, err := connect.Mongo(s.ctx, env.Getenv)
+func (s *services) openMongo(ctx context.Context, env cli.Environment) (*connect.Buckets, error) {
+	buckets, err := connect.Mongo(ctx, env.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -90,23 +89,23 @@ func (s *services) openMongo(env cli.Environment) (*connect.Buckets, error) {
 }
 
 // finish makes the limiter and the scheduler of what was opened, or closes it all.
-func (s *services) finish(t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets, err error) (*services, error) {
+func (s *services) finish(ctx context.Context, t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets, err error) (*services, error) {
 	if err == nil {
-		err = s.schedule(t, env, limits, buckets)
+		err = s.schedule(ctx, t, env, limits, buckets)
 	}
 	if err != nil {
-		s.close()
+		s.close(ctx)
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *services) schedule(t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets) error {
+func (s *services) schedule(ctx context.Context, t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets) error {
 	var store reservations.Store
 	var overrides []reservations.Override
 	if buckets != nil {
 		store = buckets
-		list, err := buckets.Overrides().List(s.ctx)
+		list, err := buckets.Overrides().List(ctx)
 		if err != nil && list == nil {
 			return err
 		}

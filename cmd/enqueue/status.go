@@ -47,12 +47,12 @@ it can't be sooner. Prices of tokens are those of headway.yaml (prices).`,
 		if err != nil {
 			return err
 		}
-		defer s.close()
+		defer s.close(c.Context())
 		var found []batches.Batch
 		if len(args) == 1 {
-			b, err := s.find(c.Context(), args[0])
-			if err != nil {
-				return err
+			b, unknown := s.find(c.Context(), args[0])
+			if unknown != nil {
+				return unknown
 			}
 			found = []batches.Batch{b}
 		} else if found, err = s.batches.List(c.Context(), listed); err != nil {

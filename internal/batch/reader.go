@@ -29,7 +29,7 @@ type Reader struct {
 	number  int
 	buf     []byte
 	ids     map[[12]byte]uint32 // a hash of each custom_id, and its line; nil where they are known to differ
-	ended   error            // io.EOF, or what reading failed with
+	ended   error               // io.EOF, or what reading failed with
 }
 
 // NewReader returns a Reader of a file. A byte order mark at its beginning, blank lines and line breaks of any system
