@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -65,15 +63,12 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if s.concurrency > 0 {
 		c.Concurrency = s.concurrency
 	}
-	key := env.Getenv("OPENAI_API_KEY")
-	if key == "" {
-		return &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: the provider would refuse every request; `export OPENAI_API_KEY=...` and start again")}
-	}
-	client, err := llm.NewClient(llm.Config{BaseURL: env.Getenv("OPENAI_BASE_URL"), APIKey: key})
+	client, requests, err := clients(c, env.Getenv)
 	if err != nil {
-		return &cli.UsageError{Err: err}
+		return err
 	}
 	defer client.Close()
+	defer requests.Close()
 	queue, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
 		return err
@@ -88,7 +83,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
-	recorder := record.New(results, logger, map[string]func([]byte) (record.Request, bool){llm.TaskType: chat.Request})
+	recorder := record.New(results, logger, chat.Requests())
 	defer func() { _ = recorder.Close(context.WithoutCancel(ctx)) }()
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
 	if err != nil {
@@ -101,7 +96,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
-	chat.HandleRecorded(w, client, recorder)
+	chat.HandleAll(w, client, requests, recorder)
 	logger.InfoContext(ctx, "settings are read", slog.String("file", s.file), slog.Any("limits", limiter.Names()))
 	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
 	defer reload.onHangup(ctx)()

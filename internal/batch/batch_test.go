@@ -160,8 +160,8 @@ func TestLineAtFault(t *testing.T) {
 		"GET":                {with("method", `"GET"`), "method", batch.ErrMethod, `unknown method "GET", supported: POST`},
 		"no url":             {with("url", `null`), "url", batch.ErrMissingField, ""},
 		"another url": {
-			with("url", `"/v1/embeddings"`), "url", batch.ErrUnknownURL,
-			`unknown url "/v1/embeddings", supported: /v1/chat/completions`,
+			with("url", `"/v1/images"`), "url", batch.ErrUnknownURL,
+			`unknown url "/v1/images", supported: /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/completions, /v1/moderations, or an absolute`,
 		},
 		"endless url":          {with("url", `"`+strings.Repeat("ü", 200)+`"`), "url", batch.ErrUnknownURL, strings.Repeat("ü", 80) + `…"`},
 		"no body":              {with("body", ""), "body", batch.ErrMissingField, ""},

@@ -7,20 +7,43 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// URLChatCompletions is the url that is supported.
-const URLChatCompletions = "/v1/chat/completions"
+// The urls of OpenAI's API that are supported. Any absolute url is an HTTP request of its own.
+const (
+	URLChatCompletions = "/v1/chat/completions"
+	URLResponses       = "/v1/responses"
+	URLEmbeddings      = "/v1/embeddings"
+	URLCompletions     = "/v1/completions"
+	URLModerations     = "/v1/moderations"
+)
+
+// URLs are the urls of OpenAI's API that are supported.
+func URLs() []string {
+	return []string{URLChatCompletions, URLResponses, URLEmbeddings, URLCompletions, URLModerations}
+}
 
 // Line is a request of a batch file.
 type Line struct {
 	Number   int             // of the line in the file, from 1; blank lines count
 	CustomID string          // unique in the file
-	Method   string          // POST
-	URL      string          // [URLChatCompletions]
-	Body     json.RawMessage // a JSON object that has a model and messages, as it stands in the file
+	Method   string          // POST; any method where URL is absolute
+	URL      string          // one of [URLs], or an absolute http or https URL
+	Body     json.RawMessage // as it stands in the file: a JSON object; any JSON or nothing where URL is absolute
+
+	// Headers and Charge are for absolute URLs only, and may be absent: what to send, and what to take from each meter of the limit.
+	Headers map[string]string
+	Charge  map[string]float64
+}
+
+// HTTP says whether the line is an HTTP request of its own, not a call of OpenAI's API.
+func (l Line) HTTP() bool { return absolute(l.URL) }
+
+func absolute(url string) bool {
+	return strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://")
 }
 
 // parse reads one line without its line break. last says that the file ends with it and has no line break there.
@@ -48,13 +71,19 @@ func parse(number int, text []byte, last bool) (Line, *LineError) {
 			return fault(f.name, err)
 		}
 	}
+	if line.HTTP() {
+		if field, err := readHTTP(&line, fields); err != nil {
+			return fault(field, err)
+		}
+		return line, nil
+	}
 	if line.Method != http.MethodPost {
 		return fault("method", fmt.Errorf("%w %q, supported: POST", ErrMethod, shorten(line.Method)))
 	}
-	if line.URL != URLChatCompletions {
-		return fault("url", fmt.Errorf("%w %q, supported: %s", ErrUnknownURL, shorten(line.URL), URLChatCompletions))
+	if known := URLs(); !slices.Contains(known, line.URL) {
+		return fault("url", fmt.Errorf("%w %q, supported: %s, or an absolute http or https URL", ErrUnknownURL, shorten(line.URL), strings.Join(known, ", ")))
 	}
-	if field, err := checkBody(fields["body"]); err != nil {
+	if field, err := checkBody(line.URL, fields["body"]); err != nil {
 		return fault(field, err)
 	}
 	line.Body = fields["body"]
@@ -73,32 +102,6 @@ func nonEmpty(raw json.RawMessage, target *string) error {
 		return ErrMissingField
 	}
 	return nil
-}
-
-// checkBody looks at what every chat completion needs, and returns the field at fault.
-func checkBody(raw json.RawMessage) (string, error) {
-	if absent(raw) {
-		return "body", ErrMissingField
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return "body", fmt.Errorf("%w: not an object", ErrBody)
-	}
-	var model string
-	if err := nonEmpty(fields["model"], &model); err != nil {
-		return "body.model", fmt.Errorf("%w: %w", ErrBody, err)
-	}
-	if absent(fields["messages"]) {
-		return "body.messages", fmt.Errorf("%w: %w", ErrBody, ErrMissingField)
-	}
-	var messages []map[string]json.RawMessage
-	if err := json.Unmarshal(fields["messages"], &messages); err != nil {
-		return "body.messages", fmt.Errorf("%w: not a list of objects", ErrBody)
-	}
-	if len(messages) == 0 {
-		return "body.messages", fmt.Errorf("%w: %w", ErrBody, ErrMissingField)
-	}
-	return "", nil
 }
 
 func absent(raw json.RawMessage) bool {

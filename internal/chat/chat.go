@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -18,11 +19,18 @@ import (
 // answer becomes the task's result, which asynq keeps as long as the task's retention says.
 func Handle(w *worker.Worker, client *llm.Client) { HandleRecorded(w, client, nil) }
 
+// HandleAll lets a worker that serves batches run chats and calls through client, and HTTP requests through requests.
+func HandleAll(w *worker.Worker, client *llm.Client, requests *web.Client, recorder *record.Recorder) {
+	HandleRecorded(w, client, recorder)
+	HandleCalls(w, client, recorder)
+	HandleRequests(w, requests, recorder)
+}
+
 // HandleRecorded is Handle for a worker that serves batches as well: the result of a chat that belongs to one is written by recorder instead.
 func HandleRecorded(w *worker.Worker, client *llm.Client, recorder *record.Recorder) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
 		if q, ok := requestOf(job.Args); ok && recorder != nil {
-			return recorder.Run(ctx, attemptOf(job), q, func(ctx context.Context) (record.Answer, error) {
+			return recorder.Run(ctx, attemptOf(job, job.Args.Charge), q, func(ctx context.Context) (record.Answer, error) {
 				return recorded(client.Run(ctx, job.Args, job.Use, job.Saw))
 			})
 		}

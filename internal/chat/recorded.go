@@ -8,9 +8,16 @@ import (
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
+
+// Requests are how the request is found in the payload of each task type that a batch can have.
+func Requests() map[string]func(payload []byte) (record.Request, bool) {
+	return map[string]func([]byte) (record.Request, bool){llm.TaskType: Request, llm.CallType: CallRequest, web.TaskType: WebRequest}
+}
 
 // Request is the request in the payload of a chat. It is not ok where the chat belongs to no batch.
 func Request(payload []byte) (record.Request, bool) {
@@ -25,16 +32,22 @@ func requestOf(c llm.Chat) (record.Request, bool) {
 	if c.Batch == nil {
 		return record.Request{}, false
 	}
-	var body struct {
-		Model string `json:"model"`
-	}
-	_ = json.Unmarshal(c.Request, &body) // a body that can't be sent has no model
 	return record.Request{
-		Ref: *c.Batch, CustomID: c.CustomID, Method: http.MethodPost, URL: batch.URLChatCompletions, Model: body.Model, Body: c.Request,
+		Ref: *c.Batch, CustomID: c.CustomID, Method: http.MethodPost, URL: batch.URLChatCompletions, Model: modelOf(c.Request), Body: c.Request,
 	}, true
 }
 
-func attemptOf(job *worker.Job[llm.Chat]) record.Attempt {
+// modelOf is the model that a body names. One that can't be sent has none.
+func modelOf(request json.RawMessage) string {
+	var body struct {
+		Model string `json:"model"`
+	}
+	_ = json.Unmarshal(request, &body)
+	return body.Model
+}
+
+// attemptOf is the attempt of a job that takes charge from its last limit.
+func attemptOf[T tasks.Args](job *worker.Job[T], charge reservations.Tokens) record.Attempt {
 	none := reservations.Tokens{}
 	for _, c := range job.Charges {
 		for meter := range c.Tokens {
@@ -42,7 +55,7 @@ func attemptOf(job *worker.Job[llm.Chat]) record.Attempt {
 		}
 	}
 	return record.Attempt{
-		ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: reserved(job.Args.Charge), Unused: func() { job.Use(none) },
+		ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: reserved(charge), Unused: func() { job.Use(none) },
 	}
 }
 

@@ -37,8 +37,18 @@ type Config struct {
 	ShutdownTimeout time.Duration
 	// MaxRefusals is how often in a row a task may be refused by its provider until that counts as a failure. Zero is the worker's default.
 	MaxRefusals int
+	// HTTP says what tasks that are requests of their own may call. Nothing where it is left out.
+	HTTP HTTP
 	// Prices are what tokens cost, by the model that requests name. Nil where none are set.
 	Prices map[string]Price
+}
+
+// HTTP says what tasks that are HTTP requests of their own may do.
+type HTTP struct {
+	// AllowHosts are the hosts that may be called, see web.Config.
+	AllowHosts []string `mapstructure:"allow_hosts"`
+	// Secrets are the environment variables that a header may name as ${NAME}.
+	Secrets []string `mapstructure:"secrets"`
 }
 
 // Price is what a million tokens of a model cost, in any currency.
@@ -65,6 +75,7 @@ type file struct {
 	Concurrency     int                  `mapstructure:"concurrency"`
 	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
 	MaxRefusals     int                  `mapstructure:"max_refusals"`
+	HTTP            HTTP                 `mapstructure:"http"`
 	Prices          map[string]Price     `mapstructure:"prices"`
 }
 
@@ -124,7 +135,7 @@ func Parse(text []byte) (Config, error) {
 }
 
 func (f file) config() Config {
-	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals, Prices: f.Prices}
+	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals, HTTP: f.HTTP, Prices: f.Prices}
 	for _, name := range sortedKeys(f.Limits) {
 		c.Limits = append(c.Limits, f.Limits[name].limit(name))
 	}

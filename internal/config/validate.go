@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/web"
 )
 
 // validate lists what is well formed and still wrong.
@@ -33,6 +35,16 @@ func (f file) validate() []error {
 	}
 	if f.MaxRefusals < 0 {
 		fault("max_refusals", "%d must not be negative", f.MaxRefusals)
+	}
+	walk((web.Config{AllowHosts: f.HTTP.AllowHosts}).Validate(), func(e error) {
+		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
+			fault("http."+u.Field, "%s", u.Problem)
+		}
+	})
+	for _, name := range f.HTTP.Secrets {
+		if name == "" || strings.ContainsAny(name, "${}= 	") {
+			fault("http.secrets", "%q must be the name of an environment variable", name)
+		}
 	}
 	for _, model := range sortedKeys(f.Prices) {
 		if p := f.Prices[model]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {

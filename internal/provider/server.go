@@ -42,6 +42,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, account: newAccount(cfg), mux: http.NewServeMux(), closing: make(chan struct{})}
 	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	s.mux.HandleFunc("POST /v1/responses", s.other(responseCall))
+	s.mux.HandleFunc("POST /v1/embeddings", s.other(embeddingsCall))
+	s.mux.HandleFunc("POST /v1/completions", s.other(completionCall))
+	s.mux.HandleFunc("POST /v1/moderations", s.other(moderationCall))
 	s.mux.HandleFunc("POST /v1/tick", s.tick)
 	s.mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.Report())

@@ -26,6 +26,10 @@ type Request struct {
 	URL      string
 	Model    string
 	Body     json.RawMessage
+
+	// Headers and Charge are for requests with an absolute URL, and may be absent.
+	Headers map[string]string
+	Charge  map[string]float64
 }
 
 // Line is the request in the input format of batch files, on one line.
@@ -34,11 +38,13 @@ func (q Request) Line() []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(struct {
-		CustomID string          `json:"custom_id"`
-		Method   string          `json:"method"`
-		URL      string          `json:"url"`
-		Body     json.RawMessage `json:"body"`
-	}{q.CustomID, q.Method, q.URL, q.Body})
+		CustomID string             `json:"custom_id"`
+		Method   string             `json:"method"`
+		URL      string             `json:"url"`
+		Headers  map[string]string  `json:"headers,omitempty"`
+		Body     json.RawMessage    `json:"body,omitempty"`
+		Charge   map[string]float64 `json:"charge,omitempty"`
+	}{q.CustomID, q.Method, q.URL, q.Headers, q.Body, q.Charge})
 	if err != nil {
 		return nil // the body is no JSON: nothing that could be sent again
 	}

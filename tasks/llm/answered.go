@@ -3,10 +3,13 @@ package llm
 import "encoding/json"
 
 // Answered is the answer that the provider gave, for where answers are kept: its status (zero where none came), the provider's name for the call, and the
-// body in the shape of OpenAI's errors. The message in it is shortened, and never holds the API key.
+// body as it came where that is a JSON object, else in the shape of OpenAI's errors. It never holds the API key.
 func (e *Error) Answered() (status int, requestID string, body json.RawMessage) {
 	if e.StatusCode == 0 {
 		return 0, "", nil
+	}
+	if isObject(e.Body) {
+		return e.StatusCode, e.RequestID, e.Body
 	}
 	var answer struct {
 		Error struct {

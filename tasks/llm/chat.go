@@ -2,7 +2,6 @@ package llm
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/headway-go/headway/reservations"
@@ -61,30 +60,7 @@ func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, err
 // NewCharge returns what a request body takes from one limit, for Chat.Also. Limit, meters and the error are those of NewChat; an empty limit takes
 // nothing.
 func NewCharge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
-	estimate, err := Estimate(request)
-	if err != nil {
-		return reservations.Charge{}, err
-	}
-	charge := reservations.Charge{Limit: limit, Key: key}
-	if limit == "" {
-		return charge, nil
-	}
-	if len(meters) == 0 {
-		meters = []string{MeterRequests, MeterTokens}
-	}
-	charge.Tokens = reservations.Tokens{}
-	for _, name := range meters {
-		n, ok := estimate.of(name)
-		if !ok {
-			return reservations.Charge{}, &reservations.ChargeError{
-				Charge: reservations.Charge{Limit: limit, Key: key}, Meter: name, Err: reservations.ErrUnknownMeter,
-				Problem: fmt.Sprintf("a chat can be charged for %s, %s, %s, %s, %s and %s only",
-					MeterRequests, MeterTokens, MeterInput, MeterOutput, MeterRequestsPerDay, MeterTokensPerDay),
-			}
-		}
-		charge.Tokens[name] = n
-	}
-	return charge, nil
+	return EndpointChat.Charge(limit, key, request, meters...)
 }
 
 // TaskType implements tasks.Args.
@@ -121,3 +97,6 @@ func (c Chat) nothing() reservations.Tokens {
 	}
 	return used
 }
+
+// own are the tokens of the provider's limit.
+func (c Chat) own() reservations.Tokens { return c.Charge }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,10 +22,13 @@ import (
 // messageLength is how much of a provider's message an Error keeps, in bytes.
 const messageLength = 500
 
+// bodyLength is how much of an answer that is an error an Error keeps, in bytes.
+const bodyLength = 64 << 10
+
 // Client calls a provider, once for each call. Safe for concurrent use.
 type Client struct {
-	config      Config
-	completions openai.ChatCompletionService
+	config Config
+	api    openai.Client
 }
 
 // Answer is what a provider answered.
@@ -56,7 +60,7 @@ func NewClient(config Config) (*Client, error) {
 	}
 	options = append(options, config.Options...)
 	options = append(options, option.WithMaxRetries(0)) // each attempt has to pass the limit
-	return &Client{config: config, completions: openai.NewChatCompletionService(options...)}, nil
+	return &Client{config: config, api: openai.Client{Options: options}}, nil
 }
 
 // Close lets go of idle connections. The client can still be used.
@@ -73,10 +77,28 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 // Run tells saw, where one is given, what the provider says is left of its limits: of the meters that the chat is charged for, as Config.Sync and
 // Config.Meters have it. Run calls use and each saw at most once, before it returns.
 func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Tokens), saw ...func(reservations.Observation)) (Answer, error) {
+	return c.run(ctx, EndpointChat, chat.Request, chat, use, saw)
+}
+
+// RunCall is Run for a call to any endpoint.
+func (c *Client) RunCall(ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation)) (Answer, error) {
+	return c.run(ctx, call.Endpoint, call.Request, call, use, saw)
+}
+
+// charged is what a task takes, and what of that was used.
+type charged interface {
+	own() reservations.Tokens
+	used(u Usage) reservations.Tokens
+	nothing() reservations.Tokens
+}
+
+func (c *Client) run(
+	ctx context.Context, to Endpoint, request json.RawMessage, by charged, use func(reservations.Tokens), saw []func(reservations.Observation),
+) (Answer, error) {
 	sent := time.Now()
-	answer, err := c.Do(ctx, chat)
-	c.report(chat, answer, err, use)
-	if o, ok := c.config.observation(chat, seenIn(answer, err), time.Since(sent)); ok {
+	answer, err := c.do(ctx, to, request)
+	report(by, answer, err, use)
+	if o, ok := c.config.observation(by.own(), seenIn(answer, err), time.Since(sent)); ok {
 		for _, tell := range saw {
 			if tell != nil {
 				tell(o)
@@ -87,18 +109,18 @@ func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Token
 }
 
 // report tells use what was used.
-func (c *Client) report(chat Chat, answer Answer, err error, use func(reservations.Tokens)) {
-	if use == nil || len(chat.nothing()) == 0 {
+func report(by charged, answer Answer, err error, use func(reservations.Tokens)) {
+	if use == nil || len(by.nothing()) == 0 {
 		return
 	}
 	switch {
 	case err == nil && answer.Usage.Total() > 0:
-		use(chat.used(answer.Usage))
+		use(by.used(answer.Usage))
 	case err == nil:
 	case unsent(err):
-		use(chat.nothing())
+		use(by.nothing())
 	case rejected(err):
-		use(chat.used(Usage{}))
+		use(by.used(Usage{}))
 	}
 }
 
@@ -106,22 +128,31 @@ func (c *Client) report(chat Chat, answer Answer, err error, use func(reservatio
 // sent; it matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the provider
 // refused the call (429, 503) and named a time.
 func (c *Client) Do(ctx context.Context, chat Chat) (Answer, error) {
-	if _, err := Estimate(chat.Request); err != nil {
+	return c.do(ctx, EndpointChat, chat.Request)
+}
+
+// DoCall is Do for a call to any endpoint. One that is unknown is a permanent error that matches ErrUnknownEndpoint.
+func (c *Client) DoCall(ctx context.Context, call Call) (Answer, error) {
+	return c.do(ctx, call.Endpoint, call.Request)
+}
+
+func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (Answer, error) {
+	if _, err := to.Estimate(request); err != nil {
 		return Answer{}, tasks.Permanent(err)
 	}
 	var (
 		body []byte
 		res  *http.Response
 	)
-	_, err := c.completions.New(ctx, openai.ChatCompletionNewParams{},
-		option.WithRequestBody("application/json", []byte(chat.Request)), option.WithResponseBodyInto(&body), option.WithResponseInto(&res))
+	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, nil,
+		option.WithRequestBody("application/json", []byte(request)), option.WithResponseBodyInto(&body), option.WithResponseInto(&res))
 	if err != nil {
-		return Answer{}, c.failure(res, err)
+		return Answer{}, c.failure(to, res, err)
 	}
 	answer := Answer{Body: body, RequestID: res.Header.Get("X-Request-Id"), Seen: ReadHeaders(res.Header, time.Now())}
 	if !isObject(body) {
 		return Answer{}, &Error{
-			StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen,
+			Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen,
 			Message: fmt.Sprintf("the answer is not a JSON object but %q", res.Header.Get("Content-Type")),
 		}
 	}
@@ -135,8 +166,8 @@ func isObject(body []byte) bool {
 }
 
 // failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the key.
-func (c *Client) failure(res *http.Response, err error) error {
-	e := &Error{}
+func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
+	e := &Error{Endpoint: to.other()}
 	if res != nil {
 		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), res.Header.Get("X-Request-Id")
 		e.Seen = ReadHeaders(res.Header, time.Now())
@@ -144,10 +175,15 @@ func (c *Client) failure(res *http.Response, err error) error {
 	if api, ok := errors.AsType[*openai.Error](err); ok {
 		e.Code, e.Type, e.Param, e.Message = c.redact(api.Code), c.redact(api.Type), c.redact(api.Param), c.redact(api.Message)
 	}
-	if e.StatusCode >= http.StatusBadRequest && e.Code == "" && e.Message == "" {
-		// An error of another shape, or a gateway's page. The official client has read it, and put it back.
-		text, _ := io.ReadAll(res.Body)
-		e.Message = c.redact(strings.TrimSpace(string(text)))
+	if e.StatusCode >= http.StatusBadRequest {
+		// The official client has read it, and put it back.
+		text, _ := io.ReadAll(io.LimitReader(res.Body, bodyLength))
+		if e.Code == "" && e.Message == "" { // an error of another shape, or a gateway's page
+			e.Message = c.redact(strings.TrimSpace(string(text)))
+		}
+		if e.StatusCode != http.StatusUnauthorized {
+			e.Body = c.without(text)
+		}
 	}
 	if e.StatusCode == http.StatusUnauthorized {
 		e.Message = "" // providers repeat a part of the key where they refuse it
@@ -165,11 +201,17 @@ func (c *Client) failure(res *http.Response, err error) error {
 	}
 }
 
+// without is a text from outside without the key.
+func (c *Client) without(text []byte) []byte {
+	if c.config.APIKey == "" {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte(c.config.APIKey), []byte("[api key]"))
+}
+
 // redact shortens a text from outside and takes the key out of it.
 func (c *Client) redact(text string) string {
-	if c.config.APIKey != "" {
-		text = strings.ReplaceAll(text, c.config.APIKey, "[api key]")
-	}
+	text = string(c.without([]byte(text)))
 	if len(text) > messageLength {
 		text = strings.ToValidUTF8(text[:messageLength], "") + "…"
 	}
@@ -187,7 +229,7 @@ func (e *causeError) Unwrap() error { return e.err }
 
 // unsent says whether nothing was sent, or no connection came about, so that the provider can't have counted.
 func unsent(err error) bool {
-	if _, ok := errors.AsType[*RequestError](err); ok {
+	if _, ok := errors.AsType[*RequestError](err); ok || errors.Is(err, ErrUnknownEndpoint) {
 		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)

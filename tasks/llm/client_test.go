@@ -186,7 +186,7 @@ func TestRunFailures(t *testing.T) {
 				t.Fatalf("got %T %v", err, err)
 			}
 			seen := *got
-			seen.Err = nil
+			seen.Err, seen.Body = nil, nil
 			if diff := cmp.Diff(c.want, seen); diff != "" {
 				t.Error(diff)
 			}

@@ -1,5 +1,5 @@
-// Package llm is a ready-made task type for chat completions, called through the official openai-go client. It works with
-// every provider that speaks the same protocol.
+// Package llm has ready-made task types for chat completions ([Chat]) and for every endpoint that a batch file may name ([Call]), called
+// through the official openai-go client. It works with every provider that speaks the same protocol.
 //
 // # A chat as a task
 //
@@ -19,6 +19,8 @@
 // It reports what was really used, so that the estimate is settled: the real usage of an answer, no tokens for a request that the
 // provider rejected, nothing at all for one that never reached it. Where it is not known whether the provider counted (a
 // timeout, a broken connection, a 5xx) nothing is reported and the estimate stands.
+//
+// [Client.RunCall] is the same for a [Call], whose estimate is that of its [Endpoint].
 //
 // # The provider's own count
 //

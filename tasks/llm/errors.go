@@ -12,12 +12,21 @@ type RequestError struct {
 	// Field is the field of the body, or "request" for the body itself.
 	Field   string
 	Problem string
+	// Endpoint is where the body was to go; empty means EndpointChat.
+	Endpoint Endpoint
 }
 
-func (e *RequestError) Error() string { return fmt.Sprintf("chat request: %s %s", e.Field, e.Problem) }
+func (e *RequestError) Error() string {
+	if e.Endpoint == "" {
+		return fmt.Sprintf("chat request: %s %s", e.Field, e.Problem)
+	}
+	return fmt.Sprintf("%s request: %s %s", e.Endpoint.call(), e.Field, e.Problem)
+}
 
 // Error is a call that failed. Its text never holds the API key.
 type Error struct {
+	// Endpoint is what was called; empty means EndpointChat.
+	Endpoint Endpoint
 	// StatusCode is that of the answer; zero where none came.
 	StatusCode int
 	// Code, Type, Param and Message are the provider's own, empty where it gave none. They are shortened; the message is left
@@ -28,6 +37,9 @@ type Error struct {
 	RetryAfter time.Duration
 	// RequestID is the provider's name for the call.
 	RequestID string
+	// Body is what the provider answered, as it came, at most 64 kB of it and without the key; nothing where no answer came or the key was
+	// refused.
+	Body []byte
 	// Seen is what the headers told of the provider's limits.
 	Seen []Seen
 	// Err is the cause where it is not the answer, e.g. a broken connection; else nil.
@@ -36,7 +48,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString("chat completion")
+	b.WriteString(e.Endpoint.call())
 	if e.StatusCode != 0 {
 		fmt.Fprintf(&b, ": %d %s", e.StatusCode, http.StatusText(e.StatusCode))
 	}

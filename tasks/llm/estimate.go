@@ -30,21 +30,17 @@ const (
 //   - the answer: max_completion_tokens, else max_tokens, else OutputDefault; times n, where the request asks for several
 //
 // Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that. The error is a *RequestError.
-func Estimate(request json.RawMessage) (Usage, error) {
-	var body map[string]json.RawMessage
-	if err := json.Unmarshal(request, &body); err != nil || body == nil {
-		return Usage{}, &RequestError{Field: "request", Problem: "is not a JSON object"}
-	}
+func Estimate(request json.RawMessage) (Usage, error) { return EndpointChat.Estimate(request) }
+
+// chatOf assesses a request to EndpointChat.
+func chatOf(body map[string]json.RawMessage) (assessment, error) {
 	var messages []any
 	if err := json.Unmarshal(body["messages"], &messages); err != nil || len(messages) == 0 {
-		return Usage{}, &RequestError{Field: "messages", Problem: "is not a list with at least one message"}
+		return assessment{}, &RequestError{Field: "messages", Problem: "is not a list with at least one message"}
 	}
-	if string(body["stream"]) == "true" {
-		return Usage{}, &RequestError{Field: "stream", Problem: "is not supported: answers are read whole"}
-	}
-	output, err := outputOf(body)
+	output, open, err := outputOf(body)
 	if err != nil {
-		return Usage{}, err
+		return assessment{}, err
 	}
 	var p prompt
 	for _, m := range messages {
@@ -54,29 +50,29 @@ func Estimate(request json.RawMessage) (Usage, error) {
 		p.bytes += len(body[field])
 	}
 	input := p.tokens + messageTokens*len(messages) + replyTokens + perToken(p.bytes, bytesPerToken)
-	return Usage{Input: float64(input), Output: output}, nil
+	return assessment{usage: Usage{Input: float64(input), Output: output}, open: open}, nil
 }
 
-// outputOf is how long the answers may become together.
-func outputOf(body map[string]json.RawMessage) (float64, error) {
+// outputOf is how long the answers may become together, open where nothing bounds them.
+func outputOf(body map[string]json.RawMessage) (output float64, open bool, err error) {
 	most, ok, err := number(body, "max_completion_tokens", 0)
 	if err == nil && !ok {
 		most, ok, err = number(body, "max_tokens", 0)
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	if !ok {
+	if open = !ok; open {
 		most = OutputDefault
 	}
 	n, ok, err := number(body, "n", 1)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if !ok {
 		n = 1
 	}
-	return math.Ceil(most) * n, nil
+	return math.Ceil(most) * n, open, nil
 }
 
 // number reads a field that is a number from least up. It is not ok where the field is missing or null.
@@ -126,7 +122,12 @@ func attachment(part map[string]any) (int, bool) {
 			return imageLowTokens, true
 		}
 		return imageTokens, true
-	case "input_audio", "file":
+	case "input_image": // of a response
+		if part["detail"] == "low" {
+			return imageLowTokens, true
+		}
+		return imageTokens, true
+	case "input_audio", "file", "input_file":
 		var size prompt
 		for k, one := range part {
 			if k != "type" {

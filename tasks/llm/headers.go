@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/retryheader"
 )
 
 // Provider is a family of providers whose headers mean the same.
@@ -213,7 +214,7 @@ func until(h http.Header, names []string, now time.Time) (reset, grain time.Dura
 			if !(n >= 0) {
 				return 0, 0, false
 			}
-			d, _ := units(text, time.Second)
+			d, _ := retryheader.Units(text, time.Second)
 			return d, grainOf(text), true
 		}
 		if d, err := time.ParseDuration(text); err == nil {

@@ -34,15 +34,15 @@ func (c Config) meterOf(s Seen) string {
 	return s.Kind
 }
 
-// observation is what was seen of the meters that the chat's own charge has, the provider's; false where that is nothing.
-func (c Config) observation(chat Chat, seen []Seen, age time.Duration) (reservations.Observation, bool) {
+// observation is what was seen of the meters that a task's own charge has, the provider's; false where that is nothing.
+func (c Config) observation(charge reservations.Tokens, seen []Seen, age time.Duration) (reservations.Observation, bool) {
 	o := reservations.Observation{Remaining: reservations.Tokens{}, Age: age, Up: c.Sync == SyncBoth}
 	if c.Sync == SyncOff {
 		return o, false
 	}
 	for _, s := range seen {
 		meter := c.meterOf(s)
-		if _, charged := chat.Charge[meter]; !charged {
+		if _, charged := charge[meter]; !charged {
 			continue
 		}
 		n := s.Remaining

@@ -1,6 +1,12 @@
 package llm
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+
+	"github.com/headway-go/headway/reservations"
+)
 
 // Usage is a number of tokens, estimated or as the provider counted them.
 type Usage struct {
@@ -35,13 +41,15 @@ func usageOf(body []byte) (Usage, bool) {
 		Usage *struct {
 			Prompt     float64 `json:"prompt_tokens"`
 			Completion float64 `json:"completion_tokens"`
+			Input      float64 `json:"input_tokens"` // of a response
+			Output     float64 `json:"output_tokens"`
 			Total      float64 `json:"total_tokens"`
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Usage == nil {
 		return Usage{}, false
 	}
-	u := Usage{Input: answer.Usage.Prompt, Output: answer.Usage.Completion}
+	u := Usage{Input: cmp.Or(answer.Usage.Prompt, answer.Usage.Input), Output: cmp.Or(answer.Usage.Completion, answer.Usage.Output)}
 	if u.Input < 0 || u.Output < 0 || answer.Usage.Total < 0 {
 		return Usage{}, false
 	}
@@ -50,4 +58,13 @@ func usageOf(body []byte) (Usage, bool) {
 		u.Output += rest
 	}
 	return u, u.Total() > 0
+}
+
+// unknownMeter is the error for a meter that says nothing about requests and tokens.
+func unknownMeter(limit, key, name string) error {
+	return &reservations.ChargeError{
+		Charge: reservations.Charge{Limit: limit, Key: key}, Meter: name, Err: reservations.ErrUnknownMeter,
+		Problem: fmt.Sprintf("a call can be charged for %s, %s, %s, %s, %s and %s only",
+			MeterRequests, MeterTokens, MeterInput, MeterOutput, MeterRequestsPerDay, MeterTokensPerDay),
+	}
 }

@@ -1,0 +1,90 @@
+package batch_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+func TestTheKnownURLsAreThoseThatCanBeCalled(t *testing.T) {
+	t.Parallel()
+	var callable []string
+	for _, endpoint := range llm.Endpoints() {
+		callable = append(callable, string(endpoint))
+	}
+	if diff := cmp.Diff(callable, batch.URLs()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBodiesOfEveryURL(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ url, body, fault string }{
+		{batch.URLResponses, `{"model":"m","input":"hi"}`, ""},
+		{batch.URLResponses, `{"model":"m","input":[{"role":"user","content":"hi"}]}`, ""},
+		{batch.URLResponses, `{"prompt":{"id":"pmpt_1"}}`, ""},
+		{batch.URLResponses, `{"model":"m"}`, "body.input"},
+		{batch.URLResponses, `{"input":"hi"}`, "body.model"},
+		{batch.URLEmbeddings, `{"model":"m","input":["a","b"]}`, ""},
+		{batch.URLEmbeddings, `{"model":"m","input":""}`, "body.input"},
+		{batch.URLEmbeddings, `{"model":"m","input":[]}`, "body.input"},
+		{batch.URLEmbeddings, `{"input":"a"}`, "body.model"},
+		{batch.URLCompletions, `{"model":"m","prompt":"a"}`, ""},
+		{batch.URLCompletions, `{"model":"m","input":"a"}`, "body.prompt"},
+		{batch.URLModerations, `{"input":"a"}`, ""},
+		{batch.URLModerations, `{"input":"a","model":7}`, "body.model"},
+		{batch.URLModerations, `{"model":"m"}`, "body.input"},
+		{batch.URLEmbeddings, `["a"]`, "body"},
+	} {
+		line, err := batch.NewReader(strings.NewReader(fmt.Sprintf(`{"custom_id":"a","method":"POST","url":%q,"body":%s}`, c.url, c.body)), batch.Config{}).Next()
+		if fault, ok := errors.AsType[*batch.LineError](err); ok != (c.fault != "") || ok && fault.Field != c.fault {
+			t.Errorf("%s %s: got %v, want a fault at %q", c.url, c.body, err, c.fault)
+		}
+		if c.fault == "" && (line.HTTP() || line.URL != c.url || string(line.Body) != c.body) {
+			t.Errorf("got %+v", line)
+		}
+	}
+}
+
+func TestHTTPLines(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rest  string // after custom_id
+		want  batch.Line
+		fault string
+	}{
+		{`"method":"GET","url":"https://api.example/a?b=c"`, batch.Line{Method: "GET", URL: "https://api.example/a?b=c"}, ""},
+		{
+			`"method":"PUT","url":"http://api.example:8080/a","headers":{"X-A":"${KEY}"},"body":"text","charge":{"requests":2.5}`,
+			batch.Line{Method: "PUT", URL: "http://api.example:8080/a", Headers: map[string]string{"X-A": "${KEY}"}, Body: []byte(`"text"`), Charge: map[string]float64{"requests": 2.5}},
+			"",
+		},
+		{`"method":"DELETE","url":"https://api.example/a","headers":null,"body":null,"charge":null`, batch.Line{Method: "DELETE", URL: "https://api.example/a"}, ""},
+		{`"method":"get","url":"https://api.example/a"`, batch.Line{}, "method"},
+		{`"url":"https://api.example/a"`, batch.Line{}, "method"},
+		{`"method":"GET","url":"https:///a"`, batch.Line{}, "url"},
+		{`"method":"GET","url":"ftp://api.example/a"`, batch.Line{}, "method"},
+		{`"method":"POST","url":"//api.example/a","body":{}`, batch.Line{}, "url"},
+		{`"method":"GET","url":"https://api.example/a","headers":{"X-A":["b"]}`, batch.Line{}, "headers"},
+		{`"method":"GET","url":"https://api.example/a","charge":{"requests":"many"}`, batch.Line{}, "charge"},
+		{`"method":"GET","url":"https://api.example/a","charge":2`, batch.Line{}, "charge"},
+	} {
+		line, err := batch.NewReader(strings.NewReader(`{"custom_id":"a",`+c.rest+"}"), batch.Config{}).Next()
+		if fault, ok := errors.AsType[*batch.LineError](err); ok != (c.fault != "") || ok && fault.Field != c.fault {
+			t.Errorf("%s: got %v, want a fault at %q", c.rest, err, c.fault)
+		}
+		if c.fault != "" {
+			continue
+		}
+		c.want.Number, c.want.CustomID = 1, "a"
+		if diff := cmp.Diff(c.want, line); diff != "" || !line.HTTP() {
+			t.Error(diff)
+		}
+	}
+}

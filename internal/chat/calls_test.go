@@ -1,0 +1,147 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/tasks/web"
+	"github.com/headway-go/headway/worker"
+)
+
+// Embeddings and plain requests pass the same limit as chats, and the provider counts them as we do.
+func TestCallsAndRequestsRun(t *testing.T) {
+	t.Parallel()
+	upstream, err := provider.Start(provider.Config{Requests: provider.Quota{Rate: 100, Capacity: 2}, MinLatency: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = upstream.Close() })
+	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	base, err := url.Parse(upstream.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, err := web.NewClient(web.Config{AllowHosts: []string{base.Host}, Secrets: func(name string) (string, bool) { return "test", name == "KEY" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(requests.Close)
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+		Name: "openai", Meters: []reservations.Meter{{Name: "requests", Rate: 100, Period: time.Second, Capacity: 2, MaxReserved: reservations.Unlimited}},
+	}}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = queue.Close() })
+	finished := make(chan worker.Finish, 10)
+	w, err := worker.New(queue, limiter, worker.Config{
+		Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnFinish: func(f worker.Finish) { finished <- f }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat.HandleAll(w, client, requests, nil)
+	if err = w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		defer cancel()
+		if stopping := w.Stop(ctx); stopping != nil {
+			t.Error(stopping)
+		}
+	})
+	call, err := llm.NewCall(llm.EndpointEmbeddings, "openai", json.RawMessage(`{"model":"m","input":"hi"}`), "requests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := batch.Line{Method: "POST", URL: upstream.URL() + "/tick", Headers: map[string]string{"Authorization": "Bearer ${KEY}"}, Body: []byte(`{"id":"1"}`)}
+	request, err := chat.NewRequest(line, "openai", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []tasks.Args{call, request, call, request, call, request}
+	if _, err := w.Scheduler().EnqueueMany(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	for range all {
+		select {
+		case f := <-finished:
+			if f.Result != worker.ResultSucceeded {
+				t.Errorf("%+v", f)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("not all have ended")
+		}
+	}
+	if r := upstream.Report(); r.Accepted != 6 || r.Violations != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A request of a batch is written back as the line that it came from.
+func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
+	t.Parallel()
+	ref := tasks.BatchRef{Batch: "b", Line: 7}
+	read := chat.Requests()
+	for _, c := range []struct {
+		args tasks.Args
+		want record.Request
+		line string
+	}{
+		{
+			llm.Call{Endpoint: llm.EndpointEmbeddings, CustomID: "a", Batch: &ref, Request: []byte(`{"model":"m","input":"<"}`)},
+			record.Request{Ref: ref, CustomID: "a", Method: "POST", URL: "/v1/embeddings", Model: "m", Body: []byte(`{"model":"m","input":"<"}`)},
+			`{"custom_id":"a","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"<"}}`,
+		},
+		{
+			web.Request{
+				Method: "GET", URL: "https://api.example/?a&b", CustomID: "a", Batch: &ref, Header: map[string]string{"X-A": "${B}"},
+				Taken: []reservations.Charge{{Limit: "tenant"}, {Limit: "api", Tokens: reservations.Tokens{"requests": 2}}},
+			},
+			record.Request{
+				Ref: ref, CustomID: "a", Method: "GET", URL: "https://api.example/?a&b", Headers: map[string]string{"X-A": "${B}"}, Charge: map[string]float64{"requests": 2},
+			},
+			`{"custom_id":"a","method":"GET","url":"https://api.example/?a&b","headers":{"X-A":"${B}"},"charge":{"requests":2}}`,
+		},
+	} {
+		e, err := tasks.Encode(c.args)
+		if err != nil || e.Options.ID != "b-7-0" {
+			t.Fatalf("%+v, %v", e.Options, err)
+		}
+		got, ok := read[c.args.TaskType()](e.Task.Payload())
+		if diff := cmp.Diff(c.want, got); !ok || diff != "" {
+			t.Error(diff)
+		}
+		if string(got.Line()) != c.line {
+			t.Errorf("got %s", got.Line())
+		}
+	}
+	for _, args := range []tasks.Args{llm.Chat{}, llm.Call{}, web.Request{}} {
+		text, err := json.Marshal(args)
+		if _, ok := read[args.TaskType()](text); ok || err != nil {
+			t.Errorf("%T of no batch: %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/web"
+	"github.com/headway-go/headway/worker"
+)
+
+// HandleRequests lets the worker make HTTP requests through client. The answer becomes the task's result, or that of its line where it belongs to
+// a batch and recorder is not nil.
+func HandleRequests(w *worker.Worker, client *web.Client, recorder *record.Recorder) {
+	worker.Handle(w, func(ctx context.Context, job *worker.Job[web.Request]) error {
+		if q, ok := webOf(job.Args); ok && recorder != nil {
+			return recorder.Run(ctx, attemptOf(job, nil), q, func(ctx context.Context) (record.Answer, error) {
+				answer, err := client.Run(ctx, job.Args, job.Use)
+				return record.Answer{Response: batches.Response{StatusCode: answer.StatusCode, RequestID: answer.RequestID, Body: answer.Body}}, err
+			})
+		}
+		answer, err := client.Run(ctx, job.Args, job.Use)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(answer)
+		if err == nil {
+			err = keep(ctx, job.Task.ResultWriter(), text)
+		}
+		if err != nil {
+			return fmt.Errorf("keep the answer of task %s: %w", job.ID, err)
+		}
+		return nil
+	})
+}
+
+// WebRequest is Request for the payload of a web.Request.
+func WebRequest(payload []byte) (record.Request, bool) {
+	var r web.Request
+	if json.Unmarshal(payload, &r) != nil {
+		return record.Request{}, false
+	}
+	return webOf(r)
+}
+
+func webOf(r web.Request) (record.Request, bool) {
+	if r.Batch == nil {
+		return record.Request{}, false
+	}
+	q := record.Request{Ref: *r.Batch, CustomID: r.CustomID, Method: r.Method, URL: r.URL, Body: r.Body, Headers: r.Header}
+	if n := len(r.Taken); n > 0 {
+		q.Charge = r.Taken[n-1].Tokens
+	}
+	return q, true
+}
+
+// NewRequest is the task for a line with an absolute URL, which takes from a limit, and maybe from narrower ones. Where the line says no charge
+// it takes one from the meter "requests". The error is a *web.RequestError.
+func NewRequest(line batch.Line, limit, key string, narrower ...reservations.Charge) (web.Request, error) {
+	r := web.Request{Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body, CustomID: line.CustomID}
+	tokens := reservations.Tokens(line.Charge)
+	if tokens == nil {
+		tokens = reservations.Tokens{"requests": 1}
+	}
+	if r.Taken = slices.Clone(narrower); limit != "" {
+		r.Taken = append(r.Taken, reservations.Charge{Limit: limit, Key: key, Tokens: tokens})
+	}
+	if r.Method == "" {
+		r.Method = http.MethodGet
+	}
+	return r, r.Validate()
+}

@@ -1,0 +1,125 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Endpoint is a path of the API, as it stands in the url of a batch file's line.
+type Endpoint string
+
+// The endpoints that a Call can be made to.
+const (
+	EndpointChat        Endpoint = "/v1/chat/completions"
+	EndpointResponses   Endpoint = "/v1/responses"
+	EndpointEmbeddings  Endpoint = "/v1/embeddings"
+	EndpointCompletions Endpoint = "/v1/completions"
+	EndpointModerations Endpoint = "/v1/moderations"
+)
+
+// ErrUnknownEndpoint is matched where an Endpoint is none of those of this package.
+var ErrUnknownEndpoint = errors.New("llm: unknown endpoint")
+
+// Endpoints are those that a Call can be made to.
+func Endpoints() []Endpoint {
+	return []Endpoint{EndpointChat, EndpointResponses, EndpointEmbeddings, EndpointCompletions, EndpointModerations}
+}
+
+// Validate returns an error that matches ErrUnknownEndpoint and lists the known ones, or nil.
+func (e Endpoint) Validate() error {
+	known := Endpoints()
+	if slices.Contains(known, e) {
+		return nil
+	}
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	return fmt.Errorf("%w %.80q, known: %s", ErrUnknownEndpoint, string(e), strings.Join(names, ", "))
+}
+
+// Estimate says before a call how many tokens it may take, as the func of that name does for chats:
+//
+//   - responses: input, instructions and the definitions of tools and of the format; max_output_tokens, else OutputDefault
+//   - embeddings: the input only, 4 bytes a token, or as many as it has token ids
+//   - completions: the prompts; max_tokens, else 16 (the API's own default), for each prompt and each of n or best_of
+//   - moderations: nothing, they are limited by requests
+//
+// The error is a *RequestError, or matches ErrUnknownEndpoint.
+func (e Endpoint) Estimate(request json.RawMessage) (Usage, error) {
+	a, err := e.assess(request)
+	return a.usage, err
+}
+
+// assessment is what a request says of itself.
+type assessment struct {
+	usage Usage
+	model string
+	open  bool // nothing bounds the answer: OutputDefault is a guess
+}
+
+func (e Endpoint) assess(request json.RawMessage) (assessment, error) {
+	if err := e.Validate(); err != nil {
+		return assessment{}, err
+	}
+	var body map[string]json.RawMessage
+	err := json.Unmarshal(request, &body)
+	switch {
+	case err != nil || body == nil:
+		err = &RequestError{Field: "request", Problem: "is not a JSON object"}
+	case string(body["stream"]) == "true":
+		err = &RequestError{Field: "stream", Problem: "is not supported: answers are read whole"}
+	default:
+		var a assessment
+		if a, err = e.read(body); err == nil {
+			_ = json.Unmarshal(body["model"], &a.model) // the provider's to judge
+			return a, nil
+		}
+	}
+	if fault, ok := errors.AsType[*RequestError](err); ok {
+		fault.Endpoint = e.other()
+	}
+	return assessment{}, err
+}
+
+func (e Endpoint) read(body map[string]json.RawMessage) (assessment, error) {
+	switch e {
+	case EndpointChat:
+		return chatOf(body)
+	case EndpointResponses:
+		return responseOf(body)
+	case EndpointEmbeddings:
+		input, err := inputsOf(body, "input")
+		return assessment{usage: Usage{Input: float64(input.sum())}}, err
+	case EndpointCompletions:
+		return completionOf(body)
+	case EndpointModerations:
+		if absent(body["input"]) {
+			return assessment{}, &RequestError{Field: "input", Problem: "is missing"}
+		}
+		return assessment{}, nil
+	default:
+		return assessment{}, e.Validate()
+	}
+}
+
+// call is what the endpoint's calls are named in errors; the empty one is a chat.
+func (e Endpoint) call() string {
+	if e == "" || e == EndpointChat {
+		return "chat completion"
+	}
+	return strings.TrimPrefix(string(e), "/v1/")
+}
+
+// other is empty for EndpointChat.
+func (e Endpoint) other() Endpoint {
+	if e == EndpointChat {
+		return ""
+	}
+	return e
+}
+
+func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

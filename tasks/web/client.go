@@ -1,0 +1,132 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/retryheader"
+)
+
+// Client makes requests, once for each call. Safe for concurrent use.
+type Client struct{ config Config }
+
+// NewClient returns a client. It calls nobody. The error joins every fault of config.
+func NewClient(config Config) (*Client, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	return &Client{config: config.withDefaults()}, nil
+}
+
+// Close lets go of idle connections. The client can still be used.
+func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
+
+// Run is Do, and tells use, where it is not nil, that nothing was used of what the request takes where it never reached the service: it can't be sent, or no
+// connection came about. In all other cases use is not called and what it takes stands.
+func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
+	answer, err := c.Do(ctx, r)
+	if use != nil && unsent(err) && len(r.Taken) > 0 {
+		nothing := reservations.Tokens{}
+		for _, charge := range r.Taken {
+			for meter := range charge.Tokens {
+				nothing[meter] = 0
+			}
+		}
+		use(nothing)
+	}
+	return answer, err
+}
+
+// Do makes the request once. The error is an *Error, or a *RequestError for one that can't be sent, which matches ErrHostNotAllowed
+// where its host is not listed. It matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the
+// service refused the call (429, 503) and named a time.
+func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout(c.config.Timeout))
+	defer cancel()
+	request, secrets, err := c.request(ctx, r)
+	if err != nil {
+		return Answer{}, tasks.Permanent(err)
+	}
+	res, err := c.config.HTTPClient.Do(request)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // without the URL, which may hold what is nobody's business
+		}
+		return Answer{}, &Error{Err: err}
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer := Answer{StatusCode: res.StatusCode, Header: kept(res.Header), RequestID: requestID(res.Header)}
+	failed := &Error{secret: len(secrets) > 0, RetryAfter: retryheader.After(res.Header)}
+	answer.Body, err = io.ReadAll(io.LimitReader(res.Body, c.config.MaxBody+1))
+	switch {
+	case int64(len(answer.Body)) > c.config.MaxBody:
+		answer.Body, failed.Err = nil, fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
+	case err != nil:
+		failed.Err = fmt.Errorf("read the answer: %w", err)
+	case r.accepts(res.StatusCode):
+		return answer, nil
+	}
+	failed.Answer, failed.message = answer, without(string(answer.Body), secrets)
+	return Answer{}, kindOf(failed)
+}
+
+// kindOf marks a failure by what a worker should do.
+func kindOf(e *Error) error {
+	status := e.Answer.StatusCode
+	switch {
+	case e.Permanent():
+		return tasks.Permanent(e)
+	case e.RetryAfter > 0 && e.Err == nil && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
+		return tasks.RetryAfter(e.RetryAfter, e)
+	default:
+		return e
+	}
+}
+
+// request makes what is sent, and lists the secrets in it. The error is a *RequestError.
+func (c *Client) request(ctx context.Context, r Request) (*http.Request, []string, error) {
+	if err := r.Validate(); err != nil {
+		return nil, nil, err
+	}
+	target, err := r.target()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !c.config.allows(target) {
+		return nil, nil, &RequestError{
+			Field: "url", Err: ErrHostNotAllowed,
+			Problem: fmt.Sprintf("host %.200q is not one that workers may call: list it under http.allow_hosts", hostOf(target)),
+		}
+	}
+	header, secrets, err := c.header(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, kind := r.content()
+	request, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, &RequestError{Field: "url", Problem: "can't be sent"}
+	}
+	if kind != "" && header.Get("Content-Type") == "" {
+		header.Set("Content-Type", kind)
+	}
+	request.Header = header
+	return request, secrets, nil
+}
+
+// unsent says whether the service can't have counted the call.
+func unsent(err error) bool {
+	if _, ok := errors.AsType[*RequestError](err); ok {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}

@@ -1,0 +1,269 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/web"
+)
+
+const secret = "very-secret-0123456789"
+
+// secrets knows API_KEY, and BROKEN, which nobody can send.
+func secrets(name string) (string, bool) {
+	value, ok := map[string]string{"API_KEY": secret, "BROKEN": "a\r\nX-Evil: 1"}[name]
+	return value, ok
+}
+
+// service serves handle on loopback, and returns a client that may call it, and its URL.
+func service(t *testing.T, config web.Config, handle http.HandlerFunc) (*web.Client, string) {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	config.AllowHosts = append(config.AllowHosts, server.Listener.Addr().String())
+	return newClient(t, config), server.URL
+}
+
+func newClient(t *testing.T, config web.Config) *web.Client {
+	t.Helper()
+	if config.Secrets == nil {
+		config.Secrets = secrets
+	}
+	client, err := web.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func TestDoSendsWhatTheTaskSays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		request          web.Request
+		method           string
+		body, kind, auth string
+	}{
+		"a plain GET": {web.Request{}, "GET", "", "", ""},
+		"JSON as it is": {
+			web.Request{Method: "POST", Body: json.RawMessage(`{"a":1.50, "b":12345678901234567890}`)}, "POST", `{"a":1.50, "b":12345678901234567890}`, "application/json", "",
+		},
+		"a text":      {web.Request{Method: "PUT", Body: json.RawMessage(`"é\n"`)}, "PUT", "é\n", "text/plain; charset=utf-8", ""},
+		"a list":      {web.Request{Method: "PATCH", Body: json.RawMessage(`[1]`)}, "PATCH", "[1]", "application/json", ""},
+		"own type":    {web.Request{Method: "POST", Body: json.RawMessage(`"<a/>"`), Header: map[string]string{"content-type": "text/xml"}}, "POST", "<a/>", "text/xml", ""},
+		"a secret":    {web.Request{Method: "DELETE", Header: map[string]string{"Authorization": "Bearer ${API_KEY}"}}, "DELETE", "", "", "Bearer " + secret},
+		"two secrets": {web.Request{Header: map[string]string{"Authorization": "${API_KEY}:${API_KEY}$"}}, "GET", "", "", secret + ":" + secret + "$"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, url := service(t, web.Config{}, func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				got := []string{r.Method, string(body), r.Header.Get("Content-Type"), r.Header.Get("Authorization"), r.URL.RequestURI()}
+				if diff := cmp.Diff([]string{c.method, c.body, c.kind, c.auth, "/a?b=%20c"}, got); err != nil || diff != "" {
+					t.Errorf("%v %s", err, diff)
+				}
+				w.Header().Set("X-Request-Id", "r1")
+				w.Header().Set("Set-Cookie", "session="+secret)
+				w.Header().Set("X-Ratelimit-Remaining", "7")
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusCreated)
+				_, _ = io.WriteString(w, `{"ok": true}`)
+			})
+			c.request.URL = url + "/a?b=%20c"
+			answer, err := client.Do(t.Context(), c.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(answer.Header, "Date")
+			want := web.Answer{
+				StatusCode: 201, RequestID: "r1", Body: []byte(`{"ok": true}`),
+				Header: map[string]string{"Content-Type": "application/json", "X-Request-Id": "r1", "X-Ratelimit-Remaining": "7"},
+			}
+			if diff := cmp.Diff(want, answer); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A queue must not be able to make a worker call what it should not.
+func TestNothingIsCalledThatIsNotListed(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was called", r.URL) }))
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		allowed []string
+		urls    []string
+	}{
+		{nil, []string{server.URL, "http://localhost:" + port, "http://[::1]:" + port, "http://169.254.169.254/latest"}},
+		{[]string{"api.example.com", "api.example.com:8443", "127.0.0.1"}, []string{
+			server.URL, "http://api.example.com:" + port, "http://api.example.com.evil.test", "http://evil.test/api.example.com",
+			"http://127.0.0.2", "http://2130706433:" + port, "http://0x7f.1:" + port, "http://127.1:" + port, "https://api.example.com:80",
+		}},
+	} {
+		client := newClient(t, web.Config{AllowHosts: c.allowed})
+		for _, url := range c.urls {
+			var used reservations.Tokens
+			r := web.Request{URL: url, Taken: []reservations.Charge{{Limit: "a", Tokens: reservations.Tokens{"requests": 1}}}}
+			_, err := client.Run(t.Context(), r, func(u reservations.Tokens) { used = u })
+			if !errors.Is(err, web.ErrHostNotAllowed) || !errors.Is(err, tasks.ErrPermanent) {
+				t.Errorf("%s: %v", url, err)
+			}
+			if diff := cmp.Diff(reservations.Tokens{"requests": 0}, used); diff != "" {
+				t.Errorf("%s: %s", url, diff)
+			}
+		}
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was called", r.URL) }))
+	t.Cleanup(other.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, to := range []string{other.URL, "/again", "http://169.254.169.254/"} {
+			calls := 0
+			client, url := service(t, web.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				calls++
+				w.Header().Set("Location", to)
+				w.WriteHeader(status)
+			})
+			r := web.Request{Method: "POST", URL: url, Body: json.RawMessage(`{}`), Header: map[string]string{"Authorization": "${API_KEY}"}}
+			_, err := client.Do(t.Context(), r)
+			e, ok := errors.AsType[*web.Error](err)
+			if !ok || e.Answer.StatusCode != status || e.Answer.Header["Location"] != to || !errors.Is(err, tasks.ErrPermanent) || calls != 1 {
+				t.Errorf("%d to %s: %v, %d calls", status, to, err, calls)
+			}
+			r.OK = []int{status}
+			if answer, err := client.Do(t.Context(), r); err != nil || answer.StatusCode != status {
+				t.Errorf("asked for: %+v, %v", answer, err)
+			}
+		}
+	}
+}
+
+func TestHugeAnswers(t *testing.T) {
+	t.Parallel()
+	for name, encoding := range map[string]string{"plain": "", "zipped": "gzip"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, url := service(t, web.Config{MaxBody: 1000}, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Encoding", encoding)
+				writeZeros(w, encoding, map[string]int{"/fits": 1000, "/more": 1001, "/endless": 10 << 20}[r.URL.Path])
+			})
+			if answer, err := client.Do(t.Context(), web.Request{URL: url + "/fits"}); err != nil || len(answer.Body) != 1000 {
+				t.Errorf("%d bytes, %v", len(answer.Body), err)
+			}
+			for _, path := range []string{"/more", "/endless"} {
+				_, err := client.Do(t.Context(), web.Request{URL: url + path})
+				e, ok := errors.AsType[*web.Error](err)
+				if !ok || !errors.Is(err, web.ErrTooLarge) || !errors.Is(err, tasks.ErrPermanent) || len(e.Answer.Body) > 0 {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+		})
+	}
+	client, url := service(t, web.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Request-Id", strings.Repeat("x", 2<<20))
+	})
+	if _, err := client.Do(t.Context(), web.Request{URL: url}); err == nil {
+		t.Error("endless headers were read")
+	}
+}
+
+// What becomes of each status.
+func TestKindsOfFailures(t *testing.T) {
+	t.Parallel()
+	client, url := service(t, web.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		var status int
+		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &status)
+		if after := r.URL.RawQuery; after != "" {
+			w.Header().Set("Retry-After", after)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "no, "+r.Header.Get("Authorization"))
+	})
+	again := map[int]bool{408: true, 409: true, 425: true, 429: true}
+	for status := 400; status < 600; status++ {
+		_, err := client.Do(t.Context(), web.Request{URL: fmt.Sprintf("%s/%d", url, status)})
+		if want := again[status] || status >= 500; errors.Is(err, tasks.ErrPermanent) == want || err == nil {
+			t.Errorf("%d: tried again: want %v, got %v", status, want, err)
+		}
+	}
+	_, err := client.Do(t.Context(), web.Request{URL: url + "/401", Header: map[string]string{"Authorization": "${API_KEY}"}})
+	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) || !strings.Contains(err.Error(), "no, [secret]") {
+		t.Errorf("a refused secret: %v", err)
+	}
+	for path, want := range map[string]time.Duration{"/429?5": 5 * time.Second, "/503?5": 5 * time.Second, "/500?5": 0, "/429": 0, "/429?soon": 0, "/403?5": 0} {
+		_, err := client.Do(t.Context(), web.Request{URL: url + path})
+		var got time.Duration
+		if refusal, ok := errors.AsType[*tasks.RetryAfterError](err); ok {
+			got = refusal.After
+		}
+		if got != want {
+			t.Errorf("%s: to come back after %v, want %v (%v)", path, got, want, err)
+		}
+	}
+}
+
+func TestBrokenCalls(t *testing.T) {
+	t.Parallel()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err = listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	taken := []reservations.Charge{{Limit: "tenant", Tokens: reservations.Tokens{"a": 2}}, {Limit: "api", Tokens: reservations.Tokens{"b": 1}}}
+	run := func(ctx context.Context, client *web.Client, r web.Request) (used reservations.Tokens, err error) {
+		r.Taken = taken
+		_, err = client.Run(ctx, r, func(u reservations.Tokens) { used = u })
+		return used, err
+	}
+	used, err := run(t.Context(), newClient(t, web.Config{AllowHosts: []string{address}}), web.Request{URL: "http://" + address + "/?key=" + secret})
+	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(err.Error(), secret) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	if diff := cmp.Diff(reservations.Tokens{"a": 0, "b": 0}, used); diff != "" {
+		t.Error(diff)
+	}
+	client, url := service(t, web.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, "cut")
+	})
+	if used, err = run(t.Context(), client, web.Request{URL: url}); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tasks.ErrPermanent) || used != nil {
+		t.Errorf("cut off: used %v, %v", used, err)
+	}
+	if used, err = run(t.Context(), client, web.Request{URL: url + "/hang", TimeoutSeconds: 0.02}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
+		t.Errorf("timeout: used %v, %v", used, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if used, err = run(ctx, client, web.Request{URL: url}); !errors.Is(err, context.Canceled) || used != nil {
+		t.Errorf("cancelled: used %v, %v", used, err)
+	}
+}

@@ -1,0 +1,166 @@
+package web_test
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/web"
+)
+
+func writeZeros(w io.Writer, encoding string, n int) {
+	if encoding == "gzip" {
+		zipped := gzip.NewWriter(w)
+		defer func() { _ = zipped.Close() }()
+		w = zipped
+	}
+	_, _ = io.CopyN(w, zeros{}, int64(n)) // the client goes away
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// faults are requests that are never sent, by the field at fault.
+var faults = []struct {
+	field   string
+	request web.Request
+}{
+	{"url", web.Request{}},
+	{"url", web.Request{URL: "/relative"}},
+	{"url", web.Request{URL: "//api.example/a"}},
+	{"url", web.Request{URL: "ftp://api.example/a"}},
+	{"url", web.Request{URL: "file:///etc/passwd"}},
+	{"url", web.Request{URL: "http:api.example"}},
+	{"url", web.Request{URL: "http://user:" + secret + "@api.example"}},
+	{"url", web.Request{URL: "http://api.example/a\r\nX-Evil: 1"}},
+	{"url", web.Request{URL: "http://api.example\\@evil.test/"}},
+	{"method", web.Request{URL: "http://api.example", Method: "GET /evil HTTP/1.1\r\nHost: evil\r\n\r\n"}},
+	{"method", web.Request{URL: "http://api.example", Method: "CONNECT"}},
+	{"method", web.Request{URL: "http://api.example", Method: "GÉT"}},
+	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "1\r\nX-Evil: 1"}}},
+	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "1\x00"}}},
+	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "${BROKEN}"}}},
+	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "${PATH}"}}},
+	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "${}"}}},
+	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "${API_KEY"}}},
+	{"header", web.Request{URL: "http://api.example", Header: map[string]string{"X-A: 1\r\nX-Evil": "1"}}},
+	{"header", web.Request{URL: "http://api.example", Header: map[string]string{"": "1"}}},
+	{"header.host", web.Request{URL: "http://api.example", Header: map[string]string{"host": "evil.test"}}},
+	{"header.Transfer-Encoding", web.Request{URL: "http://api.example", Header: map[string]string{"Transfer-Encoding": "chunked"}}},
+	{"header.content-length", web.Request{URL: "http://api.example", Header: map[string]string{"content-length": "0"}}},
+	{"body", web.Request{URL: "http://api.example", Body: json.RawMessage(`{"a":`)}},
+	{"ok", web.Request{URL: "http://api.example", OK: []int{200, 100}}},
+	{"timeout_seconds", web.Request{URL: "http://api.example", TimeoutSeconds: -1}},
+}
+
+func TestRequestsThatAreNeverSent(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, web.Config{AllowHosts: []string{"api.example"}, HTTPClient: &http.Client{Transport: nobody{t}}})
+	for _, c := range faults {
+		_, err := client.Do(t.Context(), c.request)
+		fault, ok := errors.AsType[*web.RequestError](err)
+		if !ok || fault.Field != c.field || !errors.Is(err, tasks.ErrPermanent) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%+v: got %v, want a fault at %q", c.request, err, c.field)
+		}
+	}
+}
+
+// nobody must not be called.
+type nobody struct{ t *testing.T }
+
+func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.t.Errorf("%s %s was sent", r.Method, r.URL)
+	return nil, errors.New("nobody is there")
+}
+
+func TestRequestTask(t *testing.T) {
+	t.Parallel()
+	r := web.Request{
+		Method: "POST", URL: "https://api.example/a?b=c&d", Header: map[string]string{"X-A": "${API_KEY}"}, Body: json.RawMessage(`{"a":1.50}`), CustomID: "1",
+		Taken: []reservations.Charge{{Limit: "api", Key: "k", Tokens: reservations.Tokens{"requests": 2}}}, OK: []int{200, 404}, TimeoutSeconds: 2.5,
+	}
+	e, err := tasks.Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r.Taken, e.Charges); diff != "" {
+		t.Error(diff)
+	}
+	want := `{"method":"POST","url":"https://api.example/a?b=c&d","header":{"X-A":"${API_KEY}"},"body":{"a":1.50},"custom_id":"1",` +
+		`"charges":[{"limit":"api","key":"k","tokens":{"requests":2}}],"ok":[200,404],"timeout_seconds":2.5}`
+	if got := string(e.Task.Payload()); got != want {
+		t.Errorf("payload\n%s, want\n%s", got, want)
+	}
+	if got, err := tasks.Decode[web.Request](e.Task); err != nil || cmp.Diff(r, got) != "" {
+		t.Errorf("%v, %s", err, cmp.Diff(r, got))
+	}
+}
+
+func TestAnswerAsJSON(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"a": 1.50}`: `{"status":200,"body":{"a":1.50}}`,
+		"text <b>":    `{"status":200,"body":"text \u003cb\u003e"}`,
+		"\xff\x00":    `{"status":200,"body_base64":"/wA="}`,
+		"":            `{"status":200}`,
+	} {
+		got, err := json.Marshal(web.Answer{StatusCode: 200, Body: []byte(body)})
+		if err != nil || string(got) != want {
+			t.Errorf("%q: got %s, %v, want %s", body, got, err, want)
+		}
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"", "*", "*.example.com", "http://api.example.com", "api.example.com/a", "a:b", "api.example.com:", "u@h", "a b"} {
+		_, err := web.NewClient(web.Config{AllowHosts: []string{host}})
+		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || fault.Field != "allow_hosts" {
+			t.Errorf("%q: %v", host, err)
+		}
+	}
+	_, err := web.NewClient(web.Config{Timeout: -1, MaxBody: -1})
+	if err == nil || !strings.Contains(err.Error(), "timeout") || !strings.Contains(err.Error(), "max_body") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Whatever a payload holds, it is refused or sent to a listed host, with headers of one line.
+func FuzzRequest(f *testing.F) {
+	for _, c := range faults {
+		for name, value := range c.request.Header {
+			f.Add(c.request.Method, c.request.URL, name, value)
+		}
+		f.Add(c.request.Method, c.request.URL, "X-A", "1")
+	}
+	f.Fuzz(func(t *testing.T, method, url, name, value string) {
+		client := newClient(t, web.Config{AllowHosts: []string{"api.example"}, HTTPClient: &http.Client{Transport: listed{t}}})
+		_, _ = client.Do(t.Context(), web.Request{Method: method, URL: url, Header: map[string]string{name: value}})
+	})
+}
+
+type listed struct{ t *testing.T }
+
+func (l listed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.EqualFold(strings.TrimSuffix(r.URL.Hostname(), "."), "api.example") || r.Host != "" && r.Host != r.URL.Host {
+		l.t.Errorf("%s was called", r.URL)
+	}
+	for name, values := range r.Header {
+		if strings.ContainsAny(name+strings.Join(values, ""), "\r\n\x00") {
+			l.t.Errorf("header %q: %q", name, values)
+		}
+	}
+	return &http.Response{StatusCode: 200, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+}
