@@ -18,7 +18,6 @@ import (
 	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/tasks/llm"
 )
 
 // keepBatch is how long Redis keeps the finished tasks of a batch, without their answers: long enough that one which ends while the
@@ -165,7 +164,7 @@ func (j *batchJob) inspect(file *os.File, name string, r *result) error {
 // check counts the good lines and notes the faulty ones.
 func (j *batchJob) check(file io.Reader, r *result) error {
 	over := map[string]int{}
-	err := j.make.each(file, false, func(line batch.Line, task llm.Chat) error {
+	err := j.make.each(file, false, func(line batch.Line, task request) error {
 		r.Requests++
 		j.lines = line.Number
 		for _, name := range j.make.from.over(task) {

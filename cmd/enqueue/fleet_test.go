@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -102,13 +103,18 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	requests, err := web.NewClient(web.Config{AllowHosts: c.HTTP.AllowHosts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(requests.Close)
 	quiet := slog.New(slog.DiscardHandler)
-	recorder := record.New(store, quiet, map[string]func([]byte) (record.Request, bool){llm.TaskType: chat.Request})
+	recorder := record.New(store, quiet, chat.Requests())
 	server, err := worker.New(queue, limiter, worker.Config{Concurrency: 30, Logger: quiet, Events: recorder.Events(), ShutdownTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleRecorded(server, client, recorder)
+	chat.HandleAll(server, client, requests, recorder)
 	if err = server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

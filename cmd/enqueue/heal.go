@@ -57,9 +57,11 @@ func bury(ctx context.Context, store *batches.Store, b batches.Batch, infos []*a
 		if ended || found.Round != ref.Round {
 			continue
 		}
-		q, ok := chat.Request(info.Payload)
-		if !ok {
-			q = record.Request{Ref: ref}
+		q := record.Request{Ref: ref}
+		if read, known := chat.Requests()[info.Type]; known {
+			if whole, readable := read(info.Payload); readable {
+				q = whole
+			}
 		}
 		results = append(results, record.Failed(q, record.CodeFailed, archivedError(info.LastErr)))
 	}

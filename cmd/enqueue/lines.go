@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,49 +10,13 @@ import (
 
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/tasks/llm"
 )
 
 // between stands between the limits of a batch where they are kept as one text.
 const between = ", "
 
-// maker makes tasks of the lines of a batch.
-type maker struct {
-	from  *source
-	model string // empty: each line's own
-}
-
-// task is the task of a line, of no batch yet. The error tells why it can never be served.
-func (m maker) task(line batch.Line) (llm.Chat, error) {
-	body, err := withModel(line.Body, m.model)
-	if err != nil {
-		return llm.Chat{}, err
-	}
-	task, err := m.from.chat(body)
-	task.CustomID = line.CustomID
-	return task, err
-}
-
-// withModel is the body with another model in it.
-func withModel(body json.RawMessage, model string) (json.RawMessage, error) {
-	if model == "" {
-		return body, nil
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, err
-	}
-	name, err := json.Marshal(model)
-	if err != nil {
-		return nil, err
-	}
-	fields["model"] = name
-	return json.Marshal(fields)
-}
-
 // each calls good for every task of the file, and faulty for every line that is none. Unique says that no custom_id is there twice.
-func (m maker) each(file io.Reader, unique bool, good func(batch.Line, llm.Chat) error, faulty func(error)) error {
+func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) error, faulty func(error)) error {
 	reader := batch.NewReader(file, batch.Config{Unique: unique})
 	for {
 		line, err := reader.Next()
@@ -69,7 +32,11 @@ func (m maker) each(file io.Reader, unique bool, good func(batch.Line, llm.Chat)
 		}
 		task, err := m.task(line)
 		if err != nil {
-			faulty(&batch.LineError{Line: line.Number, Field: "body", Err: err})
+			fault := &batch.LineError{Line: line.Number, Field: "body", Err: err}
+			if line.HTTP() {
+				fault.Field = ""
+			}
+			faulty(fault)
 			continue
 		}
 		if err := good(line, task); err != nil {
@@ -87,10 +54,4 @@ func (m maker) name(hash string) (id string, err error) {
 	}
 	sum := sha256.Sum256([]byte("headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model))
 	return hex.EncodeToString(sum[:8]), nil
-}
-
-// of makes a task that of a line of a batch.
-func of(batch string, line, round int, task llm.Chat) tasks.Args {
-	task.Batch = &tasks.BatchRef{Batch: batch, Line: line, Round: round}
-	return task
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/tasks/llm"
 )
 
 const (
@@ -32,7 +31,7 @@ type sender struct {
 	bar     *progress
 
 	lines    []int
-	gathered []llm.Chat
+	gathered []request
 }
 
 // send enqueues the good lines of the file that have no result and are not in the queue.
@@ -45,7 +44,7 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 	bar := newProgress(j.env.Err, r.Requests)
 	defer bar.close()
 	out := &sender{s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r, bar: bar}
-	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task llm.Chat) error {
+	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
 		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
 		if len(out.lines) < chunk {
 			return nil
