@@ -23,7 +23,7 @@ func (w *world) allURLs() string {
 		fmt.Fprintf(&b, `{"custom_id":%q,"method":"POST","url":%q,"body":%s}`+"\n", path, path, body)
 	}
 	fmt.Fprintf(&b, `{"custom_id":"http","method":"POST","url":"%s/tick","headers":{"Authorization":"Bearer test"},"body":{"id":"1"},"charge":{"requests":1,"tokens":0}}`+"\n", w.judge.URL())
-	fmt.Fprintf(&b, `{"custom_id":"get","method":"GET","url":"%s/nowhere"}`+"\n", w.judge.URL())
+	fmt.Fprintf(&b, `{"custom_id":"get","method":"GET","url":"%s/nowhere","headers":{"Authorization":"Bearer test"}}`+"\n", w.judge.URL())
 	return b.String()
 }
 
