@@ -63,7 +63,7 @@ func TestRoundsAreThoseOfOpenRequests(t *testing.T) {
 		if round != 1 {
 			t.Errorf("line %d: round %d", line, round)
 		}
-		if _, err := s.Finish(t.Context(), batches.Result{Batch: "b", Line: line, Response: &batches.Response{StatusCode: 200}}); err != nil {
+		if _, err = s.Finish(t.Context(), batches.Result{Batch: "b", Line: line, Response: &batches.Response{StatusCode: 200}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -231,6 +231,32 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 	}
 }
 
+// Workers that stop and others that start in the middle of a batch change nothing.
+func TestWorkersComeAndGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const n = 200
+	in := write(t, "in.jsonl", chats(n))
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	if c := w.call(t, "batch", in, "--limit", "openai"); c.code != cli.ExitOK {
+		t.Fatalf("exit %d: %s", c.code, c.err)
+	}
+	for turn := range 3 {
+		stop := w.work(t, nil)
+		for w.judge.Report().Accepted < (turn+1)*n/4 {
+			if err := pause(t.Context(), lookMin/10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+	}
+	w.work(t, nil)
+	c := w.call(t, "batch", in, "--limit", "openai", "--out", out)
+	if r := w.judge.Report(); c.code != cli.ExitOK || len(readLines(t, out)) != n || r.Accepted != n || r.Violations != 0 {
+		t.Errorf("exit %d, %+v: %s", c.code, r, c.err)
+	}
+}
+
 // planned is how far ahead the plan of the requests has gone.
 func (w *world) planned(t *testing.T) float64 {
 	t.Helper()

@@ -14,8 +14,6 @@ const lastPatience = 20 * time.Second
 // Events are those of a worker, so that a task which is archived without the handler's doing has a result as well: refused at its start,
 // timed out, refused too often by the provider. Asynq is told after it was written. What cannot be written is written by whoever
 // enqueues the batch again: he finds the task in the archive.
-//
-//nolint:contextcheck // the hooks have none
 func (r *Recorder) Events() worker.Events {
 	return worker.Events{
 		OnFinish: func(f worker.Finish) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/url"
 	"testing"
 	"time"
 
@@ -69,8 +70,9 @@ func requestOf(line int) record.Request {
 	return record.Request{Ref: tasks.BatchRef{Batch: "b", Line: line}, CustomID: "x", Method: "POST", URL: "/v1/a", Model: "m", Body: json.RawMessage(`{"a":"<"}`)}
 }
 
-func attempt(number, most int) record.Attempt {
-	return record.Attempt{ID: "id", Number: number, MaxRetry: most, Reserved: 9, Unused: func() {}}
+// attempt is one of a task that may be tried four times.
+func attempt(number int) record.Attempt {
+	return record.Attempt{ID: "id", Number: number, MaxRetry: 3, Reserved: 9, Unused: func() {}}
 }
 
 func fails(err error) func(context.Context) (record.Answer, error) {
@@ -90,15 +92,15 @@ func TestHowACallEnds(t *testing.T) {
 		failure  string
 		code     int
 	}{
-		"success":            {attempt: attempt(1, 3), ended: true, code: 200},
-		"failure":            {attempt: attempt(1, 3), err: errBroken, attempts: 1},
-		"bad status":         {attempt: attempt(1, 3), err: status(500), attempts: 1},
-		"last failure":       {attempt: attempt(4, 3), err: errBroken, ended: true, attempts: 1, failure: record.CodeFailed},
-		"last, in no time":   {attempt: attempt(4, 3), err: context.DeadlineExceeded, ended: true, attempts: 1, failure: record.CodeTimeout},
-		"last, answered":     {attempt: attempt(4, 3), err: status(503), ended: true, attempts: 1, code: 503},
-		"permanent":          {attempt: attempt(1, 3), err: tasks.Permanent(status(400)), ended: true, attempts: 1, code: 400},
-		"refused":            {attempt: attempt(1, 3), err: tasks.RetryAfter(time.Second, status(429))},
-		"refused at the end": {attempt: attempt(4, 3), err: tasks.RetryAfter(time.Second, status(429))},
+		"success":            {attempt: attempt(1), ended: true, code: 200},
+		"failure":            {attempt: attempt(1), err: errBroken, attempts: 1},
+		"bad status":         {attempt: attempt(1), err: status(500), attempts: 1},
+		"last failure":       {attempt: attempt(4), err: errBroken, ended: true, attempts: 1, failure: record.CodeFailed},
+		"last, in no time":   {attempt: attempt(4), err: context.DeadlineExceeded, ended: true, attempts: 1, failure: record.CodeTimeout},
+		"last, answered":     {attempt: attempt(4), err: status(503), ended: true, attempts: 1, code: 503},
+		"permanent":          {attempt: attempt(1), err: tasks.Permanent(status(400)), ended: true, attempts: 1, code: 400},
+		"refused":            {attempt: attempt(1), err: tasks.RetryAfter(time.Second, status(429))},
+		"refused at the end": {attempt: attempt(4), err: tasks.RetryAfter(time.Second, status(429))},
 	} {
 		line++
 		q := requestOf(line)
@@ -138,7 +140,7 @@ func TestDeliveredAgain(t *testing.T) {
 	if _, err := store.Finish(t.Context(), batches.Result{Batch: "b", Line: 1, Response: &batches.Response{StatusCode: 200}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := rec.Run(t.Context(), attempt(4, 3), requestOf(2), fails(errBroken)); !errors.Is(err, errBroken) {
+	if err := rec.Run(t.Context(), attempt(4), requestOf(2), fails(errBroken)); !errors.Is(err, errBroken) {
 		t.Fatal(err)
 	}
 	if _, err := store.Reopen(t.Context(), "b", func(context.Context, []batches.Result) error { return nil }); err != nil {
@@ -146,7 +148,7 @@ func TestDeliveredAgain(t *testing.T) {
 	}
 	for _, line := range []int{1, 2} {
 		unused := false
-		a := attempt(2, 3)
+		a := attempt(2)
 		a.Unused = func() { unused = true }
 		err := rec.Run(t.Context(), a, requestOf(line), func(context.Context) (record.Answer, error) {
 			t.Errorf("line %d was asked again", line)
@@ -158,6 +160,37 @@ func TestDeliveredAgain(t *testing.T) {
 	}
 }
 
+// A result that can't be written waits for the database, and nobody is asked twice.
+func TestResultOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	uri, _ := testenv.Mongo(t)
+	host, err := url.Parse(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := testenv.NewProxy(t, host.Host)
+	away := storeAt(t, "mongodb://"+proxy.Addr()+"/?directConnection=true&serverSelectionTimeoutMS=300")
+	rec := recorderOf(t, away)
+	calls := 0
+	ended := make(chan error, 1)
+	go func() {
+		ended <- rec.Run(t.Context(), attempt(1), requestOf(1), func(context.Context) (record.Answer, error) {
+			calls++
+			proxy.Cut()
+			time.AfterFunc(time.Second, proxy.Restore)
+			return record.Answer{Response: batches.Response{StatusCode: 200, Body: []byte("{}")}}, nil
+		})
+	}()
+	select {
+	case err = <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the result is not written")
+	}
+	if _, ok, failed := away.Find(t.Context(), "b", 1); err != nil || failed != nil || !ok || calls != 1 {
+		t.Errorf("%v, %v, %v, %d calls", err, failed, ok, calls)
+	}
+}
+
 func TestCancelledBatchIsDropped(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)
@@ -165,13 +198,13 @@ func TestCancelledBatchIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dropped := false; !dropped && t.Context().Err() == nil; { // the first only asks
-		err := rec.Run(t.Context(), attempt(1, 3), requestOf(1), fails(tasks.RetryAfter(time.Second, errBroken)))
+		err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(tasks.RetryAfter(time.Second, errBroken)))
 		dropped = errors.Is(err, record.ErrCancelled) && errors.Is(err, asynq.RevokeTask)
 	}
 	if err := store.Resume(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	if err := rec.Run(t.Context(), attempt(1, 3), requestOf(1), fails(errBroken)); !errors.Is(err, errBroken) { // asks before it drops
+	if err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(errBroken)); !errors.Is(err, errBroken) { // asks before it drops
 		t.Error(err)
 	}
 }
