@@ -27,6 +27,8 @@ type delivery struct {
 	waited *claim // the one in whose line the task stood, else the first; nil until buckets are asked
 	usage  usage
 
+	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
+
 	settling sync.WaitGroup // settlements that are under way
 }
 

@@ -27,7 +27,8 @@ type Job[T tasks.Args] struct {
 	// Task is what asynq delivered, e.g. for its ResultWriter.
 	Task *asynq.Task
 
-	usage *usage
+	usage  *usage
+	expect func(reservations.Tokens) []reservations.Charge
 }
 
 // Use reports what the task really used. A meter's name stands for that meter in every limit of the task that has it. The charges are settled by it when the handler ends, however it ends; without a call
@@ -70,7 +71,7 @@ func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[
 			return func(ctx context.Context) error {
 				return handler(ctx, &Job[T]{
 					Args: args, ID: d.id, Queue: d.queue, Attempt: d.retried + 1, MaxRetry: d.maxRetry,
-					Charges: d.claims.charges(), Task: d.task, usage: &d.usage,
+					Charges: d.claims.charges(), Task: d.task, usage: &d.usage, expect: d.expect,
 				})
 			}, nil
 		},

@@ -40,6 +40,7 @@ func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) err
 	g.announce(ctx, d)
 	ended := make(chan ending, 1)
 	left := g.pending.add(kindHandler, d.id)
+	d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
 	go func() {
 		defer left()
 		e := g.end(ctx, d, g.contained(early, d, handle))

@@ -17,11 +17,12 @@ const wakerStopTimeout = 5 * time.Second
 // settle corrects the charges by what was used. Nil keeps the estimate: the API may have been called. The tokens of a limit that
 // settles by `keep` are not given back.
 func (g *gate) settle(ctx context.Context, d *delivery, used reservations.Tokens) {
-	if used == nil || len(d.claims) == 0 {
+	charged := d.charged()
+	if used == nil || len(charged) == 0 {
 		return
 	}
-	shares := g.shares(d.claims, used)
-	g.correct(ctx, d, d.claims, shares, func(ctx context.Context, c claim) (reservations.Outcome, error) {
+	shares := g.shares(charged, used)
+	g.correct(ctx, d, charged, shares, func(ctx context.Context, c claim) (reservations.Outcome, error) {
 		return g.limiter.Settle(ctx, c.charge, shares[c.charge.Bucket()], d.startID(c))
 	})
 }

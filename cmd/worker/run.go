@@ -90,7 +90,12 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
-	chat.HandleAll(w, client, requests, recorder)
+	learning, stopLearning, err := learn(ctx, c.Estimates, buckets, logger)
+	if err != nil {
+		return err
+	}
+	defer stopLearning()
+	chat.HandleAll(w, client, requests, recorder, learning)
 	logger.InfoContext(ctx, "settings are read", slog.String("file", s.file), slog.Any("limits", limiter.Names()))
 	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
 	defer reload.onHangup(ctx)()

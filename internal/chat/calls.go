@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/headway-go/headway/internal/record"
@@ -12,21 +11,12 @@ import (
 )
 
 // HandleCalls is HandleRecorded for calls of every endpoint.
-func HandleCalls(w *worker.Worker, client *llm.Client, recorder *record.Recorder) {
+func HandleCalls(w *worker.Worker, client *llm.Client, recorder *record.Recorder, learning *Learning) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Call]) error {
-		if q, ok := callOf(job.Args); ok && recorder != nil {
-			return recorder.Run(ctx, attemptOf(job, job.Args.Charge), q, func(ctx context.Context) (record.Answer, error) {
-				return recorded(client.RunCall(ctx, job.Args, job.Use, job.Saw))
-			})
-		}
-		answer, err := client.RunCall(ctx, job.Args, job.Use, job.Saw)
-		if err != nil {
-			return err
-		}
-		if err := keep(ctx, job.Task.ResultWriter(), answer.Body); err != nil {
-			return fmt.Errorf("keep the answer of task %s: %w", job.ID, err)
-		}
-		return nil
+		q, ok := callOf(job.Args)
+		return run(ctx, job, job.Args, learning, recorder, q, ok, func(ctx context.Context) (llm.Answer, error) {
+			return client.RunCall(ctx, job.Args, job.Use, job.Saw)
+		})
 	})
 }
 

@@ -61,7 +61,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleAll(w, client, requests, nil)
+	chat.HandleAll(w, client, requests, nil, nil)
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

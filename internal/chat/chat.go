@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
@@ -17,32 +18,45 @@ import (
 // Handle lets the worker run chat completions through client. What a call really used settles its charge, and what the provider says is
 // left of its limits corrects the bucket; the body of the
 // answer becomes the task's result, which asynq keeps as long as the task's retention says.
-func Handle(w *worker.Worker, client *llm.Client) { HandleRecorded(w, client, nil) }
+func Handle(w *worker.Worker, client *llm.Client) { HandleRecorded(w, client, nil, nil) }
 
 // HandleAll lets a worker that serves batches run chats and calls through client, and HTTP requests through requests.
-func HandleAll(w *worker.Worker, client *llm.Client, requests *web.Client, recorder *record.Recorder) {
-	HandleRecorded(w, client, recorder)
-	HandleCalls(w, client, recorder)
+func HandleAll(w *worker.Worker, client *llm.Client, requests *web.Client, recorder *record.Recorder, learning *Learning) {
+	HandleRecorded(w, client, recorder, learning)
+	HandleCalls(w, client, recorder, learning)
 	HandleRequests(w, requests, recorder)
 }
 
-// HandleRecorded is Handle for a worker that serves batches as well: the result of a chat that belongs to one is written by recorder instead.
-func HandleRecorded(w *worker.Worker, client *llm.Client, recorder *record.Recorder) {
+// HandleRecorded is Handle for a worker that serves batches as well, and that learns from its answers: the result of a chat that belongs to a batch is written by recorder instead.
+func HandleRecorded(w *worker.Worker, client *llm.Client, recorder *record.Recorder, learning *Learning) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
-		if q, ok := requestOf(job.Args); ok && recorder != nil {
-			return recorder.Run(ctx, attemptOf(job, job.Args.Charge), q, func(ctx context.Context) (record.Answer, error) {
-				return recorded(client.Run(ctx, job.Args, job.Use, job.Saw))
-			})
-		}
-		answer, err := client.Run(ctx, job.Args, job.Use, job.Saw)
-		if err != nil {
-			return err
-		}
-		if err := keep(ctx, job.Task.ResultWriter(), answer.Body); err != nil {
-			return fmt.Errorf("keep the answer of task %s: %w", job.ID, err)
-		}
-		return nil
+		q, ok := requestOf(job.Args)
+		return run(ctx, job, job.Args.Call(), learning, recorder, q, ok, func(ctx context.Context) (llm.Answer, error) {
+			return client.Run(ctx, job.Args, job.Use, job.Saw)
+		})
 	})
+}
+
+// run makes one call and keeps its answer: recorder does where the call belongs to a batch.
+func run[T tasks.Args](
+	ctx context.Context, job *worker.Job[T], call llm.Call, learning *Learning, recorder *record.Recorder, q record.Request, ofBatch bool,
+	send func(context.Context) (llm.Answer, error),
+) error {
+	expect(learning, job, call)
+	if ofBatch && recorder != nil {
+		return recorder.Run(ctx, attemptOf(job), q, func(ctx context.Context) (record.Answer, error) {
+			answer, err := send(ctx)
+			return recorded(learnt(learning, job, call, answer, err))
+		})
+	}
+	answer, err := send(ctx)
+	if answer, err = learnt(learning, job, call, answer, err); err != nil {
+		return err
+	}
+	if err := keep(ctx, job.Task.ResultWriter(), answer.Body); err != nil {
+		return fmt.Errorf("keep the answer of task %s: %w", job.ID, err)
+	}
+	return nil
 }
 
 const (

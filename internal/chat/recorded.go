@@ -46,8 +46,8 @@ func modelOf(request json.RawMessage) string {
 	return body.Model
 }
 
-// attemptOf is the attempt of a job that takes charge from its last limit.
-func attemptOf[T tasks.Args](job *worker.Job[T], charge reservations.Tokens) record.Attempt {
+// attemptOf is the attempt of a job. Reserved are the tokens that it takes from its last limit.
+func attemptOf[T tasks.Args](job *worker.Job[T]) record.Attempt {
 	none := reservations.Tokens{}
 	for _, c := range job.Charges {
 		for meter := range c.Tokens {
@@ -55,18 +55,8 @@ func attemptOf[T tasks.Args](job *worker.Job[T], charge reservations.Tokens) rec
 		}
 	}
 	return record.Attempt{
-		ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: reserved(charge), Unused: func() { job.Use(none) },
+		ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: llm.Reserved(taken(job)), Unused: func() { job.Use(none) },
 	}
-}
-
-// reserved are the tokens of a charge, whichever meters count them.
-func reserved(charge reservations.Tokens) float64 {
-	for _, meter := range []string{llm.MeterTokens, llm.MeterTokensPerDay} {
-		if n, ok := charge[meter]; ok {
-			return n
-		}
-	}
-	return charge[llm.MeterInput] + charge[llm.MeterOutput]
 }
 
 func recorded(answer llm.Answer, err error) (record.Answer, error) {

@@ -20,7 +20,7 @@ import (
 func HandleRequests(w *worker.Worker, client *web.Client, recorder *record.Recorder) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[web.Request]) error {
 		if q, ok := webOf(job.Args); ok && recorder != nil {
-			return recorder.Run(ctx, attemptOf(job, nil), q, func(ctx context.Context) (record.Answer, error) {
+			return recorder.Run(ctx, attemptOf(job), q, func(ctx context.Context) (record.Answer, error) {
 				answer, err := client.Run(ctx, job.Args, job.Use)
 				return record.Answer{Response: batches.Response{StatusCode: answer.StatusCode, RequestID: answer.RequestID, Body: answer.Body}}, err
 			})

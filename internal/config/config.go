@@ -39,6 +39,8 @@ type Config struct {
 	MaxRefusals int
 	// HTTP says what tasks that are requests of their own may call. Nothing where it is left out.
 	HTTP HTTP
+	// Estimates says what is done with what workers learn of their estimates.
+	Estimates Estimates
 	// Prices are what tokens cost, by the model that requests name. Nil where none are set.
 	Prices map[string]Price
 }
@@ -49,6 +51,14 @@ type HTTP struct {
 	AllowHosts []string `mapstructure:"allow_hosts"`
 	// Secrets are the environment variables that a header may name as ${NAME}.
 	Secrets []string `mapstructure:"secrets"`
+}
+
+// Estimates says how tokens are reserved. What is learned is told of all limits.
+type Estimates struct {
+	// Learn are the limits whose tasks reserve what was learned, instead of all that their requests allow themselves.
+	Learn []string `mapstructure:"learn"`
+	// Quantile is the share of requests that use no more than is reserved for them. Zero is the learner's default.
+	Quantile float64 `mapstructure:"quantile"`
 }
 
 // Price is what a million tokens of a model cost, in any currency.
@@ -76,6 +86,7 @@ type file struct {
 	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
 	MaxRefusals     int                  `mapstructure:"max_refusals"`
 	HTTP            HTTP                 `mapstructure:"http"`
+	Estimates       Estimates            `mapstructure:"estimates"`
 	Prices          map[string]Price     `mapstructure:"prices"`
 }
 
@@ -135,7 +146,7 @@ func Parse(text []byte) (Config, error) {
 }
 
 func (f file) config() Config {
-	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals, HTTP: f.HTTP, Prices: f.Prices}
+	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals, HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices}
 	for _, name := range sortedKeys(f.Limits) {
 		c.Limits = append(c.Limits, f.Limits[name].limit(name))
 	}

@@ -26,3 +26,15 @@ func TestHTTP(t *testing.T) {
 		}
 	}
 }
+
+func TestEstimates(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {meters: {requests: 1/s}}}\nestimates: {learn: [a], quantile: 0.5}\n"))
+	if diff := cmp.Diff(config.Estimates{Learn: []string{"a"}, Quantile: 0.5}, c.Estimates); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	_, err = config.Parse([]byte("limits: {a: {meters: {requests: 1/s}}}\nestimates: {learn: [b], quantile: 2}\n"))
+	if err == nil || !strings.Contains(err.Error(), "estimates.learn: ") && !strings.Contains(err.Error(), "estimates.learn ") || !strings.Contains(err.Error(), "estimates.quantile") {
+		t.Errorf("got %v", err)
+	}
+}

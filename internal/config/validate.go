@@ -41,6 +41,14 @@ func (f file) validate() []error {
 			fault("http."+u.Field, "%s", u.Problem)
 		}
 	})
+	for _, name := range f.Estimates.Learn {
+		if _, ok := f.Limits[name]; !ok {
+			fault("estimates.learn", "there is no limit %q", name)
+		}
+	}
+	if q := f.Estimates.Quantile; !(q >= 0 && q <= 1) {
+		fault("estimates.quantile", "%v must be above 0 and at most 1", q)
+	}
 	for _, name := range f.HTTP.Secrets {
 		if name == "" || strings.ContainsAny(name, "${}= 	") {
 			fault("http.secrets", "%q must be the name of an environment variable", name)

@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -10,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/estimates"
+	"github.com/headway-go/headway/estimates/keeper"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
@@ -50,6 +53,15 @@ func (b *Buckets) Batches(ctx context.Context) (*batches.Store, error) {
 		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
 	}
 	return store, nil
+}
+
+// Estimates shares what learner learns in the same database. It makes sure of the index.
+func (b *Buckets) Estimates(ctx context.Context, learner *estimates.Learner, log *slog.Logger) (*keeper.Keeper, error) {
+	k := keeper.New(b.database, learner, keeper.Options{Logger: log})
+	if err := k.EnsureIndexes(ctx); err != nil {
+		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
+	}
+	return k, nil
 }
 
 // Overrides are kept in the same database.

@@ -1,0 +1,85 @@
+package worker
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// Expect says before the work what the task will use, where that is known better than when it was enqueued: the charges that were taken are lowered to it at once, as by a
+// settlement, and what is said by Use later is settled against the rest. A meter's name stands for that meter in every limit of the task that has it. What is above a
+// charge is ignored, and so is a meter whose limit keeps the estimate; so the limit stays exact whatever happens to a settlement. Charges has what is
+// left then. Only the first call counts; nothing happens for an unlimited task, and after the handler has ended. Not safe for concurrent use.
+func (j *Job[T]) Expect(tokens reservations.Tokens) {
+	if j.expect == nil {
+		return
+	}
+	if charges := j.expect(tokens); charges != nil {
+		j.Charges = charges
+	}
+	j.expect = nil
+}
+
+// expect lowers the charges of a task that runs, and returns what they are then; nil where nothing changes.
+func (g *gate) expect(ctx context.Context, d *delivery, tokens reservations.Tokens) []reservations.Charge {
+	var changed claims
+	lowered := slices.Clone(d.claims)
+	shares := map[string]reservations.Tokens{}
+	for i, c := range d.claims {
+		rest := g.lowered(c.charge, tokens)
+		if len(rest) == 0 {
+			continue
+		}
+		now := *c
+		now.charge.Tokens = maps.Clone(c.charge.Tokens)
+		maps.Copy(now.charge.Tokens, rest)
+		lowered[i], changed, shares[c.charge.Bucket()] = &now, append(changed, c), rest
+	}
+	if len(changed) == 0 || !d.usage.expect(lowered) {
+		return nil
+	}
+	g.correct(ctx, d, changed, shares, func(ctx context.Context, c claim) (reservations.Outcome, error) {
+		return g.limiter.Settle(ctx, c.charge, shares[c.charge.Bucket()], d.startID(c)+"/expected")
+	})
+	return lowered.charges()
+}
+
+// lowered are the meters of a charge that are to be lowered, and to what.
+func (g *gate) lowered(c reservations.Charge, tokens reservations.Tokens) reservations.Tokens {
+	limit, err := g.limiter.Limit(c.Limit)
+	if err != nil {
+		return nil
+	}
+	rest := reservations.Tokens{}
+	for _, m := range limit.Meters {
+		keeps := m.Settle == reservations.SettleKeep || m.Settle == "" && limit.Settle == reservations.SettleKeep
+		if n, ok := tokens[m.Name]; ok && !keeps && n >= 0 && n < c.Tokens[m.Name] {
+			rest[m.Name] = n
+		}
+	}
+	return rest
+}
+
+// expect notes what is charged from now on. It is false where that was said before, or the handler has ended.
+func (u *usage) expect(lowered claims) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.lowered != nil || u.settled {
+		return false
+	}
+	u.lowered = lowered
+	return true
+}
+
+// charged are the claims as they are charged when the handler has ended; nothing is lowered from then on.
+func (d *delivery) charged() claims {
+	d.usage.mu.Lock()
+	defer d.usage.mu.Unlock()
+	d.usage.settled = true
+	if d.usage.lowered != nil {
+		return d.usage.lowered
+	}
+	return d.claims
+}
