@@ -85,7 +85,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	}
 	w, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Events: recorder.Events(),
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Events: recorder.Events(), //nolint:contextcheck // hooks have none
 	})
 	if err != nil {
 		return err
