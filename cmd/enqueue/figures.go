@@ -176,7 +176,7 @@ func (f *figures) end() string {
 	case f.Left != nil && f.LeftBy == byMeasure:
 		return fmt.Sprintf("about %s left, at the measured rate", leftText(*f.Left))
 	case f.Left != nil && f.lastEnded.IsZero():
-		return fmt.Sprintf("at least %s left, by the limit; nothing has ended yet", leftText(*f.Left))
+		return fmt.Sprintf("at least %s left, by the limit; nothing has ended yet: is a worker running?", leftText(*f.Left))
 	case f.Left != nil:
 		return fmt.Sprintf("at least %s left, by the limit", leftText(*f.Left))
 	case f.lastEnded.IsZero():
