@@ -34,6 +34,9 @@ type Batch struct {
 	// Lines is the number of the last line that holds a request. Blank lines count.
 	Lines int
 
+	// Requests is the number of lines that hold a request.
+	Requests int
+
 	// Created is when the batch was opened, in milliseconds.
 	Created time.Time
 
@@ -59,6 +62,7 @@ type batchDocument struct {
 	Name      string    `bson:"name"`
 	Hash      string    `bson:"hash"`
 	Lines     int       `bson:"lines"`
+	Requests  int       `bson:"requests,omitempty"`
 	Created   time.Time `bson:"created"`
 	Limit     string    `bson:"limit"`
 	Key       string    `bson:"key"`
@@ -77,7 +81,7 @@ type batchDocument struct {
 
 func (d batchDocument) batch() Batch {
 	return Batch{
-		ID: d.ID, Name: d.Name, Hash: d.Hash, Lines: d.Lines, Created: d.Created.UTC(), Limit: d.Limit, Key: d.Key, State: d.State,
+		ID: d.ID, Name: d.Name, Hash: d.Hash, Lines: d.Lines, Requests: d.Requests, Created: d.Created.UTC(), Limit: d.Limit, Key: d.Key, State: d.State,
 		Queue: d.Queue, Model: d.Model, Retries: d.Retries, Enqueued: d.Enqueued, Retention: time.Duration(d.Retention) * time.Millisecond,
 	}
 }
@@ -98,7 +102,7 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 		b.Retention = s.retention
 	}
 	d := batchDocument{
-		ID: b.ID, Name: b.Name, Hash: b.Hash, Lines: b.Lines, Created: b.Created, Limit: b.Limit, Key: b.Key, State: b.State,
+		ID: b.ID, Name: b.Name, Hash: b.Hash, Lines: b.Lines, Requests: b.Requests, Created: b.Created, Limit: b.Limit, Key: b.Key, State: b.State,
 		Queue: b.Queue, Model: b.Model, Retries: b.Retries, Enqueued: b.Enqueued, Retention: b.Retention.Milliseconds(), Expires: s.now().Add(b.Retention + outlive),
 	}
 	_, err = s.batches.InsertOne(ctx, d)

@@ -2,6 +2,7 @@ package batches
 
 import (
 	"context"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -26,7 +27,7 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 	}
 	models := make([]mongo.WriteModel, len(named))
 	for i, n := range named {
-		if err := checkLine(batch, n.Line); err != nil {
+		if err = checkLine(batch, n.Line); err != nil {
 			return err
 		}
 		filter := bson.D{{Key: "_id", Value: documentID(batch, n.Line)}, unfinished()}
@@ -84,4 +85,21 @@ func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usag
 		usage[d.Block] = d.counts().Usage
 	}
 	return usage, nil
+}
+
+// Since counts the results that were written at a moment or later. It reads all results of the batch.
+func (s *Store) Since(ctx context.Context, batch string, from time.Time) (Counts, error) {
+	if err := checkID(batch); err != nil {
+		return Counts{}, err
+	}
+	found, err := s.count(ctx, batch, 1, maxLine, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gte", Value: bson.A{"$" + fieldAt, from}}}, "1", "0"}}})
+	if err != nil {
+		return Counts{}, err
+	}
+	for _, d := range found {
+		if d.Block == "1" {
+			return d.counts(), nil
+		}
+	}
+	return Counts{}, nil
 }

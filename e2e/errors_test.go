@@ -189,7 +189,9 @@ func TestSkipInvalid(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedisServer(t)
 	good := writeFile(t, "good.yaml", "limits: {openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
-	r := command(t, "enqueue", []string{"REDIS_URL=" + redis.URL()}, smallChats(1, 2)+"{\n"+smallChats(3, 2),
+	uri, database := testenv.Mongo(t)
+	env := []string{"REDIS_URL=" + redis.URL(), "MONGODB_URI=" + mongoURI(t, uri, database, "")}
+	r := command(t, "enqueue", env, smallChats(1, 2)+"{\n"+smallChats(3, 2),
 		"batch", "-", "--limit", "openai", "--config", good, "--skip-invalid")
 	r.want(t, exitFailed, "line 3")
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: redis.Addr()})

@@ -2,32 +2,39 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/tasks/llm"
 )
 
-// chunk is the number of requests that are enqueued together.
-const chunk = 500
+// keepBatch is how long Redis keeps the finished tasks of a batch, without their answers: long enough that one which ends while the
+// batch is enqueued again is not taken for one that was never sent.
+const keepBatch = time.Hour
 
 // errFaulty is the end of a batch of which some lines were left out.
 var errFaulty = errors.New("lines were left out")
 
-// result is what `enqueue batch --json` prints.
+// result is what `enqueue batch --json` prints when all is sent.
 type result struct {
+	Event    string   `json:"event"`
+	Batch    string   `json:"batch,omitempty"`
+	Requests int      `json:"requests"` // good lines
 	Enqueued int      `json:"enqueued"`
+	Waiting  int      `json:"already_queued"` // sent before, and still under way
+	Finished int      `json:"already_done"`   // sent before, and ended
 	Faulty   int      `json:"faulty"`
 	Faults   []string `json:"faults,omitempty"` // the first of them
 	Seconds  float64  `json:"seconds"`
@@ -35,9 +42,17 @@ type result struct {
 
 type batchJob struct {
 	target
+	files
+
+	model  string
 	skip   bool
+	wait   bool
 	asJSON bool
 	env    cli.Environment
+
+	make  maker
+	hash  string // of the content
+	lines int    // the number of the last good one
 }
 
 func batchCommand(env cli.Environment) *cobra.Command {
@@ -46,14 +61,19 @@ func batchCommand(env cli.Environment) *cobra.Command {
 		Use:   "batch FILE|-",
 		Short: "Enqueue a file of requests in the OpenAI Batch format",
 		Long: `Batch enqueues every line of a JSONL file in the OpenAI Batch input format (custom_id, method, url, body), in order.
-"-" reads standard input.
+"-" reads standard input. The answers are kept in MongoDB for 30 days; "enqueue results" writes them.
 
 The whole file is checked first. Where a line is broken, is there twice, or asks for more than the limit can ever
 serve, all such lines are named and nothing is enqueued; with --skip-invalid the others are enqueued, and the exit
 code is 1.
 
-With several limits a request starts when all of them let it; the narrowest stands first, the provider's last.`,
+The same file for the same limits and model is the same batch, under the same name: enqueued again, it goes on where it was, and nothing is
+sent twice. So whatever was interrupted, this command or the workers, the same command once more is right.
+
+With --wait the command shows the progress until every request has ended, and writes the answers in the OpenAI Batch
+output format: good ones to --out, others to --errors. Either of them implies --wait; "-" is standard output.`,
 		Example: `  enqueue batch examples/godoc.jsonl --limit openai
+  enqueue batch requests.jsonl --out answers.jsonl --errors errors.jsonl --limit openai
   enqueue batch requests.jsonl --limit openai:tenant-7 --reserve
   enqueue batch requests.jsonl --limit tenants:acme --limit openai
   zcat huge.jsonl.gz | enqueue batch - --limit openai --skip-invalid --json`,
@@ -65,9 +85,12 @@ With several limits a request starts when all of them let it; the narrowest stan
 		}),
 		RunE: func(c *cobra.Command, args []string) error { return j.run(c.Context(), args[0]) },
 	}
-	j.flags(c)
+	j.target.flags(c, keepBatch, "")
+	j.files.flags(c)
+	c.Flags().StringVar(&j.model, "model", "", "the model of all requests, instead of what each line says")
+	c.Flags().BoolVar(&j.wait, "wait", false, "wait until every request has ended, and show the progress")
 	c.Flags().BoolVar(&j.skip, "skip-invalid", false, "enqueue the good lines where others are faulty")
-	c.Flags().BoolVar(&j.asJSON, "json", false, "print the result as JSON")
+	c.Flags().BoolVar(&j.asJSON, "json", false, "print the result as JSON, with --wait also the progress, one object a line")
 	return c
 }
 
@@ -76,41 +99,42 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if err = j.checkFiles(j.asJSON); err != nil {
+		return err
+	}
 	limits, from, err := j.load()
 	if err != nil {
 		return err
 	}
+	j.make = maker{from: from, model: j.model}
 	file, closeFile, err := open(name, j.env.In)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = closeFile() }()
 	began := time.Now()
-	r := result{}
-	total, err := j.check(file, from, &r)
+	r := result{Event: "enqueued"}
+	if err = j.inspect(file, name, &r); err != nil {
+		return err
+	}
+	j.warnOfQueue(j.env)
+	s, err := j.openBatches(ctx, j.env, limits)
 	if err != nil {
 		return err
 	}
-	if r.Faulty > 0 && !j.skip {
-		if j.asJSON {
-			if err = j.print(r, total, name, from); err != nil {
-				return err
-			}
-		}
-		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued (--skip-invalid enqueues the others):\n%s", displayName(name), r.Faulty, total+r.Faulty, indented(r))}
-	}
-	if err = rewind(file); err != nil {
-		return err
-	}
-	s, closeAll, err := j.open(ctx, j.env, limits)
+	defer s.close(ctx)
+	b, existed, err := j.record(ctx, s, name, r.Requests)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeAll() }()
-	r.Enqueued, err = j.send(ctx, s, file, from, total, options)
+	r.Batch = b.ID
+	err = j.send(ctx, s, b, existed, file, options, &r)
 	r.Seconds = time.Since(began).Seconds()
-	if printErr := j.print(r, total, name, from); printErr != nil {
+	if printErr := j.print(r, name); printErr != nil {
 		return printErr
+	}
+	if err == nil && (j.wait || j.named()) {
+		err = j.await(ctx, s, b)
 	}
 	if err == nil && r.Faulty > 0 {
 		return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
@@ -118,13 +142,32 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	return err
 }
 
-// check reads the whole file, counts the good lines and notes the faulty ones.
-func (j *batchJob) check(file io.Reader, from *source, r *result) (int, error) {
-	good := 0
+// inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.
+func (j *batchJob) inspect(file *os.File, name string, r *result) error {
+	hash := sha256.New()
+	if err := j.check(io.TeeReader(file, hash), r); err != nil {
+		return err
+	}
+	j.hash = hex.EncodeToString(hash.Sum(nil))
+	if r.Faulty > 0 && !j.skip {
+		if j.asJSON {
+			if err := j.print(*r, name); err != nil {
+				return err
+			}
+		}
+		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued (--skip-invalid enqueues the others):\n%s",
+			displayName(name), r.Faulty, r.Requests+r.Faulty, indented(*r))}
+	}
+	return rewind(file)
+}
+
+// check counts the good lines and notes the faulty ones.
+func (j *batchJob) check(file io.Reader, r *result) error {
 	over := map[string]int{}
-	err := j.each(file, from, func(task llm.Chat) error {
-		good++
-		for _, name := range from.over(task) {
+	err := j.make.each(file, false, func(line batch.Line, task request) error {
+		r.Requests++
+		j.lines = line.Number
+		for _, name := range j.make.from.over(task) {
 			over[name]++
 		}
 		return nil
@@ -137,80 +180,68 @@ func (j *batchJob) check(file io.Reader, from *source, r *result) (int, error) {
 	for _, name := range slices.Sorted(maps.Keys(over)) {
 		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and everybody else until it is paid back", over[name], name)
 	}
-	if err == nil && good == 0 && r.Faulty == 0 {
+	if err == nil && r.Requests == 0 && (r.Faulty == 0 || j.skip) {
 		err = &cli.UsageError{Err: batch.ErrEmpty}
 	}
-	return good, err
+	return err
 }
 
-// send enqueues the good lines, chunk by chunk, and returns how many.
-func (j *batchJob) send(ctx context.Context, s *scheduler.Scheduler, file io.Reader, from *source, total int, options []scheduler.Option) (int, error) {
-	bar := newProgress(j.env.Err, total)
-	defer bar.close()
-	sent := 0
-	var gathered []tasks.Args
-	flush := func() error {
-		if len(gathered) == 0 {
-			return nil
-		}
-		infos, err := s.EnqueueMany(ctx, gathered, options...)
-		for _, info := range infos {
-			if info != nil {
-				sent++
-			}
-		}
-		bar.set(sent)
-		gathered = gathered[:0]
-		return err
-	}
-	err := j.each(file, from, func(args llm.Chat) error {
-		gathered = append(gathered, args)
-		if len(gathered) < chunk {
-			return nil
-		}
-		return flush()
-	}, func(error) {})
-	if err == nil {
-		err = flush()
-	}
+// record finds the batch of the file, or makes it. One that was cancelled goes on.
+func (j *batchJob) record(ctx context.Context, s *services, name string, requests int) (batches.Batch, bool, error) {
+	id, err := j.make.name(j.hash)
 	if err != nil {
-		err = fmt.Errorf("%d of %d requests were enqueued before: %w", sent, total, err)
+		return batches.Batch{}, false, err
 	}
-	return sent, err
+	b, existed, err := s.batches.Open(ctx, batches.Batch{
+		ID: id, Name: displayName(name), Hash: j.hash, Lines: j.lines, Requests: requests, Limit: j.make.from.String(), Model: j.model,
+		Queue: j.queue, Retries: j.retries,
+	})
+	if err != nil || !existed {
+		return b, existed, err
+	}
+	if b.State == batches.StateCancelled {
+		if err = s.batches.Resume(ctx, id); err != nil {
+			return b, existed, err
+		}
+		b.State = batches.StateOpen
+		err = pause(ctx, settleDown)
+	}
+	return b, existed, err
 }
 
-// each calls good for every task of the file, and faulty for every line that is none.
-func (j *batchJob) each(file io.Reader, from *source, good func(llm.Chat) error, faulty func(error)) error {
-	reader := batch.NewReader(file, batch.Config{})
-	for {
-		line, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if fault := (*batch.LineError)(nil); errors.As(err, &fault) {
-			faulty(fault)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		task, err := from.chat(line.Body)
-		if err != nil {
-			faulty(&batch.LineError{Line: line.Number, Field: "body", Err: err})
-			continue
-		}
-		task.CustomID = line.CustomID
-		if err := good(task); err != nil {
-			return err
-		}
+func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch) error {
+	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s)}
+	last, waited := w.run(ctx)
+	if err := j.write(context.WithoutCancel(ctx), s.batches, b.ID, j.env); err != nil {
+		return errors.Join(waited, err)
 	}
+	switch {
+	case errors.Is(waited, context.Canceled):
+		return fmt.Errorf("%d of %d requests have ended; the workers go on, and so does the same command: %w", last.Done+last.Failed, last.Requests, waited)
+	case waited != nil:
+		return waited
+	case last.Failed > 0:
+		return fmt.Errorf("%d of %d %w; `enqueue retry %s --failed` sends them again", last.Failed, last.Requests, errFailed, b.ID)
+	}
+	return nil
 }
 
-func (j *batchJob) print(r result, total int, name string, from *source) error {
+// errFailed is the end of a batch of which some requests failed.
+var errFailed = errors.New("requests failed")
+
+func (j *batchJob) print(r result, name string) error {
 	if j.asJSON {
 		return json.NewEncoder(j.env.Out).Encode(r)
 	}
-	_, err := fmt.Fprintf(j.env.Out, "%d of %d requests of %s are in queue %q, for limit %s\n", r.Enqueued, total, displayName(name), j.queue, from)
+	out := j.env.Out
+	if j.standard() {
+		out = j.env.Err
+	}
+	text := fmt.Sprintf("batch %s: %d of %d requests of %s are in queue %q, for limit %s", r.Batch, r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)
+	if r.Finished+r.Waiting > 0 {
+		text += fmt.Sprintf("; %d are new there, %d have ended before", r.Enqueued, r.Finished)
+	}
+	_, err := fmt.Fprintln(out, text)
 	return err
 }
 

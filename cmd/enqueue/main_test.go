@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,9 +15,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs this binary as the command itself where a test wants a process of its own.
+func TestMain(m *testing.M) {
+	if args := os.Getenv(processArgs); args != "" {
+		os.Args = append(os.Args[:1], strings.Split(args, "\n")...)
+		os.Exit(cli.Main(rootCommand))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // call runs the command against an embedded Redis and returns what it printed.
 type call struct {
@@ -27,15 +36,26 @@ type call struct {
 
 func enqueueCommand(t *testing.T, stdin string, args ...string) call {
 	t.Helper()
-	server := miniredis.RunT(t)
-	env := map[string]string{"REDIS_URL": "redis://" + server.Addr() + "/0", "MONGODB_URI": "mongodb://127.0.0.1:1/"}
+	server, env := environment(t)
 	return callWith(t, server, env, stdin, args...)
+}
+
+// environment is that of commands which share a Redis and a database.
+func environment(t *testing.T) (*miniredis.Miniredis, map[string]string) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	uri, database := testenv.Mongo(t)
+	return server, map[string]string{"REDIS_URL": "redis://" + server.Addr() + "/0", "MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database}
 }
 
 func callWith(t *testing.T, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
 	t.Helper()
+	return callIn(t.Context(), server, env, stdin, args...)
+}
+
+func callIn(ctx context.Context, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
 	var out, errs bytes.Buffer
-	code := cli.Run(t.Context(), rootCommand, args, cli.Environment{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(stdin), Out: &out, Err: &errs})
+	code := cli.Run(ctx, rootCommand, args, cli.Environment{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(stdin), Out: &out, Err: &errs})
 	return call{redis: server, code: code, out: out.String(), err: errs.String()}
 }
 

@@ -37,7 +37,7 @@ It prints the task's ID, by which asynq's tools show it.`,
   enqueue one --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
-	t.flags(c)
+	t.flags(c, 24*time.Hour, " with its answer")
 	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
 	c.Flags().IntVar(&maxTokens, "max-tokens", 500, "the most tokens that the answer may have")
 	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
@@ -96,12 +96,12 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 	for _, name := range from.over(task) {
 		t.warn(env, "the request reserves more than the capacity of limit %q: it waits for a full bucket, and everybody else until it is paid back", name)
 	}
-	s, closeAll, err := t.open(c.Context(), env, limits)
+	s, err := t.open(c.Context(), env, limits)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeAll() }()
-	info, err := s.Enqueue(c.Context(), task, options...)
+	defer s.close(c.Context())
+	info, err := s.scheduler.Enqueue(c.Context(), task, options...)
 	if err != nil {
 		return err
 	}

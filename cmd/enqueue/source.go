@@ -91,12 +91,7 @@ func (s *source) chat(request json.RawMessage) (llm.Chat, error) {
 		}
 		task.Also = append(task.Also, charge)
 	}
-	for _, charge := range task.Charges() {
-		if err := s.checker.Validate(charge); err != nil {
-			return llm.Chat{}, err
-		}
-	}
-	return task, nil
+	return task, s.valid(task)
 }
 
 // hasHeadroom says whether any of the limits has room that only urgent requests may use.
@@ -107,9 +102,9 @@ func (s *source) hasHeadroom() bool {
 // over are the limits of whose capacity the task reserves more than there is.
 func (s *source) over(task tasks.Charger) []string {
 	var names []string
-	for i, charge := range task.Charges() {
-		limit := s.buckets[i].limit
-		if slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return charge.Tokens[m.Name] > m.Cap() }) {
+	for _, charge := range task.Charges() {
+		limit, err := s.checker.Limit(charge.Limit)
+		if err == nil && slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return charge.Tokens[m.Name] > m.Cap() }) {
 			names = append(names, limit.Name)
 		}
 	}

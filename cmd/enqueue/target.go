@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -28,12 +25,19 @@ type target struct {
 	urgent  bool
 	retries int
 	keep    time.Duration
-	queues  map[string]int // of the configuration
+
+	queues map[string]int          // of the configuration
+	prices map[string]config.Price // of the configuration
 }
 
-func (t *target) flags(c *cobra.Command) {
+func (t *target) configFlag(c *cobra.Command) {
+	c.Flags().StringVar(&t.file, "config", config.FileDefault, "the `file` with the limits")
+}
+
+// flags are those of a command that enqueues; keep is how long Redis keeps what has finished, unless told otherwise.
+func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f := c.Flags()
-	f.StringVar(&t.file, "config", config.FileDefault, "the `file` with the limits")
+	t.configFlag(c)
 	f.StringArrayVar(&t.limits, "limit", nil, "a `LIMIT[:KEY]` of headway.yaml that the requests take from (required); repeat it for several, the narrowest first, the provider's last")
 	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the shared one")
 	f.StringVar(&t.queue, "queue", "default", "the queue")
@@ -42,7 +46,7 @@ func (t *target) flags(c *cobra.Command) {
 	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
 	f.BoolVar(&t.urgent, "urgent", false, "start before ordinary tasks, within the headroom of the limit's meters")
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
-	f.DurationVar(&t.keep, "keep", 24*time.Hour, "how long Redis keeps a finished task with its answer; 0 for not at all")
+	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept+"; 0 for not at all")
 }
 
 // options are the target as options of the scheduler.
@@ -89,7 +93,7 @@ func (t *target) load() ([]reservations.Limit, *source, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t.queues = c.Queues
+	t.queues, t.prices = c.Queues, c.Prices
 	from, err := newSource(c.Limits, t.limits, t.key)
 	if err != nil {
 		return nil, nil, err
@@ -103,51 +107,4 @@ func (t *target) load() ([]reservations.Limit, *source, error) {
 // warn tells of what is allowed and may still be a mistake.
 func (t *target) warn(env cli.Environment, format string, args ...any) {
 	fmt.Fprintf(env.Err, "enqueue: warning: "+format+"\n", args...)
-}
-
-// open connects to the queue, and to the buckets where tokens are to be reserved. Close ends both.
-func (t *target) open(ctx context.Context, env cli.Environment, limits []reservations.Limit) (*scheduler.Scheduler, func() error, error) {
-	if _, served := t.queues[t.queue]; !served {
-		t.warn(env, "%s has no queue %q: only a worker with a file that has it takes from there", t.file, t.queue)
-	}
-	client, err := connect.Redis(ctx, env.Getenv)
-	if err != nil {
-		return nil, nil, err
-	}
-	closers := []func() error{client.Close}
-	closeAll := func() error {
-		var faults []error
-		for _, c := range closers {
-			faults = append(faults, c())
-		}
-		return errors.Join(faults...)
-	}
-	var store reservations.Store
-	var overrides []reservations.Override
-	if t.reserve {
-		buckets, mongoErr := connect.Mongo(ctx, env.Getenv)
-		if mongoErr != nil {
-			return nil, nil, errors.Join(mongoErr, closeAll())
-		}
-		closers = append(closers, func() error { return buckets.Close(context.WithoutCancel(ctx)) })
-		store = buckets
-		if overrides, err = buckets.Overrides().List(ctx); err != nil {
-			if overrides == nil {
-				return nil, nil, errors.Join(err, closeAll())
-			}
-			t.warn(env, "%v", err)
-		}
-	}
-	limiter, err := reservations.New(store, limits, reservations.Config{})
-	if err != nil {
-		return nil, nil, errors.Join(err, closeAll())
-	}
-	if err = limiter.SetOverrides(overrides); err != nil { // workers tell as well, and go by the others
-		t.warn(env, "%v", err)
-	}
-	s, err := scheduler.New(client, limiter, scheduler.Config{})
-	if err != nil {
-		return nil, nil, errors.Join(err, closeAll())
-	}
-	return s, closeAll, nil
 }

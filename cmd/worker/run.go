@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -65,20 +68,11 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer calls.close()
-	queue, err := connect.Redis(ctx, env.Getenv)
+	queue, buckets, results, closeStores, err := openStores(ctx, env)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = queue.Close() }()
-	buckets, err := connect.Mongo(ctx, env.Getenv)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = buckets.Close(context.WithoutCancel(ctx)) }()
-	results, err := buckets.Batches(ctx)
-	if err != nil {
-		return err
-	}
+	defer closeStores()
 	recorder := record.New(results, logger, chat.Requests())
 	defer func() { _ = recorder.Close(context.WithoutCancel(ctx)) }()
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
@@ -87,7 +81,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	}
 	w, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Events: recorder.Events(),
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Events: recorder.Events(), //nolint:contextcheck // hooks have none
 	})
 	if err != nil {
 		return err
@@ -117,6 +111,22 @@ func runTold(ctx context.Context, w *worker.Worker, logger *slog.Logger, file st
 	err := w.Run(ctx)
 	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))
 	return err
+}
+
+// openStores connects to the queue, to the buckets, and to where the results of batches are kept.
+func openStores(ctx context.Context, env cli.Environment) (queue redis.UniversalClient, buckets *connect.Buckets, results *batches.Store, closeAll func(), err error) {
+	if queue, err = connect.Redis(ctx, env.Getenv); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if buckets, err = connect.Mongo(ctx, env.Getenv); err != nil {
+		return nil, nil, nil, nil, errors.Join(err, queue.Close())
+	}
+	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) } // nothing is left to do over it
+	if results, err = buckets.Batches(ctx); err != nil {
+		closeAll()
+		return nil, nil, nil, nil, err
+	}
+	return queue, buckets, results, closeAll, nil
 }
 
 func newLogger(w io.Writer, s runSettings) (*slog.Logger, error) {

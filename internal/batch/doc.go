@@ -7,7 +7,7 @@
 // The url is one of [URLs], as OpenAI accepts them; an absolute one is a request of its own, of any method, with headers and a charge (not
 // part of that format).
 //
-// A file is read as a stream: memory is bounded by the longest line, and by some 40 bytes a line to find a custom_id
+// A file is read as a stream: memory is bounded by the longest line, and by some 30 bytes a line to find a custom_id
 // that is used twice. A line at fault gives a [*LineError] and the reader goes on after it, so a caller chooses: [Check]
 // the whole file before anything is done with it, or take the good lines and tell of the others.
 package batch

@@ -17,6 +17,9 @@ type Config struct {
 	// MaxLine is the longest line, in bytes without its line break. Defaults to [MaxLineDefault]; zero and below mean
 	// the default.
 	MaxLine int
+
+	// Unique says that the file was read before and no custom_id is there twice: the Reader keeps none of them.
+	Unique bool
 }
 
 // Reader reads the lines of a batch file. It is not safe for concurrent use.
@@ -25,8 +28,8 @@ type Reader struct {
 	maxLine int
 	number  int
 	buf     []byte
-	ids     map[[16]byte]int // a hash of each custom_id, and its line
-	ended   error            // io.EOF, or what reading failed with
+	ids     map[[12]byte]uint32 // a hash of each custom_id, and its line; nil where they are known to differ
+	ended   error               // io.EOF, or what reading failed with
 }
 
 // NewReader returns a Reader of a file. A byte order mark at its beginning, blank lines and line breaks of any system
@@ -35,7 +38,11 @@ func NewReader(r io.Reader, cfg Config) *Reader {
 	if cfg.MaxLine <= 0 {
 		cfg.MaxLine = MaxLineDefault
 	}
-	return &Reader{in: bufio.NewReaderSize(r, 64<<10), maxLine: cfg.MaxLine, ids: map[[16]byte]int{}}
+	reader := &Reader{in: bufio.NewReaderSize(r, 64<<10), maxLine: cfg.MaxLine}
+	if !cfg.Unique {
+		reader.ids = map[[12]byte]uint32{}
+	}
+	return reader
 }
 
 // Next returns the next line. A [*LineError] means that this line can't be used, and Next may be called again for the
@@ -64,8 +71,11 @@ func (r *Reader) accept(text []byte) (Line, error) {
 	if fault != nil {
 		return Line{}, fault
 	}
+	if r.ids == nil {
+		return line, nil
+	}
 	sum := sha256.Sum256([]byte(line.CustomID))
-	key := [16]byte(sum[:])
+	key := [12]byte(sum[:])
 	if first, taken := r.ids[key]; taken {
 		return Line{}, &LineError{
 			Line:  r.number,
@@ -73,7 +83,7 @@ func (r *Reader) accept(text []byte) (Line, error) {
 			Err:   fmt.Errorf("%w: %q is that of line %d", ErrDuplicateID, shorten(line.CustomID), first),
 		}
 	}
-	r.ids[key] = r.number
+	r.ids[key] = uint32(r.number) //nolint:gosec // files have fewer lines
 	return line, nil
 }
 

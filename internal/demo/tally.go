@@ -61,7 +61,7 @@ func (t *tally) finished(f worker.Finish) {
 		t.end(f.Task.ID, &t.counts.succeeded)
 	case worker.ResultArchived:
 		t.end(f.Task.ID, &t.counts.archived)
-	case worker.ResultFailed, worker.ResultRefused, worker.ResultAborted: // it comes again
+	case worker.ResultFailed, worker.ResultRefused, worker.ResultAborted, worker.ResultDropped: // it comes again, or is gone: nobody drops here
 	}
 }
 

@@ -122,7 +122,7 @@ var errEnded = errors.New("the request has a result")
 
 // needless says why no call is to be made. Only a task that was delivered before is looked up: it costs a round trip between the start and the call.
 func (r *Recorder) needless(ctx context.Context, a Attempt, q Request) error {
-	if r.states.cancelled(q.Ref.Batch) {
+	if r.states.cancelled(q.Ref.Batch) { //nolint:contextcheck // nobody waits for what it asks
 		if err := r.drop(ctx, q); err != nil {
 			return err
 		}

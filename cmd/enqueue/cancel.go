@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// withdrawTogether is how many tasks are taken back side by side.
+const withdrawTogether = 16
+
+// cancelled is what `enqueue cancel --json` prints.
+type cancelled struct {
+	Batch     string `json:"batch"`
+	Withdrawn int    `json:"withdrawn"` // taken back out of the queue
+	Ended     int    `json:"ended"`     // have a result
+	Left      int    `json:"left"`      // run, and come to their end; or were never enqueued
+}
+
+func cancelCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "cancel BATCH",
+		Short: "Take the requests of a batch back that wait, with what they reserved",
+		Long: `Cancel takes all requests of the batch out of the queue and gives what they reserved back to the limits, so that whoever waits behind
+them comes sooner. Requests that run come to their end, and their results count.
+
+Enqueue the same file again to go on where it was.`,
+		Example: `  enqueue cancel 3f2a`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+	}
+	t.configFlag(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, err := t.openStored(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer s.close(c.Context())
+		b, err := s.find(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		r, err := s.cancel(c.Context(), b)
+		if err != nil {
+			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers drop them: %w", b.ID, count(r.Left), err)
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(r)
+		}
+		_, err = fmt.Fprintf(env.Out, "batch %s is cancelled: %s requests were taken back, %s had ended, %s run or were never enqueued\n",
+			b.ID, count(r.Withdrawn), count(r.Ended), count(r.Left))
+		return err
+	}
+	return c
+}
+
+// cancel marks the batch, which stops whoever enqueues it and makes workers drop what they get of it, and then takes back what waits.
+func (s *services) cancel(ctx context.Context, b batches.Batch) (cancelled, error) {
+	r := cancelled{Batch: b.ID, Left: b.Requests}
+	if err := s.batches.Cancel(ctx, b.ID); err != nil {
+		return r, err
+	}
+	for from := 1; from <= b.Lines; from += chunk {
+		to := min(b.Lines, from+chunk-1)
+		rounds, err := s.batches.Rounds(ctx, b.ID, from, to)
+		if err != nil {
+			return r, err
+		}
+		done, err := s.batches.Finished(ctx, b.ID, from, to)
+		if err != nil {
+			return r, err
+		}
+		named, err := s.withdraw(ctx, b, from, to, done, rounds)
+		r.Ended += done.Len()
+		r.Withdrawn += len(named)
+		r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
+		if storing := s.batches.Name(context.WithoutCancel(ctx), b.ID, named); storing != nil && err == nil {
+			err = storing
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// withdraw takes back some lines, several side by side, and returns those that were there. The first error ends it.
+func (s *services) withdraw(ctx context.Context, b batches.Batch, from, to int, done *batches.LineSet, rounds map[int]int) ([]batches.Named, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	lines := make(chan int)
+	var mu sync.Mutex // guards named
+	var named []batches.Named
+	var group sync.WaitGroup
+	for range withdrawTogether {
+		group.Go(func() {
+			for line := range lines {
+				ref := tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]}
+				info, err := s.scheduler.Withdraw(ctx, scheduler.Task{Queue: b.Queue, ID: ref.TaskID()})
+				if err != nil {
+					stop(err)
+				}
+				if info != nil {
+					mu.Lock()
+					named = append(named, batches.Named{Line: line, CustomID: customID(info.Payload)})
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for line := from; line <= to && ctx.Err() == nil; line++ {
+		if !done.Has(line) {
+			lines <- line
+		}
+	}
+	close(lines)
+	group.Wait()
+	return named, context.Cause(ctx)
+}
+
+// customID is that of a task, whatever its type.
+func customID(payload []byte) string {
+	var request struct {
+		CustomID string `json:"custom_id"`
+	}
+	_ = json.Unmarshal(payload, &request) // a task of a batch has one
+	return request.CustomID
+}

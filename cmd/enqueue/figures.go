@@ -1,0 +1,225 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// figures are what people want to know of a batch.
+type figures struct {
+	Event     string    `json:"event,omitempty"`
+	Batch     string    `json:"batch"`
+	Name      string    `json:"name"`
+	State     string    `json:"state"`
+	Limit     string    `json:"limit"`
+	Created   time.Time `json:"created"`
+	Requests  int       `json:"requests"`
+	Enqueued  int       `json:"enqueued_to_line"`
+	Done      int       `json:"done"`
+	Failed    int       `json:"failed"`
+	Waiting   int       `json:"waiting"` // without a result: queued, running, or not enqueued yet
+	Retried   int       `json:"retried"`
+	Used      float64   `json:"tokens_used"`
+	Reserved  float64   `json:"tokens_reserved"`
+	Prompt    float64   `json:"prompt_tokens"`
+	Answers   float64   `json:"completion_tokens"`
+	Cost      *float64  `json:"cost,omitempty"`     // where prices are configured
+	Unpriced  []string  `json:"unpriced,omitempty"` // models without a price
+	Rates     []rate    `json:"rates,omitempty"`
+	Left      *float64  `json:"seconds_left,omitempty"`
+	LeftBy    string    `json:"left_by,omitempty"` // measured or limit
+	lastEnded time.Time
+}
+
+// rate is what a meter of the last limit gave lately, beside what it may give.
+type rate struct {
+	Meter   string        `json:"meter"`
+	Taken   float64       `json:"taken"` // in Period, by the batch
+	Allowed float64       `json:"allowed"`
+	Period  time.Duration `json:"period_ns"`
+}
+
+// How an end is estimated.
+const (
+	byMeasure = "measured" // from what ended in the last minute
+	byLimit   = "limit"    // from what the limit allows: not sooner than that
+)
+
+func newFigures(b batches.Batch, c batches.Counts) figures {
+	return figures{
+		Batch: b.ID, Name: b.Name, State: string(b.State), Limit: b.Limit, Created: b.Created, Requests: b.Requests, Enqueued: b.Enqueued,
+		Done: c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
+		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion, lastEnded: c.Last,
+	}
+}
+
+// lately is what ended within a time.
+type lately struct {
+	counts batches.Counts
+	within time.Duration
+}
+
+// enough says whether a rate can be told from it.
+func (l lately) enough() bool { return l.counts.Done+l.counts.Failed >= 5 && l.within >= 5*time.Second }
+
+// amount is what is taken of a meter.
+func amount(meter string, c batches.Counts) (float64, bool) {
+	switch meter {
+	case llm.MeterRequests, llm.MeterRequestsPerDay:
+		return float64(c.Done + c.Failed), true
+	case llm.MeterTokens, llm.MeterTokensPerDay:
+		return c.Usage.Used, true
+	case llm.MeterInput:
+		return c.Usage.Prompt, true
+	case llm.MeterOutput:
+		return c.Usage.Completion, true
+	}
+	return 0, false
+}
+
+// estimate adds rates and the end. All is what there is in total, view the bucket, as far as it could be read.
+func (f *figures) estimate(all batches.Counts, l lately, view reservations.View) {
+	floor := 0.
+	ended := float64(all.Done + all.Failed)
+	for _, m := range view.Meters {
+		total, known := amount(m.Name, all)
+		if !known || m.Rate <= 0 || m.Period <= 0 {
+			continue
+		}
+		r := rate{Meter: m.Name, Allowed: m.Rate, Period: m.Period}
+		if recent, _ := amount(m.Name, l.counts); l.within > 0 {
+			r.Taken = recent / l.within.Seconds() * m.Period.Seconds()
+		}
+		f.Rates = append(f.Rates, r)
+		each := 1.
+		if m.Name != llm.MeterRequests && m.Name != llm.MeterRequestsPerDay {
+			if ended == 0 {
+				continue
+			}
+			each = total / ended
+		}
+		floor = math.Max(floor, (float64(f.Waiting)*each-math.Max(0, m.Level))/m.Rate*m.Period.Seconds())
+	}
+	if f.Waiting == 0 || f.State == string(batches.StateCancelled) {
+		return
+	}
+	floor = math.Max(floor, view.Blocked.Seconds())
+	switch {
+	case l.enough():
+		left := float64(f.Waiting) / float64(l.counts.Done+l.counts.Failed) * l.within.Seconds()
+		f.Left, f.LeftBy = &left, byMeasure
+		if floor > left {
+			f.Left, f.LeftBy = &floor, byLimit
+		}
+	case floor > 0:
+		f.Left, f.LeftBy = &floor, byLimit
+	}
+}
+
+// price adds the cost.
+func (f *figures) price(usage map[string]batches.Usage, prices map[string]config.Price) {
+	if len(prices) == 0 {
+		return
+	}
+	cost := 0.
+	for model, u := range usage {
+		p, known := prices[model]
+		if !known && u.Prompt+u.Completion > 0 {
+			f.Unpriced = append(f.Unpriced, model)
+		}
+		cost += (u.Prompt*p.Input + u.Completion*p.Output) / 1e6
+	}
+	f.Cost = &cost
+}
+
+// text is the figures on one line.
+func (f *figures) text() string {
+	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s waiting", count(f.Done), count(f.Requests), count(f.Failed), count(f.Waiting))}
+	if f.Retried > 0 {
+		parts[0] += fmt.Sprintf(" (%s retried)", count(f.Retried))
+	}
+	var rates []string
+	for _, r := range f.Rates {
+		rates = append(rates, fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed), strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)))
+	}
+	if len(rates) > 0 && f.Waiting > 0 {
+		parts = append(parts, strings.Join(rates, ", "))
+	}
+	if f.Used > 0 {
+		parts = append(parts, fmt.Sprintf("%s tokens used, %s reserved", amountText(f.Used), amountText(f.Reserved)))
+	}
+	if f.Cost != nil {
+		text := fmt.Sprintf("cost %.4f", *f.Cost)
+		if len(f.Unpriced) > 0 {
+			text += fmt.Sprintf(" without %s, which has no price", strings.Join(f.Unpriced, ", "))
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(append(parts, f.end()), "; ")
+}
+
+// end says when all is done, and how that is known.
+func (f *figures) end() string {
+	switch {
+	case f.State == string(batches.StateCancelled):
+		return "cancelled"
+	case f.Waiting == 0:
+		return "all have ended"
+	case f.Left != nil && f.LeftBy == byMeasure:
+		return fmt.Sprintf("about %s left, at the measured rate", leftText(*f.Left))
+	case f.Left != nil && f.lastEnded.IsZero():
+		return fmt.Sprintf("at least %s left, by the limit; nothing has ended yet: is a worker running?", leftText(*f.Left))
+	case f.Left != nil:
+		return fmt.Sprintf("at least %s left, by the limit", leftText(*f.Left))
+	case f.lastEnded.IsZero():
+		return "nothing has ended yet: is a worker running?"
+	default:
+		return "too little has ended lately to tell the end"
+	}
+}
+
+func leftText(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d > 10*time.Minute:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	case d > time.Minute:
+		return d.Round(10 * time.Second).String()
+	}
+	return max(time.Second, d.Round(time.Second)).String()
+}
+
+func periodText(d time.Duration) string {
+	_, unit, _ := strings.Cut(config.RateText(1, d), "/")
+	return unit
+}
+
+// count is a number with commas.
+func count(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// amountText is a number of tokens as people read it.
+func amountText(n float64) string {
+	switch {
+	case n >= 1e7:
+		return fmt.Sprintf("%.1fM", n/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.0fk", n/1e3)
+	case n >= 10 || n == math.Trunc(n):
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.1f", n)
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/record"
+)
+
+// files are where the answers of a batch go.
+type files struct{ out, errors string }
+
+// written is what was written.
+type written struct {
+	Done      int `json:"done"`
+	Failed    int `json:"failed"`
+	Cancelled int `json:"cancelled"`
+}
+
+func (f *files) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.out, "out", "", "the `file` for the good answers, in the OpenAI Batch output format; - is standard output")
+	c.Flags().StringVar(&f.errors, "errors", "", "the `file` for the requests that failed; - is standard output")
+}
+
+func (f *files) named() bool    { return f.out != "" || f.errors != "" }
+func (f *files) standard() bool { return f.out == "-" || f.errors == "-" }
+
+func (f *files) checkFiles(asJSON bool) error {
+	switch {
+	case f.out != "" && f.out == f.errors:
+		return &cli.UsageError{Err: fmt.Errorf("--out and --errors name the same file %s", f.out)}
+	case asJSON && f.standard():
+		return &cli.UsageError{Err: errors.New("--json writes to standard output: name files with --out and --errors")}
+	}
+	for _, name := range []string{f.out, f.errors} {
+		if name == "" || name == "-" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
+			return &cli.UsageError{Err: fmt.Errorf("%s: there is no folder %s", name, filepath.Dir(name))}
+		}
+	}
+	return nil
+}
+
+// write writes what there is of the results, in the order of the lines, while they are read. A file is replaced in one go at the end:
+// whoever reads it has the whole old one or the whole new one.
+func (f *files) write(ctx context.Context, store *batches.Store, id string, env cli.Environment) error {
+	_, err := f.writeCounted(ctx, store, id, env)
+	return err
+}
+
+func (f *files) writeCounted(ctx context.Context, store *batches.Store, id string, env cli.Environment) (w written, err error) {
+	if !f.named() {
+		return w, nil
+	}
+	good, err := create(f.out, env.Out)
+	if err != nil {
+		return w, err
+	}
+	bad, err := create(f.errors, env.Out)
+	if err != nil {
+		return w, errors.Join(err, good.drop())
+	}
+	if w, err = copyResults(ctx, store, id, good, bad); err != nil {
+		return w, errors.Join(err, good.drop(), bad.drop())
+	}
+	return w, errors.Join(good.keep(), bad.keep())
+}
+
+func copyResults(ctx context.Context, store *batches.Store, id string, good, bad *replacement) (w written, err error) {
+	b, err := store.Batch(ctx, id)
+	if err != nil {
+		return w, err
+	}
+	for r, err := range store.All(ctx, b.ID) {
+		if err != nil {
+			return w, err
+		}
+		line := batch.Output{ID: batch.OutputID(r.Batch, r.Line), CustomID: r.CustomID}
+		to := bad
+		switch {
+		case r.Finished.IsZero() && b.State == batches.StateCancelled:
+			line.Error = &batch.OutputError{Code: record.CodeCancelled, Message: "This request was not sent: its batch was cancelled."}
+			w.Cancelled++
+		case r.Finished.IsZero():
+			continue
+		default:
+			to = describe(&line, r, good, bad, &w)
+		}
+		if err := to.lines.Write(line); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// describe fills in the output line, and says where it goes.
+func describe(line *batch.Output, r batches.Result, good, bad *replacement, w *written) *replacement {
+	if r.Response != nil {
+		line.Response = &batch.OutputResponse{StatusCode: r.Response.StatusCode, RequestID: r.Response.RequestID, Body: r.Response.Body}
+	}
+	if r.Failure != nil {
+		line.Error = &batch.OutputError{Code: r.Failure.Code, Message: r.Failure.Message}
+	}
+	if r.Failed() {
+		w.Failed++
+		return bad
+	}
+	w.Done++
+	return good
+}
+
+// replacement is a file on its way to its name. One without a name takes lines and keeps none.
+type replacement struct {
+	name  string
+	file  *os.File // beside the one that is replaced; nil for what can't be replaced
+	flat  io.Closer
+	lines *batch.Writer
+}
+
+// create begins a file. What is no file of its own, such as a pipe, is written as it comes.
+func create(name string, stdout io.Writer) (*replacement, error) {
+	info, err := os.Stat(name)
+	switch {
+	case name == "":
+		return &replacement{lines: batch.NewWriter(io.Discard)}, nil
+	case name == "-":
+		return &replacement{lines: batch.NewWriter(stdout)}, nil
+	case err == nil && info.IsDir():
+		return nil, &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
+	case err == nil && !info.Mode().IsRegular():
+		f, failed := os.OpenFile(name, os.O_WRONLY, 0) //nolint:gosec // the user names the file
+		if failed != nil {
+			return nil, &cli.UsageError{Err: failed}
+		}
+		return &replacement{flat: f, lines: batch.NewWriter(f)}, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, &cli.UsageError{Err: err}
+	}
+	if target, failed := filepath.EvalSymlinks(name); failed == nil {
+		name = target // the file is replaced, not the link to it
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return nil, &cli.UsageError{Err: err}
+	}
+	return &replacement{name: name, file: f, lines: batch.NewWriter(f)}, nil
+}
+
+// keep puts the file in its place.
+func (r *replacement) keep() error {
+	if err := r.lines.Flush(); err != nil {
+		return errors.Join(err, r.drop())
+	}
+	if r.flat != nil {
+		return r.flat.Close()
+	}
+	if r.file == nil {
+		return nil
+	}
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(r.name); err == nil {
+		mode = info.Mode().Perm()
+	}
+	err := errors.Join(r.file.Chmod(mode), r.file.Sync(), r.file.Close())
+	if err == nil {
+		err = os.Rename(r.file.Name(), r.name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", r.name, err), os.Remove(r.file.Name()))
+	}
+	return nil
+}
+
+// drop leaves what was there as it was.
+func (r *replacement) drop() error {
+	if r.flat != nil {
+		return r.flat.Close()
+	}
+	if r.file == nil {
+		return nil
+	}
+	return errors.Join(r.file.Close(), os.Remove(r.file.Name()))
+}

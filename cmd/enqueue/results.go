@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+func resultsCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var f files
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "results BATCH",
+		Short: "Write the answers of a batch to files, as far as they are there",
+		Long: `Results writes what is there of the answers, at any time and as often as you like, in the OpenAI Batch output format and in the order
+of the lines: good ones to --out, others to --errors. They are read one by one; a file is replaced when the new one is whole.`,
+		Example: `  enqueue results 3f2a --out answers.jsonl --errors errors.jsonl
+  enqueue results 3f2a --out - | jq .response.body.usage`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+	}
+	t.configFlag(c)
+	f.flags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print how many lines were written as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !f.named() {
+			return &cli.UsageError{Err: errors.New("name a file with --out, with --errors, or both")}
+		}
+		if err := f.checkFiles(asJSON); err != nil {
+			return err
+		}
+		s, err := t.openStored(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer s.close(c.Context())
+		b, err := s.find(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		w, err := f.writeCounted(c.Context(), s.batches, b.ID, env)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(w)
+		}
+		out := env.Out
+		if f.standard() {
+			out = env.Err
+		}
+		_, err = fmt.Fprintf(out, "batch %s: %s answers, %s failed, %s cancelled, of %s requests\n", b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(b.Requests))
+		return err
+	}
+	return c
+}

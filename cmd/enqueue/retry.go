@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+func retryCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var failed, asJSON bool
+	c := &cobra.Command{
+		Use:   "retry BATCH --failed",
+		Short: "Send the failed requests of a batch again",
+		Long: `Retry puts the requests of the batch back that failed, and enqueues them as the batch was: for the same limits, in the same queue. Their
+errors so far stay with them; their new results take the place of the old.`,
+		Example: `  enqueue retry 3f2a --failed`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+	}
+	t.configFlag(c)
+	c.Flags().BoolVar(&failed, "failed", false, "those that failed (required: there are no others to send again)")
+	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
+	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task; 0 for not at all")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !failed {
+			return &cli.UsageError{Err: errors.New("--failed is required: requests that went well are not sent again")}
+		}
+		s, err := t.openStored(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer s.close(c.Context())
+		b, err := s.find(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		n, err := t.retry(c.Context(), s, b)
+		if err != nil {
+			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w", n, b.ID, err)
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(struct {
+				Batch    string `json:"batch"`
+				Enqueued int    `json:"enqueued"`
+			}{b.ID, n})
+		}
+		_, err = fmt.Fprintf(env.Out, "batch %s: %s failed requests are in queue %q again\n", b.ID, count(n), b.Queue)
+		return err
+	}
+	return c
+}
+
+// retry enqueues the failed requests of a batch again, as the batch was.
+func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, error) {
+	if b.State == batches.StateCancelled {
+		return 0, &cli.UsageError{Err: fmt.Errorf("batch %s was %w; enqueue its file again first", b.ID, batches.ErrCancelled)}
+	}
+	t.limits, t.queue, t.retries = strings.Split(b.Limit, between), b.Queue, b.Retries
+	options, err := t.options()
+	if err != nil {
+		return 0, err
+	}
+	_, from, err := t.load()
+	if err != nil {
+		return 0, err
+	}
+	m := maker{from: from} // the kept request has its model
+	return s.batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
+		args := make([]tasks.Args, len(results))
+		for i, r := range results {
+			line, err := batch.NewReader(bytes.NewReader(r.Request), batch.Config{MaxLine: len(r.Request)}).Next()
+			if err != nil {
+				return fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
+			}
+			task, err := m.task(line)
+			if err != nil {
+				return fmt.Errorf("line %d: %w", r.Line, err)
+			}
+			args[i] = of(b.ID, r.Line, r.Round, task)
+		}
+		_, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...)
+		return err
+	})
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+const (
+	// chunk is the number of requests that are enqueued together.
+	chunk = 500
+	// settleDown is what workers are given to drop the tasks of a cancelled batch that they have in hand when it is opened again: one that is
+	// dropped after it was found in the queue would be missing.
+	settleDown = 2 * time.Second
+)
+
+// sender enqueues the lines of a batch, chunk by chunk.
+type sender struct {
+	s       *services
+	batch   batches.Batch
+	known   bool // the batch was sent before, at least a part of it
+	options []scheduler.Option
+	result  *result
+	bar     *progress
+
+	lines    []int
+	gathered []request
+}
+
+// send enqueues the good lines of the file that have no result and are not in the queue.
+func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, existed bool, file io.Reader, options []scheduler.Option, r *result) error {
+	if existed {
+		if err := healer(s)(ctx, b); err != nil {
+			return err
+		}
+	}
+	bar := newProgress(j.env.Err, r.Requests)
+	defer bar.close()
+	out := &sender{s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r, bar: bar}
+	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
+		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
+		if len(out.lines) < chunk {
+			return nil
+		}
+		return out.flush(ctx)
+	}, func(error) {})
+	if err == nil {
+		err = out.flush(ctx)
+	}
+	switch {
+	case errors.Is(err, batches.ErrCancelled):
+		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", r.Enqueued+r.Waiting+r.Finished, r.Requests, b.ID, batches.ErrCancelled)
+	case err != nil:
+		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w", r.Enqueued+r.Waiting+r.Finished, r.Requests, err)
+	}
+	return nil
+}
+
+// flush sends what was gathered.
+func (o *sender) flush(ctx context.Context) error {
+	if len(o.lines) == 0 {
+		return nil
+	}
+	first, last := o.lines[0], o.lines[len(o.lines)-1]
+	done, rounds, err := o.before(ctx, first, last)
+	if err != nil {
+		return err
+	}
+	args := make([]tasks.Args, 0, len(o.lines))
+	for i, line := range o.lines {
+		if done == nil || !done.Has(line) {
+			args = append(args, of(o.batch.ID, line, rounds[line], o.gathered[i]))
+		}
+	}
+	infos, err := o.s.scheduler.EnqueueMany(ctx, args, o.options...)
+	for _, info := range infos {
+		if info != nil {
+			o.result.Enqueued++
+		} else if err == nil {
+			o.result.Waiting++
+		}
+	}
+	if err != nil {
+		return err
+	}
+	o.result.Finished += len(o.lines) - len(args)
+	o.bar.set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
+	o.lines, o.gathered = o.lines[:0], o.gathered[:0]
+	return o.s.batches.SetEnqueued(ctx, o.batch.ID, last)
+}
+
+// before is what became of lines that were sent earlier: which have a result, and how often the others were put back.
+func (o *sender) before(ctx context.Context, first, last int) (done *batches.LineSet, rounds map[int]int, err error) {
+	if !o.known {
+		return nil, nil, nil
+	}
+	// In this order: what ends between the two is seen, and not sent under the name of an earlier round.
+	if rounds, err = o.s.batches.Rounds(ctx, o.batch.ID, first, last); err != nil {
+		return nil, nil, err
+	}
+	done, err = o.s.batches.Finished(ctx, o.batch.ID, first, last)
+	return done, rounds, err
+}
+
+// pause waits, or returns why it can't.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+)
+
+// listed is how many batches are listed.
+const listed = 20
+
+// lastBucket is the last of the buckets of a batch, as its record has them.
+func lastBucket(limits string) reservations.Charge {
+	names := strings.Split(limits, between)
+	return reservations.ParseBucket(names[len(names)-1])
+}
+
+func statusCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status [BATCH]",
+		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
+		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed.
+
+The end is estimated from what ended in the last minute, or, where that is too little or the limit can't give it, from the limit: then
+it can't be sooner. Prices of tokens are those of headway.yaml (prices).`,
+		Example: `  enqueue status
+  enqueue status 3f2a --json`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
+	}
+	t.configFlag(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object for each batch and line")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, err := t.openStored(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer s.close(c.Context())
+		var found []batches.Batch
+		if len(args) == 1 {
+			b, unknown := s.find(c.Context(), args[0])
+			if unknown != nil {
+				return unknown
+			}
+			found = []batches.Batch{b}
+		} else if found, err = s.batches.List(c.Context(), listed); err != nil {
+			return err
+		}
+		return status(c.Context(), env, s, found, t.prices, asJSON, len(args) == 1)
+	}
+	return c
+}
+
+// openStored connects to everything, for a command about a batch that is there.
+func (t *target) openStored(ctx context.Context, env cli.Environment) (*services, error) {
+	c, err := config.Load(t.file)
+	if err != nil {
+		return nil, err
+	}
+	t.queues, t.prices = c.Queues, c.Prices
+	return t.openBatches(ctx, env, c.Limits)
+}
+
+// find is the batch of that name. A name that does not tell is the fault of the command line.
+func (s *services) find(ctx context.Context, name string) (batches.Batch, error) {
+	b, err := s.batches.Batch(ctx, name)
+	if errors.Is(err, batches.ErrUnknownBatch) || errors.Is(err, batches.ErrAmbiguousBatch) {
+		return b, &cli.UsageError{Err: fmt.Errorf("%w; `enqueue status` lists the newest", err)}
+	}
+	return b, err
+}
+
+func status(ctx context.Context, env cli.Environment, s *services, found []batches.Batch, prices map[string]config.Price, asJSON, whole bool) error {
+	table := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
+	if !whole && !asJSON {
+		if len(found) == 0 {
+			_, err := fmt.Fprintln(env.Out, "no batches")
+			return err
+		}
+		fmt.Fprintln(table, "BATCH\tCREATED\tFILE\tLIMIT\tDONE\tFAILED\tWAITING\tEND")
+	}
+	for _, b := range found {
+		f, err := s.figures(ctx, b, prices)
+		if err != nil {
+			return err
+		}
+		switch {
+		case asJSON:
+			err = json.NewEncoder(env.Out).Encode(f)
+		case whole:
+			_, err = fmt.Fprintf(env.Out, "batch %s of %s, for limit %s, since %s\n%s\n", f.Batch, f.Name, f.Limit, f.Created.Local().Format(time.DateTime), f.text())
+		default:
+			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.Limit, f.Done, f.Failed, f.Waiting, f.end())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// figures are those of a batch at this moment.
+func (s *services) figures(ctx context.Context, b batches.Batch, prices map[string]config.Price) (figures, error) {
+	counts, err := s.batches.Counts(ctx, b.ID)
+	if err != nil {
+		return figures{}, err
+	}
+	f := newFigures(b, counts)
+	l := lately{within: window}
+	if counts.Done+counts.Failed > 0 && f.Waiting > 0 {
+		now := time.Now()
+		if l.counts, err = s.batches.Since(ctx, b.ID, now.Add(-window)); err != nil {
+			return figures{}, err
+		}
+		l.within = min(window, max(time.Second, now.Sub(counts.First)))
+	}
+	view, err := lastView(ctx, s.limiter, b)
+	if err != nil {
+		return figures{}, err
+	}
+	f.estimate(counts, l, view)
+	if len(prices) > 0 {
+		usage, err := s.batches.UsageByModel(ctx, b.ID)
+		if err != nil {
+			return figures{}, err
+		}
+		f.price(usage, prices)
+	}
+	return f, nil
+}

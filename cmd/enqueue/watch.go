@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	lookMin   = 300 * time.Millisecond
+	lookMax   = 5 * time.Second
+	lookShare = 10 // a look takes at most a tenth of the time
+	window    = time.Minute
+	healEvery = 20 * time.Second // how long nothing has to end until the archive is looked through
+)
+
+// watch follows a batch until all of its requests have ended.
+type watch struct {
+	store   *batches.Store
+	limiter *reservations.Limiter
+	batch   batches.Batch
+	prices  map[string]config.Price
+	show    show
+	heal    func(context.Context, batches.Batch) error
+
+	samples []sample
+	moved   time.Time // when something ended last, as far as was seen
+	priced  time.Time // when usage is asked for next
+	usage   map[string]batches.Usage
+}
+
+// sample is a count and its moment.
+type sample struct {
+	at     time.Time
+	counts batches.Counts
+}
+
+// run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database that is away.
+func (w *watch) run(ctx context.Context) (figures, error) {
+	counter := w.store.Counter(w.batch.ID)
+	var last figures
+	defer w.show.close()
+	for {
+		began := time.Now()
+		f, err := w.look(ctx, counter)
+		switch {
+		case ctx.Err() != nil:
+			return last, context.Canceled
+		case errors.Is(err, batches.ErrUnavailable), errors.Is(err, reservations.ErrUnavailable):
+			w.show.trouble(err)
+		case err != nil:
+			return last, err
+		case f.State == string(batches.StateCancelled):
+			w.show.end(f)
+			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on", f.Batch, batches.ErrCancelled)
+		case f.Waiting == 0:
+			w.show.end(f)
+			return f, nil
+		default:
+			last = f
+			w.show.progress(f)
+		}
+		if pause(ctx, min(lookMax, max(lookMin, lookShare*time.Since(began)))) != nil {
+			return last, context.Canceled
+		}
+	}
+}
+
+// look counts once.
+func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, error) {
+	c, b, err := counter.Counts(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	now := time.Now()
+	if n := len(w.samples); n == 0 || w.samples[n-1].counts.Done+w.samples[n-1].counts.Failed != c.Done+c.Failed {
+		w.moved = now
+	}
+	l := w.recent(sample{at: now, counts: c})
+	f := newFigures(b, c)
+	view, err := lastView(ctx, w.limiter, b)
+	if err != nil {
+		return figures{}, err
+	}
+	f.estimate(c, l, view)
+	if err := w.cost(ctx, &f); err != nil {
+		return figures{}, err
+	}
+	if f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
+		w.moved = now
+		return f, w.heal(ctx, b)
+	}
+	return f, nil
+}
+
+// recent keeps the sample, and says what ended within the window.
+func (w *watch) recent(s sample) lately {
+	for len(w.samples) > 1 && s.at.Sub(w.samples[1].at) >= window {
+		w.samples = w.samples[1:]
+	}
+	w.samples = append(w.samples, s)
+	first := w.samples[0]
+	return lately{counts: minus(s.counts, first.counts), within: s.at.Sub(first.at)}
+}
+
+func minus(a, b batches.Counts) batches.Counts {
+	a.Done, a.Failed = max(0, a.Done-b.Done), max(0, a.Failed-b.Failed)
+	a.Usage.Used, a.Usage.Prompt = max(0, a.Usage.Used-b.Usage.Used), max(0, a.Usage.Prompt-b.Usage.Prompt)
+	a.Usage.Completion = max(0, a.Usage.Completion-b.Usage.Completion)
+	return a
+}
+
+// cost asks for the usage by model, which reads the whole batch, more rarely the longer that takes, and at the end.
+func (w *watch) cost(ctx context.Context, f *figures) error {
+	if len(w.prices) == 0 {
+		return nil
+	}
+	began := time.Now()
+	if !began.Before(w.priced) || f.Waiting == 0 {
+		usage, err := w.store.UsageByModel(ctx, f.Batch)
+		if err != nil {
+			return err
+		}
+		w.usage, w.priced = usage, time.Now().Add(max(window/12, 20*time.Since(began)))
+	}
+	f.price(w.usage, w.prices)
+	return nil
+}
+
+// lastView is the bucket of the last limit of a batch, the provider's. One that is not configured here has no view.
+func lastView(ctx context.Context, limiter *reservations.Limiter, b batches.Batch) (reservations.View, error) {
+	bucket := lastBucket(b.Limit)
+	if _, err := limiter.Limit(bucket.Limit); err != nil {
+		return reservations.View{}, nil //nolint:nilerr // there is nothing to see
+	}
+	return limiter.View(ctx, bucket.Limit, bucket.Key)
+}

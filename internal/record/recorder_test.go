@@ -1,0 +1,230 @@
+package record_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations/mongostore"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+var errBroken = errors.New("broken")
+
+// status is an error that is an answer.
+type status int
+
+func (s status) Error() string { return "answered" }
+func (s status) Answered() (int, string, json.RawMessage) {
+	return int(s), "req_1", json.RawMessage(`{"error":{}}`)
+}
+
+func storeAt(t *testing.T, uri string) *batches.Store {
+	t.Helper()
+	_, database := testenv.Mongo(t)
+	client, err := mongostore.Connect(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
+	s := batches.New(client.Database(database), batches.Options{})
+	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: 100, Requests: 100}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newRecorder(t *testing.T) (*record.Recorder, *batches.Store) {
+	t.Helper()
+	uri, _ := testenv.Mongo(t)
+	s := storeAt(t, uri)
+	return recorderOf(t, s), s
+}
+
+func recorderOf(t *testing.T, s *batches.Store) *record.Recorder {
+	t.Helper()
+	read := func(payload []byte) (record.Request, bool) { return requestOf(len(payload)), len(payload) > 0 }
+	r := record.New(s, slog.New(slog.DiscardHandler), map[string]func([]byte) (record.Request, bool){"test": read})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func requestOf(line int) record.Request {
+	return record.Request{Ref: tasks.BatchRef{Batch: "b", Line: line}, CustomID: "x", Method: "POST", URL: "/v1/a", Model: "m", Body: json.RawMessage(`{"a":"<"}`)}
+}
+
+// attempt is one of a task that may be tried four times.
+func attempt(number int) record.Attempt {
+	return record.Attempt{ID: "id", Number: number, MaxRetry: 3, Reserved: 9, Unused: func() {}}
+}
+
+func fails(err error) func(context.Context) (record.Answer, error) {
+	return func(context.Context) (record.Answer, error) { return record.Answer{}, err }
+}
+
+func TestHowACallEnds(t *testing.T) {
+	t.Parallel()
+	rec, store := newRecorder(t)
+	good := record.Answer{Response: batches.Response{StatusCode: 200, Body: []byte(`{}`)}, Usage: batches.Usage{Used: 5}}
+	line := 0
+	for name, tc := range map[string]struct {
+		attempt  record.Attempt
+		err      error
+		ended    bool
+		attempts int
+		failure  string
+		code     int
+	}{
+		"success":            {attempt: attempt(1), ended: true, code: 200},
+		"failure":            {attempt: attempt(1), err: errBroken, attempts: 1},
+		"bad status":         {attempt: attempt(1), err: status(500), attempts: 1},
+		"last failure":       {attempt: attempt(4), err: errBroken, ended: true, attempts: 1, failure: record.CodeFailed},
+		"last, in no time":   {attempt: attempt(4), err: context.DeadlineExceeded, ended: true, attempts: 1, failure: record.CodeTimeout},
+		"last, answered":     {attempt: attempt(4), err: status(503), ended: true, attempts: 1, code: 503},
+		"permanent":          {attempt: attempt(1), err: tasks.Permanent(status(400)), ended: true, attempts: 1, code: 400},
+		"refused":            {attempt: attempt(1), err: tasks.RetryAfter(time.Second, status(429))},
+		"refused at the end": {attempt: attempt(4), err: tasks.RetryAfter(time.Second, status(429))},
+	} {
+		line++
+		q := requestOf(line)
+		err := rec.Run(t.Context(), tc.attempt, q, func(context.Context) (record.Answer, error) {
+			if tc.err != nil {
+				return record.Answer{}, tc.err
+			}
+			return good, nil
+		})
+		if !errors.Is(err, tc.err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		r, ended, err := store.Find(t.Context(), "b", line)
+		if err != nil || ended != tc.ended || len(r.Attempts) != tc.attempts {
+			t.Fatalf("%s: %v, %v, %+v", name, err, ended, r)
+		}
+		if !ended {
+			continue
+		}
+		if tc.err != nil {
+			if diff := cmp.Diff(`{"custom_id":"x","method":"POST","url":"/v1/a","body":{"a":"<"}}`, string(r.Request)); diff != "" {
+				t.Error(name, diff)
+			}
+		} else if r.Usage.Reserved != 9 || r.Usage.Used != 5 {
+			t.Errorf("%s: %+v", name, r.Usage)
+		}
+		if tc.code != 0 && (r.Response == nil || r.Response.StatusCode != tc.code) || tc.failure != "" && (r.Failure == nil || r.Failure.Code != tc.failure) {
+			t.Errorf("%s: %+v, %+v", name, r.Response, r.Failure)
+		}
+	}
+}
+
+// A task that was delivered before asks nobody where it has a result, or was put back since under another name.
+func TestDeliveredAgain(t *testing.T) {
+	t.Parallel()
+	rec, store := newRecorder(t)
+	if _, err := store.Finish(t.Context(), batches.Result{Batch: "b", Line: 1, Response: &batches.Response{StatusCode: 200}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Run(t.Context(), attempt(4), requestOf(2), fails(errBroken)); !errors.Is(err, errBroken) {
+		t.Fatal(err)
+	}
+	if _, err := store.Reopen(t.Context(), "b", func(context.Context, []batches.Result) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []int{1, 2} {
+		unused := false
+		a := attempt(2)
+		a.Unused = func() { unused = true }
+		err := rec.Run(t.Context(), a, requestOf(line), func(context.Context) (record.Answer, error) {
+			t.Errorf("line %d was asked again", line)
+			return record.Answer{}, nil
+		})
+		if err != nil || !unused {
+			t.Errorf("line %d: %v, unused: %v", line, err, unused)
+		}
+	}
+}
+
+// A result that can't be written waits for the database, and nobody is asked twice.
+func TestResultOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	uri, _ := testenv.Mongo(t)
+	host, err := url.Parse(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := testenv.NewProxy(t, host.Host)
+	away := storeAt(t, "mongodb://"+proxy.Addr()+"/?directConnection=true&serverSelectionTimeoutMS=300")
+	rec := recorderOf(t, away)
+	calls := 0
+	ended := make(chan error, 1)
+	go func() {
+		ended <- rec.Run(t.Context(), attempt(1), requestOf(1), func(context.Context) (record.Answer, error) {
+			calls++
+			proxy.Cut()
+			time.AfterFunc(time.Second, proxy.Restore)
+			return record.Answer{Response: batches.Response{StatusCode: 200, Body: []byte("{}")}}, nil
+		})
+	}()
+	select {
+	case err = <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the result is not written")
+	}
+	if _, ok, failed := away.Find(t.Context(), "b", 1); err != nil || failed != nil || !ok || calls != 1 {
+		t.Errorf("%v, %v, %v, %d calls", err, failed, ok, calls)
+	}
+}
+
+func TestCancelledBatchIsDropped(t *testing.T) {
+	t.Parallel()
+	rec, store := newRecorder(t)
+	if err := store.Cancel(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	for dropped := false; !dropped && t.Context().Err() == nil; { // the first only asks
+		err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(tasks.RetryAfter(time.Second, errBroken)))
+		dropped = errors.Is(err, record.ErrCancelled) && errors.Is(err, asynq.RevokeTask)
+	}
+	if err := store.Resume(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(errBroken)); !errors.Is(err, errBroken) { // asks before it drops
+		t.Error(err)
+	}
+}
+
+// A task that is archived without the handler's doing has a result.
+func TestArchivedTaskHasAResult(t *testing.T) {
+	t.Parallel()
+	rec, store := newRecorder(t)
+	events := rec.Events()
+	events.OnRefuse(worker.Refusal{Task: worker.TaskRef{ID: "b-3-0", Type: "test"}, Err: errBroken, Payload: []byte("abc")})
+	events.OnFinish(worker.Finish{Task: worker.TaskRef{ID: "b-4-0", Type: "test"}, Result: worker.ResultArchived, Err: status(429), Payload: []byte("abcd")})
+	events.OnFinish(worker.Finish{Task: worker.TaskRef{ID: "b-5-0", Type: "test"}, Result: worker.ResultFailed, Err: errBroken, Payload: []byte("abcde")})
+	events.OnFinish(worker.Finish{Task: worker.TaskRef{ID: "b-6-0", Type: "else"}, Result: worker.ResultArchived, Err: errBroken, Payload: []byte("abcdef")})
+	for line, want := range map[int]bool{3: true, 4: true, 5: false, 6: false} {
+		r, ended, err := store.Find(t.Context(), "b", line)
+		if err != nil || ended != want {
+			t.Errorf("line %d: %v, %v, %+v", line, ended, err, r)
+		}
+		if line == 3 && (r.Failure == nil || r.Failure.Code != record.CodeRefused) || line == 4 && (r.Response == nil || r.Response.StatusCode != 429) {
+			t.Errorf("line %d: %+v", line, r)
+		}
+	}
+}
