@@ -53,6 +53,9 @@ const (
 	byLimit   = "limit"    // from what the limit allows: not sooner than that
 )
 
+// quiet is how long nothing has to end until the measured rate tells nothing of the end.
+const quiet = 10 * time.Second
+
 func newFigures(b batches.Batch, c batches.Counts) figures {
 	return figures{
 		Batch: b.ID, Name: b.Name, State: string(b.State), Limit: b.Limit, Created: b.Created, Requests: b.Requests, Enqueued: b.Enqueued,
@@ -173,6 +176,8 @@ func (f *figures) end() string {
 		return "cancelled"
 	case f.Waiting == 0:
 		return "all have ended"
+	case f.Left != nil && f.LeftBy == byMeasure && time.Since(f.lastEnded) > quiet:
+		return fmt.Sprintf("nothing has ended for %s: requests that take long, or come back from a worker that was killed", leftText(time.Since(f.lastEnded).Seconds()))
 	case f.Left != nil && f.LeftBy == byMeasure:
 		return fmt.Sprintf("about %s left, at the measured rate", leftText(*f.Left))
 	case f.Left != nil && f.lastEnded.IsZero():
