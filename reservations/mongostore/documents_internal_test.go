@@ -164,7 +164,7 @@ func TestPipelineSize(t *testing.T) {
 		{"settle, windows", days, []reservations.Request{settle}, false, 10_000},
 		{"begin and settle", minutes, []reservations.Request{begin, settle}, false, 13_500},
 		{"all", days, []reservations.Request{begin, settle, block, sync, release}, false, 23_000},
-		{"all, changed", days, []reservations.Request{begin, settle, block, sync, release}, true, 33_000},
+		{"all, changed", days, []reservations.Request{begin, settle, block, sync, release}, true, 34_000},
 	} {
 		limit := reservations.Limit{Name: "openai", Meters: c.meters}
 		v := variantOf(limit, c.requests)
