@@ -103,13 +103,12 @@ func (v variant) refilled() any {
 	wasWindow := op("$gt", "$$w.win", nil)
 	sameStarts := all(equal("$$w.ms", "$$k.ms"), equal("$$w.off", "$$k.off"))
 	rate := smallest(list("$$w.fill", "$$k.fill"))
-	during := sub(v.during("$$w"), v.during("$$k"))
-	evenly := firstOf(list(mul(since(), smallest(list("$$w.rate", "$$k.rate"))), during),
-		branch{wasWindow, list(0., mul(-1., v.during("$$k")))})
-	windowed := firstOf(list(mul(rate, smallest(list(endedSince("$$w"), endedSince("$$k")))), during),
-		branch{bson.D{to("$not", list(wasWindow))}, list(0., during)},
-		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), add(sub("$$k.cap", "$$w.cap"), during))})
+	during := sub(either(all(wasWindow, bson.D{to("$not", list(isWindow()))}), 0., v.during("$$w")), v.during("$$k"))
+	evenly := firstOf(list(mul(since(), smallest(list("$$w.rate", "$$k.rate"))), 0.), branch{wasWindow, list(0., 0.)})
+	windowed := firstOf(list(mul(rate, smallest(list(endedSince("$$w"), endedSince("$$k")))), 0.),
+		branch{bson.D{to("$not", list(wasWindow))}, list(0., 0.)},
+		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), sub("$$k.cap", "$$w.cap"))})
 	return let("w", orElse("$$o.was", "$$k"), let("c", either(isWindow(), windowed, evenly), // what came, and what is moved
-		forEach("$$o.led", "x", smallest(list("$$k.cap",
-			add(smallest(list("$$w.cap", add("$$x", element("$$c", 0)))), element("$$c", 1)))))))
+		let("b", during, forEach("$$o.led", "x", smallest(list("$$k.cap",
+			add(smallest(list("$$w.cap", add("$$x", element("$$c", 0)))), element("$$c", 1), "$$b")))))))
 }
