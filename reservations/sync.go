@@ -24,8 +24,9 @@ type Observation struct {
 	Up bool
 }
 
-// Sync corrects the bucket by what its provider says is left: where the bucket believes that more is there, the difference is taken, and where tasks
-// wait, they are set back by it, in their order, without a delivery: hand the outcome, which carries the shift, to whatever wakes them.
+// Sync corrects the bucket by what its provider says is left: where the bucket believes that more is there, the difference is taken. As with a settlement, those
+// who wait are set back, in their order and without a delivery, by what the bucket owes after it: hand the outcome, which carries the shift, to
+// whatever wakes them. Where nothing is owed they keep their times, and whoever then finds too little is late once.
 // The outcome is zero when there was nothing to say. Where the limit has shards, all of them are told, and it is that of the charge's own.
 //
 // Only the charge's limit, key and shard count. A meter that the limit does not have, and an amount that can't be, is named in the error, which matches as for Begin;
