@@ -152,16 +152,7 @@ func (l *Limiter) CheckTake(ctx context.Context, c Charge) (Outcome, error) {
 }
 
 func (l *Limiter) take(ctx context.Context, c Charge, dry bool) (Outcome, error) {
-	set := l.Limits()
-	if err := set.validate(c); err != nil {
-		return Outcome{}, err
-	}
-	whole, err := set.For(c.Limit, c.Key)
-	if err != nil {
-		return Outcome{}, err
-	}
-	c, _ = l.choose(whole, c, Place{})
-	limit, err := whole.bucket(c)
+	limit, c, _, err := l.resolve(c, Place{})
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -190,20 +181,26 @@ func (l *Limiter) Reset(ctx context.Context, limit, key string) error {
 }
 
 func (l *Limiter) one(ctx context.Context, c Charge, op Op, p Place) (Outcome, error) {
-	set := l.Limits()
-	if err := set.validate(c); err != nil {
-		return Outcome{}, err
-	}
-	whole, err := set.For(c.Limit, c.Key)
-	if err != nil {
-		return Outcome{}, err
-	}
-	c, p = l.choose(whole, c, p)
-	limit, err := whole.bucket(c)
+	limit, c, p, err := l.resolve(c, p)
 	if err != nil {
 		return Outcome{}, err
 	}
 	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent})
+}
+
+// resolve checks the charge, and is its limit as the store has to see it, with the charge and the place as that bucket is asked by them.
+func (l *Limiter) resolve(c Charge, p Place) (Limit, Charge, Place, error) {
+	set := l.Limits()
+	if err := set.validate(c); err != nil {
+		return Limit{}, c, p, err
+	}
+	whole, err := set.For(c.Limit, c.Key)
+	if err != nil {
+		return Limit{}, c, p, err
+	}
+	c, p = l.choose(whole, c, p)
+	limit, err := whole.bucket(c)
+	return limit, c, p, err
 }
 
 // bucketOf is LimitSet.bucket for a call that needs nothing else of the set.
