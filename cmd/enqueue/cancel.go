@@ -41,15 +41,11 @@ Enqueue the same file again to go on where it was.`,
 	t.configFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		s, err := t.openStored(c.Context(), env)
+		s, b, err := t.openBatch(c.Context(), env, args[0])
 		if err != nil {
 			return err
 		}
 		defer s.close(c.Context())
-		b, err := s.find(c.Context(), args[0])
-		if err != nil {
-			return err
-		}
 		r, err := s.cancel(c.Context(), b)
 		if err != nil {
 			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers drop them: %w", b.ID, count(r.Left), err)

@@ -33,15 +33,11 @@ of the lines: good ones to --out, others to --errors. They are read one by one; 
 		if err := f.checkFiles(asJSON); err != nil {
 			return err
 		}
-		s, err := t.openStored(c.Context(), env)
+		s, b, err := t.openBatch(c.Context(), env, args[0])
 		if err != nil {
 			return err
 		}
 		defer s.close(c.Context())
-		b, err := s.find(c.Context(), args[0])
-		if err != nil {
-			return err
-		}
 		w, err := f.writeCounted(c.Context(), s.batches, b.ID, env)
 		if err != nil {
 			return err

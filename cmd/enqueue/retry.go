@@ -37,15 +37,11 @@ errors so far stay with them; their new results take the place of the old.`,
 		if !failed {
 			return &cli.UsageError{Err: errors.New("--failed is required: requests that went well are not sent again")}
 		}
-		s, err := t.openStored(c.Context(), env)
+		s, b, err := t.openBatch(c.Context(), env, args[0])
 		if err != nil {
 			return err
 		}
 		defer s.close(c.Context())
-		b, err := s.find(c.Context(), args[0])
-		if err != nil {
-			return err
-		}
 		n, err := t.retry(c.Context(), s, b)
 		if err != nil {
 			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w", n, b.ID, err)

@@ -73,6 +73,20 @@ func (t *target) openStored(ctx context.Context, env cli.Environment) (*services
 	return t.openBatches(ctx, env, c.Limits)
 }
 
+// openBatch is openStored for a command about one batch, and the batch of that name. The caller closes.
+func (t *target) openBatch(ctx context.Context, env cli.Environment, name string) (*services, batches.Batch, error) {
+	s, err := t.openStored(ctx, env)
+	if err != nil {
+		return nil, batches.Batch{}, err
+	}
+	b, err := s.find(ctx, name)
+	if err != nil {
+		s.close(ctx)
+		return nil, b, err
+	}
+	return s, b, nil
+}
+
 // find is the batch of that name. A name that does not tell is the fault of the command line.
 func (s *services) find(ctx context.Context, name string) (batches.Batch, error) {
 	b, err := s.batches.Batch(ctx, name)
