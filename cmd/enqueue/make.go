@@ -80,19 +80,14 @@ func withModel(body json.RawMessage, model string) (json.RawMessage, error) {
 
 // call is the task for a request to any endpoint. The error tells why it can never be served.
 func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (llm.Call, error) {
-	last := len(s.buckets) - 1
-	provider := s.buckets[last]
+	provider := s.provider()
 	task, err := llm.NewCall(endpoint, provider.limit.Name, body, provider.meters...)
 	if err != nil {
 		return llm.Call{}, err
 	}
 	task.Key = provider.key
-	for _, b := range s.buckets[:last] {
-		charge, err := endpoint.Charge(b.limit.Name, b.key, body, b.meters...)
-		if err != nil {
-			return llm.Call{}, err
-		}
-		task.Also = append(task.Also, charge)
+	if task.Also, err = s.narrower(endpoint, body); err != nil {
+		return llm.Call{}, err
 	}
 	return task, s.valid(task)
 }

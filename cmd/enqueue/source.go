@@ -77,21 +77,32 @@ func (s *source) String() string {
 
 // chat is the task for a request. The error tells why it can never be served.
 func (s *source) chat(request json.RawMessage) (llm.Chat, error) {
-	last := len(s.buckets) - 1
-	provider := s.buckets[last]
+	provider := s.provider()
 	task, err := llm.NewChat(provider.limit.Name, request, provider.meters...)
 	if err != nil {
 		return llm.Chat{}, err
 	}
 	task.Key, task.Urgent = provider.key, s.urgent
-	for _, b := range s.buckets[:last] {
-		charge, err := llm.NewCharge(b.limit.Name, b.key, request, b.meters...)
-		if err != nil {
-			return llm.Chat{}, err
-		}
-		task.Also = append(task.Also, charge)
+	if task.Also, err = s.narrower(llm.EndpointChat, request); err != nil {
+		return llm.Chat{}, err
 	}
 	return task, s.valid(task)
+}
+
+// provider is the last bucket.
+func (s *source) provider() bucket { return s.buckets[len(s.buckets)-1] }
+
+// narrower is what a request takes from all buckets but the provider's.
+func (s *source) narrower(endpoint llm.Endpoint, request json.RawMessage) ([]reservations.Charge, error) {
+	var charges []reservations.Charge
+	for _, b := range s.buckets[:len(s.buckets)-1] {
+		charge, err := endpoint.Charge(b.limit.Name, b.key, request, b.meters...)
+		if err != nil {
+			return nil, err
+		}
+		charges = append(charges, charge)
+	}
+	return charges, nil
 }
 
 // hasHeadroom says whether any of the limits has room that only urgent requests may use.

@@ -30,7 +30,7 @@ const (
 // Chat is one chat completion as a task. Make it with NewChat, then set Key and CustomID as needed.
 type Chat struct {
 	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first: they are asked before the chat's own, which is
-	// the provider's. Make them with NewCharge. What the call really used settles all of them.
+	// the provider's. Make them with Endpoint.Charge. What the call really used settles all of them.
 	Also []reservations.Charge `json:"also,omitempty"`
 	// Limit is the name of the limit that the task takes from. Empty means that it takes from those of Also only.
 	Limit string `json:"limit,omitempty"`
@@ -52,17 +52,11 @@ type Chat struct {
 // be one of those that have a constant here. Without any it takes from MeterRequests and MeterTokens.
 // An empty limit makes an unlimited task. The error is a *RequestError, or a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
 func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, error) {
-	charge, err := NewCharge(limit, "", request, meters...)
+	charge, err := EndpointChat.Charge(limit, "", request, meters...)
 	if err != nil {
 		return Chat{}, err
 	}
 	return Chat{Limit: limit, Charge: charge.Tokens, Request: request}, nil
-}
-
-// NewCharge returns what a request body takes from one limit, for Chat.Also. Limit, meters and the error are those of NewChat; an empty limit takes
-// nothing.
-func NewCharge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
-	return EndpointChat.Charge(limit, key, request, meters...)
 }
 
 // TaskType implements tasks.Args.

@@ -47,7 +47,7 @@ func TestChatOfSeveralLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tenant, err := llm.NewCharge("tenants", "acme", json.RawMessage(hello), "requests", "output_tokens")
+	tenant, err := llm.EndpointChat.Charge("tenants", "acme", json.RawMessage(hello), "requests", "output_tokens")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestChatOfSeveralLimits(t *testing.T) {
 	if diff := cmp.Diff(want[:1], got.Charges()); diff != "" {
 		t.Error(diff)
 	}
-	if _, err = llm.NewCharge("tenants", "acme", json.RawMessage(hello), "images"); !errors.Is(err, reservations.ErrUnknownMeter) || !strings.Contains(err.Error(), "tenants:acme") {
+	if _, err = llm.EndpointChat.Charge("tenants", "acme", json.RawMessage(hello), "images"); !errors.Is(err, reservations.ErrUnknownMeter) || !strings.Contains(err.Error(), "tenants:acme") {
 		t.Errorf("got %v, want an unknown meter", err)
 	}
 }

@@ -253,7 +253,7 @@ func TestRunReportsTheMetersOfAllLimits(t *testing.T) {
 	t.Parallel()
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })
 	chat := newChat(t, hello, "requests")
-	tenant, err := llm.NewCharge("tenants", "acme", chat.Request, "input_tokens", "tokens")
+	tenant, err := llm.EndpointChat.Charge("tenants", "acme", chat.Request, "input_tokens", "tokens")
 	if err != nil {
 		t.Fatal(err)
 	}

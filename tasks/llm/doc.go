@@ -5,7 +5,7 @@
 //
 // [Chat] is the payload: the request body exactly as a line of an OpenAI batch file holds it, so that parameters this
 // package has never heard of arrive at the provider, and what the task takes from its limit. [NewChat] computes that from the
-// body, see [Estimate]; [NewCharge] does for narrower limits beside it, a tenant's share say ([Chat.Also]). A payload never holds an API key; the [Client] of the worker does.
+// body, see [Estimate]; [Endpoint.Charge] does for narrower limits beside it, a tenant's share say ([Chat.Also]). A payload never holds an API key; the [Client] of the worker does.
 //
 // # Running it
 //

@@ -20,7 +20,7 @@ func TestCallsAreRepricedByWhatWasLearned(t *testing.T) {
 		t.Fatal(err)
 	}
 	chat := newChat(t, `{"model":"m","messages":[{"role":"user","content":"12345678"}],"max_tokens":1000}`, "requests", "tokens", "output_tokens")
-	tenant, err := llm.NewCharge("tenants", "acme", chat.Request, "requests", "tokens_per_day")
+	tenant, err := llm.EndpointChat.Charge("tenants", "acme", chat.Request, "requests", "tokens_per_day")
 	if err != nil {
 		t.Fatal(err)
 	}
