@@ -112,7 +112,7 @@ func random(size int) []byte {
 // Every size comes back as it was, or as a failure that says so.
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	db := database(t)
+	db := testenv.Database(t)
 	s := batches.New(db, batches.Options{})
 	for line, c := range map[int]struct {
 		body  []byte

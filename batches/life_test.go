@@ -8,12 +8,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/testenv"
 )
 
 // Results expire by the retention of their batch, and its record always later than each of them, in each process.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	db := database(t)
+	db := testenv.Database(t)
 	now := time.UnixMilli(1_700_000_000_000)
 	clock := func() time.Time { return now }
 	stores := []*batches.Store{batches.New(db, batches.Options{Now: clock}), batches.New(db, batches.Options{Now: clock})}

@@ -8,12 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/reservations/mongostore"
 )
 
 // TestMain runs this binary as a process to be killed where TestKilled asks for it.
@@ -28,26 +26,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func database(tb testing.TB) *mongo.Database {
-	tb.Helper()
-	uri, name := testenv.Mongo(tb)
-	client, err := mongostore.Connect(tb.Context(), uri)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
-		defer cancel()
-		if err := client.Disconnect(ctx); err != nil {
-			tb.Error(err)
-		}
-	})
-	return client.Database(name)
-}
-
 func newStore(tb testing.TB) *batches.Store {
 	tb.Helper()
-	s := batches.New(database(tb), batches.Options{})
+	s := batches.New(testenv.Database(tb), batches.Options{})
 	if err := s.EnsureIndexes(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}

@@ -18,27 +18,9 @@ import (
 	"github.com/headway-go/headway/estimates"
 	"github.com/headway-go/headway/estimates/keeper"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/reservations/mongostore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func database(tb testing.TB) *mongo.Database {
-	tb.Helper()
-	uri, name := testenv.Mongo(tb)
-	client, err := mongostore.Connect(tb.Context(), uri)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
-		defer cancel()
-		if err := client.Disconnect(ctx); err != nil {
-			tb.Error(err)
-		}
-	})
-	return client.Database(name)
-}
 
 // process is one process of a fleet.
 func process(t *testing.T, db *mongo.Database, o keeper.Options) (*estimates.Learner, *keeper.Keeper) {
@@ -58,7 +40,7 @@ func sample(used float64) estimates.Sample {
 
 func TestAFleetLearnsTogether(t *testing.T) {
 	t.Parallel()
-	db := database(t)
+	db := testenv.Database(t)
 	const processes, rounds = 4, 10
 	var group sync.WaitGroup
 	for range processes {
@@ -94,7 +76,7 @@ func TestAFleetLearnsTogether(t *testing.T) {
 // What is old is forgotten by all, and the document stays small.
 func TestAFleetForgets(t *testing.T) {
 	t.Parallel()
-	db := database(t)
+	db := testenv.Database(t)
 	one, keepOne := process(t, db, keeper.Options{})
 	two, keepTwo := process(t, db, keeper.Options{})
 	for i := range 30 {
@@ -128,7 +110,7 @@ func TestAFleetForgets(t *testing.T) {
 
 func TestWhatCannotBeSharedIsKept(t *testing.T) {
 	t.Parallel()
-	learner, k := process(t, database(t), keeper.Options{})
+	learner, k := process(t, testenv.Database(t), keeper.Options{})
 	learner.Observe(sample(30))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -146,7 +128,7 @@ func TestWhatCannotBeSharedIsKept(t *testing.T) {
 
 func TestDocumentsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
-	db := database(t)
+	db := testenv.Database(t)
 	good := bson.D{{Key: "_id", Value: "a/m"}, {Key: "limit", Value: "a"}, {Key: "model", Value: "m"}, {Key: "g0", Value: bson.D{
 		{Key: "n", Value: int64(30)}, {Key: "1_100", Value: int32(30)}, {Key: "9_1", Value: 1}, {Key: "1_9999", Value: 1}, {Key: "1_-1", Value: 1}, {Key: "2_7", Value: -5}, {Key: "later", Value: 1},
 	}}}
@@ -165,7 +147,7 @@ func TestDocumentsThatMakeNoSense(t *testing.T) {
 // Run shares while it runs and when it ends, and says what is known.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	db := database(t)
+	db := testenv.Database(t)
 	var log bytes.Buffer
 	learner, k := process(t, db, keeper.Options{Every: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,6 +27,24 @@ func Mongo(tb testing.TB) (uri, database string) {
 	return uri, database
 }
 
+// Database is Mongo with a client that is connected, and disconnected when the test ends.
+func Database(tb testing.TB) *mongo.Database {
+	tb.Helper()
+	uri, name := Mongo(tb)
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(10 * time.Second))
+	if err != nil {
+		tb.Fatalf("testenv: connect to MONGODB_URI: %v", err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := cleanupContext(tb)
+		defer cancel()
+		if err := client.Disconnect(ctx); err != nil {
+			tb.Errorf("testenv: disconnect from MONGODB_URI: %v", err)
+		}
+	})
+	return client.Database(name)
+}
+
 func dropDatabase(tb testing.TB, uri, database string) {
 	tb.Helper()
 	ctx, cancel := cleanupContext(tb)
