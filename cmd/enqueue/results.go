@@ -30,7 +30,7 @@ of the lines: good ones to --out, others to --errors. They are read one by one; 
 		if !f.named() {
 			return &cli.UsageError{Err: errors.New("name a file with --out, with --errors, or both")}
 		}
-		if err := f.checkFiles(asJSON); err != nil {
+		if err := f.checkFiles(asJSON, ""); err != nil {
 			return err
 		}
 		s, b, err := t.openBatch(c.Context(), env, args[0])
