@@ -58,6 +58,7 @@ func NewClient(config Config) (*Client, error) {
 	if config.APIKey != "" {
 		options = append(options, option.WithAPIKey(config.APIKey))
 	}
+	options = append(options, option.WithMiddleware(bounded(config.MaxBody)))
 	options = append(options, config.Options...)
 	options = append(options, option.WithMaxRetries(0)) // each attempt has to pass the limit
 	return &Client{config: config, api: openai.Client{Options: options}}, nil
@@ -168,6 +169,10 @@ func isObject(body []byte) bool {
 // failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the key.
 func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	e := &Error{Endpoint: to.other()}
+	if errors.Is(err, ErrTooLarge) { // also where it is that of an error: it was not read to its end
+		e.StatusCode, e.RequestID, e.Err = res.StatusCode, c.redact(res.Header.Get("X-Request-Id")), err
+		return tasks.Permanent(e)
+	}
 	if res != nil {
 		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), c.redact(res.Header.Get("X-Request-Id"))
 		e.Seen = ReadHeaders(res.Header, time.Now())

@@ -228,6 +228,9 @@ func TestRunReportsRealUsage(t *testing.T) {
 		"requests only":     {`{"prompt_tokens":7,"completion_tokens":5}`, []string{"requests"}, reservations.Tokens{}},
 		"none":              {`null`, nil, nil},
 		"nonsense":          {`{"prompt_tokens":-7,"completion_tokens":5}`, nil, nil},
+		"endless":           {`{"prompt_tokens":1e308,"completion_tokens":1e308}`, nil, nil},
+		"endless total":     {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":3e9}`, nil, nil},
+		"above any number":  {`{"prompt_tokens":1e400,"completion_tokens":5}`, nil, nil},
 		"of another type":   {`"much"`, nil, nil},
 		"zero says nothing": {`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, nil, nil},
 	} {
@@ -388,11 +391,51 @@ func TestErrorKeepsNeitherTheRequestNorALongMessage(t *testing.T) {
 	}
 }
 
+// An answer that does not end is let go at its bound, whatever its status, and is not asked for again.
+func TestAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	for _, code := range []int{200, 400, 500} {
+		for size, fits := range map[int]bool{most - 2: true, most - 1: false, 1 << 30: false} {
+			client := provider(t, llm.Config{MaxBody: most}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(code)
+				_, _ = io.WriteString(w, "{")
+				for left := size; left > 0; left -= 1 << 10 {
+					if _, err := io.WriteString(w, strings.Repeat(" ", min(left, 1<<10))); err != nil {
+						return
+					}
+				}
+				_, _ = io.WriteString(w, "}")
+			})
+			_, err := client.Do(t.Context(), newChat(t, hello))
+			if errors.Is(err, llm.ErrTooLarge) == fits || !fits && !errors.Is(err, tasks.ErrPermanent) || fits && (err == nil) != (code == 200) {
+				t.Errorf("%d with %d bytes: %v", code, size+2, err)
+			}
+		}
+	}
+}
+
+// What is no answer that can be used must not pass for a good one where answers are kept.
+func TestAGoodStatusIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") })
+	_, err := client.Do(t.Context(), newChat(t, hello))
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.StatusCode != 200 {
+		t.Fatal(err)
+	}
+	if status, _, _ := e.Answered(); status != 0 {
+		t.Errorf("answered %d", status)
+	}
+}
+
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	for field, config := range map[string]llm.Config{
 		"api_key":  {},
 		"timeout":  {APIKey: secret, Timeout: -1},
+		"max_body": {APIKey: secret, MaxBody: -1},
 		"base_url": {APIKey: secret, BaseURL: "127.0.0.1/v1"},
 		"sync":     {APIKey: secret, Sync: "sideways"},
 		"meters":   {APIKey: secret, Meters: map[string]string{"token": "tokens"}},
