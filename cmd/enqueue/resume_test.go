@@ -35,7 +35,28 @@ func TestABatchStaysInItsQueue(t *testing.T) {
 	}
 }
 
-// changing is a file that somebody writes to between the check and the sending.
+// A request that can't be sent any more keeps the error that it has, and so do the others.
+func TestRetryOfWhatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	upstream := &refusing{}
+	upstream.on.Store(true)
+	w.work(t, upstream)
+	c := w.call(t, "batch", write(t, "in.jsonl", chatLine("a", "never works")+chatLine("b", strings.Repeat("never works", 500))), "--limit", "openai", "--wait")
+	if c.code != cli.ExitFailed {
+		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	id := batchOf(t, c)
+	w.config = write(t, "headway.yaml", "limits: {openai: {meters: {tokens: {rate: 100/s, max_reserved: 50}}}}")
+	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitUsage || !strings.Contains(c.err, "nothing was put back: line 2") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status", id); !strings.Contains(c.out, "2 failed, 0 waiting") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// A file that somebody writes to between the check and the sending.
 func TestAFileThatChanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
