@@ -416,17 +416,53 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// What is no answer that can be used must not pass for a good one where answers are kept.
+// What is no answer that can be used must not pass for a good one where answers are kept, and is asked for once.
 func TestAGoodStatusIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") })
-	_, err := client.Do(t.Context(), newChat(t, hello))
-	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || e.StatusCode != 200 {
-		t.Fatal(err)
+	for name, c := range map[string]struct {
+		code       int
+		body, text string
+	}{
+		"page":          {200, "<html>", "not a JSON object"},
+		"nothing":       {200, "", "not a JSON object"},
+		"list":          {200, "[]", "not a JSON object"},
+		"error":         {200, `{"error":{"message":"overloaded"}}`, "overloaded"},
+		"redirect":      {307, "", "/v1/chat/completions"},
+		"and an answer": {302, done, "/v1/chat/completions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int32
+			client := provider(t, llm.Config{}, func(w http.ResponseWriter, r *http.Request) {
+				calls.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Location", r.URL.Path)
+				w.WriteHeader(c.code)
+				_, _ = io.WriteString(w, c.body)
+			})
+			_, err := client.Do(t.Context(), newChat(t, hello))
+			e, ok := errors.AsType[*llm.Error](err)
+			if !ok || e.StatusCode != c.code || errors.Is(err, tasks.ErrPermanent) || !strings.Contains(err.Error(), c.text) {
+				t.Fatal(err)
+			}
+			if status, _, _ := e.Answered(); status != 0 || calls.Load() != 1 {
+				t.Errorf("answered %d after %d calls", status, calls.Load())
+			}
+		})
 	}
-	if status, _, _ := e.Answered(); status != 0 {
-		t.Errorf("answered %d", status)
+}
+
+// A response that has failed is an answer, and says why.
+func TestAFailedResponseIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	const body = `{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"x"},"usage":null}`
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, body)
+	})
+	answer, err := client.DoCall(t.Context(), llm.Call{Endpoint: llm.EndpointResponses, Request: []byte(`{"model":"m","input":"hi"}`)})
+	if err != nil || string(answer.Body) != body {
+		t.Errorf("%s, %v", answer.Body, err)
 	}
 }
 

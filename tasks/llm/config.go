@@ -29,7 +29,7 @@ type Config struct {
 	APIKey string
 	// Timeout bounds one call. Defaults to TimeoutDefault.
 	Timeout time.Duration
-	// HTTPClient makes the calls. Defaults to one of its own that keeps as many connections as are used at once.
+	// HTTPClient makes the calls. Defaults to one of its own that follows no redirects and keeps as many connections as are used at once.
 	HTTPClient *http.Client
 	// MaxBody bounds an answer, in bytes, unpacked: what is longer is a permanent error that matches ErrTooLarge. Defaults to MaxBodyDefault.
 	MaxBody int64
@@ -87,7 +87,8 @@ func (c Config) withDefaults() Config {
 	c.MaxBody = cmp.Or(c.MaxBody, MaxBodyDefault)
 	c.Sync, c.Meters = cmp.Or(c.Sync, SyncDown), maps.Clone(c.Meters)
 	if c.HTTPClient == nil {
-		c.HTTPClient = &http.Client{}
+		// Each call that is made has to pass the limit, so none is made again elsewhere.
+		c.HTTPClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		// Another transport may have been put in its place; then that is used.
 		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
 			transport := standard.Clone()
