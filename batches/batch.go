@@ -114,7 +114,7 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 		return Batch{}, false, unavailable("open", b.ID, err)
 	}
 	var found batchDocument
-	if err := s.batches.FindOne(ctx, bson.D{{Key: "_id", Value: b.ID}}).Decode(&found); err != nil {
+	if err = s.batches.FindOne(ctx, bson.D{{Key: "_id", Value: b.ID}}).Decode(&found); err != nil {
 		return Batch{}, false, unavailable("open", b.ID, err)
 	}
 	if found.Hash != b.Hash {

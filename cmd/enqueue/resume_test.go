@@ -81,10 +81,10 @@ func TestAFileThatChanges(t *testing.T) {
 			if err != nil || string(first) != text {
 				t.Fatal(len(first), err)
 			}
-			if err := os.WriteFile(file, []byte(tc.change(text)), 0o600); err != nil {
+			if err = os.WriteFile(file, []byte(tc.change(text)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.rewind(); err != nil {
+			if err = f.rewind(); err != nil {
 				t.Fatal(err)
 			}
 			second, err := io.ReadAll(f)

@@ -62,12 +62,12 @@ func spool(ctx context.Context, source func() (io.ReadCloser, error)) (*os.File,
 	}
 	copied := make(chan error, 1)
 	go func() { // ends with the source, or with the process: a read from a terminal can't be interrupted
-		in, err := source()
-		if err == nil {
-			_, err = io.Copy(f, in)
-			err = errors.Join(err, in.Close())
+		in, failed := source()
+		if failed == nil {
+			_, failed = io.Copy(f, in)
+			failed = errors.Join(failed, in.Close())
 		}
-		copied <- err
+		copied <- failed
 	}()
 	if err = os.Remove(f.Name()); err == nil {
 		select {
