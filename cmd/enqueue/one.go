@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/cli"
 )
 
@@ -89,7 +90,7 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 	if err != nil {
 		return err
 	}
-	task, err := from.chat(request)
+	task, err := maker{from: from}.task(batch.Line{URL: batch.URLChatCompletions, Body: request})
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}

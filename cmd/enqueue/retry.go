@@ -31,6 +31,7 @@ errors so far stay with them; their new results take the place of the old.`,
 	t.configFlag(c)
 	c.Flags().BoolVar(&failed, "failed", false, "those that failed (required: there are no others to send again)")
 	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
+	t.urgentFlag(c)
 	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task; 0 for not at all")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
