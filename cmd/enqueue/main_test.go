@@ -144,6 +144,7 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 		"empty input":    {[]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig}, []string{"no lines"}},
 		"no config":      {[]string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
 		"bad config":     {[]string{"batch", "-", "--limit", "a", "--config", bad}, []string{bad, "limits.a.meters.r", "fortnight", "concurency"}},
+		"keep nothing":   {[]string{"batch", "-", "--limit", "openai", "--keep", "0", "--config", repositoryConfig}, []string{"--keep", "1m", "twice"}},
 		"in and at":      {[]string{"one", "hi", "--limit", "openai", "--in", "1h", "--at", "2030-01-01T00:00:00Z"}, []string{"exclude each other"}},
 		"bad time":       {[]string{"one", "hi", "--limit", "openai", "--at", "tomorrow"}, []string{"2026-12-24T18:00:00Z"}},
 		"no headroom":    {[]string{"one", "hi", "--limit", "openai", "--urgent", "--config", repositoryConfig}, []string{"--urgent", "headroom", "openai"}},

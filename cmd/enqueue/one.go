@@ -38,7 +38,7 @@ It prints the task's ID, by which asynq's tools show it.`,
   enqueue one --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
-	t.flags(c, 24*time.Hour, " with its answer")
+	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")
 	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
 	c.Flags().IntVar(&maxTokens, "max-tokens", 500, "the most tokens that the answer may have")
 	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")

@@ -50,7 +50,15 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
 	t.urgentFlag(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
-	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept+"; 0 for not at all")
+	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
+}
+
+// checkKeep wants finished tasks of a batch to be kept for longer than a chunk of it takes to be looked up and sent.
+func (t *target) checkKeep() error {
+	if t.keep < keepBatchMin {
+		return &cli.UsageError{Err: fmt.Errorf("--keep %v must be at least %v for a batch: a request that ends while its file is enqueued again would be sent twice", t.keep, keepBatchMin)}
+	}
+	return nil
 }
 
 // options are the target as options of the scheduler.
