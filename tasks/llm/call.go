@@ -90,4 +90,6 @@ func (c Call) used(u Usage) reservations.Tokens { return c.chat().used(u) }
 func (c Call) nothing() reservations.Tokens { return c.chat().nothing() }
 
 // chat is the same with another type: what a call takes and has used does not depend on where it goes.
-func (c Call) chat() Chat { return Chat{Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent} }
+func (c Call) chat() Chat {
+	return Chat{Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent}
+}
