@@ -139,11 +139,11 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if printErr := j.print(r, name); printErr != nil {
 		return printErr
 	}
-	if err == nil && (j.wait || j.named()) {
-		err = j.await(ctx, s, b)
-	}
-	if errors.Is(err, batches.ErrCancelled) {
-		err = errors.Join(err, j.cancelled(ctx, s, b, file))
+	switch {
+	case err == nil && (j.wait || j.named()):
+		err = j.await(ctx, s, b, file)
+	case errors.Is(err, batches.ErrCancelled), errors.Is(err, context.Canceled):
+		err = errors.Join(err, j.leave(ctx, s, b, file, err))
 	}
 	if err == nil && r.Faulty > 0 {
 		return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
@@ -218,13 +218,10 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 	return b, existed, err
 }
 
-func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch) error {
+func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *os.File) error {
 	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s)}
 	last, waited := w.run(ctx)
-	if errors.Is(waited, batches.ErrCancelled) {
-		return waited
-	}
-	if err := j.write(context.WithoutCancel(ctx), s.batches, b.ID, j.env); err != nil {
+	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)
 	}
 	switch {
