@@ -32,10 +32,10 @@ func (s *barShow) progress(f figures) {
 	s.bar.SetCurrent(int64(f.Done + f.Failed))
 }
 
-// newBar is a bar of one colour, so that it needs none.
+// newBar is a bar of one colour, so that it needs none. It begins at the left also where the terminal has just shown a ^C.
 func newBar(in *mpb.Progress, total int, before string, below mpb.BarOption, after ...decor.Decorator) *mpb.Bar {
 	return in.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
-		mpb.PrependDecorators(decor.Name(before)), mpb.AppendDecorators(after...), below)
+		mpb.PrependDecorators(decor.Name("\r"+before)), mpb.AppendDecorators(after...), below)
 }
 
 // below writes the figures. No line is wider than the terminal: it would break there, and the lines could not be redrawn.
@@ -68,6 +68,7 @@ func (s *barShow) close() {
 		s.bar.Abort(true)
 		s.container.Wait()
 		s.container = nil
+		fmt.Fprint(s.w, "\r\x1b[K") // what is left of it behind a ^C
 	}
 }
 
