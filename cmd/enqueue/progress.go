@@ -24,10 +24,9 @@ func newProgress(w io.Writer, total int) *progress {
 	if !cli.IsTerminal(w) {
 		return &progress{}
 	}
-	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(60))
-	return &progress{container: p, bar: p.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
-		mpb.PrependDecorators(decor.Name("enqueued ")),
-		mpb.AppendDecorators(decor.CountersNoUnit(" %d of %d"), decor.Name(", "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left")))}
+	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(barWidth))
+	return &progress{container: p, bar: newBar(p, total, "enqueued", nil,
+		decor.CountersNoUnit(" %d of %d"), decor.Name(", "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left"))}
 }
 
 func (p *progress) set(done int) {
