@@ -158,7 +158,9 @@ func (g *gate) bury(ctx context.Context, d *delivery, cause Cause, last FailedAt
 	if info, err := g.dead.inspector.GetTaskInfo(d.queue, d.id); err == nil {
 		task.Timeout, task.Retention, task.Deadline = info.Timeout, info.Retention, info.Deadline
 	}
-	trying, cancel := context.WithTimeout(ctx, buryPatience)
+	soon, cancel := ahead(ctx, wholeMargin) // asynq fails a task at its deadline without asking us, and would retry it
+	defer cancel()
+	trying, cancel := context.WithTimeout(soon, buryPatience)
 	defer cancel()
 	err := untilDone(trying, func() error { return g.dead.graves.Bury(trying, []DeadTask{task}) })
 	if ctx.Err() != nil { // the next delivery decides; should asynq have archived it, it is found there
