@@ -229,6 +229,33 @@ func TestSweep(t *testing.T) {
 	found(later.ID)
 }
 
+// asynq's recoverer archives a task whose workers died with it: one whose lease is over, with no retry left.
+func TestDeadOfItsWorkers(t *testing.T) {
+	t.Parallel()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	info, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("call", []byte(`{"n":1,"cost":1}`)), asynq.MaxRetry(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]any{ // a worker took it a minute ago
+		{"rpoplpush", "asynq:{default}:pending", "asynq:{default}:active"},
+		{"hset", "asynq:{default}:t:" + info.ID, "state", "active"},
+		{"zadd", "asynq:{default}:lease", time.Now().Add(-time.Minute).Unix(), info.ID},
+	} {
+		if err := b.client.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.runDead(g, 50*time.Millisecond, func(context.Context, *worker.Job[call]) error { return nil })
+	eventually(t, "the record", func() bool {
+		_, ok := g.of(info.ID)
+		return ok
+	})
+	if d, _ := g.of(info.ID); d.Cause != worker.CauseFound || !strings.Contains(d.Last.Error, "lease expired") || d.Last.Number != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // The store is away as a task dies: the worker waits for it a while. Where it goes on without, the archive is searched when the store is back.
 func TestDeadWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()

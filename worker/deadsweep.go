@@ -186,9 +186,13 @@ func (s *sweeper) bury(ctx context.Context, unknown []Archived) error {
 
 // foundDead is an archived task, as asynq knows it.
 func foundDead(info *asynq.TaskInfo, at time.Time) DeadTask {
+	last := FailedAttempt{At: info.LastFailedAt, Error: info.LastErr}
+	if at.Sub(info.LastFailedAt).Abs() <= time.Second { // else a person archived it later: the attempt was told when it ended
+		last.Number = info.Retried + 1
+	}
 	return DeadTask{
 		ID: info.ID, Queue: info.Queue, Type: info.Type, Payload: info.Payload, Headers: info.Headers, MaxRetry: info.MaxRetry,
 		Timeout: info.Timeout, Retention: info.Retention, Deadline: info.Deadline,
-		At: at, Cause: CauseFound, Last: FailedAttempt{At: info.LastFailedAt, Error: info.LastErr},
+		At: at, Cause: CauseFound, Last: last,
 	}
 }
