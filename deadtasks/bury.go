@@ -31,7 +31,7 @@ var errContended = errors.New("other writers were faster each time")
 func (s *Store) Bury(ctx context.Context, dead []worker.DeadTask) error {
 	graves := make([]grave, 0, len(dead))
 	for _, t := range dead {
-		g, err := graveOf(t)
+		g, err := s.graveOf(t)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ type grave struct {
 	update bson.D
 }
 
-func graveOf(t worker.DeadTask) (grave, error) {
+func (s *Store) graveOf(t worker.DeadTask) (grave, error) {
 	g := grave{id: key(t.Queue, t.ID)}
 	fields, err := contents(t)
 	if err != nil {
@@ -77,7 +77,13 @@ func graveOf(t worker.DeadTask) (grave, error) {
 		{Key: fieldTask, Value: t.ID}, {Key: fieldQueue, Value: t.Queue}, {Key: fieldType, Value: valid(t.Type)}, {Key: fieldState, Value: StateDead},
 		{Key: fieldAt, Value: t.At}, {Key: "cause", Value: t.Cause}, {Key: fieldError, Value: cut(t.Last.Error)}, {Key: fieldLast, Value: t.Last.Number},
 	}, fields...)
-	g.update = bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: bson.D{{Key: fieldExpires, Value: ""}, {Key: fieldToken, Value: ""}, {Key: fieldChanged, Value: ""}}}}
+	unset := bson.D{{Key: fieldToken, Value: ""}, {Key: fieldChanged, Value: ""}}
+	if batchOf(t) != "" { // its result has the request, and is what is sent again
+		set = append(set, bson.E{Key: fieldExpires, Value: s.expiry()})
+	} else {
+		unset = append(unset, bson.E{Key: fieldExpires, Value: ""})
+	}
+	g.update = bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}
 	if t.Last.Number > 0 {
 		g.update = append(g.update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: tryOf(t.Last)}}})
 	}

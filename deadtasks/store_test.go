@@ -88,6 +88,16 @@ func TestWhatExpires(t *testing.T) {
 	if expires() {
 		t.Error("one that died again expires")
 	}
+	d.Payload, d.Headers = []byte(`{"batch":{"id":"task","line":1}}`), nil
+	d.ID = "task-1-0"
+	bury(t, s, d)
+	raw, err := db.Collection("x_dead").FindOne(t.Context(), bson.D{{Key: "_id", Value: "default/task-1-0"}}).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.LookupErr("expires"); err != nil {
+		t.Error("a request of a batch stays for ever")
+	}
 }
 
 // The attempts of an earlier task with the same ID are not those of the next.
