@@ -74,8 +74,14 @@ func (s *Store) graveOf(t worker.DeadTask) (grave, error) {
 		g.since = t.At.Add(wholeSecond)
 	}
 	set := append(bson.D{
-		{Key: fieldTask, Value: t.ID}, {Key: fieldQueue, Value: t.Queue}, {Key: fieldType, Value: valid(t.Type)}, {Key: fieldState, Value: StateDead},
-		{Key: fieldAt, Value: t.At}, {Key: "cause", Value: t.Cause}, {Key: fieldError, Value: cut(t.Last.Error)}, {Key: fieldLast, Value: t.Last.Number},
+		{Key: fieldTask, Value: t.ID},
+		{Key: fieldQueue, Value: t.Queue},
+		{Key: fieldType, Value: valid(t.Type)},
+		{Key: fieldState, Value: StateDead},
+		{Key: fieldAt, Value: t.At},
+		{Key: "cause", Value: t.Cause},
+		{Key: fieldError, Value: cut(t.Last.Error)},
+		{Key: fieldLast, Value: t.Last.Number},
 	}, fields...)
 	unset := bson.D{{Key: fieldToken, Value: ""}, {Key: fieldChanged, Value: ""}}
 	if batchOf(t) != "" { // its result has the request, and is what is sent again
@@ -120,7 +126,7 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 	var again []grave
 	for _, e := range bulk.WriteErrors {
 		if !met(e) {
-			return nil, unavailable(fmt.Sprintf("bury task %s", graves[e.Index].id), e)
+			return nil, unavailable("bury task "+graves[e.Index].id, e)
 		}
 		again = append(again, graves[e.Index])
 	}

@@ -6,5 +6,5 @@
 //
 // A record is in one of these states: failing (the task failed and is tried again), dead, requeueing (a requeue that was interrupted), requeued, and
 // recovered (it went well after all). Those that are dead or requeueing are kept until they are requeued or deleted, the others for [Options.Retention]. The records of
-batches' requests go after that time too: the batch keeps their results, and sends them again.
+// batches' requests go after that time too: the batch keeps their results, and sends them again.
 package deadtasks

@@ -142,8 +142,12 @@ func contents(t worker.DeadTask) (bson.D, error) {
 	payload, size := packed.Pack(t.Payload)
 	packedHeaders, more := packed.Pack(headers)
 	fields := bson.D{
-		{Key: fieldPrint, Value: hex.EncodeToString(sum.Sum(nil))}, {Key: fieldHeaders, Value: packedHeaders}, {Key: fieldBatch, Value: batchOf(t)},
-		{Key: "retries", Value: t.MaxRetry}, {Key: "timeout", Value: t.Timeout.Milliseconds()}, {Key: "retention", Value: t.Retention.Milliseconds()},
+		{Key: fieldPrint, Value: hex.EncodeToString(sum.Sum(nil))},
+		{Key: fieldHeaders, Value: packedHeaders},
+		{Key: fieldBatch, Value: batchOf(t)},
+		{Key: "retries", Value: t.MaxRetry},
+		{Key: "timeout", Value: t.Timeout.Milliseconds()},
+		{Key: "retention", Value: t.Retention.Milliseconds()},
 		{Key: "deadline", Value: t.Deadline},
 	}
 	if size+more > maxContent {

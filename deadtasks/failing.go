@@ -14,8 +14,13 @@ import (
 func (s *Store) Failed(ctx context.Context, task worker.TaskRef, attempt worker.FailedAttempt) error {
 	id, one := key(task.Queue, task.ID), tryOf(attempt)
 	set := bson.D{
-		{Key: fieldTask, Value: task.ID}, {Key: fieldQueue, Value: task.Queue}, {Key: fieldType, Value: valid(task.Type)},
-		{Key: fieldState, Value: StateFailing}, {Key: fieldAt, Value: one.At}, {Key: fieldError, Value: one.Error}, {Key: fieldExpires, Value: s.expiry()},
+		{Key: fieldTask, Value: task.ID},
+		{Key: fieldQueue, Value: task.Queue},
+		{Key: fieldType, Value: valid(task.Type)},
+		{Key: fieldState, Value: StateFailing},
+		{Key: fieldAt, Value: one.At},
+		{Key: fieldError, Value: one.Error},
+		{Key: fieldExpires, Value: s.expiry()},
 	}
 	if attempt.Number == 1 {
 		fresh := bson.D{{Key: "_id", Value: id}, {Key: fieldState, Value: bson.D{{Key: "$in", Value: bson.A{StateFailing, StateRecovered}}}}, {Key: fieldPrint, Value: bson.D{{Key: "$exists", Value: false}}}}

@@ -116,7 +116,7 @@ func (s *Store) page(ctx context.Context, query, shown bson.D, yield func(Task) 
 	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
 	for cursor.Next(ctx) {
 		var d document
-		if err := cursor.Decode(&d); err != nil {
+		if err = cursor.Decode(&d); err != nil {
 			return last, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
 		if last, err = d.task(); err != nil {

@@ -108,7 +108,7 @@ func (r *Requeuer) chunk(ctx context.Context, tasks []Task) (done Report, err er
 	}
 	mine := map[string]bool{}
 	for token, keys := range held {
-		if err := r.store.claim(ctx, keys, token, mine); err != nil {
+		if err = r.store.claim(ctx, keys, token, mine); err != nil {
 			return done, err
 		}
 	}

@@ -135,8 +135,8 @@ func killedAfter(t *testing.T, r *Requeuer, until int) {
 			if !s.held || s.token != token {
 				t.Errorf("not held: %+v", s)
 			}
-			if info, err := r.inspector.GetTaskInfo("default", tasks[0].ID); err != nil || info.State != asynq.TaskStateScheduled || time.Until(info.NextProcessAt) < 24*time.Hour {
-				t.Errorf("it may run: %+v, %v", info, err)
+			if info, failed := r.inspector.GetTaskInfo("default", tasks[0].ID); failed != nil || info.State != asynq.TaskStateScheduled || time.Until(info.NextProcessAt) < 24*time.Hour {
+				t.Errorf("it may run: %+v, %v", info, failed)
 			}
 			return err
 		},

@@ -151,8 +151,13 @@ func TestUnknown(t *testing.T) {
 	at := died(1).At.Truncate(time.Second)
 	later := time.Now().Add(time.Minute).Truncate(time.Second)
 	archived := []worker.Archived{
-		{ID: "task-1", Queue: "default", At: at}, {ID: "task-1", Queue: "other", At: at}, {ID: "task-1", Queue: "default", At: later},
-		{ID: "task-2", Queue: "default", At: at}, {ID: "task-2", Queue: "default", At: later}, {ID: "task-3", Queue: "default", At: at}, {ID: "task-4", Queue: "default", At: at},
+		{ID: "task-1", Queue: "default", At: at},
+		{ID: "task-1", Queue: "other", At: at},
+		{ID: "task-1", Queue: "default", At: later},
+		{ID: "task-2", Queue: "default", At: at},
+		{ID: "task-2", Queue: "default", At: later},
+		{ID: "task-3", Queue: "default", At: at},
+		{ID: "task-4", Queue: "default", At: at},
 	}
 	unknown, err := s.Unknown(t.Context(), archived)
 	if err != nil {

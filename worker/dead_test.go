@@ -312,16 +312,16 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := asynq.NewServerFromRedisClient(b.client, limits.Config(asynq.Config{LogLevel: asynq.FatalLevel, Queues: map[string]int{"mine": 1}}))
-	if err := limits.Start(t.Context()); err != nil {
+	if err = limits.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Start(limits.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return errUpstream }))); err != nil {
+	if err = server.Start(limits.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return errUpstream }))); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		server.Shutdown()
-		if err := limits.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
+		if stopped := limits.Stop(context.WithoutCancel(t.Context())); stopped != nil {
+			t.Error(stopped)
 		}
 	})
 	ours := b.enqueue(call{Cost: 1}, scheduler.Queue("mine"), scheduler.MaxRetry(0))

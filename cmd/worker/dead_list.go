@@ -109,11 +109,11 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 
 // deadSummary is the last line: how many there are, and what can be done.
 func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadtasks.Filter, n, most int) error {
-	switch {
-	case n == 0:
+	switch n {
+	case 0:
 		_, err := fmt.Fprintln(s, "no dead tasks")
 		return err
-	case n == most:
+	case most:
 		total, err := store.Count(ctx, f)
 		if err != nil {
 			return err
