@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,6 +173,35 @@ func TestUnknown(t *testing.T) {
 	bury(t, s, stale)
 	if got := only(t, s, "task-2"); got.State != deadtasks.StateRequeued {
 		t.Errorf("the archive of before undid a requeue: %+v", got)
+	}
+}
+
+// Workers and sweeps meet at the same tasks.
+func TestBuriedByMany(t *testing.T) {
+	t.Parallel()
+	const many = 50
+	s := newStore(t)
+	var dead []worker.DeadTask
+	for n := range many {
+		dead = append(dead, died(n))
+	}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if err := s.Bury(t.Context(), dead); err != nil {
+				t.Error(err)
+			}
+			for _, d := range dead[:5] {
+				if err := s.Failed(t.Context(), refOf(d), failedAttempt(2)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	all := whole(t, s, deadtasks.Filter{})
+	if len(all) != many || len(all[0].Attempts) != 2 || len(all[many-1].Attempts) != 1 {
+		t.Errorf("%d records, attempts %+v and %+v", len(all), all[0].Attempts, all[many-1].Attempts)
 	}
 }
 

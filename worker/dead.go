@@ -120,6 +120,7 @@ func (g *gate) keepRecord(ctx context.Context, d *delivery, r Result, cause Caus
 	if g.dead.graves == nil {
 		return
 	}
+	defer g.pending.add(kindHandler, d.id)() // asynq's shutdown does not wait for what it has given back
 	attempt := func() FailedAttempt {
 		return FailedAttempt{Number: d.retried + 1, At: time.Now(), Elapsed: elapsed, Error: legible(err).Error(), Worker: g.dead.worker}
 	}

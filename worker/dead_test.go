@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -307,7 +308,7 @@ func TestSweepsTakeTurns(t *testing.T) {
 func TestAdoptedServerKeepsRecords(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
-	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{Dead: g, SweepEvery: 50 * time.Millisecond})
+	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{Dead: g, SweepEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,5 +338,28 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 		if d, _ := g.of(id); d.Cause != want || d.Last.Error != errUpstream.Error() {
 			t.Errorf("%+v, want %s", d, want)
 		}
+	}
+}
+
+// A worker that stops while the store is away gives the task back: nothing is archived, and nothing is left running.
+func TestStopWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	b, g := setup(t, slow(100)), newGraves()
+	g.set(true)
+	w := b.worker(worker.Config{Dead: g, SweepEvery: time.Hour, ShutdownTimeout: 100 * time.Millisecond})
+	worker.Handle(w, func(context.Context, *worker.Job[call]) error { return tasks.Permanent(errUpstream) })
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info := b.enqueue(call{Cost: 1})
+	receive(t, b.finishes)
+	if err := w.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := b.info(info.ID, asynq.TaskStatePending); got.Retried != 0 {
+		t.Errorf("%+v", got)
+	}
+	if _, ok := g.of(info.ID); ok {
+		t.Error("it has a record, and is in the queue")
 	}
 }

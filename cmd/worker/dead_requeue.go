@@ -136,7 +136,7 @@ func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, to
 func requeuedText(r deadtasks.Report) string {
 	text := counted(r.Requeued, "task") + " requeued"
 	if r.Present > 0 {
-		text += fmt.Sprintf(", %d not dead any more", r.Present)
+		text += fmt.Sprintf(", %d not dead (any more)", r.Present)
 	}
 	if r.Others > 0 {
 		text += fmt.Sprintf(", %d run or are requeued by somebody else", r.Others)

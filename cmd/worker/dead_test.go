@@ -100,7 +100,7 @@ binary       other    mail  dead                    2026-05-01T12:00:03Z  1     
 	if code != cli.ExitFailed || !strings.Contains(errs, "1 task requeued") || !strings.Contains(errs, "enqueue retry batch1 --failed") || !strings.Contains(errs, "no record of task nobody") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs = command(t, env, "dead", "requeue", "report-1"); code != cli.ExitOK || out != "0 tasks requeued, 1 not dead any more\n" {
+	if code, out, errs = command(t, env, "dead", "requeue", "report-1"); code != cli.ExitOK || out != "0 tasks requeued, 1 not dead (any more)\n" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if info, err := inspector.GetTaskInfo("default", "report-1"); err != nil || info.State != asynq.TaskStatePending {
