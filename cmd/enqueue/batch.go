@@ -24,6 +24,12 @@ import (
 // batch is enqueued again is not taken for one that was never sent.
 const keepBatch = time.Hour
 
+// keepBatchMin is the least of it.
+const keepBatchMin = time.Minute
+
+// keptBatch says so on the command line.
+const keptBatch = ", at least 1m: one that ends while its file is enqueued again must still be found"
+
 // errFaulty is the end of a batch of which some lines were left out.
 var errFaulty = errors.New("lines were left out")
 
@@ -85,7 +91,7 @@ output format: good ones to --out, others to --errors. Either of them implies --
 		}),
 		RunE: func(c *cobra.Command, args []string) error { return j.run(c.Context(), args[0]) },
 	}
-	j.target.flags(c, keepBatch, "")
+	j.target.flags(c, keepBatch, keptBatch)
 	j.files.flags(c)
 	c.Flags().StringVar(&j.model, "model", "", "the model of all requests, instead of what each line says")
 	c.Flags().BoolVar(&j.wait, "wait", false, "wait until every request has ended, and show the progress")
@@ -99,7 +105,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err = j.checkFiles(j.asJSON); err != nil {
+	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON)); err != nil {
 		return err
 	}
 	limits, from, err := j.load()
@@ -133,8 +139,11 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if printErr := j.print(r, name); printErr != nil {
 		return printErr
 	}
-	if err == nil && (j.wait || j.named()) {
-		err = j.await(ctx, s, b)
+	switch {
+	case err == nil && (j.wait || j.named()):
+		err = j.await(ctx, s, b, file)
+	case errors.Is(err, batches.ErrCancelled), errors.Is(err, context.Canceled):
+		err = errors.Join(err, j.leave(ctx, s, b, file, err))
 	}
 	if err == nil && r.Faulty > 0 {
 		return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
@@ -209,15 +218,15 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 	return b, existed, err
 }
 
-func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch) error {
+func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *os.File) error {
 	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s)}
 	last, waited := w.run(ctx)
-	if err := j.write(context.WithoutCancel(ctx), s.batches, b.ID, j.env); err != nil {
+	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)
 	}
 	switch {
 	case errors.Is(waited, context.Canceled):
-		return fmt.Errorf("%d of %d requests have ended; the workers go on, and so does the same command: %w", last.Done+last.Failed, last.Requests, waited)
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; the workers go on, and so does the same command", last.Done+last.Failed, last.Requests)}
 	case waited != nil:
 		return waited
 	case last.Failed > 0:
@@ -225,6 +234,14 @@ func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch) erro
 	}
 	return nil
 }
+
+// interruptedError says how far it was when a signal came.
+type interruptedError struct{ text string }
+
+func (e *interruptedError) Error() string { return e.text }
+
+// Unwrap says that it was no failure.
+func (e *interruptedError) Unwrap() error { return context.Canceled }
 
 // errFailed is the end of a batch of which some requests failed.
 var errFailed = errors.New("requests failed")

@@ -25,6 +25,7 @@ type written struct {
 	Done      int `json:"done"`
 	Failed    int `json:"failed"`
 	Cancelled int `json:"cancelled"`
+	Missing   int `json:"missing"` // without a line: not there yet, or of a cancelled batch and unknown
 }
 
 func (f *files) flags(c *cobra.Command) {
@@ -91,7 +92,7 @@ func copyResults(ctx context.Context, store *batches.Store, id string, good, bad
 		to := bad
 		switch {
 		case r.Finished.IsZero() && b.State == batches.StateCancelled:
-			line.Error = &batch.OutputError{Code: record.CodeCancelled, Message: "This request was not sent: its batch was cancelled."}
+			line.Error = &batch.OutputError{Code: record.CodeCancelled, Message: "This request was not completed: its batch was cancelled."}
 			w.Cancelled++
 		case r.Finished.IsZero():
 			continue

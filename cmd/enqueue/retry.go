@@ -31,7 +31,8 @@ errors so far stay with them; their new results take the place of the old.`,
 	t.configFlag(c)
 	c.Flags().BoolVar(&failed, "failed", false, "those that failed (required: there are no others to send again)")
 	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
-	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task; 0 for not at all")
+	t.urgentFlag(c)
+	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task"+keptBatch)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !failed {
@@ -43,6 +44,9 @@ errors so far stay with them; their new results take the place of the old.`,
 		}
 		defer s.close(c.Context())
 		n, err := t.retry(c.Context(), s, b)
+		if err != nil && n == 0 {
+			return err
+		}
 		if err != nil {
 			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w", n, b.ID, err)
 		}
@@ -62,6 +66,9 @@ errors so far stay with them; their new results take the place of the old.`,
 func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, error) {
 	if b.State == batches.StateCancelled {
 		return 0, &cli.UsageError{Err: fmt.Errorf("batch %s was %w; enqueue its file again first", b.ID, batches.ErrCancelled)}
+	}
+	if err := t.checkKeep(); err != nil {
+		return 0, err
 	}
 	t.limits, t.queue, t.retries = strings.Split(b.Limit, between), b.Queue, b.Retries
 	options, err := t.options()

@@ -58,6 +58,8 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 	switch {
 	case errors.Is(err, batches.ErrCancelled):
 		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", r.Enqueued+r.Waiting+r.Finished, r.Requests, b.ID, batches.ErrCancelled)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests were enqueued (the same command goes on there)", r.Enqueued+r.Waiting+r.Finished, r.Requests)}
 	case err != nil:
 		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w", r.Enqueued+r.Waiting+r.Finished, r.Requests, err)
 	}

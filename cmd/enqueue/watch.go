@@ -57,7 +57,7 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 			return last, err
 		case f.State == string(batches.StateCancelled):
 			w.show.end(f)
-			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on", f.Batch, batches.ErrCancelled)
+			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `enqueue results %s` has the answers of requests that still run", f.Batch, batches.ErrCancelled, f.Batch)
 		case f.Waiting == 0:
 			w.show.end(f)
 			return f, nil

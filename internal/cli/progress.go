@@ -7,6 +7,15 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
+// BarWidth is how wide a bar is, in columns, where the terminal is wide enough.
+const BarWidth = 60
+
+// NewBar is a bar of one colour, so that it needs none. It begins at the left also where the terminal has just shown a ^C. Below may be nil.
+func NewBar(in *mpb.Progress, total int, before string, below mpb.BarOption, after ...decor.Decorator) *mpb.Bar {
+	return in.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
+		mpb.PrependDecorators(decor.Name("\r"+before)), mpb.AppendDecorators(after...), below)
+}
+
 // Progress is a bar on a terminal, and nothing elsewhere: there the last line tells the result.
 type Progress struct {
 	container *mpb.Progress
@@ -18,10 +27,9 @@ func NewProgress(w io.Writer, what string, total int) *Progress {
 	if !IsTerminal(w) {
 		return &Progress{}
 	}
-	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(60))
-	return &Progress{container: p, bar: p.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
-		mpb.PrependDecorators(decor.Name(what+" ")),
-		mpb.AppendDecorators(decor.CountersNoUnit(" %d of %d"), decor.Name(", "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left")))}
+	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(BarWidth))
+	return &Progress{container: p, bar: NewBar(p, total, what, nil,
+		decor.CountersNoUnit(" %d of %d"), decor.Name(", "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left"))}
 }
 
 // Set tells how many are done.
