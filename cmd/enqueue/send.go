@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
@@ -28,7 +29,7 @@ type sender struct {
 	known   bool // the batch was sent before, at least a part of it
 	options []scheduler.Option
 	result  *result
-	bar     *progress
+	bar     *cli.Progress
 
 	lines    []int
 	gathered []request
@@ -41,8 +42,8 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 			return err
 		}
 	}
-	bar := newProgress(j.env.Err, r.Requests)
-	defer bar.close()
+	bar := cli.NewProgress(j.env.Err, "enqueued", r.Requests)
+	defer bar.Close()
 	out := &sender{s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r, bar: bar}
 	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
 		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
@@ -93,7 +94,7 @@ func (o *sender) flush(ctx context.Context) error {
 		return err
 	}
 	o.result.Finished += len(o.lines) - len(args)
-	o.bar.set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
+	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
 	o.lines, o.gathered = o.lines[:0], o.gathered[:0]
 	return o.s.batches.SetEnqueued(ctx, o.batch.ID, last)
 }
