@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/internal/packed"
 )
 
 // The stored request. Fields that are not named here are left as they are, so that a later version may add some.
@@ -139,14 +141,14 @@ func (r *Result) packed() (body, request any, failure *Failure) {
 	failure = r.Failure
 	size := 0
 	if r.Response != nil && len(r.Response.Body) > 0 {
-		body, size = pack(r.Response.Body)
+		body, size = packed.Pack(r.Response.Body)
 		if size > maxContent {
 			body, size, failure = nil, 0, &Failure{Code: CodeTooLarge, Message: tooLarge("answer", len(r.Response.Body), failure)}
 		}
 	}
 	if (r.Failed() || failure != nil) && len(r.Request) > 0 {
 		var n int
-		if request, n = pack(r.Request); size+n > maxContent {
+		if request, n = packed.Pack(r.Request); size+n > maxContent {
 			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,", len(r.Request), failure)}
 		}
 	}
@@ -229,12 +231,12 @@ func (d *resultDocument) result() (Result, error) {
 	}
 	if d.Code != nil {
 		r.Response = &Response{StatusCode: *d.Code, RequestID: d.RequestID}
-		if r.Response.Body, err = unpack(d.Body); err != nil {
-			return Result{}, fmt.Errorf("line %d of batch %q: %w", line, batch, err)
+		if r.Response.Body, err = packed.Unpack(d.Body); err != nil {
+			return Result{}, fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
 		}
 	}
-	if r.Request, err = unpack(d.Request); err != nil {
-		return Result{}, fmt.Errorf("line %d of batch %q: %w", line, batch, err)
+	if r.Request, err = packed.Unpack(d.Request); err != nil {
+		return Result{}, fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
 	}
 	for _, a := range d.Tries {
 		r.Attempts = append(r.Attempts, Attempt{At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, StatusCode: a.Code, Error: a.Error})

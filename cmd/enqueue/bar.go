@@ -9,10 +9,9 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
-)
 
-// barWidth is how wide a bar is, in columns, where the terminal is wide enough.
-const barWidth = 60
+	"github.com/headway-go/headway/internal/cli"
+)
 
 // barShow is a bar with the figures on the lines below it.
 type barShow struct {
@@ -26,16 +25,10 @@ type barShow struct {
 func (s *barShow) progress(f figures) {
 	s.tell(f.parts()...)
 	if s.container == nil {
-		s.container = mpb.New(mpb.WithOutput(s.w), mpb.WithWidth(barWidth))
-		s.bar = newBar(s.container, f.Requests, "ended", mpb.BarExtender(mpb.BarFillerFunc(s.below), false), decor.CountersNoUnit(" %d of %d"))
+		s.container = mpb.New(mpb.WithOutput(s.w), mpb.WithWidth(cli.BarWidth))
+		s.bar = cli.NewBar(s.container, f.Requests, "ended", mpb.BarExtender(mpb.BarFillerFunc(s.below), false), decor.CountersNoUnit(" %d of %d"))
 	}
 	s.bar.SetCurrent(int64(f.Done + f.Failed))
-}
-
-// newBar is a bar of one colour, so that it needs none. It begins at the left also where the terminal has just shown a ^C.
-func newBar(in *mpb.Progress, total int, before string, below mpb.BarOption, after ...decor.Decorator) *mpb.Bar {
-	return in.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
-		mpb.PrependDecorators(decor.Name("\r"+before)), mpb.AppendDecorators(after...), below)
 }
 
 // below writes the figures. No line is wider than the terminal: it would break there, and the lines could not be redrawn.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
@@ -30,7 +31,7 @@ type sender struct {
 	known   bool // the batch was sent before, at least a part of it
 	options []scheduler.Option
 	result  *result
-	bar     *progress
+	bar     *cli.Progress
 
 	lines    []int
 	gathered []request
@@ -44,8 +45,8 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 			return err
 		}
 	}
-	bar := newProgress(j.env.Err, r.Requests)
-	defer bar.close()
+	bar := cli.NewProgress(j.env.Err, "enqueued", r.Requests)
+	defer bar.Close()
 	out := &sender{s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r, bar: bar}
 	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
 		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
@@ -96,7 +97,7 @@ func (o *sender) flush(ctx context.Context) error {
 		return err
 	}
 	o.result.Finished += len(o.lines) - len(args)
-	o.bar.set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
+	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
 	clear(o.gathered)
 	o.lines, o.gathered, o.size = o.lines[:0], o.gathered[:0], 0
 	return o.s.batches.SetEnqueued(ctx, o.batch.ID, last)

@@ -104,7 +104,7 @@ func TestRunRefusesToStart(t *testing.T) {
 
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
-	for _, sub := range []string{"run", "demo", "check", "explain", "limits", "limits show"} {
+	for _, sub := range []string{"run", "demo", "check", "explain", "limits", "limits show", "dead", "dead list", "dead show", "dead export", "dead requeue", "dead delete"} {
 		code, out, _ := command(t, nil, append(strings.Fields(sub), "--help")...)
 		if code != cli.ExitOK || !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: exit %d: %s", sub, code, out)
