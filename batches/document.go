@@ -46,7 +46,7 @@ const (
 const (
 	lineDigits = 9
 	maxLine    = 999_999_999
-	maxError   = 1000 // bytes of an attempt's error
+	maxError   = 1000 // bytes of an attempt's error, and of other texts from outside
 
 	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for attempts.
 	maxContent = 14 << 20
@@ -107,6 +107,11 @@ func unfinished() bson.E {
 	return bson.E{Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: false}}}
 }
 
+// hasRoom matches documents to which attempts may be added.
+func hasRoom() bson.E {
+	return bson.E{Key: fmt.Sprintf("%s.%d", fieldTries, AttemptsMost-1), Value: bson.D{{Key: "$exists", Value: false}}}
+}
+
 func attemptDocuments(attempts []Attempt) bson.A {
 	documents := make(bson.A, len(attempts))
 	for i, a := range attempts {
@@ -161,7 +166,7 @@ func finishUpdate(r Result, expires time.Time) bson.D {
 		set = append(set, bson.E{Key: "model", Value: valid(r.Model)})
 	}
 	if r.Response != nil {
-		set = append(set, bson.E{Key: fieldCode, Value: r.Response.StatusCode}, bson.E{Key: "request_id", Value: valid(r.Response.RequestID)})
+		set = append(set, bson.E{Key: fieldCode, Value: r.Response.StatusCode}, bson.E{Key: "request_id", Value: cut(r.Response.RequestID)})
 	}
 	if body != nil {
 		set = append(set, bson.E{Key: fieldBody, Value: body})
@@ -180,8 +185,8 @@ func finishUpdate(r Result, expires time.Time) bson.D {
 	if tokens := r.Usage.fields(); len(tokens) > 0 {
 		update = append(update, bson.E{Key: "$inc", Value: tokens})
 	}
-	if len(r.Attempts) > 0 {
-		update = append(update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments(r.Attempts)}}}}})
+	if attempts := r.Attempts[max(0, len(r.Attempts)-AttemptsMost):]; len(attempts) > 0 {
+		update = append(update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments(attempts)}}}}})
 	}
 	return update
 }

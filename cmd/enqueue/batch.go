@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -105,7 +104,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON)); err != nil {
+	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON, name)); err != nil {
 		return err
 	}
 	limits, from, err := j.load()
@@ -113,7 +112,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 		return err
 	}
 	j.make = maker{from: from, model: j.model}
-	file, closeFile, err := open(name, j.env.In)
+	file, closeFile, err := open(ctx, name, j.env.In)
 	if err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 }
 
 // inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.
-func (j *batchJob) inspect(file *os.File, name string, r *result) error {
+func (j *batchJob) inspect(file *input, name string, r *result) error {
 	hash := sha256.New()
 	if err := j.check(io.TeeReader(file, hash), r); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (j *batchJob) inspect(file *os.File, name string, r *result) error {
 		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued (--skip-invalid enqueues the others):\n%s",
 			displayName(name), r.Faulty, r.Requests+r.Faulty, indented(*r))}
 	}
-	return rewind(file)
+	return file.rewind()
 }
 
 // check counts the good lines and notes the faulty ones.
@@ -208,6 +207,9 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 	if err != nil || !existed {
 		return b, existed, err
 	}
+	if b.Queue != j.queue { // there the IDs of its tasks are unknown, and all would be sent twice
+		return b, existed, &cli.UsageError{Err: fmt.Errorf("batch %s is in queue %q: send it with --queue %s", id, b.Queue, b.Queue)}
+	}
 	if b.State == batches.StateCancelled {
 		if err = s.batches.Resume(ctx, id); err != nil {
 			return b, existed, err
@@ -218,7 +220,7 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 	return b, existed, err
 }
 
-func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *os.File) error {
+func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
 	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s)}
 	last, waited := w.run(ctx)
 	if err := j.leave(ctx, s, b, file, waited); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/headway-go/headway/batches"
@@ -13,7 +12,7 @@ import (
 
 // leave writes what there is of the results, when nobody waits for more. Why is what went wrong before, if anything: of a batch that was cancelled
 // meanwhile, the requests of the file that have no result are named first, so that each of them has a line, also those that were never enqueued.
-func (j *batchJob) leave(ctx context.Context, s *services, b batches.Batch, file *os.File, why error) error {
+func (j *batchJob) leave(ctx context.Context, s *services, b batches.Batch, file *input, why error) error {
 	if errors.Is(why, batches.ErrCancelled) {
 		if err := j.nameRest(ctx, s.batches, b, file); err != nil {
 			return fmt.Errorf("note the requests of the cancelled batch that have no answer: %w", err)
@@ -22,8 +21,8 @@ func (j *batchJob) leave(ctx context.Context, s *services, b batches.Batch, file
 	return j.write(context.WithoutCancel(ctx), s.batches, b.ID, j.env)
 }
 
-func (j *batchJob) nameRest(ctx context.Context, store *batches.Store, b batches.Batch, file *os.File) error {
-	if err := rewind(file); err != nil {
+func (j *batchJob) nameRest(ctx context.Context, store *batches.Store, b batches.Batch, file *input) error {
+	if err := file.rewind(); err != nil {
 		return err
 	}
 	var rest []batches.Named

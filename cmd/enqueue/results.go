@@ -36,7 +36,7 @@ The exit code is 0 also where requests failed: --json tells how many.`,
 		if !f.named() {
 			return &cli.UsageError{Err: errors.New("name a file with --out, with --errors, or both")}
 		}
-		if err := f.checkFiles(asJSON); err != nil {
+		if err := f.checkFiles(asJSON, ""); err != nil {
 			return err
 		}
 		s, b, err := t.openBatch(c.Context(), env, args[0])

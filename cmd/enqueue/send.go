@@ -17,6 +17,8 @@ import (
 const (
 	// chunk is the number of requests that are enqueued together.
 	chunk = 500
+	// chunkBytes is about the most that their bodies take together.
+	chunkBytes = 8_000_000
 	// settleDown is what workers are given to drop the tasks of a cancelled batch that they have in hand when it is opened again: one that is
 	// dropped after it was found in the queue would be missing.
 	settleDown = 2 * time.Second
@@ -33,6 +35,7 @@ type sender struct {
 
 	lines    []int
 	gathered []request
+	size     int // of their bodies
 }
 
 // send enqueues the good lines of the file that have no result and are not in the queue.
@@ -47,7 +50,7 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 	out := &sender{s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r, bar: bar}
 	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
 		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
-		if len(out.lines) < chunk {
+		if out.size += len(line.Body); len(out.lines) < chunk && out.size < chunkBytes {
 			return nil
 		}
 		return out.flush(ctx)
@@ -95,7 +98,8 @@ func (o *sender) flush(ctx context.Context) error {
 	}
 	o.result.Finished += len(o.lines) - len(args)
 	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
-	o.lines, o.gathered = o.lines[:0], o.gathered[:0]
+	clear(o.gathered)
+	o.lines, o.gathered, o.size = o.lines[:0], o.gathered[:0], 0
 	return o.s.batches.SetEnqueued(ctx, o.batch.ID, last)
 }
 

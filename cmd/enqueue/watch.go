@@ -43,7 +43,7 @@ type sample struct {
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database that is away.
 func (w *watch) run(ctx context.Context) (figures, error) {
 	counter := w.store.Counter(w.batch.ID)
-	var last figures
+	last := newFigures(w.batch, batches.Counts{})
 	defer w.show.close()
 	for {
 		began := time.Now()
