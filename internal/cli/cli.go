@@ -21,11 +21,12 @@ type Environment struct {
 }
 
 // Main runs the command that root builds, with the process's arguments and environment, until it ends or a signal tells it
-// to stop. It returns the exit code.
+// to stop; a second signal ends the process at once. It returns the exit code.
 func Main(root func(Environment) *cobra.Command) int {
 	logging.Disable() // go-redis writes each failed dial to stderr; the errors that commands return say it once
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop)
 	return Run(ctx, root, os.Args[1:], Environment{Getenv: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
