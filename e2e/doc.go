@@ -2,7 +2,7 @@
 // MongoDB-compatible server, against a provider process that counts what arrives by its own clock and its own code. Workers
 // are killed, and services go away, while they work.
 //
-// The tests measure a limit, so they run one after the other, some seven minutes in all. Each logs what it measured; `go test -v`
+// The tests measure a limit, so they run one after the other, some nine minutes in all. Each logs what it measured; `go test -v`
 // shows it. On a machine that is busy with other things the workers are held up between the answer of the bucket and the call, and what
 // was held up may arrive together and be refused; a failed test says how long they were.
 //

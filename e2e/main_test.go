@@ -14,6 +14,9 @@ import (
 // module is where the commands are.
 const module = "github.com/headway-go/headway/"
 
+// programPlain is the worker without the race detector.
+const programPlain = "demo"
+
 // programs are the commands that were built for this run, by name.
 var programs = map[string]string{}
 
@@ -41,7 +44,7 @@ func buildAll(folder string) error {
 		{"worker", "cmd/worker", []string{"-race"}},
 		{"enqueue", "cmd/enqueue", []string{"-race"}},
 		{"provider", "internal/provider/cmd/provider", []string{"-race"}},
-		{"demo", "cmd/worker", nil},
+		{programPlain, "cmd/worker", nil},
 	} {
 		programs[b.name] = filepath.Join(folder, b.name)
 		args := append(append([]string{"build"}, b.flags...), "-o", programs[b.name], module+b.path)

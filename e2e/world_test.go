@@ -1,12 +1,13 @@
 package e2e_test
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ type world struct {
 	url        string         // of the provider
 	provider   *process
 	inspector  *asynq.Inspector
+	program    string     // of the workers; "worker" when empty
 	workers    []*process // all that were ever started
 }
 
@@ -113,7 +115,7 @@ func (w *world) start(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		name := fmt.Sprintf("worker%d", len(w.workers)+1)
-		w.workers = append(w.workers, spawn(t, name, "worker", w.env(w.redisURL),
+		w.workers = append(w.workers, spawn(t, name, cmp.Or(w.program, "worker"), w.env(w.redisURL),
 			"run", "--config", w.config, "--log-level", "debug", "--log-format", "json"))
 	}
 }
@@ -165,10 +167,13 @@ func (w *world) worker(t *testing.T, args ...string) string {
 // info is the queue as asynq sees it; the zero value before its first task.
 func (w *world) info(t *testing.T) asynq.QueueInfo {
 	t.Helper()
-	info, err := w.inspector.GetQueueInfo(queue)
-	if errors.Is(err, asynq.ErrQueueNotFound) {
+	if queues, err := w.inspector.Queues(); err != nil || !slices.Contains(queues, queue) { // GetQueueInfo's error can't be told from others
+		if err != nil {
+			t.Fatalf("list the queues: %v", err)
+		}
 		return asynq.QueueInfo{}
 	}
+	info, err := w.inspector.GetQueueInfo(queue)
 	if err != nil {
 		t.Fatalf("look at the queue: %v", err)
 	}

@@ -6,6 +6,9 @@ const Generation = 250
 // tokensMost is the largest number of tokens of a request that is believed, as for a charge.
 const tokensMost = 1e15
 
+// weightMost bounds by how much one request counts, in tokens: a few huge ones do not speak for all.
+const weightMost = 8192
+
 // Kind is one of the ratios that are learned.
 type Kind int
 
@@ -47,8 +50,11 @@ type Sample struct {
 type Counts struct {
 	// N is the number of requests.
 	N int64
-	// Ratios are those of each Kind.
+	// Ratios are those of each Kind. But for KindError each counts by the tokens that were estimated: where small requests have other ratios than large
+	// ones, as many tokens are reserved as are used, all together.
 	Ratios [Kinds]Histogram
+	// Seen is how many requests each Kind was learned from.
+	Seen [Kinds]int64
 	// Reserved and Used are sums, of those of which both are known.
 	Reserved, Used float64
 }
@@ -56,17 +62,27 @@ type Counts struct {
 // Add counts one request. A ratio to nothing is none.
 func (c *Counts) Add(s Sample) {
 	c.N++
-	c.Ratios[KindInput].Add(ratio(s.Used.Input, s.Estimated.Input))
+	c.see(KindInput, s.Used.Input, s.Estimated.Input, s.Estimated.Input)
 	kind := KindOutput
 	if s.Open {
 		kind = KindOpen
 	}
-	c.Ratios[kind].Add(ratio(s.Used.Output, s.Estimated.Output))
-	if r := ratio(s.Reserved, s.Used.Total()); r > 0 {
-		c.Ratios[KindError].Add(r)
+	c.see(kind, s.Used.Output, s.Estimated.Output, s.Estimated.Output)
+	if c.see(KindError, s.Reserved, s.Used.Total(), 1) {
 		c.Reserved += s.Reserved
 		c.Used += s.Used.Total()
 	}
+}
+
+// see counts the ratio of a to b, as one of so many tokens, and says whether there is one.
+func (c *Counts) see(kind Kind, a, b, tokens float64) bool {
+	r := ratio(a, b)
+	if r <= 0 {
+		return false
+	}
+	c.Seen[kind]++
+	c.Ratios[kind].Weigh(r, int64(min(tokens, weightMost)))
+	return true
 }
 
 // Merge adds what another one has counted, in any order.
@@ -74,6 +90,7 @@ func (c *Counts) Merge(o *Counts) {
 	c.N += max(0, o.N)
 	for k := range c.Ratios {
 		c.Ratios[k].Merge(&o.Ratios[k])
+		c.Seen[k] += max(0, o.Seen[k])
 	}
 	if o.Reserved >= 0 && o.Used >= 0 && o.Reserved+o.Used <= tokensMost*Generation*Known {
 		c.Reserved += o.Reserved

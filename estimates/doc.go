@@ -9,6 +9,8 @@
 //
 // # What it does
 //
+// A ratio counts by the tokens that were estimated, up to 8192: large requests are what the sum of all reservations depends on.
+//
 // [Ratios.Scale] turns an estimate into what is to be reserved: by default what nine of ten such requests do not exceed ([Config].Quantile). It is bounded: an answer is never more
 // than max_tokens, a prompt never more tokens than bytes, nothing less than [Config].Floor of the estimate. Below 20 requests nothing is scaled.
 //

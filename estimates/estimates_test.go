@@ -250,6 +250,35 @@ func TestMedianReservesWhatIsUsed(t *testing.T) {
 	}
 }
 
+// Small requests may have quite other ratios than large ones, and there are more of them: what is reserved is still what is used, all together.
+func TestMedianOfMixedSizes(t *testing.T) {
+	t.Parallel()
+	l, err := estimates.New(estimates.Config{Quantile: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	var reserved, used float64
+	for i := range 5000 {
+		request, share := estimates.Tokens{Input: float64(10 + r.IntN(20)), Output: float64(20 + r.IntN(40))}, 0.4
+		if r.IntN(3) == 0 {
+			request, share = estimates.Tokens{Input: float64(100 + r.IntN(900)), Output: float64(200 + r.IntN(600))}, 0.95
+		}
+		expected := l.Ratios("a", "m").Scale(request, false)
+		answer := estimates.Tokens{Input: math.Round(share * request.Input), Output: math.Round((0.2 + 0.3*r.Float64()) * request.Output)}
+		if i >= 2500 {
+			reserved += expected.Total()
+			used += answer.Total()
+		}
+		l.Observe(estimates.Sample{Limit: "a", Model: "m", Estimated: request, Used: answer})
+	}
+	if off := reserved/used - 1; math.Abs(off) > 0.1 {
+		t.Errorf("reserved %v, used %v: %.1f %% off", reserved, used, 100*off)
+	} else {
+		t.Logf("reserved to used: %+.1f %%", 100*off)
+	}
+}
+
 // What another process learned replaces what is known; what was not shared yet stays.
 func TestSharing(t *testing.T) {
 	t.Parallel()

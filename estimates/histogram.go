@@ -15,9 +15,12 @@ const (
 type Histogram [Bins]int64
 
 // Add counts one ratio. What is no number above zero is not counted.
-func (h *Histogram) Add(ratio float64) {
+func (h *Histogram) Add(ratio float64) { h.Weigh(ratio, 1) }
+
+// Weigh counts one ratio as weight of them, at least one.
+func (h *Histogram) Weigh(ratio float64, weight int64) {
 	if bin, ok := binOf(ratio); ok {
-		h[bin]++
+		h[bin] += max(1, weight)
 	}
 }
 
@@ -28,7 +31,7 @@ func (h *Histogram) Merge(o *Histogram) {
 	}
 }
 
-// N is how many ratios were counted.
+// N is how many ratios were counted, each by its weight.
 func (h *Histogram) N() (n int64) {
 	for _, c := range h {
 		n += c

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// QuantileDefault is the share of requests that use no more than is reserved for them.
+	// QuantileDefault is the share of requests that use no more than is reserved for them, each counted by its size.
 	QuantileDefault = 0.9
 	// FloorDefault is the least that is reserved, as a share of the estimate.
 	FloorDefault = 0.05
@@ -22,7 +22,7 @@ const (
 
 // Config says how careful to be.
 type Config struct {
-	// Quantile is the share of requests that use no more than is reserved for them, above 0 and up to 1. Zero means QuantileDefault. At 0.5 what is reserved
+	// Quantile is the share of requests that use no more than is reserved for them, each counted by its estimated size, above 0 and up to 1. Zero means QuantileDefault. At 0.5 what is reserved
 	// is nearest to what is used, and half of the requests owe something.
 	Quantile float64
 	// Floor is the least that is reserved, as a share of the estimate, up to 1. Zero means FloorDefault.
@@ -58,7 +58,7 @@ type Ratios struct{ Input, Output, Open float64 }
 func ratiosOf(c *Counts, config Config) Ratios {
 	of := func(kind Kind, most float64) float64 {
 		r, ok := c.Ratios[kind].Quantile(config.Quantile)
-		if !ok || c.Ratios[kind].N() < least {
+		if !ok || c.Seen[kind] < least {
 			return 1
 		}
 		return min(max(r, config.Floor), most)

@@ -23,13 +23,14 @@ var ErrMalformed = errors.New("keeper: malformed document")
 //	limit, model
 //	at       when it was written last
 //	number   of the current generation; missing for 0
-//	g7       the counts of generation 7: n; reserved, used; and of each kind and bin, "0_120"
+//	g7       the counts of generation 7: n; reserved, used; of each kind "0_n", and of each kind and bin, by weight, "0_120"
 const (
 	fieldLimit  = "limit"
 	fieldModel  = "model"
 	fieldAt     = "at"
 	fieldNumber = "number"
 	prefix      = "g"
+	seenField   = "n" // of a kind
 )
 
 func documentID(k estimates.Key) string {
@@ -43,6 +44,9 @@ func addition(key estimates.Key, number int64, c *estimates.Counts) bson.D {
 	in := generation(number) + "."
 	inc := bson.D{{Key: in + "n", Value: c.N}, {Key: in + "reserved", Value: c.Reserved}, {Key: in + "used", Value: c.Used}}
 	for kind := range c.Ratios {
+		if seen := c.Seen[kind]; seen > 0 {
+			inc = append(inc, bson.E{Key: fmt.Sprintf("%s%d_%s", in, kind, seenField), Value: seen})
+		}
 		for bin, n := range c.Ratios[kind] {
 			if n > 0 {
 				inc = append(inc, bson.E{Key: fmt.Sprintf("%s%d_%d", in, kind, bin), Value: n})
@@ -127,11 +131,20 @@ func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 	for name, n := range fields {
 		first, second, ok := strings.Cut(name, "_")
 		kind, kindErr := strconv.Atoi(first)
+		if second == seenField && kindErr == nil && kind >= 0 && kind < int(estimates.Kinds) && n > 0 {
+			c.Seen[kind] = int64(n)
+			continue
+		}
 		bin, binErr := strconv.Atoi(second)
 		if !ok || kindErr != nil || binErr != nil || kind < 0 || kind >= int(estimates.Kinds) || bin < 0 || bin >= estimates.Bins || !(n > 0 && n <= countMost) {
 			continue
 		}
 		c.Ratios[kind][bin] = int64(n)
+	}
+	for kind := range c.Seen {
+		if c.Seen[kind] == 0 { // written when each counted as one
+			c.Seen[kind] = c.Ratios[kind].N()
+		}
 	}
 	return c, nil
 }

@@ -126,6 +126,30 @@ func TestWhatCannotBeSharedIsKept(t *testing.T) {
 	}
 }
 
+// One large request counts by its size, but it is still one: nothing is scaled by it, wherever it is read.
+func TestFewLargeRequestsSayNothing(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	learner, k := process(t, db, keeper.Options{})
+	large := sample(1000)
+	large.Estimated = estimates.Tokens{Input: 4000, Output: 5000}
+	for _, n := range []int{19, 1} {
+		for range n {
+			learner.Observe(large)
+		}
+		if err := k.Share(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		reader, other := process(t, db, keeper.Options{})
+		if err := other.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := reader.Ratios(large.Limit, large.Model).Output; (got == 1) != (n == 19) {
+			t.Errorf("after %d more: %v", n, got)
+		}
+	}
+}
+
 func TestDocumentsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

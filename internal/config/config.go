@@ -57,7 +57,7 @@ type HTTP struct {
 type Estimates struct {
 	// Learn are the limits whose tasks reserve what was learned, instead of all that their requests allow themselves.
 	Learn []string `mapstructure:"learn"`
-	// Quantile is the share of requests that use no more than is reserved for them. Zero is the learner's default.
+	// Quantile is the share of requests, each counted by its size, that use no more than is reserved for them. Zero is the learner's default.
 	Quantile float64 `mapstructure:"quantile"`
 }
 
