@@ -172,9 +172,14 @@ func (r *run) fromIdle(ctx context.Context, producer contest.Producer) (err erro
 	}
 	sending, stop := context.WithCancel(ctx)
 	sent := make(chan error, 1)
-	go func() { sent <- r.send(sending, producer) }()
+	go func() {
+		defer close(sent)
+		sent <- r.send(sending, producer)
+	}()
 	err = r.await(ctx, sent)
 	stop()
+	for range sent { // a cut may have come before its end
+	}
 	return err
 }
 
