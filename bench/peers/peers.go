@@ -14,12 +14,11 @@ import (
 
 // All are all peers, in the order of the report.
 func All() []contest.Contestant {
-	return []contest.Contestant{
+	return append([]contest.Contestant{
 		rawasynq.New(),
 		recipe.AsWritten(), recipe.Tuned(),
 		gcra.AsWritten(), gcra.Tuned(),
 		blocking.Wait(), blocking.Sleep(),
 		spinning.New(),
-		bullmq.PerSecond(), bullmq.Spaced(),
-	}
+	}, bullmq.All()...)
 }

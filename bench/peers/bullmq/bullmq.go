@@ -27,22 +27,23 @@ type contestant struct {
 	installed   func() (installation, error)
 }
 
-// PerSecond limits the jobs of each second, as BullMQ's guide does: 100 a second are 100 in 1000 ms.
-func PerSecond() contest.Contestant {
-	return contestant{
-		name:      "bullmq-per-second",
-		about:     "BullMQ (Node) with the limiter of its workers as its guide has it: a second's jobs in 1000 ms",
-		installed: sync.OnceValues(install),
-	}
-}
-
-// Spaced lets one job start in each interval, so that they are spread evenly: 100 a second are 1 in 10 ms.
-func Spaced() contest.Contestant {
-	return contestant{
-		name:      "bullmq-spaced",
-		about:     "the same, tuned to keep the limit in every window: 1 job in each interval (10 ms for 100 a second)",
-		spaced:    true,
-		installed: sync.OnceValues(install),
+// All are the two ways to say a limit in BullMQ's terms. One limits the jobs of each second, as BullMQ's guide does: 100 a second are 100
+// in 1000 ms. The other lets one job start in each interval, so that they are spread evenly: 1 in 10 ms. Both have BullMQ installed,
+// once, when they are first asked for something that needs it.
+func All() []contest.Contestant {
+	installed := sync.OnceValues(install)
+	return []contest.Contestant{
+		contestant{
+			name:      "bullmq-per-second",
+			about:     "BullMQ (Node) with the limiter of its workers as its guide has it: a second's jobs in 1000 ms",
+			installed: installed,
+		},
+		contestant{
+			name:      "bullmq-spaced",
+			about:     "the same, tuned to keep the limit in every window: 1 job in each interval (10 ms for 100 a second)",
+			spaced:    true,
+			installed: installed,
+		},
 	}
 }
 
