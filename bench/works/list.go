@@ -23,11 +23,13 @@ func aHundred() contest.Limit  { return contest.Limit{Key: fast, Rate: 100, Burs
 func four() contest.Limit      { return contest.Limit{Key: slow, Rate: 4, Burst: 4} }
 func aThousand() contest.Limit { return contest.Limit{Key: fast, Rate: 1000, Burst: 100} }
 
-// All are all works of fleets, in the order of the report. Quick ones are smaller and cut off sooner, for a look.
+// All are all works of fleets, in the order of the report. Quick ones are smaller and cut off sooner, for a look; the largest backlog is left out.
 func All(quick bool) []Work {
 	list := []Work{burst(), slowly(), steady("steady-90", 90), steady("steady-120", 120), mixed(), overestimated(), outage()}
 	for _, n := range []int{1000, 10_000, 100_000} {
-		list = append(list, backlog(n))
+		if n < 100_000 || !quick {
+			list = append(list, backlog(n))
+		}
 	}
 	list = append(list, unlimited(), sorting(), idle())
 	if quick {
@@ -64,7 +66,7 @@ func steady(name string, rate float64) Work {
 	}
 	return Work{
 		Name: name, Letter: "c", About: about, Limits: []contest.Limit{aHundred()}, Tasks: uniform(n, fast), At: paced(n, rate),
-		Answer: 5 * time.Millisecond, Ideal: ideal, For: limiting(),
+		Answer: 5 * time.Millisecond, Ideal: ideal, For: capable(),
 	}
 }
 
@@ -92,7 +94,7 @@ func overestimated() Work {
 		Name: "overestimated", Letter: "r",
 		About:  "2000 tasks at once that reserve 30 tokens and use 10, 1000 tokens a second with a burst of 100. The limit is counted in tokens really used.",
 		Limits: []contest.Limit{aThousand()}, Tasks: list, Answer: 5 * time.Millisecond, Ideal: 20 * time.Second,
-		Cut: 65 * time.Second, For: limiting(), Rivals: []string{HeadwayReserved},
+		Cut: 65 * time.Second, For: capable(),
 	}
 }
 
@@ -101,7 +103,7 @@ func outage() Work {
 		Name: "outage", Letter: "e",
 		About:  "3000 tasks at once, 100 a second with a burst of 10; after 10 s all worker processes are killed, after 10 more new ones are started.",
 		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond,
-		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Ideal: 41 * time.Second, Cut: 120 * time.Second, For: limiting(), Series: true,
+		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Ideal: 41 * time.Second, Cut: 120 * time.Second, For: capable(), Series: true,
 	}
 }
 
@@ -141,19 +143,42 @@ func sorting() Work {
 func idle() Work {
 	return Work{
 		Name: "idle", Letter: "h", About: "Nothing to do for 10 s, with one limit configured.", Limits: []contest.Limit{aHundred()},
-		Idle: 10 * time.Second, Ideal: 10 * time.Second, Rivals: []string{Raw}, Unlimited: []string{Raw},
+		Idle: 10 * time.Second, Ideal: 10 * time.Second, For: append(capable(), Raw), Rivals: []string{Raw}, Unlimited: []string{Raw},
 	}
 }
 
-// limiting leaves out those whose recipe is as written, of which the works with everybody show what they do.
-func limiting() []string { return nil }
+// capable are those that can keep a shared limit at all, one of each kind; of the others the works with everybody show what they do.
+func capable() []string {
+	return []string{Headway, HeadwayReserved, "asynq-gcra-tuned", "blocking-redis-rate", "bullmq-spaced"}
+}
 
-// quick is a smaller work of the same kind.
+// quick is a smaller work of the same kind, without those whose figures need the whole time.
 func (w Work) quick() Work {
-	w.Cut = min(w.CutAfter(), 25*time.Second)
-	w.Ideal = min(w.Ideal, w.Cut)
-	if w.Idle > 0 {
+	switch {
+	case w.Idle > 0:
 		w.Idle, w.Ideal = 3*time.Second, 3*time.Second
+		return w
+	case w.Local, w.UntilKey != "", w.Backlog:
+	case w.Down.For > 0:
+		w.Down = Outage{At: 4 * time.Second, For: 4 * time.Second}
+		w.fewer(2, 5)
+	case w.At != nil:
+		w.fewer(1, 2)
+	default:
+		w.fewer(2, 5)
 	}
+	if w.For != nil && !w.Local {
+		w.For = []string{Headway, "blocking-redis-rate"}
+	}
+	w.Cut = w.Ideal + 8*time.Second
 	return w
+}
+
+// fewer leaves this part of the tasks.
+func (w *Work) fewer(part, of int) {
+	n := len(w.Tasks) * part / of
+	w.Tasks, w.Ideal = w.Tasks[:n], w.Ideal*time.Duration(part)/time.Duration(of)
+	if w.At != nil {
+		w.At = w.At[:n]
+	}
 }
