@@ -7,6 +7,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/bench/field"
 	"github.com/headway-go/headway/bench/library"
 	"github.com/headway-go/headway/bench/works"
 )
@@ -23,7 +24,7 @@ func listCommand(env cli.Environment) *cobra.Command {
 			}
 			about, _ := library.About()
 			line("%s\t(g)\t%s\n\t\t\nCONTESTANT\t\t\n", reservationsWork, about)
-			for _, c := range contestants() {
+			for _, c := range field.All() {
 				line("%s\t\t%s\n", c.Name(), c.About())
 			}
 			return w.Flush()

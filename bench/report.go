@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/bench/field"
 	"github.com/headway-go/headway/bench/goals"
 	"github.com/headway-go/headway/bench/library"
 	"github.com/headway-go/headway/bench/report"
@@ -56,7 +57,7 @@ is 1 when a goal is missed.`,
 func writeReport(where paths, file *results.File, out io.Writer, asJSON bool) error {
 	about, by := library.About()
 	in := report.Input{File: file, Works: works.All(false), Reservations: about, Folder: "benchmarks", Notes: notes(where.page())}
-	for _, c := range contestants() {
+	for _, c := range field.All() {
 		in.Contestants = append(in.Contestants, report.Contestant{Name: c.Name(), About: c.About()})
 	}
 	for _, name := range []string{library.Headway, library.OneByOne, library.Rate} {

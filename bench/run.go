@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/field"
 	"github.com/headway-go/headway/bench/fleet"
 	"github.com/headway-go/headway/bench/library"
 	"github.com/headway-go/headway/bench/results"
@@ -114,7 +115,7 @@ func round(s runSettings, w works.Work, repetition int) (turns []turn) {
 		}
 		return turns
 	}
-	for _, c := range contestants() {
+	for _, c := range field.All() {
 		often := c.Name() == works.Headway || w.Often(c.Name())
 		if chosen(s.only, c.Name(), contestantNames()) && takesPart(c, w) && (repetition < s.peers || often && repetition < s.reps) {
 			turns = append(turns, turn{work: w, contestant: c, repetition: repetition})
@@ -161,7 +162,7 @@ func workNames() []string {
 
 func contestantNames() []string {
 	var names []string
-	for _, c := range contestants() {
+	for _, c := range field.All() {
 		names = append(names, c.Name())
 	}
 	return names

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -75,7 +76,7 @@ type Session struct {
 	Set map[string]string `json:"set"`
 }
 
-// Load reads a file. One that does not exist is empty.
+// Load reads a file, less the sessions of which nothing is left. One that does not exist is empty.
 func Load(path string) (*File, error) {
 	f := &File{Sessions: map[string]Session{}}
 	text, err := os.ReadFile(path) //nolint:gosec // the file that the user names
@@ -88,6 +89,9 @@ func Load(path string) (*File, error) {
 	if err = json.Unmarshal(text, f); err != nil {
 		return nil, fmt.Errorf("results: %s: %w", path, err)
 	}
+	maps.DeleteFunc(f.Sessions, func(name string, _ Session) bool {
+		return !slices.ContainsFunc(f.Results, func(r Result) bool { return r.Session == name })
+	})
 	return f, nil
 }
 
@@ -109,11 +113,6 @@ func (f *File) Add(r Result) {
 		return old.Work == r.Work && old.Contestant == r.Contestant && old.Session != r.Session
 	})
 	f.Results = append(f.Results, r)
-	for name := range f.Sessions {
-		if name != r.Session && !slices.ContainsFunc(f.Results, func(r Result) bool { return r.Session == name }) {
-			delete(f.Sessions, name)
-		}
-	}
 }
 
 // Of are the results of a work and contestant.
