@@ -23,7 +23,7 @@ It needs redis-server on PATH (each run has a server of its own) and MongoDB at 
 		Example: `  make bench                                    everything, about an hour
   make bench QUICK=1                            a look, about ten minutes
   make bench ONLY=burst                         one work, all contestants
-  make bench ONLY=mixed,slow,headway,bullmq     two works, two contestants
+  make bench ONLY=mixed,slow,headway,bullmq-spaced     two works, two contestants
   go run . run --only burst,headway --reps 1    the same by hand, in the folder bench`,
 	}
 	c.AddCommand(runCommand(env), reportCommand(env), listCommand(env), workerCommand(env))

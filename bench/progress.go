@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/bench/results"
@@ -55,26 +56,26 @@ func (p *progress) failed(_ turn, err error) { p.say("%v\n", err) }
 
 // end tells the figures that matter most.
 func (p *progress) end(r results.Result) {
-	line := ""
+	var figures []string
 	for _, shown := range []struct{ metric, format string }{
-		{results.Share, " limit used %.2f"},
-		{results.Worst1s, " worst second %.2f"},
-		{results.Finish, " finished in %.1f s"},
-		{results.Deliveries, " deliveries %.2f"},
-		{results.RedisTrips, " Redis %.2f"},
-		{results.MongoTrips, " MongoDB %.2f"},
-		{results.Rate, " %.0f/s"},
-		{results.Commands, " commands %.1f/s"},
-		{results.PerSecond + "one_64", " one bucket, 64 callers: %.0f/s"},
+		{results.Share, "limit used %.2f"},
+		{results.Worst1s, "worst second %.2f"},
+		{results.Finish, "finished in %.1f s"},
+		{results.Deliveries, "deliveries %.2f"},
+		{results.RedisTrips, "Redis %.2f"},
+		{results.MongoTrips, "MongoDB %.2f"},
+		{results.Rate, "%.0f/s"},
+		{results.Commands, "commands %.1f/s"},
+		{results.PerSecond + "one_64", "one bucket, 64 callers: %.0f/s"},
 	} {
 		if v, ok := r.Metrics[shown.metric]; ok {
-			line += fmt.Sprintf(shown.format, v)
+			figures = append(figures, fmt.Sprintf(shown.format, v))
 		}
 	}
 	if r.Note != "" {
-		line += " (" + r.Note + ")"
+		figures = append(figures, r.Note)
 	}
-	p.say("%s\n", line[min(1, len(line)):])
+	p.say("%s\n", strings.Join(figures, ", "))
 }
 
 func (p *progress) say(format string, a ...any) {

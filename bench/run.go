@@ -138,8 +138,8 @@ func refusal(c contest.Contestant, w works.Work) string {
 
 // chosen says whether name is wanted: among names of its kind, none chosen means all.
 func chosen(only []string, name string, kind []string) bool {
-	any := slices.ContainsFunc(only, func(o string) bool { return slices.Contains(kind, o) })
-	return !any || slices.Contains(only, name)
+	named := slices.ContainsFunc(only, func(o string) bool { return slices.Contains(kind, o) })
+	return !named || slices.Contains(only, name)
 }
 
 func known(only []string) error {

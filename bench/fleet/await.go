@@ -43,10 +43,7 @@ func (r *run) alive() error {
 // await returns when the work is done or cut off. An error of sent ends it.
 func (r *run) await(ctx context.Context, sent chan error) error {
 	wanted := r.work.Wanted()
-	for {
-		if r.reached(wanted) {
-			break
-		}
+	for !r.reached(wanted) {
 		if time.Since(r.began) > r.work.CutAfter() {
 			r.cut = true
 			break

@@ -9,10 +9,10 @@ import (
 	"github.com/headway-go/headway/bench/works"
 )
 
-// file holds one result a repetition with the value of the metric.
-func file(work, contestant, metric string, values ...float64) *results.File {
+// file holds one result of Headway a repetition, with the value of the metric.
+func file(work, metric string, values ...float64) *results.File {
 	f := &results.File{Sessions: map[string]results.Session{}}
-	add(f, work, contestant, metric, values...)
+	add(f, work, works.Headway, metric, values...)
 	return f
 }
 
@@ -47,18 +47,18 @@ func TestNothingMeasuredIsOpenNotReached(t *testing.T) {
 
 func TestMediansAreJudged(t *testing.T) {
 	t.Parallel()
-	got := only(t, file("burst", works.Headway, results.Share, .999, .9, .998, .997, .996))
+	got := only(t, file("burst", results.Share, .999, .9, .998, .997, .996))
 	if len(got) != 1 || got[0].Verdict != goals.Reached || got[0].Runs != 5 || got[0].Measured != "99.7 %" {
 		t.Errorf("median .997 of five: %+v", got)
 	}
-	if got = only(t, file("burst", works.Headway, results.Share, .9, .9, .998)); got[0].Verdict != goals.Missed {
+	if got = only(t, file("burst", results.Share, .9, .9, .998)); got[0].Verdict != goals.Missed {
 		t.Errorf("median .9: %+v", got)
 	}
 }
 
 func TestOneWindowAboveIsOneTooMany(t *testing.T) {
 	t.Parallel()
-	f := file("burst", works.Headway, results.Worst1s, .99, .99, 1.01, .99, .99)
+	f := file("burst", results.Worst1s, .99, .99, 1.01, .99, .99)
 	if got := only(t, f); len(got) != 1 || got[0].Verdict != goals.Missed {
 		t.Errorf("one of five runs broke the limit: %+v", got)
 	}
@@ -66,7 +66,7 @@ func TestOneWindowAboveIsOneTooMany(t *testing.T) {
 
 func TestRatiosAreTakenWithinARepetition(t *testing.T) {
 	t.Parallel()
-	f := file("unlimited", works.Headway, results.Rate, 96, 960, 9600)
+	f := file("unlimited", results.Rate, 96, 960, 9600)
 	add(f, "unlimited", works.Raw, results.Rate, 100, 1000, 10_000)
 	if got := only(t, f); len(got) != 1 || got[0].Verdict != goals.Reached || got[0].Value != .96 {
 		t.Errorf("96 %% in each repetition of a machine that drifts: %+v", got)

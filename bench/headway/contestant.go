@@ -37,7 +37,7 @@ func (c contestant) About() string { return c.about }
 
 // Producer implements contest.Contestant.
 func (c contestant) Producer(ctx context.Context, env contest.Env, probe *contest.Probe) (contest.Producer, error) {
-	connections, err := connect(env, probe)
+	connections, err := connect(ctx, env, probe)
 	if err != nil {
 		return nil, err
 	}
@@ -70,15 +70,15 @@ func (p *producer) Enqueue(ctx context.Context, list []contest.Task) error {
 }
 
 // Close implements contest.Producer.
-func (p *producer) Close() error { return p.connections.close() }
+func (p *producer) Close() error { return p.connections.close(context.Background()) }
 
 // Work implements contest.Contestant.
 func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Probe) error {
-	connections, err := connect(env, probe)
+	connections, err := connect(ctx, env, probe)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = connections.close() }()
+	defer func() { _ = connections.close(ctx) }()
 	w, err := worker.New(connections.redis, connections.limiter, worker.Config{
 		Concurrency: env.Slots, Queues: map[string]int{contest.QueueName: 1}, Logger: logger(), Events: events(probe),
 	})
@@ -86,11 +86,11 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 		return fmt.Errorf("headway: %w", err)
 	}
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[Task]) error {
-		used, err := probe.Call(ctx, contest.Task(job.Args))
+		used, failed := probe.Call(ctx, contest.Task(job.Args))
 		if job.Args.Key != "" {
 			job.Use(reservations.Tokens{meter: float64(used)})
 		}
-		return err
+		return failed
 	})
 	if err = w.Start(ctx); err != nil {
 		return fmt.Errorf("headway: %w", err)

@@ -47,7 +47,7 @@ type connections struct {
 }
 
 // connect opens them, with a MongoDB client that the probe counts.
-func connect(env contest.Env, probe *contest.Probe) (*connections, error) {
+func connect(ctx context.Context, env contest.Env, probe *contest.Probe) (*connections, error) {
 	address, err := redis.ParseURL(env.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("headway: address of Redis: %w", err)
@@ -63,13 +63,13 @@ func connect(env contest.Env, probe *contest.Probe) (*connections, error) {
 	}
 	c := &connections{redis: redis.NewClient(address), mongo: database, buckets: mongostore.New(database.Database(env.Database), mongostore.Options{})}
 	if c.limiter, err = reservations.New(c.buckets, limits(env), reservations.Config{}); err != nil {
-		return nil, errors.Join(fmt.Errorf("headway: limits: %w", err), c.close())
+		return nil, errors.Join(fmt.Errorf("headway: limits: %w", err), c.close(ctx))
 	}
 	return c, nil
 }
 
-func (c *connections) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+func (c *connections) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return errors.Join(c.mongo.Disconnect(ctx), c.redis.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -125,8 +126,8 @@ func seriesOf(f *results.File, work, contestant string) []int {
 func bars(in Input, work, title, metric string, logarithmic bool) (*plot.Plot, error) {
 	var names []string
 	var values plotter.Values
-	for i := len(in.Contestants) - 1; i >= 0; i-- {
-		name := in.Contestants[i].Name
+	for _, c := range slices.Backward(in.Contestants) {
+		name := c.Name
 		if v, of := in.File.Median(work, name, metric); of > 0 {
 			if done, _ := in.File.Median(work, name, results.Done); done < 1 {
 				name += fmt.Sprintf(" (%.0f %% done)", 100*done)

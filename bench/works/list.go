@@ -161,11 +161,11 @@ func (w Work) quick() Work {
 	case w.Local, w.UntilKey != "", w.Backlog:
 	case w.Down.For > 0:
 		w.Down = Outage{At: 4 * time.Second, For: 4 * time.Second}
-		w.fewer(2, 5)
+		w = w.fewer(2, 5)
 	case w.At != nil:
-		w.fewer(1, 2)
+		w = w.fewer(1, 2)
 	default:
-		w.fewer(2, 5)
+		w = w.fewer(2, 5)
 	}
 	if w.For != nil && !w.Local {
 		w.For = []string{Headway, "blocking-redis-rate"}
@@ -174,11 +174,12 @@ func (w Work) quick() Work {
 	return w
 }
 
-// fewer leaves this part of the tasks.
-func (w *Work) fewer(part, of int) {
+// fewer has only this part of the tasks.
+func (w Work) fewer(part, of int) Work {
 	n := len(w.Tasks) * part / of
 	w.Tasks, w.Ideal = w.Tasks[:n], w.Ideal*time.Duration(part)/time.Duration(of)
 	if w.At != nil {
 		w.At = w.At[:n]
 	}
+	return w
 }
