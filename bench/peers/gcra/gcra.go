@@ -18,8 +18,8 @@ import (
 // What tuning changed: whoever is refused comes back up to spread after the time that redis_rate named, and the queue is looked at
 // as often as that is worth it. redis_rate names the same time to everybody who waits, so without spreading all would come at once.
 const (
-	spread        = 500 * time.Millisecond
-	checkInterval = 50 * time.Millisecond
+	spread        = 250 * time.Millisecond
+	checkInterval = 20 * time.Millisecond
 )
 
 type contestant struct {

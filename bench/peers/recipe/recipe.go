@@ -18,8 +18,8 @@ import (
 // What tuning changed. Whoever is refused comes back after a random part of retryIn; the queue is looked at as often as that is
 // worth it.
 const (
-	retryIn       = 500 * time.Millisecond
-	checkInterval = 50 * time.Millisecond
+	retryIn       = 250 * time.Millisecond
+	checkInterval = 20 * time.Millisecond
 )
 
 type contestant struct {
@@ -42,7 +42,7 @@ func AsWritten() contest.Contestant {
 	}
 }
 
-// Tuned is the same with each process given its share of the limit, retries within half a second, and a queue that is looked at
+// Tuned is the same with each process given its share of the limit, retries within a quarter of a second, and a queue that is looked at
 // often enough for that. Refusals never use up retries, so their number needs no tuning.
 func Tuned() contest.Contestant {
 	return contestant{
