@@ -97,6 +97,7 @@ func progress(in Input, work, title string) (*plot.Plot, error) {
 		return nil, nil //nolint:nilnil // nothing to draw
 	}
 	p.X.Max *= 1.35 // room for the legend
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(round), plot.TickerFunc(round)
 	return p, nil
 }
 
@@ -138,6 +139,7 @@ func bars(in Input, work, title, metric string, scale float64, logarithmic bool)
 	p.Add(chart)
 	p.NominalY(names...)
 	p.X.Min = 0
+	p.X.Tick.Marker = plot.TickerFunc(round)
 	if logarithmic {
 		p.X.Tick.Marker = decades()
 	}
@@ -171,15 +173,7 @@ func reserving(in Input) (*plot.Plot, error) {
 		p.Legend.Add(c.Name, chart)
 	}
 	p.Legend.Left = true
+	p.Y.Tick.Marker = plot.TickerFunc(round)
 	p.NominalX(labels...)
 	return p, nil
-}
-
-// decades are the marks of a logarithmic axis.
-func decades() plot.ConstantTicks {
-	var ticks plot.ConstantTicks
-	for _, n := range []float64{1, 2, 5, 10, 20, 50, 100, 200, 500} {
-		ticks = append(ticks, plot.Tick{Value: math.Log10(n), Label: fmt.Sprint(n)})
-	}
-	return ticks
 }

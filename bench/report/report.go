@@ -43,6 +43,7 @@ func Markdown(in Input) string {
 	for _, c := range in.Contestants {
 		fmt.Fprintf(&b, "| %s | %s |\n", c.Name, c.About)
 	}
+	b.WriteString("\n")
 	for _, w := range in.Works {
 		writeWork(&b, in, w)
 	}
