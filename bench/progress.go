@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/bench/results"
+	"github.com/headway-go/headway/bench/works"
 )
 
 // overhead is what a run takes beside its work: servers, processes, watching them idle.
@@ -39,8 +40,19 @@ func (p *progress) left() time.Duration {
 	return left
 }
 
-// estimate is how long a run takes about.
-func estimate(t turn) time.Duration { return t.work.Ideal + overhead }
+// estimate is how long a run takes about. What is as written in a documentation is mostly cut off.
+func estimate(t turn) time.Duration {
+	if t.contestant == nil {
+		return t.work.Ideal
+	}
+	switch name := t.contestant.Name(); {
+	case len(t.work.Limits) > 0 && (name == "asynq-recipe" || name == "asynq-gcra"):
+		return t.work.CutAfter() + overhead
+	case name != works.Headway && name != works.HeadwayReserved && t.work.Others > 0:
+		return min(t.work.Others, t.work.CutAfter()) + overhead
+	}
+	return t.work.Ideal + overhead
+}
 
 func (p *progress) begin(t turn) {
 	who := "all"

@@ -27,7 +27,7 @@ const reservationsWork = "reservations"
 type runSettings struct {
 	only        []string
 	reps, peers int
-	quick       bool
+	quick, dry  bool
 	where       paths
 }
 
@@ -46,6 +46,7 @@ session measures it, the rest stays. The exit code is 1 when a goal is missed.`,
 	c.Flags().IntVar(&s.reps, "reps", 5, "how often Headway, and those that a goal compares it with, do each work")
 	c.Flags().IntVar(&s.peers, "peers", 1, "how often the others do")
 	c.Flags().BoolVar(&s.quick, "quick", false, "once each, and the slow ones are cut off sooner")
+	c.Flags().BoolVar(&s.dry, "dry-run", false, "only list what would be run, and how long that takes about")
 	s.where.flags(c)
 	return c
 }
@@ -64,6 +65,9 @@ func measureAll(ctx context.Context, s runSettings, env cli.Environment) error {
 	turns, err := plan(s)
 	if err != nil {
 		return err
+	}
+	if s.dry {
+		return printPlan(env.Out, turns)
 	}
 	mongoURI := env.Getenv("MONGODB_URI")
 	if mongoURI == "" {

@@ -45,6 +45,10 @@ type Line struct {
 // CountMongo is the name under which contestants count the commands that they send to MongoDB: see Probe.CountCommands.
 const CountMongo = "mongo"
 
+// CountPlaced is the name under which contestants that know count the tasks that were delivered for the first time: where they started at once, or
+// were told when to come back.
+const CountPlaced = "placed"
+
 // NewProbe returns a probe of one process that writes to out until Close. Calls go to the provider of env, or are counted here where it
 // has none.
 func NewProbe(env Env, out io.Writer) *Probe {

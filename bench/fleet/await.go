@@ -43,10 +43,14 @@ func (r *run) alive() error {
 // await returns when the work is done or cut off. An error of sent ends it.
 func (r *run) await(ctx context.Context, sent chan error) error {
 	wanted := r.work.Wanted()
-	for !r.reached(wanted) {
+	for {
+		if done, err := r.reached(ctx, wanted); done || err != nil {
+			r.ended = time.Now()
+			return err
+		}
 		if time.Since(r.began) > r.work.CutAfter() {
-			r.cut = true
-			break
+			r.cut, r.ended = true, time.Now()
+			return nil
 		}
 		select {
 		case err := <-sent:
@@ -63,18 +67,46 @@ func (r *run) await(ctx context.Context, sent chan error) error {
 			return err
 		}
 	}
-	r.ended = time.Now()
-	return nil
 }
 
-func (r *run) reached(wanted int) bool {
+// reached says whether the run has what it is for. It takes down where the first of two phases ends.
+func (r *run) reached(ctx context.Context, wanted int) (bool, error) {
+	seen, started := r.workers.seen(), r.provider.Count(r.work.UntilKey)
 	switch {
 	case r.work.Sorting:
-		return r.workers.seen().delivered >= wanted
+		return seen.delivered >= wanted, nil
 	case r.work.Local:
-		return r.workers.seen().started >= wanted
+		return seen.started >= wanted, nil
+	case r.work.Phases == 0:
+		return started >= wanted, nil
+	case r.sorted.at.IsZero():
+		if seen.placed < int64(wanted) {
+			return false, nil
+		}
+		var err error
+		r.sorted, err = r.mark(ctx)
+		return false, err
 	}
-	return r.provider.Count(r.work.UntilKey) >= wanted
+	if started < min(wanted, r.sorted.started+r.work.Phases) {
+		return false, nil
+	}
+	var err error
+	r.last, err = r.mark(ctx)
+	return true, err
+}
+
+// mark is where everything stands.
+type mark struct {
+	at      time.Time
+	seen    seen
+	started int
+	redis   redisCounts
+	cpu     time.Duration
+}
+
+func (r *run) mark(ctx context.Context) (mark, error) {
+	counts, err := r.redis.counts(ctx)
+	return mark{at: time.Now(), seen: r.workers.seen(), started: r.provider.Count(""), redis: counts, cpu: r.cpuNow()}, err
 }
 
 // outage kills and starts workers when it is time.

@@ -56,6 +56,7 @@ type run struct {
 	cut                        bool
 	counts                     countsAt
 	cpuAtStart                 time.Duration
+	sorted, last               mark // of a run in two phases
 }
 
 // countsAt are the counters of Redis at the moments that matter.

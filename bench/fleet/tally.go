@@ -56,13 +56,13 @@ func (t *tally) add(l contest.Line) {
 // seen are the numbers of what was counted so far.
 type seen struct {
 	ready, delivered, started int
-	mongo                     int64
+	mongo, placed             int64
 }
 
 func (t *tally) seen() seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return seen{ready: t.ready, delivered: len(t.delivered), started: len(t.started), mongo: t.counts[contest.CountMongo]}
+	return seen{ready: t.ready, delivered: len(t.delivered), started: len(t.started), mongo: t.counts[contest.CountMongo], placed: t.counts[contest.CountPlaced]}
 }
 
 // times are sorted copies.

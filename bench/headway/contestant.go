@@ -108,8 +108,16 @@ func events(probe *contest.Probe) worker.Events {
 			if s.Waited {
 				probe.Late(s.Lateness)
 			}
+			if s.Place.State == "" {
+				probe.Count(contest.CountPlaced, 1)
+			}
 		},
-		OnDefer:  func(worker.Deferral) { probe.Delivered() },
+		OnDefer: func(d worker.Deferral) {
+			probe.Delivered()
+			if d.Outcome.State == reservations.StateReserved { // the plan is unlimited, so that is the first answer
+				probe.Count(contest.CountPlaced, 1)
+			}
+		},
 		OnRefuse: func(worker.Refusal) { probe.Delivered() },
 	}
 }

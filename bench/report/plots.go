@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"image/color"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,11 +18,6 @@ import (
 	"github.com/headway-go/headway/bench/works"
 )
 
-const (
-	width  = 8 * vg.Inch
-	height = 3.5 * vg.Inch
-)
-
 // Plots draws what there is into folder, and returns the names of the files by work.
 func Plots(in Input, folder string) (map[string][]string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // for everybody to read
@@ -34,7 +28,7 @@ func Plots(in Input, folder string) (map[string][]string, error) {
 		if err != nil || p == nil {
 			return err
 		}
-		if err = p.Save(width, height, filepath.Join(folder, name)); err != nil {
+		if err = save(p, filepath.Join(folder, name)); err != nil {
 			return fmt.Errorf("report: draw %s: %w", name, err)
 		}
 		drawn[work] = append(drawn[work], name)
@@ -58,50 +52,43 @@ type drawing struct {
 func drawings() []drawing {
 	return []drawing{
 		{"burst", "burst.svg", func(in Input) (*plot.Plot, error) {
-			return starts(in, "burst", "Calls in each second: 100 a second are allowed, 110 in a burst")
+			return progress(in, "burst", "Calls so far: 100 a second are allowed")
+		}},
+		{"burst", "windows.svg", func(in Input) (*plot.Plot, error) {
+			return bars(in, "burst", "Fullest second, in % of what is allowed", results.Worst1s, 100, false)
 		}},
 		{"burst", "deliveries.svg", func(in Input) (*plot.Plot, error) {
-			return bars(in, "burst", "Deliveries of each task", results.Deliveries, true)
+			return bars(in, "burst", "Deliveries of each task", results.Deliveries, 1, true)
 		}},
 		{"mixed", "mixed.svg", func(in Input) (*plot.Plot, error) {
-			return bars(in, "mixed", "Seconds until the 800 fast tasks are done (ideal: 7.9)", results.Finish, false)
+			return bars(in, "mixed", "Seconds until the 800 fast tasks are done (ideal: 7.9)", results.Finish, 1, false)
 		}},
 		{"outage", "outage.svg", func(in Input) (*plot.Plot, error) {
-			return starts(in, "outage", "Calls in each second: no workers from 10 s to 20 s")
+			return progress(in, "outage", "Calls so far, where all workers are down for a while")
 		}},
 		{"reservations", "reservations.svg", reserving},
 	}
 }
 
-func newPlot(title string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text = title
-	p.Title.Padding = vg.Points(8)
-	p.Legend.Top = true
-	p.BackgroundColor = color.White
-	return p
-}
-
-// starts are lines of the calls in each second, of the most telling contestants.
-func starts(in Input, work, title string) (*plot.Plot, error) {
+// progress are lines of the calls so far, one for each contestant.
+func progress(in Input, work, title string) (*plot.Plot, error) {
 	p := newPlot(title)
-	p.X.Label.Text, p.Y.Label.Text, p.Y.Min = "seconds", "calls", 0
+	p.X.Label.Text, p.Y.Label.Text = "seconds", "calls"
 	lines := 0
 	for _, c := range in.Contestants {
 		series := seriesOf(in.File, work, c.Name)
 		if series == nil {
 			continue
 		}
-		points := make(plotter.XYs, len(series))
-		for i, n := range series {
-			points[i] = plotter.XY{X: float64(i) + .5, Y: float64(n)}
+		points := plotter.XYs{{}}
+		for second, n := range series {
+			points = append(points, plotter.XY{X: float64(second + 1), Y: points[second].Y + float64(n)})
 		}
 		line, err := plotter.NewLine(points)
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
-		line.Color, line.Dashes = plotutil.Color(lines), plotutil.Dashes(lines/7)
-		line.Width = vg.Points(1.5)
+		line.Color, line.Dashes, line.Width = plotutil.Color(lines), plotutil.Dashes(lines/7), vg.Points(1.5)
 		p.Add(line)
 		p.Legend.Add(c.Name, line)
 		lines++
@@ -109,7 +96,8 @@ func starts(in Input, work, title string) (*plot.Plot, error) {
 	if lines == 0 {
 		return nil, nil //nolint:nilnil // nothing to draw
 	}
-	p.X.Max *= 1.25 // room for the legend
+	p.X.Max *= 1.35 // room for the legend
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(round), plot.TickerFunc(round)
 	return p, nil
 }
 
@@ -123,7 +111,7 @@ func seriesOf(f *results.File, work, contestant string) []int {
 }
 
 // bars are one bar for each contestant that has the metric, from the top down.
-func bars(in Input, work, title, metric string, logarithmic bool) (*plot.Plot, error) {
+func bars(in Input, work, title, metric string, scale float64, logarithmic bool) (*plot.Plot, error) {
 	var names []string
 	var values plotter.Values
 	for _, c := range slices.Backward(in.Contestants) {
@@ -132,6 +120,7 @@ func bars(in Input, work, title, metric string, logarithmic bool) (*plot.Plot, e
 			if done, _ := in.File.Median(work, name, results.Done); done < 1 {
 				name += fmt.Sprintf(" (%.0f %% done)", 100*done)
 			}
+			v *= scale
 			if logarithmic {
 				v = math.Log10(max(v, 1)) + .02 // so that 1 is seen
 			}
@@ -150,6 +139,7 @@ func bars(in Input, work, title, metric string, logarithmic bool) (*plot.Plot, e
 	p.Add(chart)
 	p.NominalY(names...)
 	p.X.Min = 0
+	p.X.Tick.Marker = plot.TickerFunc(round)
 	if logarithmic {
 		p.X.Tick.Marker = decades()
 	}
@@ -183,15 +173,7 @@ func reserving(in Input) (*plot.Plot, error) {
 		p.Legend.Add(c.Name, chart)
 	}
 	p.Legend.Left = true
+	p.Y.Tick.Marker = plot.TickerFunc(round)
 	p.NominalX(labels...)
 	return p, nil
-}
-
-// decades are the marks of a logarithmic axis.
-func decades() plot.ConstantTicks {
-	var ticks plot.ConstantTicks
-	for _, n := range []float64{1, 2, 5, 10, 20, 50, 100, 200, 500} {
-		ticks = append(ticks, plot.Tick{Value: math.Log10(n), Label: fmt.Sprint(n)})
-	}
-	return ticks
 }

@@ -43,6 +43,7 @@ func Markdown(in Input) string {
 	for _, c := range in.Contestants {
 		fmt.Fprintf(&b, "| %s | %s |\n", c.Name, c.About)
 	}
+	b.WriteString("\n")
 	for _, w := range in.Works {
 		writeWork(&b, in, w)
 	}
@@ -54,7 +55,7 @@ func Markdown(in Input) string {
 
 const intro = "`make bench` runs all of this again, `make bench ONLY=name` a part, `make bench QUICK=1` a look; it writes this page. Every contestant gets the same tasks in the same\n" +
 	"order, as many worker processes and handlers, a Redis server and a database of its own for each run, and calls the same provider, which takes down\n" +
-	"when each call arrived and refuses nobody. Contestants take turns within a repetition. Figures are medians of the runs that the tables name; ratios are taken within\n" +
+	"when each call arrived, refuses nobody and answers within 5 ms. Contestants take turns within a repetition. Figures are medians of the runs that the tables name; ratios are taken within\n" +
 	"a repetition. They tell of this machine; what to compare is the rows.\n\n"
 
 const definitions = `## What the columns mean
@@ -65,6 +66,7 @@ const definitions = `## What the columns mean
 | limit used | tokens of all calls over what the limit allows from the first call to the last: burst + rate × time. To the cut for a run that was cut off; without the time that workers were down |
 | worst 1 s, 10 s | the fullest window of that length as a part of what is allowed in it. Above 100 % the limit was broken |
 | over | tokens above what is allowed, in the worst of all windows of any length. A call that the network brings a millisecond early is 0.1 at 100 a second |
+| rate | starts a second; for sorting and backlogs, tasks a second that were delivered for the first time |
 | finish | from the moment at which enqueueing begins to the last call |
 | gap | the longest time without a call |
 | deliveries | handlers entered (for Headway: deliveries of the queue, also those that it sends back before the handler) for each task that started |

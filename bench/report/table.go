@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/bench/library"
@@ -15,8 +16,8 @@ type column struct {
 	scale                 float64 // zero means 1
 }
 
-// columns are all that a table of a fleet may have; those that no contestant has are left out.
-func columns() []column {
+// outcome are the columns of what came of it, costs those of what it took. Those that no contestant has are left out.
+func outcome() []column {
 	const percent = "%.1f %%"
 	return []column{
 		{"done", results.Done, "%.0f %%", 100},
@@ -28,15 +29,21 @@ func columns() []column {
 		{"finish", results.Finish, "%.2f s", 0},
 		{"rate", results.Rate, "%.0f/s", 0},
 		{"gap", results.Gap, "%.2f s", 0},
-		{"deliveries", results.Deliveries, "%.2f", 0},
-		{"Redis", results.RedisTrips, "%.2f", 0},
-		{"MongoDB", results.MongoTrips, "%.2f", 0},
 		{"lag p50", results.LagP50, "%.0f ms", 0},
 		{"lag p99", results.LagP99, "%.0f ms", 0},
 		{"late p50", results.LateP50, "%.1f ms", 0},
 		{"late p99", results.LateP99, "%.1f ms", 0},
 		{"places lost p99", results.LostP99, "%.0f", 0},
 		{"most", results.LostMax, "%.0f", 0},
+	}
+}
+
+func costs() []column {
+	return []column{
+		{"deliveries", results.Deliveries, "%.2f", 0},
+		{"Redis", results.RedisTrips, "%.2f", 0},
+		{"of them to enqueue", results.RedisEnq, "%.2f", 0},
+		{"MongoDB", results.MongoTrips, "%.2f", 0},
 		{"commands", results.Commands, "%.1f/s", 0},
 		{"round trips", results.Reads, "%.1f/s", 0},
 		{"CPU", results.CPU, "%.1f s", 0},
@@ -55,15 +62,20 @@ func writeWork(b *strings.Builder, in Input, w works.Work) {
 	if len(took) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## (%s) %s\n\n%s\n\n", w.Letter, w.Name, w.About)
-	var shown []column
-	for _, col := range columns() {
-		for _, c := range took {
-			if _, of := in.File.Median(w.Name, c.Name, col.metric); of > 0 {
-				shown = append(shown, col)
-				break
-			}
-		}
+	fmt.Fprintf(b, "## (%s) %s\n\n%s\n\n", w.Letter, w.Name, w.About)
+	writeTable(b, in.File, w, took, outcome())
+	writeTable(b, in.File, w, took, costs())
+	for _, plot := range in.Plots[w.Name] {
+		fmt.Fprintf(b, "![%s](%s/%s)\n\n", w.Name, in.Folder, plot)
+	}
+}
+
+func writeTable(b *strings.Builder, f *results.File, w works.Work, took []Contestant, all []column) {
+	shown := slices.DeleteFunc(all, func(col column) bool {
+		return !slices.ContainsFunc(took, func(c Contestant) bool { return len(f.Values(w.Name, c.Name, col.metric)) > 0 })
+	})
+	if len(shown) == 0 {
+		return
 	}
 	b.WriteString("| contestant | runs |")
 	for _, col := range shown {
@@ -71,15 +83,13 @@ func writeWork(b *strings.Builder, in Input, w works.Work) {
 	}
 	b.WriteString("\n|---|---:|" + strings.Repeat("---:|", len(shown)) + "\n")
 	for _, c := range took {
-		fmt.Fprintf(b, "| %s | %d |", c.Name, len(in.File.Of(w.Name, c.Name)))
+		fmt.Fprintf(b, "| %s | %d |", c.Name, len(f.Of(w.Name, c.Name)))
 		for _, col := range shown {
-			fmt.Fprintf(b, " %s |", cell(in.File, w.Name, c.Name, col))
+			fmt.Fprintf(b, " %s |", cell(f, w.Name, c.Name, col))
 		}
 		b.WriteString("\n")
 	}
-	for _, plot := range in.Plots[w.Name] {
-		fmt.Fprintf(b, "\n![%s](%s/%s)\n", w.Name, in.Folder, plot)
-	}
+	b.WriteString("\n")
 }
 
 func cell(f *results.File, work, contestant string, col column) string {
@@ -97,7 +107,7 @@ func writeReservations(b *strings.Builder, in Input) {
 	if len(in.File.Of("reservations", library.Headway)) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## (g) reservations\n\n%s\n\n| | runs |", in.Reservations)
+	fmt.Fprintf(b, "## (g) reservations\n\n%s\n\n| | runs |", in.Reservations)
 	var metrics []string
 	for _, buckets := range []int{1, 2} {
 		for _, callers := range library.Callers() {

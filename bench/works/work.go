@@ -28,8 +28,8 @@ type Work struct {
 	Local bool
 	// Answer is the longest time that the provider takes to answer.
 	Answer time.Duration
-	// Starts ends the run when so many tasks have started; zero means all of UntilKey, or all.
-	Starts int
+	// Phases has the run judged in two: until every task was delivered once, and for so many starts after that. Zero means one phase.
+	Phases int
 	// UntilKey has the run end when all tasks of that key have started.
 	UntilKey string
 	// Sorting ends the run when every task was delivered once, and measures the rate of that.
@@ -38,6 +38,8 @@ type Work struct {
 	Down Outage
 	// Idle is a run without tasks, of this length.
 	Idle time.Duration
+	// Others is about how long those take who are not Headway, for the estimate of the whole; zero means Ideal.
+	Others time.Duration
 	// Ideal is how long a perfect contestant takes, Limit the time after which the others are cut off (zero: 2.5 times Ideal, at least 40 s).
 	Ideal, Cut time.Duration
 	// For names the contestants that take part; nil means all. Rivals are those of For that a goal compares with: they run as often as Headway.
@@ -78,9 +80,6 @@ func (w Work) LimitsFor(contestant string) []contest.Limit {
 
 // Wanted is how many starts end the run.
 func (w Work) Wanted() int {
-	if w.Starts > 0 {
-		return w.Starts
-	}
 	wanted := 0
 	for _, t := range w.Tasks {
 		if w.UntilKey == "" || t.Key == w.UntilKey {
