@@ -127,3 +127,18 @@ func (i installation) command(env contest.Env, program string, variables ...stri
 	cmd.Env = append(append(os.Environ(), contest.EnvVariable+"="+string(text)), variables...)
 	return cmd, nil
 }
+
+// Version is that of BullMQ in package.json.
+func Version() string {
+	var manifest struct {
+		Dependencies map[string]string `json:"dependencies"`
+	}
+	text, err := programs.ReadFile("package.json")
+	if err == nil {
+		err = json.Unmarshal(text, &manifest)
+	}
+	if err != nil {
+		return "" // never: the file is a part of this program
+	}
+	return manifest.Dependencies["bullmq"]
+}

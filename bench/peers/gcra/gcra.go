@@ -5,8 +5,6 @@ package gcra
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -15,18 +13,9 @@ import (
 	"github.com/headway-go/headway/bench/peers/sharedlimit"
 )
 
-// What tuning changed: whoever is refused comes back up to spread after the time that redis_rate named, and the queue is looked at
-// as often as that is worth it. redis_rate names the same time to everybody who waits, so without spreading all would come at once.
-const (
-	spread        = 250 * time.Millisecond
-	checkInterval = 20 * time.Millisecond
-)
-
 type contestant struct {
 	name, about string
-	settings    asynq.Config
-	// retryIn is when a task is to be delivered again that redis_rate told to wait so long.
-	retryIn func(after time.Duration) time.Duration
+	settings    func(contest.Env) asynq.Config
 }
 
 // AsWritten retries after RetryAfter, with asynq's own intervals.
@@ -35,18 +24,16 @@ func AsWritten() contest.Contestant {
 		name: "asynq-gcra",
 		about: "asynq with a limit shared in Redis (redis_rate, GCRA), as both are documented: refused tasks come back after RetryAfter, " +
 			"asynq's default intervals",
-		retryIn: func(after time.Duration) time.Duration { return after },
+		settings: func(contest.Env) asynq.Config { return asynq.Config{} },
 	}
 }
 
-// Tuned spreads the retries, and looks at the queue often enough for them.
+// Tuned looks for tasks that may come back as often as the limit needs.
 func Tuned() contest.Contestant {
 	return contestant{
-		name: "asynq-gcra-tuned",
-		about: "the same, tuned: refused tasks come back up to " + spread.String() + " after RetryAfter, delayed tasks are looked at every " +
-			checkInterval.String(),
-		settings: asynq.Config{TaskCheckInterval: checkInterval, DelayedTaskCheckInterval: checkInterval},
-		retryIn:  func(after time.Duration) time.Duration { return after + rand.N(spread) }, //nolint:gosec // spreads retries, guards nothing
+		name:     "asynq-gcra-tuned",
+		about:    "the same, tuned: delayed tasks are looked for twice in the time in which the burst fills up (at least every 50 ms)",
+		settings: asynqqueue.Tuned,
 	}
 }
 
@@ -72,10 +59,10 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 		case err != nil:
 			return err
 		case !taken:
-			return &asynqqueue.RateLimitError{RetryIn: c.retryIn(after)}
+			return &asynqqueue.RateLimitError{RetryIn: after}
 		}
 		_, err := probe.Call(ctx, task)
 		return err
 	}
-	return errors.Join(asynqqueue.Serve(ctx, env, probe, asynqqueue.RetryLater(c.settings), handle), limiter.Close())
+	return errors.Join(asynqqueue.Serve(ctx, env, probe, asynqqueue.RetryLater(c.settings(env)), handle), limiter.Close())
 }

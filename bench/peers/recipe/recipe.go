@@ -15,20 +15,9 @@ import (
 	"github.com/headway-go/headway/bench/peers/asynqqueue"
 )
 
-// What tuning changed. Whoever is refused comes back after a random part of retryIn; the queue is looked at as often as that is
-// worth it.
-const (
-	retryIn       = 250 * time.Millisecond
-	checkInterval = 20 * time.Millisecond
-)
-
 type contestant struct {
 	name, about string
-	settings    asynq.Config
-	// retryIn is when a refused task is to be delivered again.
-	retryIn func() time.Duration
-	// divided gives each process its share of the limit.
-	divided bool
+	tuned       bool
 }
 
 // AsWritten is the page's example: 0 to 9 whole seconds until the next try, asynq's own intervals, and the whole limit in each
@@ -38,20 +27,17 @@ func AsWritten() contest.Contestant {
 		name: "asynq-recipe",
 		about: "asynq with the example of its wiki page \"Rate Limiting\", as written: x/time/rate with the whole limit in each process, " +
 			"refused tasks come back after 0 to 9 s, asynq's default intervals",
-		retryIn: func() time.Duration { return time.Duration(rand.IntN(10)) * time.Second }, //nolint:gosec // spreads retries, guards nothing
 	}
 }
 
-// Tuned is the same with each process given its share of the limit, retries within a quarter of a second, and a queue that is looked at
-// often enough for that. Refusals never use up retries, so their number needs no tuning.
+// Tuned is the same with each process given its share of the limit, and refused tasks delivered again at the next look for them, which
+// comes as often as the limit needs. Refusals never use up retries, so their number needs no tuning.
 func Tuned() contest.Contestant {
 	return contestant{
 		name: "asynq-recipe-tuned",
-		about: "the same, tuned: the limit divided by the number of processes, refused tasks come back after up to " + retryIn.String() +
-			", delayed tasks are looked at every " + checkInterval.String(),
-		settings: asynq.Config{TaskCheckInterval: checkInterval, DelayedTaskCheckInterval: checkInterval},
-		retryIn:  func() time.Duration { return rand.N(retryIn) }, //nolint:gosec // spreads retries, guards nothing
-		divided:  true,
+		about: "the same, tuned: the limit divided by the number of processes, refused tasks come back at the next look, which " +
+			"is taken twice in the time in which the burst fills up (at least every 50 ms)",
+		tuned: true,
 	}
 }
 
@@ -68,18 +54,24 @@ func (contestant) Producer(_ context.Context, env contest.Env, _ *contest.Probe)
 
 // Work implements contest.Contestant.
 func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Probe) error {
-	share := 1
-	if c.divided {
-		share = env.Workers
+	settings, share, retryIn := asynq.Config{}, 1, wholeSeconds
+	if c.tuned {
+		settings, share = asynqqueue.Tuned(env), env.Workers
+		retryIn = func() time.Duration { return settings.DelayedTaskCheckInterval }
 	}
 	limiters := asynqqueue.Limiters(env, share)
-	return asynqqueue.Serve(ctx, env, probe, asynqqueue.RetryLater(c.settings), func(ctx context.Context, task contest.Task) error {
+	return asynqqueue.Serve(ctx, env, probe, asynqqueue.RetryLater(settings), func(ctx context.Context, task contest.Task) error {
 		if !allowed(limiters[task.Key], task) {
-			return &asynqqueue.RateLimitError{RetryIn: c.retryIn()}
+			return &asynqqueue.RateLimitError{RetryIn: retryIn()}
 		}
 		_, err := probe.Call(ctx, task)
 		return err
 	})
+}
+
+// wholeSeconds is the page's delay: 0 to 9 s.
+func wholeSeconds() time.Duration {
+	return time.Duration(rand.IntN(10)) * time.Second //nolint:gosec // spreads retries, guards nothing
 }
 
 // allowed says whether the task may start; one without a limit always may.
