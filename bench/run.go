@@ -231,7 +231,7 @@ func (m *measuring) one(ctx context.Context, t turn) ([]results.Result, error) {
 // reservations is one round of the work without workers.
 func (m *measuring) reservations(ctx context.Context) ([]results.Result, error) {
 	if m.bench == nil {
-		bench, err := library.New(ctx, m.mongoURI, m.redisURL, "headway-bench-"+m.session)
+		bench, err := library.New(ctx, m.mongoURI, m.redisURL, "headway-bench-"+m.session, library.Many)
 		if err != nil {
 			return nil, err
 		}

@@ -27,8 +27,8 @@ const (
 	Rate     = "redis-rate"
 )
 
-// many is the number of buckets of the second half of the work.
-const many = 10_000
+// Many is the number of buckets of the second half of the work.
+const Many = 10_000
 
 // Callers are the numbers of goroutines that ask at once.
 func Callers() []int { return []int{1, 8, 64} }
@@ -60,10 +60,11 @@ type Bench struct {
 	name  string
 	redis *redis.Client
 	by    map[string]reserve
+	many  int
 }
 
-// New connects to both services, and makes all buckets.
-func New(ctx context.Context, mongoURI, redisURL, database string) (*Bench, error) {
+// New connects to both services, and makes so many buckets for the second half of the work.
+func New(ctx context.Context, mongoURI, redisURL, database string, many int) (*Bench, error) {
 	address, err := redis.ParseURL(redisURL)
 	if err != nil {
 		return nil, fmt.Errorf("library: address of Redis: %w", err)
@@ -72,7 +73,7 @@ func New(ctx context.Context, mongoURI, redisURL, database string) (*Bench, erro
 	if err != nil {
 		return nil, fmt.Errorf("library: %w", err)
 	}
-	b := &Bench{mongo: client, name: database, redis: redis.NewClient(address)}
+	b := &Bench{mongo: client, name: database, redis: redis.NewClient(address), many: many}
 	store := mongostore.New(client.Database(database), mongostore.Options{})
 	limiter, err := reservations.New(store, []reservations.Limit{limit()}, reservations.Config{})
 	if err != nil {
@@ -107,7 +108,7 @@ func (b *Bench) fill(ctx context.Context) error {
 	for _, reserve := range b.by {
 		var next atomic.Int64
 		err := together(64, func() error {
-			for i := next.Add(1); i <= many; i = next.Add(1) {
+			for i := next.Add(1); i <= int64(b.many); i = next.Add(1) {
 				if err := reserve(ctx, strconv.FormatInt(i, 10)); err != nil {
 					return err
 				}
@@ -125,7 +126,7 @@ func (b *Bench) fill(ctx context.Context) error {
 func (b *Bench) Round(ctx context.Context, each time.Duration) (map[string]map[string]float64, error) {
 	found := map[string]map[string]float64{Headway: {}, OneByOne: {}, Rate: {}}
 	for _, callers := range Callers() {
-		for _, buckets := range []int{1, many} {
+		for _, buckets := range []int{1, b.many} {
 			for _, name := range []string{Headway, OneByOne, Rate} {
 				perSecond, err := measured(ctx, b.by[name], callers, buckets, each)
 				if err != nil {

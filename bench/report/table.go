@@ -109,7 +109,7 @@ func writeReservations(b *strings.Builder, in Input) {
 	}
 	fmt.Fprintf(b, "## (g) reservations\n\n%s\n\n| | runs |", in.Reservations)
 	var metrics []string
-	for _, buckets := range []int{1, 2} {
+	for _, buckets := range []int{1, library.Many} {
 		for _, callers := range library.Callers() {
 			metrics = append(metrics, library.Metric(buckets, callers))
 			what := "one bucket"

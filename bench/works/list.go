@@ -101,9 +101,10 @@ func overestimated() Work {
 func outage() Work {
 	return Work{
 		Name: "outage", Letter: "e",
-		About:  "3000 tasks at once, 100 a second with a burst of 10; after 10 s all worker processes are killed, after 10 more new ones are started.",
+		About: "3000 tasks at once, 100 a second with a burst of 10; after 10 s all worker processes are killed, after 10 more new ones are started. " +
+			"It ends when 2900 have started: those that were in the hands of the killed processes (100 handlers) come back when the queue takes them for dead, with asynq up to 90 s later.",
 		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond,
-		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Ideal: 41 * time.Second, Cut: 120 * time.Second, For: capable(), Series: true,
+		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Left: 100, Ideal: 41 * time.Second, Cut: 120 * time.Second, For: capable(), Series: true,
 	}
 }
 

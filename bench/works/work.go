@@ -30,6 +30,8 @@ type Work struct {
 	Answer time.Duration
 	// Phases has the run judged in two: until every task was delivered once, and for so many starts after that. Zero means one phase.
 	Phases int
+	// Left is how many tasks may be left when the run ends.
+	Left int
 	// UntilKey has the run end when all tasks of that key have started.
 	UntilKey string
 	// Sorting ends the run when every task was delivered once, and measures the rate of that.
@@ -86,7 +88,7 @@ func (w Work) Wanted() int {
 			wanted++
 		}
 	}
-	return wanted
+	return wanted - w.Left
 }
 
 // Runs says whether the contestant of that name takes part.
