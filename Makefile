@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short bench fuzz lint fmt services-up services-down compiler
+.PHONY: help demo test test-short bench bench-report bench-go fuzz lint fmt services-up services-down compiler
 
 GOLANGCI_VERSION := 2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
@@ -22,7 +22,15 @@ test-short: compiler ## the tests that need no services
 	@go test -race -shuffle=on -count=1 $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... \
 		| grep -v -e internal/testenv -e /e2e | cut -d' ' -f1)
 
-bench: ## benchmarks, the stores' on real services
+# REPS and PEERS: how often Headway, and the others, do each work.
+BENCH_FLAGS = $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick)
+bench: ## Headway beside what people would use instead, an hour; ONLY=names, REPS=5, PEERS=1, QUICK=1
+	@scripts/services run go -C bench run . run $(BENCH_FLAGS)
+
+bench-report: ## write docs/benchmarks.md again from the stored results
+	@go -C bench run . report
+
+bench-go: ## Go's own benchmarks, the stores' on real services
 	@scripts/services run go test -run '^$$' -bench . -benchmem \
 		$$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
@@ -36,9 +44,11 @@ fuzz: ## each fuzz test for FUZZTIME (20s)
 
 lint: $(GOLANGCI) ## golangci-lint, with the settings in .golangci.yaml
 	@$(GOLANGCI) run ./...
+	@cd bench && $(GOLANGCI) run ./...
 
 fmt: $(GOLANGCI) ## format as lint wants it
 	@$(GOLANGCI) fmt ./...
+	@cd bench && $(GOLANGCI) fmt ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 	@echo "installing golangci-lint $(GOLANGCI_VERSION) (some minutes, once)" >&2

@@ -1,0 +1,33 @@
+// Package field knows all contestants.
+package field
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/headway"
+	"github.com/headway-go/headway/bench/peers"
+)
+
+// All are all contestants, in the order of the report.
+func All() []contest.Contestant { return append(headway.All(), peers.All()...) }
+
+// Work is one worker process: env is what stands in contest.EnvVariable, out gets the lines of the probe. It returns when ctx has ended
+// and the contestant has stopped.
+func Work(ctx context.Context, env string, out io.Writer) error {
+	var told contest.Env
+	if err := json.Unmarshal([]byte(env), &told); err != nil {
+		return fmt.Errorf("field: %s: %w", contest.EnvVariable, err)
+	}
+	for _, c := range All() {
+		if c.Name() == told.Contestant {
+			probe := contest.NewProbe(told, out)
+			defer probe.Close()
+			return c.Work(ctx, told, probe)
+		}
+	}
+	return fmt.Errorf("field: there is no contestant %q", told.Contestant)
+}

@@ -1,0 +1,166 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// startAll starts the workers and returns when all take tasks.
+func (r *run) startAll(ctx context.Context) error {
+	wanted := r.workers.seen().ready + r.env.Workers
+	r.fleet = nil
+	for range r.env.Workers {
+		p, err := startWorker(ctx, r.contestant, r.env, &r.workers, r.stderr)
+		if err != nil {
+			return err
+		}
+		r.fleet = append(r.fleet, p)
+	}
+	deadline := time.Now().Add(readyWithin)
+	for r.workers.seen().ready < wanted {
+		if err := errors.Join(pause(ctx, look), r.alive()); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("bench: workers are not ready within %v", readyWithin)
+		}
+	}
+	return nil
+}
+
+// alive is an error when a worker has ended by itself.
+func (r *run) alive() error {
+	for _, p := range r.fleet {
+		if p.dead() {
+			return fmt.Errorf("bench: a worker of %s has ended by itself: %s; what it said is above", r.contestant.Name(), p.cmd.ProcessState)
+		}
+	}
+	return nil
+}
+
+// await returns when the work is done or cut off. An error of sent ends it.
+func (r *run) await(ctx context.Context, sent chan error) error {
+	wanted := r.work.Wanted()
+	for {
+		if done, err := r.reached(ctx, wanted); done || err != nil {
+			r.ended = time.Now()
+			return err
+		}
+		if time.Since(r.began) > r.work.CutAfter() {
+			r.cut, r.ended = true, time.Now()
+			return nil
+		}
+		select {
+		case err := <-sent:
+			if err != nil {
+				return err
+			}
+			sent = nil
+		default:
+		}
+		if err := errors.Join(pause(ctx, look), r.alive()); err != nil {
+			return err
+		}
+		if err := r.outage(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// reached says whether the run has what it is for. It takes down where the first of two phases ends.
+func (r *run) reached(ctx context.Context, wanted int) (bool, error) {
+	seen, started := r.workers.seen(), r.provider.Count(r.work.UntilKey)
+	switch {
+	case r.work.Sorting:
+		return seen.delivered >= wanted, nil
+	case r.work.Local:
+		return seen.started >= wanted, nil
+	case r.work.Phases == 0:
+		return started >= wanted, nil
+	case r.sorted.at.IsZero():
+		if seen.placed < int64(wanted) {
+			return false, nil
+		}
+		var err error
+		r.sorted, err = r.mark(ctx)
+		return false, err
+	}
+	if started < min(wanted, r.sorted.started+r.work.Phases) {
+		return false, nil
+	}
+	var err error
+	r.last, err = r.mark(ctx)
+	return true, err
+}
+
+// mark is where everything stands.
+type mark struct {
+	at      time.Time
+	seen    seen
+	started int
+	redis   redisCounts
+	cpu     time.Duration
+}
+
+func (r *run) mark(ctx context.Context) (mark, error) {
+	counts, err := r.redis.counts(ctx)
+	return mark{at: time.Now(), seen: r.workers.seen(), started: r.provider.Count(""), redis: counts, cpu: r.cpuNow()}, err
+}
+
+// outage kills and starts workers when it is time.
+func (r *run) outage(ctx context.Context) error {
+	down := r.work.Down
+	if down.For == 0 {
+		return nil
+	}
+	if r.downAt.IsZero() && time.Since(r.began) >= down.At {
+		for _, p := range r.fleet {
+			r.gone = r.gone.plus(p.kill())
+		}
+		r.fleet, r.downAt = nil, time.Now()
+	}
+	if !r.downAt.IsZero() && r.upAt.IsZero() && time.Since(r.downAt) >= down.For {
+		if err := r.startAll(ctx); err != nil {
+			return err
+		}
+		r.upAt = time.Now()
+	}
+	return nil
+}
+
+// finish lets the last settlements go by and reads the counters.
+func (r *run) finish(ctx context.Context) (err error) {
+	if r.ended.IsZero() {
+		r.ended = time.Now()
+	}
+	if !r.cut && r.work.Idle == 0 {
+		if err = pause(ctx, settle); err != nil {
+			return err
+		}
+	}
+	r.counts.end, err = r.redis.counts(ctx)
+	return err
+}
+
+// stopAll ends the workers.
+func (r *run) stopAll() error {
+	var errs []error
+	for _, p := range r.fleet {
+		usage, err := p.stop()
+		r.gone = r.gone.plus(usage)
+		errs = append(errs, err)
+	}
+	r.fleet = nil
+	return errors.Join(errs...)
+}
+
+// cpuNow is what the living workers have taken so far.
+func (r *run) cpuNow() time.Duration {
+	var sum time.Duration
+	for _, p := range r.fleet {
+		sum += p.cpuNow()
+	}
+	return sum
+}

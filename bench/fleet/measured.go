@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/measure"
+	"github.com/headway-go/headway/bench/results"
+)
+
+// Measured is what came of a run.
+type Measured struct {
+	Metrics map[string]float64
+	// Series are the starts in each second, by key.
+	Series map[string][]int
+	// Note says that it was cut off.
+	Note string
+}
+
+// metrics are gathered by name.
+type metrics map[string]float64
+
+func (r *run) measured() Measured {
+	m := metrics{}
+	r.usage(m)
+	if r.work.Idle > 0 {
+		idle := r.counts.idle.since(r.counts.start)
+		m[results.Commands] = float64(idle.commands) / r.work.Idle.Seconds()
+		m[results.Reads] = float64(idle.reads) / r.work.Idle.Seconds()
+		return Measured{Metrics: m}
+	}
+	arrivals := r.provider.Arrivals()
+	started := 0
+	for _, of := range arrivals {
+		started += len(of)
+	}
+	if r.work.Local {
+		started = r.local(m)
+	} else {
+		r.judged(m, arrivals)
+	}
+	r.costs(m, started)
+	if !r.last.at.IsZero() {
+		r.phases(m)
+	}
+	measured := Measured{Metrics: m}
+	if r.cut {
+		measured.Note = "cut off after " + time.Since(r.began).Round(time.Second).String()
+	}
+	if r.work.Series {
+		measured.Series = series(arrivals)
+	}
+	return measured
+}
+
+func (r *run) usage(m metrics) {
+	m[results.CPU] = r.gone.CPU.Seconds()
+	m[results.Peak] = float64(r.gone.Peak) / (1 << 20)
+}
+
+// local are the figures of a run without a provider. It returns the number of starts.
+func (r *run) local(m metrics) int {
+	delivered, started, _ := r.workers.times()
+	of := started
+	if r.work.Sorting {
+		of = delivered
+	}
+	if wanted := r.work.Wanted(); len(of) > wanted {
+		of = of[:wanted]
+	}
+	m[results.Done] = float64(len(of)) / float64(r.work.Wanted())
+	if len(of) > 1 {
+		span := time.Duration(of[len(of)-1] - of[0])
+		m[results.Finish], m[results.Rate] = span.Seconds(), float64(len(of)-1)/span.Seconds()
+	}
+	return len(of)
+}
+
+// judged are the figures of a run with a provider.
+func (r *run) judged(m metrics, arrivals map[string][]measure.Arrival) {
+	all := []measure.Arrival{}
+	for _, of := range arrivals {
+		all = append(all, of...)
+	}
+	for i, l := range r.work.Limits {
+		of, limit := arrivals[l.Key], measure.Limit{Rate: l.Rate, Burst: l.Burst}
+		m.most(results.Worst1s, measure.Worst(of, limit, time.Second))
+		m.most(results.Worst10s, measure.Worst(of, limit, 10*time.Second))
+		m.most(results.Over, measure.Over(of, limit))
+		share := r.share(l, of)
+		if i > 0 {
+			m[results.ShareSlow] = share
+			continue
+		}
+		m[results.Share] = share
+		lag := measure.Lag(of, limit, r.enqueuedAt())
+		m[results.LagP50], m[results.LagP99] = millis(measure.Quantile(lag, .5)), millis(measure.Quantile(lag, .99))
+		lost := measure.PlacesLost(of)
+		m[results.LostP99] = float64(measure.Quantile(lost, .99))
+		m[results.LostMax] = float64(measure.Quantile(lost, 1))
+	}
+	m[results.Done] = float64(r.provider.Count(r.work.UntilKey)) / float64(r.work.Wanted())
+	sorted := measure.Sorted(all)
+	if r.work.UntilKey != "" {
+		sorted = measure.Sorted(arrivals[r.work.UntilKey])
+	}
+	if len(sorted) > 0 {
+		m[results.Finish] = sorted[len(sorted)-1].At.Seconds()
+	}
+	m[results.Gap] = measure.Gap(all).Seconds()
+}
+
+// share is the part of the limit that was used while there were workers, and tasks.
+func (r *run) share(l contest.Limit, of []measure.Arrival) float64 {
+	limit := measure.Limit{Rate: l.Rate, Burst: l.Burst}
+	if !r.upAt.IsZero() { // two phases, each begins with a full bucket
+		var before, after []measure.Arrival
+		for _, a := range measure.Sorted(of) {
+			if a.At < r.upAt.Sub(r.began) && a.At <= r.downAt.Sub(r.began) {
+				before = append(before, a)
+			} else {
+				after = append(after, a)
+			}
+		}
+		if len(before) == 0 || len(after) == 0 {
+			return 0
+		}
+		allowed := limit.Allowed(r.downAt.Sub(r.began)-before[0].At) + limit.Allowed(after[len(after)-1].At-r.upAt.Sub(r.began))
+		return measure.Tokens(of) / allowed
+	}
+	wanted := 0
+	for _, t := range r.work.Tasks {
+		if t.Key == l.Key {
+			wanted++
+		}
+	}
+	if len(of) < wanted { // there was more to do when it ended
+		return measure.ShareUntil(of, limit, r.ended.Sub(r.began))
+	}
+	return measure.Share(of, limit)
+}
+
+// enqueuedAt are the moments at which the tasks were to be there, for a paced work.
+func (r *run) enqueuedAt() map[int]time.Duration {
+	if r.work.At == nil {
+		return nil
+	}
+	at := make(map[int]time.Duration, len(r.work.At))
+	for seq, d := range r.work.At {
+		at[seq] = d
+	}
+	return at
+}
+
+// costs are the deliveries and round trips, for each of so many starts.
+func (r *run) costs(m metrics, started int) {
+	if started == 0 {
+		return
+	}
+	n, span := float64(started), r.ended.Sub(r.began).Seconds()
+	if r.cut {
+		span = r.work.CutAfter().Seconds()
+	}
+	delivered, _, late := r.workers.times()
+	m[results.Deliveries] = float64(len(delivered)) / n
+	m[results.EnqueueS] = r.enqueueTook.Seconds()
+	run := r.counts.end.since(r.counts.idle)
+	if r.work.Backlog {
+		enqueue := r.counts.enqueued.since(r.counts.start)
+		m[results.RedisEnq] = float64(enqueue.reads) / float64(len(r.work.Tasks))
+		m[results.RedisGross] = float64(run.reads)/n + m[results.RedisEnq]
+		m[results.RedisTrips] = m[results.RedisGross]
+	} else {
+		idle := float64(r.counts.idle.since(r.counts.start).reads) / sample.Seconds()
+		m[results.RedisGross] = float64(run.reads) / n
+		m[results.RedisTrips] = max(0, float64(run.reads)-idle*span) / n
+	}
+	if sent, ran := r.sender.seen().mongo, r.workers.seen().mongo; sent+ran > 0 {
+		m[results.MongoTrips] = float64(sent+ran) / n
+	}
+	m[results.TaskCPU] = 1000 * ((r.gone.CPU - r.cpuAtStart).Seconds() + run.cpu) / n
+	if len(late) > 0 {
+		m[results.LateP50], m[results.LateP99] = millis(measure.Quantile(late, .5)), millis(measure.Quantile(late, .99))
+	}
+}
+
+func (m metrics) most(name string, value float64) { m[name] = max(m[name], value) }
+
+func millis(d time.Duration) float64 { return d.Seconds() * 1000 }
+
+// series are the starts in each second since the first.
+func series(arrivals map[string][]measure.Arrival) map[string][]int {
+	byKey := map[string][]int{}
+	for key, of := range arrivals {
+		for _, a := range of {
+			second := int(a.At / time.Second)
+			for len(byKey[key]) <= second {
+				byKey[key] = append(byKey[key], 0)
+			}
+			byKey[key][second]++
+		}
+	}
+	return byKey
+}
+
+// phases are the costs of a task where the run has two: what each start took after all were sorted, and what sorting took for each task, less
+// the starts that were meanwhile.
+func (r *run) phases(m metrics) {
+	n, early, starts := float64(len(r.work.Tasks)), float64(r.sorted.started), float64(r.last.started-r.sorted.started)
+	both := func(sorting, running float64) float64 {
+		perStart := running / starts
+		return (sorting-early*perStart)/n + perStart
+	}
+	sorting, running := r.sorted.redis.since(r.counts.enqueued), r.last.redis.since(r.sorted.redis)
+	m[results.RedisEnq] = float64(r.counts.enqueued.since(r.counts.start).reads) / n
+	m[results.RedisTrips] = m[results.RedisEnq] + both(float64(sorting.reads), float64(running.reads))
+	m[results.MongoTrips] = float64(r.sender.seen().mongo)/n + both(float64(r.sorted.seen.mongo), float64(r.last.seen.mongo-r.sorted.seen.mongo))
+	m[results.Deliveries] = both(float64(r.sorted.seen.delivered), float64(r.last.seen.delivered-r.sorted.seen.delivered))
+	m[results.TaskCPU] = 1000 * both((r.sorted.cpu-r.cpuAtStart).Seconds()+sorting.cpu, (r.last.cpu-r.sorted.cpu).Seconds()+running.cpu)
+	m[results.Rate] = n / r.sorted.at.Sub(r.began).Seconds()
+	m[results.Done] = 1
+	l := r.work.Limits[0]
+	m[results.Share] = measure.Share(r.provider.Arrivals()[l.Key], measure.Limit{Rate: l.Rate, Burst: l.Burst})
+	delete(m, results.RedisGross)
+}

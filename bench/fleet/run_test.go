@@ -1,0 +1,99 @@
+package fleet_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/field"
+	"github.com/headway-go/headway/bench/fleet"
+	"github.com/headway-go/headway/bench/results"
+	"github.com/headway-go/headway/bench/works"
+)
+
+func contestant(t *testing.T, name string) contest.Contestant {
+	t.Helper()
+	for _, c := range field.All() {
+		if c.Name() == name {
+			return c
+		}
+	}
+	t.Fatalf("there is no contestant %q", name)
+	return nil
+}
+
+func run(t *testing.T, name string, w works.Work) fleet.Measured {
+	t.Helper()
+	uri := os.Getenv("MONGODB_URI")
+	if uri == "" {
+		t.Fatal("MONGODB_URI is not set: use make test, or eval \"$(scripts/services env)\"")
+	}
+	runner := fleet.Runner{MongoURI: uri, Stderr: os.Stderr}
+	measured, err := runner.Run(t.Context(), contestant(t, name), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s on %s: %v %s", name, w.Name, measured.Metrics, measured.Note)
+	return measured
+}
+
+// little is 40 tasks at 20 a second with a burst of 10: 1.5 s.
+func little() works.Work {
+	w := works.Work{
+		Name: "little", Limits: []contest.Limit{{Key: "fast", Rate: 20, Burst: 10}}, Slots: 5, Ideal: 2 * time.Second, Cut: 20 * time.Second, Series: true,
+	}
+	for i := range 40 {
+		w.Tasks = append(w.Tasks, contest.Task{Seq: i, Key: "fast", Reserved: 1, Used: 1})
+	}
+	return w
+}
+
+func TestHeadwayIsMeasured(t *testing.T) {
+	t.Parallel()
+	got := run(t, works.Headway, little())
+	for metric, bounds := range map[string][2]float64{
+		results.Done: {1, 1}, results.Share: {.3, 1.1}, results.Worst1s: {.3, 1.1}, results.Finish: {1.4, 15}, results.Deliveries: {1, 6},
+		results.RedisTrips: {1, 60}, results.MongoTrips: {.05, 6}, results.CPU: {.01, 10}, results.Peak: {5, 500}, results.TaskCPU: {.1, 200},
+	} {
+		if v := got.Metrics[metric]; v < bounds[0] || v > bounds[1] {
+			t.Errorf("%s is %v, want between %v and %v", metric, v, bounds[0], bounds[1])
+		}
+	}
+	sum := 0
+	for _, n := range got.Series["fast"] {
+		sum += n
+	}
+	if sum != 40 || got.Note != "" {
+		t.Errorf("%d calls in the series, note %q; want 40 and none", sum, got.Note)
+	}
+}
+
+func TestWhoKeepsNoLimitIsFoundOut(t *testing.T) {
+	t.Parallel()
+	got := run(t, works.Raw, little())
+	if got.Metrics[results.Worst1s] < 1.2 || got.Metrics[results.Over] < 20 {
+		t.Errorf("asynq without a limit: worst second %v, over %v; want above 1.2 and 20", got.Metrics[results.Worst1s], got.Metrics[results.Over])
+	}
+}
+
+func TestTheWorkersAreKilledAndTheShareIsThatOfTheTimeTheyAreUp(t *testing.T) {
+	t.Parallel()
+	w := little()
+	w.Down = works.Outage{At: 500 * time.Millisecond, For: 2 * time.Second}
+	got := run(t, works.Headway, w)
+	if got.Metrics[results.Gap] < 1.5 || got.Metrics[results.Share] < .2 {
+		t.Errorf("longest gap %v s, limit used %v", got.Metrics[results.Gap], got.Metrics[results.Share])
+	}
+}
+
+func TestASlowOneIsCutOff(t *testing.T) {
+	t.Parallel()
+	w := little()
+	w.Limits[0] = contest.Limit{Key: "fast", Rate: .1, Burst: 1}
+	w.Cut = time.Second
+	got := run(t, works.Headway, w)
+	if got.Note == "" || got.Metrics[results.Done] > .2 {
+		t.Errorf("note %q, done %v; want a note, and little done", got.Note, got.Metrics[results.Done])
+	}
+}

@@ -1,0 +1,123 @@
+package headway
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+
+	"github.com/headway-go/headway/bench/contest"
+)
+
+// contestant is Headway.
+type contestant struct {
+	name, about string
+	options     []scheduler.Option
+}
+
+// All are the two ways to use Headway.
+func All() []contest.Contestant {
+	return []contest.Contestant{
+		contestant{name: "headway", about: "Headway; the worker that takes a task reserves its tokens."},
+		contestant{
+			name: "headway-reserved", about: "Headway; tokens are reserved when the task is enqueued (scheduler.Reserved).",
+			options: []scheduler.Option{scheduler.Reserved()},
+		},
+	}
+}
+
+// Name implements contest.Contestant.
+func (c contestant) Name() string { return c.name }
+
+// About implements contest.Contestant.
+func (c contestant) About() string { return c.about }
+
+// Producer implements contest.Contestant.
+func (c contestant) Producer(ctx context.Context, env contest.Env, probe *contest.Probe) (contest.Producer, error) {
+	connections, err := connect(ctx, env, probe)
+	if err != nil {
+		return nil, err
+	}
+	if err = connections.buckets.EnsureIndexes(ctx); err != nil {
+		return nil, fmt.Errorf("headway: %w", err)
+	}
+	way, err := scheduler.New(connections.redis, connections.limiter, scheduler.Config{Logger: logger()})
+	if err != nil {
+		return nil, fmt.Errorf("headway: %w", err)
+	}
+	return &producer{connections: connections, way: way, options: c.options}, nil
+}
+
+type producer struct {
+	connections *connections
+	way         *scheduler.Scheduler
+	options     []scheduler.Option
+}
+
+// Enqueue implements contest.Producer.
+func (p *producer) Enqueue(ctx context.Context, list []contest.Task) error {
+	args := make([]tasks.Args, len(list))
+	for i, t := range list {
+		args[i] = Task(t)
+	}
+	if _, err := p.way.EnqueueMany(ctx, args, p.options...); err != nil {
+		return fmt.Errorf("headway: enqueue %d tasks: %w", len(list), err)
+	}
+	return nil
+}
+
+// Close implements contest.Producer.
+func (p *producer) Close() error { return p.connections.close(context.Background()) }
+
+// Work implements contest.Contestant.
+func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Probe) error {
+	connections, err := connect(ctx, env, probe)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connections.close(ctx) }()
+	w, err := worker.New(connections.redis, connections.limiter, worker.Config{
+		Concurrency: env.Slots, Queues: map[string]int{contest.QueueName: 1}, Logger: logger(), Events: events(probe),
+	})
+	if err != nil {
+		return fmt.Errorf("headway: %w", err)
+	}
+	worker.Handle(w, func(ctx context.Context, job *worker.Job[Task]) error {
+		used, failed := probe.Call(ctx, contest.Task(job.Args))
+		if job.Args.Key != "" {
+			job.Use(reservations.Tokens{meter: float64(used)})
+		}
+		return failed
+	})
+	if err = w.Start(ctx); err != nil {
+		return fmt.Errorf("headway: %w", err)
+	}
+	probe.Ready()
+	<-ctx.Done()
+	return w.Stop(context.WithoutCancel(ctx))
+}
+
+// events count each delivery, also those that the worker sends back before the handler would see them.
+func events(probe *contest.Probe) worker.Events {
+	return worker.Events{
+		OnStart: func(s worker.Start) {
+			probe.Delivered()
+			if s.Waited {
+				probe.Late(s.Lateness)
+			}
+			if s.Place.State == "" {
+				probe.Count(contest.CountPlaced, 1)
+			}
+		},
+		OnDefer: func(d worker.Deferral) {
+			probe.Delivered()
+			if d.Outcome.State == reservations.StateReserved { // the plan is unlimited, so that is the first answer
+				probe.Count(contest.CountPlaced, 1)
+			}
+		},
+		OnRefuse: func(worker.Refusal) { probe.Delivered() },
+	}
+}

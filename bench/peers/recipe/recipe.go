@@ -1,0 +1,80 @@
+// Package recipe is how asynq's documentation says to keep a limit: the page "Rate Limiting" of its wiki. A limiter of
+// golang.org/x/time/rate in each process; a task that it does not allow returns a RateLimitError, which IsFailure does not count and
+// RetryDelayFunc turns into the delay that the error names.
+package recipe
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"golang.org/x/time/rate"
+
+	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/peers/asynqqueue"
+)
+
+type contestant struct {
+	name, about string
+	tuned       bool
+}
+
+// AsWritten is the page's example: 0 to 9 whole seconds until the next try, asynq's own intervals, and the whole limit in each
+// process (the page says that it is per server instance, and leaves it at that).
+func AsWritten() contest.Contestant {
+	return contestant{
+		name: "asynq-recipe",
+		about: "asynq with the example of its wiki page \"Rate Limiting\", as written: x/time/rate with the whole limit in each process, " +
+			"refused tasks come back after 0 to 9 s, asynq's default intervals",
+	}
+}
+
+// Tuned is the same with each process given its share of the limit, and refused tasks delivered again at the next look for them, which
+// comes as often as the limit needs. Refusals never use up retries, so their number needs no tuning.
+func Tuned() contest.Contestant {
+	return contestant{
+		name: "asynq-recipe-tuned",
+		about: "the same, tuned: the limit divided by the number of processes, refused tasks come back at the next look, which " +
+			"is taken twice in the time in which the burst fills up (at least every 50 ms)",
+		tuned: true,
+	}
+}
+
+// Name implements contest.Contestant.
+func (c contestant) Name() string { return c.name }
+
+// About implements contest.Contestant.
+func (c contestant) About() string { return c.about }
+
+// Producer implements contest.Contestant.
+func (contestant) Producer(_ context.Context, env contest.Env, _ *contest.Probe) (contest.Producer, error) {
+	return asynqqueue.NewProducer(env)
+}
+
+// Work implements contest.Contestant.
+func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Probe) error {
+	settings, share, retryIn := asynq.Config{}, 1, wholeSeconds
+	if c.tuned {
+		settings, share = asynqqueue.Tuned(env), env.Workers
+		retryIn = func() time.Duration { return settings.DelayedTaskCheckInterval }
+	}
+	limiters := asynqqueue.Limiters(env, share)
+	return asynqqueue.Serve(ctx, env, probe, asynqqueue.RetryLater(settings), func(ctx context.Context, task contest.Task) error {
+		if !allowed(limiters[task.Key], task) {
+			return &asynqqueue.RateLimitError{RetryIn: retryIn()}
+		}
+		_, err := probe.Call(ctx, task)
+		return err
+	})
+}
+
+// wholeSeconds is the page's delay: 0 to 9 s.
+func wholeSeconds() time.Duration {
+	return time.Duration(rand.IntN(10)) * time.Second //nolint:gosec // spreads retries, guards nothing
+}
+
+// allowed says whether the task may start; one without a limit always may.
+func allowed(limiter *rate.Limiter, task contest.Task) bool {
+	return limiter == nil || limiter.AllowN(time.Now(), task.Reserved)
+}

@@ -1,0 +1,72 @@
+// Package spinning is what one writes when the limit is to be kept in the database that is there already: a token bucket in a
+// MongoDB document, and a handler that asks for it every 100 ms until it is given what it needs.
+package spinning
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/peers/asynqqueue"
+	"github.com/headway-go/headway/bench/peers/pause"
+)
+
+// every is how long a handler sleeps between two tries.
+const every = 100 * time.Millisecond
+
+type contestant struct{}
+
+// New returns the contestant.
+func New() contest.Contestant { return contestant{} }
+
+// Name implements contest.Contestant.
+func (contestant) Name() string { return "spinning-mongo" }
+
+// About implements contest.Contestant.
+func (contestant) About() string {
+	return "asynq, the handler tries every " + every.String() + " to take from a token bucket in MongoDB (one findOneAndUpdate a try), " +
+		"and gives back what the call did not use"
+}
+
+// Producer implements contest.Contestant.
+func (contestant) Producer(_ context.Context, env contest.Env, _ *contest.Probe) (contest.Producer, error) {
+	return asynqqueue.NewProducer(env)
+}
+
+// Work implements contest.Contestant.
+func (contestant) Work(ctx context.Context, env contest.Env, probe *contest.Probe) error {
+	buckets, err := open(env, probe)
+	if err != nil {
+		return err
+	}
+	handle := func(ctx context.Context, task contest.Task) error {
+		limit, limited := env.Limit(task.Key)
+		if limited {
+			if err := spin(ctx, buckets, limit, task.Reserved); err != nil {
+				return err
+			}
+		}
+		used, err := probe.Call(ctx, task)
+		if limited && err == nil && used < task.Reserved {
+			err = buckets.giveBack(ctx, limit, task.Reserved-used)
+		}
+		return err
+	}
+	return errors.Join(asynqqueue.Serve(ctx, env, probe, asynq.Config{}, handle), buckets.close(context.WithoutCancel(ctx)))
+}
+
+// spin returns when n tokens were taken.
+func spin(ctx context.Context, b *buckets, limit contest.Limit, n int) error {
+	for {
+		taken, err := b.take(ctx, limit, n)
+		if taken || err != nil {
+			return err
+		}
+		if err = pause.For(ctx, every); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// printPlan lists who does what how often, and about how long it takes.
+func printPlan(out io.Writer, turns []turn) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	line := func(format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) } // Flush tells
+	var whole time.Duration
+	for i := 0; i < len(turns); {
+		runs, took := 0, time.Duration(0)
+		for first := turns[i].work.Name; i < len(turns) && turns[i].work.Name == first; i++ {
+			runs++
+			took += estimate(turns[i])
+		}
+		whole += took
+		line("%s\t%d runs\t%s\t\n", turns[i-1].work.Name, runs, took.Round(time.Second))
+	}
+	line("all\t%d runs\t%s\t\n", len(turns), whole.Round(time.Second))
+	return w.Flush()
+}

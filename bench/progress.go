@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/bench/results"
+	"github.com/headway-go/headway/bench/works"
+)
+
+// overhead is what a run takes beside its work: servers, processes, watching them idle.
+const overhead = 4 * time.Second
+
+// progress tells on a line before and after each run how far everything is.
+type progress struct {
+	out   io.Writer
+	turns []turn
+	next  int
+	spent time.Duration // that was estimated for the runs that are done
+	began time.Time
+}
+
+func newProgress(out io.Writer, turns []turn) *progress {
+	p := &progress{out: out, turns: turns, began: time.Now()}
+	p.say("bench: %d runs, about %s, until %s\n", len(turns), p.left().Round(time.Minute), time.Now().Add(p.left()).Format("15:04"))
+	return p
+}
+
+// left is an estimate: the ideal times, stretched by what those so far have taken.
+func (p *progress) left() time.Duration {
+	var left time.Duration
+	for _, t := range p.turns[p.next:] {
+		left += estimate(t)
+	}
+	if p.spent > time.Minute {
+		left = time.Duration(float64(left) * float64(time.Since(p.began)) / float64(p.spent))
+	}
+	return left
+}
+
+// estimate is how long a run takes about. What is as written in a documentation is mostly cut off.
+func estimate(t turn) time.Duration {
+	if t.contestant == nil {
+		return t.work.Ideal
+	}
+	switch name := t.contestant.Name(); {
+	case len(t.work.Limits) > 0 && (name == "asynq-recipe" || name == "asynq-gcra"):
+		return t.work.CutAfter() + overhead
+	case name != works.Headway && name != works.HeadwayReserved && t.work.Others > 0:
+		return min(t.work.Others, t.work.CutAfter()) + overhead
+	}
+	return t.work.Ideal + overhead
+}
+
+func (p *progress) begin(t turn) {
+	who := "all"
+	if t.contestant != nil {
+		who = t.contestant.Name()
+	}
+	p.say("[%d/%d, until %s] %s %s %d: ", p.next+1, len(p.turns), time.Now().Add(p.left()).Format("15:04"), t.work.Name, who, t.repetition+1)
+	p.next++
+	p.spent += estimate(t)
+}
+
+func (p *progress) failed(_ turn, err error) { p.say("%v\n", err) }
+
+// end tells the figures that matter most.
+func (p *progress) end(r results.Result) {
+	var figures []string
+	for _, shown := range []struct{ metric, format string }{
+		{results.Share, "limit used %.2f"},
+		{results.Worst1s, "worst second %.2f"},
+		{results.Finish, "finished in %.1f s"},
+		{results.Deliveries, "deliveries %.2f"},
+		{results.RedisTrips, "Redis %.2f"},
+		{results.MongoTrips, "MongoDB %.2f"},
+		{results.Rate, "%.0f/s"},
+		{results.Commands, "commands %.1f/s"},
+		{results.PerSecond + "one_64", "one bucket, 64 callers: %.0f/s"},
+	} {
+		if v, ok := r.Metrics[shown.metric]; ok {
+			figures = append(figures, fmt.Sprintf(shown.format, v))
+		}
+	}
+	if r.Note != "" {
+		figures = append(figures, r.Note)
+	}
+	if p.turns[p.next-1].contestant == nil {
+		p.say("%s: ", r.Contestant)
+	}
+	p.say("%s\n", strings.Join(figures, ", "))
+}
+
+func (p *progress) say(format string, a ...any) {
+	_, _ = fmt.Fprintf(p.out, format, a...) // nobody is left to tell that telling failed
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/bench/field"
+	"github.com/headway-go/headway/bench/goals"
+	"github.com/headway-go/headway/bench/library"
+	"github.com/headway-go/headway/bench/report"
+	"github.com/headway-go/headway/bench/results"
+	"github.com/headway-go/headway/bench/works"
+)
+
+// paths are where results and report are.
+type paths struct{ docs string }
+
+func (p *paths) flags(c *cobra.Command) {
+	c.Flags().StringVar(&p.docs, "docs", "../docs", "folder of the report, benchmarks.md, and of benchmarks/ with plots and results.json")
+}
+
+func (p *paths) folder() string  { return filepath.Join(p.docs, "benchmarks") }
+func (p *paths) results() string { return filepath.Join(p.folder(), "results.json") }
+func (p *paths) page() string    { return filepath.Join(p.docs, "benchmarks.md") }
+
+func reportCommand(env cli.Environment) *cobra.Command {
+	var where paths
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "report",
+		Short: "Write the report again from the stored results",
+		Long: `Report writes benchmarks.md and its plots from results.json, and prints the goals. What stands under "Notes" in the page is kept. The exit code
+is 1 when a goal is missed.`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			file, err := results.Load(where.results())
+			if err != nil {
+				return err
+			}
+			return writeReport(where, file, env.Out, asJSON)
+		},
+	}
+	where.flags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the goals as JSON")
+	return c
+}
+
+// writeReport writes the page, and prints the goals.
+func writeReport(where paths, file *results.File, out io.Writer, asJSON bool) error {
+	about, by := library.About()
+	in := report.Input{File: file, Works: works.All(false), Reservations: about, Folder: "benchmarks", Notes: notes(where.page())}
+	for _, c := range field.All() {
+		in.Contestants = append(in.Contestants, report.Contestant{Name: c.Name(), About: c.About()})
+	}
+	for _, name := range []string{library.Headway, library.OneByOne, library.Rate} {
+		in.ReservationsBy = append(in.ReservationsBy, report.Contestant{Name: name, About: by[name]})
+	}
+	var err error
+	if in.Plots, err = report.Plots(in, where.folder()); err != nil {
+		return err
+	}
+	if err = os.WriteFile(where.page(), []byte(report.Markdown(in)), 0o644); err != nil { //nolint:gosec // for everybody to read
+		return fmt.Errorf("report: %w", err)
+	}
+	checked := goals.Check(file)
+	if err = printGoals(out, checked, asJSON); err != nil {
+		return err
+	}
+	if goals.MissedAny(checked) {
+		return &cli.ToldError{Summary: "not all goals are reached"}
+	}
+	return nil
+}
+
+func printGoals(out io.Writer, checked []goals.Checked, asJSON bool) error {
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(checked)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	open := 0
+	for _, c := range checked {
+		if c.Verdict == goals.Open {
+			open++
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Work, c.Goal, c.Measured, c.Verdict); err != nil {
+			return err
+		}
+	}
+	if open > 0 {
+		if _, err := fmt.Fprintf(w, "%d of %d goals are not measured yet\n", open, len(checked)); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// notes is the text by hand in the page that is there.
+func notes(page string) string {
+	text, err := os.ReadFile(page) //nolint:gosec // the page that the user names
+	if err != nil {
+		return "" // the first time
+	}
+	_, rest, found := strings.Cut(string(text), "\n## Notes\n")
+	if !found {
+		return ""
+	}
+	kept, _, _ := strings.Cut(rest, "\n## ")
+	return kept
+}

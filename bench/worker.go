@@ -1,0 +1,19 @@
+package main
+
+import (
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/field"
+)
+
+// workerCommand is what the runner starts: one worker process of a contestant.
+func workerCommand(env cli.Environment) *cobra.Command {
+	return &cobra.Command{
+		Use: "worker", Hidden: true, Args: cli.Args(cobra.NoArgs), Short: "Be a worker process of a run",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return field.Work(c.Context(), env.Getenv(contest.EnvVariable), env.Out)
+		},
+	}
+}

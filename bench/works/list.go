@@ -1,0 +1,187 @@
+package works
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/bench/contest"
+)
+
+// The contestants that works and goals name.
+const (
+	Headway         = "headway"
+	HeadwayReserved = "headway-reserved"
+	Raw             = "asynq-raw"
+)
+
+// The keys of the limits.
+const (
+	fast = "fast"
+	slow = "slow"
+)
+
+func aHundred() contest.Limit { return contest.Limit{Key: fast, Rate: 100, Burst: 10} }
+func four() contest.Limit     { return contest.Limit{Key: slow, Rate: 4, Burst: 4} }
+
+// All are all works of fleets, in the order of the report. Quick ones are smaller and cut off sooner, for a look; the largest backlog is left out.
+func All(quick bool) []Work {
+	list := []Work{burst(), slowly(), steady("steady-90", 90), steady("steady-120", 120), mixed(), overestimated(), outage()}
+	for _, n := range []int{1000, 10_000, 100_000} {
+		if n < 100_000 || !quick {
+			list = append(list, backlog(n))
+		}
+	}
+	list = append(list, unlimited(), sorting(), idle())
+	if quick {
+		for i := range list {
+			list[i] = list[i].quick()
+		}
+	}
+	return list
+}
+
+func burst() Work {
+	return Work{
+		Name: "burst", Letter: "a", About: "3000 tasks at once, 100 a second with a burst of 10, two worker processes.",
+		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond, Ideal: 30 * time.Second, Series: true,
+		Rivals: []string{HeadwayReserved},
+	}
+}
+
+func slowly() Work {
+	return Work{
+		Name: "slow", Letter: "b", About: "100 tasks at once, 4 a second with a burst of 4.",
+		Limits: []contest.Limit{four()}, Tasks: uniform(100, slow), Answer: 5 * time.Millisecond, Ideal: 24 * time.Second,
+		Rivals: []string{HeadwayReserved},
+	}
+}
+
+func steady(name string, rate float64) Work {
+	const seconds = 15
+	n := int(rate) * seconds
+	about := "A task every 11 ms for 15 s, 90 % of what the limit of 100 a second allows."
+	ideal := seconds * time.Second
+	if rate > 100 {
+		about, ideal = "A task every 8.3 ms for 15 s, 120 % of what the limit of 100 a second allows; a backlog grows, and is done in the end.", 18*time.Second
+	}
+	return Work{
+		Name: name, Letter: "c", About: about, Limits: []contest.Limit{aHundred()}, Tasks: uniform(n, fast), At: paced(n, rate),
+		Answer: 5 * time.Millisecond, Ideal: ideal, For: capable(),
+	}
+}
+
+func mixed() Work {
+	list := uniform(1000, fast)
+	for i := range list {
+		if i%5 == 4 {
+			list[i].Key = slow
+		}
+	}
+	return Work{
+		Name: "mixed", Letter: "m",
+		About:  "1000 tasks at once: every fifth on a limit of 4 a second (burst 4), the others on one of 100 a second (burst 10); 20 handlers in all. It ends when the 800 fast ones have started.",
+		Limits: []contest.Limit{aHundred(), four()}, Tasks: list, UntilKey: fast, Slots: 10, Answer: 5 * time.Millisecond,
+		Ideal: 8 * time.Second, Cut: 75 * time.Second, Others: 45 * time.Second, Series: true,
+	}
+}
+
+func overestimated() Work {
+	list := uniform(3000, fast)
+	for i := range list {
+		list[i].Reserved, list[i].Used = 30, 10
+	}
+	return Work{
+		Name: "overestimated", Letter: "r",
+		About: "3000 tasks at once that reserve 30 tokens and use 10; 1000 tokens a second with a burst of 1000. The limit is counted in tokens really used: " +
+			"it is used in whole only where what comes back is given to those who wait.",
+		Limits: []contest.Limit{{Key: fast, Rate: 1000, Burst: 1000}}, Tasks: list, Answer: 5 * time.Millisecond, Ideal: 29 * time.Second,
+		Cut: 90 * time.Second, Others: 60 * time.Second, For: capable(),
+	}
+}
+
+func outage() Work {
+	return Work{
+		Name: "outage", Letter: "e",
+		About: "3000 tasks at once, 100 a second with a burst of 10; after 10 s all worker processes are killed, after 10 more new ones are started. " +
+			"It ends when 2900 have started: those that were in the hands of the killed processes (100 handlers) come back when the queue takes them for dead, with asynq up to 90 s later.",
+		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond,
+		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Left: 100, Ideal: 41 * time.Second, Cut: 120 * time.Second, For: capable(), Series: true,
+	}
+}
+
+func backlog(n int) Work {
+	w := Work{
+		Letter: "d", Backlog: true, Limits: []contest.Limit{{Key: fast, Rate: 200, Burst: 20}}, Tasks: uniform(n, fast), Answer: 5 * time.Millisecond,
+		Phases: 800, Ideal: 5*time.Second + time.Duration(n)*300*time.Microsecond, Cut: 4 * time.Minute, For: []string{Headway},
+	}
+	switch n {
+	case 1000:
+		w.Name = "backlog-1000"
+		w.About = "1000 tasks wait when the workers start, 200 a second with a burst of 20. What a task costs is measured in two phases, and added up: each of 800 starts after " +
+			"all tasks were delivered once; and sorting them, for each task, less the starts meanwhile. Places lost and lag are of all starts so far."
+	case 10_000:
+		w.Name, w.About = "backlog-10000", "The same with 10 000 tasks."
+	default:
+		w.Name, w.About = "backlog-100000", "The same with 100 000 tasks."
+	}
+	return w
+}
+
+func unlimited() Work {
+	return Work{
+		Name: "unlimited", Letter: "f", About: "20 000 empty tasks without a limit wait when the workers start; calls are only counted.",
+		Tasks: uniform(20_000, ""), Backlog: true, Local: true, Ideal: 5 * time.Second, For: []string{Headway, Raw}, Rivals: []string{Raw},
+	}
+}
+
+func sorting() Work {
+	return Work{
+		Name: "sorting", Letter: "s",
+		About:  "20 000 tasks that arrived unreserved, 4 a second, wait when the workers start: how fast each gets its place. asynq-raw runs as many empty tasks without a limit.",
+		Limits: []contest.Limit{four()}, Tasks: uniform(20_000, slow), Backlog: true, Local: true, Sorting: true, Ideal: 10 * time.Second,
+		For: []string{Headway, Raw}, Rivals: []string{Raw}, Unlimited: []string{Raw},
+	}
+}
+
+func idle() Work {
+	return Work{
+		Name: "idle", Letter: "h", About: "Nothing to do for 10 s, with one limit configured.", Limits: []contest.Limit{aHundred()},
+		Idle: 10 * time.Second, Ideal: 10 * time.Second, For: append(capable(), Raw), Rivals: []string{Raw}, Unlimited: []string{Raw},
+	}
+}
+
+// capable are those that can keep a shared limit at all, one of each kind; of the others the works with everybody show what they do.
+func capable() []string {
+	return []string{Headway, HeadwayReserved, "asynq-gcra-tuned", "blocking-redis-rate", "bullmq-spaced"}
+}
+
+// quick is a smaller work of the same kind, without those whose figures need the whole time.
+func (w Work) quick() Work {
+	switch {
+	case w.Idle > 0:
+		w.Idle, w.Ideal = 3*time.Second, 3*time.Second
+		return w
+	case w.Local, w.UntilKey != "", w.Backlog:
+	case w.Down.For > 0:
+		w.Down = Outage{At: 4 * time.Second, For: 4 * time.Second}
+		w = w.fewer(2, 5)
+	case w.At != nil:
+		w = w.fewer(1, 2)
+	default:
+		w = w.fewer(2, 5)
+	}
+	if w.For != nil && !w.Local {
+		w.For = []string{Headway, "blocking-redis-rate"}
+	}
+	w.Cut = w.Ideal + 5*time.Second
+	return w
+}
+
+// fewer has only this part of the tasks.
+func (w Work) fewer(part, of int) Work {
+	n := len(w.Tasks) * part / of
+	w.Tasks, w.Ideal = w.Tasks[:n], w.Ideal*time.Duration(part)/time.Duration(of)
+	if w.At != nil {
+		w.At = w.At[:n]
+	}
+	return w
+}
