@@ -87,7 +87,7 @@ func (d batchDocument) batch() Batch {
 }
 
 // Open stores b, or finds the batch that is there under its ID: existed says which, and the Batch returned is the stored
-// one. Where what is there has another hash, the error matches [ErrDifferentFile]. A zero Created means now.
+// one; its Lines and Requests grow to those of b, since a limit that was raised serves more of the same file. Where what is there has another hash, the error matches [ErrDifferentFile]. A zero Created means now.
 func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, err error) {
 	if err = checkLine(b.ID, b.Lines); err != nil {
 		return Batch{}, false, err
@@ -114,11 +114,17 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 		return Batch{}, false, unavailable("open", b.ID, err)
 	}
 	var found batchDocument
-	if err := s.batches.FindOne(ctx, bson.D{{Key: "_id", Value: b.ID}}).Decode(&found); err != nil {
+	if err = s.batches.FindOne(ctx, bson.D{{Key: "_id", Value: b.ID}}).Decode(&found); err != nil {
 		return Batch{}, false, unavailable("open", b.ID, err)
 	}
 	if found.Hash != b.Hash {
 		return found.batch(), true, fmt.Errorf("batches: open batch %q: %w (%q, of %s)", b.ID, ErrDifferentFile, found.Name, found.Created.UTC().Format(time.RFC3339))
+	}
+	if b.Lines > found.Lines || b.Requests > found.Requests {
+		more := bson.D{{Key: "$max", Value: bson.D{{Key: fieldLines, Value: b.Lines}, {Key: fieldRequests, Value: b.Requests}}}}
+		if found, err = s.changeBatch(ctx, "open", b.ID, more); err != nil {
+			return Batch{}, true, err
+		}
 	}
 	return found.batch(), true, nil
 }

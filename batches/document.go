@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/internal/packed"
 )
 
 // The stored request. Fields that are not named here are left as they are, so that a later version may add some.
@@ -44,7 +46,7 @@ const (
 const (
 	lineDigits = 9
 	maxLine    = 999_999_999
-	maxError   = 1000 // bytes of an attempt's error
+	maxError   = 1000 // bytes of an attempt's error, and of other texts from outside
 
 	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for attempts.
 	maxContent = 14 << 20
@@ -105,6 +107,11 @@ func unfinished() bson.E {
 	return bson.E{Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: false}}}
 }
 
+// hasRoom matches documents to which attempts may be added.
+func hasRoom() bson.E {
+	return bson.E{Key: fmt.Sprintf("%s.%d", fieldTries, AttemptsMost-1), Value: bson.D{{Key: "$exists", Value: false}}}
+}
+
 func attemptDocuments(attempts []Attempt) bson.A {
 	documents := make(bson.A, len(attempts))
 	for i, a := range attempts {
@@ -134,14 +141,14 @@ func (r *Result) packed() (body, request any, failure *Failure) {
 	failure = r.Failure
 	size := 0
 	if r.Response != nil && len(r.Response.Body) > 0 {
-		body, size = pack(r.Response.Body)
+		body, size = packed.Pack(r.Response.Body)
 		if size > maxContent {
 			body, size, failure = nil, 0, &Failure{Code: CodeTooLarge, Message: tooLarge("answer", len(r.Response.Body), failure)}
 		}
 	}
 	if (r.Failed() || failure != nil) && len(r.Request) > 0 {
 		var n int
-		if request, n = pack(r.Request); size+n > maxContent {
+		if request, n = packed.Pack(r.Request); size+n > maxContent {
 			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,", len(r.Request), failure)}
 		}
 	}
@@ -159,7 +166,7 @@ func finishUpdate(r Result, expires time.Time) bson.D {
 		set = append(set, bson.E{Key: "model", Value: valid(r.Model)})
 	}
 	if r.Response != nil {
-		set = append(set, bson.E{Key: fieldCode, Value: r.Response.StatusCode}, bson.E{Key: "request_id", Value: valid(r.Response.RequestID)})
+		set = append(set, bson.E{Key: fieldCode, Value: r.Response.StatusCode}, bson.E{Key: "request_id", Value: cut(r.Response.RequestID)})
 	}
 	if body != nil {
 		set = append(set, bson.E{Key: fieldBody, Value: body})
@@ -178,8 +185,8 @@ func finishUpdate(r Result, expires time.Time) bson.D {
 	if tokens := r.Usage.fields(); len(tokens) > 0 {
 		update = append(update, bson.E{Key: "$inc", Value: tokens})
 	}
-	if len(r.Attempts) > 0 {
-		update = append(update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments(r.Attempts)}}}}})
+	if attempts := r.Attempts[max(0, len(r.Attempts)-AttemptsMost):]; len(attempts) > 0 {
+		update = append(update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments(attempts)}}}}})
 	}
 	return update
 }
@@ -224,12 +231,12 @@ func (d *resultDocument) result() (Result, error) {
 	}
 	if d.Code != nil {
 		r.Response = &Response{StatusCode: *d.Code, RequestID: d.RequestID}
-		if r.Response.Body, err = unpack(d.Body); err != nil {
-			return Result{}, fmt.Errorf("line %d of batch %q: %w", line, batch, err)
+		if r.Response.Body, err = packed.Unpack(d.Body); err != nil {
+			return Result{}, fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
 		}
 	}
-	if r.Request, err = unpack(d.Request); err != nil {
-		return Result{}, fmt.Errorf("line %d of batch %q: %w", line, batch, err)
+	if r.Request, err = packed.Unpack(d.Request); err != nil {
+		return Result{}, fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
 	}
 	for _, a := range d.Tries {
 		r.Attempts = append(r.Attempts, Attempt{At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, StatusCode: a.Code, Error: a.Error})

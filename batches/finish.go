@@ -24,7 +24,7 @@ type Outcome struct {
 }
 
 // Attempt stores a failed attempt of a request that has not ended. The same attempt given twice is stored once, and one
-// that is told after the request has ended is dropped.
+// that is told after the request has ended is dropped, as are those above [AttemptsMost].
 func (s *Store) Attempt(ctx context.Context, batch string, line int, customID string, a Attempt) error {
 	if err := checkLine(batch, line); err != nil {
 		return err
@@ -40,9 +40,9 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 	return s.untilWritten(ctx, batch, line, update)
 }
 
-// untilWritten applies an update to a document that has no result, and does nothing to one that has.
+// untilWritten applies an update to a document that has no result, and does nothing to one that has, or is full of attempts.
 func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.D) error {
-	filter := bson.D{{Key: "_id", Value: documentID(batch, line)}, unfinished()}
+	filter := bson.D{{Key: "_id", Value: documentID(batch, line)}, unfinished(), hasRoom()}
 	upsert := true
 	for n := 1; ; n++ {
 		_, err := s.results.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(upsert))

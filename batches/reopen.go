@@ -8,8 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
+// sendBytes is about the most that is held of requests that are put back.
+const sendBytes = 8_000_000
+
 // Reopen puts the failed results of a batch back: they have no result any more, and keep their attempts and their usage. Then it
-// calls send with their requests, some hundred at a time and in the order of the lines, and returns how many were sent.
+// calls send with their requests, some hundred or some MB at a time and in the order of the lines, and returns how many were sent.
 //
 // Send must enqueue them all, or return an error. It may be given a request again where a process was killed, or an
 // error came, between send and the note that it was done: name a task by batch, line and [Result.Round], and it is
@@ -22,10 +25,15 @@ func (s *Store) Reopen(ctx context.Context, batch string, send func(context.Cont
 	again := bson.E{Key: fieldAgain, Value: true}
 	for from, more := 1, true; more; {
 		var results []Result
+		size := 0
 		from, more, err = s.page(ctx, batch, from, again, func(r Result) bool {
 			results = append(results, r)
-			return true
+			size += len(r.Request)
+			return size < sendBytes
 		})
+		if size >= sendBytes {
+			from, more = results[len(results)-1].Line+1, true
+		}
 		if err != nil || len(results) == 0 {
 			return n, err
 		}

@@ -9,6 +9,9 @@ import (
 // CodeTooLarge is the [Failure] of a request whose answer does not fit into a document.
 const CodeTooLarge = "response_too_large"
 
+// AttemptsMost is how many failed attempts of a request are kept beside its last ones, the oldest: a document can't grow without end.
+const AttemptsMost = 200
+
 // Attempt is one failed attempt of a request.
 type Attempt struct {
 	At         time.Time     // when it began, in milliseconds

@@ -87,6 +87,9 @@ func (p *progress) end(r results.Result) {
 	if r.Note != "" {
 		figures = append(figures, r.Note)
 	}
+	if p.turns[p.next-1].contestant == nil {
+		p.say("%s: ", r.Contestant)
+	}
 	p.say("%s\n", strings.Join(figures, ", "))
 }
 

@@ -87,8 +87,18 @@ func printGoals(out io.Writer, checked []goals.Checked, asJSON bool) error {
 		return encoder.Encode(checked)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	open := 0
 	for _, c := range checked {
+		if c.Verdict == goals.Open {
+			open++
+			continue
+		}
 		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Work, c.Goal, c.Measured, c.Verdict); err != nil {
+			return err
+		}
+	}
+	if open > 0 {
+		if _, err := fmt.Fprintf(w, "%d of %d goals are not measured yet\n", open, len(checked)); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,9 @@ import (
 // reservationsWork is the name of the work without workers.
 const reservationsWork = "reservations"
 
+// slice is how long each way to reserve has in a round.
+const slice = 600 * time.Millisecond
+
 type runSettings struct {
 	only        []string
 	reps, peers int
@@ -98,7 +101,7 @@ func plan(s runSettings) ([]turn, error) {
 		return nil, err
 	}
 	var turns []turn
-	for _, w := range append(works.All(s.quick), works.Work{Name: reservationsWork, Letter: "g", Ideal: 10 * time.Second}) {
+	for _, w := range append(works.All(s.quick), works.Work{Name: reservationsWork, Letter: "g", Ideal: 12 * time.Second}) {
 		for repetition := range max(s.reps, s.peers) {
 			turns = append(turns, round(s, w, repetition)...)
 		}
@@ -234,7 +237,7 @@ func (m *measuring) reservations(ctx context.Context) ([]results.Result, error) 
 		}
 		m.bench = bench
 	}
-	found, err := m.bench.Round(ctx, 400*time.Millisecond)
+	found, err := m.bench.Round(ctx, slice)
 	if err != nil {
 		return nil, err
 	}

@@ -32,8 +32,8 @@ func (b *Bucket) setBlock(l Limit, length, e float64) {
 	b.Shift -= e * b.Speed
 	for k, m := range l.Meters {
 		led := &b.Meters[k].Ledgers
-		if m.windowed() { // nothing is lost but what the capacity can't hold when it ends
-			for i := range led {
+		if m.windowed() { // nothing is lost but what the capacity can't hold when it ends: no place is given beyond that
+			for i := LedgerLate; i < LedgerCount; i++ {
 				led[i] = min(led[i], m.Cap()-m.gain(b.At, length))
 			}
 			continue

@@ -97,17 +97,14 @@ func (b *Bucket) change(l Limit, from time.Time) {
 func (b *Bucket) lineNeeds() float64 {
 	w := 0.
 	for _, s := range b.Meters {
-		m, debt := s.Filling.meter(), -s.Ledgers[LedgerLine]
-		if m.windowed() {
-			w = max(w, m.until(b.At, (1-s.Gap)*debt)-b.Blocked)
-		} else {
-			w = max(w, (1-s.Gap)*(debt/m.Rate-b.Blocked))
-		}
+		m := s.Filling.meter()
+		held := b.during(m)
+		w = max(w, m.until(b.At, held+(1-s.Gap)*(-s.Ledgers[LedgerLine]-held))-b.Blocked)
 	}
 	return w
 }
 
-// replace moves the places in the meters that were not the scarce one, which only keep the time: all times are times as long as they were.
+// replace moves the places in the meters that were not the scarce one, which only keep the time: all times after the block are times as long as they were.
 func (b *Bucket) replace(was []MeterState, times float64) {
 	for k := range b.Meters {
 		s := &b.Meters[k]
@@ -117,13 +114,10 @@ func (b *Bucket) replace(was []MeterState, times float64) {
 		}
 		m, asked := s.Filling.meter(), 1-s.Gap
 		more := max(asked, times*m.RatePerSecond()/was[i].Filling.meter().RatePerSecond())
-		block := b.Blocked * m.RatePerSecond()
-		if m.windowed() {
-			block = 0
-		}
+		held := b.during(m)
 		for i := LedgerLate; i < LedgerCount; i++ {
-			if debt := -s.Ledgers[i] - block; debt > 0 {
-				s.Ledgers[i] = -debt*more - block
+			if debt := -s.Ledgers[i] - held; debt > 0 {
+				s.Ledgers[i] = -debt*more - held
 			}
 		}
 		if s.Gap = 0; more > 0 {
@@ -153,7 +147,8 @@ func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 		s.Filling = m.Filling()
 	}
 	was := s.Filling.meter()
-	came, moved := 0., b.during(was)-b.during(m) // at the end of a block there is as much as there would have been
+	held := b.during(was) - b.during(m) // at the end of a block there is as much as there would have been
+	came, moved := 0., held
 	switch {
 	case !m.windowed() && was.windowed(): // empty when the block ends, as every token bucket
 		moved = -b.during(m)
@@ -167,7 +162,13 @@ func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 		came = min(was.Rate, m.Rate) * min(was.passed(from, b.At)/was.Rate, m.passed(from, b.At)/m.Rate)
 	}
 	for i, balance := range s.Ledgers {
-		s.Ledgers[i] = min(m.Cap(), min(s.Filling.Capacity, balance+came)+moved)
+		by, most := moved, m.Cap()
+		if i > LedgerUse {
+			most = s.Ledgers[i-1]
+		} else if m.windowed() && was.windowed() { // a block has taken nothing from it
+			by -= held
+		}
+		s.Ledgers[i] = min(most, min(s.Filling.Capacity, balance+came)+by)
 	}
 	s.Filling = m.Filling()
 	return s

@@ -17,7 +17,7 @@ import (
 // How often a task is delivered at most for each limit that it names, once nothing disturbs any more. Where the rate of a window that holds less
 // than its rate was changed, those who wait behind max_reserved are told times that are too early, once for each window in their way.
 const (
-	deliveriesAfter  = 12
+	deliveriesAfter  = 16
 	deliveriesNarrow = 100
 )
 
@@ -36,12 +36,10 @@ func TestHistoriesKeepTheLimits(t *testing.T) {
 func keepsTheLimits(t *rapid.T) {
 	h := newHistory(t)
 	t.Repeat(h.actions())
-	if h.blocks == 0 || h.changes == 0 { // what a change during a block makes of the line is not judged here
-		h.calm(t)
-		h.check(t)
-		h.idle(t)
-		h.check(t)
-	}
+	h.calm(t)
+	h.check(t)
+	h.idle(t)
+	h.check(t)
 }
 
 func (h *history) actions() map[string]func(*rapid.T) {
@@ -429,6 +427,9 @@ func (h *history) calm(t *rapid.T) {
 			h.again(j)
 		}
 		if j.deliveries > h.most*len(j.charges) {
+			if h.blocks > 0 && h.changes > 0 { // how long a line lasts that was changed during a block is not judged here
+				break
+			}
 			c := j.charges[j.stood]
 			c.Shard = j.places[j.stood].Shard
 			name, _, _ := strings.Cut(c.Bucket(), ":")

@@ -66,3 +66,22 @@ func TestStepAlternatingLimitsMoveNobodyAway(t *testing.T) {
 		t.Errorf("waits %v after a block of 100 s: %+v", o.Wait(), b)
 	}
 }
+
+// A window that is used up stays so when a block covers its end and the limit's windows are longer from then on: the block has not taken it.
+func TestStepChangeDuringABlockMintsNothing(t *testing.T) {
+	t.Parallel()
+	short, long := limitOf(windowOfSeconds(12, 7, 0)), limitOf(windowOfSeconds(12, 60, 0))
+	var b reservations.Bucket
+	b, o := reservations.Step(b, short, clock(5), reservations.Request{Op: take, Tokens: []float64{12}})
+	if !o.Started() {
+		t.Fatalf("the first 12: %+v", o)
+	}
+	b, _ = reservations.Step(b, short, clock(5), reservations.Request{Op: block, Tokens: []float64{0}, For: 3 * time.Second})
+	b, _ = reservations.Step(b, long, clock(5), reservations.Request{Op: settle, Tokens: []float64{0}})
+	if _, o := reservations.Step(b, long, clock(59), reservations.Request{Op: take, Tokens: []float64{1}}); o.Started() {
+		t.Errorf("13 started in a minute that has 12: %+v", b)
+	}
+	if _, o := reservations.Step(b, long, clock(60), reservations.Request{Op: take, Tokens: []float64{12}}); !o.Started() {
+		t.Errorf("the next minute has none: %+v", b)
+	}
+}

@@ -70,6 +70,9 @@ func (b Bucket) View(l Limit, key string, now time.Time) View {
 	v.DoneIn = seconds(b.wait(l, LedgerLine, make([]float64, len(l.Meters))))
 	for k, m := range l.Meters {
 		led := b.Meters[k].Ledgers
+		if m.windowed() { // what is lost at the end of a block waits for nobody
+			led[LedgerUse] = min(led[LedgerUse], m.Cap()-b.during(m))
+		}
 		v.Waiting = v.Waiting || owed(led, LedgerUse, LedgerLine) > 0
 		v.Meters = append(v.Meters, MeterView{
 			Meter: m, Level: led[LedgerUse], Debt: max(0, -led[LedgerUse]),

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -26,6 +29,10 @@ type AdoptConfig struct {
 	SettleTimeout time.Duration
 	// MaxRefusals is as for Config. Defaults to 20.
 	MaxRefusals int
+	// Dead and SweepEvery are as for Config; the queues are those of the server's Config. Foreign tasks without a charge are found in asynq's archive
+	// when they have died, with their last error alone.
+	Dead       Graveyard
+	SweepEvery time.Duration
 	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
 	// Logger is told what happens, as for Config. Defaults to slog.Default().
@@ -40,6 +47,7 @@ type AdoptConfig struct {
 func (c AdoptConfig) Validate() error {
 	var f faults
 	f.notNegative("settle_timeout", c.SettleTimeout)
+	f.notNegative("sweep_every", c.SweepEvery)
 	f.refusals(c.MaxRefusals)
 	f.nested(c.Scheduler.Validate())
 	return f.err()
@@ -51,6 +59,24 @@ func (c AdoptConfig) Validate() error {
 type Limits struct {
 	client redis.UniversalClient
 	gate   *gate
+
+	mu     sync.Mutex // guards queues
+	queues []string   // of the server
+}
+
+func (l *Limits) served() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.queues)
+}
+
+func (l *Limits) serve(queues map[string]int) {
+	if len(queues) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queues = slices.Sorted(maps.Keys(queues))
 }
 
 // Adopt returns the limits of limiter for an existing asynq server on the same Redis. The client stays the caller's. The error
@@ -65,13 +91,15 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 	if err != nil {
 		return nil, err
 	}
-	return &Limits{client: client, gate: &gate{
+	l := &Limits{client: client, queues: []string{tasks.QueueDefault}, gate: &gate{
 		limiter: limiter, way: way, successors: newSuccessors(client), charges: chargesOr(config.Charge),
 		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
 		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),
 		events:      config.Events, lateness: cmp.Or(config.Lateness, &Lateness{}),
 		stopping: make(chan struct{}),
-	}}, nil
+	}}
+	l.gate.keep(config.Dead, cmp.Or(config.SweepEvery, SweepEveryDefault), client, l.served)
+	return l, nil
 }
 
 // chargesOr asks charge for tasks that carry none and are not ours.
@@ -107,6 +135,7 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 // is as the program's own IsFailure and RetryDelayFunc say, or asynq's where it has none. An ErrorHandler is not called for
 // tasks that wait. TaskCheckInterval and DelayedTaskCheckInterval become 50 ms and 1 s where they are unset.
 func (l *Limits) Config(c asynq.Config) asynq.Config {
+	l.serve(c.Queues)
 	isFailure, delay := c.IsFailure, c.RetryDelayFunc
 	if delay == nil {
 		delay = asynq.DefaultRetryDelayFunc
@@ -144,6 +173,7 @@ func (l *Limits) Start(ctx context.Context) error {
 	if err := l.gate.way.Start(ctx); err != nil {
 		return fmt.Errorf("start waking tasks: %w", err)
 	}
+	l.gate.sweeper.start(ctx)
 	return nil
 }
 
@@ -151,5 +181,6 @@ func (l *Limits) Start(ctx context.Context) error {
 // *StopError that names what is left. It may be called again, and without Start.
 func (l *Limits) Stop(ctx context.Context) error {
 	err := l.gate.pending.wait(ctx)
+	l.gate.sweeper.stop()
 	return errors.Join(err, l.gate.stopWaking(ctx))
 }

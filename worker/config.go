@@ -55,6 +55,11 @@ type Config struct {
 	Overrides Overrides
 	// FollowEvery is how often overrides are looked for. Defaults to 2 seconds.
 	FollowEvery time.Duration
+	// Dead keeps a record of each task that is archived, written before asynq hears of it, and of what failed before. While it does not answer, a task that
+	// is archived waits for it, 15 seconds at most; then its record is made from asynq's archive when it answers again. Defaults to none.
+	Dead Graveyard
+	// SweepEvery is how often asynq's archive is searched for tasks without a record: those that asynq or a person archived. Defaults to 30 seconds.
+	SweepEvery time.Duration
 	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
 	// Logger is told what happens. Waiting, starting and finishing are at debug level, failures at warn, what is archived at
@@ -72,6 +77,7 @@ func (c Config) withDefaults() Config {
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, ShutdownTimeoutDefault)
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, SettleTimeoutDefault)
 	c.MaxRefusals = cmp.Or(c.MaxRefusals, MaxRefusalsDefault)
+	c.SweepEvery = cmp.Or(c.SweepEvery, SweepEveryDefault)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Scheduler.Logger = cmp.Or(c.Scheduler.Logger, c.Logger)
 	c.Lateness = cmp.Or(c.Lateness, &Lateness{})
@@ -99,6 +105,7 @@ func (c Config) Validate() error {
 	f.notNegative("shutdown_timeout", c.ShutdownTimeout)
 	f.notNegative("settle_timeout", c.SettleTimeout)
 	f.notNegative("follow_every", c.FollowEvery)
+	f.notNegative("sweep_every", c.SweepEvery)
 	f.refusals(c.MaxRefusals)
 	f.nested(c.Scheduler.Validate())
 	return f.err()

@@ -25,6 +25,8 @@ type gate struct {
 	log           *slog.Logger
 	events        Events
 	lateness      *Lateness
+	dead          dead
+	sweeper       *sweeper // nil without a graveyard
 
 	outage   outage
 	told     told
@@ -95,9 +97,11 @@ func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
 	if d.archives(err) {
 		g.tell(ctx, d, slog.LevelError, "task refused and archived", slog.Any("error", err))
 		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
+		g.keepRecord(ctx, d, ResultArchived, CauseRefused, err, 0)
 		return err
 	}
 	g.tell(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
+	g.keepRecord(ctx, d, ResultFailed, "", err, 0)
 	return err
 }
 

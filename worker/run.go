@@ -137,5 +137,6 @@ func (g *gate) conclude(ctx context.Context, d *delivery, err error, elapsed tim
 	}
 	g.tell(ctx, d, level, message, attrs...)
 	hook(g.log, g.events.OnFinish, f)
+	g.keepRecord(ctx, d, f.Result, causeOf(f.Err), f.Err, elapsed)
 	return f.Err
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +53,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events, lateness: config.Lateness,
 		stopping: make(chan struct{}),
 	}
+	w.gate.keep(config.Dead, config.SweepEvery, client, func() []string { return slices.Sorted(maps.Keys(config.Queues)) })
 	if limiter != nil {
 		w.follow = NewFollower(limiter, way, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
@@ -117,6 +120,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		w.stopFollowing()
 		return errors.Join(fmt.Errorf("start server: %w", err), w.gate.way.Stop(ctx))
 	}
+	w.gate.sweeper.start(ctx)
 	w.started = true
 	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker started",
 		slog.Int("concurrency", w.config.Concurrency), slog.Any("queues", w.config.Queues), slog.Int("task_types", len(w.handlers)))
@@ -166,6 +170,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if err != nil {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
 	}
+	w.gate.sweeper.stop()
 	w.stopFollowing() // it moves lines
 	if w.ran() {
 		err = errors.Join(err, w.gate.stopWaking(ctx))

@@ -75,6 +75,7 @@ const definitions = `## What the columns mean
 | lag | the k-th call behind the k-th of a perfect bucket that is full at the first call. It adds up what was lost before |
 | late | start behind the time that the contestant itself had given |
 | places lost | how many tasks that were enqueued later started earlier |
+| commands | Redis commands a second of all workers together, those inside of scripts included; round trips: without those |
 | CPU | seconds of all worker processes, their start included |
 | CPU a task | of workers from the moment they were ready, and of Redis |
 | memory | the largest resident memory of one worker |

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -95,10 +96,13 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
-// Save writes it, in whole or not at all.
+// Save writes it, in whole or not at all, into a folder that need not exist.
 func (f *File) Save(path string) error {
 	text, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	if err = os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // for everybody to read
 		return fmt.Errorf("results: %w", err)
 	}
 	if err = os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil { //nolint:gosec // for everybody to read

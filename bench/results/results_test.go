@@ -15,7 +15,7 @@ func one(session, contestant string, repetition int, share float64) results.Resu
 
 func TestANewSessionReplacesWhatItMeasuresAndNoMore(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "results.json")
+	path := filepath.Join(t.TempDir(), "benchmarks", "results.json")
 	f, err := results.Load(path)
 	if err != nil {
 		t.Fatal(err)

@@ -171,7 +171,7 @@ func (w Work) quick() Work {
 	if w.For != nil && !w.Local {
 		w.For = []string{Headway, "blocking-redis-rate"}
 	}
-	w.Cut = w.Ideal + 8*time.Second
+	w.Cut = w.Ideal + 5*time.Second
 	return w
 }
 

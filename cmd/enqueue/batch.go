@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -23,6 +22,12 @@ import (
 // keepBatch is how long Redis keeps the finished tasks of a batch, without their answers: long enough that one which ends while the
 // batch is enqueued again is not taken for one that was never sent.
 const keepBatch = time.Hour
+
+// keepBatchMin is the least of it.
+const keepBatchMin = time.Minute
+
+// keptBatch says so on the command line.
+const keptBatch = ", at least 1m: one that ends while its file is enqueued again must still be found"
 
 // errFaulty is the end of a batch of which some lines were left out.
 var errFaulty = errors.New("lines were left out")
@@ -85,7 +90,7 @@ output format: good ones to --out, others to --errors. Either of them implies --
 		}),
 		RunE: func(c *cobra.Command, args []string) error { return j.run(c.Context(), args[0]) },
 	}
-	j.target.flags(c, keepBatch, "")
+	j.target.flags(c, keepBatch, keptBatch)
 	j.files.flags(c)
 	c.Flags().StringVar(&j.model, "model", "", "the model of all requests, instead of what each line says")
 	c.Flags().BoolVar(&j.wait, "wait", false, "wait until every request has ended, and show the progress")
@@ -99,7 +104,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err = j.checkFiles(j.asJSON); err != nil {
+	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON, name)); err != nil {
 		return err
 	}
 	limits, from, err := j.load()
@@ -107,7 +112,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 		return err
 	}
 	j.make = maker{from: from, model: j.model}
-	file, closeFile, err := open(name, j.env.In)
+	file, closeFile, err := open(ctx, name, j.env.In)
 	if err != nil {
 		return err
 	}
@@ -133,8 +138,11 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if printErr := j.print(r, name); printErr != nil {
 		return printErr
 	}
-	if err == nil && (j.wait || j.named()) {
-		err = j.await(ctx, s, b)
+	switch {
+	case err == nil && (j.wait || j.named()):
+		err = j.await(ctx, s, b, file)
+	case errors.Is(err, batches.ErrCancelled), errors.Is(err, context.Canceled):
+		err = errors.Join(err, j.leave(ctx, s, b, file, err))
 	}
 	if err == nil && r.Faulty > 0 {
 		return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
@@ -143,7 +151,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 }
 
 // inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.
-func (j *batchJob) inspect(file *os.File, name string, r *result) error {
+func (j *batchJob) inspect(file *input, name string, r *result) error {
 	hash := sha256.New()
 	if err := j.check(io.TeeReader(file, hash), r); err != nil {
 		return err
@@ -158,7 +166,7 @@ func (j *batchJob) inspect(file *os.File, name string, r *result) error {
 		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued (--skip-invalid enqueues the others):\n%s",
 			displayName(name), r.Faulty, r.Requests+r.Faulty, indented(*r))}
 	}
-	return rewind(file)
+	return file.rewind()
 }
 
 // check counts the good lines and notes the faulty ones.
@@ -199,6 +207,9 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 	if err != nil || !existed {
 		return b, existed, err
 	}
+	if b.Queue != j.queue { // there the IDs of its tasks are unknown, and all would be sent twice
+		return b, existed, &cli.UsageError{Err: fmt.Errorf("batch %s is in queue %q: send it with --queue %s", id, b.Queue, b.Queue)}
+	}
 	if b.State == batches.StateCancelled {
 		if err = s.batches.Resume(ctx, id); err != nil {
 			return b, existed, err
@@ -209,15 +220,15 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 	return b, existed, err
 }
 
-func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch) error {
+func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
 	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s)}
 	last, waited := w.run(ctx)
-	if err := j.write(context.WithoutCancel(ctx), s.batches, b.ID, j.env); err != nil {
+	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)
 	}
 	switch {
 	case errors.Is(waited, context.Canceled):
-		return fmt.Errorf("%d of %d requests have ended; the workers go on, and so does the same command: %w", last.Done+last.Failed, last.Requests, waited)
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; the workers go on, and so does the same command", last.Done+last.Failed, last.Requests)}
 	case waited != nil:
 		return waited
 	case last.Failed > 0:
@@ -225,6 +236,14 @@ func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch) erro
 	}
 	return nil
 }
+
+// interruptedError says how far it was when a signal came.
+type interruptedError struct{ text string }
+
+func (e *interruptedError) Error() string { return e.text }
+
+// Unwrap says that it was no failure.
+func (e *interruptedError) Unwrap() error { return context.Canceled }
 
 // errFailed is the end of a batch of which some requests failed.
 var errFailed = errors.New("requests failed")

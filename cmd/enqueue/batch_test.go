@@ -30,7 +30,7 @@ type outputLine struct {
 		RequestID  string          `json:"request_id"`
 		Body       json.RawMessage `json:"body"`
 	} `json:"response"`
-	Error *struct{ Code, Message string } `json:"error"`
+	Error *openai.BatchError `json:"error"`
 }
 
 func readLines(t *testing.T, name string) (lines []outputLine) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -16,6 +17,9 @@ import (
 
 // withdrawTogether is how many tasks are taken back side by side.
 const withdrawTogether = 16
+
+// errEnded is why a batch is not cancelled.
+var errEnded = errors.New("all requests have ended")
 
 // cancelled is what `enqueue cancel --json` prints.
 type cancelled struct {
@@ -32,7 +36,9 @@ func cancelCommand(env cli.Environment) *cobra.Command {
 		Use:   "cancel BATCH",
 		Short: "Take the requests of a batch back that wait, with what they reserved",
 		Long: `Cancel takes all requests of the batch out of the queue and gives what they reserved back to the limits, so that whoever waits behind
-them comes sooner. Requests that run come to their end, and their results count.
+them comes sooner. Requests that run come to their end, and their results count. A batch whose requests have all ended stays as it is.
+
+In what "enqueue results" writes, the others have a line in the error file, with the code batch_cancelled.
 
 Enqueue the same file again to go on where it was.`,
 		Example: `  enqueue cancel 3f2a`,
@@ -47,7 +53,11 @@ Enqueue the same file again to go on where it was.`,
 		}
 		defer s.close(c.Context())
 		r, err := s.cancel(c.Context(), b)
-		if err != nil {
+		if errors.Is(err, errEnded) && !asJSON {
+			_, err = fmt.Fprintf(env.Out, "batch %s has ended: there is nothing to cancel\n", b.ID)
+			return err
+		}
+		if err != nil && !errors.Is(err, errEnded) {
 			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers drop them: %w", b.ID, count(r.Left), err)
 		}
 		if asJSON {
@@ -63,6 +73,13 @@ Enqueue the same file again to go on where it was.`,
 // cancel marks the batch, which stops whoever enqueues it and makes workers drop what they get of it, and then takes back what waits.
 func (s *services) cancel(ctx context.Context, b batches.Batch) (cancelled, error) {
 	r := cancelled{Batch: b.ID, Left: b.Requests}
+	counts, err := s.batches.Counts(ctx, b.ID)
+	if err != nil {
+		return r, err
+	}
+	if ended := counts.Done + counts.Failed; ended >= b.Requests && b.State == batches.StateOpen {
+		return cancelled{Batch: b.ID, Ended: ended}, errEnded
+	}
 	if err := s.batches.Cancel(ctx, b.ID); err != nil {
 		return r, err
 	}

@@ -37,6 +37,7 @@ type figures struct {
 	Left      *float64  `json:"seconds_left,omitempty"`
 	LeftBy    string    `json:"left_by,omitempty"` // measured or limit
 	lastEnded time.Time
+	measured  bool // the rates are of so long a time that a burst at the beginning does not count for much
 }
 
 // rate is what a meter of the last limit gave lately, beside what it may give.
@@ -70,8 +71,11 @@ type lately struct {
 	within time.Duration
 }
 
-// enough says whether a rate can be told from it.
-func (l lately) enough() bool { return l.counts.Done+l.counts.Failed >= 5 && l.within >= 5*time.Second }
+// shortest is how long is looked at least before a rate is told.
+const shortest = 5 * time.Second
+
+// enough says whether the end can be told from it.
+func (l lately) enough() bool { return l.counts.Done+l.counts.Failed >= 5 && l.within >= shortest }
 
 // amount is what is taken of a meter.
 func amount(meter string, c batches.Counts) (float64, bool) {
@@ -90,6 +94,7 @@ func amount(meter string, c batches.Counts) (float64, bool) {
 
 // estimate adds rates and the end. All is what there is in total, view the bucket, as far as it could be read.
 func (f *figures) estimate(all batches.Counts, l lately, view reservations.View) {
+	f.measured = l.within >= shortest
 	floor := 0.
 	ended := float64(all.Done + all.Failed)
 	for _, m := range view.Meters {
@@ -144,7 +149,10 @@ func (f *figures) price(usage map[string]batches.Usage, prices map[string]config
 }
 
 // text is the figures on one line.
-func (f *figures) text() string {
+func (f *figures) text() string { return strings.Join(f.parts(), "; ") }
+
+// parts are what is told of the figures, each for itself.
+func (f *figures) parts() []string {
 	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s waiting", count(f.Done), count(f.Requests), count(f.Failed), count(f.Waiting))}
 	if f.Retried > 0 {
 		parts[0] += fmt.Sprintf(" (%s retried)", count(f.Retried))
@@ -153,20 +161,20 @@ func (f *figures) text() string {
 	for _, r := range f.Rates {
 		rates = append(rates, fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed), strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)))
 	}
-	if len(rates) > 0 && f.Waiting > 0 {
+	if len(rates) > 0 && f.Waiting > 0 && f.measured {
 		parts = append(parts, strings.Join(rates, ", "))
 	}
 	if f.Used > 0 {
 		parts = append(parts, fmt.Sprintf("%s tokens used, %s reserved", amountText(f.Used), amountText(f.Reserved)))
 	}
 	if f.Cost != nil {
-		text := fmt.Sprintf("cost %.4f", *f.Cost)
+		text := "cost " + costText(*f.Cost)
 		if len(f.Unpriced) > 0 {
 			text += fmt.Sprintf(" without %s, which has no price", strings.Join(f.Unpriced, ", "))
 		}
 		parts = append(parts, text)
 	}
-	return strings.Join(append(parts, f.end()), "; ")
+	return append(parts, f.end())
 }
 
 // end says when all is done, and how that is known.
@@ -214,6 +222,15 @@ func count(n int) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+// costText has as many digits as a small amount needs.
+func costText(cost float64) string {
+	digits := 2
+	for least := 1.; cost > 0 && cost < least && digits < 6; least /= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(cost, 'f', digits, 64)
 }
 
 // amountText is a number of tokens as people read it.

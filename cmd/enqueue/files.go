@@ -25,6 +25,7 @@ type written struct {
 	Done      int `json:"done"`
 	Failed    int `json:"failed"`
 	Cancelled int `json:"cancelled"`
+	Missing   int `json:"missing"` // without a line: not there yet, or of a cancelled batch and unknown
 }
 
 func (f *files) flags(c *cobra.Command) {
@@ -35,22 +36,63 @@ func (f *files) flags(c *cobra.Command) {
 func (f *files) named() bool    { return f.out != "" || f.errors != "" }
 func (f *files) standard() bool { return f.out == "-" || f.errors == "-" }
 
-func (f *files) checkFiles(asJSON bool) error {
-	switch {
-	case f.out != "" && f.out == f.errors:
-		return &cli.UsageError{Err: fmt.Errorf("--out and --errors name the same file %s", f.out)}
-	case asJSON && f.standard():
+// checkFiles says what is wrong with the files before anything is done. Input is the one that is read, empty or "-" for none.
+func (f *files) checkFiles(asJSON bool, input string) error {
+	if asJSON && f.standard() {
 		return &cli.UsageError{Err: errors.New("--json writes to standard output: name files with --out and --errors")}
 	}
 	for _, name := range []string{f.out, f.errors} {
 		if name == "" || name == "-" {
 			continue
 		}
-		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-			return &cli.UsageError{Err: fmt.Errorf("%s: there is no folder %s", name, filepath.Dir(name))}
+		folder, base := filepath.Split(name)
+		if info, err := os.Stat(filepath.Join(folder, ".")); err != nil || !info.IsDir() || base == "" {
+			return &cli.UsageError{Err: fmt.Errorf("%s: there is no folder %s", name, filepath.Join(folder, "."))}
+		}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
+		}
+	}
+	if input == "-" {
+		input = "" // it is no file that an answer could replace
+	}
+	for _, pair := range [][2]string{{f.out, f.errors}, {input, f.out}, {input, f.errors}} {
+		if same(pair[0], pair[1]) {
+			return &cli.UsageError{Err: fmt.Errorf("%s and %s are the same file: one would replace the other", pair[0], pair[1])}
 		}
 	}
 	return nil
+}
+
+// same says whether two names lead to one file, which may not be there yet.
+func same(a, b string) bool {
+	if a == "" || b == "" || a == "-" || b == "-" {
+		return a != "" && a == b
+	}
+	ofA, err := os.Stat(a)
+	ofB, failed := os.Stat(b)
+	if err == nil && failed == nil {
+		return os.SameFile(ofA, ofB) && a != os.DevNull && b != os.DevNull
+	}
+	return whole(a) == whole(b)
+}
+
+// whole is the path that a name leads to, as far as it is there.
+func whole(name string) string {
+	if target, err := os.Readlink(name); err == nil {
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(name), target)
+		}
+		name = target
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Dir(name))
+	if err == nil {
+		folder, err = filepath.Abs(folder)
+	}
+	if err != nil {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(folder, filepath.Base(name))
 }
 
 // write writes what there is of the results, in the order of the lines, while they are read. A file is replaced in one go at the end:
@@ -91,7 +133,7 @@ func copyResults(ctx context.Context, store *batches.Store, id string, good, bad
 		to := bad
 		switch {
 		case r.Finished.IsZero() && b.State == batches.StateCancelled:
-			line.Error = &batch.OutputError{Code: record.CodeCancelled, Message: "This request was not sent: its batch was cancelled."}
+			line.Error = &batch.OutputError{Code: record.CodeCancelled, Message: "This request was not completed: its batch was cancelled."}
 			w.Cancelled++
 		case r.Finished.IsZero():
 			continue

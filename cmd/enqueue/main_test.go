@@ -16,6 +16,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/tasks"
 )
 
 // TestMain runs this binary as the command itself where a test wants a process of its own.
@@ -143,6 +144,7 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 		"empty input":    {[]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig}, []string{"no lines"}},
 		"no config":      {[]string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
 		"bad config":     {[]string{"batch", "-", "--limit", "a", "--config", bad}, []string{bad, "limits.a.meters.r", "fortnight", "concurency"}},
+		"keep nothing":   {[]string{"batch", "-", "--limit", "openai", "--keep", "0", "--config", repositoryConfig}, []string{"--keep", "1m", "twice"}},
 		"in and at":      {[]string{"one", "hi", "--limit", "openai", "--in", "1h", "--at", "2030-01-01T00:00:00Z"}, []string{"exclude each other"}},
 		"bad time":       {[]string{"one", "hi", "--limit", "openai", "--at", "tomorrow"}, []string{"2026-12-24T18:00:00Z"}},
 		"no headroom":    {[]string{"one", "hi", "--limit", "openai", "--urgent", "--config", repositoryConfig}, []string{"--urgent", "headroom", "openai"}},
@@ -195,18 +197,36 @@ func TestOneForLater(t *testing.T) {
 	}
 }
 
+// Everything that is taken is urgent, whatever the request and from which limit.
 func TestUrgent(t *testing.T) {
 	t.Parallel()
-	file := write(t, "headroom.yaml", "limits: {openai: {meters: {requests: {rate: 10/s, headroom: 5}}}}")
-	for _, args := range [][]string{{"one", "hi"}, {"batch", "-"}} {
-		c := enqueueCommand(t, line("a", 5), append(args, "--urgent", "--limit", "openai", "--config", file)...)
+	file := write(t, "headroom.yaml", `
+limits:
+  tenants: {meters: {requests: 10/s}}
+  openai: {meters: {requests: {rate: 10/s, headroom: 5}, tokens: 10000/s}}
+`)
+	lines := line("a", 5) + `
+{"custom_id":"b","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"a"}}
+{"custom_id":"c","method":"POST","url":"/v1/responses","body":{"model":"m","input":"a"}}
+{"custom_id":"d","method":"GET","url":"http://example.com","charge":{"requests":1}}`
+	for name, tc := range map[string]struct {
+		args []string
+		want int
+	}{"one": {[]string{"one", "hi"}, 1}, "batch": {[]string{"batch", "-"}, 4}} {
+		c := enqueueCommand(t, lines, append(tc.args, "--urgent", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
 		if c.code != cli.ExitOK {
 			t.Fatalf("exit %d: %s", c.code, c.err)
 		}
 		inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
 		waiting, err := inspector.ListPendingTasks("default")
-		if _ = inspector.Close(); err != nil || len(waiting) != 1 || !strings.Contains(string(waiting[0].Payload), `"urgent":true`) {
-			t.Errorf("%v enqueued %v, %v", args, waiting, err)
+		if _ = inspector.Close(); err != nil || len(waiting) != tc.want {
+			t.Errorf("%s enqueued %v, %v", name, waiting, err)
+		}
+		for _, info := range waiting {
+			charges, err := tasks.Charges(asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers))
+			if err != nil || len(charges) != 2 || !charges[0].Urgent || !charges[1].Urgent {
+				t.Errorf("%s: %s takes %v, %v", name, info.Type, charges, err)
+			}
 		}
 	}
 }

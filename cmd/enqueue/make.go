@@ -25,8 +25,19 @@ type maker struct {
 	model string // empty: each line's own
 }
 
-// task is the task of a line, of no batch yet. The error tells why it can never be served.
+// task is the task of a line, of no batch yet, urgent where that is asked for. The error tells why it can never be served.
 func (m maker) task(line batch.Line) (request, error) {
+	task, err := m.ordinary(line)
+	if err != nil {
+		return nil, err
+	}
+	if m.from.urgent {
+		task = urgent(task)
+	}
+	return task, m.from.valid(task)
+}
+
+func (m maker) ordinary(line batch.Line) (request, error) {
 	if line.HTTP() {
 		return m.from.request(line)
 	}
@@ -42,6 +53,22 @@ func (m maker) task(line batch.Line) (request, error) {
 	task, err := m.from.call(llm.Endpoint(line.URL), body)
 	task.CustomID = line.CustomID
 	return task, err
+}
+
+// urgent lets a task start before ordinary ones, whatever it takes from limits.
+func urgent(task request) request {
+	switch t := task.(type) {
+	case llm.Chat:
+		t.Urgent = true
+		return t
+	case llm.Call:
+		t.Urgent = true
+		return t
+	case web.Request:
+		t.Urgent = true
+		return t
+	}
+	return task
 }
 
 // of makes a task that of a line of a batch.
@@ -78,7 +105,7 @@ func withModel(body json.RawMessage, model string) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// call is the task for a request to any endpoint. The error tells why it can never be served.
+// call is the task for a request to any endpoint.
 func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (llm.Call, error) {
 	provider := s.provider()
 	task, err := llm.NewCall(endpoint, provider.limit.Name, body, provider.meters...)
@@ -86,14 +113,11 @@ func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (llm.Call, er
 		return llm.Call{}, err
 	}
 	task.Key = provider.key
-	if task.Also, err = s.narrower(endpoint, body); err != nil {
-		return llm.Call{}, err
-	}
-	return task, s.valid(task)
+	task.Also, err = s.narrower(endpoint, body)
+	return task, err
 }
 
 // request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it names nothing, one request.
-// The error tells why it can never be served.
 func (s *source) request(line batch.Line) (web.Request, error) {
 	task := web.Request{Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body, CustomID: line.CustomID}
 	if err := task.Validate(); err != nil {
@@ -122,7 +146,7 @@ func (s *source) request(line batch.Line) (web.Request, error) {
 	if len(task.Taken) == 0 {
 		return web.Request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of which meter", s)
 	}
-	return task, s.valid(task)
+	return task, nil
 }
 
 // valid says why a task can never be served.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/cli"
 )
 
@@ -37,7 +38,7 @@ It prints the task's ID, by which asynq's tools show it.`,
   enqueue one --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
-	t.flags(c, 24*time.Hour, " with its answer")
+	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")
 	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
 	c.Flags().IntVar(&maxTokens, "max-tokens", 500, "the most tokens that the answer may have")
 	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
@@ -89,7 +90,7 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 	if err != nil {
 		return err
 	}
-	task, err := from.chat(request)
+	task, err := maker{from: from}.task(batch.Line{URL: batch.URLChatCompletions, Body: request})
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}

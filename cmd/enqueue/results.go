@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/cli"
 )
 
@@ -18,7 +19,12 @@ func resultsCommand(env cli.Environment) *cobra.Command {
 		Use:   "results BATCH",
 		Short: "Write the answers of a batch to files, as far as they are there",
 		Long: `Results writes what is there of the answers, at any time and as often as you like, in the OpenAI Batch output format and in the order
-of the lines: good ones to --out, others to --errors. They are read one by one; a file is replaced when the new one is whole.`,
+of the lines: good ones to --out, others to --errors. They are read one by one; a file is replaced when the new one is whole.
+
+Of a batch that was cancelled, each request without an answer has a line in --errors, with the code batch_cancelled. Requests whose lines were never
+enqueued because the enqueuer died are not known; how many is said on standard error.
+
+The exit code is 0 also where requests failed: --json tells how many.`,
 		Example: `  enqueue results 3f2a --out answers.jsonl --errors errors.jsonl
   enqueue results 3f2a --out - | jq .response.body.usage`,
 		Args: cli.Args(cobra.ExactArgs(1)),
@@ -30,7 +36,7 @@ of the lines: good ones to --out, others to --errors. They are read one by one; 
 		if !f.named() {
 			return &cli.UsageError{Err: errors.New("name a file with --out, with --errors, or both")}
 		}
-		if err := f.checkFiles(asJSON); err != nil {
+		if err := f.checkFiles(asJSON, ""); err != nil {
 			return err
 		}
 		s, b, err := t.openBatch(c.Context(), env, args[0])
@@ -42,6 +48,10 @@ of the lines: good ones to --out, others to --errors. They are read one by one; 
 		if err != nil {
 			return err
 		}
+		w.Missing = max(0, b.Requests-w.Done-w.Failed-w.Cancelled)
+		if w.Missing > 0 && b.State == batches.StateCancelled {
+			t.warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never enqueued, and nothing is known of them", count(w.Missing))
+		}
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(w)
 		}
@@ -49,7 +59,8 @@ of the lines: good ones to --out, others to --errors. They are read one by one; 
 		if f.standard() {
 			out = env.Err
 		}
-		_, err = fmt.Fprintf(out, "batch %s: %s answers, %s failed, %s cancelled, of %s requests\n", b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(b.Requests))
+		_, err = fmt.Fprintf(out, "batch %s: %s answers, %s failed, %s cancelled, %s not there yet, of %s requests\n",
+			b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(w.Missing), count(b.Requests))
 		return err
 	}
 	return c

@@ -31,7 +31,8 @@ errors so far stay with them; their new results take the place of the old.`,
 	t.configFlag(c)
 	c.Flags().BoolVar(&failed, "failed", false, "those that failed (required: there are no others to send again)")
 	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
-	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task; 0 for not at all")
+	t.urgentFlag(c)
+	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task"+keptBatch)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !failed {
@@ -43,6 +44,9 @@ errors so far stay with them; their new results take the place of the old.`,
 		}
 		defer s.close(c.Context())
 		n, err := t.retry(c.Context(), s, b)
+		if err != nil && n == 0 {
+			return err
+		}
 		if err != nil {
 			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w", n, b.ID, err)
 		}
@@ -58,10 +62,16 @@ errors so far stay with them; their new results take the place of the old.`,
 	return c
 }
 
+// errNothing is a retry that has changed nothing.
+var errNothing = errors.New("nothing was put back")
+
 // retry enqueues the failed requests of a batch again, as the batch was.
 func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, error) {
 	if b.State == batches.StateCancelled {
 		return 0, &cli.UsageError{Err: fmt.Errorf("batch %s was %w; enqueue its file again first", b.ID, batches.ErrCancelled)}
+	}
+	if err := t.checkKeep(); err != nil {
+		return 0, err
 	}
 	t.limits, t.queue, t.retries = strings.Split(b.Limit, between), b.Queue, b.Retries
 	options, err := t.options()
@@ -72,21 +82,38 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 	if err != nil {
 		return 0, err
 	}
-	m := maker{from: from} // the kept request has its model
+	m := maker{from: from}                                // the kept request has its model
+	for r, err := range s.batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
+		if err == nil && len(r.Request) > 0 {
+			_, err = m.kept(r)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%w: %w", errNothing, err)
+		}
+	}
 	return s.batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
 		args := make([]tasks.Args, len(results))
 		for i, r := range results {
-			line, err := batch.NewReader(bytes.NewReader(r.Request), batch.Config{MaxLine: len(r.Request)}).Next()
+			task, err := m.kept(r)
 			if err != nil {
-				return fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
-			}
-			task, err := m.task(line)
-			if err != nil {
-				return fmt.Errorf("line %d: %w", r.Line, err)
+				return err
 			}
 			args[i] = of(b.ID, r.Line, r.Round, task)
 		}
 		_, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...)
 		return err
 	})
+}
+
+// kept is the task of a request that was kept with its result.
+func (m maker) kept(r batches.Result) (request, error) {
+	line, err := batch.NewReader(bytes.NewReader(r.Request), batch.Config{MaxLine: len(r.Request)}).Next()
+	if err != nil {
+		return nil, fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
+	}
+	task, err := m.task(line)
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", r.Line, err)
+	}
+	return task, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
@@ -16,6 +17,8 @@ import (
 const (
 	// chunk is the number of requests that are enqueued together.
 	chunk = 500
+	// chunkBytes is about the most that their bodies take together.
+	chunkBytes = 8_000_000
 	// settleDown is what workers are given to drop the tasks of a cancelled batch that they have in hand when it is opened again: one that is
 	// dropped after it was found in the queue would be missing.
 	settleDown = 2 * time.Second
@@ -28,10 +31,11 @@ type sender struct {
 	known   bool // the batch was sent before, at least a part of it
 	options []scheduler.Option
 	result  *result
-	bar     *progress
+	bar     *cli.Progress
 
 	lines    []int
 	gathered []request
+	size     int // of their bodies
 }
 
 // send enqueues the good lines of the file that have no result and are not in the queue.
@@ -41,12 +45,12 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 			return err
 		}
 	}
-	bar := newProgress(j.env.Err, r.Requests)
-	defer bar.close()
+	bar := cli.NewProgress(j.env.Err, "enqueued", r.Requests)
+	defer bar.Close()
 	out := &sender{s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r, bar: bar}
 	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
 		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
-		if len(out.lines) < chunk {
+		if out.size += len(line.Body); len(out.lines) < chunk && out.size < chunkBytes {
 			return nil
 		}
 		return out.flush(ctx)
@@ -57,6 +61,8 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 	switch {
 	case errors.Is(err, batches.ErrCancelled):
 		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", r.Enqueued+r.Waiting+r.Finished, r.Requests, b.ID, batches.ErrCancelled)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests were enqueued (the same command goes on there)", r.Enqueued+r.Waiting+r.Finished, r.Requests)}
 	case err != nil:
 		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w", r.Enqueued+r.Waiting+r.Finished, r.Requests, err)
 	}
@@ -91,8 +97,9 @@ func (o *sender) flush(ctx context.Context) error {
 		return err
 	}
 	o.result.Finished += len(o.lines) - len(args)
-	o.bar.set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
-	o.lines, o.gathered = o.lines[:0], o.gathered[:0]
+	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
+	clear(o.gathered)
+	o.lines, o.gathered, o.size = o.lines[:0], o.gathered[:0], 0
 	return o.s.batches.SetEnqueued(ctx, o.batch.ID, last)
 }
 

@@ -4,11 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/headway-go/headway/internal/cli"
 )
@@ -99,44 +95,3 @@ func (s *jsonShow) end(f figures) {
 }
 
 func (s *jsonShow) close() {}
-
-// barShow is a bar with the figures on the line below it.
-type barShow struct {
-	w         io.Writer
-	container *mpb.Progress
-	bar       *mpb.Bar
-	text      atomic.Value
-}
-
-func (s *barShow) progress(f figures) {
-	if s.container == nil {
-		s.text.Store("")
-		s.container = mpb.New(mpb.WithOutput(s.w), mpb.WithWidth(60))
-		s.bar = s.container.New(int64(f.Requests), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
-			mpb.PrependDecorators(decor.Name("done ")),
-			mpb.AppendDecorators(decor.CountersNoUnit(" %d of %d")),
-			mpb.BarExtender(mpb.BarFillerFunc(func(w io.Writer, _ decor.Statistics) error {
-				_, err := fmt.Fprintf(w, "%s\n", s.text.Load())
-				return err
-			}), false))
-	}
-	s.text.Store(f.text())
-	s.bar.SetCurrent(int64(f.Done + f.Failed))
-}
-
-func (s *barShow) trouble(err error) {
-	s.text.Store(fmt.Sprintf("can't see the progress, trying on: %v", err))
-}
-
-func (s *barShow) end(f figures) {
-	s.close()
-	fmt.Fprintln(s.w, f.text())
-}
-
-func (s *barShow) close() {
-	if s.container != nil {
-		s.bar.Abort(true)
-		s.container.Wait()
-		s.container = nil
-	}
-}

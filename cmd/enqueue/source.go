@@ -75,18 +75,16 @@ func (s *source) String() string {
 	return strings.Join(names, ", ")
 }
 
-// chat is the task for a request. The error tells why it can never be served.
+// chat is the task for a chat request.
 func (s *source) chat(request json.RawMessage) (llm.Chat, error) {
 	provider := s.provider()
 	task, err := llm.NewChat(provider.limit.Name, request, provider.meters...)
 	if err != nil {
 		return llm.Chat{}, err
 	}
-	task.Key, task.Urgent = provider.key, s.urgent
-	if task.Also, err = s.narrower(llm.EndpointChat, request); err != nil {
-		return llm.Chat{}, err
-	}
-	return task, s.valid(task)
+	task.Key = provider.key
+	task.Also, err = s.narrower(llm.EndpointChat, request)
+	return task, err
 }
 
 // provider is the last bucket.

@@ -35,7 +35,9 @@ func statusCommand(env cli.Environment) *cobra.Command {
 		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed.
 
 The end is estimated from what ended in the last minute, or, where that is too little or the limit can't give it, from the limit: then
-it can't be sooner. Prices of tokens are those of headway.yaml (prices).`,
+it can't be sooner. Prices of tokens are those of headway.yaml (prices).
+
+The exit code is 0 also where requests failed or the batch was cancelled: --json tells.`,
 		Example: `  enqueue status
   enqueue status 3f2a --json`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),

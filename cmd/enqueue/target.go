@@ -34,6 +34,10 @@ func (t *target) configFlag(c *cobra.Command) {
 	c.Flags().StringVar(&t.file, "config", config.FileDefault, "the `file` with the limits")
 }
 
+func (t *target) urgentFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&t.urgent, "urgent", false, "start before ordinary tasks, within the headroom of the limits' meters")
+}
+
 // flags are those of a command that enqueues; keep is how long Redis keeps what has finished, unless told otherwise.
 func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f := c.Flags()
@@ -44,9 +48,17 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
 	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
-	f.BoolVar(&t.urgent, "urgent", false, "start before ordinary tasks, within the headroom of the limit's meters")
+	t.urgentFlag(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
-	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept+"; 0 for not at all")
+	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
+}
+
+// checkKeep wants finished tasks of a batch to be kept for longer than a chunk of it takes to be looked up and sent.
+func (t *target) checkKeep() error {
+	if t.keep < keepBatchMin {
+		return &cli.UsageError{Err: fmt.Errorf("--keep %v must be at least %v for a batch: a request that ends while its file is enqueued again would be sent twice", t.keep, keepBatchMin)}
+	}
+	return nil
 }
 
 // options are the target as options of the scheduler.

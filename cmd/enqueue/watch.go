@@ -43,7 +43,7 @@ type sample struct {
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database that is away.
 func (w *watch) run(ctx context.Context) (figures, error) {
 	counter := w.store.Counter(w.batch.ID)
-	var last figures
+	last := newFigures(w.batch, batches.Counts{})
 	defer w.show.close()
 	for {
 		began := time.Now()
@@ -57,7 +57,7 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 			return last, err
 		case f.State == string(batches.StateCancelled):
 			w.show.end(f)
-			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on", f.Batch, batches.ErrCancelled)
+			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `enqueue results %s` has the answers of requests that still run", f.Batch, batches.ErrCancelled, f.Batch)
 		case f.Waiting == 0:
 			w.show.end(f)
 			return f, nil

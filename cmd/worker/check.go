@@ -89,7 +89,9 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	}
 	key := "is set"
 	if getenv("OPENAI_API_KEY") == "" {
-		key = "is not set; `worker run` will want it"
+		if key = "is not set; `worker run` will want it"; len(c.HTTP.AllowHosts) > 0 {
+			key = "is not set; this worker would make HTTP requests only"
+		}
 	}
 	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
 	if len(faults) == 0 {

@@ -19,24 +19,28 @@ import (
 
 // clients are those that the tasks' calls go through: the provider that the environment names, and the hosts that the file lists.
 type clients struct {
-	provider *llm.Client
+	provider *llm.Client // nil without a key: chats and calls are left to other workers
 	requests *web.Client
 }
 
-// newClients calls nobody. What is missing in the environment is a *cli.UsageError.
+// newClients calls nobody. What is missing in the environment is a *cli.UsageError. Without a key a worker has to have hosts that it may call.
 func newClients(c config.Config, getenv func(string) string) (clients, error) {
 	key := getenv("OPENAI_API_KEY")
-	if key == "" {
-		return clients{}, &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: the provider would refuse every request; `export OPENAI_API_KEY=...` and start again")}
+	if key == "" && len(c.HTTP.AllowHosts) == 0 {
+		return clients{}, &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: the provider would refuse every request; `export OPENAI_API_KEY=...` and start again. " +
+			"A worker for HTTP requests only needs none: list their hosts in http.allow_hosts")}
 	}
 	for _, name := range c.HTTP.Secrets {
 		if getenv(name) == "" {
 			return clients{}, &cli.UsageError{Err: fmt.Errorf("%s is not set: http.secrets lists it for tasks; `export %s=...` and start again, or take it off the list", name, name)}
 		}
 	}
-	client, err := llm.NewClient(llm.Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: key})
-	if err != nil {
-		return clients{}, &cli.UsageError{Err: err}
+	var client *llm.Client
+	if key != "" {
+		var err error
+		if client, err = llm.NewClient(llm.Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: key}); err != nil {
+			return clients{}, &cli.UsageError{Err: err}
+		}
 	}
 	requests, err := web.NewClient(web.Config{AllowHosts: c.HTTP.AllowHosts, Secrets: func(name string) (string, bool) {
 		return getenv(name), slices.Contains(c.HTTP.Secrets, name)
@@ -48,7 +52,9 @@ func newClients(c config.Config, getenv func(string) string) (clients, error) {
 }
 
 func (c clients) close() {
-	c.provider.Close()
+	if c.provider != nil {
+		c.provider.Close()
+	}
 	c.requests.Close()
 }
 
@@ -59,6 +65,9 @@ func (c clients) handle(
 	learning, stop, err := learn(ctx, settings, buckets, log)
 	if err != nil {
 		return nil, err
+	}
+	if c.provider == nil {
+		log.WarnContext(ctx, "OPENAI_API_KEY is not set: this worker makes HTTP requests only, and sends all calls of the provider back to the queue")
 	}
 	chat.HandleAll(w, c.provider, c.requests, recorder, learning)
 	return stop, nil

@@ -1,6 +1,6 @@
 // Command worker runs Headway's workers: `worker demo` shows a fleet at work with nothing installed, `worker run` serves the
 // queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits show` tell why tasks wait,
-// and `worker limits` changes limits while the fleet runs.
+// `worker limits` changes limits while the fleet runs, and `worker dead` lists, exports and requeues the tasks that failed for good.
 package main
 
 import (
@@ -25,13 +25,13 @@ Begin with "worker demo": it needs no services and shows a fleet at work within 
 Settings come from headway.yaml (limits, queues, concurrency) and from the environment:
   REDIS_URL        the queue      (default redis://127.0.0.1:6379/0; rediss:// for TLS)
   MONGODB_URI      the buckets    (default mongodb://127.0.0.1:27017/headway)
-  OPENAI_API_KEY   the provider's key; it never leaves the worker
+  OPENAI_API_KEY   the provider's key; it never leaves the worker. Without it a worker makes HTTP requests only
   OPENAI_BASE_URL  the provider   (default: OpenAI's own)
 
 Exit codes: 0 all went well, 1 the work went wrong, 2 a fault in the command line or the settings,
 3 a service could not be reached, 130 interrupted.`,
 	}
-	root.AddCommand(runCommand(env), demoCommand(env), checkCommand(env), explainCommand(env), limitsCommand(env))
+	root.AddCommand(runCommand(env), demoCommand(env), checkCommand(env), explainCommand(env), limitsCommand(env), deadCommand(env))
 	return root
 }
 

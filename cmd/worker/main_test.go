@@ -69,6 +69,10 @@ func TestRunRefusesToStart(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	queue := "redis://" + server.Addr()
+	httpOnly := filepath.Join(t.TempDir(), "headway.yaml")
+	if err := os.WriteFile(httpOnly, []byte("limits: {api: {meters: {requests: 5/s}}}\nhttp: {allow_hosts: [api.example.com]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		env  map[string]string
 		args []string
@@ -76,6 +80,7 @@ func TestRunRefusesToStart(t *testing.T) {
 		want string
 	}{
 		"no key":     {nil, nil, cli.ExitUsage, "OPENAI_API_KEY"},
+		"http only":  {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"--config", httpOnly}, cli.ExitUnavailable, "REDIS_URL"},
 		"no file":    {map[string]string{"OPENAI_API_KEY": "k"}, []string{"--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
 		"log level":  {nil, []string{"--log-level", "loud"}, cli.ExitUsage, "--log-level"},
 		"log format": {nil, []string{"--log-format", "xml"}, cli.ExitUsage, "--log-format"},
@@ -99,7 +104,7 @@ func TestRunRefusesToStart(t *testing.T) {
 
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
-	for _, sub := range []string{"run", "demo", "check", "explain", "limits", "limits show"} {
+	for _, sub := range []string{"run", "demo", "check", "explain", "limits", "limits show", "dead", "dead list", "dead show", "dead export", "dead requeue", "dead delete"} {
 		code, out, _ := command(t, nil, append(strings.Fields(sub), "--help")...)
 		if code != cli.ExitOK || !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: exit %d: %s", sub, code, out)

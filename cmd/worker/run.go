@@ -79,9 +79,13 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
+	graves, err := buckets.Dead(ctx)
+	if err != nil {
+		return err
+	}
 	w, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Events: recorder.Events(), //nolint:contextcheck // hooks have none
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Dead: graves, Events: recorder.Events(), //nolint:contextcheck // hooks have none
 	})
 	if err != nil {
 		return err

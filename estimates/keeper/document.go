@@ -96,6 +96,20 @@ func decode(raw bson.Raw) (key estimates.Key, s estimates.State, err error) {
 	return estimates.Key{Limit: d.Limit, Model: d.Model}, s, nil
 }
 
+// countMost is more than a generation can count, and sumMost than its requests can take.
+const (
+	countMost = 1e9
+	sumMost   = 1e24
+)
+
+// sane is zero for what no sum can be.
+func sane(n float64) float64 {
+	if n >= 0 && n <= sumMost {
+		return n
+	}
+	return 0
+}
+
 // countsIn are those of one generation; none where it is missing.
 func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 	value := raw.Lookup(generation(number))
@@ -106,12 +120,15 @@ func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 	if err = value.Unmarshal(&fields); err != nil {
 		return c, err
 	}
-	c.N, c.Reserved, c.Used = int64(fields["n"]), fields["reserved"], fields["used"]
+	if n := fields["n"]; !(n >= 0 && n <= countMost) {
+		return estimates.Counts{N: estimates.Generation}, nil // broken: nothing is learned of it, and it ends
+	}
+	c.N, c.Reserved, c.Used = int64(fields["n"]), sane(fields["reserved"]), sane(fields["used"])
 	for name, n := range fields {
 		first, second, ok := strings.Cut(name, "_")
 		kind, kindErr := strconv.Atoi(first)
 		bin, binErr := strconv.Atoi(second)
-		if !ok || kindErr != nil || binErr != nil || kind < 0 || kind >= int(estimates.Kinds) || bin < 0 || bin >= estimates.Bins || !(n > 0) {
+		if !ok || kindErr != nil || binErr != nil || kind < 0 || kind >= int(estimates.Kinds) || bin < 0 || bin >= estimates.Bins || !(n > 0 && n <= countMost) {
 			continue
 		}
 		c.Ratios[kind][bin] = int64(n)

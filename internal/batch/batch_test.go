@@ -76,7 +76,7 @@ func compareFaults() cmp.Option {
 
 func TestReader(t *testing.T) {
 	t.Parallel()
-	long := good("long" + strings.Repeat("x", 200_000))
+	long := strings.Replace(good("long"), `"hi"`, `"`+strings.Repeat("x", 200_000)+`"`, 1)
 	for name, c := range map[string]struct {
 		in   string
 		want []event
@@ -98,7 +98,7 @@ func TestReader(t *testing.T) {
 		},
 		"longer than the read buffer": {
 			long + "\n" + good("b"),
-			[]event{{Line: 1, ID: "long" + strings.Repeat("x", 200_000)}, {Line: 2, ID: "b"}},
+			[]event{{Line: 1, ID: "long"}, {Line: 2, ID: "b"}},
 		},
 		"goes on after a line at fault": {
 			good("a") + "\n{\n" + good("b") + "\n",
@@ -155,6 +155,8 @@ func TestLineAtFault(t *testing.T) {
 		"no custom_id":       {with("custom_id", ""), "custom_id", batch.ErrMissingField, ""},
 		"empty custom_id":    {with("custom_id", `" "`), "custom_id", batch.ErrMissingField, ""},
 		"custom_id a number": {with("custom_id", `7`), "custom_id", batch.ErrJSON, "got number, want string"},
+		"endless custom_id":  {with("custom_id", `"`+strings.Repeat("x", batch.MaxName+1)+`"`), "custom_id", batch.ErrTooLong, "4097 bytes, at most 4096"},
+		"half a character":   {with("custom_id", `"a\ud800"`), "custom_id", batch.ErrUTF8, "line 1: custom_id: not valid UTF-8"},
 		"Custom_ID":          {strings.Replace(good("a"), "custom_id", "Custom_ID", 1), "custom_id", batch.ErrMissingField, ""},
 		"no method":          {with("method", ""), "method", batch.ErrMissingField, ""},
 		"GET":                {with("method", `"GET"`), "method", batch.ErrMethod, `unknown method "GET", supported: POST`},
@@ -170,6 +172,8 @@ func TestLineAtFault(t *testing.T) {
 		"body, model a number": {with("body", `{"model":1,"messages":[{}]}`), "body.model", batch.ErrJSON, ""},
 		"body, no messages":    {with("body", `{"model":"m"}`), "body.messages", batch.ErrMissingField, ""},
 		"body, zero messages":  {with("body", `{"model":"m","messages":[]}`), "body.messages", batch.ErrBody, ""},
+		"endless model":        {with("body", `{"model":"`+strings.Repeat("m", batch.MaxName+1)+`","messages":[{}]}`), "body.model", batch.ErrTooLong, ""},
+		"body, messages null":  {with("body", `{"model":"m","messages":[{},null]}`), "body.messages", batch.ErrBody, "not a list of objects"},
 		"body, messages texts": {with("body", `{"model":"m","messages":["x"]}`), "body.messages", batch.ErrBody, "not a list of objects"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,6 +195,19 @@ func TestUTF8(t *testing.T) {
 	in := strings.Replace(good("abc"), "abc", "a\xffc", 1) + "\n" + good("é")
 	got, _ := readAll(t, strings.NewReader(in), batch.Config{})
 	want := []event{{Line: 1, Fault: batch.ErrUTF8}, {Line: 2, ID: "é"}}
+	if diff := cmp.Diff(want, got, compareFaults()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Names keep what stands for a character, and what a file says in escapes; the longest is as long as it may be.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", batch.MaxName)
+	in := with("custom_id", `"\ufffd"`) + "\n" + with("custom_id", `"\uFFFD2"`) + "\n" + with("custom_id", "\"\ufffd3\"") + "\n" +
+		with("custom_id", `"\ud83d\ude00\n"`) + "\n" + with("custom_id", `"`+long+`"`)
+	got, _ := readAll(t, strings.NewReader(in), batch.Config{})
+	want := []event{{Line: 1, ID: "\ufffd"}, {Line: 2, ID: "\ufffd2"}, {Line: 3, ID: "\ufffd3"}, {Line: 4, ID: "😀\n"}, {Line: 5, ID: long}}
 	if diff := cmp.Diff(want, got, compareFaults()); diff != "" {
 		t.Error(diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,9 @@ func checkBody(to string, raw json.RawMessage) (string, error) {
 	optional := to == URLModerations || to == URLResponses && !absent(fields["prompt"])
 	if !optional || !absent(fields["model"]) {
 		if err := nonEmpty(fields["model"], &model); err != nil {
+			return "body.model", fmt.Errorf("%w: %w", ErrBody, err)
+		}
+		if err := checkName(model, fields["model"]); err != nil {
 			return "body.model", fmt.Errorf("%w: %w", ErrBody, err)
 		}
 	}
@@ -51,7 +55,7 @@ func contentOf(to string, fields map[string]json.RawMessage) string {
 
 func checkMessages(raw json.RawMessage) (string, error) {
 	var messages []map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &messages); err != nil {
+	if err := json.Unmarshal(raw, &messages); err != nil || slices.ContainsFunc(messages, func(m map[string]json.RawMessage) bool { return m == nil }) {
 		return "body.messages", fmt.Errorf("%w: not a list of objects", ErrBody)
 	}
 	if len(messages) == 0 {

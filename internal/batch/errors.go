@@ -8,8 +8,8 @@ import (
 
 // What can be wrong with a line. A [*LineError] wraps one of them.
 var (
-	// ErrTooLong is a line longer than [Config.MaxLine].
-	ErrTooLong = errors.New("line is too long")
+	// ErrTooLong is a line longer than [Config.MaxLine], or a name longer than [MaxName].
+	ErrTooLong = errors.New("too long")
 
 	// ErrUTF8 is a line that is not UTF-8.
 	ErrUTF8 = errors.New("not valid UTF-8")

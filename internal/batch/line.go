@@ -26,6 +26,9 @@ func URLs() []string {
 	return []string{URLChatCompletions, URLResponses, URLEmbeddings, URLCompletions, URLModerations}
 }
 
+// MaxName is the longest custom_id and model, in bytes: they are kept beside each answer, and databases bound what can be kept together.
+const MaxName = 4096
+
 // Line is a request of a batch file.
 type Line struct {
 	Number   int             // of the line in the file, from 1; blank lines count
@@ -71,6 +74,9 @@ func parse(number int, text []byte, last bool) (Line, *LineError) {
 			return fault(f.name, err)
 		}
 	}
+	if err := checkName(line.CustomID, fields["custom_id"]); err != nil {
+		return fault("custom_id", err)
+	}
 	if line.HTTP() {
 		if field, err := readHTTP(&line, fields); err != nil {
 			return fault(field, err)
@@ -100,6 +106,23 @@ func nonEmpty(raw json.RawMessage, target *string) error {
 	}
 	if strings.TrimSpace(*target) == "" {
 		return ErrMissingField
+	}
+	return nil
+}
+
+// checkName says why a name can't be kept as it is; raw is how it stands in the file.
+func checkName(name string, raw json.RawMessage) error {
+	if len(name) > MaxName {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(name), MaxName)
+	}
+	// Half of a surrogate pair becomes a replacement character, and names that differ would be the same.
+	const replacement = "\ufffd"
+	if !strings.Contains(name, replacement) {
+		return nil
+	}
+	meant := bytes.Count(raw, []byte(replacement)) + bytes.Count(bytes.ToLower(raw), []byte(`\ufffd`))
+	if meant < strings.Count(name, replacement) {
+		return fmt.Errorf("%w: half of a surrogate pair", ErrUTF8)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (r *Reader) readLine() ([]byte, error) {
 	if length > r.maxLine {
 		return nil, &LineError{
 			Line: r.number,
-			Err:  fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, length, r.maxLine),
+			Err:  fmt.Errorf("line is %w: %d bytes, at most %d", ErrTooLong, length, r.maxLine),
 		}
 	}
 	return cut, nil

@@ -199,12 +199,12 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 		{
 			web.Request{
 				Method: "GET", URL: "https://api.example/?a&b", CustomID: "a", Batch: &ref, Header: map[string]string{"X-A": "${B}"},
-				Taken: []reservations.Charge{{Limit: "tenant"}, {Limit: "api", Tokens: reservations.Tokens{"requests": 2}}},
+				Taken: []reservations.Charge{{Limit: "tenant", Tokens: reservations.Tokens{"pages": 3, "requests": 2}}, {Limit: "api", Tokens: reservations.Tokens{"requests": 2}}},
 			},
 			record.Request{
-				Ref: ref, CustomID: "a", Method: "GET", URL: "https://api.example/?a&b", Headers: map[string]string{"X-A": "${B}"}, Charge: map[string]float64{"requests": 2},
+				Ref: ref, CustomID: "a", Method: "GET", URL: "https://api.example/?a&b", Headers: map[string]string{"X-A": "${B}"}, Charge: map[string]float64{"requests": 2, "pages": 3},
 			},
-			`{"custom_id":"a","method":"GET","url":"https://api.example/?a&b","headers":{"X-A":"${B}"},"charge":{"requests":2}}`,
+			`{"custom_id":"a","method":"GET","url":"https://api.example/?a&b","headers":{"X-A":"${B}"},"charge":{"pages":3,"requests":2}}`,
 		},
 	} {
 		e, err := tasks.Encode(c.args)

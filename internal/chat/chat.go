@@ -20,10 +20,15 @@ import (
 // answer becomes the task's result, which asynq keeps as long as the task's retention says.
 func Handle(w *worker.Worker, client *llm.Client) { HandleRecorded(w, client, nil, nil) }
 
-// HandleAll lets a worker that serves batches run chats and calls through client, and HTTP requests through requests.
+// HandleAll lets a worker that serves batches run chats and calls through client, and HTTP requests through requests. Without a client the worker
+// sends chats and calls back to the queue, for one that has it; they use no retry.
 func HandleAll(w *worker.Worker, client *llm.Client, requests *web.Client, recorder *record.Recorder, learning *Learning) {
-	HandleRecorded(w, client, recorder, learning)
-	HandleCalls(w, client, recorder, learning)
+	if client == nil {
+		turnAway(w)
+	} else {
+		HandleRecorded(w, client, recorder, learning)
+		HandleCalls(w, client, recorder, learning)
+	}
 	HandleRequests(w, requests, recorder)
 }
 

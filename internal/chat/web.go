@@ -54,8 +54,13 @@ func webOf(r web.Request) (record.Request, bool) {
 		return record.Request{}, false
 	}
 	q := record.Request{Ref: *r.Batch, CustomID: r.CustomID, Method: r.Method, URL: r.URL, Body: r.Body, Headers: r.Header}
-	if n := len(r.Taken); n > 0 {
-		q.Charge = r.Taken[n-1].Tokens
+	for _, taken := range r.Taken { // a line charges by meter, whichever limits have it
+		for meter, n := range taken.Tokens {
+			if q.Charge == nil {
+				q.Charge = map[string]float64{}
+			}
+			q.Charge[meter] = n
+		}
 	}
 	return q, true
 }

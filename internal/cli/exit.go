@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/reservations"
@@ -48,7 +49,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL), errors.Is(err, reservations.ErrInvalidLimit), reservations.IsPermanent(err):
 		return ExitUsage
-	case errors.Is(err, connect.ErrUnreachable), errors.Is(err, reservations.ErrUnavailable), errors.Is(err, batches.ErrUnavailable):
+	case errors.Is(err, connect.ErrUnreachable), errors.Is(err, reservations.ErrUnavailable), errors.Is(err, batches.ErrUnavailable), errors.Is(err, deadtasks.ErrUnavailable):
 		return ExitUnavailable
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/estimates"
 	"github.com/headway-go/headway/estimates/keeper"
 	"github.com/headway-go/headway/reservations"
@@ -49,6 +50,15 @@ type Buckets struct {
 // Batches are the batches and their results, which are kept in the same database. It makes sure of their indexes.
 func (b *Buckets) Batches(ctx context.Context) (*batches.Store, error) {
 	store := batches.New(b.database, batches.Options{})
+	if err := store.EnsureIndexes(ctx); err != nil {
+		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
+	}
+	return store, nil
+}
+
+// Dead are the records of dead tasks, which are kept in the same database. It makes sure of their indexes.
+func (b *Buckets) Dead(ctx context.Context) (*deadtasks.Store, error) {
+	store := deadtasks.New(b.database, deadtasks.Options{})
 	if err := store.EnsureIndexes(ctx); err != nil {
 		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
 	}

@@ -98,6 +98,7 @@ func TestHowACallEnds(t *testing.T) {
 		"last failure":       {attempt: attempt(4), err: errBroken, ended: true, attempts: 1, failure: record.CodeFailed},
 		"last, in no time":   {attempt: attempt(4), err: context.DeadlineExceeded, ended: true, attempts: 1, failure: record.CodeTimeout},
 		"last, answered":     {attempt: attempt(4), err: status(503), ended: true, attempts: 1, code: 503},
+		"last, redirected":   {attempt: attempt(4), err: status(302), ended: true, attempts: 1, failure: record.CodeFailed, code: 302},
 		"permanent":          {attempt: attempt(1), err: tasks.Permanent(status(400)), ended: true, attempts: 1, code: 400},
 		"refused":            {attempt: attempt(1), err: tasks.RetryAfter(time.Second, status(429))},
 		"refused at the end": {attempt: attempt(4), err: tasks.RetryAfter(time.Second, status(429))},
@@ -119,6 +120,9 @@ func TestHowACallEnds(t *testing.T) {
 		}
 		if !ended {
 			continue
+		}
+		if r.Failed() != (tc.err != nil) {
+			t.Errorf("%s: failed: %v", name, r.Failed())
 		}
 		if tc.err != nil {
 			if diff := cmp.Diff(`{"custom_id":"x","method":"POST","url":"/v1/a","body":{"a":"<"}}`, string(r.Request)); diff != "" {

@@ -57,11 +57,11 @@ func (q Request) result() batches.Result {
 }
 
 // Failed is the result of a request that failed for good. Where the error is an answer of the API, the result has it; code is for where none
-// came. The request is kept, so that it can be put back.
+// came, or one with a status that would pass for a good one. The request is kept, so that it can be put back.
 func Failed(q Request, code string, err error) batches.Result {
 	r := q.result()
 	r.Request = q.Line()
-	if r.Response = answerIn(err); r.Response == nil {
+	if r.Response = answerIn(err); !r.Failed() || r.Response == nil {
 		r.Failure = &batches.Failure{Code: code, Message: err.Error()}
 	}
 	return r

@@ -41,7 +41,7 @@ func changed() bson.A {
 			to("meters", "$call.meters.name"), to("was", "$call.meters"), to(fieldShape, "$call.shape"), to("call.meters", lefts())),
 		set(to("keep", either(equal("$idle", bson.A{}), nil, largest(list("$keep", "$expires")))),
 			to("wait", atLeast(sub("$ended", "$blocked"))), to("waits", atLeast(v.lineNeeds()))),
-		set(to("moved", either(less(tolerance, "$ended"), replaced(),
+		set(to("moved", either(less(tolerance, "$ended"), v.replaced(),
 			forEach(meterNumbers(), "j", bson.D{to("led", element("$led", "$$j")), to("gap", element("$gap", "$$j"))})))),
 		set(to("led", "$moved.led"), to("gap", "$moved.gap"), to("speed", faster),
 			to("shift", sub("$shift", mul("$blocked", sub(faster, "$speed"))))),
@@ -52,20 +52,18 @@ func changed() bson.A {
 func (v variant) lineNeeds() any {
 	asked := sub(1., element("$gap", "$$j"))
 	debt := mul(-1., element("$led", "$$j", reservations.LedgerLine))
-	needs := either(isWindow(), sub(v.until(mul("$$a", "$$d")), "$blocked"), mul("$$a", sub(div("$$d", "$$k.rate"), "$blocked")))
-	return largest(op("$concatArrays", list(0.), forEach(meterNumbers(), "j",
-		let("k", element("$call.meters", "$$j"), let("a", asked, let("d", debt, needs))))))
+	needs := let("h", v.gain("$blocked"), sub(v.until(add("$$h", mul(asked, sub(debt, "$$h")))), "$blocked"))
+	return largest(op("$concatArrays", list(0.), forEach(meterNumbers(), "j", let("k", element("$call.meters", "$$j"), needs))))
 }
 
 // replaced is led and gap of each meter when all times are $waits / $wait times as long as they were: those that only kept the time move.
-func replaced() any {
+func (v variant) replaced() any {
 	times := div("$waits", "$wait")
 	asked := sub(1., element("$gap", "$$j"))
-	block := either(isWindow(), 0., mul("$blocked", "$$k.rate"))
 	x := element("$led", "$$j", "$$i")
 	moved := let("x", x, let("d", sub(mul(-1., "$$x"), "$$b"), either(all(less(0, "$$i"), less(0., "$$d")), sub(mul(mul(-1., "$$d"), "$$more"), "$$b"), "$$x")))
 	gap := either(less(0., "$$more"), largest(list(0., sub(1., div(asked, largest(list("$$more", hardly)))))), 0.)
-	one := let("more", largest(list(asked, mul(times, div("$$k.rate", "$$o.was.rate")))), let("b", block, bson.D{to("led", rungs(moved)), to("gap", gap)}))
+	one := let("more", largest(list(asked, mul(times, div("$$k.rate", "$$o.was.rate")))), let("b", v.gain("$blocked"), bson.D{to("led", rungs(moved)), to("gap", gap)}))
 	stays := bson.D{to("led", element("$led", "$$j")), to("gap", element("$gap", "$$j"))}
 	return forEach(meterNumbers(), "j", let("k", element("$call.meters", "$$j"), let("i", op("$indexOfArray", "$old.name", "$$k.name"),
 		either(anyOf(less("$$i", 0), atMost(element("$gap", "$$j"), hardly)), stays,
@@ -103,12 +101,13 @@ func (v variant) refilled() any {
 	wasWindow := op("$gt", "$$w.win", nil)
 	sameStarts := all(equal("$$w.ms", "$$k.ms"), equal("$$w.off", "$$k.off"))
 	rate := smallest(list("$$w.fill", "$$k.fill"))
-	during := sub(either(all(wasWindow, bson.D{to("$not", list(isWindow()))}), 0., v.during("$$w")), v.during("$$k"))
+	held := sub(either(all(wasWindow, bson.D{to("$not", list(isWindow()))}), 0., v.during("$$w")), v.during("$$k"))
 	evenly := firstOf(list(mul(since(), smallest(list("$$w.rate", "$$k.rate"))), 0.), branch{wasWindow, list(0., 0.)})
 	windowed := firstOf(list(mul(rate, smallest(list(endedSince("$$w"), endedSince("$$k")))), 0.),
 		branch{bson.D{to("$not", list(wasWindow))}, list(0., 0.)},
 		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), sub("$$k.cap", "$$w.cap"))})
+	ofUse := all(equal("$$i", reservations.LedgerUse), wasWindow, isWindow())                // a block has taken nothing from it
 	return let("w", orElse("$$o.was", "$$k"), let("c", either(isWindow(), windowed, evenly), // what came, and what is moved
-		let("b", during, forEach("$$o.led", "x", smallest(list("$$k.cap",
-			add(smallest(list("$$w.cap", add("$$x", element("$$c", 0)))), element("$$c", 1), "$$b")))))))
+		let("h", held, rungs(smallest(list("$$k.cap",
+			add(smallest(list("$$w.cap", add(element("$$o.led", "$$i"), element("$$c", 0)))), element("$$c", 1), either(ofUse, 0., "$$h"))))))))
 }

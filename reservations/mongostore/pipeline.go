@@ -294,7 +294,7 @@ func (v variant) block() any {
 	led := element("$$k.L", "$$i")
 	longer := let("e", sub("$$q.for", "$$s.blocked"), bson.D{
 		to("led", forEach("$$m", "k", rungs(v.choose(
-			smallest(list(led, sub("$$k.cap", v.gain("$$q.for")))),
+			either(equal("$$i", reservations.LedgerUse), led, smallest(list(led, sub("$$k.cap", v.gain("$$q.for"))))),
 			either(equal("$$i", reservations.LedgerUse),
 				smallest(list(led, mul(mul(-1., "$$q.for"), "$$k.rate"))),
 				sub(led, mul("$$e", "$$k.rate"))))))),

@@ -1,11 +1,14 @@
 package llm
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"net/http"
+)
 
-// Answered is the answer that the provider gave, for where answers are kept: its status (zero where none came), the provider's name for the call, and the
+// Answered is the answer that the provider gave, for where answers are kept: its status (zero where none came, or one that is no error and can't be used), the provider's name for the call, and the
 // body as it came where that is a JSON object, else in the shape of OpenAI's errors. It never holds the API key.
 func (e *Error) Answered() (status int, requestID string, body json.RawMessage) {
-	if e.StatusCode == 0 {
+	if e.StatusCode < http.StatusBadRequest {
 		return 0, "", nil
 	}
 	if isObject(e.Body) {

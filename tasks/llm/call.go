@@ -21,6 +21,8 @@ type Call struct {
 	Key string `json:"key,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
+	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
+	Urgent bool `json:"urgent,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
 	Charge reservations.Tokens `json:"charge,omitempty"`
 	// Batch says which request of a batch file the call is. Nil for any other.
@@ -72,7 +74,7 @@ func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...s
 // TaskType implements tasks.Args.
 func (Call) TaskType() string { return CallType }
 
-// Charges implements tasks.Charger: those of Also, then that of Limit.
+// Charges implements tasks.Charger: those of Also, then that of Limit; all urgent where the call is.
 func (c Call) Charges() []reservations.Charge { return c.chat().Charges() }
 
 // TaskOptions implements tasks.Optioner: a call of a batch has an ID of its own, so that it is enqueued once.
@@ -88,4 +90,6 @@ func (c Call) used(u Usage) reservations.Tokens { return c.chat().used(u) }
 func (c Call) nothing() reservations.Tokens { return c.chat().nothing() }
 
 // chat is the same with another type: what a call takes and has used does not depend on where it goes.
-func (c Call) chat() Chat { return Chat{Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge} }
+func (c Call) chat() Chat {
+	return Chat{Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent}
+}

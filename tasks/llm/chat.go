@@ -62,12 +62,12 @@ func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, err
 // TaskType implements tasks.Args.
 func (Chat) TaskType() string { return TaskType }
 
-// Charges implements tasks.Charger: those of Also, then the chat's own; none without a limit.
+// Charges implements tasks.Charger: those of Also, then the chat's own where it has a limit. Where the chat is urgent, all are.
 func (c Chat) Charges() []reservations.Charge {
-	if c.Limit == "" {
-		return slices.Clone(c.Also)
+	charges := slices.Clone(c.Also)
+	if c.Limit != "" {
+		charges = append(charges, reservations.Charge{Limit: c.Limit, Key: c.Key, Tokens: c.Charge})
 	}
-	charges := append(slices.Clone(c.Also), reservations.Charge{Limit: c.Limit, Key: c.Key, Tokens: c.Charge})
 	for i := range charges {
 		charges[i].Urgent = charges[i].Urgent || c.Urgent
 	}

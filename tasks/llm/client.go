@@ -58,6 +58,7 @@ func NewClient(config Config) (*Client, error) {
 	if config.APIKey != "" {
 		options = append(options, option.WithAPIKey(config.APIKey))
 	}
+	options = append(options, option.WithMiddleware(bounded(config.MaxBody)))
 	options = append(options, config.Options...)
 	options = append(options, option.WithMaxRetries(0)) // each attempt has to pass the limit
 	return &Client{config: config, api: openai.Client{Options: options}}, nil
@@ -150,14 +151,27 @@ func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (
 		return Answer{}, c.failure(to, res, err)
 	}
 	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header, time.Now())}
-	if !isObject(body) {
-		return Answer{}, &Error{
-			Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen,
-			Message: fmt.Sprintf("the answer is not a JSON object but %q", c.redact(res.Header.Get("Content-Type"))),
-		}
+	if problem := c.unusable(res, body); problem != "" {
+		return Answer{}, &Error{Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen, Message: problem}
 	}
 	answer.Usage, _ = usageOf(body)
 	return answer, nil
+}
+
+// unusable says why an answer with a good status is none, or nothing.
+func (c *Client) unusable(res *http.Response, body []byte) string {
+	var object map[string]json.RawMessage
+	switch err := json.Unmarshal(body, &object); {
+	case res.StatusCode >= http.StatusMultipleChoices:
+		return fmt.Sprintf("redirected to %q: call that instead", c.redact(res.Header.Get("Location")))
+	case err != nil || object == nil:
+		return fmt.Sprintf("the answer is not a JSON object but %q", c.redact(res.Header.Get("Content-Type")))
+	case !absent(object["error"]) && absent(object["id"]) && absent(object["choices"]) && absent(object["data"]):
+		// Some gateways tell of errors so. A response that has failed has an error too, and an ID.
+		return "the answer is an error: " + c.redact(string(object["error"]))
+	default:
+		return ""
+	}
 }
 
 func isObject(body []byte) bool {
@@ -168,6 +182,10 @@ func isObject(body []byte) bool {
 // failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the key.
 func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	e := &Error{Endpoint: to.other()}
+	if errors.Is(err, ErrTooLarge) { // also where it is that of an error: it was not read to its end
+		e.StatusCode, e.RequestID, e.Err = res.StatusCode, c.redact(res.Header.Get("X-Request-Id")), err
+		return tasks.Permanent(e)
+	}
 	if res != nil {
 		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), c.redact(res.Header.Get("X-Request-Id"))
 		e.Seen = ReadHeaders(res.Header, time.Now())

@@ -228,6 +228,9 @@ func TestRunReportsRealUsage(t *testing.T) {
 		"requests only":     {`{"prompt_tokens":7,"completion_tokens":5}`, []string{"requests"}, reservations.Tokens{}},
 		"none":              {`null`, nil, nil},
 		"nonsense":          {`{"prompt_tokens":-7,"completion_tokens":5}`, nil, nil},
+		"endless":           {`{"prompt_tokens":1e308,"completion_tokens":1e308}`, nil, nil},
+		"endless total":     {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":3e9}`, nil, nil},
+		"above any number":  {`{"prompt_tokens":1e400,"completion_tokens":5}`, nil, nil},
 		"of another type":   {`"much"`, nil, nil},
 		"zero says nothing": {`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, nil, nil},
 	} {
@@ -393,6 +396,7 @@ func TestConfigFaults(t *testing.T) {
 	for field, config := range map[string]llm.Config{
 		"api_key":  {},
 		"timeout":  {APIKey: secret, Timeout: -1},
+		"max_body": {APIKey: secret, MaxBody: -1},
 		"base_url": {APIKey: secret, BaseURL: "127.0.0.1/v1"},
 		"sync":     {APIKey: secret, Sync: "sideways"},
 		"meters":   {APIKey: secret, Meters: map[string]string{"token": "tokens"}},

@@ -18,6 +18,9 @@ import (
 // TimeoutDefault bounds one call.
 const TimeoutDefault = 10 * time.Minute
 
+// MaxBodyDefault bounds an answer, in bytes: embeddings of as many texts as one request may hold take half of it.
+const MaxBodyDefault = 256 << 20
+
 // Config says where to call and how. No environment variable is read.
 type Config struct {
 	// BaseURL is what comes before "chat/completions", e.g. "http://127.0.0.1:8080/v1". Defaults to that of OpenAI.
@@ -26,8 +29,10 @@ type Config struct {
 	APIKey string
 	// Timeout bounds one call. Defaults to TimeoutDefault.
 	Timeout time.Duration
-	// HTTPClient makes the calls. Defaults to one of its own that keeps as many connections as are used at once.
+	// HTTPClient makes the calls. Defaults to one of its own that follows no redirects and keeps as many connections as are used at once.
 	HTTPClient *http.Client
+	// MaxBody bounds an answer, in bytes, unpacked: what is longer is a permanent error that matches ErrTooLarge. Defaults to MaxBodyDefault.
+	MaxBody int64
 	// Sync says what the rate limit headers of answers may do to the bucket of a chat, see Client.Run. Defaults to SyncDown.
 	Sync Sync
 	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is not here stands for
@@ -61,6 +66,9 @@ func (c Config) Validate() error {
 	if c.Timeout < 0 {
 		fault("timeout", "%v must not be negative", c.Timeout)
 	}
+	if c.MaxBody < 0 {
+		fault("max_body", "%d must not be negative", c.MaxBody)
+	}
 	if c.Sync != "" && c.Sync != SyncDown && c.Sync != SyncBoth && c.Sync != SyncOff {
 		fault("sync", "%q must be %q, %q or %q", c.Sync, SyncDown, SyncBoth, SyncOff)
 	}
@@ -76,9 +84,11 @@ func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = TimeoutDefault
 	}
+	c.MaxBody = cmp.Or(c.MaxBody, MaxBodyDefault)
 	c.Sync, c.Meters = cmp.Or(c.Sync, SyncDown), maps.Clone(c.Meters)
 	if c.HTTPClient == nil {
-		c.HTTPClient = &http.Client{}
+		// Each call that is made has to pass the limit, so none is made again elsewhere.
+		c.HTTPClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		// Another transport may have been put in its place; then that is used.
 		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
 			transport := standard.Clone()

@@ -10,7 +10,9 @@ const modelLength = 200
 
 // Call is the same request as a Call.
 func (c Chat) Call() Call {
-	return Call{Endpoint: EndpointChat, Also: c.Also, Limit: c.Limit, Key: c.Key, CustomID: c.CustomID, Batch: c.Batch, Charge: c.Charge, Request: c.Request}
+	return Call{
+		Endpoint: EndpointChat, Also: c.Also, Limit: c.Limit, Key: c.Key, CustomID: c.CustomID, Urgent: c.Urgent, Batch: c.Batch, Charge: c.Charge, Request: c.Request,
+	}
 }
 
 // Expect is what the call will take from each of its meters, by what was learned about its model: the estimate of its request, scaled. Where

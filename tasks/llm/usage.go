@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -35,6 +36,9 @@ func (u Usage) of(meter string) (float64, bool) {
 	}
 }
 
+// usageMost is the most tokens of one call that are believed, as for max_tokens: a slip of the provider's must not put the limit into debt for days.
+const usageMost = math.MaxInt32
+
 // usageOf reads the usage of an answer. It is not ok where the answer names none that makes sense.
 func usageOf(body []byte) (Usage, bool) {
 	var answer struct {
@@ -50,7 +54,7 @@ func usageOf(body []byte) (Usage, bool) {
 		return Usage{}, false
 	}
 	u := Usage{Input: cmp.Or(answer.Usage.Prompt, answer.Usage.Input), Output: cmp.Or(answer.Usage.Completion, answer.Usage.Output)}
-	if u.Input < 0 || u.Output < 0 || answer.Usage.Total < 0 {
+	if u.Input < 0 || u.Output < 0 || answer.Usage.Total < 0 || max(u.Total(), answer.Usage.Total) > usageMost {
 		return Usage{}, false
 	}
 	// Some providers count what neither part names, e.g. hidden reasoning, in the total only.

@@ -34,6 +34,8 @@ type Request struct {
 	Batch *tasks.BatchRef `json:"batch,omitempty"`
 	// Taken is what the request takes from limits, narrowest first. None means that it is unlimited.
 	Taken []reservations.Charge `json:"charges,omitempty"`
+	// Urgent lets the task start before ordinary ones where the limits have headroom: all that is taken is urgent then.
+	Urgent bool `json:"urgent,omitempty"`
 	// OK are the statuses that are an answer. Empty means all of 2xx.
 	OK []int `json:"ok,omitempty"`
 	// TimeoutSeconds bounds the call where it is less than the client's Timeout. Zero means that.
@@ -43,8 +45,14 @@ type Request struct {
 // TaskType implements tasks.Args.
 func (Request) TaskType() string { return TaskType }
 
-// Charges implements tasks.Charger.
-func (r Request) Charges() []reservations.Charge { return r.Taken }
+// Charges implements tasks.Charger: what is taken, all urgent where the request is.
+func (r Request) Charges() []reservations.Charge {
+	charges := slices.Clone(r.Taken)
+	for i := range charges {
+		charges[i].Urgent = charges[i].Urgent || r.Urgent
+	}
+	return charges
+}
 
 // TaskOptions implements tasks.Optioner: a request of a batch has an ID of its own, so that it is enqueued once.
 func (r Request) TaskOptions() tasks.Options {

@@ -164,3 +164,19 @@ func (l listed) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{StatusCode: 200, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
 }
+
+func TestUrgentRequest(t *testing.T) {
+	t.Parallel()
+	r := web.Request{URL: "http://api.example", Taken: []reservations.Charge{{Limit: "tenants", Key: "a"}, {Limit: "api"}}}
+	for _, urgent := range []bool{true, false} {
+		r.Urgent = urgent
+		for _, charge := range r.Charges() {
+			if charge.Urgent != urgent {
+				t.Errorf("%v of a request that is urgent: %v", charge, urgent)
+			}
+		}
+	}
+	if r.Taken[0].Urgent {
+		t.Error("what was given is changed")
+	}
+}

@@ -1,7 +1,9 @@
-package batches
+// Package packed keeps texts in documents of MongoDB: small ones as they are, so that people can read them, larger ones compressed.
+package packed
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync"
 	"unicode/utf8"
@@ -21,6 +23,9 @@ const (
 	subtypePlain  = 0x00
 	subtypePacked = 0x80 // the first that is free for users: zstd
 )
+
+// ErrMalformed is a stored value that Pack did not make.
+var ErrMalformed = errors.New("malformed text in a document")
 
 // packer returns the one encoder of all stores. It has no goroutines where only EncodeAll is used, and is safe for concurrent use.
 //
@@ -42,8 +47,8 @@ var unpacker = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// pack returns what stands for text in a document, and its size: small ones as they are, so that people can read them.
-func pack(text []byte) (any, int) {
+// Pack returns what stands for text in a document, and its size in bytes there: small ones as they are, so that people can read them.
+func Pack(text []byte) (any, int) {
 	if len(text) >= packFrom {
 		if packed := packer().EncodeAll(text, make([]byte, 0, len(text)/2)); len(packed) < len(text) {
 			return bson.Binary{Subtype: subtypePacked, Data: packed}, len(packed)
@@ -55,8 +60,8 @@ func pack(text []byte) (any, int) {
 	return bson.Binary{Subtype: subtypePlain, Data: text}, len(text)
 }
 
-// unpack is the reverse of pack. The text is the caller's to keep. A value that is not there gives nil.
-func unpack(v bson.RawValue) ([]byte, error) {
+// Unpack is the reverse of Pack. The text is the caller's to keep. A value that is not there gives nil. The error matches ErrMalformed.
+func Unpack(v bson.RawValue) ([]byte, error) {
 	if v.IsZero() {
 		return nil, nil
 	}

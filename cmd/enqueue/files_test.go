@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// What would end in a lost file hours later is told before anything is sent.
+func TestFilesThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	folder := t.TempDir()
+	in := filepath.Join(folder, "in.jsonl")
+	if err := os.WriteFile(in, []byte(chats(3)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, link, hard := filepath.Join(folder, "out.jsonl"), filepath.Join(folder, "link.jsonl"), filepath.Join(folder, "hard.jsonl")
+	if err := os.Symlink(out, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(in, hard); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"same":            {[]string{"--out", out, "--errors", out}, "same file"},
+		"another way":     {[]string{"--out", out, "--errors", folder + "/./out.jsonl"}, "same file"},
+		"a link":          {[]string{"--out", out, "--errors", link}, "same file"},
+		"the input":       {[]string{"--out", in}, "same file"},
+		"a link to it":    {[]string{"--errors", hard}, "same file"},
+		"a folder":        {[]string{"--out", folder}, "is a folder"},
+		"as a folder":     {[]string{"--out", filepath.Join(folder, "new") + "/"}, "no folder"},
+		"no folder":       {[]string{"--errors", filepath.Join(folder, "none", "x")}, "no folder"},
+		"file for folder": {[]string{"--errors", filepath.Join(in, "x")}, "no folder"},
+		"loop":            {[]string{"--out", "/dev/null/x"}, "no folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := w.call(t, append([]string{"batch", in, "--limit", "openai"}, tc.args...)...)
+			if c.code != cli.ExitUsage || !strings.Contains(c.err, tc.want) || c.pending(t) != 0 {
+				t.Errorf("exit %d: %s", c.code, c.err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if text, err := os.ReadFile(in); err != nil || string(text) != chats(3) {
+			t.Errorf("the input was changed: %v", err)
+		}
+	})
+}
+
+// Where nothing is lost both may go, and what is read from standard input may be answered on standard output.
+func TestFilesThatMayBeTheSame(t *testing.T) {
+	t.Parallel()
+	for _, f := range []files{{out: os.DevNull, errors: os.DevNull}, {out: "-"}, {out: "a", errors: "b"}} {
+		if err := f.checkFiles(false, "-"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := write(t, "in.jsonl", chats(3))
+	w.work(t, nil)
+	c := w.call(t, "batch", in, "--limit", "openai", "--out", "/dev/full")
+	if c.code != cli.ExitFailed || !strings.Contains(c.err, "no space left") {
+		t.Errorf("exit %d: %s", c.code, c.err)
+	}
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	if c = w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK || len(readLines(t, out)) != 3 {
+		t.Errorf("exit %d: %s", c.code, c.err)
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/cli"
+)
+
+const (
+	// listedTogether is how many lines share the widths of their columns.
+	listedTogether = 200
+	// errorShown is how many letters of an error a line has.
+	errorShown = 60
+)
+
+func deadListCommand(env cli.Environment) *cobra.Command {
+	var f deadFilter
+	var asJSON, everything bool
+	var most int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the dead tasks, the one that died first as the first",
+		Long: `List shows the tasks that are dead, without their payloads. With --all-states it lists the others as well: failing ones, which are retried;
+requeued ones; those that recovered.`,
+		Example: `  worker dead list
+  worker dead list --queue batch --since 24h
+  worker dead list --json | jq -r .error | sort | uniq -c | sort -rn`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	f.flags(c)
+	c.Flags().IntVar(&most, "limit", 0, "list at most so many; 0 for all")
+	c.Flags().BoolVar(&everything, "all-states", false, "list those as well that are not dead (any more)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		chosen, err := f.filter()
+		if err != nil {
+			return err
+		}
+		if most < 0 {
+			return &cli.UsageError{Err: fmt.Errorf("--limit %d must not be negative", most)}
+		}
+		if everything {
+			chosen.States = deadtasks.EveryState()
+		}
+		store, done, err := openDead(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer done()
+		if asJSON {
+			return listDeadAsJSON(c.Context(), env, store, chosen, most)
+		}
+		return listDead(c.Context(), env, store, chosen, most)
+	}
+	return c
+}
+
+func listDeadAsJSON(ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int) error {
+	out, n := encoderTo(env.Out), 0
+	for t, err := range store.List(ctx, f) {
+		if err == nil {
+			err = out.Encode(rowOf(t))
+		}
+		if n++; err != nil || n == most {
+			return err
+		}
+	}
+	return nil
+}
+
+// listDead prints the rows page by page, so that any number of them takes no memory.
+func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int) error {
+	s := screenOf(env)
+	n := 0
+	var rows [][]string
+	flush := func() {
+		if len(rows) > 0 {
+			s.table("", rows)
+		}
+		rows = rows[:0]
+	}
+	for t, err := range store.List(ctx, f) {
+		if err != nil {
+			return err
+		}
+		if n++; n == 1 {
+			rows = append(rows, []string{"ID", "QUEUE", "TYPE", "STATE", "AT", "ATTEMPTS", "ERROR"})
+		}
+		rows = append(rows, []string{
+			t.ID, t.Queue, t.Type, stateOfDead(t), t.At.Format(time.RFC3339), strconv.Itoa(len(t.Attempts)), firstLetters(t.Error, errorShown),
+		})
+		if len(rows) >= listedTogether {
+			flush()
+		}
+		if n == most {
+			break
+		}
+	}
+	flush()
+	return deadSummary(ctx, s, store, f, n, most)
+}
+
+// deadSummary is the last line: how many there are, and what can be done.
+func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadtasks.Filter, n, most int) error {
+	switch n {
+	case 0:
+		_, err := fmt.Fprintln(s, "no dead tasks")
+		return err
+	case most:
+		total, err := store.Count(ctx, f)
+		if err != nil {
+			return err
+		}
+		n = total
+	}
+	_, err := fmt.Fprintf(s, "\n%s; `worker dead show ID` tells all of one, `worker dead requeue ID` sends it again\n", counted(n, "task"))
+	return err
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+func stateOfDead(t deadtasks.Task) string {
+	if t.Batch != "" {
+		return string(t.State) + " (of batch " + t.Batch + ")"
+	}
+	return string(t.State)
+}
+
+// firstLetters is the first line of a text, or the beginning of that.
+func firstLetters(text string, most int) string {
+	text, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
+	if letters := []rune(text); len(letters) > most {
+		text, cut = string(letters[:most]), true
+	}
+	if cut {
+		return text + "..."
+	}
+	return text
+}

@@ -1,0 +1,207 @@
+package deadtasks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/internal/packed"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// The stored record. Fields that are not named here are left as they are, so that a later version may add some.
+//
+//	_id       "queue/id"; with "#" and a part of print behind it where the queue had another task with that ID, which is dead too
+//	task, queue, type
+//	state     failing, dead, requeueing, requeued, recovered
+//	at        when it ended; of a failing one, when it last failed
+//	cause, error, last: why it ended, and the number of the attempt
+//	tries     failed attempts: n, at, ms, error, worker
+//	payload, headers, retries, timeout, retention, deadline: what it is enqueued with again; times in ms
+//	missing   the size of a payload that is too large for a document
+//	print     of type, payload and headers
+//	batch     ID of the batch whose request it is
+//	changed   when it was requeued or recovered
+//	token     of the requeue that has it
+//	requeues  when it was requeued
+//	expires   date from which on it may be forgotten; not of dead ones
+const (
+	fieldTask    = "task"
+	fieldQueue   = "queue"
+	fieldType    = "type"
+	fieldState   = "state"
+	fieldAt      = "at"
+	fieldError   = "error"
+	fieldLast    = "last"
+	fieldTries   = "tries"
+	fieldPayload = "payload"
+	fieldHeaders = "headers"
+	fieldPrint   = "print"
+	fieldBatch   = "batch"
+	fieldChanged = "changed"
+	fieldToken   = "token"
+	fieldExpires = "expires"
+)
+
+const (
+	maxError = 1000 // bytes of the text of an error
+	maxTries = 100  // attempts that are kept while a task is retried: the last ones
+	// maxContent bounds payload and headers together. MongoDB's documents end at 16 MiB; the rest is for attempts.
+	maxContent = 14 << 20
+)
+
+// headerRequeue holds the token of the requeue that enqueued a task.
+const headerRequeue = "headway-requeue"
+
+// State is what became of a task that failed.
+type State string
+
+const (
+	// StateFailing is a task that failed and is tried again.
+	StateFailing State = "failing"
+	// StateDead is a task that was archived.
+	StateDead State = "dead"
+	// StateRequeueing is a task whose requeue was interrupted. It is requeued by requeueing it again.
+	StateRequeueing State = "requeueing"
+	// StateRequeued is a task that was enqueued again, or was found in the queue again.
+	StateRequeued State = "requeued"
+	// StateRecovered is a task that went well after a failure.
+	StateRecovered State = "recovered"
+)
+
+type document struct {
+	ID        string        `bson:"_id"`
+	Task      string        `bson:"task"`
+	Queue     string        `bson:"queue"`
+	Type      string        `bson:"type"`
+	State     State         `bson:"state"`
+	At        time.Time     `bson:"at"`
+	Cause     worker.Cause  `bson:"cause"`
+	Error     string        `bson:"error"`
+	Tries     []try         `bson:"tries"`
+	Payload   bson.RawValue `bson:"payload"`
+	Headers   bson.RawValue `bson:"headers"`
+	Missing   int           `bson:"missing"`
+	Retries   int           `bson:"retries"`
+	Timeout   int64         `bson:"timeout"`
+	Retention int64         `bson:"retention"`
+	Deadline  time.Time     `bson:"deadline"`
+	Batch     string        `bson:"batch"`
+	Token     string        `bson:"token"`
+	Requeues  []time.Time   `bson:"requeues"`
+}
+
+type try struct {
+	Number int       `bson:"n"`
+	At     time.Time `bson:"at"`
+	MS     int64     `bson:"ms"`
+	Error  string    `bson:"error"`
+	Worker string    `bson:"worker"`
+}
+
+func key(queue, id string) string { return scheduler.Task{Queue: queue, ID: id}.String() }
+
+func tryOf(a worker.FailedAttempt) try {
+	return try{Number: a.Number, At: a.At.UTC().Truncate(time.Millisecond), MS: a.Elapsed.Milliseconds(), Error: cut(a.Error), Worker: a.Worker}
+}
+
+// cut bounds a text and makes it UTF-8.
+func cut(text string) string {
+	if len(text) > maxError {
+		text = text[:maxError] + "..."
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// headersOf are those that the task is enqueued with again.
+func headersOf(t worker.DeadTask) map[string]string {
+	headers := maps.Clone(t.Headers)
+	delete(headers, headerRequeue)
+	return headers
+}
+
+// contents are the fields of what the task is enqueued with again.
+func contents(t worker.DeadTask) (bson.D, error) {
+	headers, err := json.Marshal(headersOf(t))
+	if err != nil {
+		return nil, fmt.Errorf("deadtasks: headers of task %s: %w", t.ID, err)
+	}
+	sum := sha256.New()
+	for _, part := range [][]byte{[]byte(t.Type), headers, t.Payload} { // encoded maps are sorted
+		fmt.Fprintf(sum, "%d:", len(part))
+		sum.Write(part)
+	}
+	payload, size := packed.Pack(t.Payload)
+	packedHeaders, more := packed.Pack(headers)
+	fields := bson.D{
+		{Key: fieldPrint, Value: hex.EncodeToString(sum.Sum(nil))},
+		{Key: fieldHeaders, Value: packedHeaders},
+		{Key: fieldBatch, Value: batchOf(t)},
+		{Key: "retries", Value: t.MaxRetry},
+		{Key: "timeout", Value: t.Timeout.Milliseconds()},
+		{Key: "retention", Value: t.Retention.Milliseconds()},
+		{Key: "deadline", Value: t.Deadline},
+	}
+	if size+more > maxContent {
+		return append(fields, bson.E{Key: "missing", Value: len(t.Payload)}, bson.E{Key: fieldPayload, Value: nil}), nil
+	}
+	return append(fields, bson.E{Key: "missing", Value: 0}, bson.E{Key: fieldPayload, Value: payload}), nil
+}
+
+// batchOf is the ID of the batch whose request the task is, empty where it is none: both its ID and its payload say so.
+func batchOf(t worker.DeadTask) string {
+	ref, ok := tasks.ParseBatchRef(t.ID)
+	if !ok {
+		return ""
+	}
+	var payload struct {
+		Batch tasks.BatchRef `json:"batch"`
+	}
+	if json.Unmarshal(t.Payload, &payload) != nil || payload.Batch != ref {
+		return ""
+	}
+	return ref.Batch
+}
+
+// task reads a document. Where the payload was not asked for, the task has none.
+func (d *document) task() (Task, error) {
+	t := Task{
+		key: d.ID, token: d.Token, ID: d.Task, Queue: d.Queue, Type: d.Type, State: d.State, At: d.At.UTC(), Cause: d.Cause, Error: d.Error,
+		MaxRetry: d.Retries, Timeout: time.Duration(d.Timeout) * time.Millisecond, Retention: time.Duration(d.Retention) * time.Millisecond,
+		Missing: d.Missing, Batch: d.Batch,
+	}
+	if !d.Deadline.IsZero() && d.Deadline.Unix() > 0 {
+		t.Deadline = d.Deadline.UTC()
+	}
+	for _, at := range d.Requeues {
+		t.Requeues = append(t.Requeues, at.UTC())
+	}
+	for _, a := range d.Tries {
+		t.Attempts = append(t.Attempts, worker.FailedAttempt{
+			Number: a.Number, At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, Error: a.Error, Worker: a.Worker,
+		})
+	}
+	fail := func(err error) (Task, error) { return Task{}, fmt.Errorf("%w: task %s: %w", ErrMalformed, d.ID, err) }
+	var err error
+	if d.Payload.Type != bson.TypeNull {
+		if t.Payload, err = packed.Unpack(d.Payload); err != nil {
+			return fail(err)
+		}
+	}
+	headers, err := packed.Unpack(d.Headers)
+	if err == nil && len(headers) > 0 {
+		err = json.Unmarshal(headers, &t.Headers)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return t, nil
+}

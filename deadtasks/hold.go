@@ -1,0 +1,185 @@
+package deadtasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// heldFor is how far ahead a task is scheduled that must not run yet. It is let go long before.
+const heldFor = 10 * 365 * 24 * time.Hour
+
+// standing is what the queue has of a task.
+type standing struct {
+	held  bool   // it waits to be let go
+	runs  bool   // how it ends will be told; otherwise it is in the queue, or was
+	token string // of the requeue that holds it
+}
+
+// hold sees to it that the task is in the queue, held where it was not there. A task whose record says that it was held before is not enqueued once more: where it is not there, it ran.
+func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, error) {
+	const attempts = 3 // each has another reason to fail: the archive's copy, and somebody else's change
+	for range attempts {
+		if ctx.Err() != nil { // asynq's inspector knows no context
+			return standing{}, ctx.Err()
+		}
+		if t.State == StateDead && (t.Missing == 0 || t.Payload != nil) {
+			err := r.enqueue(ctx, t, token)
+			if err == nil {
+				return standing{held: true, token: token}, nil
+			}
+			if !errors.Is(err, asynq.ErrTaskIDConflict) {
+				return standing{}, fmt.Errorf("enqueue task %s: %w", t.ID, err)
+			}
+		}
+		info, err := r.inspector.GetTaskInfo(t.Queue, t.ID)
+		switch {
+		case gone(err) && t.State == StateRequeueing:
+			return standing{}, nil
+		case gone(err) && t.Missing > 0 && t.Payload == nil:
+			return standing{}, fmt.Errorf("%w: task %s had %d bytes, and is not in asynq's archive", ErrNoPayload, t.ID, t.Missing)
+		case gone(err):
+			continue
+		case err != nil:
+			return standing{}, fmt.Errorf("look for task %s: %w", t.ID, err)
+		case info.State == asynq.TaskStateScheduled && info.Headers[headerRequeue] != "" && time.Until(info.NextProcessAt) > heldFor/2:
+			return standing{held: true, token: info.Headers[headerRequeue]}, nil
+		case info.State == asynq.TaskStateActive:
+			return standing{runs: true}, nil
+		case info.State != asynq.TaskStateArchived:
+			return standing{}, nil
+		}
+		if t.Missing > 0 {
+			t.Payload = info.Payload
+		}
+		if t.State == StateRequeueing { // it ran since, and nobody could tell how it ended
+			if err := r.store.deadAgain(ctx, t); err != nil {
+				return standing{}, err
+			}
+			t.State = StateDead
+		}
+		if err := r.inspector.DeleteTask(t.Queue, t.ID); err != nil && !gone(err) {
+			return standing{}, fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, err)
+		}
+	}
+	return standing{}, fmt.Errorf("task %s changes in the queue at the same time: requeue it again", t.ID)
+}
+
+func gone(err error) bool {
+	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
+}
+
+// enqueue puts the task into the queue, to run in years.
+func (r *Requeuer) enqueue(ctx context.Context, t Task, token string) error {
+	headers := maps.Clone(t.Headers)
+	if headers == nil {
+		headers = map[string]string{}
+	}
+	headers[headerRequeue] = token
+	o := []asynq.Option{asynq.TaskID(t.ID), asynq.Queue(t.Queue), asynq.MaxRetry(t.MaxRetry), asynq.ProcessIn(heldFor)}
+	if t.Timeout > 0 {
+		o = append(o, asynq.Timeout(t.Timeout))
+	}
+	if t.Deadline.After(time.Now()) {
+		o = append(o, asynq.Deadline(t.Deadline))
+	}
+	if t.Retention > 0 {
+		o = append(o, asynq.Retention(t.Retention))
+	}
+	_, err := r.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(t.Type, t.Payload, headers), o...)
+	return err
+}
+
+// release lets a held task run. One that is let go already is fine.
+func (r *Requeuer) release(ctx context.Context, t Task) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err := r.inspector.RunTask(t.Queue, t.ID)
+	if err == nil || gone(err) {
+		return nil
+	}
+	if info, again := r.inspector.GetTaskInfo(t.Queue, t.ID); gone(again) || again == nil && info.State != asynq.TaskStateScheduled {
+		return nil
+	}
+	return fmt.Errorf("let task %s run: %w", t.ID, err)
+}
+
+// withdraw takes a task back that was held in vain.
+func (r *Requeuer) withdraw(ctx context.Context, t Task) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := r.inspector.DeleteTask(t.Queue, t.ID); err != nil && !gone(err) {
+		return fmt.Errorf("take task %s back: %w", t.ID, err)
+	}
+	return nil
+}
+
+func among(keys []string) bson.E {
+	return bson.E{Key: "_id", Value: bson.D{{Key: "$in", Value: keys}}}
+}
+
+// claim notes that the tasks with these keys are being requeued under a token, and adds those of which that is so to mine.
+func (s *Store) claim(ctx context.Context, keys []string, token string, mine map[string]bool) error {
+	update := bson.D{{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateRequeueing}, {Key: fieldToken, Value: token}, {Key: fieldChanged, Value: s.now()}}}}
+	if _, err := s.records.UpdateMany(ctx, bson.D{among(keys), {Key: fieldState, Value: StateDead}}, update); err != nil {
+		return unavailable("note that tasks are requeued", err)
+	}
+	o := options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}})
+	cursor, err := s.records.Find(ctx, bson.D{among(keys), {Key: fieldState, Value: StateRequeueing}, {Key: fieldToken, Value: token}}, o)
+	if err != nil {
+		return unavailable("read what is requeued", err)
+	}
+	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	for cursor.Next(ctx) {
+		id, ok := cursor.Current.Lookup("_id").StringValueOK()
+		if !ok {
+			return fmt.Errorf("%w: its _id is a %s", ErrMalformed, cursor.Current.Lookup("_id").Type)
+		}
+		mine[id] = true
+	}
+	if err := cursor.Err(); err != nil {
+		return unavailable("read what is requeued", err)
+	}
+	return nil
+}
+
+// deadAgain notes that a task which was being requeued is dead.
+func (s *Store) deadAgain(ctx context.Context, t Task) error {
+	filter := bson.D{{Key: "_id", Value: t.key}, {Key: fieldState, Value: StateRequeueing}, {Key: fieldToken, Value: t.token}}
+	update := bson.D{{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateDead}}}, {Key: "$unset", Value: bson.D{{Key: fieldToken, Value: ""}}}}
+	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {
+		return unavailable("note that task "+t.ID+" is dead again", err)
+	}
+	return nil
+}
+
+// requeued notes that tasks are in the queue again. One that has died anew meanwhile is dead.
+func (s *Store) requeued(ctx context.Context, tasks []Task) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	now := s.now()
+	update := bson.D{
+		{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateRequeued}, {Key: fieldChanged, Value: now}, {Key: fieldExpires, Value: s.expiry()}}},
+		{Key: "$push", Value: bson.D{{Key: "requeues", Value: now}}},
+		{Key: "$unset", Value: bson.D{{Key: fieldToken, Value: ""}}},
+	}
+	models := make([]mongo.WriteModel, len(tasks))
+	for i, t := range tasks {
+		filter := bson.D{{Key: "_id", Value: t.key}, {Key: fieldAt, Value: t.At}, {Key: fieldState, Value: bson.D{{Key: "$in", Value: bson.A{StateDead, StateRequeueing}}}}}
+		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update)
+	}
+	if _, err := s.records.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
+		return unavailable("note what is requeued", err)
+	}
+	return nil
+}

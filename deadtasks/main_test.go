@@ -1,0 +1,124 @@
+package deadtasks_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newStore(t *testing.T) *deadtasks.Store {
+	t.Helper()
+	s := deadtasks.New(testenv.Database(t), deadtasks.Options{})
+	if err := s.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// queue is a Redis of a test's own.
+type queue struct {
+	client    redis.UniversalClient
+	inspector *asynq.Inspector
+}
+
+func newQueue(t *testing.T) queue {
+	t.Helper()
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	return queue{client: client, inspector: asynq.NewInspectorFromRedisClient(client)}
+}
+
+// state is that of a task in the queue default; zero where there is none.
+func (q queue) state(t *testing.T, id string) asynq.TaskState {
+	t.Helper()
+	info, err := q.inspector.GetTaskInfo("default", id)
+	if err != nil {
+		return 0
+	}
+	return info.State
+}
+
+// died is a dead task.
+func died(n int) worker.DeadTask {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
+	return worker.DeadTask{
+		ID: fmt.Sprintf("task-%d", n), Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d}`, n),
+		Headers: map[string]string{"headway-version": "1", "headway-max-retry": "3", "a.b$": "<é>"}, MaxRetry: 23,
+		Timeout: time.Minute, Retention: time.Hour, At: at, Cause: worker.CauseRetries,
+		Last: worker.FailedAttempt{Number: 4, At: at, Elapsed: time.Second, Error: fmt.Sprintf("broken %d", n%2), Worker: "host:1"},
+	}
+}
+
+func bury(t *testing.T, s *deadtasks.Store, dead ...worker.DeadTask) {
+	t.Helper()
+	if err := s.Bury(t.Context(), dead); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func whole(t *testing.T, s *deadtasks.Store, f deadtasks.Filter) (all []deadtasks.Task) {
+	t.Helper()
+	for task, err := range s.Whole(t.Context(), f) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, task)
+	}
+	return all
+}
+
+// only is the one record of a task, whatever its state.
+func only(t *testing.T, s *deadtasks.Store, id string) deadtasks.Task {
+	t.Helper()
+	all := whole(t, s, deadtasks.Filter{ID: id, States: deadtasks.EveryState()})
+	if len(all) != 1 {
+		t.Fatalf("%d records of %s: %+v", len(all), id, all)
+	}
+	return all[0]
+}
+
+func requeue(t *testing.T, s *deadtasks.Store, q queue, f deadtasks.Filter) deadtasks.Report {
+	t.Helper()
+	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func refOf(d worker.DeadTask) worker.TaskRef {
+	return worker.TaskRef{ID: d.ID, Queue: d.Queue, Type: d.Type}
+}
+
+func failedAttempt(n int) worker.FailedAttempt {
+	return worker.FailedAttempt{Number: n, At: time.Date(2026, 5, 1, 11, n, 0, 0, time.UTC), Elapsed: time.Second, Error: fmt.Sprintf("attempt %d", n), Worker: "host:1"}
+}
+
+func note(t *testing.T, s *deadtasks.Store, task worker.TaskRef, a worker.FailedAttempt) {
+	t.Helper()
+	if err := s.Failed(t.Context(), task, a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func recovered(t *testing.T, s *deadtasks.Store, task worker.TaskRef) {
+	t.Helper()
+	if err := s.Recovered(context.WithoutCancel(t.Context()), task); err != nil {
+		t.Fatal(err)
+	}
+}

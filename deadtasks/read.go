@@ -1,0 +1,133 @@
+package deadtasks
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"regexp"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Filter chooses records. The zero value means those that are dead, or whose requeue was interrupted.
+type Filter struct {
+	// ID is that of a task; several queues may have one.
+	ID string
+	// Queue and Type are exact; Error is a part of the last error.
+	Queue, Type, Error string
+	// Since and Until bound when the task ended: from Since on, before Until.
+	Since, Until time.Time
+	// States are the states to look for; nil means StateDead and StateRequeueing.
+	States []State
+	// Alone leaves out the requests of batches.
+	Alone bool
+}
+
+// EveryState is for Filter.States.
+func EveryState() []State {
+	return []State{StateFailing, StateDead, StateRequeueing, StateRequeued, StateRecovered}
+}
+
+func (f Filter) query() bson.D {
+	states := f.States
+	if states == nil {
+		states = []State{StateDead, StateRequeueing}
+	}
+	q := bson.D{{Key: fieldState, Value: bson.D{{Key: "$in", Value: states}}}}
+	for _, equal := range []struct{ field, value string }{{fieldTask, f.ID}, {fieldQueue, f.Queue}, {fieldType, f.Type}} {
+		if equal.value != "" {
+			q = append(q, bson.E{Key: equal.field, Value: equal.value})
+		}
+	}
+	if f.Error != "" {
+		q = append(q, bson.E{Key: fieldError, Value: bson.D{{Key: "$regex", Value: regexp.QuoteMeta(f.Error)}}})
+	}
+	if f.Alone {
+		q = append(q, bson.E{Key: fieldBatch, Value: ""})
+	}
+	between := bson.D{}
+	if !f.Since.IsZero() {
+		between = append(between, bson.E{Key: "$gte", Value: f.Since})
+	}
+	if !f.Until.IsZero() {
+		between = append(between, bson.E{Key: "$lt", Value: f.Until})
+	}
+	if len(between) > 0 {
+		q = append(q, bson.E{Key: fieldAt, Value: between})
+	}
+	return q
+}
+
+// page is the number of records that are read at once.
+const page = 200
+
+// List yields the records without their payloads and headers, the one that ended first as the first. It reads page by page, so what changes meanwhile may be seen or
+// not. An error is yielded once, as the last.
+func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
+	return s.stream(ctx, f, bson.D{{Key: fieldPayload, Value: 0}, {Key: fieldHeaders, Value: 0}})
+}
+
+// Whole is List with payloads and headers.
+func (s *Store) Whole(ctx context.Context, f Filter) iter.Seq2[Task, error] {
+	return s.stream(ctx, f, nil)
+}
+
+// Count is how many records there are.
+func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
+	n, err := s.records.CountDocuments(ctx, f.query())
+	if err != nil {
+		return 0, unavailable("count dead tasks", err)
+	}
+	return int(n), nil
+}
+
+func (s *Store) stream(ctx context.Context, f Filter, shown bson.D) iter.Seq2[Task, error] {
+	return func(yield func(Task, error) bool) {
+		query := f.query()
+		for from := bson.D(nil); ; {
+			last, n, err := s.page(ctx, append(query, from...), shown, func(t Task) bool { return yield(t, nil) })
+			if err != nil {
+				yield(Task{}, err)
+				return
+			}
+			if n < page {
+				return
+			}
+			from = bson.D{{Key: "$or", Value: bson.A{
+				bson.D{{Key: fieldAt, Value: bson.D{{Key: "$gt", Value: last.At}}}},
+				bson.D{{Key: fieldAt, Value: last.At}, {Key: "_id", Value: bson.D{{Key: "$gt", Value: last.key}}}},
+			}}}
+		}
+	}
+}
+
+// page yields a page of records and returns the last one, and how many there were; zero where yield has had enough. The server keeps nothing open between two pages.
+func (s *Store) page(ctx context.Context, query, shown bson.D, yield func(Task) bool) (last Task, n int, err error) {
+	o := options.Find().SetSort(bson.D{{Key: fieldAt, Value: 1}, {Key: "_id", Value: 1}}).SetLimit(page).SetBatchSize(page)
+	if shown != nil {
+		o.SetProjection(shown)
+	}
+	cursor, err := s.records.Find(ctx, query, o)
+	if err != nil {
+		return last, 0, unavailable("read dead tasks", err)
+	}
+	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	for cursor.Next(ctx) {
+		var d document
+		if err = cursor.Decode(&d); err != nil {
+			return last, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		if last, err = d.task(); err != nil {
+			return last, 0, err
+		}
+		if n++; !yield(last) {
+			return last, 0, nil
+		}
+	}
+	if err := cursor.Err(); err != nil {
+		return last, 0, unavailable("read dead tasks", err)
+	}
+	return last, n, nil
+}

@@ -1,0 +1,170 @@
+package deadtasks
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// together is how many tasks are enqueued side by side.
+	together = 16
+	// chunkCount and chunkBytes bound what is requeued at once.
+	chunkCount = 200
+	chunkBytes = 8_000_000
+)
+
+// Report is what a requeue has done so far.
+type Report struct {
+	// Requeued are the tasks that are in the queue again, those of an interrupted requeue included.
+	Requeued int
+	// Present were in the queue already, or had gone well: nothing was enqueued, and they are not dead any more.
+	Present int
+	// OfBatches are requests of batches, which were left: the batch sends them again.
+	OfBatches int
+	// Others run at this moment, or were taken by another requeue at the same time.
+	Others int
+}
+
+func (r Report) plus(other Report) Report {
+	return Report{r.Requeued + other.Requeued, r.Present + other.Present, r.OfBatches + other.OfBatches, r.Others + other.Others}
+}
+
+// Requeuer enqueues dead tasks again. Safe for concurrent use.
+type Requeuer struct {
+	store     *Store
+	client    *asynq.Client
+	inspector *asynq.Inspector
+}
+
+// NewRequeuer returns one for the tasks of store on the Redis that asynq uses. The client stays the caller's.
+func NewRequeuer(store *Store, client redis.UniversalClient) *Requeuer {
+	return &Requeuer{store: store, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client)}
+}
+
+// Requeue enqueues the tasks that f chooses and that are dead: with the same ID, payload, charges and options, and with all their retries. What asynq's archive has of them is taken out of
+// it. A deadline that has passed is dropped. Requests of batches are left: their results would be those of another round. Progress is told after each chunk; it may be nil.
+//
+// A task goes into the queue in a way in which it does not run yet, then the record says that it is being requeued, then it is let go: so a requeue that was killed anywhere and is called again,
+// or two at once, neither lose a task nor enqueue it twice. After an error call it again.
+func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report)) (Report, error) {
+	if f.Until.IsZero() {
+		f.Until = r.store.now() // what dies again meanwhile is left
+	}
+	f.States = nil
+	total := Report{}
+	var gathered []Task
+	size := 0
+	flush := func() error {
+		if len(gathered) == 0 {
+			return nil
+		}
+		done, err := r.chunk(ctx, gathered)
+		total = total.plus(done)
+		if gathered, size = nil, 0; progress != nil {
+			progress(total)
+		}
+		return err
+	}
+	for t, err := range r.store.Whole(ctx, f) {
+		if err != nil {
+			return total, err
+		}
+		if t.Batch != "" {
+			total.OfBatches++
+			continue
+		}
+		gathered = append(gathered, t)
+		if size += len(t.Payload); len(gathered) < chunkCount && size < chunkBytes {
+			continue
+		}
+		if err := flush(); err != nil {
+			return total, err
+		}
+	}
+	return total, flush()
+}
+
+// chunk requeues some tasks.
+func (r *Requeuer) chunk(ctx context.Context, tasks []Task) (done Report, err error) {
+	token := uuid.NewString()
+	standings := make([]standing, len(tasks))
+	err = sideBySide(len(tasks), func(i int) (err error) {
+		standings[i], err = r.hold(ctx, tasks[i], token)
+		return err
+	})
+	if err != nil {
+		return done, err
+	}
+	held := map[string][]string{} // keys of the records by the token of their tasks in the queue
+	for i, s := range standings {
+		if s.held {
+			held[s.token] = append(held[s.token], tasks[i].key)
+		}
+	}
+	mine := map[string]bool{}
+	for token, keys := range held {
+		if err = r.store.claim(ctx, keys, token, mine); err != nil {
+			return done, err
+		}
+	}
+	err = sideBySide(len(tasks), func(i int) error {
+		switch s := standings[i]; {
+		case s.held && mine[tasks[i].key]:
+			return r.release(ctx, tasks[i])
+		case s.held && s.token == token: // another requeue has been here since the record was read: this would be the second
+			return r.withdraw(ctx, tasks[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return done, err
+	}
+	var ended []Task
+	for i, s := range standings {
+		switch {
+		case s.held && mine[tasks[i].key]:
+			done.Requeued++
+		case s.held, s.runs:
+			done.Others++
+			continue
+		default:
+			done.Present++
+		}
+		ended = append(ended, tasks[i])
+	}
+	return done, r.store.requeued(ctx, ended)
+}
+
+// sideBySide calls do for each number below n, several at once. The first error ends it.
+func sideBySide(n int, do func(i int) error) error {
+	var group sync.WaitGroup
+	var mu sync.Mutex // guards next and first
+	next, first := 0, error(nil)
+	for range min(together, n) {
+		group.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				stop := first != nil || i >= n
+				mu.Unlock()
+				if stop {
+					return
+				}
+				if err := do(i); err != nil {
+					mu.Lock()
+					first = fmt.Errorf("requeue dead tasks: %w", err)
+					mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return first
+}

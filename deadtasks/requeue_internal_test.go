@@ -1,0 +1,158 @@
+package deadtasks
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/worker"
+)
+
+// A requeue is killed after each of its steps, and called again: at once, and after the task has run to its end.
+func TestRequeueKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		until     int  // steps that are done
+		archived  bool // asynq has the task still
+		runs      bool // it runs to its end before the second call
+		diesAgain bool // and is archived, of which nobody told
+		want      int  // how often it is in the queue afterwards
+	}{
+		"nothing":                               {until: 0, want: 1},
+		"nothing, in the archive":               {until: 0, archived: true, want: 1},
+		"held":                                  {until: 1, want: 1},
+		"held, from the archive":                {until: 1, archived: true, want: 1},
+		"claimed":                               {until: 2, want: 1},
+		"released":                              {until: 3, want: 1},
+		"released and done":                     {until: 3, runs: true, want: 0},
+		"released, and archived without a word": {until: 3, diesAgain: true, want: 1},
+		"all":                                   {until: 4, want: 1},
+		"all and done":                          {until: 4, runs: true, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, id := prepared(t, tc.archived)
+			killedAfter(t, r, tc.until)
+			switch {
+			case tc.runs:
+				if err := r.inspector.DeleteTask("default", id); err != nil { // as done tasks are
+					t.Fatal(err)
+				}
+			case tc.diesAgain:
+				if err := r.inspector.ArchiveTask("default", id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if _, err := r.Requeue(t.Context(), Filter{}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			info, err := r.inspector.GetQueueInfo("default")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Pending != tc.want || info.Size != tc.want {
+				t.Errorf("%d pending, %d in all, want %d: %+v", info.Pending, info.Size, tc.want, info)
+			}
+			if n, err := r.store.Count(t.Context(), Filter{}); err != nil || n != 0 {
+				t.Errorf("%d are still dead, %v", n, err)
+			}
+			if n, err := r.store.Count(t.Context(), Filter{States: []State{StateRequeued}}); err != nil || n != 1 {
+				t.Errorf("%d are requeued, %v", n, err)
+			}
+		})
+	}
+}
+
+// Somebody read the record before another requeue came to its end.
+func TestRequeueBehindAnother(t *testing.T) {
+	t.Parallel()
+	r, id := prepared(t, false)
+	stale := all(t, r)
+	if _, err := r.Requeue(t.Context(), Filter{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.inspector.DeleteTask("default", id); err != nil { // done
+		t.Fatal(err)
+	}
+	report, err := r.chunk(t.Context(), stale)
+	if err != nil || report.Others != 1 || report.Requeued != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if info, err := r.inspector.GetQueueInfo("default"); err != nil || info.Size != 0 {
+		t.Errorf("enqueued twice: %+v, %v", info, err)
+	}
+}
+
+func prepared(t *testing.T, archived bool) (r *Requeuer, id string) {
+	t.Helper()
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	r = NewRequeuer(New(testenv.Database(t), Options{}), client)
+	id = "one"
+	task := worker.DeadTask{ID: id, Queue: "default", Type: "mail", Payload: []byte(`{}`), MaxRetry: 5, At: time.Now().Add(-time.Minute), Cause: worker.CauseRetries}
+	if err := r.store.Bury(t.Context(), []worker.DeadTask{task}); err != nil {
+		t.Fatal(err)
+	}
+	if archived {
+		if _, err := r.client.Enqueue(asynq.NewTask("mail", task.Payload), asynq.TaskID(id)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.inspector.ArchiveTask("default", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, id
+}
+
+func all(t *testing.T, r *Requeuer) (tasks []Task) {
+	t.Helper()
+	for task, err := range r.store.Whole(t.Context(), Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks
+}
+
+// killedAfter does the first steps of Requeue.
+func killedAfter(t *testing.T, r *Requeuer, until int) {
+	t.Helper()
+	tasks := all(t, r)
+	const token = "of the first call"
+	for _, step := range []func() error{
+		func() error {
+			s, err := r.hold(t.Context(), tasks[0], token)
+			if !s.held || s.token != token {
+				t.Errorf("not held: %+v", s)
+			}
+			if info, failed := r.inspector.GetTaskInfo("default", tasks[0].ID); failed != nil || info.State != asynq.TaskStateScheduled || time.Until(info.NextProcessAt) < 24*time.Hour {
+				t.Errorf("it may run: %+v, %v", info, failed)
+			}
+			return err
+		},
+		func() error {
+			mine := map[string]bool{}
+			err := r.store.claim(t.Context(), []string{tasks[0].key}, token, mine)
+			if !mine[tasks[0].key] {
+				t.Error("not claimed")
+			}
+			return err
+		},
+		func() error { return r.release(t.Context(), tasks[0]) },
+		func() error { return r.store.requeued(t.Context(), tasks) },
+	}[:until] {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package deadtasks_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/worker"
+)
+
+func TestARecordHasAllThatIsNeeded(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	d := died(1)
+	d.Payload = []byte(`{"text":"` + strings.Repeat("all work and no play ", 1000) + `"}`)
+	d.Deadline = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for n := 1; n <= 3; n++ {
+		note(t, s, refOf(d), failedAttempt(n))
+		note(t, s, refOf(d), failedAttempt(n)) // told again
+	}
+	if got := only(t, s, d.ID); got.State != deadtasks.StateFailing || len(got.Attempts) != 3 || got.Payload != nil {
+		t.Errorf("failing: %+v", got)
+	}
+	bury(t, s, d)
+	bury(t, s, d)
+	got := only(t, s, d.ID)
+	var numbers []int
+	for _, a := range got.Attempts {
+		numbers = append(numbers, a.Number)
+	}
+	if diff := cmp.Diff([]int{1, 2, 3, 4}, numbers); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(d.Last, got.Attempts[3]); diff != "" {
+		t.Error(diff)
+	}
+	if !bytes.Equal(got.Payload, d.Payload) || got.Missing != 0 {
+		t.Errorf("a payload of %d bytes, %d missing", len(got.Payload), got.Missing)
+	}
+	if diff := cmp.Diff(d.Headers, got.Headers); diff != "" {
+		t.Error(diff)
+	}
+	if got.State != deadtasks.StateDead || got.Type != d.Type || got.Queue != d.Queue || !got.At.Equal(d.At) || got.Cause != d.Cause || got.Error != d.Last.Error ||
+		got.MaxRetry != 23 || got.Timeout != d.Timeout || got.Retention != d.Retention || !got.Deadline.Equal(d.Deadline) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Only dead records have no end.
+func TestWhatExpires(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	s := deadtasks.New(db, deadtasks.Options{Prefix: "x_"})
+	d := died(1)
+	expires := func() bool {
+		raw, err := db.Collection("x_dead").FindOne(t.Context(), bson.D{{Key: "_id", Value: "default/task-1"}}).Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = raw.LookupErr("expires")
+		return err == nil
+	}
+	note(t, s, refOf(d), failedAttempt(1))
+	if !expires() {
+		t.Error("one that fails stays for ever")
+	}
+	bury(t, s, d)
+	if expires() {
+		t.Error("a dead one expires")
+	}
+	recovered(t, s, refOf(d))
+	if got := only(t, s, d.ID); !expires() || got.State != deadtasks.StateRecovered {
+		t.Errorf("one that recovered: %+v", got)
+	}
+	note(t, s, refOf(d), failedAttempt(2))
+	bury(t, s, d)
+	if expires() {
+		t.Error("one that died again expires")
+	}
+	d.Payload, d.Headers = []byte(`{"batch":{"id":"task","line":1}}`), nil
+	d.ID = "task-1-0"
+	bury(t, s, d)
+	raw, err := db.Collection("x_dead").FindOne(t.Context(), bson.D{{Key: "_id", Value: "default/task-1-0"}}).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.LookupErr("expires"); err != nil {
+		t.Error("a request of a batch stays for ever")
+	}
+}
+
+// The attempts of an earlier task with the same ID are not those of the next.
+func TestAnIDThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	d := died(1)
+	note(t, s, refOf(d), failedAttempt(1))
+	note(t, s, refOf(d), failedAttempt(2))
+	recovered(t, s, refOf(d))
+	note(t, s, refOf(d), worker.FailedAttempt{Number: 1, At: time.Now(), Error: "of today"})
+	if got := only(t, s, d.ID); len(got.Attempts) != 1 || got.State != deadtasks.StateFailing {
+		t.Errorf("%+v", got)
+	}
+	bury(t, s, d)
+	other := died(1)
+	other.Payload = []byte(`{"other":1}`)
+	other.At = d.At.Add(time.Second)
+	bury(t, s, other)
+	bury(t, s, other)
+	all := whole(t, s, deadtasks.Filter{ID: d.ID})
+	if len(all) != 2 || string(all[0].Payload) != string(d.Payload) || string(all[1].Payload) != string(other.Payload) {
+		t.Errorf("a dead task is lost: %+v", all)
+	}
+}
+
+// A worker that had lost the task tells late of its attempt.
+func TestLateAttemptDoesNotReviveTheDead(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	d := died(1)
+	bury(t, s, d)
+	note(t, s, refOf(d), failedAttempt(1))
+	note(t, s, refOf(d), failedAttempt(3))
+	if got := only(t, s, d.ID); got.State != deadtasks.StateDead || len(got.Attempts) != 3 {
+		t.Errorf("%+v", got)
+	}
+	note(t, s, refOf(d), failedAttempt(5)) // it was not archived after all
+	if got := only(t, s, d.ID); got.State != deadtasks.StateFailing {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	q := newQueue(t)
+	bury(t, s, died(1), died(2))
+	note(t, s, refOf(died(3)), failedAttempt(1))
+	requeue(t, s, q, deadtasks.Filter{ID: "task-2"})
+	at := died(1).At.Truncate(time.Second)
+	later := time.Now().Add(time.Minute).Truncate(time.Second)
+	archived := []worker.Archived{
+		{ID: "task-1", Queue: "default", At: at},
+		{ID: "task-1", Queue: "other", At: at},
+		{ID: "task-1", Queue: "default", At: later},
+		{ID: "task-2", Queue: "default", At: at},
+		{ID: "task-2", Queue: "default", At: later},
+		{ID: "task-3", Queue: "default", At: at},
+		{ID: "task-4", Queue: "default", At: at},
+	}
+	unknown, err := s.Unknown(t.Context(), archived)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []worker.Archived{archived[1], archived[2], archived[4], archived[5], archived[6]}
+	if diff := cmp.Diff(want, unknown); diff != "" {
+		t.Error(diff)
+	}
+	stale := died(2)
+	stale.Cause = worker.CauseFound
+	bury(t, s, stale)
+	if got := only(t, s, "task-2"); got.State != deadtasks.StateRequeued {
+		t.Errorf("the archive of before undid a requeue: %+v", got)
+	}
+}
+
+// Workers and sweeps meet at the same tasks.
+func TestBuriedByMany(t *testing.T) {
+	t.Parallel()
+	const many = 50
+	s := newStore(t)
+	var dead []worker.DeadTask
+	for n := range many {
+		dead = append(dead, died(n))
+	}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if err := s.Bury(t.Context(), dead); err != nil {
+				t.Error(err)
+			}
+			for _, d := range dead[:5] {
+				if err := s.Failed(t.Context(), refOf(d), failedAttempt(2)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	all := whole(t, s, deadtasks.Filter{})
+	if len(all) != many || len(all[0].Attempts) != 2 || len(all[many-1].Attempts) != 1 {
+		t.Errorf("%d records, attempts %+v and %+v", len(all), all[0].Attempts, all[many-1].Attempts)
+	}
+}
+
+// 10 200 are more than asynq keeps.
+func TestMoreThanAsynqKeeps(t *testing.T) {
+	t.Parallel()
+	const many = 10_200
+	s := newStore(t)
+	for from := 0; from < many; from += 500 {
+		var dead []worker.DeadTask
+		for n := from; n < min(many, from+500); n++ {
+			dead = append(dead, died(n/3*3)) // some end at the same moment
+			dead[len(dead)-1].ID = died(n).ID
+		}
+		bury(t, s, dead...)
+	}
+	seen := map[string]bool{}
+	last := time.Time{}
+	for task, err := range s.List(t.Context(), deadtasks.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[task.ID] || task.At.Before(last) || task.Payload != nil {
+			t.Fatalf("%+v after %v", task, last)
+		}
+		seen[task.ID], last = true, task.At
+	}
+	if len(seen) != many {
+		t.Errorf("%d of %d are listed", len(seen), many)
+	}
+	if n, err := s.Count(t.Context(), deadtasks.Filter{Error: "broken 1", Type: "mail", Queue: "default", Since: died(3000).At, Until: died(6000).At}); err != nil || n != 1500 {
+		t.Errorf("%d match, %v", n, err)
+	}
+	q := newQueue(t)
+	told := 0
+	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, func(r deadtasks.Report) { told = r.Requeued })
+	if err != nil || r.Requeued != many || told != many {
+		t.Fatalf("%+v, %v, told %d", r, err, told)
+	}
+	if info, err := q.inspector.GetQueueInfo("default"); err != nil || info.Pending != many || info.Scheduled != 0 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+func TestPayloadThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	q := newQueue(t)
+	d := died(1)
+	d.Payload = make([]byte, 15<<20)
+	if _, err := rand.Read(d.Payload); err != nil {
+		t.Fatal(err)
+	}
+	bury(t, s, d)
+	if got := only(t, s, d.ID); got.Missing != len(d.Payload) || got.Payload != nil {
+		t.Errorf("%d missing", got.Missing)
+	}
+	if _, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, nil); !errors.Is(err, deadtasks.ErrNoPayload) {
+		t.Errorf("enqueued without a payload: %v", err)
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1").SetServerSelectionTimeout(50 * time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
+	s := deadtasks.New(client.Database("x"), deadtasks.Options{})
+	_, unknown := s.Unknown(t.Context(), []worker.Archived{{ID: "a"}})
+	var listing error
+	for _, err := range s.List(t.Context(), deadtasks.Filter{}) {
+		listing = err
+	}
+	for name, err := range map[string]error{
+		"bury": s.Bury(t.Context(), []worker.DeadTask{died(1)}), "failed": s.Failed(t.Context(), refOf(died(1)), failedAttempt(1)),
+		"recovered": s.Recovered(t.Context(), refOf(died(1))), "unknown": unknown, "list": listing, "indexes": s.EnsureIndexes(t.Context()),
+	} {
+		if !errors.Is(err, deadtasks.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

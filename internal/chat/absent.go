@@ -1,0 +1,44 @@
+package chat
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/worker"
+)
+
+// absentError sends a call of the provider back to the queue, because this worker can't make it. It is no failure of the task, so it uses no
+// retry: a key that one machine lacks must not archive what others could do.
+type absentError struct{}
+
+func (*absentError) Error() string {
+	return "waiting for another worker: the one that took the task has no OPENAI_API_KEY"
+}
+
+// Is makes it no failure for the scheduler.
+func (*absentError) Is(target error) bool { return target == scheduler.ErrDeferred }
+
+// turnAway sends every call of the provider back, with all that was taken for it.
+func turnAway(w *worker.Worker) {
+	worker.Handle(w, back[llm.Chat])
+	worker.Handle(w, back[llm.Call])
+}
+
+func back[T tasks.Args](_ context.Context, job *worker.Job[T]) error {
+	job.Use(unused(job))
+	return &absentError{}
+}
+
+// unused says of each meter of a job that nothing of it was used.
+func unused[T tasks.Args](job *worker.Job[T]) reservations.Tokens {
+	none := reservations.Tokens{}
+	for _, c := range job.Charges {
+		for meter := range c.Tokens {
+			none[meter] = 0
+		}
+	}
+	return none
+}

@@ -1,0 +1,100 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/tasks/web"
+	"github.com/headway-go/headway/worker"
+)
+
+// runOne is a worker that lives until a task has ended, and how that was.
+func runOne(t *testing.T, queue redis.UniversalClient, limiter *reservations.Limiter, client *llm.Client) worker.Finish {
+	t.Helper()
+	requests, err := web.NewClient(web.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer requests.Close()
+	finished := make(chan worker.Finish, 10)
+	w, err := worker.New(queue, limiter, worker.Config{
+		Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnFinish: func(f worker.Finish) { finished <- f }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat.HandleAll(w, client, requests, nil, nil)
+	if err = w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		defer cancel()
+		if err := w.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case f := <-finished:
+		return f
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing has ended")
+		return worker.Finish{}
+	}
+}
+
+// A worker without a key costs a task nothing, not even the only attempt that it has, and not the only token of the hour: it waits for a worker
+// with a key.
+func TestWithoutAKey(t *testing.T) {
+	t.Parallel()
+	upstream, err := provider.Start(provider.Config{MinLatency: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = upstream.Close() })
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+		Name: "openai", Meters: []reservations.Meter{{Name: "requests", Rate: 1, Period: time.Hour, Capacity: 1, MaxReserved: reservations.Unlimited}},
+	}}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = queue.Close() })
+	way, err := scheduler.New(queue, limiter, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := llm.NewCall(llm.EndpointResponses, "openai", json.RawMessage(`{"model":"m","input":"hi"}`), "requests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = way.Enqueue(t.Context(), task, scheduler.MaxRetry(0), scheduler.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	first := runOne(t, queue, limiter, nil)
+	info, err := asynq.NewInspectorFromRedisClient(queue).GetTaskInfo("default", "a")
+	if err != nil || info.State != asynq.TaskStateRetry || info.Retried != 0 || first.Result != worker.ResultFailed {
+		t.Fatalf("%+v, %v, after %+v", info, err, first)
+	}
+	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	if second := runOne(t, queue, limiter, client); second.Result != worker.ResultSucceeded || upstream.Report().Accepted != 1 {
+		t.Errorf("%+v", second)
+	}
+}

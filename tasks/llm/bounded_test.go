@@ -1,0 +1,88 @@
+package llm_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// An answer that does not end is let go at its bound, whatever its status, and is not asked for again.
+func TestAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	for _, code := range []int{200, 400, 500} {
+		for size, fits := range map[int]bool{most - 2: true, most - 1: false, 1 << 30: false} {
+			client := provider(t, llm.Config{MaxBody: most}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(code)
+				_, _ = io.WriteString(w, "{")
+				for left := size; left > 0; left -= 1 << 10 {
+					if _, err := io.WriteString(w, strings.Repeat(" ", min(left, 1<<10))); err != nil {
+						return
+					}
+				}
+				_, _ = io.WriteString(w, "}")
+			})
+			_, err := client.Do(t.Context(), newChat(t, hello))
+			if errors.Is(err, llm.ErrTooLarge) == fits || !fits && !errors.Is(err, tasks.ErrPermanent) || fits && (err == nil) != (code == 200) {
+				t.Errorf("%d with %d bytes: %v", code, size+2, err)
+			}
+		}
+	}
+}
+
+// What is no answer that can be used must not pass for a good one where answers are kept, and is asked for once.
+func TestAGoodStatusIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code       int
+		body, text string
+	}{
+		"page":          {200, "<html>", "not a JSON object"},
+		"nothing":       {200, "", "not a JSON object"},
+		"list":          {200, "[]", "not a JSON object"},
+		"error":         {200, `{"error":{"message":"overloaded"}}`, "overloaded"},
+		"redirect":      {307, "", "/v1/chat/completions"},
+		"and an answer": {302, done, "/v1/chat/completions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int32
+			client := provider(t, llm.Config{}, func(w http.ResponseWriter, r *http.Request) {
+				calls.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Location", r.URL.Path)
+				w.WriteHeader(c.code)
+				_, _ = io.WriteString(w, c.body)
+			})
+			_, err := client.Do(t.Context(), newChat(t, hello))
+			e, ok := errors.AsType[*llm.Error](err)
+			if !ok || e.StatusCode != c.code || errors.Is(err, tasks.ErrPermanent) || !strings.Contains(err.Error(), c.text) {
+				t.Fatal(err)
+			}
+			if status, _, _ := e.Answered(); status != 0 || calls.Load() != 1 {
+				t.Errorf("answered %d after %d calls", status, calls.Load())
+			}
+		})
+	}
+}
+
+// A response that has failed is an answer, and says why.
+func TestAFailedResponseIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	const body = `{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"x"},"usage":null}`
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, body)
+	})
+	answer, err := client.DoCall(t.Context(), llm.Call{Endpoint: llm.EndpointResponses, Request: []byte(`{"model":"m","input":"hi"}`)})
+	if err != nil || string(answer.Body) != body {
+		t.Errorf("%s, %v", answer.Body, err)
+	}
+}

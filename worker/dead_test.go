@@ -1,0 +1,365 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+var errGraves = errors.New("no answer")
+
+// graves are a Graveyard in memory that can be told not to answer.
+type graves struct {
+	mu     sync.Mutex // guards what is below
+	down   bool
+	calls  int
+	failed map[string][]worker.FailedAttempt
+	dead   map[string]worker.DeadTask
+	well   map[string]bool
+	state  func(id string) // called as a task is buried
+}
+
+func newGraves() *graves {
+	return &graves{failed: map[string][]worker.FailedAttempt{}, dead: map[string]worker.DeadTask{}, well: map[string]bool{}}
+}
+
+func (g *graves) do(act func()) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls++
+	if g.down {
+		return errGraves
+	}
+	act()
+	return nil
+}
+
+func (g *graves) set(down bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.down = down
+}
+
+func (g *graves) Failed(_ context.Context, task worker.TaskRef, a worker.FailedAttempt) error {
+	return g.do(func() { g.failed[task.ID] = append(g.failed[task.ID], a) })
+}
+
+func (g *graves) Bury(_ context.Context, dead []worker.DeadTask) error {
+	return g.do(func() {
+		for _, d := range dead {
+			g.dead[d.ID] = d
+			if g.state != nil {
+				g.state(d.ID)
+			}
+		}
+	})
+}
+
+func (g *graves) Recovered(_ context.Context, task worker.TaskRef) error {
+	return g.do(func() { g.well[task.ID] = true })
+}
+
+func (g *graves) Unknown(_ context.Context, archived []worker.Archived) (unknown []worker.Archived, err error) {
+	err = g.do(func() {
+		for _, a := range archived {
+			if _, ok := g.dead[a.ID]; !ok {
+				unknown = append(unknown, a)
+			}
+		}
+	})
+	return unknown, err
+}
+
+func (g *graves) of(id string) (dead worker.DeadTask, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	dead, ok = g.dead[id]
+	return dead, ok
+}
+
+func (g *graves) attempts(id string) []worker.FailedAttempt {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.failed[id])
+}
+
+// asked is how often they were called but for the sweep's question, of which there is none where the archive is empty.
+func (g *graves) asked() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls
+}
+
+func (b *bundle) runDead(g worker.Graveyard, every time.Duration, handler func(context.Context, *worker.Job[call]) error) {
+	b.t.Helper()
+	w := b.worker(worker.Config{Dead: g, SweepEvery: every})
+	worker.Handle(w, handler)
+	b.start(w)
+}
+
+func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
+	t.Parallel()
+	b, g := setup(t, slow(100)), newGraves()
+	early := make(chan asynq.TaskState, 10)
+	g.state = func(id string) {
+		info, err := b.inspector.GetTaskInfo("default", id)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		early <- info.State
+	}
+	b.runDead(g, time.Hour, func(context.Context, *worker.Job[call]) error { return errUpstream })
+	info := b.enqueue(call{N: 7, Cost: 1}, scheduler.MaxRetry(2), scheduler.Timeout(time.Minute), scheduler.Retention(time.Hour))
+	b.hurry(info.ID)
+	receive(t, b.finishes)
+	receive(t, b.finishes)
+	b.hurry(info.ID)
+	b.info(info.ID, asynq.TaskStateArchived)
+	if state := receive(t, early); state != asynq.TaskStateActive {
+		t.Errorf("the task is %v as its record is written", state)
+	}
+	d, _ := g.of(info.ID)
+	if d.Cause != worker.CauseRetries || d.Queue != "default" || d.Type != "call" || !strings.Contains(string(d.Payload), `"n":7`) || d.Headers[tasks.HeaderCharges] == "" ||
+		d.MaxRetry != 2+tasks.Slack || d.Timeout != time.Minute || d.Retention != time.Hour || time.Since(d.At) > time.Minute {
+		t.Errorf("%+v", d)
+	}
+	if d.Last.Number != 3 || d.Last.Error != errUpstream.Error() || d.Last.Worker == "" {
+		t.Errorf("%+v", d.Last)
+	}
+	if failed := g.attempts(info.ID); len(failed) != 2 || failed[0].Number != 1 || failed[1].Number != 2 || failed[1].Error != errUpstream.Error() {
+		t.Errorf("%+v", failed)
+	}
+}
+
+func TestWhyTasksDie(t *testing.T) {
+	t.Parallel()
+	b, g := setup(t, slow(100)), newGraves()
+	b.runDead(g, time.Hour, func(_ context.Context, job *worker.Job[call]) error {
+		switch job.Args.N {
+		case 1:
+			return tasks.Permanent(errUpstream)
+		case 2:
+			panic("ouch")
+		default:
+			return errors.New("no \xff UTF-8")
+		}
+	})
+	for name, tc := range map[string]struct {
+		args  tasks.Args
+		cause worker.Cause
+		text  string
+	}{
+		"permanent":    {call{N: 1, Cost: 1}, worker.CausePermanent, "upstream is ill"},
+		"panic":        {call{N: 2, Cost: 1}, worker.CauseRetries, "handler panicked: ouch"},
+		"not UTF-8":    {call{N: 3, Cost: 1}, worker.CauseRetries, "no \uFFFD UTF-8"},
+		"no limit":     {call{N: 4, Cost: 1, Limit: "none"}, worker.CauseRefused, "none"},
+		"unknown type": {free{}, worker.CauseRefused, "no handler"},
+	} {
+		info := b.enqueue(tc.args, scheduler.MaxRetry(0))
+		b.info(info.ID, asynq.TaskStateArchived)
+		if d, _ := g.of(info.ID); d.Cause != tc.cause || !strings.Contains(d.Last.Error, tc.text) {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+func TestWhatGoesWellCostsNothing(t *testing.T) {
+	t.Parallel()
+	b, g := setup(t, slow(100)), newGraves()
+	b.store.refuse = 1 // to wait is no failure
+	b.runDead(g, time.Hour, func(_ context.Context, job *worker.Job[call]) error {
+		if job.Args.N == 2 && job.Attempt == 1 {
+			return errUpstream
+		}
+		return nil
+	})
+	first := b.enqueue(call{N: 1, Cost: 1})
+	receive(t, b.deferrals)
+	receive(t, b.finishes)
+	b.gone(first.ID)
+	if n := g.asked(); n != 0 {
+		t.Errorf("%d calls for a task that went well", n)
+	}
+	second := b.enqueue(call{N: 2, Cost: 1})
+	b.hurry(second.ID)
+	b.gone(second.ID)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.calls != 2 || !g.well[second.ID] || len(g.dead) > 0 {
+		t.Errorf("%d calls, %v went well, %v dead", g.calls, g.well, g.dead)
+	}
+}
+
+// A task whose worker died with it, and one that a person archived: asynq asks nobody.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	before := b.enqueue(call{N: 1, Cost: 1})
+	if err := b.inspector.ArchiveTask("default", before.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.runDead(g, 50*time.Millisecond, func(context.Context, *worker.Job[call]) error { return nil })
+	found := func(id string) {
+		t.Helper()
+		eventually(t, id+" has a record", func() bool {
+			_, ok := g.of(id)
+			return ok
+		})
+		if d, _ := g.of(id); d.Cause != worker.CauseFound || d.Type != "call" || d.Headers[tasks.HeaderCharges] == "" || d.MaxRetry != tasks.MaxRetryDefault+tasks.Slack {
+			t.Errorf("%+v", d)
+		}
+	}
+	found(before.ID)
+	later := b.enqueue(call{N: 2, Cost: 1}, scheduler.In(time.Hour))
+	if err := b.inspector.ArchiveTask("default", later.ID); err != nil {
+		t.Fatal(err)
+	}
+	found(later.ID)
+}
+
+// asynq's recoverer archives a task whose workers died with it: one whose lease is over, with no retry left.
+func TestDeadOfItsWorkers(t *testing.T) {
+	t.Parallel()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	info, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("call", []byte(`{"n":1,"cost":1}`)), asynq.MaxRetry(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]any{ // a worker took it a minute ago
+		{"rpoplpush", "asynq:{default}:pending", "asynq:{default}:active"},
+		{"hset", "asynq:{default}:t:" + info.ID, "state", "active"},
+		{"zadd", "asynq:{default}:lease", time.Now().Add(-time.Minute).Unix(), info.ID},
+	} {
+		if err := b.client.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.runDead(g, 50*time.Millisecond, func(context.Context, *worker.Job[call]) error { return nil })
+	eventually(t, "the record", func() bool {
+		_, ok := g.of(info.ID)
+		return ok
+	})
+	if d, _ := g.of(info.ID); d.Cause != worker.CauseFound || !strings.Contains(d.Last.Error, "lease expired") || d.Last.Number != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// The store is away as a task dies: the worker waits for it a while. Where it goes on without, the archive is searched when the store is back.
+func TestDeadWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	g.set(true)
+	b.runDead(g, 100*time.Millisecond, func(context.Context, *worker.Job[call]) error { return tasks.Permanent(errUpstream) })
+	patient := b.enqueue(call{N: 1, Cost: 1})
+	hasty := b.enqueue(call{N: 2, Cost: 1}, scheduler.Timeout(2*time.Second)) // asynq must be told in time
+	b.info(hasty.ID, asynq.TaskStateArchived)
+	if info := b.info(patient.ID, asynq.TaskStateActive); info.State != asynq.TaskStateActive {
+		t.Errorf("%+v", info)
+	}
+	g.set(false)
+	b.info(patient.ID, asynq.TaskStateArchived)
+	if d, _ := g.of(patient.ID); d.Cause != worker.CausePermanent {
+		t.Errorf("%+v", d)
+	}
+	eventually(t, "the record of the hasty one", func() bool {
+		_, ok := g.of(hasty.ID)
+		return ok
+	})
+	if d, _ := g.of(hasty.ID); d.Cause != worker.CauseFound || d.Last.Error == "" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// In a fleet one worker looks at a queue in each interval.
+func TestSweepsTakeTurns(t *testing.T) {
+	t.Parallel()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	info := b.enqueue(call{Cost: 1})
+	if err := b.inspector.ArchiveTask("default", info.ID); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		b.runDead(g, time.Hour, func(context.Context, *worker.Job[call]) error { return nil })
+	}
+	eventually(t, "the record", func() bool {
+		_, ok := g.of(info.ID)
+		return ok
+	})
+	b.enqueue(call{Cost: 1})
+	receive(t, b.finishes)
+	if n := g.asked(); n != 2 { // what is unknown, and the burial
+		t.Errorf("the graveyard was asked %d times", n)
+	}
+}
+
+func TestAdoptedServerKeepsRecords(t *testing.T) {
+	t.Parallel()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{Dead: g, SweepEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := asynq.NewServerFromRedisClient(b.client, limits.Config(asynq.Config{LogLevel: asynq.FatalLevel, Queues: map[string]int{"mine": 1}}))
+	if err = limits.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err = server.Start(limits.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return errUpstream }))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Shutdown()
+		if stopped := limits.Stop(context.WithoutCancel(t.Context())); stopped != nil {
+			t.Error(stopped)
+		}
+	})
+	ours := b.enqueue(call{Cost: 1}, scheduler.Queue("mine"), scheduler.MaxRetry(0))
+	foreign, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("foreign", nil), asynq.Queue("mine"), asynq.MaxRetry(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]worker.Cause{ours.ID: worker.CauseRetries, foreign.ID: worker.CauseFound} {
+		eventually(t, "a record of "+id, func() bool {
+			_, ok := g.of(id)
+			return ok
+		})
+		if d, _ := g.of(id); d.Cause != want || d.Last.Error != errUpstream.Error() {
+			t.Errorf("%+v, want %s", d, want)
+		}
+	}
+}
+
+// A worker that stops while the store is away gives the task back: nothing is archived, and nothing is left running.
+func TestStopWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	b, g := setup(t, slow(100)), newGraves()
+	g.set(true)
+	w := b.worker(worker.Config{Dead: g, SweepEvery: time.Hour, ShutdownTimeout: 100 * time.Millisecond})
+	worker.Handle(w, func(context.Context, *worker.Job[call]) error { return tasks.Permanent(errUpstream) })
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info := b.enqueue(call{Cost: 1})
+	receive(t, b.finishes)
+	if err := w.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := b.info(info.ID, asynq.TaskStatePending); got.Retried != 0 {
+		t.Errorf("%+v", got)
+	}
+	if _, ok := g.of(info.ID); ok {
+		t.Error("it has a record, and is in the queue")
+	}
+}

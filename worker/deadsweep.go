@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// SweepEveryDefault is how often the fleet looks for archived tasks without a record.
+	SweepEveryDefault = 30 * time.Second
+	// sweepOverlap is how much of what was looked at before is looked at again: the clocks of those who archive differ.
+	sweepOverlap = time.Minute
+	// sweepPatience bounds one look at a queue.
+	sweepPatience = time.Minute
+	// sweepTogether is how many tasks the graveyard is asked about at once, buryTogether and buryBytes how much it is given.
+	sweepTogether = 500
+	buryTogether  = 50
+	buryBytes     = 4_000_000
+)
+
+// sweeper takes tasks into the graveyard that asynq archived without asking us. In a fleet one worker looks at a queue in each interval: for the others that
+// costs one command, for this one a second.
+type sweeper struct {
+	client    redis.UniversalClient
+	inspector *asynq.Inspector
+	graves    Graveyard
+	queues    func() []string
+	every     time.Duration
+	log       *slog.Logger
+
+	seen map[string]time.Time // of each queue, until when all that was archived has a record; of the running goroutine alone
+
+	mu     sync.Mutex // guards cancel
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// start sweeps in the background until stop. Of ctx only the values are kept.
+func (s *sweeper) start(ctx context.Context) {
+	if s == nil || s.graves == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancel != nil {
+		return
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel, s.seen = cancel, map[string]time.Time{}
+	s.done.Go(func() { s.run(running) })
+}
+
+// stop ends what is under way, and waits for that. The next sweep, of any worker, goes on where it was.
+func (s *sweeper) stop() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	cancel := s.cancel
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		s.done.Wait()
+	}
+}
+
+func (s *sweeper) run(ctx context.Context) {
+	tick := time.NewTicker(s.every)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := s.sweep(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !failing { // once an outage
+			s.log.LogAttrs(ctx, slog.LevelWarn, "asynq's archive can't be compared with the records of dead tasks, trying on", slog.Any("error", err))
+		}
+		failing = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweep looks at the queues that no other worker has looked at in this interval.
+func (s *sweeper) sweep(ctx context.Context) error {
+	var faults []error
+	for _, queue := range s.queues() {
+		mine, err := s.client.SetArgs(ctx, sweepKey(queue), "", redis.SetArgs{Mode: "NX", TTL: s.every - s.every/10}).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return fmt.Errorf("take turns in sweeping queue %s: %w", queue, err)
+		}
+		if mine != "OK" {
+			continue
+		}
+		began := time.Now()
+		if err := s.queue(ctx, queue); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		s.seen[queue] = began
+	}
+	return errors.Join(faults...)
+}
+
+func sweepKey(queue string) string { return "headway:dead:swept:" + queue }
+
+// queue buries what the archive of a queue has and the graveyard has not. The key is asynq's own.
+func (s *sweeper) queue(ctx context.Context, queue string) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepPatience)
+	defer cancel()
+	from := "-inf"
+	if seen, ok := s.seen[queue]; ok {
+		from = strconv.FormatInt(seen.Add(-sweepOverlap).Unix(), 10)
+	}
+	found, err := s.client.ZRangeByScoreWithScores(ctx, "asynq:{"+queue+"}:archived", &redis.ZRangeBy{Min: from, Max: "+inf"}).Result()
+	if err != nil {
+		return fmt.Errorf("read the archive of queue %s: %w", queue, err)
+	}
+	for chunk := range slices.Chunk(found, sweepTogether) {
+		archived := make([]Archived, 0, len(chunk))
+		for _, z := range chunk {
+			if id, ok := z.Member.(string); ok {
+				archived = append(archived, Archived{ID: id, Queue: queue, At: time.Unix(int64(z.Score), 0)})
+			}
+		}
+		unknown, err := s.graves.Unknown(ctx, archived)
+		if err == nil {
+			err = s.bury(ctx, unknown)
+		}
+		if err != nil {
+			return fmt.Errorf("keep the archived tasks of queue %s: %w", queue, err)
+		}
+	}
+	return nil
+}
+
+// bury keeps those that are still archived.
+func (s *sweeper) bury(ctx context.Context, unknown []Archived) error {
+	var gathered []DeadTask
+	bytes := 0
+	flush := func() error {
+		if len(gathered) == 0 {
+			return nil
+		}
+		err := s.graves.Bury(ctx, gathered)
+		if err == nil {
+			s.log.LogAttrs(ctx, slog.LevelInfo, "archived tasks without a record have one now", slog.String("queue", gathered[0].Queue), slog.Int("tasks", len(gathered)))
+		}
+		gathered, bytes = nil, 0
+		return err
+	}
+	for _, a := range unknown {
+		if ctx.Err() != nil { // asynq's inspector knows no context
+			return ctx.Err()
+		}
+		info, err := s.inspector.GetTaskInfo(a.Queue, a.ID)
+		if errors.Is(err, asynq.ErrTaskNotFound) || err == nil && info.State != asynq.TaskStateArchived {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		gathered = append(gathered, foundDead(info, a.At))
+		if bytes += len(info.Payload); len(gathered) < buryTogether && bytes < buryBytes {
+			continue
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	return flush()
+}
+
+// foundDead is an archived task, as asynq knows it.
+func foundDead(info *asynq.TaskInfo, at time.Time) DeadTask {
+	last := FailedAttempt{At: info.LastFailedAt, Error: info.LastErr}
+	if at.Sub(info.LastFailedAt).Abs() <= time.Second { // else a person archived it later: the attempt was told when it ended
+		last.Number = info.Retried + 1
+	}
+	return DeadTask{
+		ID: info.ID, Queue: info.Queue, Type: info.Type, Payload: info.Payload, Headers: info.Headers, MaxRetry: info.MaxRetry,
+		Timeout: info.Timeout, Retention: info.Retention, Deadline: info.Deadline,
+		At: at, Cause: CauseFound, Last: last,
+	}
+}
