@@ -23,7 +23,7 @@ func TestCheckInterval(t *testing.T) {
 		{"fills in 10 ms", []contest.Limit{{Rate: 1000, Burst: 10}}, 50 * time.Millisecond},
 		{"fills in a minute", []contest.Limit{{Rate: 1, Burst: 60}}, time.Second},
 	} {
-		if got := asynqqueue.CheckInterval(contest.Env{Limits: c.limits}); got != c.want {
+		if got := asynqqueue.CheckInterval(contest.Env{Limits: c.limits}, 2); got != c.want {
 			t.Errorf("%s: %v, wanted %v", c.name, got, c.want)
 		}
 	}
