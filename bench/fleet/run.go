@@ -90,7 +90,7 @@ func environment(c contest.Contestant, w works.Work, mongoURI, redisURL string) 
 		Limits: w.LimitsFor(c.Name()), Slots: w.Slots, Workers: w.Workers,
 	}
 	if env.Slots == 0 {
-		env.Slots = 50
+		env.Slots = 10
 	}
 	if env.Workers == 0 {
 		env.Workers = 2

@@ -79,7 +79,7 @@ func mixed() Work {
 	return Work{
 		Name: "mixed", Letter: "m",
 		About:  "1000 tasks at once: every fifth on a limit of 4 a second (burst 4), the others on one of 100 a second (burst 10); 20 handlers in all. It ends when the 800 fast ones have started.",
-		Limits: []contest.Limit{aHundred(), four()}, Tasks: list, UntilKey: fast, Slots: 10, Answer: 5 * time.Millisecond,
+		Limits: []contest.Limit{aHundred(), four()}, Tasks: list, UntilKey: fast, Answer: 5 * time.Millisecond,
 		Ideal: 8 * time.Second, Cut: 75 * time.Second, Others: 45 * time.Second, Series: true,
 	}
 }
@@ -102,9 +102,9 @@ func outage() Work {
 	return Work{
 		Name: "outage", Letter: "e",
 		About: "3000 tasks at once, 100 a second with a burst of 10; after 10 s all worker processes are killed, after 10 more new ones are started. " +
-			"It ends when 2900 have started: those that were in the hands of the killed processes (100 handlers) come back when the queue takes them for dead, with asynq up to 90 s later.",
+			"It ends when 2960 have started: those that were in the hands of the killed processes (20 handlers) come back when the queue takes them for dead, with asynq up to 90 s later.",
 		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond,
-		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Left: 100, Ideal: 41 * time.Second, Cut: 120 * time.Second, For: capable(), Series: true,
+		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Left: 40, Ideal: 41 * time.Second, Cut: 120 * time.Second, For: capable(), Series: true,
 	}
 }
 
@@ -129,7 +129,7 @@ func backlog(n int) Work {
 func unlimited() Work {
 	return Work{
 		Name: "unlimited", Letter: "f", About: "20 000 empty tasks without a limit wait when the workers start; calls are only counted.",
-		Tasks: uniform(20_000, ""), Backlog: true, Local: true, Ideal: 5 * time.Second, For: []string{Headway, Raw}, Rivals: []string{Raw},
+		Slots: 50, Tasks: uniform(20_000, ""), Backlog: true, Local: true, Ideal: 5 * time.Second, For: []string{Headway, Raw}, Rivals: []string{Raw},
 	}
 }
 
@@ -137,7 +137,7 @@ func sorting() Work {
 	return Work{
 		Name: "sorting", Letter: "s",
 		About:  "20 000 tasks that arrived unreserved, 4 a second, wait when the workers start: how fast each gets its place. asynq-raw runs as many empty tasks without a limit.",
-		Limits: []contest.Limit{four()}, Tasks: uniform(20_000, slow), Backlog: true, Local: true, Sorting: true, Ideal: 10 * time.Second,
+		Slots: 50, Limits: []contest.Limit{four()}, Tasks: uniform(20_000, slow), Backlog: true, Local: true, Sorting: true, Ideal: 10 * time.Second,
 		For: []string{Headway, Raw}, Rivals: []string{Raw}, Unlimited: []string{Raw},
 	}
 }

@@ -16,7 +16,7 @@ type Work struct {
 	About string
 	// Limits of the run; empty means none.
 	Limits []contest.Limit
-	// Workers is the number of processes (zero means 2), Slots that of handlers at once in each (zero means 50).
+	// Workers is the number of processes (zero means 2), Slots that of handlers at once in each (zero means 10).
 	Workers, Slots int
 	// Tasks are all tasks, in the order of enqueueing.
 	Tasks []contest.Task
