@@ -23,6 +23,8 @@ const (
 	placeKept = 24 * time.Hour
 	// lease is how long a waker has to wake what it took out of a line.
 	lease = 2 * time.Second
+	// wakeAlong is how much sooner tasks are woken along with one whose time has come, so that a script wakes several.
+	wakeAlong = 50 * time.Millisecond
 	// restMost is how long the waker on duty rests at most: a task that another process put in front is late by no more.
 	restMost = 250 * time.Millisecond
 	// restOthers is how much later the others look whether the one on duty is still there.
@@ -178,11 +180,11 @@ type attended struct {
 	again time.Duration // zero: done
 }
 
-// pop takes at most so many tasks whose time has come, less early, and leases them to the waker with this id, after it has
+// pop takes at most so many tasks whose time has come, less early, and those that are due a little later (wakeAlong, but no more than early), and leases them to the waker with this id, after it has
 // noted what became of those taken before. Rest is how long the waker may wait until it asks again. With most zero it only
 // takes the notes and the waker off duty.
 func (l lines) pop(ctx context.Context, id string, early time.Duration, most int, notes []attended) (tasks []Task, rest time.Duration, err error) {
-	args := []any{root, id, early.Microseconds(), most, lease.Microseconds(), restMost.Microseconds(), restOthers.Microseconds()}
+	args := []any{root, id, early.Microseconds(), most, lease.Microseconds(), restMost.Microseconds(), restOthers.Microseconds(), min(early, wakeAlong).Microseconds()}
 	for _, n := range notes {
 		again := ""
 		if n.again > 0 {

@@ -219,11 +219,12 @@ return earlier(before)
 //	KEYS[3] -> waker
 //	ARGV[1] -> root of the other keys
 //	ARGV[2] -> id of the caller
-//	ARGV[3] -> how long before its time a task is due
+//	ARGV[3] -> how long before its time a task is due at the latest
 //	ARGV[4] -> the most tasks to take; zero leaves: the caller is on duty no more
 //	ARGV[5] -> length of a lease
 //	ARGV[6] -> the longest anybody on duty rests
 //	ARGV[7] -> how much later than that the others look
+//	ARGV[8] -> how much sooner tasks come along where others are due
 //	then for each task of an earlier call that is not leased to the caller any more:
 //	ARGV[n]   -> task
 //	ARGV[n+1] -> empty: it is woken; else how long until it is tried again
@@ -231,7 +232,8 @@ return earlier(before)
 // Output: how long the caller may rest, then the tasks.
 const popScript = preamble + `
 local early, most = tonumber(ARGV[3]), tonumber(ARGV[4])
-for i = 8, #ARGV, 2 do
+local ahead = now + early + tonumber(ARGV[8])
+for i = 9, #ARGV, 2 do
 	if ARGV[i + 1] == "" then
 		redis.call("ZREM", KEYS[2], ARGV[i])
 	else
@@ -252,13 +254,13 @@ for _, task in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT",
 	redis.call("ZADD", KEYS[2], lease, task)
 	answer[#answer + 1] = task
 end
-for _, line in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now + early, "LIMIT", 0, most)) do
+for _, line in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", ahead, "LIMIT", 0, most)) do
 	local room = most + 1 - #answer
 	if room <= 0 then
 		break
 	end
 	local key = ARGV[1] .. "line:" .. line
-	local due = redis.call("ZRANGEBYSCORE", key, "-inf", reading(line, now + early), "LIMIT", 0, room)
+	local due = redis.call("ZRANGEBYSCORE", key, "-inf", reading(line, ahead), "LIMIT", 0, room)
 	for _, task in ipairs(due) do
 		redis.call("ZREM", key, task)
 		redis.call("ZADD", KEYS[2], lease, task)
