@@ -21,6 +21,8 @@ type Scheduler struct {
 	waker   *waker
 	heard   heard
 	outage  outage
+	recalls together[Task, recalled]
+	notes   together[note, struct{}]
 
 	mu     sync.Mutex         // guards what is below; held by Start and Stop only, all the way
 	stop   chan struct{}      // closed to end the waker; nil when none runs
@@ -40,10 +42,17 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	}
 	config = config.withDefaults()
 	l := newLines(client)
-	return &Scheduler{
+	s := &Scheduler{
 		config: config, limiter: limiter, client: asynq.NewClientFromRedisClient(client),
 		lines: l, waker: newWaker(l, asynq.NewInspectorFromRedisClient(client), config),
-	}, nil
+	}
+	s.share()
+	return s, nil
+}
+
+// share lets those who ask at the same moment share a round trip.
+func (s *Scheduler) share() {
+	s.recalls.call, s.notes.call = s.lines.recallAll, s.keep
 }
 
 // Start lets the scheduler wake tasks, this process's and others', until Stop. It returns at once, also while Redis can't be

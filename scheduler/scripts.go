@@ -104,18 +104,20 @@ local function follow(line, sent, shift, version, at, speed)
 end
 `
 
-// recordScript keeps the places of tasks of one line and lets them stand in it. A task that stood elsewhere stands there no more.
+// recordScript keeps the places of tasks and lets them stand in lines. A task that stood elsewhere stands there no more.
 //
 //	KEYS[1] -> index
 //	KEYS[2] -> leased
 //	ARGV[1] -> root of the other keys
-//	ARGV[2] -> line
-//	ARGV[3] -> the bucket's clock when this was sent; empty for a line on Redis's own clock
-//	ARGV[4] -> shift
-//	ARGV[5] -> version of the bucket
-//	ARGV[6] -> the bucket's clock when it answered: from then on the line's clock runs at
-//	ARGV[7] -> this speed
-//	then for each task:
+//	then for each line:
+//	ARGV[n]   -> line
+//	ARGV[n+1] -> the bucket's clock when this was sent; empty for a line on Redis's own clock
+//	ARGV[n+2] -> shift
+//	ARGV[n+3] -> version of the bucket
+//	ARGV[n+4] -> the bucket's clock when it answered: from then on the line's clock runs at
+//	ARGV[n+5] -> this speed
+//	ARGV[n+6] -> how many tasks
+//	then for each of these tasks:
 //	ARGV[n]   -> task
 //	ARGV[n+1] -> due, on the clock of the line; for a line on Redis's own clock: from now
 //	ARGV[n+2] -> place (JSON)
@@ -123,49 +125,60 @@ end
 //
 // Output: how long until the first of all lines is due, where this call brought that forward; else an empty string.
 const recordScript = preamble + follow + `
-local before, line, start = soonest(), ARGV[2], 0
-if ARGV[3] == "" then
-	start = reading(line, now)
-	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
-else
-	follow(line, tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[7])
-	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
-end
-for i = 8, #ARGV, 4 do
-	local place = ARGV[1] .. "place:" .. ARGV[i]
-	local old = redis.call("HGET", place, "line")
-	if old and old ~= line and redis.call("ZREM", ARGV[1] .. "line:" .. old, ARGV[i]) == 1 then
-		reindex(old)
+local before, i = soonest(), 2
+while i < #ARGV do
+	local line, start = ARGV[i], 0
+	if ARGV[i + 1] == "" then
+		start = reading(line, now)
+	else
+		follow(line, tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5])
 	end
-	redis.call("HSET", place, "line", line, "place", ARGV[i + 2])
-	redis.call("PEXPIRE", place, ARGV[i + 3])
-	redis.call("ZREM", KEYS[2], ARGV[i])
-	redis.call("ZADD", ARGV[1] .. "line:" .. line, string.format("%.0f", start + tonumber(ARGV[i + 1])), ARGV[i])
+	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
+	local tasks = tonumber(ARGV[i + 6])
+	i = i + 7
+	for _ = 1, tasks do
+		local place = ARGV[1] .. "place:" .. ARGV[i]
+		local old = redis.call("HGET", place, "line")
+		if old and old ~= line and redis.call("ZREM", ARGV[1] .. "line:" .. old, ARGV[i]) == 1 then
+			reindex(old)
+		end
+		redis.call("HSET", place, "line", line, "place", ARGV[i + 2])
+		redis.call("PEXPIRE", place, ARGV[i + 3])
+		redis.call("ZREM", KEYS[2], ARGV[i])
+		redis.call("ZADD", ARGV[1] .. "line:" .. line, string.format("%.0f", start + tonumber(ARGV[i + 1])), ARGV[i])
+		i = i + 4
+	end
+	reindex(line)
 end
-reindex(line)
 return earlier(before)
 `
 
-// recallScript hands out the place of a task that was delivered, and takes the task out of its line: nobody wakes it again.
+// recallScript hands out the places of tasks that were delivered, and takes the tasks out of their lines: nobody wakes them again.
 //
 //	KEYS[1] -> index
 //	KEYS[2] -> leased
 //	ARGV[1] -> root of the other keys
-//	ARGV[2] -> task
+//	then the tasks
 //
-// Output: the place (JSON), nil where none is kept.
+// Output: for each task the place (JSON), empty where none is kept.
 const recallScript = preamble + `
-local place = ARGV[1] .. "place:" .. ARGV[2]
-local kept = redis.call("HMGET", place, "line", "place")
-redis.call("ZREM", KEYS[2], ARGV[2])
-if not kept[1] then
-	return false
+local answer, left = {}, {}
+for i = 2, #ARGV do
+	local place = ARGV[1] .. "place:" .. ARGV[i]
+	local kept = redis.call("HMGET", place, "line", "place")
+	redis.call("ZREM", KEYS[2], ARGV[i])
+	if kept[1] then
+		redis.call("DEL", place)
+		if redis.call("ZREM", ARGV[1] .. "line:" .. kept[1], ARGV[i]) == 1 then
+			left[kept[1]] = true
+		end
+	end
+	answer[i - 1] = kept[2] or ""
 end
-redis.call("DEL", place)
-if redis.call("ZREM", ARGV[1] .. "line:" .. kept[1], ARGV[2]) == 1 then
-	reindex(kept[1])
+for line in pairs(left) do
+	reindex(line)
 end
-return kept[2]
+return answer
 `
 
 // moveScript makes lines follow their buckets. A line that nobody knows is left unknown: who joins it brings the clock along.
