@@ -68,6 +68,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.stop, s.done, s.cancel = stop, done, cancel
 	go func() {
 		defer close(done)
+		deaf := s.waker.listen(running)
+		defer deaf()
 		s.waker.run(running, stop)
 	}()
 	return nil

@@ -10,6 +10,8 @@ package scheduler
 //	place:TASK     hash: line, place (JSON). TASK is queue/id
 //	refused:TASK   string: how often its provider refused the task in a row
 //
+// and the channel "sooner": who is on duty, and in how many microseconds the first task of all is due, where that came forward.
+//
 // All times are whole microseconds, which a float64 holds exactly until the year 2255; Redis keeps scores, and Lua numbers, as float64.
 // Only Redis's own clock is read.
 
@@ -62,13 +64,16 @@ local function soonest()
 	return tonumber(redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")[2])
 end
 
--- earlier is the answer of scripts that may bring the first moment forward: how long until then, or nothing.
+-- earlier is the answer of scripts that may bring the first moment forward: how long until then, or nothing. The waker on duty is told, for a process
+-- that has no waker may be asking; where publishing is forbidden, it finds out by itself.
 local function earlier(before)
 	local after = soonest()
-	if after and (not before or after < before) then
-		return string.format("%.0f", after - now)
+	if not after or before and after >= before then
+		return ""
 	end
-	return ""
+	local left = string.format("%.0f", after - now)
+	redis.pcall("PUBLISH", ARGV[1] .. "sooner", (redis.call("HGET", ARGV[1] .. "waker", "id") or "") .. " " .. left)
+	return left
 end
 `
 
@@ -244,6 +249,11 @@ return earlier(before)
 //
 // Output: how long the caller may rest, then the tasks.
 const popScript = preamble + `
+-- ends is when the first lease does, nil where there is none.
+local function ends()
+	return tonumber(redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")[2])
+end
+
 local early, most = tonumber(ARGV[3]), tonumber(ARGV[4])
 local ahead = now + early + tonumber(ARGV[8])
 for i = 9, #ARGV, 2 do
@@ -262,12 +272,18 @@ if most == 0 then
 end
 
 local lease = now + tonumber(ARGV[5])
-local answer = {""}
-for _, task in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT", 0, most)) do
-	redis.call("ZADD", KEYS[2], lease, task)
-	answer[#answer + 1] = task
+local answer, first, ending = {""}, soonest(), ends()
+if ending and ending <= now then
+	for _, task in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT", 0, most)) do
+		redis.call("ZADD", KEYS[2], lease, task)
+		answer[#answer + 1] = task
+	end
 end
-for _, line in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", ahead, "LIMIT", 0, most)) do
+local lines = {}
+if first and first <= ahead then
+	lines = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", ahead, "LIMIT", 0, most)
+end
+for _, line in ipairs(lines) do
 	local room = most + 1 - #answer
 	if room <= 0 then
 		break
@@ -283,11 +299,12 @@ for _, line in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", ahead, "LIMIT
 end
 
 local rest = tonumber(ARGV[6])
-local first = soonest()
+if #answer > 1 then
+	first, ending = soonest(), ends()
+end
 if first then
 	rest = math.min(rest, first - early - now)
 end
-local ending = tonumber(redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")[2])
 if ending then
 	rest = math.min(rest, ending - now)
 end
