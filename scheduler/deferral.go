@@ -226,7 +226,7 @@ func (s *Scheduler) keep(ctx context.Context, notes []note) ([]struct{}, error) 
 
 // note writes down when the task is due, together with what others have to note, or leaves in e that there is no note of it.
 func (s *Scheduler) note(ctx context.Context, e *DeferredError, n note) {
-	if _, err := s.notes.ask(ctx, n); err != nil {
+	if _, err := s.notes.Ask(ctx, n); err != nil {
 		e.unwatched = true
 		s.config.Logger.Warn("the wait of a task could not be noted", slog.String("queue", n.entry.task.Queue),
 			slog.String("task_id", n.entry.task.ID), slog.String("bucket", e.Bucket), slog.Any("error", err))

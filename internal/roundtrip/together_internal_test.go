@@ -1,4 +1,4 @@
-package scheduler
+package roundtrip
 
 import (
 	"context"
@@ -12,12 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+const gather = 500 * time.Microsecond
+
 // Those who ask within a moment share a call, those who ask during a call share the next; each gets its own answer.
 func TestThoseWhoAskTogetherShareACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls []int
-		shared := together[int, string]{call: func(_ context.Context, asked []int) ([]string, error) {
+		shared := Together[int, string]{Gather: gather, Call: func(_ context.Context, asked []int) ([]string, error) {
 			calls = append(calls, len(asked))
 			<-time.After(10 * time.Millisecond)
 			answers := make([]string, len(asked))
@@ -30,14 +32,14 @@ func TestThoseWhoAskTogetherShareACall(t *testing.T) {
 		ask := func(from, to int) {
 			for n := from; n < to; n++ {
 				askers.Go(func() {
-					if got, err := shared.ask(t.Context(), n); err != nil || got != strconv.Itoa(n) {
+					if got, err := shared.Ask(t.Context(), n); err != nil || got != strconv.Itoa(n) {
 						t.Errorf("%d: %q, %v", n, got, err)
 					}
 				})
 			}
 		}
 		ask(0, 3)
-		<-time.After(gatherFor + time.Millisecond)
+		<-time.After(gather + time.Millisecond)
 		ask(3, 3+togetherMost+5)
 		askers.Wait()
 		synctest.Wait()
@@ -53,7 +55,7 @@ func TestASharedErrorIsEverybodys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fault := errors.New("away")
-		shared := together[int, int]{call: func(ctx context.Context, _ []int) ([]int, error) {
+		shared := Together[int, int]{Gather: gather, Call: func(ctx context.Context, _ []int) ([]int, error) {
 			if ctx.Err() != nil {
 				t.Error("the call ended with one of its callers")
 			}
@@ -61,10 +63,10 @@ func TestASharedErrorIsEverybodys(t *testing.T) {
 		}}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := shared.ask(gone, 1); !errors.Is(err, context.Canceled) {
+		if _, err := shared.Ask(gone, 1); !errors.Is(err, context.Canceled) {
 			t.Errorf("who has gone got %v", err)
 		}
-		if _, err := shared.ask(t.Context(), 2); !errors.Is(err, fault) {
+		if _, err := shared.Ask(t.Context(), 2); !errors.Is(err, fault) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()

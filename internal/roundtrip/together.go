@@ -1,25 +1,26 @@
-package scheduler
+package roundtrip
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 )
 
 const (
-	// gatherFor is how long the first that asks waits for others to come along.
-	gatherFor = 500 * time.Microsecond
 	// togetherMost is how many share one round trip.
 	togetherMost = 128
 	// togetherTimeout bounds one round trip.
 	togetherTimeout = 10 * time.Second
 )
 
-// together lets callers of this process that ask at about the same moment share a round trip: the first one waits for a moment, and
-// those who ask while a call is under way come along with the next. Safe for concurrent use.
-type together[Q, A any] struct {
-	// call asks for all of them, and answers in their order.
-	call func(context.Context, []Q) ([]A, error)
+// Together lets callers of this process that ask at about the same moment share a round trip: the first one waits for a moment, and
+// those who ask while a call is under way come along with the next. Its fields are set before it is used; then it is safe for concurrent use.
+type Together[Q, A any] struct {
+	// Call asks for all of them, at most 128, and answers in their order.
+	Call func(context.Context, []Q) ([]A, error)
+	// Gather is how long the first that asks waits for others to come along. Zero is not at all: then only those share who ask during a call.
+	Gather time.Duration
 
 	mu      sync.Mutex // guards what is below; never held during a call
 	waiting []*question[Q, A]
@@ -38,8 +39,8 @@ type answered[A any] struct {
 	err    error
 }
 
-// ask returns the answer to q. When ctx ends before, the call may still be made without its caller.
-func (t *together[Q, A]) ask(ctx context.Context, q Q) (A, error) {
+// Ask returns the answer to q. When ctx ends before, the call may still be made without its caller.
+func (t *Together[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	mine := &question[Q, A]{ctx: ctx, asked: q, answer: make(chan answered[A], 1)}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, mine)
@@ -59,19 +60,19 @@ func (t *together[Q, A]) ask(ctx context.Context, q Q) (A, error) {
 }
 
 // serve makes calls until nobody waits, and lets some gather before each.
-func (t *together[Q, A]) serve() {
-	pause := time.NewTimer(gatherFor)
-	defer pause.Stop()
-	for more := true; more; {
-		<-pause.C
+func (t *Together[Q, A]) serve() {
+	for more := true; more; more = t.goesOn() {
+		if t.Gather > 0 {
+			<-time.After(t.Gather)
+		} else {
+			runtime.Gosched() // whoever is about to ask comes along
+		}
 		t.answer(t.take())
-		pause.Reset(gatherFor)
-		more = t.goesOn()
 	}
 }
 
 // take returns those who wait, at most togetherMost.
-func (t *together[Q, A]) take() []*question[Q, A] {
+func (t *Together[Q, A]) take() []*question[Q, A] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := min(len(t.waiting), togetherMost)
@@ -81,7 +82,7 @@ func (t *together[Q, A]) take() []*question[Q, A] {
 }
 
 // goesOn says whether somebody waits; else the next one begins a new service.
-func (t *together[Q, A]) goesOn() bool {
+func (t *Together[Q, A]) goesOn() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.serving = len(t.waiting) > 0; !t.serving {
@@ -91,14 +92,14 @@ func (t *together[Q, A]) goesOn() bool {
 }
 
 // answer makes one call for the batch. The first caller lends its context's values.
-func (t *together[Q, A]) answer(batch []*question[Q, A]) {
+func (t *Together[Q, A]) answer(batch []*question[Q, A]) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), togetherTimeout)
 	defer cancel()
 	asked := make([]Q, len(batch))
 	for i, q := range batch {
 		asked[i] = q.asked
 	}
-	answers, err := t.call(ctx, asked)
+	answers, err := t.Call(ctx, asked)
 	for i, q := range batch {
 		got := answered[A]{err: err}
 		if err == nil {
