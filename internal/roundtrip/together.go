@@ -59,14 +59,13 @@ func (t *Together[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	}
 }
 
-// serve makes calls until nobody waits, and lets some gather before each.
+// serve makes calls until nobody waits. Only the first one lets others gather: the later ones have those who came meanwhile.
 func (t *Together[Q, A]) serve() {
+	if t.Gather > 0 {
+		<-time.After(t.Gather)
+	}
 	for more := true; more; more = t.goesOn() {
-		if t.Gather > 0 {
-			<-time.After(t.Gather)
-		} else {
-			runtime.Gosched() // whoever is about to ask comes along
-		}
+		runtime.Gosched() // whoever is about to ask comes along
 		t.answer(t.take())
 	}
 }
