@@ -59,7 +59,7 @@ func BenchmarkThroughput(b *testing.B) {
 		throughput(b, client, nil, many, worker.Events{OnFinish: func(worker.Finish) { many.one() }})
 	})
 	stores := map[string]func(*testing.B) reservations.Store{
-		"memstore":   func(*testing.B) reservations.Store { return memstore.New(nil) },
+		"memstore": func(*testing.B) reservations.Store { return memstore.New(nil) },
 		"mongostore": func(b *testing.B) reservations.Store {
 			b.Helper()
 			return mongostore.New(testenv.Database(b), mongostore.Options{})
