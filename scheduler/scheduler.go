@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// gatherFor is how long a task that was delivered, or is sent back, waits for others to share a script with.
+// gatherFor is how long a task that was delivered waits for others to share a script with.
 const gatherFor = 500 * time.Microsecond
 
 // Scheduler decides when a task runs: it enqueues, sends tasks back until their time, and wakes them. Safe for concurrent use.
@@ -58,7 +58,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 // share lets those who ask at the same moment share a round trip.
 func (s *Scheduler) share() {
 	s.recalls.Call, s.notes.Call = s.lines.recallAll, s.keep
-	s.recalls.Gather, s.notes.Gather = gatherFor, gatherFor
+	s.recalls.Gather = gatherFor
 }
 
 // Start lets the scheduler wake tasks, this process's and others', until Stop. It returns at once, also while Redis can't be

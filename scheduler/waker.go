@@ -21,7 +21,7 @@ const (
 	// popPause is the shortest time between two looks at the lines.
 	popPause = 10 * time.Millisecond
 	// activePause is how soon a task is tried again that asynq has not put back into its queue yet. It doubles, up to lease.
-	activePause = 50 * time.Millisecond
+	activePause = 5 * time.Millisecond
 	// activeKept is how many of those are remembered; beyond that all are forgotten, for another waker may have seen to them.
 	activeKept = 4096
 	// movesTogether is how many lines are moved by one script: Redis does nothing else meanwhile.
