@@ -20,8 +20,8 @@ const (
 
 // Config is what a Scheduler may be told. The zero value is fine.
 type Config struct {
-	// WakeEarly is how long before its time a task is sent on its way. At most reservations.Hold, which makes an early task
-	// exact. Negative means not early. Defaults to 75 ms.
+	// WakeEarly is how long before its time a task is sent on its way. Those that are due up to 50 ms later come along, so that
+	// one script wakes several. At most reservations.Hold less these 50 ms, which makes an early task exact. Negative means not early. Defaults to 75 ms.
 	WakeEarly time.Duration
 	// JitterReserved is the most that is added to the time of a task that is reserved or late. Negative means none.
 	// Defaults to 5 ms.
@@ -38,8 +38,8 @@ func (c Config) Validate() error {
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
-	if c.WakeEarly > reservations.Hold {
-		fault("wake_early", "%v must be at most %v, the longest that a started task waits", c.WakeEarly, reservations.Hold)
+	if most := reservations.Hold - wakeAlong; c.WakeEarly > most {
+		fault("wake_early", "%v must be at most %v, so that the longest a started task waits makes it exact", c.WakeEarly, most)
 	}
 	for field, d := range map[string]time.Duration{"jitter_reserved": c.JitterReserved, "jitter_refused": c.JitterRefused} {
 		if d > time.Minute {

@@ -189,8 +189,7 @@ func (s *Scheduler) Defer(ctx context.Context, t Task, c reservations.Charge, o 
 	jitter := s.config.jitter(o.State, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait() + jitter}
 	e.Until = heard.Add(e.Delay)
-	first, earlier, err := s.lines.record(ctx, movementOf(c.Bucket(), o, heard), []entry{newEntry(t, c, o.Place(), jitter, e.Delay, heard, others...)})
-	s.noted(e, t, first, earlier, err)
+	s.note(ctx, e, note{movement: movementOf(c.Bucket(), o, heard), entry: newEntry(t, c, o.Place(), jitter, e.Delay, heard, others...)})
 	return e
 }
 
@@ -205,8 +204,7 @@ func (s *Scheduler) DeferOutage(ctx context.Context, t Task, c reservations.Char
 	e := &DeferredError{Bucket: c.Bucket(), State: p.State, Cause: cause}
 	e.Delay = outageDelay(s.outage.lasted(now), rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	e.Until = now.Add(e.Delay)
-	first, earlier, err := s.lines.recordOutage(ctx, []entry{newEntry(t, c, p, 0, e.Delay, now, others...)})
-	s.noted(e, t, first, earlier, err)
+	s.note(ctx, e, outageNote(newEntry(t, c, p, 0, e.Delay, now, others...)))
 	return e
 }
 
@@ -217,14 +215,20 @@ func newEntry(t Task, c reservations.Charge, p reservations.Place, jitter, wait 
 	}
 }
 
-// noted tells the waker of a time that came forward, or the error that there is no note of it.
-func (s *Scheduler) noted(e *DeferredError, t Task, first time.Duration, earlier bool, err error) {
-	switch {
-	case err != nil:
-		e.unwatched = true
-		s.config.Logger.Warn("the wait of a task could not be noted", slog.String("queue", t.Queue), slog.String("task_id", t.ID),
-			slog.String("bucket", e.Bucket), slog.Any("error", err))
-	case earlier:
+// keep writes notes down, and tells the waker of a time that came forward.
+func (s *Scheduler) keep(ctx context.Context, notes []note) ([]struct{}, error) {
+	first, earlier, err := s.lines.recordAll(ctx, notes)
+	if earlier {
 		s.waker.bring(first)
+	}
+	return make([]struct{}, len(notes)), err
+}
+
+// note writes down when the task is due, together with what others have to note, or leaves in e that there is no note of it.
+func (s *Scheduler) note(ctx context.Context, e *DeferredError, n note) {
+	if _, err := s.notes.Ask(ctx, n); err != nil {
+		e.unwatched = true
+		s.config.Logger.Warn("the wait of a task could not be noted", slog.String("queue", n.entry.task.Queue),
+			slog.String("task_id", n.entry.task.ID), slog.String("bucket", e.Bucket), slog.Any("error", err))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// sendTogether is how many tasks are sent to asynq side by side.
+// sendTogether is how many tasks are sent to asynq side by side: they share round trips. More would need more connections before the first answer.
 const sendTogether = 8
 
 // Enqueue sends one task. It runs as soon as a worker has room for it and its limit allows, unless an option gives it a time.

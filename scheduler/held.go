@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -25,9 +27,13 @@ func (h Held) For(c reservations.Charge) bool {
 // called for each delivery of a task with a charge, for it also takes the task out of its line; calling it twice is harmless, the second
 // answer is empty. On an error from Redis there is no place either: go on as new, which costs the task its places and never a limit.
 func (s *Scheduler) Recall(ctx context.Context, t Task) ([]Held, error) {
-	kept, err := s.lines.recall(ctx, t)
-	if err != nil || kept.Bucket == "" {
-		return nil, err
+	found, err := s.recalls.Ask(ctx, t)
+	if err = errors.Join(err, found.err); err != nil {
+		return nil, fmt.Errorf("recall %s: %w", t, err)
+	}
+	kept := found.place
+	if kept.Bucket == "" {
+		return nil, nil
 	}
 	return append([]Held{{Place: kept.Place, Bucket: kept.Bucket}}, kept.Others...), nil
 }

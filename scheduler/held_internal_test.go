@@ -12,6 +12,7 @@ func TestRecallReadsPlacesOfOneBucket(t *testing.T) {
 	t.Parallel()
 	l, server := onMini(t)
 	s := &Scheduler{lines: l}
+	s.share()
 	server.HSet(root+"place:q/a", "line", "openai:k@5", "place",
 		`{"state":"reserved","due":"2026-11-21T10:00:00.5Z","gen":5,"bucket":"openai:k","tokens":{"n":1},"since":"2026-11-21T09:59:00Z"}`)
 	held, err := s.Recall(t.Context(), Task{"q", "a"})

@@ -1,11 +1,12 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,8 +24,10 @@ const (
 	placeKept = 24 * time.Hour
 	// lease is how long a waker has to wake what it took out of a line.
 	lease = 2 * time.Second
-	// restMost is how long the waker on duty rests at most: a task that another process put in front is late by no more.
-	restMost = 250 * time.Millisecond
+	// wakeAlong is how much sooner tasks are woken along with one whose time has come, so that a script wakes several.
+	wakeAlong = 50 * time.Millisecond
+	// restMost is how long the waker on duty rests at most: a task that another process put in front is late by no more, should the news of it be lost.
+	restMost = 2 * time.Second
 	// restOthers is how much later the others look whether the one on duty is still there.
 	restOthers = 100 * time.Millisecond
 )
@@ -97,27 +100,62 @@ type keptPlace struct {
 	Others []Held `json:"others,omitempty"`
 }
 
+// note is what there is to keep about one task: that it stands in the line of the movement.
+type note struct {
+	movement movement // the zero one but for its line where that is on Redis's own clock
+	entry    entry
+}
+
+// outageNote lets the entry stand in the outage line: it is due when its wait is over.
+func outageNote(e entry) note { return note{movement: movement{line: outageLine}, entry: e} }
+
+// args are the part of a script's arguments that says how the line's clock is to follow.
+func (n note) args() []any {
+	if n.movement.line == outageLine {
+		return []any{outageLine, "", 0, 0, 0, 1}
+	}
+	return append([]any{n.movement.line}, n.movement.args()...)
+}
+
+// due is when the task is due, as the line counts.
+func (n note) due() int64 {
+	if n.movement.line == outageLine {
+		return n.entry.wait.Microseconds()
+	}
+	return n.entry.due.UnixMicro()
+}
+
 // record keeps the places of the entries and lets them stand in the line of m. When that makes the first task of all due
 // earlier than any before, first is how long until then.
 func (l lines) record(ctx context.Context, m movement, entries []entry) (first time.Duration, earlier bool, err error) {
-	return l.stand(ctx, append([]any{root, m.line}, m.args()...), entries, func(e entry) int64 { return e.due.UnixMicro() })
-}
-
-// recordOutage lets the entries stand in the outage line: each is due when its wait is over.
-func (l lines) recordOutage(ctx context.Context, entries []entry) (first time.Duration, earlier bool, err error) {
-	return l.stand(ctx, []any{root, outageLine, "", 0, 0, 0, 1}, entries, func(e entry) int64 { return e.wait.Microseconds() })
-}
-
-func (l lines) stand(ctx context.Context, args []any, entries []entry, due func(entry) int64) (time.Duration, bool, error) {
-	for _, e := range entries {
-		place, err := json.Marshal(e.kept)
-		if err != nil {
-			return 0, false, fmt.Errorf("record the place of %s: %w", e.task, err)
-		}
-		args = append(args, e.task.String(), due(e), place, (e.wait + placeKept).Milliseconds())
+	notes := make([]note, len(entries))
+	for i, e := range entries {
+		notes[i] = note{movement: m, entry: e}
 	}
-	first, err := l.recording.Run(ctx, l.client, []string{root + "index", root + "leased"}, args...).Text()
-	return brought(first, err, "record places")
+	return l.recordAll(ctx, notes)
+}
+
+// recordAll is record for tasks of any lines. Of several answers of one bucket its line follows the newest.
+func (l lines) recordAll(ctx context.Context, notes []note) (first time.Duration, earlier bool, err error) {
+	args := []any{root}
+	for _, together := range byNoted(notes) {
+		newest := slices.MaxFunc(together, func(a, b note) int { return cmp.Compare(a.movement.version, b.movement.version) })
+		args = append(append(args, newest.args()...), len(together))
+		for _, n := range together {
+			place, failed := json.Marshal(n.entry.kept)
+			if failed != nil {
+				return 0, false, fmt.Errorf("record the place of %s: %w", n.entry.task, failed)
+			}
+			args = append(args, n.entry.task.String(), n.due(), place, (n.entry.wait + placeKept).Milliseconds())
+		}
+	}
+	answer, err := l.recording.Run(ctx, l.client, []string{root + "index", root + "leased"}, args...).Text()
+	return brought(answer, err, "record places")
+}
+
+// byNoted sorts notes by their lines, in order.
+func byNoted(notes []note) [][]note {
+	return grouped(notes, func(n note) string { return n.movement.line })
 }
 
 // move makes the lines follow their buckets. First and earlier are as for record.
@@ -156,20 +194,35 @@ func microseconds(s string) (time.Duration, error) {
 	return time.Duration(n) * time.Microsecond, nil
 }
 
-// recall hands out what is kept for the task, zero where there is nothing, and takes the task out of its line.
-func (l lines) recall(ctx context.Context, t Task) (keptPlace, error) {
-	text, err := l.recalling.Run(ctx, l.client, []string{root + "index", root + "leased"}, root, t.String()).Text()
-	if errors.Is(err, redis.Nil) {
-		return keptPlace{}, nil
+// recalled is what was kept for one task. The error says that it could not be read.
+type recalled struct {
+	place keptPlace
+	err   error
+}
+
+// recallAll hands out what is kept for the tasks, in their order, zero where there is nothing, and takes them out of their lines.
+func (l lines) recallAll(ctx context.Context, tasks []Task) ([]recalled, error) {
+	args := []any{root}
+	for _, t := range tasks {
+		args = append(args, t.String())
 	}
+	texts, err := l.recalling.Run(ctx, l.client, []string{root + "index", root + "leased"}, args...).StringSlice()
 	if err != nil {
-		return keptPlace{}, fmt.Errorf("recall the place of %s: %w", t, err)
+		return nil, fmt.Errorf("recall places: %w", err)
 	}
-	var kept keptPlace
-	if err := json.Unmarshal([]byte(text), &kept); err != nil {
-		return keptPlace{}, fmt.Errorf("recall the place of %s: %w", t, err)
+	if len(texts) != len(tasks) {
+		return nil, fmt.Errorf("recall places: %d answers for %d tasks", len(texts), len(tasks))
 	}
-	return kept, nil
+	all := make([]recalled, len(tasks))
+	for i, t := range tasks {
+		if texts[i] == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(texts[i]), &all[i].place); err != nil {
+			all[i] = recalled{err: fmt.Errorf("recall the place of %s: %w", t, err)}
+		}
+	}
+	return all, nil
 }
 
 // attended is what became of a task that was leased: done, or to be tried again after a pause.
@@ -178,11 +231,11 @@ type attended struct {
 	again time.Duration // zero: done
 }
 
-// pop takes at most so many tasks whose time has come, less early, and leases them to the waker with this id, after it has
+// pop takes at most so many tasks whose time has come, less early, and those that are due a little later (wakeAlong, but no more than early), and leases them to the waker with this id, after it has
 // noted what became of those taken before. Rest is how long the waker may wait until it asks again. With most zero it only
 // takes the notes and the waker off duty.
 func (l lines) pop(ctx context.Context, id string, early time.Duration, most int, notes []attended) (tasks []Task, rest time.Duration, err error) {
-	args := []any{root, id, early.Microseconds(), most, lease.Microseconds(), restMost.Microseconds(), restOthers.Microseconds()}
+	args := []any{root, id, early.Microseconds(), most, lease.Microseconds(), restMost.Microseconds(), restOthers.Microseconds(), min(early, wakeAlong).Microseconds()}
 	for _, n := range notes {
 		again := ""
 		if n.again > 0 {

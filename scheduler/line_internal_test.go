@@ -462,3 +462,21 @@ func TestLinesTellRedisErrors(t *testing.T) {
 		t.Errorf("pop of a broken entry = %v, %v; it must go, and disturb nobody", got, err)
 	}
 }
+
+// recordOutage lets the entries stand in the outage line.
+func (l lines) recordOutage(ctx context.Context, entries []entry) (first time.Duration, earlier bool, err error) {
+	notes := make([]note, len(entries))
+	for i, e := range entries {
+		notes[i] = outageNote(e)
+	}
+	return l.recordAll(ctx, notes)
+}
+
+// recall hands out what is kept for the task, zero where there is nothing, and takes the task out of its line.
+func (l lines) recall(ctx context.Context, t Task) (keptPlace, error) {
+	all, err := l.recallAll(ctx, []Task{t})
+	if err != nil {
+		return keptPlace{}, err
+	}
+	return all[0].place, all[0].err
+}

@@ -39,15 +39,12 @@ func (s *Scheduler) DeferRefused(
 	case blocked.At.IsZero():
 		e.Delay = outageDelay(s.outage.lasted(now), rand.Float64()) //nolint:gosec // jitter needs no secrecy
 		place := reservations.Place{State: e.State, Generation: blocked.Generation, Shard: c.Shard}
-		first, earlier, err := s.lines.recordOutage(ctx, []entry{newEntry(t, c, place, 0, e.Delay, now, others...)})
-		s.noted(e, t, first, earlier, err)
+		s.note(ctx, e, outageNote(newEntry(t, c, place, 0, e.Delay, now, others...)))
 	default:
 		s.Answered()
 		blocked = AfterBlock(blocked, e.Delay)
 		e.Delay = blocked.Wait()
-		entries := []entry{newEntry(t, c, blocked.Place(), 0, e.Delay, now, others...)}
-		first, earlier, err := s.lines.record(ctx, movementOf(c.Bucket(), blocked, now), entries)
-		s.noted(e, t, first, earlier, err)
+		s.note(ctx, e, note{movement: movementOf(c.Bucket(), blocked, now), entry: newEntry(t, c, blocked.Place(), 0, e.Delay, now, others...)})
 	}
 	e.Until = now.Add(e.Delay)
 	return e

@@ -16,6 +16,7 @@ func TestRefusedTaskIsTheFirstOfItsLine(t *testing.T) {
 	onBoth(t, func(t *testing.T, l lines) {
 		t.Helper()
 		s := &Scheduler{config: Config{}.withDefaults(), lines: l, waker: newWaker(l, asynq.NewInspectorFromRedisClient(l.client), Config{}.withDefaults())}
+		s.share()
 		c := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"tokens": 1}}
 		at := time.Now()
 		blocked := reservations.Outcome{State: reservations.StateSettled, At: at, Shift: -time.Hour, Generation: 1, Version: 7}

@@ -87,15 +87,16 @@ func byLine(batch []*parcel) [][]*parcel {
 	return grouped(batch, func(p *parcel) string { return movementOf(p.last().charge.Bucket(), p.last().out, p.last().heard).line })
 }
 
-func grouped(batch []*parcel, by func(*parcel) string) (groups [][]*parcel) {
+func grouped[T any](all []T, by func(T) string) (groups [][]T) {
 	index := map[string]int{}
-	for _, p := range batch {
-		i, ok := index[by(p)]
+	for _, t := range all {
+		name := by(t)
+		i, ok := index[name]
 		if !ok {
 			i = len(groups)
-			index[by(p)], groups = i, append(groups, nil)
+			index[name], groups = i, append(groups, nil)
 		}
-		groups[i] = append(groups[i], p)
+		groups[i] = append(groups[i], t)
 	}
 	return groups
 }

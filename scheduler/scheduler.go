@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/roundtrip"
 	"github.com/headway-go/headway/reservations"
 )
+
+// gatherFor is how long a task that was delivered waits for others to share a script with.
+const gatherFor = 500 * time.Microsecond
 
 // Scheduler decides when a task runs: it enqueues, sends tasks back until their time, and wakes them. Safe for concurrent use.
 type Scheduler struct {
@@ -21,6 +26,8 @@ type Scheduler struct {
 	waker   *waker
 	heard   heard
 	outage  outage
+	recalls roundtrip.Together[Task, recalled]
+	notes   roundtrip.Together[note, struct{}]
 
 	mu     sync.Mutex         // guards what is below; held by Start and Stop only, all the way
 	stop   chan struct{}      // closed to end the waker; nil when none runs
@@ -40,10 +47,18 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	}
 	config = config.withDefaults()
 	l := newLines(client)
-	return &Scheduler{
-		config: config, limiter: limiter, client: asynq.NewClientFromRedisClient(client),
+	s := &Scheduler{
+		config: config, limiter: limiter, client: asynq.NewClientFromRedisClient(roundtrip.Share(client)),
 		lines: l, waker: newWaker(l, asynq.NewInspectorFromRedisClient(client), config),
-	}, nil
+	}
+	s.share()
+	return s, nil
+}
+
+// share lets those who ask at the same moment share a round trip.
+func (s *Scheduler) share() {
+	s.recalls.Call, s.notes.Call = s.lines.recallAll, s.keep
+	s.recalls.Gather = gatherFor
 }
 
 // Start lets the scheduler wake tasks, this process's and others', until Stop. It returns at once, also while Redis can't be
@@ -59,6 +74,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.stop, s.done, s.cancel = stop, done, cancel
 	go func() {
 		defer close(done)
+		deaf := s.waker.listen(running)
+		defer deaf()
 		s.waker.run(running, stop)
 	}()
 	return nil

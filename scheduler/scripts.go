@@ -10,6 +10,8 @@ package scheduler
 //	place:TASK     hash: line, place (JSON). TASK is queue/id
 //	refused:TASK   string: how often its provider refused the task in a row
 //
+// and the channel "sooner": who is on duty, and in how many microseconds the first task of all is due, where that came forward.
+//
 // All times are whole microseconds, which a float64 holds exactly until the year 2255; Redis keeps scores, and Lua numbers, as float64.
 // Only Redis's own clock is read.
 
@@ -62,13 +64,16 @@ local function soonest()
 	return tonumber(redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")[2])
 end
 
--- earlier is the answer of scripts that may bring the first moment forward: how long until then, or nothing.
+-- earlier is the answer of scripts that may bring the first moment forward: how long until then, or nothing. The waker on duty is told, for a process
+-- that has no waker may be asking; where publishing is forbidden, it finds out by itself.
 local function earlier(before)
 	local after = soonest()
-	if after and (not before or after < before) then
-		return string.format("%.0f", after - now)
+	if not after or before and after >= before then
+		return ""
 	end
-	return ""
+	local left = string.format("%.0f", after - now)
+	redis.pcall("PUBLISH", ARGV[1] .. "sooner", (redis.call("HGET", ARGV[1] .. "waker", "id") or "") .. " " .. left)
+	return left
 end
 `
 
@@ -104,18 +109,20 @@ local function follow(line, sent, shift, version, at, speed)
 end
 `
 
-// recordScript keeps the places of tasks of one line and lets them stand in it. A task that stood elsewhere stands there no more.
+// recordScript keeps the places of tasks and lets them stand in lines. A task that stood elsewhere stands there no more.
 //
 //	KEYS[1] -> index
 //	KEYS[2] -> leased
 //	ARGV[1] -> root of the other keys
-//	ARGV[2] -> line
-//	ARGV[3] -> the bucket's clock when this was sent; empty for a line on Redis's own clock
-//	ARGV[4] -> shift
-//	ARGV[5] -> version of the bucket
-//	ARGV[6] -> the bucket's clock when it answered: from then on the line's clock runs at
-//	ARGV[7] -> this speed
-//	then for each task:
+//	then for each line:
+//	ARGV[n]   -> line
+//	ARGV[n+1] -> the bucket's clock when this was sent; empty for a line on Redis's own clock
+//	ARGV[n+2] -> shift
+//	ARGV[n+3] -> version of the bucket
+//	ARGV[n+4] -> the bucket's clock when it answered: from then on the line's clock runs at
+//	ARGV[n+5] -> this speed
+//	ARGV[n+6] -> how many tasks
+//	then for each of these tasks:
 //	ARGV[n]   -> task
 //	ARGV[n+1] -> due, on the clock of the line; for a line on Redis's own clock: from now
 //	ARGV[n+2] -> place (JSON)
@@ -123,49 +130,60 @@ end
 //
 // Output: how long until the first of all lines is due, where this call brought that forward; else an empty string.
 const recordScript = preamble + follow + `
-local before, line, start = soonest(), ARGV[2], 0
-if ARGV[3] == "" then
-	start = reading(line, now)
-	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
-else
-	follow(line, tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[7])
-	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
-end
-for i = 8, #ARGV, 4 do
-	local place = ARGV[1] .. "place:" .. ARGV[i]
-	local old = redis.call("HGET", place, "line")
-	if old and old ~= line and redis.call("ZREM", ARGV[1] .. "line:" .. old, ARGV[i]) == 1 then
-		reindex(old)
+local before, i = soonest(), 2
+while i < #ARGV do
+	local line, start = ARGV[i], 0
+	if ARGV[i + 1] == "" then
+		start = reading(line, now)
+	else
+		follow(line, tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5])
 	end
-	redis.call("HSET", place, "line", line, "place", ARGV[i + 2])
-	redis.call("PEXPIRE", place, ARGV[i + 3])
-	redis.call("ZREM", KEYS[2], ARGV[i])
-	redis.call("ZADD", ARGV[1] .. "line:" .. line, string.format("%.0f", start + tonumber(ARGV[i + 1])), ARGV[i])
+	redis.call("PERSIST", ARGV[1] .. "clock:" .. line)
+	local tasks = tonumber(ARGV[i + 6])
+	i = i + 7
+	for _ = 1, tasks do
+		local place = ARGV[1] .. "place:" .. ARGV[i]
+		local old = redis.call("HGET", place, "line")
+		if old and old ~= line and redis.call("ZREM", ARGV[1] .. "line:" .. old, ARGV[i]) == 1 then
+			reindex(old)
+		end
+		redis.call("HSET", place, "line", line, "place", ARGV[i + 2])
+		redis.call("PEXPIRE", place, ARGV[i + 3])
+		redis.call("ZREM", KEYS[2], ARGV[i])
+		redis.call("ZADD", ARGV[1] .. "line:" .. line, string.format("%.0f", start + tonumber(ARGV[i + 1])), ARGV[i])
+		i = i + 4
+	end
+	reindex(line)
 end
-reindex(line)
 return earlier(before)
 `
 
-// recallScript hands out the place of a task that was delivered, and takes the task out of its line: nobody wakes it again.
+// recallScript hands out the places of tasks that were delivered, and takes the tasks out of their lines: nobody wakes them again.
 //
 //	KEYS[1] -> index
 //	KEYS[2] -> leased
 //	ARGV[1] -> root of the other keys
-//	ARGV[2] -> task
+//	then the tasks
 //
-// Output: the place (JSON), nil where none is kept.
+// Output: for each task the place (JSON), empty where none is kept.
 const recallScript = preamble + `
-local place = ARGV[1] .. "place:" .. ARGV[2]
-local kept = redis.call("HMGET", place, "line", "place")
-redis.call("ZREM", KEYS[2], ARGV[2])
-if not kept[1] then
-	return false
+local answer, left = {}, {}
+for i = 2, #ARGV do
+	local place = ARGV[1] .. "place:" .. ARGV[i]
+	local kept = redis.call("HMGET", place, "line", "place")
+	redis.call("ZREM", KEYS[2], ARGV[i])
+	if kept[1] then
+		redis.call("DEL", place)
+		if redis.call("ZREM", ARGV[1] .. "line:" .. kept[1], ARGV[i]) == 1 then
+			left[kept[1]] = true
+		end
+	end
+	answer[i - 1] = kept[2] or ""
 end
-redis.call("DEL", place)
-if redis.call("ZREM", ARGV[1] .. "line:" .. kept[1], ARGV[2]) == 1 then
-	reindex(kept[1])
+for line in pairs(left) do
+	reindex(line)
 end
-return kept[2]
+return answer
 `
 
 // moveScript makes lines follow their buckets. A line that nobody knows is left unknown: who joins it brings the clock along.
@@ -219,19 +237,26 @@ return earlier(before)
 //	KEYS[3] -> waker
 //	ARGV[1] -> root of the other keys
 //	ARGV[2] -> id of the caller
-//	ARGV[3] -> how long before its time a task is due
+//	ARGV[3] -> how long before its time a task is due at the latest
 //	ARGV[4] -> the most tasks to take; zero leaves: the caller is on duty no more
 //	ARGV[5] -> length of a lease
 //	ARGV[6] -> the longest anybody on duty rests
 //	ARGV[7] -> how much later than that the others look
+//	ARGV[8] -> how much sooner tasks come along where others are due
 //	then for each task of an earlier call that is not leased to the caller any more:
 //	ARGV[n]   -> task
 //	ARGV[n+1] -> empty: it is woken; else how long until it is tried again
 //
 // Output: how long the caller may rest, then the tasks.
 const popScript = preamble + `
+-- ends is when the first lease does, nil where there is none.
+local function ends()
+	return tonumber(redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")[2])
+end
+
 local early, most = tonumber(ARGV[3]), tonumber(ARGV[4])
-for i = 8, #ARGV, 2 do
+local ahead = now + early + tonumber(ARGV[8])
+for i = 9, #ARGV, 2 do
 	if ARGV[i + 1] == "" then
 		redis.call("ZREM", KEYS[2], ARGV[i])
 	else
@@ -247,18 +272,24 @@ if most == 0 then
 end
 
 local lease = now + tonumber(ARGV[5])
-local answer = {""}
-for _, task in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT", 0, most)) do
-	redis.call("ZADD", KEYS[2], lease, task)
-	answer[#answer + 1] = task
+local answer, first, ending = {""}, soonest(), ends()
+if ending and ending <= now then
+	for _, task in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT", 0, most)) do
+		redis.call("ZADD", KEYS[2], lease, task)
+		answer[#answer + 1] = task
+	end
 end
-for _, line in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now + early, "LIMIT", 0, most)) do
+local lines = {}
+if first and first <= ahead then
+	lines = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", ahead, "LIMIT", 0, most)
+end
+for _, line in ipairs(lines) do
 	local room = most + 1 - #answer
 	if room <= 0 then
 		break
 	end
 	local key = ARGV[1] .. "line:" .. line
-	local due = redis.call("ZRANGEBYSCORE", key, "-inf", reading(line, now + early), "LIMIT", 0, room)
+	local due = redis.call("ZRANGEBYSCORE", key, "-inf", reading(line, ahead), "LIMIT", 0, room)
 	for _, task in ipairs(due) do
 		redis.call("ZREM", key, task)
 		redis.call("ZADD", KEYS[2], lease, task)
@@ -268,11 +299,12 @@ for _, line in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now + early, 
 end
 
 local rest = tonumber(ARGV[6])
-local first = soonest()
+if #answer > 1 then
+	first, ending = soonest(), ends()
+end
 if first then
 	rest = math.min(rest, first - early - now)
 end
-local ending = tonumber(redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")[2])
 if ending then
 	rest = math.min(rest, ending - now)
 end

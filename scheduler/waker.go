@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,10 +20,8 @@ const (
 	popMost = 128
 	// popPause is the shortest time between two looks at the lines.
 	popPause = 10 * time.Millisecond
-	// wakeTogether is how many tasks are woken side by side.
-	wakeTogether = 8
 	// activePause is how soon a task is tried again that asynq has not put back into its queue yet. It doubles, up to lease.
-	activePause = 50 * time.Millisecond
+	activePause = 5 * time.Millisecond
 	// activeKept is how many of those are remembered; beyond that all are forgotten, for another waker may have seen to them.
 	activeKept = 4096
 	// movesTogether is how many lines are moved by one script: Redis does nothing else meanwhile.
@@ -40,7 +37,7 @@ const (
 type waker struct {
 	lines     lines
 	inspector *asynq.Inspector
-	front     front
+	rouser    rouser
 	id        string
 	early     time.Duration
 	logger    *slog.Logger
@@ -68,7 +65,7 @@ type look struct {
 
 func newWaker(l lines, inspector *asynq.Inspector, c Config) *waker {
 	return &waker{
-		lines: l, inspector: inspector, front: newFront(l.client), id: uuid.NewString(), early: c.WakeEarly, logger: c.Logger,
+		lines: l, inspector: inspector, rouser: newRouser(l.client, inspector), id: uuid.NewString(), early: c.WakeEarly, logger: c.Logger,
 		signal: make(chan struct{}, 1), moved: map[string]movement{}, active: map[Task]time.Duration{},
 	}
 }
@@ -241,31 +238,13 @@ func (w *waker) heal(ctx context.Context, err error) {
 	}
 }
 
-// wake has asynq deliver the tasks next, a few side by side, and notes what became of each.
+// wake has asynq deliver the tasks next and notes what became of each.
 func (w *waker) wake(ctx context.Context, tasks []Task) {
-	notes, moved := make([]attended, len(tasks)), make([]bool, len(tasks))
-	var wakers sync.WaitGroup
-	for first := range min(wakeTogether, len(tasks)) {
-		wakers.Go(func() {
-			for i := first; i < len(tasks); i += wakeTogether {
-				if ctx.Err() != nil { // asynq's inspector knows no context
-					notes[i] = attended{task: tasks[i], again: lease}
-					continue
-				}
-				notes[i], moved[i] = w.wakeOne(tasks[i])
-			}
-		})
+	if len(tasks) == 0 {
+		return
 	}
-	wakers.Wait()
-	var woken []Task
-	for i, n := range notes {
-		if moved[i] {
-			woken = append(woken, n.task)
-		}
+	for _, n := range w.rouser.wake(ctx, tasks) {
 		w.note(n)
-	}
-	if err := w.front.move(ctx, woken); err != nil { // they are on their way all the same
-		w.logger.DebugContext(ctx, "woken tasks stay behind the backlog", slog.Any("error", err))
 	}
 }
 
@@ -281,48 +260,6 @@ func (w *waker) note(n attended) {
 		w.active[n.task] = n.again
 	}
 	w.notes = append(w.notes, n)
-}
-
-// wakeOne moves the task from where it waits to the tail of its queue; moved says that it did. Otherwise there was nothing
-// to do, as the task is on its way, gone or at its end, or it should be tried again later.
-//
-// RunTask alone would also run a task that an operator has archived, or one that is completed and only kept to be read.
-func (w *waker) wakeOne(t Task) (a attended, moved bool) {
-	a.task = t
-	info, err := w.inspector.GetTaskInfo(t.Queue, t.ID)
-	if err != nil {
-		if !gone(err) {
-			a.again = lease
-		}
-		return a, false
-	}
-	switch info.State {
-	case asynq.TaskStatePending, asynq.TaskStateCompleted:
-		return a, false
-	case asynq.TaskStateArchived:
-		if !onlyWaited(info) {
-			return a, false
-		}
-	case asynq.TaskStateActive: // its worker has not put it back yet
-		a.again = activePause
-		return a, false
-	case asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateAggregating:
-	}
-	err = w.inspector.RunTask(t.Queue, t.ID)
-	if err != nil && !gone(err) {
-		a.again = activePause // somebody was faster, or Redis is away: the next look tells
-	}
-	return a, err == nil
-}
-
-// onlyWaited says whether it was asynq that archived the task, on its last attempt, although it only has to wait. Any other
-// was archived by an operator, or has failed.
-func onlyWaited(info *asynq.TaskInfo) bool {
-	return info.Retried >= info.MaxRetry && strings.HasPrefix(info.LastErr, waitingText)
-}
-
-func gone(err error) bool {
-	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 }
 
 // owes says whether there is something left to send. It is called when run has ended, or has never begun.

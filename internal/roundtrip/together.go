@@ -1,0 +1,109 @@
+package roundtrip
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	// togetherMost is how many share one round trip.
+	togetherMost = 128
+	// togetherTimeout bounds one round trip.
+	togetherTimeout = 10 * time.Second
+)
+
+// Together lets callers of this process that ask at about the same moment share a round trip: the first one waits for a moment, and
+// those who ask while a call is under way come along with the next. Its fields are set before it is used; then it is safe for concurrent use.
+type Together[Q, A any] struct {
+	// Call asks for all of them, at most 128, and answers in their order.
+	Call func(context.Context, []Q) ([]A, error)
+	// Gather is how long the first that asks waits for others to come along. Zero is not at all: then only those share who ask during a call.
+	Gather time.Duration
+
+	mu      sync.Mutex // guards what is below; never held during a call
+	waiting []*question[Q, A]
+	serving bool
+}
+
+// question is what one caller wants to know.
+type question[Q, A any] struct {
+	ctx    context.Context //nolint:containedctx // lives only as long as the call that carries it
+	asked  Q
+	answer chan answered[A] // holds one
+}
+
+type answered[A any] struct {
+	answer A
+	err    error
+}
+
+// Ask returns the answer to q. When ctx ends before, the call may still be made without its caller.
+func (t *Together[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
+	mine := &question[Q, A]{ctx: ctx, asked: q, answer: make(chan answered[A], 1)}
+	t.mu.Lock()
+	t.waiting = append(t.waiting, mine)
+	first := !t.serving
+	t.serving = true
+	t.mu.Unlock()
+	if first {
+		go t.serve()
+	}
+	select {
+	case got := <-mine.answer:
+		return got.answer, got.err
+	case <-ctx.Done():
+		var none A
+		return none, ctx.Err()
+	}
+}
+
+// serve makes calls until nobody waits. Only the first one lets others gather: the later ones have those who came meanwhile.
+func (t *Together[Q, A]) serve() {
+	if t.Gather > 0 {
+		<-time.After(t.Gather)
+	}
+	for more := true; more; more = t.goesOn() {
+		runtime.Gosched() // whoever is about to ask comes along
+		t.answer(t.take())
+	}
+}
+
+// take returns those who wait, at most togetherMost.
+func (t *Together[Q, A]) take() []*question[Q, A] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := min(len(t.waiting), togetherMost)
+	batch := t.waiting[:n:n]
+	t.waiting = t.waiting[n:]
+	return batch
+}
+
+// goesOn says whether somebody waits; else the next one begins a new service.
+func (t *Together[Q, A]) goesOn() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.serving = len(t.waiting) > 0; !t.serving {
+		t.waiting = nil
+	}
+	return t.serving
+}
+
+// answer makes one call for the batch. The first caller lends its context's values.
+func (t *Together[Q, A]) answer(batch []*question[Q, A]) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), togetherTimeout)
+	defer cancel()
+	asked := make([]Q, len(batch))
+	for i, q := range batch {
+		asked[i] = q.asked
+	}
+	answers, err := t.Call(ctx, asked)
+	for i, q := range batch {
+		got := answered[A]{err: err}
+		if err == nil {
+			got.answer = answers[i]
+		}
+		q.answer <- got
+	}
+}

@@ -1,0 +1,162 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// trips counts the round trips of clients: a pipeline is one.
+type trips struct {
+	mu    sync.Mutex // guards what is below
+	total int
+	names map[string]int
+}
+
+func (c *trips) count(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.names == nil {
+		c.names = map[string]int{}
+	}
+	c.total++
+	c.names[name]++
+}
+
+func (c *trips) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.count(nameOf(cmd))
+		return next(ctx, cmd)
+	}
+}
+
+func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.count("pipeline of " + nameOf(cmds[0]))
+		return next(ctx, cmds)
+	}
+}
+
+// nameOf is a command, or a script by how it begins and its keys.
+func nameOf(cmd redis.Cmder) string {
+	args := cmd.Args()
+	if cmd.Name() != "evalsha" && cmd.Name() != "eval" {
+		return cmd.Name()
+	}
+	names := []string{cmd.Name(), fmt.Sprint(args[1])[:6]}
+	if n, _ := args[2].(int); n > 0 {
+		for _, key := range args[3:min(len(args), 3+n)] {
+			parts := strings.Split(fmt.Sprint(key), ":")
+			names = append(names, parts[min(2, len(parts)-1)])
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func (c *trips) log(t *testing.T, n int) float64 {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := make([]string, 0, len(c.names))
+	for name := range c.names {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return c.names[b] - c.names[a] })
+	for _, name := range names {
+		t.Logf("%6.2f  %s", float64(c.names[name])/float64(n), name)
+	}
+	return float64(c.total) / float64(n)
+}
+
+// countingStore counts the round trips that a store in a database would take.
+type countingStore struct {
+	*faultStore
+
+	mu    sync.Mutex // guards total
+	total int
+}
+
+func (s *countingStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+	s.mu.Lock()
+	s.total++
+	s.mu.Unlock()
+	return s.faultStore.Apply(ctx, limit, key, requests)
+}
+
+// What a task costs with two workers and a limit of 100 a second, all that they do beside included.
+func TestRoundTripsOfATask(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                     string
+		options                  []scheduler.Option
+		redis, store, deliveries float64
+	}{
+		{name: "limited when delivered", redis: 7, store: 2, deliveries: 2},
+		{name: "reserved at enqueue", options: []scheduler.Option{scheduler.Reserved()}, redis: 4, store: 1.1, deliveries: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const n = 500
+			counts := &trips{}
+			limits := []reservations.Limit{{Name: "api", Meters: []reservations.Meter{
+				{Name: "tokens", Rate: 100, Period: time.Second, Capacity: 10, MaxReserved: reservations.Unlimited},
+			}}}
+			b := setupOn(t, testenv.StartRedisServer(t).Addr(), limits...)
+			b.client.AddHook(counts)
+			stores := &countingStore{faultStore: b.store}
+			for range 2 { // processes: they share no round trip
+				l, err := reservations.New(stores, limits, reservations.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w, err := worker.New(b.client, l, worker.Config{Events: b.events(), Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				worker.Handle(w, func(context.Context, *worker.Job[call]) error { return nil })
+				b.start(w)
+				b.limiter = l
+			}
+			s, err := scheduler.New(b.client, b.limiter, scheduler.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			many := make([]tasks.Args, n)
+			for i := range many {
+				many[i] = call{N: i, Cost: 1}
+			}
+			if _, err := s.EnqueueMany(t.Context(), many, c.options...); err != nil {
+				t.Fatal(err)
+			}
+			for range n {
+				receive(t, b.finishes)
+			}
+			cost := counts.log(t, n)
+			asked := float64(stores.total) / n
+			deliveries := 1 + float64(len(b.deferrals))/n
+			t.Logf("%.2f round trips to Redis, %.2f to the store, %.2f deliveries a task", cost, asked, deliveries)
+			more := max(0, deliveries-c.deliveries) // a machine that stalls makes tasks late, which is one delivery more
+			if cost > c.redis+4*more || asked > c.store+more {
+				t.Errorf("at most %v and %v are wanted", c.redis, c.store)
+			}
+		})
+	}
+}
