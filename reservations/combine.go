@@ -19,10 +19,17 @@ type combiner struct {
 	timeout time.Duration // of one call to the store
 
 	mu      sync.Mutex // guards waiting; never held while the store is asked
-	waiting map[string][]*asker
+	waiting map[string]*gathering
 }
 
-// asker is one caller that waits for its answer. A bucket is in combiner.waiting while a call for it is under way.
+// gathering is who waits for the next call for a bucket. It is in combiner.waiting while a call for it is under way.
+type gathering struct {
+	askers []*asker
+	want   int           // how many are enough for the next call
+	enough chan struct{} // holds one: so many are there
+}
+
+// asker is one caller that waits for its answer.
 type asker struct {
 	ctx     context.Context //nolint:containedctx // lives only as long as the call that carries it
 	limit   Limit           // by which the request was made; its tokens are in the order of the limit's meters
@@ -36,7 +43,7 @@ type answer struct {
 }
 
 func newCombiner(store Store, timeout time.Duration) *combiner {
-	return &combiner{store: store, timeout: timeout, waiting: map[string][]*asker{}}
+	return &combiner{store: store, timeout: timeout, waiting: map[string]*gathering{}}
 }
 
 // apply asks for requests that stand side by side in one call. When ctx ends before the answer, the requests may still be
@@ -48,8 +55,12 @@ func (c *combiner) apply(ctx context.Context, limit Limit, key string, requests 
 		askers[i] = &asker{ctx: ctx, limit: limit, request: r, answer: make(chan answer, 1)}
 	}
 	c.mu.Lock()
-	gathered, busy := c.waiting[bucket]
-	c.waiting[bucket] = append(gathered, askers...)
+	g, busy := c.waiting[bucket]
+	if !busy {
+		g = &gathering{enough: make(chan struct{}, 1)}
+		c.waiting[bucket] = g
+	}
+	g.add(askers)
 	c.mu.Unlock()
 	if !busy {
 		go c.serve(key, bucket) //nolint:contextcheck // each call takes its context from the askers it carries
@@ -69,6 +80,15 @@ func (c *combiner) apply(ctx context.Context, limit Limit, key string, requests 
 	return outcomes, nil
 }
 
+// add takes more askers in. The combiner's mutex is held.
+func (g *gathering) add(askers []*asker) {
+	before := len(g.askers)
+	g.askers = append(g.askers, askers...)
+	if before < g.want && len(g.askers) >= g.want {
+		g.enough <- struct{}{}
+	}
+}
+
 // serve asks the store for whatever has gathered until nothing is left.
 func (c *combiner) serve(key, bucket string) {
 	for {
@@ -76,10 +96,37 @@ func (c *combiner) serve(key, bucket string) {
 		if batch == nil {
 			return
 		}
+		start := time.Now()
 		c.call(batch[0].limit, key, batch)
 		if len(batch) > 1 {
-			runtime.Gosched() // whoever was answered and asks again comes along with the next call
+			c.gather(bucket, len(batch), time.Since(start))
 		}
+	}
+}
+
+// gather waits until as many callers are there as the last call had, for at most the time that it took: who was answered and asks again, or
+// lets somebody else ask, comes along with the next call. So where many ask, most calls are full, and a lone caller waits for nobody.
+func (c *combiner) gather(bucket string, n int, took time.Duration) {
+	runtime.Gosched()
+	c.mu.Lock()
+	g := c.waiting[bucket]
+	g.want = n
+	missing := len(g.askers) < n
+	c.mu.Unlock()
+	if missing {
+		timer := time.NewTimer(took)
+		select {
+		case <-g.enough:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g.want = 0
+	select {
+	case <-g.enough:
+	default:
 	}
 }
 
@@ -87,7 +134,8 @@ func (c *combiner) serve(key, bucket string) {
 func (c *combiner) take(bucket string) []*asker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	gathered := slices.DeleteFunc(c.waiting[bucket], func(a *asker) bool { return a.ctx.Err() != nil })
+	g := c.waiting[bucket]
+	gathered := slices.DeleteFunc(g.askers, func(a *asker) bool { return a.ctx.Err() != nil })
 	if len(gathered) == 0 {
 		delete(c.waiting, bucket)
 		return nil
@@ -96,7 +144,7 @@ func (c *combiner) take(bucket string) []*asker {
 	for n < min(len(gathered), maxCombined) && gathered[n].limit.equal(gathered[0].limit) {
 		n++
 	}
-	c.waiting[bucket] = gathered[n:]
+	g.askers = gathered[n:]
 	return gathered[:n:n]
 }
 

@@ -18,7 +18,7 @@
 // # Waking
 //
 // Every started [Scheduler] can wake the tasks of all. One at a time is on duty and looks when the first task of any line is due, every
-// two seconds at least. It is told through Redis (publish) when a task came to stand in front; its process looks then as well. The others look when the one on duty should have. A task is taken by one of them, under a lease of two seconds: when that one dies, another takes it over. Taken a little
+// five seconds at least. It is told through Redis (publish) when a task came to stand in front; its process looks then as well. The others look when the one on duty should have. A task is taken by one of them, under a lease of two seconds: when that one dies, another takes it over. Taken a little
 // early (Config.WakeEarly) along with those that are due a little later, and moved to the head of its queue by a script of ours that does so for many at once (asynq.Inspector
 // sees to what the script does not know), it reaches its handler a little before it is due, and the bucket has it wait there for the rest.
 //

@@ -27,7 +27,7 @@ const (
 	// wakeAlong is how much sooner tasks are woken along with one whose time has come, so that a script wakes several.
 	wakeAlong = 50 * time.Millisecond
 	// restMost is how long the waker on duty rests at most: a task that another process put in front is late by no more, should the news of it be lost.
-	restMost = 2 * time.Second
+	restMost = 5 * time.Second
 	// restOthers is how much later the others look whether the one on duty is still there.
 	restOthers = 100 * time.Millisecond
 )

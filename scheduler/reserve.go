@@ -14,15 +14,19 @@ import (
 )
 
 const (
-	// reserveTogether is how many tasks are reserved, sent and recorded in one go.
+	// reserveTogether is how many tasks are reserved, sent and recorded in one go; reserveFirst at the beginning, and then twice as many each
+	// time. The first ones are due at once, and while they are on their way, a full bucket loses what would come back.
 	reserveTogether = 128
+	reserveFirst    = 8
 	// afterTimeout bounds what is done about tasks that are sent already, whatever became of the caller's context.
 	afterTimeout = 10 * time.Second
 )
 
 // sendReserved reserves, sends and records, a batch at a time, until something can't be reached.
 func (s *Scheduler) sendReserved(ctx context.Context, parcels []*parcel) error {
-	for batch := range slices.Chunk(parcels, reserveTogether) {
+	for n := reserveFirst; len(parcels) > 0; n = min(2*n, reserveTogether) {
+		batch := parcels[:min(n, len(parcels))]
+		parcels = parcels[len(batch):]
 		err := s.sendBatch(ctx, batch)
 		if err != nil || slices.ContainsFunc(batch, func(p *parcel) bool { return p.err != nil && !exists(p.err) }) {
 			return err
