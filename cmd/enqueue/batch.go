@@ -163,8 +163,12 @@ func (j *batchJob) inspect(file *input, name string, r *result) error {
 				return err
 			}
 		}
-		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued (--skip-invalid enqueues the others):\n%s",
-			displayName(name), r.Faulty, r.Requests+r.Faulty, indented(*r))}
+		advice := " (--skip-invalid enqueues the others)"
+		if r.Requests == 0 {
+			advice = " (not one is a request in the OpenAI Batch format: is it the right file?)"
+		}
+		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued%s:\n%s",
+			displayName(name), r.Faulty, r.Requests+r.Faulty, advice, indented(*r))}
 	}
 	return file.rewind()
 }

@@ -42,7 +42,7 @@ In what "enqueue results" writes, the others have a line in the error file, with
 
 Enqueue the same file again to go on where it was.`,
 		Example: `  enqueue cancel 3f2a`,
-		Args:    cli.Args(cobra.ExactArgs(1)),
+		Args:    cli.Named("one BATCH, as `enqueue status` lists them"),
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")

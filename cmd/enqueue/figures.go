@@ -158,11 +158,15 @@ func (f *figures) parts() []string {
 		parts[0] += fmt.Sprintf(" (%s retried)", count(f.Retried))
 	}
 	var rates []string
+	burst := "" // what is above the rate is what the bucket had saved, no breach of the limit
 	for _, r := range f.Rates {
+		if r.Taken > 1.05*r.Allowed {
+			burst = " (burst)"
+		}
 		rates = append(rates, fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed), strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)))
 	}
 	if len(rates) > 0 && f.Waiting > 0 && f.measured {
-		parts = append(parts, strings.Join(rates, ", "))
+		parts = append(parts, strings.Join(rates, ", ")+burst)
 	}
 	if f.Used > 0 {
 		parts = append(parts, fmt.Sprintf("%s tokens used, %s reserved", amountText(f.Used), amountText(f.Reserved)))

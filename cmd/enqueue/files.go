@@ -56,9 +56,12 @@ func (f *files) checkFiles(asJSON bool, input string) error {
 	if input == "-" {
 		input = "" // it is no file that an answer could replace
 	}
-	for _, pair := range [][2]string{{f.out, f.errors}, {input, f.out}, {input, f.errors}} {
-		if same(pair[0], pair[1]) {
-			return &cli.UsageError{Err: fmt.Errorf("%s and %s are the same file: one would replace the other", pair[0], pair[1])}
+	if same(f.out, f.errors) {
+		return &cli.UsageError{Err: fmt.Errorf("--out and --errors: %s and %s are the same file: one would replace the other", f.out, f.errors)}
+	}
+	for _, name := range []string{f.out, f.errors} {
+		if same(input, name) {
+			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the requests: the answers would replace it", name)}
 		}
 	}
 	return nil

@@ -139,6 +139,8 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 	}{
 		"no limit":       {[]string{"batch", "-", "--config", repositoryConfig}, []string{"--limit is required"}},
 		"unknown limit":  {[]string{"batch", "-", "--limit", "none", "--config", repositoryConfig}, []string{"unknown limit", `"none"`, "openai"}},
+		"no batch":       {[]string{"results"}, []string{"wants one BATCH", "enqueue status", "--help"}},
+		"wrong file":     {[]string{"batch", "main.go", "--limit", "openai", "--config", repositoryConfig}, []string{"not one is a request", "right file", "line 1"}},
 		"unknown flag":   {[]string{"batch", "-", "--limt", "x"}, []string{"--limt", "--help"}},
 		"no file":        {[]string{"batch", "missing.jsonl", "--limit", "openai", "--config", repositoryConfig}, []string{"missing.jsonl"}},
 		"empty input":    {[]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig}, []string{"no lines"}},

@@ -27,7 +27,7 @@ enqueued because the enqueuer died are not known; how many is said on standard e
 The exit code is 0 also where requests failed: --json tells how many.`,
 		Example: `  enqueue results 3f2a --out answers.jsonl --errors errors.jsonl
   enqueue results 3f2a --out - | jq .response.body.usage`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Args: cli.Named("one BATCH, as `enqueue status` lists them"),
 	}
 	t.configFlag(c)
 	f.flags(c)

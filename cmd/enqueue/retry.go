@@ -26,7 +26,7 @@ func retryCommand(env cli.Environment) *cobra.Command {
 		Long: `Retry puts the requests of the batch back that failed, and enqueues them as the batch was: for the same limits, in the same queue. Their
 errors so far stay with them; their new results take the place of the old.`,
 		Example: `  enqueue retry 3f2a --failed`,
-		Args:    cli.Args(cobra.ExactArgs(1)),
+		Args:    cli.Named("one BATCH, as `enqueue status` lists them"),
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&failed, "failed", false, "those that failed (required: there are no others to send again)")

@@ -29,7 +29,7 @@ func deadShowCommand(env cli.Environment) *cobra.Command {
 Attempts that are missing in the numbers ended with their worker, which could tell nobody. The exit code is 1 where there is no record.`,
 		Example: `  worker dead show report-42
   worker dead show report-42 --json | jq .payload`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Args: cli.Named("the ID of a task"),
 	}
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line, as export does")

@@ -29,7 +29,7 @@ The file is needed only to show the bucket; without one, or while MongoDB does n
 The exit code is 1 where there is no such task.`,
 		Example: `  worker explain 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
   worker explain report-42 --queue batch --json | jq -r '.[0].summary'`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Args: cli.Named("the ID of a task"),
 	}
 	configFlag(c, &file)
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")

@@ -24,7 +24,7 @@ The provider does not forget: it may refuse what starts now, as it may have coun
 provider has done so too, or after a limit of a day was lowered by mistake.`,
 		Example: `  worker limits reset openai
   worker limits reset openai:acme`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Args: cli.Named("LIMIT or LIMIT:KEY"),
 	}
 	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
 	c.RunE = func(c *cobra.Command, args []string) error { return resetLimit(c.Context(), env, file, args[0]) }

@@ -26,7 +26,7 @@ The capacity (the largest burst) stays as headway.yaml says; where it says nothi
 A task whose charge is above a smaller capacity is still served: it waits for a full bucket and is paid back before others start.`,
 		Example: `  worker limits set openai.requests 300/m
   worker limits set openai.tokens 50000/m --capacity 5000 --key acme`,
-		Args: cli.Args(cobra.ExactArgs(2)),
+		Args: cli.Named("LIMIT.METER", "RATE"),
 	}
 	s.flags(c)
 	c.Flags().Float64Var(&capacity, "capacity", 0, "the largest burst, in tokens")
@@ -88,7 +88,7 @@ func limitsUnsetCommand(env cli.Environment) *cobra.Command {
 The fleet follows within 2 seconds. Of a limit that headway.yaml has no more, what was set can be taken back as well.`,
 		Example: `  worker limits unset openai.requests
   worker limits unset openai.tokens --key acme`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Args: cli.Named("LIMIT.METER"),
 	}
 	s.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error { return unsetLimit(c.Context(), env, s, args[0]) }

@@ -120,7 +120,7 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 		"microseconds": {[]string{"set", "openai.requests", "5/10us"}, "requests.period: 10µs must be whole milliseconds"},
 		"capacity":     {[]string{"set", "openai.requests", "5/m", "--capacity", "0"}, "--capacity: 0 must be positive"},
 		"NaN":          {[]string{"set", "openai.requests", "5/m", "--capacity", "NaN"}, "--capacity: NaN must be positive"},
-		"arguments":    {[]string{"set", "openai.requests"}, "accepts 2 arg(s)"},
+		"arguments":    {[]string{"set", "openai.requests"}, "wants LIMIT.METER and RATE; got 1 arguments"},
 		"unset":        {[]string{"unset", "openai.images"}, `there is no meter "openai.images"`},
 	} {
 		t.Run(name, func(t *testing.T) {

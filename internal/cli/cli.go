@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -57,6 +58,16 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// Named wants exactly one argument for each name, and says so by the names.
+func Named(names ...string) cobra.PositionalArgs {
+	return Args(func(_ *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return fmt.Errorf("wants %s; got %d arguments", strings.Join(names, " and "), len(args))
+		}
+		return nil
+	})
 }
 
 func usage(c *cobra.Command, err error) error {
