@@ -11,6 +11,9 @@ import (
 // maxCombined is the largest number of requests that share one round trip.
 const maxCombined = 128
 
+// gatherMost bounds how long a call waits for others to come along.
+const gatherMost = 5 * time.Millisecond
+
 // combiner lets callers that wait in this process for the same bucket share a round trip: while one call is under way, the
 // requests that arrive gather, and the next call takes them all along, in order. A lone caller waits for nobody. When a limit
 // changes, those who gathered before are asked for by the old one, in a call of their own.
@@ -104,7 +107,7 @@ func (c *combiner) serve(key, bucket string) {
 	}
 }
 
-// gather waits until as many callers are there as the last call had, for at most the time that it took: who was answered and asks again, or
+// gather waits until as many callers are there as the last call had, for at most the time that it took, and gatherMost: who was answered and asks again, or
 // lets somebody else ask, comes along with the next call. So where many ask, most calls are full, and a lone caller waits for nobody.
 func (c *combiner) gather(bucket string, n int, took time.Duration) {
 	runtime.Gosched()
@@ -114,7 +117,7 @@ func (c *combiner) gather(bucket string, n int, took time.Duration) {
 	missing := len(g.askers) < n
 	c.mu.Unlock()
 	if missing {
-		timer := time.NewTimer(took)
+		timer := time.NewTimer(min(took, gatherMost))
 		select {
 		case <-g.enough:
 		case <-timer.C:

@@ -119,6 +119,40 @@ func TestCombineSharesTheNextCall(t *testing.T) {
 	})
 }
 
+// After a call with several, the next one waits for as many, at most as long as that one took, and 5 ms.
+func TestCombineGathersAfterASharedCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setupCombine(t)
+		after := func(d time.Duration) { <-time.After(d); synctest.Wait() }
+		answered := func(_ reservations.Outcome, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		b.ask(t.Context(), "", 1, answered)
+		b.ask(t.Context(), "", 2, answered)
+		b.ask(t.Context(), "", 3, answered)
+		b.open(1)
+		after(3 * time.Millisecond)
+		b.open(1) // 2 and 3
+		b.ask(t.Context(), "", .1, answered)
+		b.ask(t.Context(), "", .2, answered)
+		after(time.Second)
+		b.open(1) // both
+		b.ask(t.Context(), "", .3, answered)
+		after(4 * time.Millisecond)
+		b.ask(t.Context(), "", .4, answered)
+		after(time.Second)
+		b.open(1) // both
+		b.ask(t.Context(), "", .5, answered)
+		after(5 * time.Millisecond)
+		b.ask(t.Context(), "", .6, answered)
+		b.open(2) // one, and one
+		b.wantCalls([]float64{1}, []float64{2, 3}, []float64{.1, .2}, []float64{.3, .4}, []float64{.5}, []float64{.6})
+	})
+}
+
 func TestCombineBucketsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

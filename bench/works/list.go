@@ -136,7 +136,7 @@ func unlimited() Work {
 func sorting() Work {
 	return Work{
 		Name: "sorting", Letter: "s",
-		About:  "20 000 tasks that arrived unreserved, 4 a second, wait when the workers start: how fast each gets its place. asynq-raw runs as many empty tasks without a limit.",
+		About: "20 000 tasks that arrived unreserved, 4 a second, wait when the workers start: how fast each gets its place. asynq-raw runs as many empty tasks without a limit.",
 		Slots: 50, Limits: []contest.Limit{four()}, Tasks: uniform(20_000, slow), Backlog: true, Local: true, Sorting: true, Ideal: 10 * time.Second,
 		For: []string{Headway, Raw}, Rivals: []string{Raw}, Unlimited: []string{Raw},
 	}
