@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,8 +112,9 @@ func (f *File) Save(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// Add takes a result in. What an earlier session measured of the same work and contestant goes.
+// Add takes a result in, less what came out as no number: that was not measured. What an earlier session measured of the same work and contestant goes.
 func (f *File) Add(r Result) {
+	maps.DeleteFunc(r.Metrics, func(_ string, v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 	f.Results = slices.DeleteFunc(f.Results, func(old Result) bool {
 		return old.Work == r.Work && old.Contestant == r.Contestant && old.Session != r.Session
 	})

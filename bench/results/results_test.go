@@ -1,6 +1,7 @@
 package results_test
 
 import (
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -50,5 +51,24 @@ func TestANewSessionReplacesWhatItMeasuresAndNoMore(t *testing.T) {
 	}
 	if _, there := f.Sessions["old"]; there {
 		t.Error("a session that has no result left is kept")
+	}
+}
+
+// What could not be computed was not measured: it is no number that JSON knows.
+func TestNoNumberIsNotMeasured(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "results.json")
+	f := &results.File{Sessions: map[string]results.Session{"new": {}}}
+	r := one("new", "headway", 0, math.NaN())
+	r.Metrics[results.Deliveries] = 2
+	f.Add(r)
+	if err := f.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Values("burst", "headway", results.Share); len(got) != 0 {
+		t.Errorf("the share is %v", got)
+	}
+	if got := f.Values("burst", "headway", results.Deliveries); len(got) != 1 {
+		t.Errorf("the deliveries are %v", got)
 	}
 }

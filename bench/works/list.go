@@ -110,7 +110,7 @@ func outage() Work {
 
 func backlog(n int) Work {
 	w := Work{
-		Letter: "d", Backlog: true, Limits: []contest.Limit{{Key: fast, Rate: 200, Burst: 20}}, Tasks: uniform(n, fast), Answer: 5 * time.Millisecond,
+		Letter: "d", Backlog: true, Slots: 50, Limits: []contest.Limit{{Key: fast, Rate: 200, Burst: 20}}, Tasks: uniform(n, fast), Answer: 5 * time.Millisecond,
 		Phases: 800, Ideal: 5*time.Second + time.Duration(n)*300*time.Microsecond, Cut: 4 * time.Minute, For: []string{Headway},
 	}
 	switch n {
