@@ -3,11 +3,11 @@ package deadtasks
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -140,31 +140,15 @@ func (r *Requeuer) chunk(ctx context.Context, tasks []Task) (done Report, err er
 	return done, r.store.requeued(ctx, ended)
 }
 
-// sideBySide calls do for each number below n, several at once. The first error ends it.
+// sideBySide calls do for each number below n, several at once, and returns the first error; what was begun is ended.
 func sideBySide(n int, do func(i int) error) error {
-	var group sync.WaitGroup
-	var mu sync.Mutex // guards next and first
-	next, first := 0, error(nil)
-	for range min(together, n) {
-		group.Go(func() {
-			for {
-				mu.Lock()
-				i := next
-				next++
-				stop := first != nil || i >= n
-				mu.Unlock()
-				if stop {
-					return
-				}
-				if err := do(i); err != nil {
-					mu.Lock()
-					first = fmt.Errorf("requeue dead tasks: %w", err)
-					mu.Unlock()
-					return
-				}
-			}
-		})
+	var group errgroup.Group
+	group.SetLimit(together)
+	for i := range n {
+		group.Go(func() error { return do(i) })
 	}
-	group.Wait()
-	return first
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("requeue dead tasks: %w", err)
+	}
+	return nil
 }
