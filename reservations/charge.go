@@ -11,6 +11,18 @@ import (
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a settlement.
 type Tokens map[string]float64
 
+// Unused says of each meter that the charges take from that nothing of it was used: for Settle, or for what a handler reports of a call that was never made. It is
+// empty where there are no charges, never nil.
+func Unused(charges ...Charge) Tokens {
+	none := Tokens{}
+	for _, c := range charges {
+		for meter := range c.Tokens {
+			none[meter] = 0
+		}
+	}
+	return none
+}
+
 // Charge is what one task takes from one limit.
 type Charge struct {
 	// Limit is the name of the limit.

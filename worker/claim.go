@@ -120,11 +120,7 @@ func (cs claims) provider() *claim { return cs[len(cs)-1] }
 func (cs claims) nothing() map[string]reservations.Tokens {
 	none := map[string]reservations.Tokens{}
 	for _, c := range cs {
-		unused := reservations.Tokens{}
-		for meter := range c.charge.Tokens {
-			unused[meter] = 0
-		}
-		none[c.charge.Bucket()] = unused
+		none[c.charge.Bucket()] = reservations.Unused(c.charge)
 	}
 	return none
 }

@@ -93,18 +93,7 @@ func (d *delivery) used(err error) reservations.Tokens {
 	if !errors.Is(err, asynq.ErrHandlerNotFound) {
 		return d.usage.tokens()
 	}
-	return d.nothing()
-}
-
-// nothing says of each meter that was charged that it was not used.
-func (d *delivery) nothing() reservations.Tokens {
-	none := reservations.Tokens{}
-	for _, c := range d.claims {
-		for meter := range c.charge.Tokens {
-			none[meter] = 0
-		}
-	}
-	return none
+	return reservations.Unused(d.claims.charges()...)
 }
 
 // abandoned is the result of a handler that is left running.

@@ -28,17 +28,6 @@ func turnAway(w *worker.Worker) {
 }
 
 func back[T tasks.Args](_ context.Context, job *worker.Job[T]) error {
-	job.Use(unused(job))
+	job.Use(reservations.Unused(job.Charges...))
 	return &absentError{}
-}
-
-// unused says of each meter of a job that nothing of it was used.
-func unused[T tasks.Args](job *worker.Job[T]) reservations.Tokens {
-	none := reservations.Tokens{}
-	for _, c := range job.Charges {
-		for meter := range c.Tokens {
-			none[meter] = 0
-		}
-	}
-	return none
 }

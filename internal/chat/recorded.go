@@ -7,6 +7,7 @@ import (
 	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
@@ -48,7 +49,7 @@ func modelOf(request json.RawMessage) string {
 // attemptOf is the attempt of a job. Reserved are the tokens that it takes from its last limit.
 func attemptOf[T tasks.Args](job *worker.Job[T]) record.Attempt {
 	return record.Attempt{
-		ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: llm.Reserved(taken(job)), Unused: func() { job.Use(unused(job)) },
+		ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: llm.Reserved(taken(job)), Unused: func() { job.Use(reservations.Unused(job.Charges...)) },
 	}
 }
 

@@ -88,15 +88,7 @@ func (c Chat) used(u Usage) reservations.Tokens {
 }
 
 // nothing is the use of a call that never reached the provider.
-func (c Chat) nothing() reservations.Tokens {
-	used := reservations.Tokens{}
-	for _, charge := range c.Charges() {
-		for name := range charge.Tokens {
-			used[name] = 0
-		}
-	}
-	return used
-}
+func (c Chat) nothing() reservations.Tokens { return reservations.Unused(c.Charges()...) }
 
 // own are the tokens of the provider's limit.
 func (c Chat) own() reservations.Tokens { return c.Charge }

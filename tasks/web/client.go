@@ -34,13 +34,7 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
 	answer, err := c.Do(ctx, r)
 	if use != nil && unsent(err) && len(r.Taken) > 0 {
-		nothing := reservations.Tokens{}
-		for _, charge := range r.Taken {
-			for meter := range charge.Tokens {
-				nothing[meter] = 0
-			}
-		}
-		use(nothing)
+		use(reservations.Unused(r.Taken...))
 	}
 	return answer, err
 }
