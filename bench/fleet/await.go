@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/headway-go/headway/bench/pause"
 )
 
 // startAll starts the workers and returns when all take tasks.
@@ -20,7 +22,7 @@ func (r *run) startAll(ctx context.Context) error {
 	}
 	deadline := time.Now().Add(readyWithin)
 	for r.workers.seen().ready < wanted {
-		if err := errors.Join(pause(ctx, look), r.alive()); err != nil {
+		if err := errors.Join(pause.For(ctx, look), r.alive()); err != nil {
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -60,7 +62,7 @@ func (r *run) await(ctx context.Context, sent chan error) error {
 			sent = nil
 		default:
 		}
-		if err := errors.Join(pause(ctx, look), r.alive()); err != nil {
+		if err := errors.Join(pause.For(ctx, look), r.alive()); err != nil {
 			return err
 		}
 		if err := r.outage(ctx); err != nil {
@@ -136,7 +138,7 @@ func (r *run) finish(ctx context.Context) (err error) {
 		r.ended = time.Now()
 	}
 	if !r.cut && r.work.Idle == 0 {
-		if err = pause(ctx, settle); err != nil {
+		if err = pause.For(ctx, settle); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/pause"
 	"github.com/headway-go/headway/bench/provider"
 	"github.com/headway-go/headway/bench/works"
 )
@@ -153,14 +154,14 @@ func (r *run) fromIdle(ctx context.Context, producer contest.Producer) (err erro
 	if err = r.startAll(ctx); err != nil {
 		return err
 	}
-	if err = pause(ctx, settle); err != nil {
+	if err = pause.For(ctx, settle); err != nil {
 		return err
 	}
 	r.cpuAtStart = r.cpuNow()
 	if r.counts.start, err = r.redis.counts(ctx); err != nil {
 		return err
 	}
-	if err = pause(ctx, max(sample, r.work.Idle)); err != nil {
+	if err = pause.For(ctx, max(sample, r.work.Idle)); err != nil {
 		return err
 	}
 	if r.counts.idle, err = r.redis.counts(ctx); err != nil {
@@ -205,7 +206,7 @@ func (r *run) send(ctx context.Context, producer contest.Producer) error {
 		return producer.Enqueue(ctx, list)
 	}
 	for i := 0; i < len(list); {
-		if err := pause(ctx, r.work.At[i]-time.Since(began)); err != nil {
+		if err := pause.For(ctx, r.work.At[i]-time.Since(began)); err != nil {
 			return err
 		}
 		due := i + 1
@@ -223,17 +224,6 @@ func (r *run) send(ctx context.Context, producer contest.Producer) error {
 func (r *run) begin() {
 	r.began = time.Now()
 	r.provider.Reset(r.began)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // drop removes the database of a run.

@@ -7,8 +7,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/bench/contest"
+	"github.com/headway-go/headway/bench/pause"
 	"github.com/headway-go/headway/bench/peers/asynqqueue"
-	"github.com/headway-go/headway/bench/peers/pause"
 	"github.com/headway-go/headway/bench/peers/sharedlimit"
 )
 
