@@ -28,8 +28,8 @@ type combiner struct {
 // gathering is who waits for the next call for a bucket. It is in combiner.waiting while a call for it is under way.
 type gathering struct {
 	askers []*asker
-	want   int           // how many are enough for the next call
-	enough chan struct{} // holds one: so many are there
+	want   int           // how many are enough for the next call; zero while nobody waits for them
+	enough chan struct{} // closed when so many are there
 }
 
 // asker is one caller that waits for its answer.
@@ -60,7 +60,7 @@ func (c *combiner) apply(ctx context.Context, limit Limit, key string, requests 
 	c.mu.Lock()
 	g, busy := c.waiting[bucket]
 	if !busy {
-		g = &gathering{enough: make(chan struct{}, 1)}
+		g = &gathering{}
 		c.waiting[bucket] = g
 	}
 	g.add(askers)
@@ -85,10 +85,10 @@ func (c *combiner) apply(ctx context.Context, limit Limit, key string, requests 
 
 // add takes more askers in. The combiner's mutex is held.
 func (g *gathering) add(askers []*asker) {
-	before := len(g.askers)
 	g.askers = append(g.askers, askers...)
-	if before < g.want && len(g.askers) >= g.want {
-		g.enough <- struct{}{}
+	if g.want > 0 && len(g.askers) >= g.want {
+		close(g.enough)
+		g.want = 0
 	}
 }
 
@@ -113,23 +113,21 @@ func (c *combiner) gather(bucket string, n int, took time.Duration) {
 	runtime.Gosched()
 	c.mu.Lock()
 	g := c.waiting[bucket]
-	g.want = n
-	missing := len(g.askers) < n
-	c.mu.Unlock()
-	if missing {
-		timer := time.NewTimer(min(took, gatherMost))
-		select {
-		case <-g.enough:
-		case <-timer.C:
-		}
-		timer.Stop()
+	if len(g.askers) >= n {
+		c.mu.Unlock()
+		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	g.want = 0
+	enough := make(chan struct{})
+	g.want, g.enough = n, enough
+	c.mu.Unlock()
+	timer := time.NewTimer(min(took, gatherMost))
+	defer timer.Stop()
 	select {
-	case <-g.enough:
-	default:
+	case <-enough:
+	case <-timer.C:
+		c.mu.Lock()
+		g.want = 0
+		c.mu.Unlock()
 	}
 }
 
