@@ -57,32 +57,26 @@ func (m maker) ordinary(line batch.Line) (request, error) {
 
 // urgent lets a task start before ordinary ones, whatever it takes from limits.
 func urgent(task request) request {
-	switch t := task.(type) {
-	case llm.Chat:
-		t.Urgent = true
-		return t
-	case llm.Call:
-		t.Urgent = true
-		return t
-	case web.Request:
-		t.Urgent = true
-		return t
-	}
-	return task
+	return with(task, func(urgent *bool, _ **tasks.BatchRef) { *urgent = true })
 }
 
 // of makes a task that of a line of a batch.
 func of(id string, line, round int, task request) tasks.Args {
 	ref := &tasks.BatchRef{Batch: id, Line: line, Round: round}
+	return with(task, func(_ *bool, batch **tasks.BatchRef) { *batch = ref })
+}
+
+// with is the task after set has changed the fields that every kind of request has.
+func with(task request, set func(urgent *bool, batch **tasks.BatchRef)) request {
 	switch t := task.(type) {
 	case llm.Chat:
-		t.Batch = ref
+		set(&t.Urgent, &t.Batch)
 		return t
 	case llm.Call:
-		t.Batch = ref
+		set(&t.Urgent, &t.Batch)
 		return t
 	case web.Request:
-		t.Batch = ref
+		set(&t.Urgent, &t.Batch)
 		return t
 	}
 	return task
