@@ -50,9 +50,12 @@ type Bucket struct { //nolint:recvcheck // Step changes its own copy through a p
 	Idle []IdleMeter
 	// Keep is when those that are idle will be full at the latest: the bucket must not be forgotten before. Zero where none is idle.
 	Keep time.Time
-	// Express is the ledger of urgent tasks, in tokens by meter, and Owed is what they took and the ordinary line still counts on. Empty where no limit
-	// with headroom has used the bucket since its meters changed: then express is as LedgerUse.
-	Express, Owed []float64
+	// Express is the ledger of urgent tasks, in tokens by meter. Empty where no limit with headroom has used the bucket since its meters changed: then
+	// express is as LedgerUse.
+	Express []float64
+	// Owed is what the line still counts on and will not find, in tokens by meter: what a full bucket lost while those who have a time were on their way, less
+	// what no plan counted on; or, where the limit has headroom, what urgent tasks took. Empty where it is not known.
+	Owed []float64
 	// ExpressShift is the clock of urgent tasks that wait, as Shift is of the others. Its speed is 1.
 	ExpressShift float64
 	// Settled are the IDs of the last settlements, the eldest first, and Forgot is when one was last dropped from there.
@@ -109,7 +112,7 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 	}
 	if b.At.IsZero() {
 		b.At, b.Generation = now, now.UnixMilli()
-		b.Meters = make([]MeterState, len(l.Meters))
+		b.Meters, b.Owed = make([]MeterState, len(l.Meters)), make([]float64, len(l.Meters))
 		for k, m := range l.Meters {
 			b.Meters[k] = newState(m, now)
 		}
@@ -136,6 +139,7 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 		}
 		return b
 	}
+	b.Owed = b.overflow(l, from, now)
 	b.Meters = slices.Clone(b.Meters)
 	if passed > 0 {
 		for k, m := range l.Meters {
@@ -180,6 +184,9 @@ func (b Bucket) charged(m Meter, k, i int, n, w float64) float64 {
 
 // charge takes n from the ledgers first..last.
 func (b Bucket) charge(l Limit, first, last int, n []float64, w float64) {
+	if first == LedgerPlan { // what it knows to be lost
+		b.owes(l, func(k int, m Meter) float64 { return min(0, m.Cap()-m.gain(b.At, w)-b.Meters[k].Ledgers[LedgerPlan]) })
+	}
 	for k, m := range l.Meters {
 		for i := first; i <= last; i++ {
 			b.Meters[k].Ledgers[i] = b.charged(m, k, i, n[k], w)

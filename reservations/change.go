@@ -58,7 +58,7 @@ func (b *Bucket) fits(l Limit) bool {
 // at another speed from now on, so that the last of them comes when the new limit has room for it.
 func (b *Bucket) change(l Limit, from time.Time) {
 	ended := b.lineEnds(from)
-	b.Express, b.Owed = nil, nil // urgent tasks that wait are placed again
+	b.Express, b.Owed = nil, make([]float64, len(l.Meters)) // urgent tasks that wait are placed again
 	was, idle := b.Meters, b.Idle
 	b.Meters, b.Idle = make([]MeterState, len(l.Meters)), nil
 	for k, m := range l.Meters {

@@ -27,6 +27,7 @@ type fleet struct {
 	block     [2]float64 // at the first, a 429 until the second
 	jitter    float64    // up to so much is added to every due time
 	forget    float64    // share of deliveries that lose their place
+	reserved  bool       // a task that arrives has its tokens reserved already
 	classic   bool       // a reserved task starts without asking: the usual design, for comparison
 	changes   []changed  // of the limit, in the order of time
 	seed      uint32
@@ -62,6 +63,7 @@ type waiting struct {
 	seq   int
 	task  int
 	state reservations.State
+	told  time.Time // when it is due, less jitter
 }
 
 type moment struct {
@@ -140,7 +142,13 @@ func (f *fleet) deliver() {
 		f.pending = append(f.pending, f.wake.pop())
 	}
 	for ; f.arrived < f.tasks && f.arrival(f.arrived) <= f.now; f.arrived++ {
-		f.pending = append(f.pending, waiting{task: f.arrived, state: reservations.StateNew})
+		if !f.reserved {
+			f.pending = append(f.pending, waiting{task: f.arrived, state: reservations.StateNew})
+			continue
+		}
+		o := f.step(reservations.Request{Op: reservations.OpReserve, Tokens: f.charge[f.arrived]})
+		f.wake.push(waiting{due: o.Due.Sub(virtualStart).Seconds(), seq: f.deferred, task: f.arrived, state: o.State, told: o.Due})
+		f.deferred++
 	}
 	f.nextPoll = f.now + f.poll
 }
@@ -172,21 +180,21 @@ func (f *fleet) finish() {
 // work gives pending tasks to free slots.
 func (f *fleet) work() {
 	for (f.now < f.outage[0] || f.now >= f.outage[1]) && f.free > 0 && f.taken < len(f.pending) {
-		task, state := f.pending[f.taken].task, f.pending[f.taken].state
+		task, state, told := f.pending[f.taken].task, f.pending[f.taken].state, f.pending[f.taken].told
 		f.taken++
 		f.deliveries[task]++
 		f.free--
 		if f.forget > 0 && f.random.float() < f.forget {
 			state = reservations.StateNew
 		}
-		f.begin(task, state)
+		f.begin(task, state, told)
 	}
 }
 
-func (f *fleet) begin(task int, state reservations.State) {
+func (f *fleet) begin(task int, state reservations.State, told time.Time) {
 	o := reservations.Outcome{State: reservations.StateStarted}
 	if !f.classic || state != reservations.StateReserved {
-		o = f.step(reservations.Request{Op: reservations.OpBegin, State: state, Tokens: f.charge[task], Urgent: f.urgent != nil && f.urgent[task]})
+		o = f.step(reservations.Request{Op: reservations.OpBegin, State: state, Due: told, Tokens: f.charge[task], Urgent: f.urgent != nil && f.urgent[task]})
 	}
 	if !o.Started() {
 		due := o.Due.Sub(virtualStart).Seconds() + f.random.float()*f.jitter
@@ -194,7 +202,7 @@ func (f *fleet) begin(task int, state reservations.State) {
 		if o.State == reservations.StateExpress {
 			line = &f.express
 		}
-		line.push(waiting{due: due, seq: f.deferred, task: task, state: o.State})
+		line.push(waiting{due: due, seq: f.deferred, task: task, state: o.State, told: o.Due})
 		f.deferred++
 		f.running.push(f.now + f.deferring)
 		return

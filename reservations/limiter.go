@@ -72,6 +72,12 @@ func (l *Limiter) Reserve(ctx context.Context, c Charge) (Outcome, error) {
 // with an error, none need be kept: what was taken of them heals by refill. All charges must name the same limit and key. Where the
 // limit has shards they are spread over them evenly, in runs of neighbors.
 func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome, error) {
+	return l.ReserveAhead(ctx, charges, 0)
+}
+
+// ReserveAhead is ReserveMany for tasks that can't start before lead from now, as they are on their way so long: no plan counts on what a full bucket
+// loses until then. They are still told to come as early as the bucket has room.
+func (l *Limiter) ReserveAhead(ctx context.Context, charges []Charge, lead time.Duration) ([]Outcome, error) {
 	if len(charges) == 0 {
 		return nil, nil
 	}
@@ -89,13 +95,13 @@ func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome,
 		return nil, err
 	}
 	if limit.shards() == 1 || charges[0].Shard != 0 {
-		return l.reserveIn(ctx, set, charges, charges[0].Shard)
+		return l.reserveIn(ctx, set, charges, charges[0].Shard, lead)
 	}
-	return l.reserveSpread(ctx, set, charges, limit.shards())
+	return l.reserveSpread(ctx, set, charges, limit.shards(), lead)
 }
 
 // reserveIn reserves all charges in one bucket.
-func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge, shard int) ([]Outcome, error) {
+func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge, shard int, lead time.Duration) ([]Outcome, error) {
 	c := charges[0]
 	c.Shard = shard
 	limit, err := set.bucket(c)
@@ -104,13 +110,13 @@ func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge
 	}
 	requests := make([]Request, len(charges))
 	for i, c := range charges {
-		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
+		requests[i] = Request{Op: OpReserve, For: max(0, lead), Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
 	}
 	return l.askMany(ctx, limit, c.Key, requests...)
 }
 
 // reserveSpread reserves a run of the charges in each shard, side by side.
-func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Charge, shards int) ([]Outcome, error) {
+func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Charge, shards int, lead time.Duration) ([]Outcome, error) {
 	shard := l.seen.pick(BucketName(charges[0].Limit, charges[0].Key), shards, 0)
 	outcomes := make([]Outcome, len(charges))
 	runs := reserveRuns(len(charges), shards)
@@ -121,7 +127,7 @@ func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Ch
 		from, to, in := first, first+run, shard
 		asking.Go(func() {
 			var got []Outcome
-			got, faults[i] = l.reserveIn(ctx, set, charges[from:to], in)
+			got, faults[i] = l.reserveIn(ctx, set, charges[from:to], in, lead)
 			copy(outcomes[from:to], got)
 		})
 		first, shard = to, shard%shards+1
@@ -185,7 +191,7 @@ func (l *Limiter) one(ctx context.Context, c Charge, op Op, p Place) (Outcome, e
 	if err != nil {
 		return Outcome{}, err
 	}
-	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent})
+	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Due: p.Due, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent})
 }
 
 // resolve checks the charge, and is its limit as the store has to see it, with the charge and the place as that bucket is asked by them.

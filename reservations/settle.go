@@ -45,6 +45,7 @@ func (b *Bucket) settleLine(l Limit, x []float64, waiting bool) Outcome {
 	}
 	b.Carry = min(gain-max(0, e), Hold.Seconds())
 	b.Shift += e * b.Speed
+	b.owes(l, func(k int, m Meter) float64 { return e*m.RatePerSecond() - x[k] })
 	b.give(l, func(i, k int, m Meter) float64 {
 		switch {
 		case i >= LedgerPlan && m.windowed():

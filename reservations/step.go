@@ -38,10 +38,14 @@ type Request struct {
 	Op Op
 	// State is what the task was last given. Used by OpBegin and OpCheck (zero means new) and by OpRelease.
 	State State
+	// Due is the time that the task was given with StateReserved, on the clock of the line. OpBegin and OpCheck look at it: who comes before it
+	// and has to hold until then misses nothing. Zero means that it is due now.
+	Due time.Time
 	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is left.
 	Tokens []float64
-	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing. For OpSync it is how old the news is, and for an OpSettle
-	// with an ID how long ago it was first sent: zero the first time.
+	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing. For OpSync it is how old the news is, for an OpSettle
+	// with an ID how long ago it was first sent (zero the first time), and for OpReserve how long the task is at least on its way: no plan counts on what
+	// a full bucket loses until then.
 	For time.Duration
 	// ID tells settlements apart: one whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
@@ -105,17 +109,20 @@ func (b *Bucket) admit(l Limit, r Request, urgent bool) Outcome {
 	case urgent:
 		return b.urgent(l, r)
 	case r.Op == OpReserve:
-		return b.reserve(l, LedgerLine, r.Tokens, b.wait(l, LedgerLine, r.Tokens))
+		return b.reserve(l, LedgerLine, r.Tokens, b.wait(l, LedgerLine, r.Tokens), r.For)
 	case r.Op == OpTake:
 		return b.take(l, r.Tokens)
 	}
-	return b.begin(l, r.State, r.Tokens)
+	return b.begin(l, r)
 }
 
 // begin starts the task when its ledger has room for it within Hold, and gives it its next place otherwise.
-func (b *Bucket) begin(l Limit, s State, n []float64) Outcome {
-	here := s.Ledger()
+func (b *Bucket) begin(l Limit, r Request) Outcome {
+	here, n := r.State.Ledger(), r.Tokens
 	w := b.wait(l, here, n)
+	if here == LedgerLate && !l.HasHeadroom() {
+		b.reconcile(l, r, w)
+	}
 	if here == LedgerLate && w > 0 && len(b.Owed) == len(l.Meters) && l.HasHeadroom() && b.learn(l, w) && w > Hold.Seconds() {
 		return Outcome{State: StateReserved, Due: b.due(w)}
 	}
@@ -128,19 +135,19 @@ func (b *Bucket) begin(l Limit, s State, n []float64) Outcome {
 		b.charge(l, LedgerLate, LedgerLate, n, w)
 		return Outcome{State: StateLate, Due: b.due(w)}
 	}
-	return b.reserve(l, here, n, w)
+	return b.reserve(l, here, n, w, 0)
 }
 
-// reserve gives a time in the plan, or where max_reserved does not allow it a place behind it.
-func (b *Bucket) reserve(l Limit, here int, n []float64, w float64) Outcome {
-	slacks := float64(here - LedgerPlan)
-	fits := w <= l.longest(slacks) && b.within(l, here, n, w, slacks)
+// reserve gives a time in the plan, or where max_reserved does not allow it a place behind it. The task starts no sooner than lead from now.
+func (b *Bucket) reserve(l Limit, here int, n []float64, w float64, lead time.Duration) Outcome {
+	slacks, start := float64(here-LedgerPlan), max(w, lead.Seconds())
+	fits := w <= l.longest(slacks) && b.within(l, here, n, start, slacks)
 	switch {
 	case fits && here == LedgerLine:
-		b.place(l, LedgerPlan, n, w)
+		b.place(l, LedgerPlan, n, start)
 		return Outcome{State: StateReserved, Due: b.due(w)}
 	case fits:
-		b.charge(l, LedgerPlan, here, n, w)
+		b.charge(l, LedgerPlan, here, n, start)
 		return Outcome{State: StateReserved, Due: b.due(w)}
 	case here == LedgerLine:
 		b.place(l, LedgerLine, n, w)

@@ -139,7 +139,7 @@ func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 }
 
 func (m *bucketMachine) begin(t *rapid.T, p place) {
-	o := m.step(t, reservations.Request{Op: begin, State: p.state, Tokens: p.tokens, Urgent: p.urgent})
+	o := m.step(t, reservations.Request{Op: begin, State: p.state, Due: p.due, Tokens: p.tokens, Urgent: p.urgent})
 	if !o.Started() {
 		m.waiting = append(m.waiting, place{p.task, o.State, o.Due, p.tokens, p.urgent})
 		return

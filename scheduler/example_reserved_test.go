@@ -50,14 +50,14 @@ func Example_reserved() {
 	if err != nil {
 		panic(err)
 	}
-	// The requests are spaced by 100 ms; the story takes nearly a minute's tokens, so both it and what follows wait for those.
+	// The requests are spaced by 100 ms, after 50 ms for the first one's way to a worker; the story takes nearly a minute's tokens, so both it and what follows wait for those.
 	for _, info := range infos {
 		fmt.Println(info.State, info.NextProcessAt.Sub(infos[0].NextProcessAt).Round(time.Millisecond))
 	}
 
 	// Output:
 	// scheduled 0s
-	// scheduled 100ms
-	// scheduled 6.45s
-	// scheduled 12.45s
+	// scheduled 150ms
+	// scheduled 6.5s
+	// scheduled 12.5s
 }

@@ -35,8 +35,13 @@ func (h *heard) news(m movement) bool {
 	if h.lines == nil {
 		h.lines = map[string]movement{}
 	}
+	moved := ok && (m.speed != known.speed || (m.reading(m.at)-known.reading(m.at)).Abs() > heardApart)
+	if ok && !moved { // what was told stays: many small steps are a large one
+		known.version = m.version
+		m = known
+	}
 	h.lines[m.line] = m
-	return ok && (m.speed != known.speed || (m.reading(m.at)-known.reading(m.at)).Abs() > heardApart)
+	return moved
 }
 
 // reading is how far the line's clock is ahead of the bucket's at that moment.

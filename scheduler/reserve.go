@@ -18,6 +18,9 @@ const (
 	// time. The first ones are due at once, and while they are on their way, a full bucket loses what would come back.
 	reserveTogether = 128
 	reserveFirst    = 8
+	// onTheWay is how long a task at least needs from here to the decision that it starts: it is sent, woken, and taken by a worker. The plan does
+	// not count on what a full bucket loses until then.
+	onTheWay = 50 * time.Millisecond
 	// afterTimeout bounds what is done about tasks that are sent already, whatever became of the caller's context.
 	afterTimeout = 10 * time.Second
 )
@@ -111,7 +114,7 @@ func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
 	for i, p := range parcels {
 		charges[i] = p.Charges[len(p.held)]
 	}
-	outcomes, err := s.limiter.ReserveMany(ctx, charges)
+	outcomes, err := s.limiter.ReserveAhead(ctx, charges, onTheWay)
 	if err != nil {
 		return fmt.Errorf("reserve for %d tasks: %w", len(parcels), err)
 	}

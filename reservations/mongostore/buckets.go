@@ -142,7 +142,7 @@ func encodeBucket(b reservations.Bucket, limit reservations.Limit) bson.D {
 	}
 	d := bson.D{
 		to(fieldAt, bson.NewDateTimeFromTime(b.At)), to("shift", b.Shift), to("speed", speed), to("carry", b.Carry), to("blocked", b.Blocked),
-		to("gen", b.Generation), to("v", b.Version), to("meters", names), to("led", led), to("gap", gaps), to("was", meterDocuments(limit)),
+		to("gen", b.Generation), to("v", b.Version), to("meters", names), to("led", led), to("gap", gaps), to("was", meterDocuments(limit)), to("owed", b.Owed),
 		to(fieldShape, shapeOf(limit)), to(fieldExpires, bson.NewDateTimeFromTime(b.FullAt(limit).Add(keepFull))),
 	}
 	if len(b.Idle) > 0 {
@@ -153,7 +153,7 @@ func encodeBucket(b reservations.Bucket, limit reservations.Limit) bson.D {
 		d = append(d, to("idle", idle), to("keep", bson.NewDateTimeFromTime(b.Keep.Add(keepFull))))
 	}
 	if len(b.Express) > 0 {
-		d = append(d, to("express", b.Express), to("owed", b.Owed))
+		d = append(d, to("express", b.Express))
 	}
 	if len(b.Express) > 0 || b.ExpressShift != 0 {
 		d = append(d, to("xshift", b.ExpressShift))

@@ -25,8 +25,9 @@ import (
 //	shape    of the meters: tells limits apart whose meters differ in name, order or filling, see shapeOf
 //	idle     meters that the limit lacks: {name, at, led, gap, was}
 //	keep     date before which the bucket must not be forgotten because of those
-//	express  the ledger of urgent tasks, by meter; owed: what the ordinary line still counts on of what they took; xshift: the shift of
-//	         their line, in seconds. Only where a limit with headroom has used the bucket
+//	owed     for each of them, in tokens, what the line still counts on and will not find
+//	express  the ledger of urgent tasks, by meter; xshift: the shift of their line, in seconds. Only where a limit with headroom has used
+//	         the bucket
 //	ids      of the last settlements, the eldest first; forgot: date at which one was last dropped
 //	out      answers to the last call, none where it was a swap
 //	clock    the server's clock at the last swap
@@ -138,8 +139,8 @@ func urgentDocument(r reservations.Request) bson.D {
 
 // requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings; up: it may raise; id and
 // age, in milliseconds, of a settlement; here, the ledger that its state looks at; to: the ledgers to
-// which a release gives; hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; n: tokens in the
-// order of the meters.
+// which a release gives; hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; lead: for how many
+// seconds at least it does not start; due: when a reserved task was told to come, in milliseconds; n: tokens in the order of the meters.
 func requestDocument(r reservations.Request) bson.D {
 	const never = -1. // waits are not negative
 	n := bson.A{}
@@ -163,13 +164,21 @@ func requestDocument(r reservations.Request) bson.D {
 	case reservations.OpYield:
 		return bson.D{to("op", opRelease), to("to", ledgers(reservations.LedgerUse, reservations.LedgerLate)), to("n", n)}
 	case reservations.OpReserve:
-		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
+		d := bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
+		if r.For > 0 {
+			d = append(d, to("lead", r.For.Seconds()))
+		}
+		return d
 	case reservations.OpTake:
 		return bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", atOnce), to("take", true), to("dry", r.Dry), to("n", n)}
 	case reservations.OpBegin, reservations.OpCheck:
 	}
 	dry := r.Dry || r.Op == reservations.OpCheck
-	return bson.D{to("op", opBegin), to("here", r.State.Ledger()), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
+	d := bson.D{to("op", opBegin), to("here", r.State.Ledger()), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
+	if r.State.Ledger() == reservations.LedgerLate && !r.Due.IsZero() {
+		d = append(d, to("due", float64(r.Due.UnixNano())/float64(time.Millisecond)))
+	}
+	return d
 }
 
 // ledgers are those from first to before end.

@@ -163,17 +163,17 @@ func TestPipelineSize(t *testing.T) {
 		changed  bool
 		most     int
 	}{
-		{"begin", minutes, []reservations.Request{begin}, false, 10_000},
-		{"begin, windows", days, []reservations.Request{begin}, false, 16_000},
-		{"settle", minutes, []reservations.Request{settle}, false, 8_000},
-		{"settle, windows", days, []reservations.Request{settle}, false, 10_000},
-		{"begin and settle", minutes, []reservations.Request{begin, settle}, false, 13_500},
-		{"urgent, without headroom", minutes, []reservations.Request{urgent}, false, 10_000},
+		{"begin", minutes, []reservations.Request{begin}, false, 11_600},
+		{"begin, windows", days, []reservations.Request{begin}, false, 18_200},
+		{"settle", minutes, []reservations.Request{settle}, false, 9_300},
+		{"settle, windows", days, []reservations.Request{settle}, false, 11_600},
+		{"begin and settle", minutes, []reservations.Request{begin, settle}, false, 15_400},
+		{"urgent, without headroom", minutes, []reservations.Request{urgent}, false, 11_600},
 		{"begin, headroom", headroom, []reservations.Request{begin}, false, 15_000},
 		{"urgent", headroom, []reservations.Request{urgent}, false, 19_000},
 		{"all, headroom", headroom, []reservations.Request{urgent, settle, block, sync, release}, false, 28_000},
 		{"all, headroom, changed", headroom, []reservations.Request{urgent, settle, block, sync, release}, true, 43_000}, // sent once after each change
-		{"all", days, []reservations.Request{begin, settle, block, sync, release}, false, 23_000},
+		{"all", days, []reservations.Request{begin, settle, block, sync, release}, false, 25_600},
 		{"all, changed", days, []reservations.Request{begin, settle, block, sync, release}, true, 36_000},
 	} {
 		limit := reservations.Limit{Name: "openai", Meters: c.meters}

@@ -75,21 +75,28 @@ func (v variant) program() bson.A {
 		p = append(p, changed()...)
 		if v.headroom {
 			p = append(p, unknownExpress())
+		} else {
+			p = append(p, set(to("owed", forEach(meterNumbers(), "j", 0.))))
 		}
 		return append(p, v.answers()...)
 	}
 	nobody := all(less(0, "$passed"), atMost(0., smallest(forEach("$led", "l", element("$$l", reservations.LedgerLine)))))
-	speed := set(to("speed", either(nobody, 1., orElse("$speed", 1.))))
+	speed := bson.D{to("speed", either(nobody, 1., orElse("$speed", 1.)))}
 	if v.windows {
-		speed = set(to("speed", either(nobody, 1., orElse("$speed", 1.))), to("call.meters", lefts()))
+		speed = append(speed, to("call.meters", lefts()))
+	}
+	if !v.headroom {
+		speed = append(speed, to("owed", v.overflow()))
 	}
 	if v.headroom {
 		time = append(time, to("pace", storedPace()))
+	} else {
+		time = append(time, to("owed", owedBefore()))
 	}
 	p := bson.A{
 		set(passed),
 		set(append(time, to("led", v.accrued(at, gone)), to("meters", "$call.meters.name"), to("was", "$call.meters"), to(fieldShape, "$call.shape"))...),
-		speed,
+		set(speed...),
 	}
 	if v.headroom {
 		p = append(p, accruedExpress(gone))
@@ -99,11 +106,11 @@ func (v variant) program() bson.A {
 
 // answers folds the requests into the bucket.
 func (v variant) answers() bson.A {
-	initial := bson.D{to("led", "$led"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("blocked", "$blocked"), to("out", bson.A{})}
-	result := []bson.E{to("led", "$r.led"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("blocked", "$r.blocked"), to("out", "$r.out"), to("expires", v.expires("$r.led"))}
+	initial := bson.D{to("led", "$led"), to("owed", "$owed"), to("shift", "$shift"), to("carry", orElse("$carry", 0.)), to("blocked", "$blocked"), to("out", bson.A{})}
+	result := []bson.E{to("led", "$r.led"), to("owed", "$r.owed"), to("shift", "$r.shift"), to("carry", "$r.carry"), to("blocked", "$r.blocked"), to("out", "$r.out"), to("expires", v.expires("$r.led"))}
 	if v.headroom {
-		initial = append(initial, to("x", "$express"), to("owed", "$owed"), to("xs", "$xshift"))
-		result = append(result, to("express", "$r.x"), to("owed", "$r.owed"), to("xshift", "$r.xs"))
+		initial = append(initial, to("x", "$express"), to("xs", "$xshift"))
+		result = append(result, to("express", "$r.x"), to("xshift", "$r.xs"))
 	}
 	if v.begins {
 		initial = append(initial, to("gap", orElse("$gap", bson.A{})))
@@ -149,7 +156,7 @@ func (v variant) temporary() bson.A {
 	case v.headroom:
 		fields = append(fields, "pace")
 	case v.changed: // of the meters that were
-		fields = append(fields, "express", "owed")
+		fields = append(fields, "express")
 	}
 	return fields
 }
@@ -167,9 +174,9 @@ func meterNumbers() bson.D { return op("$range", 0, bson.D{to("$size", "$call.me
 
 // joined is the meters with their ledgers (L) and what the request asks of each (n).
 func (v variant) joined(led any) any {
-	beside := bson.D{to("L", element(led, "$$j")), to("n", element("$$q.n", "$$j"))}
+	beside := bson.D{to("L", element(led, "$$j")), to("O", element("$$s.owed", "$$j")), to("n", element("$$q.n", "$$j"))}
 	if v.headroom {
-		beside = append(beside, to("X", element("$$s.x", "$$j")), to("O", element("$$s.owed", "$$j")))
+		beside = append(beside, to("X", element("$$s.x", "$$j")))
 	}
 	return forEach(meterNumbers(), "j", op("$mergeObjects", element("$call.meters", "$$j"), beside))
 }
@@ -215,15 +222,20 @@ func (v variant) answered(change any) any {
 // begin covers begin, reserve (which never starts), take (which is given no place) and whatever is dry (and keeps nothing).
 func (v variant) begin() any {
 	charge := forEach("$$m", "k", rungs(
-		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), v.charged("$$i", "$$do.w"), element("$$k.L", "$$i"))))
+		either(all(atMost("$$do.lo", "$$i"), atMost("$$i", "$$do.hi")), v.charged("$$i", v.start()), element("$$k.L", "$$i"))))
 	if v.headroom {
 		return v.beginBesideUrgent(charge)
 	}
-	return let("w", v.wait("$$q.here"), let("do", v.decision(), let("led", charge, bson.D{
+	change := bson.D{
 		to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
 		to("w", either(op("$in", "$$do.o", list(ticket, again)), add(v.back("$$led"), ticketDelay), "$$do.w")),
-		newGaps(),
-	})))
+		to("owed", either("$$q.dry", "$$s.owed", v.owesPlanned())), newGaps(),
+	}
+	if !v.misses {
+		return let("w", v.wait("$$q.here"), let("do", v.decision(), let("led", charge, change)))
+	}
+	change = append(change, to("shift", either("$$q.dry", "$$s.shift", sub("$$s.shift", mul("$$e", "$speed")))))
+	return let("w", v.wait("$$q.here"), let("e", v.ahead(), let("m", v.delayed(), let("do", v.decision(), let("led", charge, change)))))
 }
 
 // newGaps is the field gap after the decision $$do.
@@ -241,13 +253,13 @@ func gaps() any {
 		either(less(hardly, "$$d"), largest(list(0., sub(1., div(asked, largest(list("$$d", hardly)))))), 0.))))
 }
 
-// decision is the next state (o), the first and last ledger to charge (lo, hi), and the seconds until the start (w).
+// decision is the next state (o), the first and last ledger to charge (lo, hi), and the seconds until it is due (w).
 func (v variant) decision() any {
 	next := func(state string, lo, hi, w any) bson.D {
 		return bson.D{to("o", state), to("lo", lo), to("hi", hi), to("w", w)}
 	}
 	var fits any = bson.D{to("$allElementsTrue", list(forEach(limited("$$m"), "k",
-		atMost(v.withHead(mul(-1., v.charged("$$q.here", "$$w"))), add(slacked("$$q.here"), tolerance)))))}
+		atMost(v.withHead(mul(-1., v.charged("$$q.here", v.from()))), add(slacked("$$q.here"), tolerance)))))}
 	if v.bounded {
 		fits = all(atMost("$$w", most("$$q.here")), fits)
 	}
@@ -261,6 +273,21 @@ func (v variant) decision() any {
 		branch{atMost("$$q.here", reservations.LedgerLate), next(late, reservations.LedgerLate, reservations.LedgerLate, v.wait(reservations.LedgerLate))},
 		branch{fits, next(reserved, reservations.LedgerPlan, "$$q.here", "$$w")},
 		branch{equal("$$q.here", reservations.LedgerLine), next(ticket, reservations.LedgerLine, reservations.LedgerLine, v.wait(reservations.LedgerLine))})...)
+}
+
+// from is the seconds until a place in the plan can start at the earliest, and start those until the start that $$do charges.
+func (v variant) from() any {
+	if v.leads {
+		return largest(list("$$w", "$$q.lead")) // a missing lead counts as none
+	}
+	return "$$w"
+}
+
+func (v variant) start() any {
+	if v.leads {
+		return either(equal("$$do.o", reserved), v.from(), "$$do.w")
+	}
+	return "$$do.w"
 }
 
 // back is how many seconds pass until the charged ledger is within max_reserved again.

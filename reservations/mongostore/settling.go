@@ -70,6 +70,8 @@ func (v variant) settle(also bson.D) any {
 	var whole any = change
 	if v.headroom {
 		whole = settledExpress(change)
+	} else {
+		whole = append(change, to("owed", either("$$waiting", v.owes(sub(mul("$$e", "$$k.rate"), "$$k.n")), "$$s.owed")))
 	}
 	return let("waiting", waiting,
 		let("gain", add("$$s.carry", mostOver(0., "$$m", v.choose(0., div("$$k.n", "$$k.rate")))), // seconds by which the line could move

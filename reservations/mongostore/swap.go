@@ -83,7 +83,7 @@ func dropped(before, after reservations.Bucket) (fields bson.D) {
 		fields = append(fields, to("idle", 0), to("keep", 0))
 	}
 	if len(before.Express) > 0 && len(after.Express) == 0 {
-		fields = append(fields, to("express", 0), to("owed", 0))
+		fields = append(fields, to("express", 0))
 	}
 	return fields
 }

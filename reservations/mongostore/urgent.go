@@ -44,7 +44,7 @@ func accruedExpress(gone any) bson.D {
 	filled := add(element("$express", "$$j"), mul(mul("$$gone", element("$call.meters.rate", "$$j")), "$pace"))
 	express := let("gone", gone, forEach(meterNumbers(), "j", smallest(list(use, orElse(filled, use)))))
 	counts := anyOf(atMost("$passed", 0), all(less("$pace", 1.), less(use, element("$call.meters.cap", "$$j"))))
-	owed := forEach(meterNumbers(), "j", either(counts, orElse(element("$owed", "$$j"), 0.), 0.))
+	owed := forEach(meterNumbers(), "j", either(all(counts, op("$gt", "$express", nil)), largest(list(0., orElse(element("$owed", "$$j"), 0.))), 0.))
 	return set(to("express", express), to("owed", owed))
 }
 
@@ -71,20 +71,13 @@ func (v variant) ordered() bson.D {
 func (v variant) beginBesideUrgent(charge any) any {
 	owed := mostOver(0., "$$m", div("$$k.O", "$$k.rate"))
 	learns := all(equal("$$q.here", reservations.LedgerLate), less(0., "$$w"))
-	delayed := forEach("$$m", "k", op("$mergeObjects", "$$k", bson.D{to("L", rungs(delayed()))}))
 	return let("w", v.wait("$$q.here"), let("owed", owed, let("e", either(learns, smallest(list("$$w", "$$owed")), 0.),
-		let("m", delayed, let("do", v.decision(), let("led", charge, bson.D{
+		let("m", v.delayed(), let("do", v.decision(), let("led", charge, bson.D{
 			to("led", either("$$q.dry", "$$s.led", "$$led")), to("o", "$$do.o"),
 			to("owed", either("$$q.dry", "$$s.owed", forEach("$$m", "k", largest(list(0., sub("$$k.O", mul("$$e", "$$k.rate"))))))),
 			to("shift", either("$$q.dry", "$$s.shift", sub("$$s.shift", mul("$$e", "$speed")))),
 			to("w", either(op("$in", "$$do.o", list(ticket, again)), add(v.back("$$led"), ticketDelay), "$$do.w")), newGaps(),
 		}))))))
-}
-
-// delayed is ledger $$i of $$k when the ordinary line is set back by $$e seconds.
-func delayed() any {
-	led := element("$$k.L", "$$i")
-	return either(atMost(reservations.LedgerPlan, "$$i"), sub(led, mul("$$e", "$$k.rate")), led)
 }
 
 // urgently is begin, reserve and take for urgent tasks.

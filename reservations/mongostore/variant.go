@@ -17,6 +17,8 @@ type variant struct {
 	changed                           bool // the stored bucket has another shape
 	ids                               bool // a settlement has an ID
 	syncs                             bool // a request is a sync; then settles too
+	leads                             bool // a reserved task is on its way for a time
+	misses                            bool // a reserved task may find what it was promised lost, and sets the line back; never with headroom
 	begins, blocks, settles, releases bool
 }
 
@@ -38,7 +40,13 @@ func variantOf(limit reservations.Limit, requests []reservations.Request) varian
 		case reservations.OpSettle:
 			v.settles = true
 			v.ids = v.ids || r.ID != 0
-		case reservations.OpBegin, reservations.OpReserve, reservations.OpCheck, reservations.OpTake:
+		case reservations.OpBegin, reservations.OpCheck:
+			v.begins = true
+			v.misses = v.misses || !v.headroom && r.State.Ledger() == reservations.LedgerLate
+		case reservations.OpReserve:
+			v.begins = true
+			v.leads = v.leads || r.For > 0
+		case reservations.OpTake:
 			v.begins = true
 		default:
 			v.begins = true
