@@ -18,7 +18,7 @@ type figures struct {
 	Event     string    `json:"event,omitempty"`
 	Batch     string    `json:"batch"`
 	Name      string    `json:"name"`
-	State     string    `json:"state"`
+	State     string    `json:"state"` // open, ended or cancelled
 	Limit     string    `json:"limit"`
 	Created   time.Time `json:"created"`
 	Requests  int       `json:"requests"`
@@ -58,12 +58,19 @@ const (
 const quiet = 10 * time.Second
 
 func newFigures(b batches.Batch, c batches.Counts) figures {
-	return figures{
+	f := figures{
 		Batch: b.ID, Name: b.Name, State: string(b.State), Limit: b.Limit, Created: b.Created, Requests: b.Requests, Enqueued: b.Enqueued,
 		Done: c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
 		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion, lastEnded: c.Last,
 	}
+	if f.Waiting == 0 && b.State == batches.StateOpen {
+		f.State = stateEnded
+	}
+	return f
 }
+
+// stateEnded is the state of a batch all of whose requests have a result.
+const stateEnded = "ended"
 
 // lately is what ended within a time.
 type lately struct {
@@ -153,7 +160,11 @@ func (f *figures) text() string { return strings.Join(f.parts(), "; ") }
 
 // parts are what is told of the figures, each for itself.
 func (f *figures) parts() []string {
-	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s waiting", count(f.Done), count(f.Requests), count(f.Failed), count(f.Waiting))}
+	left := "waiting"
+	if f.State == string(batches.StateCancelled) {
+		left = "without a result"
+	}
+	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s %s", count(f.Done), count(f.Requests), count(f.Failed), count(f.Waiting), left)}
 	if f.Retried > 0 {
 		parts[0] += fmt.Sprintf(" (%s retried)", count(f.Retried))
 	}

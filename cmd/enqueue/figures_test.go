@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headway-go/headway/batches"
 )
 
 // What is above the rate while the bucket empties is no breach of the limit, and is said to be none.
@@ -13,6 +15,26 @@ func TestBurstIsNamed(t *testing.T) {
 		f := figures{Requests: 3000, Done: 591, Waiting: 2409, measured: true, Rates: []rate{{Meter: "requests", Taken: taken, Allowed: 500, Period: time.Minute}}}
 		if text := f.text(); strings.Contains(text, "of 500 requests/m (burst)") != burst {
 			t.Errorf("%v of 500: %s", taken, text)
+		}
+	}
+}
+
+// A batch of which nothing waits has ended, and what a cancelled one has left waits for nothing.
+func TestStateOfABatch(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state       batches.State
+		done        int
+		want, words string
+	}{
+		{batches.StateOpen, 1, "open", "1 of 3 done, 0 failed, 2 waiting"},
+		{batches.StateOpen, 3, "ended", "3 of 3 done, 0 failed, 0 waiting; all have ended"},
+		{batches.StateCancelled, 1, "cancelled", "1 of 3 done, 0 failed, 2 without a result; cancelled"},
+		{batches.StateCancelled, 3, "cancelled", "3 of 3 done, 0 failed, 0 without a result; cancelled"},
+	} {
+		f := newFigures(batches.Batch{State: c.state, Requests: 3}, batches.Counts{Done: c.done})
+		if f.State != c.want || !strings.HasPrefix(f.text(), c.words) {
+			t.Errorf("%s with %d done: %s: %s", c.state, c.done, f.State, f.text())
 		}
 	}
 }

@@ -123,8 +123,8 @@ func TestLimitsShow(t *testing.T) {
 	if len(api) != 2 || api[0].Bucket != "api" || api[0].Waiting != 3 || api[1].Bucket != "api:acme" || api[1].Waiting != 2 || api[1].Key != "acme" || !api[1].InUse {
 		t.Errorf("buckets of api: %+v", api)
 	}
-	if done := api[0].DoneIn; done < 100 || done > 120 {
-		t.Errorf("the backlog is done in %v s, want 2m", done)
+	if done := api[0].DoneIn; done < 100 || done > 120.05 {
+		t.Errorf("the backlog is done in %v s, want 2m, and the 50 ms that the first was on its way", done)
 	}
 	if idle := all.Limits[1].Buckets; len(idle) != 1 || idle[0].InUse || idle[0].Waiting != 0 || idle[0].Meters[0].Level != 5 {
 		t.Errorf("buckets of idle: %+v", idle)
@@ -276,5 +276,10 @@ func TestTaskIsShown(t *testing.T) {
 	told.print(screen{Writer: &plain})
 	if d := cmp.Diff(want, plain.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+	plain.Reset()
+	toldTask{ID: "x", Explanation: scheduler.Explanation{State: "archived"}}.print(screen{Writer: &plain})
+	if !strings.Contains(plain.String(), "worker dead show x") {
+		t.Errorf("an archived task: %s", plain.String())
 	}
 }

@@ -40,6 +40,9 @@ func (t toldTask) print(s screen) {
 	}
 	row("cause", indented(t.Cause))
 	row("error", indented(t.LastError))
+	if t.State == "archived" {
+		row("record", "`worker dead show "+t.ID+"` has its payload and how it ended, where the workers keep dead tasks")
+	}
 	row("bucket", indented(t.Problem))
 	s.table("  ", rows)
 	if t.Bucket != nil {

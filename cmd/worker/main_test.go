@@ -110,6 +110,9 @@ func TestHelpTeaches(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", sub, code, out)
 		}
 	}
+	if code, out, _ := command(t, nil, "--version"); code != cli.ExitOK || !strings.HasPrefix(out, "worker version ") {
+		t.Errorf("--version: exit %d: %s", code, out)
+	}
 	if code, _, errs := command(t, nil, "nonsense"); code == cli.ExitOK {
 		t.Errorf("an unknown command exits with %d: %s", code, errs)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -38,6 +39,7 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 	c.SetOut(env.Out)
 	c.SetErr(env.Err)
 	c.SilenceErrors, c.SilenceUsage = true, true
+	c.Version = version()
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
 	if c.RunE == nil {
 		c.Args = Args(cobra.NoArgs)
@@ -48,6 +50,21 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 		_, _ = fmt.Fprintf(env.Err, "%s: %v\n", c.Name(), err) // there is nowhere else to say it
 	}
 	return exitCode(err)
+}
+
+// version is that of the module the program was built from, with the commit where that is known.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	text := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.Contains(text, s.Value[:min(12, len(s.Value))]) {
+			text += " " + s.Value
+		}
+	}
+	return text
 }
 
 // Args makes faults of the positional arguments usage errors that point to the help.
