@@ -154,7 +154,7 @@ func TestCombineGathersAfterASharedCall(t *testing.T) {
 }
 
 // Where most are told to wait, a backlog is being sorted: the next call waits for as many as the last one had beside those who wait already, for at most
-// as long as that one took for each of them, and 10 ms.
+// as long as that one took for each of them, and 15 ms.
 func TestCombineGathersLongerWhileABacklogIsSorted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,13 +181,15 @@ func TestCombineGathersLongerWhileABacklogIsSorted(t *testing.T) {
 		b.ask(t.Context(), "", 4, answered)
 		after(6 * time.Millisecond)
 		b.ask(t.Context(), "", 7, answered)
-		after(time.Millisecond)
+		after(6 * time.Millisecond)
 		b.open(1) // at once with the third
 		b.ask(t.Context(), "", 8, answered)
-		after(10 * time.Millisecond)
+		after(15*time.Millisecond - time.Nanosecond)
 		b.ask(t.Context(), "", 9, answered)
+		after(time.Nanosecond)
+		b.ask(t.Context(), "", .5, answered)
 		b.open(2)
-		b.wantCalls([]float64{10}, []float64{5, 6}, []float64{1, 2}, []float64{3, 4, 7}, []float64{8}, []float64{9})
+		b.wantCalls([]float64{10}, []float64{5, 6}, []float64{1, 2}, []float64{3, 4, 7}, []float64{8, 9}, []float64{.5})
 	})
 }
 
