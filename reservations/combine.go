@@ -16,7 +16,7 @@ const (
 	gatherMost = 5 * time.Millisecond
 	// gatherSorting is the same after a call that told most of its callers to wait. A backlog is being sorted then, and nobody's start is held up. It is
 	// far less than the time by which tasks are woken early.
-	gatherSorting = 15 * time.Millisecond
+	gatherSorting = 10 * time.Millisecond
 )
 
 // combiner lets callers that wait in this process for the same bucket share a round trip: while one call is under way, the

@@ -154,7 +154,7 @@ func TestCombineGathersAfterASharedCall(t *testing.T) {
 }
 
 // Where most are told to wait, a backlog is being sorted: the next call waits for as many as the last one had beside those who wait already, for at most
-// as long as that one took for each of them, and 15 ms.
+// as long as that one took for each of them, and 10 ms.
 func TestCombineGathersLongerWhileABacklogIsSorted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestCombineGathersLongerWhileABacklogIsSorted(t *testing.T) {
 		after(6 * time.Millisecond)
 		b.open(1) // at once with the third
 		b.ask(t.Context(), "", 8, answered)
-		after(15*time.Millisecond - time.Nanosecond)
+		after(10*time.Millisecond - time.Nanosecond)
 		b.ask(t.Context(), "", 9, answered)
 		after(time.Nanosecond)
 		b.ask(t.Context(), "", .5, answered)

@@ -11,7 +11,7 @@ const (
 	// crowdKept is for how long one is remembered.
 	crowdKept = 50 * time.Millisecond
 	// crowdGathers is how long tasks that are delivered then wait for others to share a script with. It is far less than the time by which tasks are woken early.
-	crowdGathers = 3 * time.Millisecond
+	crowdGathers = 1 * time.Millisecond
 )
 
 // crowd notices that a backlog is being sorted: many tasks are sent back at once. Those that are delivered next will most likely be sent back as well, so
