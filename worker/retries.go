@@ -40,7 +40,7 @@ func (e *finalError) Is(target error) bool { return target == asynq.SkipRetry }
 
 // legible makes the text of err UTF-8: asynq can't store any other, and would neither retry nor archive the task.
 func legible(err error) error {
-	if err == nil || utf8.ValidString(err.Error()) {
+	if _, deferred := err.(*scheduler.DeferredError); err == nil || deferred || utf8.ValidString(err.Error()) { //nolint:errorlint // whose text is valid, and costly
 		return err
 	}
 	return &legibleError{err: err}

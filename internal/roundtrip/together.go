@@ -21,6 +21,8 @@ type Together[Q, A any] struct {
 	Call func(context.Context, []Q) ([]A, error)
 	// Gather is how long the first that asks waits for others to come along. Zero is not at all: then only those share who ask during a call.
 	Gather time.Duration
+	// Crowd is how long each call waits for others to come along at the moment, the first no less than Gather. Nil is not at all.
+	Crowd func() time.Duration
 
 	mu      sync.Mutex // guards what is below; never held during a call
 	waiting []*question[Q, A]
@@ -59,14 +61,27 @@ func (t *Together[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	}
 }
 
-// serve makes calls until nobody waits. Only the first one lets others gather: the later ones have those who came meanwhile.
+// serve makes calls until nobody waits. Unless there is a crowd only the first one lets others gather: the later ones have those who came meanwhile.
 func (t *Together[Q, A]) serve() {
-	if t.Gather > 0 {
-		<-time.After(t.Gather)
-	}
+	least := t.Gather
 	for more := true; more; more = t.goesOn() {
+		t.gather(least)
+		least = 0
 		runtime.Gosched() // whoever is about to ask comes along
 		t.answer(t.take())
+	}
+}
+
+// gather waits for others, unless there are as many already as a call takes.
+func (t *Together[Q, A]) gather(least time.Duration) {
+	if t.Crowd != nil {
+		least = max(least, t.Crowd())
+	}
+	t.mu.Lock()
+	full := len(t.waiting) >= togetherMost
+	t.mu.Unlock()
+	if least > 0 && !full {
+		<-time.After(least)
 	}
 }
 

@@ -3,12 +3,14 @@
 // # Consistency
 //
 // Each bucket is one document. Each call is one findOneAndUpdate with an update pipeline that folds all its requests: the
-// server reads, computes and writes as one atomic change, so no number of callers can start more than the limit allows. There is no
-// read before the write, no lock and no transaction. Writes are acknowledged by a majority, so a failover takes nothing back.
+// server reads, computes and writes as one atomic change, so no number of callers can start more than the limit allows. There is
+// no lock and no transaction. Writes are acknowledged by a majority, so a failover takes nothing back.
 //
 // A Store that was the last to write a bucket, twice in a row and within a second, knows its state: it decides by [reservations.Step] and
 // writes the result where the document is still the same, which is cheap whatever the number of requests (a swap). Where it is not, the
 // pipeline decides, in a second round trip, and goes on to for up to 256 calls: processes that share a bucket pay a few in a hundred.
+// A call with many requests that can't do so reads the document and swaps it in two round trips, which costs less than a pipeline with all of them;
+// where somebody else writes in between, nothing is changed, and after two looks the pipeline decides.
 // A Store remembers the 1024 buckets it used last.
 //
 // # Clock

@@ -63,7 +63,7 @@ func (m *memory) swapped(name string, k known) {
 	}
 }
 
-// folded remembers what a pipeline has written.
+// folded remembers what a pipeline has written, or a swap of a bucket that was looked at.
 func (m *memory) folded(name string, k known) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

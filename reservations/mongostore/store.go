@@ -63,7 +63,8 @@ func New(db *mongo.Database, o Options) *Store {
 	return &Store{buckets: db.Collection(o.Collection, settings), now: now, local: o.Now, swapping: o.swapping, memory: newMemory()}
 }
 
-// Apply implements reservations.Store: one round trip, whatever the number of requests; two where another process has just written.
+// Apply implements reservations.Store: one round trip, whatever the number of requests; where another process has just written, two, and more only where
+// it does so again between them.
 func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
 	name := reservations.BucketName(limit.Name, key)
 	if len(requests) == 0 {
@@ -71,15 +72,26 @@ func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string,
 	}
 	before, now, ok := s.memory.find(name, s.swapping, s.local)
 	if !now.IsZero() {
-		outcomes, matched, err := s.swap(ctx, name, before, now, limit, requests)
+		outcomes, after, err := s.swap(ctx, name, before, now, limit, requests)
 		if err != nil {
 			s.memory.forget(name)
 			return nil, err
 		}
-		if matched {
+		if outcomes != nil {
+			s.memory.swapped(name, after)
 			return outcomes, nil
 		}
 		s.memory.missed(name)
+	}
+	if ok && s.looks(requests) {
+		outcomes, err := s.look(ctx, name, before, limit, requests)
+		if err != nil {
+			s.memory.forget(name)
+			return nil, err
+		}
+		if outcomes != nil {
+			return outcomes, nil
+		}
 	}
 	outcomes, after, err := s.fold(ctx, name, limit, requests)
 	if err != nil {

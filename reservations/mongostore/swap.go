@@ -37,17 +37,18 @@ const (
 	swapNever
 )
 
-// swap decides the requests at now and writes that, if the bucket is still what before says. False: it is not, and nothing was changed.
+// swap decides the requests at now and writes that, if the bucket is still what before says; after is what is known then. No outcomes: it is not, and
+// nothing was changed.
 func (s *Store) swap(
 	ctx context.Context, name string, before known, now time.Time, limit reservations.Limit, requests []reservations.Request,
-) ([]reservations.Outcome, bool, error) {
-	bucket, outcomes := before.bucket, make([]reservations.Outcome, len(requests))
+) (outcomes []reservations.Outcome, after known, err error) {
+	bucket, decided := before.bucket, make([]reservations.Outcome, len(requests))
 	for i, r := range requests {
-		bucket, outcomes[i] = reservations.Step(bucket, limit, now, r)
+		bucket, decided[i] = reservations.Step(bucket, limit, now, r)
 	}
 	written, err := bson.Marshal(append(encodeBucket(bucket, limit), to("out", bson.A{})))
 	if err != nil {
-		return nil, false, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: fmt.Errorf("encode bucket: %w", err)}
+		return nil, known{}, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: fmt.Errorf("encode bucket: %w", err)}
 	}
 	update := bson.D{to("$set", bson.Raw(written))}
 	if s.local == nil {
@@ -67,14 +68,13 @@ func (s *Store) swap(
 		return failed
 	})
 	if err != nil || raw == nil {
-		return nil, false, err
+		return nil, known{}, err
 	}
-	after := known{bucket: bucket, led: bson.Raw(written).Lookup(fieldLed), steady: true}
+	after = known{bucket: bucket, led: bson.Raw(written).Lookup(fieldLed), steady: true}
 	if ms, ok := raw.Lookup(fieldClock).DateTimeOK(); ok {
 		after.clock, after.heard = time.UnixMilli(ms), time.Now()
 	}
-	s.memory.swapped(name, after)
-	return outcomes, true, nil
+	return decided, after, nil
 }
 
 // dropped is the fields that a bucket had before, and has no more.

@@ -38,8 +38,16 @@ func (c *counted) open(t *testing.T, uri, name string, o mongostore.Options) *mo
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := settings.Monitor
-	client, err := mongo.Connect(settings.SetMonitor(&event.CommandMonitor{Started: func(ctx context.Context, e *event.CommandStartedEvent) {
+	client, err := mongo.Connect(settings.SetMonitor(c.monitor(settings.Monitor)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
+	return mongostore.New(client.Database(name), o)
+}
+
+func (c *counted) monitor(ours *event.CommandMonitor) *event.CommandMonitor {
+	return &event.CommandMonitor{Started: func(ctx context.Context, e *event.CommandStartedEvent) {
 		ours.Started(ctx, e)
 		update := e.Command.Lookup("update")
 		if _, ok := update.ArrayOK(); ok {
@@ -48,12 +56,7 @@ func (c *counted) open(t *testing.T, uri, name string, o mongostore.Options) *mo
 		if _, ok := update.DocumentOK(); ok {
 			c.swaps.Add(1)
 		}
-	}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
-	return mongostore.New(client.Database(name), o)
+	}}
 }
 
 func apply(t *testing.T, store reservations.Store, limit reservations.Limit, requests ...reservations.Request) reservations.Outcome {
