@@ -154,7 +154,23 @@ func (c *combiner) take(bucket string) []*asker {
 		n++
 	}
 	g.askers = gathered[n:]
+	inTurn(gathered[:n])
 	return gathered[:n:n]
+}
+
+// inTurn has tasks that come at their time be asked for in the order of their times: those that were woken together come in any.
+func inTurn(batch []*asker) {
+	var at []int
+	var timely []*asker
+	for i, a := range batch {
+		if a.request.Op == OpBegin && a.request.State == StateReserved {
+			at, timely = append(at, i), append(timely, a)
+		}
+	}
+	slices.SortStableFunc(timely, func(a, b *asker) int { return a.request.Due.Compare(b.request.Due) })
+	for k, i := range at {
+		batch[i] = timely[k]
+	}
 }
 
 // call makes one round trip for the batch and answers everybody in it. The first caller lends its context's values. Sorting says whether most were

@@ -61,12 +61,47 @@ func setupCombine(t *testing.T) *combineBundle {
 
 // ask begins in the background and returns once the request stands where it has to; the answer is checked by checkAnswer.
 func (b *combineBundle) ask(ctx context.Context, key string, tokens float64, checkAnswer func(reservations.Outcome, error)) {
+	b.askWith(ctx, key, tokens, reservations.Place{}, checkAnswer)
+}
+
+func (b *combineBundle) askWith(ctx context.Context, key string, tokens float64, with reservations.Place, checkAnswer func(reservations.Outcome, error)) {
 	b.wg.Go(func() {
 		c := chargeOf("steady", tokens)
 		c.Key = key
-		checkAnswer(b.Begin(ctx, c, reservations.Place{}))
+		checkAnswer(b.Begin(ctx, c, with))
 	})
 	synctest.Wait()
+}
+
+// Tasks that were woken together come in any order. They are asked for in that of their times, between others that stay where they are.
+func TestCombineAsksInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setupCombine(t)
+		started := func(_ reservations.Outcome, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		b.ask(t.Context(), "k", 1, started) // is under way
+		for _, p := range []struct {
+			tokens float64
+			due    int
+		}{{4, 40}, {9, 0}, {2, 20}, {3, 30}, {8, 0}} {
+			place := reservations.Place{}
+			if p.due > 0 {
+				place = reservations.Place{State: reservations.StateReserved, Due: time.Now().Add(time.Duration(p.due) * time.Millisecond)}
+			}
+			b.askWith(t.Context(), "k", p.tokens, place, started)
+		}
+		b.store.gate <- struct{}{}
+		synctest.Wait()
+		b.store.gate <- struct{}{}
+		b.wg.Wait()
+		if d := cmp.Diff([][]float64{{1}, {2, 9, 3, 4, 8}}, b.store.calls); d != "" {
+			t.Errorf("asked (-want +got):\n%s", d)
+		}
+	})
 }
 
 // open lets n calls through and waits for what they bring about.
