@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +33,7 @@ type runSettings struct {
 	only        []string
 	reps, peers int
 	quick, dry  bool
+	profile     string
 	where       paths
 }
 
@@ -50,6 +53,7 @@ session measures it, the rest stays. The exit code is 1 when a goal is missed.`,
 	c.Flags().IntVar(&s.peers, "peers", 1, "how often the others do")
 	c.Flags().BoolVar(&s.quick, "quick", false, "once each, and the slow ones are cut off sooner")
 	c.Flags().BoolVar(&s.dry, "dry-run", false, "only list what would be run, and how long that takes about")
+	c.Flags().StringVar(&s.profile, "profile", "", "a folder in which each worker process leaves a CPU profile, for go tool pprof")
 	s.where.flags(c)
 	return c
 }
@@ -76,6 +80,10 @@ func measureAll(ctx context.Context, s runSettings, env cli.Environment) error {
 	if mongoURI == "" {
 		return &cli.UsageError{Err: errors.New("MONGODB_URI is not set; use make bench, or eval \"$(scripts/services env)\"")}
 	}
+	profile, err := profileFolder(s.profile)
+	if err != nil {
+		return err
+	}
 	file, err := results.Load(s.where.results())
 	if err != nil {
 		return err
@@ -88,11 +96,22 @@ func measureAll(ctx context.Context, s runSettings, env cli.Environment) error {
 	name := uuid.NewString()[:8]
 	file.Sessions[name] = session
 	m := &measuring{
-		runner: &fleet.Runner{MongoURI: mongoURI, Stderr: env.Err}, file: file, path: s.where.results(), session: name,
+		runner: &fleet.Runner{MongoURI: mongoURI, Stderr: env.Err, Profile: profile}, file: file, path: s.where.results(), session: name,
 		progress: newProgress(env.Err, turns), mongoURI: mongoURI, redisURL: env.Getenv("REDIS_URL"),
 	}
 	failed := m.all(ctx, turns)
 	return errors.Join(failed, writeReport(s.where, file, env.Out, false))
+}
+
+// profileFolder makes the folder. Empty stays empty.
+func profileFolder(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // nothing secret
+		return "", fmt.Errorf("bench: folder for profiles: %w", err)
+	}
+	return filepath.Abs(path)
 }
 
 // plan lists the turns: work by work, and within a work everybody once, then everybody again.

@@ -65,7 +65,7 @@ func TestStepOverflow(t *testing.T) {
 		return step(at, reservations.Request{Op: begin, State: reserved, Due: places[i].Due, Tokens: []float64{1}})
 	}
 	for i := range 13 { // the first ten are there, three hold
-		if o := begins(102, i); !o.Started() && i < 12 || o.Shift != 0 && i < 12 {
+		if begins(102, i); i < 12 && (!o.Started() || o.Shift != 0) {
 			t.Fatalf("task %d: %+v", i, o)
 		}
 	}
@@ -94,7 +94,7 @@ func TestStepOverflowIsNotEarliness(t *testing.T) {
 		t.Errorf("the last of 30 comes in %v, want %v", o.Wait(), want)
 	}
 	for range 10 {
-		b, o = reservations.Step(b, l, clock(101), reservations.Request{Op: begin, State: reserved, Due: clock(101), Tokens: []float64{1}})
+		b, _ = reservations.Step(b, l, clock(101), reservations.Request{Op: begin, State: reserved, Due: clock(101), Tokens: []float64{1}})
 	}
 	b, o = reservations.Step(b, l, clock(101), reservations.Request{Op: begin, State: reserved, Due: clock(103), Tokens: []float64{25}})
 	if o.Started() || o.Shift != 0 || b.Owed[0] > 1e-6 {

@@ -173,6 +173,7 @@ func (l *Limits) Start(ctx context.Context) error {
 	if err := l.gate.way.Start(ctx); err != nil {
 		return fmt.Errorf("start waking tasks: %w", err)
 	}
+	l.gate.crew.keep(ConcurrencyDefault)
 	l.gate.sweeper.start(ctx)
 	return nil
 }
@@ -181,6 +182,7 @@ func (l *Limits) Start(ctx context.Context) error {
 // *StopError that names what is left. It may be called again, and without Start.
 func (l *Limits) Stop(ctx context.Context) error {
 	err := l.gate.pending.wait(ctx)
+	l.gate.crew.dismiss()
 	l.gate.sweeper.stop()
 	return errors.Join(err, l.gate.stopWaking(ctx))
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -104,6 +105,11 @@ func (cs claims) ready() (ready time.Time) {
 		}
 	}
 	return ready
+}
+
+// held says whether a bucket had the task hold.
+func (cs claims) held() bool {
+	return slices.ContainsFunc(cs, func(c *claim) bool { return c.outcome.Hold > 0 })
 }
 
 func (cs claims) charges() (charges []reservations.Charge) {

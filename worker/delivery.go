@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -30,15 +32,24 @@ type delivery struct {
 	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
 
 	settling sync.WaitGroup // settlements that are under way
+
+	began   time.Time   // when the handler was started
+	runs    atomic.Bool // began is set
+	told    atomic.Bool // whoever sets it tells asynq how the handler went
+	answers chan error  // what asynq is told; holds one
 }
 
 func newDelivery(ctx context.Context, t *asynq.Task) *delivery {
-	d := &delivery{task: t}
+	return (&delivery{task: t}).known(ctx)
+}
+
+// known reads what asynq says of the task.
+func (d *delivery) known(ctx context.Context) *delivery {
 	d.id, _ = asynq.GetTaskID(ctx)
 	d.queue, _ = asynq.GetQueueName(ctx)
 	d.retried, _ = asynq.GetRetryCount(ctx)
 	d.allowed, _ = asynq.GetMaxRetry(ctx)
-	d.maxRetry, d.ours = tasks.MaxRetry(t)
+	d.maxRetry, d.ours = tasks.MaxRetry(d.task)
 	if !d.ours {
 		d.maxRetry = d.allowed
 	}

@@ -46,11 +46,15 @@ type Start struct {
 	Place reservations.Place
 	// Outcome is the answer of that bucket, of the first one where the task never waited. Zero for an unlimited task.
 	Outcome reservations.Outcome
-	// Lateness is the time from the moment the task was due until now, as far as this process has seen the clock of its
-	// line move. Negative where it started earlier; zero for a task that never waited.
+	// Lateness is the time from the moment the task was due until now. For one that waited in a line that is when it was woken for, as far as this
+	// process has seen the clock of its line move; negative where it started earlier. For one that was only held it is the end of the hold, the moment from which
+	// all its buckets let it run. Zero for a task that did neither.
 	Lateness time.Duration
-	// Waited says whether the task waited and Lateness is known. It is not where the bucket was forgotten meanwhile.
+	// Waited says whether the task waited in a line and Lateness is known. It is not where the bucket was forgotten meanwhile.
 	Waited bool
+	// Held says whether the task was only held: it never stood in a line, but had to wait in the worker for a moment (reservations.Outcome, Hold). Never true
+	// beside Waited.
+	Held bool
 }
 
 // Deferral is a task that has to wait.

@@ -32,6 +32,7 @@ type gate struct {
 	told     told
 	clock    storeClock
 	pending  pending
+	crew     crew
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
 }
 
@@ -41,9 +42,22 @@ var errHeldUp = errors.New("not started")
 // prepared is a task that is known to be runnable, and how to run it.
 type prepared func(context.Context) error
 
-// process takes one delivery. Prepare does what can be done before anything is charged; its error means that the task can't run.
+// process takes one delivery, and returns what asynq has to be told. Prepare does what can be done before anything is charged; its error means that
+// the task can't run. All is done in a goroutine of the crew, so that asynq gets its answer in time even from a handler that ignores its context.
 func (g *gate) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
-	return legible(g.pass(ctx, newDelivery(ctx, t), prepare))
+	d := &delivery{task: t, answers: make(chan error, 1)}
+	g.crew.do(func() {
+		g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
+	})
+	select {
+	case err := <-d.answers:
+		return err
+	case <-ctx.Done(): // asynq has taken the task back, or is about to fail it
+	}
+	if d.runs.Load() {
+		g.answer(ctx, d, func() error { return g.abandon(ctx, d) })
+	}
+	return <-d.answers
 }
 
 func (g *gate) pass(ctx context.Context, d *delivery, prepare func(*delivery) (prepared, error)) error {

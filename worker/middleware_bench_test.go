@@ -37,6 +37,10 @@ func BenchmarkMiddleware(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	if err := limits.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = limits.Stop(context.WithoutCancel(b.Context())) })
 	handler := limits.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil }))
 	for _, c := range []struct {
 		name string

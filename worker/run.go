@@ -12,56 +12,31 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// How much earlier than asynq's deadline something ends, in margins.
-const (
-	wholeMargin = 1.0 // the handler's context
-	halfMargin  = 0.5 // our answer to asynq: what is between is for handlers to return in
-)
-
-// marginMost is the longest margin; short timeouts have a twentieth.
-const marginMost = time.Second
-
-// ahead returns a context that ends before ctx does: asynq fails a task at its deadline without asking us.
-func ahead(ctx context.Context, margins float64) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	margin := min(time.Until(deadline)/20, marginMost)
-	return context.WithDeadline(ctx, deadline.Add(-time.Duration(margins*float64(margin))))
-}
-
-// run calls the handler in a goroutine of its own, so that asynq gets its answer in time even from one that ignores its
-// context. What is charged is settled when the handler really ends.
+// run calls the handler, and returns what asynq has to be told; errTold where it was told before.
 func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) error {
-	last, cancel := ahead(ctx, halfMargin)
-	defer cancel()
-	started := time.Now()
 	g.announce(ctx, d)
-	ended := make(chan ending, 1)
-	left := g.pending.add(kindHandler, d.id)
-	d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
-	go func() {
-		defer left()
-		e := g.end(ctx, d, g.contained(early, d, handle))
-		g.settle(ctx, d, d.used(e.err)) // after the block: what is given back is there when it ends
-		g.observe(ctx, d, e)
-		ended <- e
-	}()
-	var e ending
-	select {
-	case e = <-ended:
-	case <-last.Done():
-		select {
-		case e = <-ended:
-		default:
-			e.err = abandoned(ctx, time.Since(started))
-		}
+	stop := g.watch(ctx, d)
+	e := g.handled(ctx, early, d, handle)
+	stop()
+	if !d.told.CompareAndSwap(false, true) {
+		return errTold
 	}
 	if e.refusal != nil && ctx.Err() == nil && g.forgives(ctx, d, e.refusal) {
-		return g.pushBack(ctx, d, e, time.Since(started))
+		return g.pushBack(ctx, d, e, time.Since(d.began))
 	}
-	return g.conclude(ctx, d, e.err, time.Since(started))
+	return g.conclude(ctx, d, e.err, time.Since(d.began))
+}
+
+// handled runs the handler. What is charged is settled when that really ends, which may be after asynq was told.
+func (g *gate) handled(ctx, early context.Context, d *delivery, handle prepared) ending {
+	defer g.pending.add(kindHandler, d.id)()
+	if len(d.claims) > 0 {
+		d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
+	}
+	e := g.end(ctx, d, g.contained(withUsage(early, &d.usage), d, handle))
+	g.settle(ctx, d, d.used(e.err)) // after the block: what is given back is there when it ends
+	g.observe(ctx, d, e)
+	return e
 }
 
 // announce tells that the handler is about to run.
@@ -70,6 +45,9 @@ func (g *gate) announce(ctx context.Context, d *delivery) {
 	if c := d.waited; c != nil {
 		s.Place, s.Outcome = c.place, c.outcome
 		s.Lateness, s.Waited = g.lateness.Of(c.charge.Bucket(), c.place, c.outcome.At.Add(time.Since(c.decided)))
+		if c.place.State == "" && d.claims.held() {
+			s.Lateness, s.Held = time.Since(d.claims.ready()), true
+		}
 	}
 	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness),
 		slog.Duration("hold", s.Outcome.Hold), slog.Time("granted_at", s.Outcome.At)) // by the bucket's clock
@@ -85,7 +63,7 @@ func (g *gate) contained(ctx context.Context, d *delivery, handle prepared) (err
 			err = p
 		}
 	}()
-	return handle(withUsage(ctx, &d.usage))
+	return handle(ctx)
 }
 
 // used is what the handler reported. A task that nobody handled used nothing.
@@ -94,14 +72,6 @@ func (d *delivery) used(err error) reservations.Tokens {
 		return d.usage.tokens()
 	}
 	return reservations.Unused(d.claims.charges()...)
-}
-
-// abandoned is the result of a handler that is left running.
-func abandoned(ctx context.Context, after time.Duration) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
-	}
-	return &TimeoutError{After: after}
 }
 
 // conclude tells everybody how it went, asynq last.

@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/roundtrip"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -29,10 +30,11 @@ type Worker struct {
 	gate   *gate
 	follow *Follower // nil without a limiter
 
-	mu       sync.Mutex // guards what is below
-	handlers map[string]registration
-	started  bool
-	closed   chan struct{} // nil until Stop; closed when the server has ended
+	handlers map[string]registration // mu guards it until Start; from then on it stays as it is
+
+	mu      sync.Mutex // guards what is below
+	started bool
+	closed  chan struct{} // nil until Stop; closed when the server has ended
 }
 
 // New returns a worker that takes its tasks from Redis and asks limiter before it starts them. A nil limiter knows no limits: tasks
@@ -53,11 +55,12 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events, lateness: config.Lateness,
 		stopping: make(chan struct{}),
 	}
+	w.gate.crew.keep(config.Concurrency)
 	w.gate.keep(config.Dead, config.SweepEvery, client, func() []string { return slices.Sorted(maps.Keys(config.Queues)) })
 	if limiter != nil {
 		w.follow = NewFollower(limiter, way, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
-	w.server = asynq.NewServerFromRedisClient(client, asynq.Config{
+	w.server = asynq.NewServerFromRedisClient(roundtrip.ShareEnds(client, config.Concurrency), asynq.Config{
 		Concurrency:              config.Concurrency,
 		Queues:                   config.Queues,
 		StrictPriority:           config.StrictPriority,
@@ -170,6 +173,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if err != nil {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
 	}
+	w.gate.crew.dismiss()
 	w.gate.sweeper.stop()
 	w.stopFollowing() // it moves lines
 	if w.ran() {
@@ -233,8 +237,6 @@ func (w *Worker) charges(t *asynq.Task) ([]reservations.Charge, error) {
 }
 
 func (w *Worker) lookup(t *asynq.Task) (registration, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	r, ok := w.handlers[t.Type()]
 	return r, ok
 }

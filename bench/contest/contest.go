@@ -72,6 +72,8 @@ type Env struct {
 	// Slots is how many handlers may run at once in one worker process, Workers how many processes there are.
 	Slots   int `json:"slots"`
 	Workers int `json:"workers"`
+	// Profile is a folder in which each worker process of this program leaves a profile of the CPU. Empty is none.
+	Profile string `json:"profile,omitempty"`
 }
 
 // EnvVariable is the environment variable that carries Env as JSON to a worker process.

@@ -26,7 +26,7 @@ func Work(ctx context.Context, env string, out io.Writer) error {
 		if c.Name() == told.Contestant {
 			probe := contest.NewProbe(told, out)
 			defer probe.Close()
-			return c.Work(ctx, told, probe)
+			return profiled(told, func() error { return c.Work(ctx, told, probe) })
 		}
 	}
 	return fmt.Errorf("field: there is no contestant %q", told.Contestant)

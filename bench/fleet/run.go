@@ -36,6 +36,8 @@ type Runner struct {
 	MongoURI string
 	// Stderr is where workers write.
 	Stderr io.Writer
+	// Profile is a folder for CPU profiles of the worker processes. Empty is none.
+	Profile string
 }
 
 // run is one run.
@@ -75,6 +77,7 @@ func (r *Runner) Run(ctx context.Context, c contest.Contestant, w works.Work) (_
 	}
 	defer func() { err = errors.Join(err, one.provider.Close()) }()
 	one.env = environment(c, w, r.MongoURI, one.redis.url)
+	one.env.Profile = r.Profile
 	if !w.Local {
 		one.env.ProviderURL = one.provider.URL()
 	}

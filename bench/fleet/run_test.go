@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -74,6 +75,24 @@ func TestWhoKeepsNoLimitIsFoundOut(t *testing.T) {
 	got := run(t, works.Raw, little())
 	if got.Metrics[results.Worst1s] < 1.2 || got.Metrics[results.Over] < 20 {
 		t.Errorf("asynq without a limit: worst second %v, over %v; want above 1.2 and 20", got.Metrics[results.Worst1s], got.Metrics[results.Over])
+	}
+}
+
+func TestWorkersLeaveProfiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	runner := fleet.Runner{MongoURI: os.Getenv("MONGODB_URI"), Stderr: os.Stderr, Profile: folder}
+	if _, err := runner.Run(t.Context(), contestant(t, works.Raw), little()); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(folder, "little-asynq-raw-*.pprof"))
+	if err != nil || len(found) != 2 {
+		t.Fatalf("profiles %v, %v; want those of two workers", found, err)
+	}
+	for _, path := range found {
+		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

@@ -79,8 +79,9 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 		return err
 	}
 	defer func() { _ = connections.close(ctx) }()
+	limited := len(env.Limits) > 0
 	w, err := worker.New(connections.redis, connections.limiter, worker.Config{
-		Concurrency: env.Slots, Queues: map[string]int{contest.QueueName: 1}, Logger: logger(), Events: events(probe),
+		Concurrency: env.Slots, Queues: map[string]int{contest.QueueName: 1}, Logger: logger(), Events: events(probe, limited),
 	})
 	if err != nil {
 		return fmt.Errorf("headway: %w", err)
@@ -100,15 +101,16 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 	return w.Stop(context.WithoutCancel(ctx))
 }
 
-// events count each delivery, also those that the worker sends back before the handler would see them.
-func events(probe *contest.Probe) worker.Events {
+// events count each delivery, also those that the worker sends back before the handler would see them. Without limits nobody is placed, and nobody asks
+// how many are: then no more is counted of a task than of the other contestants'.
+func events(probe *contest.Probe, limited bool) worker.Events {
 	return worker.Events{
 		OnStart: func(s worker.Start) {
 			probe.Delivered()
-			if s.Waited {
+			if s.Waited || s.Held {
 				probe.Late(s.Lateness)
 			}
-			if s.Place.State == "" {
+			if limited && s.Place.State == "" {
 				probe.Count(contest.CountPlaced, 1)
 			}
 		},

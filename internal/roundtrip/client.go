@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -15,9 +16,31 @@ func Share(client redis.UniversalClient) redis.UniversalClient {
 	return s
 }
 
+const (
+	// endsWait is how long the end of a task may wait for others to share a round trip with.
+	endsWait = time.Millisecond
+	// endsOf is one over the part of a server's slots that may wait so.
+	endsOf = 4
+	// endsLeast is how many have to be able to wait so, for it to be worth while.
+	endsLeast = 2
+)
+
+// ShareEnds returns a client of an asynq server with so many slots. What asynq sends when a task has ended goes along with what it sends
+// for others, and while many end it waits for that, for a millisecond at most. asynq gives these scripts a deadline, that of the task's lease. What has none goes alone, at
+// once: asynq takes tasks one after the other.
+func ShareEnds(client redis.UniversalClient, slots int) redis.UniversalClient {
+	s := &shared{UniversalClient: client, bounded: true}
+	s.scripts.Call = s.run
+	if enough := slots / endsOf; enough >= endsLeast {
+		s.scripts.Gather, s.scripts.Enough = endsWait, enough
+	}
+	return s
+}
+
 type shared struct {
 	redis.UniversalClient
 
+	bounded bool // only scripts with a deadline are shared
 	scripts Together[script, *redis.Cmd]
 }
 
@@ -30,6 +53,9 @@ type script struct {
 
 // EvalSha runs a script that the server knows.
 func (s *shared) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
+	if _, bounded := ctx.Deadline(); s.bounded && !bounded {
+		return s.UniversalClient.EvalSha(ctx, sha1, keys, args...)
+	}
 	cmd, err := s.scripts.Ask(ctx, script{sha1: sha1, keys: keys, args: args})
 	if err != nil {
 		cmd = redis.NewCmd(ctx)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -49,5 +51,60 @@ func TestScriptsThatShareARoundTrip(t *testing.T) {
 	cancel()
 	if err := echo.Run(gone, together, []string{"k"}, 1).Err(); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has gone got %v", err)
+	}
+}
+
+// What ends a task shares round trips with what ends others; what asynq asks one after the other goes alone.
+func TestEndsShareRoundTrips(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	pipes := &pipes{}
+	client.AddHook(pipes)
+	echo := redis.NewScript(`return ARGV[1]`)
+	if err := echo.Load(t.Context(), client).Err(); err != nil {
+		t.Fatal(err)
+	}
+	together := ShareEnds(client, 50)
+	all := func(ctx context.Context, n int) {
+		var callers sync.WaitGroup
+		for i := range n {
+			callers.Go(func() {
+				if got, err := echo.Run(ctx, together, nil, i).Int(); err != nil || got != i {
+					t.Errorf("%d: %d, %v", i, got, err)
+				}
+			})
+		}
+		callers.Wait()
+	}
+	all(t.Context(), 200)
+	if n := pipes.commands.Load(); n != 0 {
+		t.Errorf("%d scripts without a deadline shared a round trip", n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	all(ctx, 200)
+	if pipes.commands.Load() < 150 || pipes.sent.Load() > 50 {
+		t.Errorf("%d of 200 scripts with a deadline shared %d round trips", pipes.commands.Load(), pipes.sent.Load())
+	}
+	if s, ok := ShareEnds(client, 7).(*shared); !ok || s.scripts.Gather != 0 || s.scripts.Enough != 0 {
+		t.Error("with few slots somebody waits")
+	}
+}
+
+// pipes counts pipelines, and the commands in them.
+type pipes struct{ sent, commands atomic.Int64 }
+
+func (p *pipes) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (p *pipes) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p *pipes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if len(commands) > 0 && commands[0].Name() == "evalsha" { // and not the handshake
+			p.sent.Add(1)
+			p.commands.Add(int64(len(commands)))
+		}
+		return next(ctx, commands)
 	}
 }

@@ -14,6 +14,9 @@ const (
 	togetherTimeout = 10 * time.Second
 )
 
+// crowded is how many have to have asked within Gather for a call to gather, where Enough is set.
+const crowded = 4
+
 // Together lets callers of this process that ask at about the same moment share a round trip: the first one waits for a moment, and
 // those who ask while a call is under way come along with the next. Its fields are set before it is used; then it is safe for concurrent use.
 type Together[Q, A any] struct {
@@ -23,10 +26,16 @@ type Together[Q, A any] struct {
 	Gather time.Duration
 	// Crowd is how long each call waits for others to come along at the moment, the first no less than Gather. Nil is not at all.
 	Crowd func() time.Duration
+	// Enough, where it is set, has every call gather while many ask, until so many wait; while few ask, none does. Zero has the first gather, always and
+	// as long as Gather.
+	Enough int
 
 	mu      sync.Mutex // guards what is below; never held during a call
 	waiting []*question[Q, A]
 	serving bool
+	asked   [crowded]time.Time // when the last ones asked, where Enough is set
+	oldest  int                // of asked
+	full    chan struct{}      // closed when enough wait; nil while nobody gathers
 }
 
 // question is what one caller wants to know.
@@ -46,6 +55,7 @@ func (t *Together[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	mine := &question[Q, A]{ctx: ctx, asked: q, answer: make(chan answered[A], 1)}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, mine)
+	t.note()
 	first := !t.serving
 	t.serving = true
 	t.mu.Unlock()
@@ -61,12 +71,28 @@ func (t *Together[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	}
 }
 
+// note keeps when somebody asked, and lets a call begin for which enough wait. It requires that mu is held.
+func (t *Together[Q, A]) note() {
+	if t.Enough == 0 {
+		return
+	}
+	t.asked[t.oldest], t.oldest = time.Now(), (t.oldest+1)%crowded
+	if t.full != nil && len(t.waiting) >= t.Enough {
+		close(t.full)
+		t.full = nil
+	}
+}
+
 // serve makes calls until nobody waits. Unless there is a crowd only the first one lets others gather: the later ones have those who came meanwhile.
 func (t *Together[Q, A]) serve() {
 	least := t.Gather
 	for more := true; more; more = t.goesOn() {
-		t.gather(least)
-		least = 0
+		if t.Enough > 0 {
+			t.gatherEnough()
+		} else {
+			t.gather(least)
+			least = 0
+		}
 		runtime.Gosched() // whoever is about to ask comes along
 		t.answer(t.take())
 	}
@@ -83,6 +109,31 @@ func (t *Together[Q, A]) gather(least time.Duration) {
 	if least > 0 && !full {
 		<-time.After(least)
 	}
+}
+
+// gatherEnough waits for others while many ask.
+func (t *Together[Q, A]) gatherEnough() {
+	full := t.crowd()
+	if full == nil {
+		return
+	}
+	timer := time.NewTimer(t.Gather)
+	defer timer.Stop()
+	select {
+	case <-full:
+	case <-timer.C:
+	}
+}
+
+// crowd is closed when enough wait. It is nil where it is not worth waiting for that.
+func (t *Together[Q, A]) crowd() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.full = nil; t.Enough == 0 || len(t.waiting) >= t.Enough || time.Since(t.asked[t.oldest]) > t.Gather {
+		return nil
+	}
+	t.full = make(chan struct{})
+	return t.full
 }
 
 // take returns those who wait, at most togetherMost.

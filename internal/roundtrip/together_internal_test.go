@@ -122,3 +122,51 @@ func TestASharedErrorIsEverybodys(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// Where Enough is set a call waits for others only while many ask, and until enough wait.
+func TestACrowdGathers(t *testing.T) {
+	t.Parallel()
+	const wait, every = time.Millisecond, 200 * time.Microsecond
+	for name, c := range map[string]struct {
+		pauses []time.Duration // before each of those who ask
+		want   []int           // who share a call
+	}{
+		"few":               {[]time.Duration{0, time.Second, time.Second, time.Second, time.Second}, []int{1, 1, 1, 1, 1}},
+		"not within a wait": {[]time.Duration{0, wait, wait, wait, wait, wait}, []int{1, 1, 1, 1, 1, 1}},
+		"until the wait is over": {
+			[]time.Duration{0, every, every, every, every, time.Second, time.Second}, []int{1, 1, 1, 2, 1, 1},
+		},
+		"until there are enough": {
+			[]time.Duration{0, every, every, every, every, every, every, every, time.Second}, []int{1, 1, 1, 5, 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var calls []int
+				var last time.Time
+				shared := Together[int, int]{Gather: wait, Enough: 5, Call: func(_ context.Context, asked []int) ([]int, error) {
+					calls, last = append(calls, len(asked)), time.Now()
+					return asked, nil
+				}}
+				var askers sync.WaitGroup
+				for n, pause := range c.pauses {
+					<-time.After(pause)
+					synctest.Wait()
+					asked := time.Now()
+					askers.Go(func() {
+						if got, err := shared.Ask(t.Context(), n); err != nil || got != n || last.Sub(asked) > wait {
+							t.Errorf("%d: %d, %v, after %v", n, got, err, last.Sub(asked))
+						}
+					})
+					synctest.Wait()
+				}
+				askers.Wait()
+				synctest.Wait()
+				if diff := cmp.Diff(c.want, calls); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}

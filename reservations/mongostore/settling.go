@@ -67,7 +67,7 @@ func (v variant) settle(also bson.D) any {
 		to("led", given(either(inLine, v.choose(smallest(list(0., "$$k.n")), mul("$$e", "$$k.rate")), "$$k.n"))),
 		to("shift", add("$$s.shift", mul("$$e", "$speed"))), to("carry", carry),
 	}, also...)
-	var whole any = change
+	var whole any
 	if v.headroom {
 		whole = settledExpress(change)
 	} else {

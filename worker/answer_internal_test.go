@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// alone is a gate that knows tasks without a charge only.
+func alone(finished chan<- Finish) *gate {
+	return &gate{
+		log: slog.New(slog.DiscardHandler), lateness: &Lateness{}, stopping: make(chan struct{}),
+		charges: func(*asynq.Task) ([]reservations.Charge, error) { return nil, nil },
+		events:  Events{OnFinish: func(f Finish) { finished <- f }},
+	}
+}
+
+func runs(handle prepared) func(*delivery) (prepared, error) {
+	return func(*delivery) (prepared, error) { return handle, nil }
+}
+
+// asynq has its answer in time, once, from a handler that goes on whatever its context says; what it returns in the end is not told again.
+func TestHandlerThatGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		cancel bool // asynq takes the task back
+		late   bool // before the handler has started
+		after  time.Duration
+		result Result
+	}{
+		{name: "timeout", after: 20*time.Second - time.Second/2, result: ResultFailed},
+		{name: "taken back", cancel: true, after: 5 * time.Second, result: ResultAborted},
+		{name: "taken back before the start", cancel: true, late: true, after: 5 * time.Second, result: ResultAborted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				finished := make(chan Finish, 2)
+				g := alone(finished)
+				release := make(chan struct{})
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				if c.cancel {
+					time.AfterFunc(5*time.Second, cancel)
+				}
+				prepare := func(d *delivery) (prepared, error) {
+					d.allowed, d.maxRetry = 5, 5
+					if c.late {
+						<-time.After(5 * time.Second)
+						<-ctx.Done()
+					}
+					return func(context.Context) error {
+						<-release
+						return nil
+					}, nil
+				}
+				began := time.Now()
+				err := g.process(ctx, asynq.NewTask("any", nil), prepare)
+				if _, timeout := errors.AsType[*TimeoutError](err); time.Since(began) != c.after || timeout == c.cancel || c.cancel && !errors.Is(err, context.Canceled) {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+				if left := g.pending.named(); left == nil || len(left.Handlers) != 1 {
+					t.Errorf("left: %v", left)
+				}
+				close(release)
+				synctest.Wait()
+				if f := <-finished; f.Result != c.result || len(finished) != 0 || g.pending.named() != nil {
+					t.Errorf("%+v, and %d more", f, len(finished))
+				}
+			})
+		})
+	}
+}
+
+// Whatever happens to the goroutine, asynq is told.
+func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := alone(make(chan Finish, 1))
+		g.crew.keep(3)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := g.process(ctx, asynq.NewTask("any", nil), runs(func(context.Context) error {
+			runtime.Goexit()
+			return nil
+		}))
+		if !errors.Is(err, errNoAnswer) {
+			t.Errorf("a handler that ended its goroutine: %v", err)
+		}
+		g.way = nil // what the refusal of a task needs
+		err = g.process(ctx, asynq.NewTask("any", nil), func(*delivery) (prepared, error) { return nil, errors.New("bad") })
+		if p, ok := errors.AsType[*PanicError](err); !ok || p.Stack == "" {
+			t.Errorf("a panic of ours: %v", err)
+		}
+		if err = g.process(ctx, asynq.NewTask("any", nil), runs(func(context.Context) error { return nil })); err != nil || time.Since(began) > 0 {
+			t.Errorf("the next one: %v, after %v", err, time.Since(began))
+		}
+		g.crew.dismiss()
+	})
+}
