@@ -222,7 +222,7 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 		}
 	}
 	bucket, _, _ := b.store.Bucket(t.Context(), "api", "")
-	if line := bucket.Meters[0].Ledgers[reservations.LedgerLine]; line < 80 {
+	if line := bucket.Meters[0].Ledgers[reservations.LedgerLine]; line < 79.99 { // less what a full bucket loses while the first is on its way
 		t.Errorf("the provider's line is charged down to %v, want 80", line)
 	}
 	// When a later bucket can't be asked, the earlier ones have their places back.
@@ -231,7 +231,7 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 		t.Errorf("enqueue: %v", err)
 	}
 	bucket, _, _ = b.store.Bucket(t.Context(), "tenant", "c")
-	if line := bucket.Meters[0].Ledgers[reservations.LedgerLine]; line < 10 {
+	if line := bucket.Meters[0].Ledgers[reservations.LedgerLine]; line < 9.99 {
 		t.Errorf("the tenant's line is charged down to %v, want 10", line)
 	}
 }
