@@ -76,7 +76,8 @@ func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome,
 }
 
 // ReserveAhead is ReserveMany for tasks that can't start before lead from now, as they are on their way so long: no plan counts on what a full bucket
-// loses until then. They are still told to come as early as the bucket has room.
+// loses until then. They are still told to come as early as the bucket has room. A lead above Hold counts as Hold: who is later than that sets the line back when it
+// comes.
 func (l *Limiter) ReserveAhead(ctx context.Context, charges []Charge, lead time.Duration) ([]Outcome, error) {
 	if len(charges) == 0 {
 		return nil, nil
@@ -110,7 +111,7 @@ func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge
 	}
 	requests := make([]Request, len(charges))
 	for i, c := range charges {
-		requests[i] = Request{Op: OpReserve, For: max(0, lead), Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
+		requests[i] = Request{Op: OpReserve, For: min(max(0, lead), Hold), Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
 	}
 	return l.askMany(ctx, limit, c.Key, requests...)
 }

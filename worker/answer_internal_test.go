@@ -81,11 +81,17 @@ func TestHandlerThatGoesOn(t *testing.T) {
 	}
 }
 
+// wordless is an error whose text panics where there is none of it: what a handler returns that forgot that a nil pointer is no nil error.
+type wordless struct{ text string }
+
+func (w *wordless) Error() string { return w.text }
+
 // Whatever happens to the goroutine, asynq is told.
 func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := alone(make(chan Finish, 1))
+		finished := make(chan Finish, 3)
+		g := alone(finished)
 		g.crew.keep(3)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -94,9 +100,14 @@ func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 			runtime.Goexit()
 			return nil
 		}))
-		if !errors.Is(err, errNoAnswer) {
-			t.Errorf("a handler that ended its goroutine: %v", err)
+		if f := <-finished; !errors.Is(err, errNoAnswer) || !errors.Is(f.Err, errNoAnswer) {
+			t.Errorf("a handler that ended its goroutine: %v, finished %+v", err, f)
 		}
+		err = g.process(ctx, asynq.NewTask("any", nil), runs(func(context.Context) error { return (*wordless)(nil) }))
+		if _, ok := errors.AsType[*PanicError](err); !ok {
+			t.Errorf("an error whose text panics: %v", err)
+		}
+		<-finished
 		g.way = nil // what the refusal of a task needs
 		err = g.process(ctx, asynq.NewTask("any", nil), func(*delivery) (prepared, error) { return nil, errors.New("bad") })
 		if p, ok := errors.AsType[*PanicError](err); !ok || p.Stack == "" {

@@ -51,7 +51,8 @@ type registration struct {
 //
 // What the handler returns decides: nil ends the task; an error is retried with growing pauses until MaxRetry is used up,
 // and then the task is archived; an error marked by tasks.Permanent archives it at once; tasks.RetryAfter blocks
-// the bucket of the last charge and sends the task back, with no retry used (see Config.MaxRefusals). A panic is an error. The context
+// the bucket of the last charge and sends the task back, with no retry used (see Config.MaxRefusals). A panic is an error. Goroutines are used
+// again: a handler that locks its thread or labels its goroutine has to undo that. The context
 // ends a little before the task's timeout, and when the worker has been stopping for ShutdownTimeout.
 func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[T]) error) {
 	name := tasks.TypeOf[T]()

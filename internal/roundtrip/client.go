@@ -31,7 +31,7 @@ const (
 func ShareEnds(client redis.UniversalClient, slots int) redis.UniversalClient {
 	s := &shared{UniversalClient: client, bounded: true}
 	s.scripts.Call = s.run
-	if enough := slots / endsOf; enough >= endsLeast {
+	if enough := min(slots/endsOf, togetherMost); enough >= endsLeast {
 		s.scripts.Gather, s.scripts.Enough = endsWait, enough
 	}
 	return s

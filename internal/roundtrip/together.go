@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,7 +25,8 @@ type Together[Q, A any] struct {
 	Call func(context.Context, []Q) ([]A, error)
 	// Gather is how long the first that asks waits for others to come along. Zero is not at all: then only those share who ask during a call.
 	Gather time.Duration
-	// Crowd is how long each call waits for others to come along at the moment, the first no less than Gather. Nil is not at all.
+	// Crowd is how long each call waits for others to come along at the moment, the first no less than Gather. Nil is not at all; it is not asked where
+	// Enough is set.
 	Crowd func() time.Duration
 	// Enough, where it is set, has every call gather while many ask, until so many wait; while few ask, none does. Zero has the first gather, always and
 	// as long as Gather.
@@ -50,8 +52,12 @@ type answered[A any] struct {
 	err    error
 }
 
-// Ask returns the answer to q. When ctx ends before, the call may still be made without its caller.
+// Ask returns the answer to q. When ctx has ended nothing is asked; when it ends during the call, that may be made without its caller.
 func (t *Together[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
+	if err := ctx.Err(); err != nil {
+		var none A
+		return none, err
+	}
 	mine := &question[Q, A]{ctx: ctx, asked: q, answer: make(chan answered[A], 1)}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, mine)
@@ -94,7 +100,9 @@ func (t *Together[Q, A]) serve() {
 			least = 0
 		}
 		runtime.Gosched() // whoever is about to ask comes along
-		t.answer(t.take())
+		if batch := t.take(); len(batch) > 0 {
+			t.answer(batch)
+		}
 	}
 }
 
@@ -136,10 +144,11 @@ func (t *Together[Q, A]) crowd() <-chan struct{} {
 	return t.full
 }
 
-// take returns those who wait, at most togetherMost.
+// take returns those who wait, at most togetherMost, less those whose callers have gone: what they wanted may be wrong by now.
 func (t *Together[Q, A]) take() []*question[Q, A] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.waiting = slices.DeleteFunc(t.waiting, func(q *question[Q, A]) bool { return q.ctx.Err() != nil })
 	n := min(len(t.waiting), togetherMost)
 	batch := t.waiting[:n:n]
 	t.waiting = t.waiting[n:]

@@ -123,6 +123,47 @@ func TestASharedErrorIsEverybodys(t *testing.T) {
 	})
 }
 
+// Who has gone before the call is not asked for: asynq sends what ended a task again and again with a context that has ended, and by then another delivery may
+// be running.
+func TestWhoHasGoneIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked []int
+		release := make(chan struct{})
+		shared := Together[int, int]{Call: func(_ context.Context, all []int) ([]int, error) {
+			asked = append(asked, all...)
+			<-release
+			return all, nil
+		}}
+		ended, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Hour))
+		cancel()
+		if _, err := shared.Ask(ended, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("who had gone got %v", err)
+		}
+		var askers sync.WaitGroup
+		ask := func(ctx context.Context, n int, want error) {
+			askers.Go(func() {
+				if _, err := shared.Ask(ctx, n); !errors.Is(err, want) {
+					t.Errorf("%d: %v, want %v", n, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		leaves, leave := context.WithCancel(t.Context())
+		ask(t.Context(), 2, nil)
+		ask(leaves, 3, context.Canceled) // waits behind the call
+		ask(t.Context(), 4, nil)
+		ask(leaves, 5, context.Canceled)
+		leave()
+		close(release)
+		askers.Wait()
+		synctest.Wait()
+		if diff := cmp.Diff([]int{2, 4}, asked); diff != "" {
+			t.Errorf("asked (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // Where Enough is set a call waits for others only while many ask, and until enough wait.
 func TestACrowdGathers(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,7 @@
 //
 // # Consistency
 //
-// Each bucket is one document. Each call is one findOneAndUpdate with an update pipeline that folds all its requests: the
+// Each bucket is one document. A call is one findOneAndUpdate with an update pipeline that folds all its requests, unless it is a swap, see below: the
 // server reads, computes and writes as one atomic change, so no number of callers can start more than the limit allows. There is
 // no lock and no transaction. Writes are acknowledged by a majority, so a failover takes nothing back.
 //

@@ -63,8 +63,8 @@ func New(db *mongo.Database, o Options) *Store {
 	return &Store{buckets: db.Collection(o.Collection, settings), now: now, local: o.Now, swapping: o.swapping, memory: newMemory()}
 }
 
-// Apply implements reservations.Store: one round trip, whatever the number of requests; where another process has just written, two, and more only where
-// it does so again between them.
+// Apply implements reservations.Store: one round trip, whatever the number of requests; where another process has just written, two or three, and some more only
+// where it does so again between them.
 func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
 	name := reservations.BucketName(limit.Name, key)
 	if len(requests) == 0 {
