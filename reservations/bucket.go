@@ -139,7 +139,9 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 		}
 		return b
 	}
-	b.Owed = b.overflow(l, from, now)
+	if !l.HasHeadroom() {
+		b.Owed = b.overflow(l, from, now)
+	}
 	b.Meters = slices.Clone(b.Meters)
 	if passed > 0 {
 		for k, m := range l.Meters {

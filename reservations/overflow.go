@@ -25,8 +25,11 @@ func (b *Bucket) overflow(l Limit, from, now time.Time) []float64 {
 
 // owes adds to what the line counts on and will not find. It may become negative: what will be there though no plan counts on it.
 func (b *Bucket) owes(l Limit, amount func(k int, m Meter) float64) {
+	if l.HasHeadroom() {
+		return
+	}
 	for k, m := range l.Meters {
-		if !m.windowed() && !l.HasHeadroom() {
+		if !m.windowed() {
 			b.Owed[k] += amount(k, m)
 		}
 	}

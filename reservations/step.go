@@ -120,10 +120,11 @@ func (b *Bucket) admit(l Limit, r Request, urgent bool) Outcome {
 func (b *Bucket) begin(l Limit, r Request) Outcome {
 	here, n := r.State.Ledger(), r.Tokens
 	w := b.wait(l, here, n)
-	if here == LedgerLate && !l.HasHeadroom() {
+	switch {
+	case here != LedgerLate:
+	case !l.HasHeadroom():
 		b.reconcile(l, r, w)
-	}
-	if here == LedgerLate && w > 0 && len(b.Owed) == len(l.Meters) && l.HasHeadroom() && b.learn(l, w) && w > Hold.Seconds() {
+	case w > 0 && b.learn(l, w) && w > Hold.Seconds():
 		return Outcome{State: StateReserved, Due: b.due(w)}
 	}
 	if w <= Hold.Seconds() {

@@ -40,7 +40,6 @@ func (b Bucket) accrueUrgent(l Limit, now time.Time) Bucket {
 	pace, passed := 1., now.Sub(b.At)
 	unused := b.At.IsZero()
 	known := !unused && b.fits(l)
-	was := b.Owed
 	if known {
 		pace = b.pace(l)
 	}
@@ -48,7 +47,7 @@ func (b Bucket) accrueUrgent(l Limit, now time.Time) Bucket {
 	if !unused && passed < -backwards {
 		b.ExpressShift -= passed.Seconds()
 	}
-	known = known && len(b.Express) == len(l.Meters) && len(was) == len(l.Meters)
+	known = known && len(b.Express) == len(l.Meters) && len(b.Owed) == len(l.Meters)
 	express, owed := make([]float64, len(l.Meters)), make([]float64, len(l.Meters))
 	for k, m := range l.Meters {
 		use := b.Meters[k].Ledgers[LedgerUse]
@@ -56,7 +55,7 @@ func (b Bucket) accrueUrgent(l Limit, now time.Time) Bucket {
 			express[k] = min(use, b.Express[k]+max(0, passed.Seconds())*m.RatePerSecond()*pace)
 		}
 		if known && (passed <= 0 || pace < 1 && use < m.Cap()) {
-			owed[k] = max(0, was[k])
+			owed[k] = max(0, b.Owed[k])
 		}
 	}
 	b.Express, b.Owed = express, owed

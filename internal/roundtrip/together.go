@@ -137,7 +137,7 @@ func (t *Together[Q, A]) gatherEnough() {
 func (t *Together[Q, A]) crowd() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.full = nil; t.Enough == 0 || len(t.waiting) >= t.Enough || time.Since(t.asked[t.oldest]) > t.Gather {
+	if t.full = nil; len(t.waiting) >= t.Enough || time.Since(t.asked[t.oldest]) > t.Gather {
 		return nil
 	}
 	t.full = make(chan struct{})
