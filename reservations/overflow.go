@@ -35,6 +35,16 @@ func (b *Bucket) owes(l Limit, amount func(k int, m Meter) float64) {
 	}
 }
 
+// lose adds what a start took that is lost.
+func (b *Bucket) lose(l Limit, n []float64) Outcome {
+	for k, m := range l.Meters {
+		if !m.windowed() {
+			b.Owed[k] += n[k]
+		}
+	}
+	return Outcome{State: StateSettled}
+}
+
 // reconcile has the line learn from a reserved task that comes, and finds room in w seconds.
 func (b *Bucket) reconcile(l Limit, r Request, w float64) {
 	if w > 0 && b.Blocked == 0 {

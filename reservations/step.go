@@ -28,6 +28,8 @@ const (
 	OpRelease Op = "release"
 	// OpYield gives back a start that was not used, and keeps its place: the task comes back with StateLate.
 	OpYield Op = "yield"
+	// OpLose says that Tokens, which a start took, are lost: the task begins again and takes them once more, which no plan counts on.
+	OpLose Op = "lose"
 )
 
 // atOnce is a wait that counts as none, in seconds: rounding must not refuse a take that comes back at the very time it was told.
@@ -87,6 +89,8 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 		o = b.release(limit, request.State, request.Tokens)
 	case OpYield:
 		o = b.yield(limit, request.Tokens)
+	case OpLose:
+		o = b.lose(limit, request.Tokens)
 	}
 	o.At, o.Shift, o.Speed, o.Generation, o.Version = b.At, seconds(b.Shift), b.Speed, b.Generation, b.Version
 	if headroom {

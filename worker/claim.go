@@ -15,6 +15,7 @@ type claim struct {
 	place   reservations.Place   // what the task came with, and after this delivery what is kept of it
 	outcome reservations.Outcome // the answer of this delivery; zero until it is asked
 	decided time.Time            // when that was decided, on this machine's clock
+	lost    bool                 // the start before came too late, and what it took is gone
 }
 
 // claims are the charges of a task, in the order in which it names them: the narrowest first, the provider's last.
@@ -77,6 +78,15 @@ func (cs claims) keep() {
 		case c.outcome.State != "":
 			c.place = c.outcome.Place()
 		}
+	}
+}
+
+// lose is keep for starts that came too late: they are to be asked for anew.
+func (cs claims) lose() {
+	started := cs.started()
+	cs.keep()
+	for _, c := range started {
+		c.outcome, c.lost = reservations.Outcome{}, true
 	}
 }
 

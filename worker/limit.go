@@ -31,6 +31,7 @@ type gate struct {
 	outage   outage
 	told     told
 	clock    storeClock
+	usual    punctuality
 	pending  pending
 	crew     crew
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
@@ -130,6 +131,21 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 		g.tell(ctx, d, slog.LevelDebug, "place not recalled, asking as new", slog.Any("error", err))
 	}
 	d.waited = d.claims.recall(held)
+	for {
+		if starts, err := g.admit(ctx, early, d); !starts {
+			return false, err
+		}
+		late := time.Since(d.claims.ready())
+		if !g.usual.stale(time.Now(), late) {
+			return true, nil
+		}
+		g.tell(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
+		d.claims.lose()
+	}
+}
+
+// admit asks the buckets, and returns when the task may start; see begin.
+func (g *gate) admit(ctx, early context.Context, d *delivery) (starts bool, err error) {
 	stopped, err := d.claims.admit(func(c *claim) error {
 		if !g.hold(early, d) {
 			return errHeldUp
@@ -155,10 +171,6 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	if !g.hold(early, d) {
 		return false, g.letGo(ctx, d)
 	}
-	if d.stale(time.Now()) {
-		d.claims.keep() // what was taken is forfeited, once
-		return false, g.sendBack(ctx, d, d.claims.provider(), d.claims.provider().unused())
-	}
 	return true, nil
 }
 
@@ -168,7 +180,7 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 		return err
 	}
 	asked := time.Now()
-	o, err := g.limiter.Begin(early, c.charge, c.place)
+	o, err := g.start(early, c)
 	came := time.Now()
 	switch {
 	case err == nil:
@@ -185,7 +197,7 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 		}
 		return err
 	}
-	c.outcome, c.charge.Shard = o, o.Shard
+	c.outcome, c.charge.Shard, c.lost = o, o.Shard, false
 	c.decided = g.clock.moment(asked, came, o.At)
 	g.lateness.Observe(c.charge.Bucket(), o)
 	switch {
@@ -196,6 +208,13 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 		g.way.Heard(c.charge.Bucket(), o)
 	}
 	return nil
+}
+
+func (g *gate) start(ctx context.Context, c *claim) (reservations.Outcome, error) {
+	if c.lost {
+		return g.limiter.Restart(ctx, c.charge)
+	}
+	return g.limiter.Begin(ctx, c.charge, c.place)
 }
 
 // sendBack lets the task wait for the time that it was given by the bucket of c.

@@ -3,63 +3,33 @@ package worker
 import (
 	"sync"
 	"time"
-
-	"github.com/headway-go/headway/reservations"
 )
 
 const (
-	// staleAfter is how much later than it was admitted a task may start: a provider's bucket bears about as much for requests
+	// staleAfter is how much later than it was admitted, and than is usual, a task may start: a provider's bucket bears about as much for requests
 	// that travel at different speeds.
 	staleAfter = 50 * time.Millisecond
-	// tick is how coarse a store's clock may be.
-	tick = 2 * time.Millisecond
-	// agesBy is one over how fast what is known of the store's clock grows old: 1 ms in a second.
-	agesBy = 1000
+	// usualOf is the time in which the soonest start says how late they usually are.
+	usualOf = time.Second
 )
 
-// storeClock knows when, on this machine's clock, a store decided, so that a start can be held until then and no longer: an answer
-// that was long in coming, from a store that is busy or over a slow network, would else make the start late by as much, and
-// let it meet those that were admitted after it. The quickest answer of late tells how far the clocks are apart. The zero
-// value has seen no answer. Safe for concurrent use.
-type storeClock struct {
-	mu sync.Mutex // guards what is below
-
-	took  time.Duration // of the quickest answer
-	seen  time.Time     // when that came
-	here  time.Time     // when it was decided, on this machine's clock: in the middle of its way
-	store time.Time     // and on the store's
+// punctuality tells which starts come too late: so much later than they were admitted that they could meet, at the provider, those that
+// were admitted after them. That is so after a process or a machine stood still. A process that is always late is not: its calls come at the distances they should,
+// and it must get on. The zero value expects starts in time. Safe for concurrent use.
+type punctuality struct {
+	mu    sync.Mutex    // guards what is below
+	usual time.Duration // by how much the soonest start was late in the last period with a start
+	since time.Time     // when this period began
+	least time.Duration // and by how much the soonest was late in it
 }
 
-// moment is when the answer that was asked for, and came, was decided at the time at of the store's clock.
-func (c *storeClock) moment(asked, came, at time.Time) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	took := came.Sub(asked)
-	if !c.seen.IsZero() {
-		moment := c.here.Add(at.Sub(c.store))
-		possible := !moment.Before(asked.Add(-tick)) && !moment.After(came.Add(tick)) // else a clock was set
-		if possible && took > c.took+came.Sub(c.seen)/agesBy {
-			return within(moment, asked, came)
-		}
+// stale says whether a start that is late by so much came too late, and takes note of it.
+func (p *punctuality) stale(now time.Time, late time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.since) >= usualOf {
+		p.usual, p.since, p.least = p.least, now, late
 	}
-	c.took, c.seen, c.here, c.store = took, came, asked.Add(took/2), at
-	return c.here
-}
-
-func within(t, first, last time.Time) time.Time {
-	if t.Before(first) {
-		return first
-	}
-	if t.After(last) {
-		return last
-	}
-	return t
-}
-
-// stale says whether the task would start so much later than it was admitted that it could meet, at the provider, those that
-// were admitted after it. What it took then stays charged: the provider's bucket was filled later than ours by as much as starts
-// are late, and this is what brings them together again; given back, it would let another start while some hold. It is asked once for each task: one that comes back as late starts in any case, so that a machine
-// which is always too slow still gets on. Of several buckets the provider's tells whether it is.
-func (d *delivery) stale(now time.Time) bool {
-	return d.claims.provider().place.State != reservations.StateLate && now.Sub(d.claims.ready()) > staleAfter
+	p.least = min(p.least, late)
+	return late > p.usual+staleAfter
 }

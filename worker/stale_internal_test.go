@@ -3,69 +3,31 @@ package worker
 import (
 	"testing"
 	"time"
-
-	"github.com/headway-go/headway/reservations"
 )
 
-func TestStoreClockKnowsWhenItWasDecided(t *testing.T) {
+func TestPunctuality(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	start := time.Now()
-	ahead := 3 * time.Hour // the store's clock
-	for _, script := range []struct {
-		name    string
-		answers [][4]time.Duration // asked, decided, came; what is told of decided
-	}{
-		{"an answer in no time", [][4]time.Duration{{0, 0, 0, 0}}},
-		{"the first is taken to be decided half-way", [][4]time.Duration{{0, 90 * ms, 100 * ms, 50 * ms}}},
-		{"held up on the way back", [][4]time.Duration{{0, ms, 2 * ms, ms}, {10 * ms, 11 * ms, 300 * ms, 11 * ms}}},
-		{"held up on the way there", [][4]time.Duration{{0, ms, 2 * ms, ms}, {10 * ms, 299 * ms, 300 * ms, 299 * ms}}},
-		{"a quicker one knows better", [][4]time.Duration{{0, 0, 20 * ms, 10 * ms}, {30 * ms, 31 * ms, 32 * ms, 31 * ms}, {40 * ms, 45 * ms, 80 * ms, 45 * ms}}},
-		{"the clocks drift", [][4]time.Duration{{0, ms, 2 * ms, ms}, {time.Minute, time.Minute + ms, time.Minute + 40*ms, time.Minute + 20*ms}}},
+	type start struct {
+		at, late time.Duration
+		stale    bool
+	}
+	for name, starts := range map[string][]start{
+		"in time":                {{0, 0, false}, {ms, 50 * ms, false}},
+		"the first is too late":  {{0, 51 * ms, true}, {60 * ms, 0, false}},
+		"a machine stood still":  {{0, ms, false}, {900 * ms, 200 * ms, true}, {901 * ms, 190 * ms, true}, {950 * ms, 150 * ms, true}, {1100 * ms, 60 * ms, true}, {1200 * ms, ms, false}},
+		"always late":            {{0, 80 * ms, true}, {100 * ms, 90 * ms, true}, {1000 * ms, 85 * ms, false}, {1500 * ms, 130 * ms, false}, {1600 * ms, 131 * ms, true}},
+		"late no more":           {{0, 80 * ms, true}, {1000 * ms, 80 * ms, false}, {1100 * ms, ms, false}, {2100 * ms, 60 * ms, true}},
+		"one in a while":         {{0, ms, false}, {time.Hour, 200 * ms, true}, {time.Hour + 300*ms, ms, false}, {2 * time.Hour, 200 * ms, true}},
+		"always, in a while":     {{0, 80 * ms, true}, {time.Hour, 80 * ms, false}, {2 * time.Hour, 80 * ms, false}},
+		"late on its second way": {{0, 60 * ms, true}, {200 * ms, 60 * ms, true}, {400 * ms, 49 * ms, false}},
 	} {
-		var c storeClock
-		for i, a := range script.answers {
-			got := c.moment(start.Add(a[0]), start.Add(a[2]), start.Add(a[1]+ahead).Round(0))
-			if off := got.Sub(start.Add(a[3])); off < -ms/10 || off > ms/10 {
-				t.Errorf("%s: answer %d was decided at %v, want %v", script.name, i, got.Sub(start), a[3])
+		var p punctuality
+		began := time.Now()
+		for i, s := range starts {
+			if got := p.stale(began.Add(s.at), s.late); got != s.stale {
+				t.Errorf("%s: stale is %v at start %d", name, got, i)
 			}
-		}
-	}
-}
-
-func TestStoreClockThatIsSet(t *testing.T) {
-	t.Parallel()
-	var c storeClock
-	start := time.Now()
-	c.moment(start, start.Add(2*time.Millisecond), start.Round(0))
-	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
-		asked := start.Add(time.Second)
-		came := asked.Add(10 * time.Millisecond)
-		if got := c.moment(asked, came, asked.Add(jump).Round(0)); got.Before(asked) || got.After(came) {
-			t.Errorf("after a jump by %v it was decided %v after it was asked for", jump, got.Sub(asked))
-		}
-	}
-}
-
-func TestStale(t *testing.T) {
-	t.Parallel()
-	decided := time.Now()
-	for name, c := range map[string]struct {
-		state reservations.State
-		hold  time.Duration
-		after time.Duration
-		want  bool
-	}{
-		"in time":          {reservations.StateNew, 0, 50 * time.Millisecond, false},
-		"held":             {reservations.StateReserved, 200 * time.Millisecond, 250 * time.Millisecond, false},
-		"stalled":          {reservations.StateNew, 0, 51 * time.Millisecond, true},
-		"held too long":    {reservations.StateReserved, 200 * time.Millisecond, 251 * time.Millisecond, true},
-		"stalled once":     {reservations.StateLate, 0, 60 * time.Millisecond, false},
-		"held, in no time": {reservations.StateNew, 100 * time.Millisecond, 0, false},
-	} {
-		d := &delivery{claims: claims{{decided: decided, place: reservations.Place{State: c.state}, outcome: reservations.Outcome{Hold: c.hold}}}}
-		if got := d.stale(decided.Add(c.after)); got != c.want {
-			t.Errorf("%s: stale is %v", name, got)
 		}
 	}
 }

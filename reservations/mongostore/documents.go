@@ -54,6 +54,7 @@ const (
 	opSettle  = string(reservations.OpSettle)
 	opRelease = string(reservations.OpRelease)
 	opSync    = string(reservations.OpSync)
+	opLose    = string(reservations.OpLose)
 )
 
 // errMalformed is matched when a document is not one of ours.
@@ -132,7 +133,7 @@ func urgentDocument(r reservations.Request) bson.D {
 		return bson.D{to("urgent", r.Urgent), to("placed", false)}
 	case reservations.OpRelease:
 		return bson.D{to("placed", r.State == reservations.StateExpress)}
-	case reservations.OpSettle, reservations.OpYield, reservations.OpSync, reservations.OpBlock:
+	case reservations.OpSettle, reservations.OpYield, reservations.OpLose, reservations.OpSync, reservations.OpBlock:
 	}
 	return nil
 }
@@ -163,6 +164,8 @@ func requestDocument(r reservations.Request) bson.D {
 		return bson.D{to("op", opRelease), to("to", ledgers(r.State.FirstCharged(), reservations.LedgerCount)), to("n", n)}
 	case reservations.OpYield:
 		return bson.D{to("op", opRelease), to("to", ledgers(reservations.LedgerUse, reservations.LedgerLate)), to("n", n)}
+	case reservations.OpLose:
+		return bson.D{to("op", opLose), to("n", n)}
 	case reservations.OpReserve:
 		d := bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
 		if r.For > 0 {

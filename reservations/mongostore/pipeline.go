@@ -130,6 +130,9 @@ func (v variant) answers() bson.A {
 	if v.releases {
 		branches = append(branches, branch{equal("$$q.op", opRelease), v.release()})
 	}
+	if v.loses {
+		branches = append(branches, branch{equal("$$q.op", opLose), bson.D{to("owed", v.owes("$$k.n"))}})
+	}
 	body := v.begin()
 	if v.urgent && v.begins {
 		body = either("$$q.urgent", v.urgently(), body)

@@ -20,6 +20,7 @@ type variant struct {
 	leads                             bool // a reserved task is on its way for a time
 	misses                            bool // a reserved task may find what it was promised lost, and sets the line back; never with headroom
 	begins, blocks, settles, releases bool
+	loses                             bool
 }
 
 // variantOf is what these requests need where the stored bucket has the shape of limit.
@@ -35,6 +36,8 @@ func variantOf(limit reservations.Limit, requests []reservations.Request) varian
 			v.blocks = true
 		case reservations.OpRelease, reservations.OpYield:
 			v.releases = true
+		case reservations.OpLose:
+			v.loses = true
 		case reservations.OpSync:
 			v.syncs, v.settles = true, true
 		case reservations.OpSettle:

@@ -122,7 +122,7 @@ func (m *model) randomRequest() reservations.Request {
 	request := reservations.Request{
 		Op: pick(m.r, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin,
 			reservations.OpReserve, reservations.OpCheck, reservations.OpTake, reservations.OpTake,
-			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpYield, reservations.OpBlock, reservations.OpSync),
+			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpYield, reservations.OpLose, reservations.OpBlock, reservations.OpSync),
 		State: pick(m.r, "", reservations.StateNew, reservations.StateNew, reservations.StateTicket, reservations.StateAgain,
 			reservations.StateReserved, reservations.StateReserved, reservations.StateLate, reservations.StateExpress, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled),
 		Tokens: make([]float64, len(m.limit.Meters)), Dry: m.r.IntN(10) == 0,
