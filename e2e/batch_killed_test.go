@@ -203,7 +203,7 @@ func TestBatchKilledTwice(t *testing.T) {
 	if refused := input.count(kindRefused); lines.bad != refused || f.tasks != requests-refused {
 		t.Errorf("%d lines in the error file, wanted %d; %d tasks have started", lines.bad, refused, f.tasks)
 	}
-	wantUsed(t, used, 0.97)
+	f.wantUsed(t, used, 0.97)
 	if !(math.Abs(off) <= 0.1) {
 		t.Errorf("%.0f tokens were reserved in the second half and %.0f used, wanted at most 10 %% between them", end.Reserved-half.Reserved, end.Used-half.Used)
 	}

@@ -11,21 +11,21 @@ const fleet = 3
 
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestFleet(t *testing.T) {
-	const tasks = 2000
+	const tasks = 1500
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
 	w.awaitCompleted(t, tasks, 2*time.Minute)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
-	wantUsed(t, f.Utilization, 0.97)
+	f.wantUsed(t, f.Utilization, 0.97)
 }
 
 // All workers die at once and come back later. What they were running is delivered again when asynq's lease has ended.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestFleetKilled(t *testing.T) {
-	const tasks = 2000
+	const tasks = 1400
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
@@ -34,7 +34,7 @@ func TestFleetKilled(t *testing.T) {
 		p.kill()
 	}
 	t.Logf("killed: %s", describe(w.info(t)))
-	pass(t, 15*time.Second)
+	pass(t, 5*time.Second)
 	w.start(t, fleet)
 	w.awaitCompleted(t, tasks, 4*time.Minute)
 	f := w.finish(t)
@@ -53,7 +53,7 @@ func TestReservedAtEnqueue(t *testing.T) {
 	w.awaitCompleted(t, tasks, time.Minute)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
-	wantUsed(t, f.Utilization, 0.95)
+	f.wantUsed(t, f.Utilization, 0.95)
 	if f.deliveries > 1.02 {
 		t.Errorf("%.3f deliveries a task, wanted one", f.deliveries)
 	}
@@ -71,7 +71,7 @@ func TestTokens(t *testing.T) {
 	w.awaitCompleted(t, tasks, time.Minute)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
-	wantUsed(t, f.Meters["tokens"].Utilization, 0.95)
+	f.wantUsed(t, f.Meters["tokens"].Utilization, 0.95)
 }
 
 //nolint:paralleltest // measures a limit: it has the machine for itself

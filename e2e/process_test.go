@@ -15,7 +15,7 @@ import (
 )
 
 // tailLines is how much of a process's log a failed test shows.
-const tailLines = 50
+const tailLines = 12
 
 // process is a program that a test started. It is killed and waited for when the test ends; a failed test shows the end of
 // what it logged. Its methods are for the test's own goroutine.
@@ -79,7 +79,12 @@ func (p *process) kill() {
 // terminate asks the process to stop.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	p.signal(t, syscall.SIGTERM)
+}
+
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("signal %s: %v", p.name, err)
 	}
 }

@@ -20,5 +20,5 @@ func TestShards(t *testing.T) {
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
-	wantUsed(t, f.Utilization, 0.95)
+	f.wantUsed(t, f.Utilization, 0.95)
 }

@@ -86,7 +86,7 @@ func TestTenantsShareTokens(t *testing.T) {
 		},
 	}, large, small)
 	f := w.runTenants(t, small)
-	wantUsed(t, f.Meters["tokens"].Utilization, 0.97)
+	f.wantUsed(t, f.Meters["tokens"].Utilization, 0.97)
 }
 
 // The provider's day is what everybody waits for: one of 5 seconds, so that several pass.
@@ -104,5 +104,5 @@ func TestTenantsShareTheDay(t *testing.T) {
 	}, large, small)
 	pass(t, time.Until(time.Now().Truncate(day).Add(day))) // a day that begins in the middle can't be used up
 	f := w.runTenants(t, small)
-	wantUsed(t, f.Meters["window"].Utilization, 0.97)
+	f.wantUsed(t, f.Meters["window"].Utilization, 0.97)
 }

@@ -55,6 +55,7 @@ type world struct {
 	url        string         // of the provider
 	provider   *process
 	inspector  *asynq.Inspector
+	pulse      *pulse
 	program    string     // of the workers; "worker" when empty
 	workers    []*process // all that were ever started
 }
@@ -70,7 +71,7 @@ func (s setting) yaml() string {
 func newWorld(t *testing.T, s setting) *world {
 	t.Helper()
 	uri, database := testenv.Mongo(t)
-	w := &world{redis: testenv.StartRedisServer(t)}
+	w := &world{redis: testenv.StartRedisServer(t), pulse: newPulse(t)}
 	w.redisURL, w.mongoURI = w.redis.URL(), mongoURI(t, uri, database, "")
 	if s.cutRedis {
 		w.redisProxy = testenv.NewProxy(t, w.redis.Addr())

@@ -2,6 +2,10 @@ package reservations
 
 import "time"
 
+// overdue is how long after its time a reserved task must still find nothing for the line to be ahead. Workers wake tasks 75 ms early: those that are told to come back then
+// are short by 175 ms or more.
+const overdue = Hold / 2
+
 // What a full bucket loses. Those who were given a time count on all that comes back from then on. While nobody comes (the fleet is down, or was not up yet when
 // tasks were reserved) a full bucket has no room for it, and the line is ahead of use by what was lost: all who wait would come too early, and be told again.
 // The first who comes at its time and finds nothing for longer than Hold sets the line back for all.
@@ -55,8 +59,8 @@ func (b *Bucket) reconcile(l Limit, r Request, w float64) {
 	})
 }
 
-// ahead is how many seconds the line is ahead, as far as a full bucket is the cause, where a reserved task finds nothing for longer than Hold after its time. It is
-// owed no more.
+// ahead is how many seconds the line is ahead, as far as a full bucket is the cause, where a reserved task finds nothing for longer than Hold, and not just because it
+// came before its time. It is owed no more.
 func (b *Bucket) ahead(l Limit, r Request) float64 {
 	early := 0.
 	if !r.Due.IsZero() {
@@ -65,7 +69,7 @@ func (b *Bucket) ahead(l Limit, r Request) float64 {
 	e := 0.
 	for k, m := range l.Meters {
 		w := m.until(b.At, min(r.Tokens[k], m.Cap())-b.Meters[k].Ledgers[LedgerLate])
-		if !m.windowed() && w-early > Hold.Seconds()+tolerance {
+		if !m.windowed() && w > Hold.Seconds()+tolerance && w-early > overdue.Seconds() {
 			e = max(e, b.Owed[k]/m.RatePerSecond())
 		}
 	}

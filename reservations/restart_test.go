@@ -37,11 +37,11 @@ func TestRestart(t *testing.T) {
 		t.Errorf("those who wait are set back by %v", -o.Shift)
 	}
 	l.now = l.now.Add(500 * time.Millisecond)
-	if o := begin(o.Place()); !o.Started() || o.Hold != 0 {
-		t.Errorf("the one that was too late: %+v", o)
+	if again := begin(o.Place()); !again.Started() || again.Hold != 0 {
+		t.Errorf("the one that was too late: %+v", again)
 	}
-	if o := begin(behind.Place()); o.State != reservations.StateLate || o.Wait() != time.Second {
-		t.Errorf("who stands behind it: %+v", o)
+	if next := begin(behind.Place()); next.State != reservations.StateLate || next.Wait() != time.Second {
+		t.Errorf("who stands behind it: %+v", next)
 	}
 }
 

@@ -50,8 +50,8 @@ func (v variant) owesPlanned() any {
 func (v variant) ahead() any {
 	early := largest(list(0., div(sub(div(sub("$$q.due", bson.D{to("$toLong", "$at")}), 1000.), "$$s.shift"), "$speed"))) // a missing due counts as none
 	w := v.until(sub(smallest(list("$$k.n", "$$k.cap")), element("$$k.L", reservations.LedgerLate)))
-	missing := less(reservations.Hold.Seconds()+tolerance, sub(w, "$$early"))
-	ahead := let("early", early, mostOver(0., "$$m", either(missing, v.choose(0., div("$$k.O", "$$k.rate")), 0.)))
+	missing := all(less(reservations.Hold.Seconds()+tolerance, "$$until"), less(overdue, sub("$$until", "$$early")))
+	ahead := let("early", early, mostOver(0., "$$m", let("until", w, either(missing, v.choose(0., div("$$k.O", "$$k.rate")), 0.))))
 	return either(all(equal("$$q.here", reservations.LedgerLate), less(0., "$$w"), atMost("$$s.blocked", 0.)), ahead, 0.)
 }
 

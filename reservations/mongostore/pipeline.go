@@ -15,6 +15,7 @@ const (
 	tolerance   = 1e-6        // tokens
 	atOnce      = 1e-8        // seconds
 	hardly      = 1e-9        // tokens
+	overdue     = .125        // seconds
 	// keepFull is how long a bucket is kept after it is full again.
 	keepFull = time.Minute
 )
