@@ -34,7 +34,7 @@ for i = #ARGV, 2, -1 do
 		told = "away"
 	elseif sets[state] and redis.call("ZREM", sets[state], ARGV[i]) == 1 then
 		redis.call("RPUSH", KEYS[1], ARGV[i])
-		redis.call("HSET", key, "state", "pending", "pending_since", since)
+		redis.call("HSET", key, "state", "pending", "pending_since", since, "` + fieldWoken + `", 1)
 		told = "woken"
 	end
 	answer[i - 1] = told

@@ -24,6 +24,8 @@ type Scheduler struct {
 	client  *asynq.Client
 	lines   lines
 	waker   *waker
+	taker   taker
+	sorter  sorter
 	heard   heard
 	outage  outage
 	recalls roundtrip.Together[Task, recalled]
@@ -50,7 +52,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	l := newLines(client)
 	s := &Scheduler{
 		config: config, limiter: limiter, client: asynq.NewClientFromRedisClient(roundtrip.Share(client)),
-		lines: l, waker: newWaker(l, asynq.NewInspectorFromRedisClient(client), config),
+		lines: l, waker: newWaker(l, asynq.NewInspectorFromRedisClient(client), config), taker: newTaker(client),
 	}
 	s.share()
 	return s, nil
@@ -73,6 +75,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop, done := make(chan struct{}), make(chan struct{})
 	s.stop, s.done, s.cancel = stop, done, cancel
+	s.sorter.open(running)
 	go func() {
 		defer close(done)
 		deaf := s.waker.listen(running)
@@ -93,6 +96,7 @@ func (s *Scheduler) Stop(ctx context.Context) error {
 	}
 	var late error
 	if s.stop != nil {
+		s.sorter.close()
 		close(s.stop)
 		select {
 		case <-s.done:

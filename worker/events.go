@@ -16,6 +16,8 @@ type Events struct {
 	OnStart func(Start)
 	// OnDefer is called when a task was sent back to wait, for its time or for the store.
 	OnDefer func(Deferral)
+	// OnSort is called when tasks of a backlog were given their times without having been delivered.
+	OnSort func(Sorted)
 	// OnFinish is called when asynq is told how a task that started went.
 	OnFinish func(Finish)
 	// OnRefuse is called when a task can never start and is archived without having been charged.
@@ -68,6 +70,12 @@ type Deferral struct {
 	Until time.Time
 	// Err says why, in a sentence; it matches scheduler.ErrDeferred, and reservations.ErrUnavailable when the store is down.
 	Err error
+}
+
+// Sorted are tasks that wait for their times now and were not delivered for it. There is no Deferral of them.
+type Sorted struct {
+	Queue string
+	Tasks int
 }
 
 // Result is what asynq is told of a task that started.

@@ -232,7 +232,10 @@ func (w *Worker) prepare(d *delivery) (prepared, error) {
 }
 
 func (w *Worker) charges(t *asynq.Task) ([]reservations.Charge, error) {
-	r, _ := w.lookup(t) // prepare has seen to it
+	r, ok := w.lookup(t)
+	if !ok { // not of a delivery: prepare has seen to it
+		return nil, fmt.Errorf("%w: %q", ErrUnknownType, t.Type())
+	}
 	return r.charges(t)
 }
 
