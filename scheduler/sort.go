@@ -86,15 +86,15 @@ func (s *Scheduler) Sort(queue string, price Pricer, told func(tasks int)) {
 		return
 	}
 	s.sorter.begin(queue, func(ctx context.Context) {
-		for ctx.Err() == nil {
-			placed, most, err := s.sortSome(ctx, queue, price)
+		for {
+			placed, most, err := s.sortSome(context.WithoutCancel(ctx), queue, price)
 			if placed > 0 && told != nil {
 				told(placed)
 			}
-			if err != nil && ctx.Err() == nil {
+			if err != nil {
 				s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one", slog.String("queue", queue), slog.Any("error", err))
 			}
-			if err != nil || !most {
+			if err != nil || !most || ctx.Err() != nil {
 				return
 			}
 		}
@@ -103,12 +103,12 @@ func (s *Scheduler) Sort(queue string, price Pricer, told func(tasks int)) {
 
 // sortSome sorts the tasks that stand next. Most says whether it did so for most of what it took. What can't be given a time is put back, in its order.
 func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (placed int, most bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, afterTimeout)
+	defer cancel()
 	all, err := s.taker.take(ctx, queue, reserveTogether, sortFrom, sortNet)
 	if err != nil || len(all) == 0 {
 		return 0, false, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
-	defer cancel()
 	var batch []*parcel
 	for _, t := range all {
 		if charges := s.priced(t, price); len(charges) > 0 {

@@ -99,11 +99,11 @@ func (t taker) delay(ctx context.Context, queue string, at map[string]time.Time)
 
 // The numbers of the fields of asynq's message (TaskMessage in its protocol buffers) that make a task.
 const (
-	messageType    protowire.Number = 1
-	messagePayload protowire.Number = 2
-	messageHeaders protowire.Number = 15
-	headerKey      protowire.Number = 1
-	headerValue    protowire.Number = 2
+	messageType    = 1
+	messagePayload = 2
+	messageHeaders = 15
+	headerKey      = 1
+	headerValue    = 2
 )
 
 var errMessage = errors.New("not a message of asynq's")
@@ -113,7 +113,7 @@ func decodeMessage(message []byte) (*asynq.Task, error) {
 	var name string
 	var payload []byte
 	headers := map[string]string{}
-	err := eachField(message, func(field protowire.Number, value []byte) error {
+	err := eachField(message, func(field int, value []byte) error {
 		switch field {
 		case messageType:
 			name = string(value)
@@ -121,7 +121,7 @@ func decodeMessage(message []byte) (*asynq.Task, error) {
 			payload = value
 		case messageHeaders:
 			var k, v string
-			if err := eachField(value, func(part protowire.Number, text []byte) error {
+			if err := eachField(value, func(part int, text []byte) error {
 				switch part {
 				case headerKey:
 					k = string(text)
@@ -143,7 +143,7 @@ func decodeMessage(message []byte) (*asynq.Task, error) {
 }
 
 // eachField calls f for each field of the message that has a length: texts, bytes and messages.
-func eachField(message []byte, f func(protowire.Number, []byte) error) error {
+func eachField(message []byte, f func(int, []byte) error) error {
 	for len(message) > 0 {
 		field, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
@@ -161,7 +161,7 @@ func eachField(message []byte, f func(protowire.Number, []byte) error) error {
 		if n < 0 {
 			return errMessage
 		}
-		if err := f(field, value); err != nil {
+		if err := f(int(field), value); err != nil {
 			return err
 		}
 		message = message[n:]

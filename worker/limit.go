@@ -165,7 +165,7 @@ func (g *gate) admit(ctx, early context.Context, d *delivery) (starts bool, err 
 		g.yield(ctx, d)
 		return false, g.unavailable(ctx, d, stopped, err)
 	case stopped != nil:
-		g.sortBehind(d, stopped, stopped.outcome.Wait())
+		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
 		g.yield(ctx, d)
 		return false, g.sendBack(ctx, d, stopped, stopped.outcome)
 	}

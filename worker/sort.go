@@ -15,8 +15,8 @@ import (
 const sortFrom = time.Second
 
 // sortBehind has the tasks that wait behind one that is new, and has to wait for long, be given their times without being delivered.
-func (g *gate) sortBehind(d *delivery, c *claim, wait time.Duration) {
-	if newcomer := c.place.State == "" || c.place.State == reservations.StateNew; !newcomer || wait < sortFrom {
+func (g *gate) sortBehind(d *delivery, c *claim) {
+	if newcomer := c.place.State == "" || c.place.State == reservations.StateNew; !newcomer || c.outcome.Wait() < sortFrom {
 		return
 	}
 	queue := d.queue

@@ -109,7 +109,7 @@ func TestRoundTripsOfATask(t *testing.T) {
 		options                  []scheduler.Option
 		redis, store, deliveries float64
 	}{
-		{name: "limited when delivered", redis: 7, store: 2, deliveries: 2},
+		{name: "limited when delivered", redis: 5, store: 1.3, deliveries: 1.4},
 		{name: "reserved at enqueue", options: []scheduler.Option{scheduler.Reserved()}, redis: 4, store: 1.1, deliveries: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -34,6 +35,8 @@ type Line struct {
 	Ready bool `json:"ready,omitempty"`
 	// Delivered are the moments at which handlers were entered, in nanoseconds since 1970.
 	Delivered []int64 `json:"delivered,omitempty"`
+	// Placed are the moments at which tasks were given their times, or started at once, for the first time, where the contestant knows.
+	Placed []int64 `json:"placed,omitempty"`
 	// Started are the calls that were counted in the process, where there is no provider.
 	Started []int64 `json:"started,omitempty"`
 	// Late is how many microseconds after its time each task started, where the contestant knows of such a time.
@@ -44,10 +47,6 @@ type Line struct {
 
 // CountMongo is the name under which contestants count the commands that they send to MongoDB: see Probe.CountCommands.
 const CountMongo = "mongo"
-
-// CountPlaced is the name under which contestants that know count the tasks that were delivered for the first time: where they started at once, or
-// were told when to come back.
-const CountPlaced = "placed"
 
 // NewProbe returns a probe of one process that writes to out until Close. Calls go to the provider of env, or are counted here where it
 // has none.
@@ -73,6 +72,12 @@ func (p *Probe) Ready() {
 func (p *Probe) Delivered() {
 	now := time.Now().UnixNano()
 	p.add(func(l *Line) { l.Delivered = append(l.Delivered, now) })
+}
+
+// Placed counts so many tasks that were given their times, or started at once, for the first time, for contestants that know.
+func (p *Probe) Placed(tasks int) {
+	now := time.Now().UnixNano()
+	p.add(func(l *Line) { l.Placed = append(l.Placed, slices.Repeat([]int64{now}, tasks)...) })
 }
 
 // Late tells how long after its time a task started, for contestants that know.
@@ -150,7 +155,7 @@ func (p *Probe) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.line
-	if !l.Ready && len(l.Delivered)+len(l.Started)+len(l.Late)+len(l.Counts) == 0 {
+	if !l.Ready && len(l.Delivered)+len(l.Placed)+len(l.Started)+len(l.Late)+len(l.Counts) == 0 {
 		return
 	}
 	p.line = Line{}

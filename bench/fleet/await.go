@@ -76,13 +76,13 @@ func (r *run) reached(ctx context.Context, wanted int) (bool, error) {
 	seen, started := r.workers.seen(), r.provider.Count(r.work.UntilKey)
 	switch {
 	case r.work.Sorting:
-		return seen.delivered >= wanted, nil
+		return seen.placed >= wanted, nil
 	case r.work.Local:
 		return seen.started >= wanted, nil
 	case r.work.Phases == 0:
 		return started >= wanted, nil
 	case r.sorted.at.IsZero():
-		if seen.placed < int64(wanted) {
+		if seen.placed < wanted {
 			return false, nil
 		}
 		var err error

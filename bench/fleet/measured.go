@@ -60,10 +60,9 @@ func (r *run) usage(m metrics) {
 
 // local are the figures of a run without a provider. It returns the number of starts.
 func (r *run) local(m metrics) int {
-	delivered, started, _ := r.workers.times()
-	of := started
+	_, of, _ := r.workers.times()
 	if r.work.Sorting {
-		of = delivered
+		of = r.workers.sorting()
 	}
 	if wanted := r.work.Wanted(); len(of) > wanted {
 		of = of[:wanted]

@@ -14,10 +14,10 @@ import (
 
 // tally gathers the lines of all probes of a run: the workers' and the producer's. Safe for concurrent use.
 type tally struct {
-	mu                       sync.Mutex
-	ready                    int
-	delivered, started, late []int64
-	counts                   map[string]int64
+	mu                               sync.Mutex
+	ready                            int
+	delivered, placed, started, late []int64
+	counts                           map[string]int64
 }
 
 // read takes lines until their end. A last line that was cut off by a kill is left out.
@@ -43,6 +43,7 @@ func (t *tally) add(l contest.Line) {
 		t.ready++
 	}
 	t.delivered = append(t.delivered, l.Delivered...)
+	t.placed = append(t.placed, l.Placed...)
 	t.started = append(t.started, l.Started...)
 	t.late = append(t.late, l.Late...)
 	for name, n := range l.Counts {
@@ -55,14 +56,30 @@ func (t *tally) add(l contest.Line) {
 
 // seen are the numbers of what was counted so far.
 type seen struct {
-	ready, delivered, started int
-	mongo, placed             int64
+	ready, delivered, placed, started int
+
+	mongo int64
 }
 
 func (t *tally) seen() seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return seen{ready: t.ready, delivered: len(t.delivered), started: len(t.started), mongo: t.counts[contest.CountMongo], placed: t.counts[contest.CountPlaced]}
+	return seen{ready: t.ready, delivered: len(t.delivered), placed: len(t.given()), started: len(t.started), mongo: t.counts[contest.CountMongo]}
+}
+
+// given are the moments at which tasks were given their places. With a contestant that knows of none each delivery is one.
+func (t *tally) given() []int64 {
+	if len(t.placed) == 0 {
+		return t.delivered
+	}
+	return t.placed
+}
+
+// sorting are the moments of given, sorted.
+func (t *tally) sorting() []int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Sorted(slices.Values(t.given()))
 }
 
 // times are sorted copies.

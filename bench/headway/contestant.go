@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/headway-go/headway/bench/contest"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
+
+	"github.com/headway-go/headway/bench/contest"
 )
 
 // contestant is Headway.
@@ -110,15 +111,16 @@ func events(probe *contest.Probe, limited bool) worker.Events {
 				probe.Late(s.Lateness)
 			}
 			if limited && s.Place.State == "" {
-				probe.Count(contest.CountPlaced, 1)
+				probe.Placed(1)
 			}
 		},
 		OnDefer: func(d worker.Deferral) {
 			probe.Delivered()
 			if d.Outcome.State == reservations.StateReserved { // the plan is unlimited, so that is the first answer
-				probe.Count(contest.CountPlaced, 1)
+				probe.Placed(1)
 			}
 		},
+		OnSort:   func(s worker.Sorted) { probe.Placed(s.Tasks) },
 		OnRefuse: func(worker.Refusal) { probe.Delivered() },
 	}
 }

@@ -66,7 +66,7 @@ const definitions = `## What the columns mean
 | limit used | tokens of all calls over what the limit allows from the first call to the last: burst + rate × time. To the cut for a run that was cut off; without the time that workers were down |
 | worst 1 s, 10 s | the fullest window of that length as a part of what is allowed in it. Above 100 % the limit was broken |
 | over | tokens above what is allowed, in the worst of all windows of any length. A call that the network brings a millisecond early is 0.1 at 100 a second |
-| rate | starts a second; for sorting and backlogs, tasks a second that were delivered for the first time |
+| rate | starts a second; for sorting and backlogs, tasks a second that were given their places; with asynq-raw, delivered |
 | finish | from the moment at which enqueueing begins to the last call |
 | gap | the longest time without a call |
 | deliveries | handlers entered (for Headway: deliveries of the queue, also those that it sends back before the handler) for each task that started |

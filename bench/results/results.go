@@ -43,7 +43,7 @@ const (
 	Peak       = "peak_mb"     // largest memory of one worker
 	Commands   = "commands_s"  // Redis commands a second, those inside of scripts included
 	Reads      = "reads_s"     // Redis round trips a second
-	Rate       = "rate_s"      // starts a second; for sorting, tasks a second that were delivered once
+	Rate       = "rate_s"      // starts a second; for sorting, tasks a second that were given their places
 	PerSecond  = "per_second_" // reservations a second; bucket and callers follow: one_64, many_1
 )
 

@@ -34,7 +34,7 @@ type Work struct {
 	Left int
 	// UntilKey has the run end when all tasks of that key have started.
 	UntilKey string
-	// Sorting ends the run when every task was delivered once, and measures the rate of that.
+	// Sorting ends the run when every task has its place, or was delivered once, and measures the rate of that.
 	Sorting bool
 	// Down kills the workers at a time and starts new ones after a while.
 	Down Outage
