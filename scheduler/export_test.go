@@ -10,5 +10,5 @@ func (s *Scheduler) Observe(f func(woken []Task, moves int, err error)) {
 // TakeAndDie takes the tasks that are due, as a waker does, and never wakes them. It returns how many.
 func (s *Scheduler) TakeAndDie(ctx context.Context) (int, error) {
 	taken, _, err := s.waker.lines.pop(ctx, "dead", s.waker.early, popMost, nil)
-	return len(taken), err
+	return len(taken.all()), err
 }

@@ -234,7 +234,7 @@ type attended struct {
 // pop takes at most so many tasks whose time has come, less early, and those that are due a little later (wakeAlong, but no more than early), and leases them to the waker with this id, after it has
 // noted what became of those taken before. Rest is how long the waker may wait until it asks again. With most zero it only
 // takes the notes and the waker off duty.
-func (l lines) pop(ctx context.Context, id string, early time.Duration, most int, notes []attended) (tasks []Task, rest time.Duration, err error) {
+func (l lines) pop(ctx context.Context, id string, early time.Duration, most int, notes []attended) (taken dueTasks, rest time.Duration, err error) {
 	args := []any{root, id, early.Microseconds(), most, lease.Microseconds(), restMost.Microseconds(), restOthers.Microseconds(), min(early, wakeAlong).Microseconds()}
 	for _, n := range notes {
 		again := ""
@@ -245,20 +245,32 @@ func (l lines) pop(ctx context.Context, id string, early time.Duration, most int
 	}
 	answer, err := l.popping.Run(ctx, l.client, []string{root + "index", root + "leased", root + "waker"}, args...).StringSlice()
 	if err != nil {
-		return nil, 0, fmt.Errorf("take due tasks out of their lines: %w", err)
+		return dueTasks{}, 0, fmt.Errorf("take due tasks out of their lines: %w", err)
 	}
 	if rest, err = microseconds(answer[0]); err != nil {
-		return nil, 0, err
+		return dueTasks{}, 0, err
 	}
-	for _, s := range answer[1:] {
+	urgent, err := strconv.Atoi(answer[1])
+	if err != nil {
+		return dueTasks{}, 0, fmt.Errorf("read how many tasks are urgent: %w", err)
+	}
+	for i, s := range answer[2:] {
 		t, err := parseTask(s)
-		if err != nil { // nobody can wake that; it must not keep others from being woken
+		switch {
+		case err != nil: // nobody can wake that; it must not keep others from being woken
 			if err := l.client.ZRem(ctx, root+"leased", s).Err(); err != nil {
-				return nil, 0, fmt.Errorf("take a broken entry out of its line: %w", err)
+				return dueTasks{}, 0, fmt.Errorf("take a broken entry out of its line: %w", err)
 			}
-			continue
+		case i < urgent:
+			taken.urgent = append(taken.urgent, t)
+		default:
+			taken.ordinary = append(taken.ordinary, t)
 		}
-		tasks = append(tasks, t)
 	}
-	return tasks, rest, nil
+	return taken, rest, nil
 }
+
+// dueTasks are those whose time has come, in the order of their lines.
+type dueTasks struct{ urgent, ordinary []Task }
+
+func (d dueTasks) all() []Task { return slices.Concat(d.urgent, d.ordinary) }

@@ -90,7 +90,7 @@ func mustPop(t *testing.T, l lines, notes ...attended) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ids(tasks)
+	return ids(tasks.all())
 }
 
 func ids(tasks []Task) []string {
@@ -129,7 +129,7 @@ func TestLineKeepsOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, ids(tasks)...)
+			got = append(got, ids(tasks.all())...)
 		}
 		same(t, "order", want, got)
 	})
@@ -154,11 +154,11 @@ func TestManyWakersTakeEachTaskOnce(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-					if len(tasks) == 0 {
+					if len(tasks.all()) == 0 {
 						return
 					}
 					mu.Lock()
-					for _, id := range ids(tasks) {
+					for _, id := range ids(tasks.all()) {
 						taken[id]++
 					}
 					mu.Unlock()
@@ -458,7 +458,7 @@ func TestLinesTellRedisErrors(t *testing.T) {
 	if _, err := server.ZAdd(root+"leased", 1, "no task"); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := l.pop(ctx, "w", 0, 1, nil); err != nil || len(got) > 0 || server.Exists(root+"leased") {
+	if got, _, err := l.pop(ctx, "w", 0, 1, nil); err != nil || len(got.all()) > 0 || server.Exists(root+"leased") {
 		t.Errorf("pop of a broken entry = %v, %v; it must go, and disturb nobody", got, err)
 	}
 }

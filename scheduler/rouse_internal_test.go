@@ -39,7 +39,7 @@ func TestWokenTasksPassTheBacklog(t *testing.T) {
 		}
 		inspector := asynq.NewInspectorFromRedisClient(l.client)
 		w := newWaker(l, inspector, Config{}.withDefaults())
-		w.wake(t.Context(), append(slices.Clone(due), Task{Queue: "default", ID: "gone"}, Task{Queue: "none", ID: "gone"}))
+		w.wake(t.Context(), dueTasks{ordinary: append(slices.Clone(due), Task{Queue: "default", ID: "gone"}, Task{Queue: "none", ID: "gone"})})
 
 		delivered := make(chan string, len(want))
 		server := asynq.NewServerFromRedisClient(l.client, asynq.Config{Concurrency: 1, LogLevel: asynq.FatalLevel, TaskCheckInterval: 10 * time.Millisecond})
@@ -66,12 +66,68 @@ func TestWokenTasksPassTheBacklog(t *testing.T) {
 	})
 }
 
+func ordinary(ids ...string) (tasks dueTasks) {
+	for _, id := range ids {
+		tasks.ordinary = append(tasks.ordinary, Task{Queue: "default", ID: id})
+	}
+	return tasks
+}
+
+// Those that were woken before are delivered before, urgent ones before all; all of them before the backlog.
+func TestWokenTasksPassNoneThatWereWokenBefore(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l lines) {
+		t.Helper()
+		producer := asynq.NewClientFromRedisClient(l.client)
+		add := func(in time.Duration, prefix string, n int) (ids []string) {
+			t.Helper()
+			for i := range n {
+				ids = append(ids, fmt.Sprintf("%s%03d", prefix, i))
+				if _, err := producer.EnqueueContext(t.Context(), asynq.NewTask("any", nil), asynq.TaskID(ids[i]), asynq.ProcessIn(in)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return ids
+		}
+		r := newRouser(l.client, nil)
+		wake := func(tasks dueTasks) {
+			t.Helper()
+			if _, err := r.rouse(t.Context(), "default", tasks); err != nil {
+				t.Fatal(err)
+			}
+		}
+		backlog := add(0, "backlog", 40)
+		var want []string
+		for n := range 12 {
+			together := add(time.Hour, fmt.Sprintf("%02d-", n), 1+n*n)
+			wake(ordinary(together...))
+			want = append(want, together...)
+		}
+		urgent := add(time.Hour, "urgent", 2)
+		wake(dueTasks{urgent: ordinary(urgent...).ordinary})
+		mixed := add(time.Hour, "mixed", 3)
+		wake(dueTasks{urgent: ordinary(mixed[0]).ordinary, ordinary: ordinary(mixed[1:]...).ordinary})
+		want = slices.Concat(mixed[:1], urgent, want, mixed[1:], backlog)
+		pending, err := asynq.NewInspectorFromRedisClient(l.client).ListPendingTasks("default", asynq.PageSize(1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]string, len(pending))
+		for i, info := range pending {
+			got[i] = info.ID
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestWakersTryAgainWhenRedisIsBack(t *testing.T) {
 	t.Parallel()
 	l, server := onMini(t)
 	server.Close()
 	w := newWaker(l, asynq.NewInspectorFromRedisClient(l.client), Config{Logger: slog.New(slog.DiscardHandler)}.withDefaults())
-	w.wake(t.Context(), []Task{{Queue: "default", ID: "a"}}) // Redis is gone: tried again by the lease
+	w.wake(t.Context(), ordinary("a")) // Redis is gone: tried again by the lease
 	if len(w.notes) != 1 || w.notes[0].again == 0 {
 		t.Errorf("notes are %+v", w.notes)
 	}
@@ -133,7 +189,7 @@ func TestTheScriptKnowsWhereAsynqKeepsTasks(t *testing.T) {
 		states["pending"], states["scheduled"], states["retry"] = asynq.TaskStatePending, asynq.TaskStatePending, asynq.TaskStatePending
 
 		ids := slices.Sorted(maps.Keys(want))
-		told, err := newRouser(l.client, nil).rouse(t.Context(), "default", ids)
+		told, err := newRouser(l.client, nil).rouse(t.Context(), "default", ordinary(ids...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +228,7 @@ func TestWhatTheScriptDoesNotKnowIsLeftToTheInspector(t *testing.T) {
 	for name, script := range map[string]string{"a": `return redis.error_reply("WRONGTYPE")`, "b": `return {"unknown"}`} {
 		r := newRouser(l.client, inspector)
 		r.script = redis.NewScript(script)
-		if notes := r.wake(t.Context(), []Task{{Queue: "default", ID: name}}); notes[0].again != 0 {
+		if notes := r.wake(t.Context(), ordinary(name)); notes[0].again != 0 {
 			t.Errorf("%s: %+v", name, notes)
 		}
 		if info, err := inspector.GetTaskInfo("default", name); err != nil || info.State != asynq.TaskStatePending {

@@ -247,7 +247,7 @@ return earlier(before)
 //	ARGV[n]   -> task
 //	ARGV[n+1] -> empty: it is woken; else how long until it is tried again
 //
-// Output: how long the caller may rest, then the tasks.
+// Output: how long the caller may rest, how many of the tasks are urgent, then the tasks, the urgent ones first.
 const popScript = preamble + `
 -- ends is when the first lease does, nil where there is none.
 local function ends()
@@ -268,11 +268,11 @@ if most == 0 then
 	if duty[1] == ARGV[2] then
 		redis.call("DEL", KEYS[3])
 	end
-	return {"0"}
+	return {"0", "0"}
 end
 
 local lease = now + tonumber(ARGV[5])
-local answer, first, ending = {""}, soonest(), ends()
+local answer, urgent, first, ending = {}, {}, soonest(), ends()
 if ending and ending <= now then
 	for _, task in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT", 0, most)) do
 		redis.call("ZADD", KEYS[2], lease, task)
@@ -284,22 +284,23 @@ if first and first <= ahead then
 	lines = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", ahead, "LIMIT", 0, most)
 end
 for _, line in ipairs(lines) do
-	local room = most + 1 - #answer
+	local room = most - #answer - #urgent
 	if room <= 0 then
 		break
 	end
 	local key = ARGV[1] .. "line:" .. line
 	local due = redis.call("ZRANGEBYSCORE", key, "-inf", reading(line, ahead), "LIMIT", 0, room)
+	local to = string.sub(line, -1) == "` + expressMark + `" and urgent or answer
 	for _, task in ipairs(due) do
 		redis.call("ZREM", key, task)
 		redis.call("ZADD", KEYS[2], lease, task)
-		answer[#answer + 1] = task
+		to[#to + 1] = task
 	end
 	reindex(line)
 end
 
 local rest = tonumber(ARGV[6])
-if #answer > 1 then
+if #answer + #urgent > 0 then
 	first, ending = soonest(), ends()
 end
 if first then
@@ -315,6 +316,11 @@ if not duty[1] or duty[1] == ARGV[2] or tonumber(duty[2]) <= now then
 else
 	rest = tonumber(duty[2]) - now
 end
-answer[1] = string.format("%.0f", rest)
-return answer
+local all = {string.format("%.0f", rest), tostring(#urgent)}
+for _, tasks in ipairs({urgent, answer}) do
+	for _, task in ipairs(tasks) do
+		all[#all + 1] = task
+	end
+end
+return all
 `

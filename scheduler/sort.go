@@ -125,13 +125,13 @@ func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (p
 			placed++
 		}
 	}
-	var back []string
+	var back dueTasks
 	for _, t := range all {
 		if !stands[t.id] {
-			back = append(back, t.id)
+			back.ordinary = append(back.ordinary, Task{Queue: queue, ID: t.id})
 		}
 	}
-	if len(back) > 0 {
+	if len(back.ordinary) > 0 {
 		_, unreturned := s.waker.rouser.rouse(ctx, queue, back) // else asynq has them
 		err = errors.Join(err, unreturned)
 	}

@@ -21,14 +21,16 @@ import (
 //	ARGV[2] -> the most tasks to take
 //	ARGV[3] -> how long the list is at least
 //	ARGV[4] -> in how many seconds asynq delivers them, should nothing else happen
+//	ARGV[5] -> how many that were woken are passed at most
 //
 // Output: for each task its ID and asynq's message, the first to be delivered first.
-const takeScript = `
+const takeScript = countWoken + `
 if redis.call("EXISTS", KEYS[2]) == 1 or redis.call("LLEN", KEYS[1]) < tonumber(ARGV[3]) then
 	return {}
 end
 local at = tonumber(redis.call("TIME")[1]) + tonumber(ARGV[4])
-local ids, answer = redis.call("LRANGE", KEYS[1], -tonumber(ARGV[2]), -1), {}
+local n = before(tonumber(ARGV[5]))
+local ids, answer = redis.call("LRANGE", KEYS[1], -n - tonumber(ARGV[2]), -n - 1), {}
 for i = #ids, 1, -1 do
 	local key = ARGV[1] .. ids[i]
 	local t = redis.call("HMGET", key, "state", "msg", "group", "` + fieldWoken + `")
@@ -70,7 +72,7 @@ type taken struct {
 func (t taker) take(ctx context.Context, queue string, most, from int, net time.Duration) ([]taken, error) {
 	prefix := "asynq:{" + queue + "}:"
 	keys := []string{prefix + "pending", prefix + "paused", prefix + "scheduled"}
-	answer, err := t.script.Run(ctx, t.client, keys, prefix+"t:", most, from, int64(net.Seconds())).StringSlice()
+	answer, err := t.script.Run(ctx, t.client, keys, prefix+"t:", most, from, int64(net.Seconds()), passMost).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("take tasks of queue %s: %w", queue, err)
 	}

@@ -27,7 +27,7 @@ func TestTake(t *testing.T) {
 		for i := range 5 {
 			add(fmt.Sprintf("new%d", i))
 		}
-		if told, err := newRouser(l.client, nil).rouse(t.Context(), "default", []string{"woken"}); err != nil || told[0] != "woken" {
+		if told, err := newRouser(l.client, nil).rouse(t.Context(), "default", ordinary("woken")); err != nil || told[0] != "woken" {
 			t.Fatalf("%q, %v", told, err)
 		}
 		taker := newTaker(l.client)
@@ -68,7 +68,7 @@ func TestTake(t *testing.T) {
 		if err := inspector.UnpauseQueue("default"); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"new0", "new1"}, take(3, 6)); diff != "" { // the woken one is among three
+		if diff := cmp.Diff([]string{"new0", "new1"}, take(2, 6)); diff != "" { // the woken one is passed
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"new2", "new3", "new4"}, take(10, 1)); diff != "" {

@@ -146,11 +146,13 @@ func (w *waker) rest(last time.Time) time.Duration {
 // look sends the movements of lines and, where it is time, takes due tasks out of them and wakes those.
 func (w *waker) look(ctx context.Context) {
 	var l look
+	var taken dueTasks
 	if l.moves, l.err = w.sendMoves(ctx); l.err == nil && w.isTime() {
-		l.tasks, l.err = w.pop(ctx, popMost)
+		taken, l.err = w.pop(ctx, popMost)
 	}
 	w.heal(ctx, l.err)
-	w.wake(ctx, l.tasks)
+	l.tasks = taken.all()
+	w.wake(ctx, taken)
 	if w.observe != nil {
 		w.observe(l)
 	}
@@ -211,17 +213,17 @@ func (w *waker) sendRelease(ctx context.Context) error {
 }
 
 // pop takes due tasks and sets the time of the next look. Notes that could not be sent are kept.
-func (w *waker) pop(ctx context.Context, most int) ([]Task, error) {
+func (w *waker) pop(ctx context.Context, most int) (dueTasks, error) {
 	w.mu.Lock()
 	w.next = time.Now().Add(restMost) // bring may make it earlier while Redis is asked
 	w.mu.Unlock()
-	tasks, rest, err := w.lines.pop(ctx, w.id, w.early, most, w.notes)
+	taken, rest, err := w.lines.pop(ctx, w.id, w.early, most, w.notes)
 	if err != nil {
-		return nil, err
+		return dueTasks{}, err
 	}
 	w.notes = nil
 	w.bring(rest + w.early)
-	return tasks, nil
+	return taken, nil
 }
 
 // heal lengthens the pause while Redis can't be reached, and says when that begins and ends.
@@ -239,8 +241,8 @@ func (w *waker) heal(ctx context.Context, err error) {
 }
 
 // wake has asynq deliver the tasks next and notes what became of each.
-func (w *waker) wake(ctx context.Context, tasks []Task) {
-	if len(tasks) == 0 {
+func (w *waker) wake(ctx context.Context, tasks dueTasks) {
+	if len(tasks.urgent)+len(tasks.ordinary) == 0 {
 		return
 	}
 	for _, n := range w.rouser.wake(ctx, tasks) {
