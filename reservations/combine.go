@@ -11,13 +11,8 @@ import (
 // maxCombined is the largest number of requests that share one round trip.
 const maxCombined = 128
 
-const (
-	// gatherMost bounds how long a call waits for others to come along.
-	gatherMost = 5 * time.Millisecond
-	// gatherSorting is the same after a call that told most of its callers to wait. A backlog is being sorted then, and nobody's start is held up. It is
-	// far less than the time by which tasks are woken early.
-	gatherSorting = 10 * time.Millisecond
-)
+// gatherMost bounds how long a call waits for others to come along.
+const gatherMost = 5 * time.Millisecond
 
 // combiner lets callers that wait in this process for the same bucket share a round trip: while one call is under way, the
 // requests that arrive gather, and the next call takes them all along, in order. A lone caller waits for nobody. When a limit
@@ -105,22 +100,19 @@ func (c *combiner) serve(key, bucket string) {
 			return
 		}
 		start := time.Now()
-		sorting := c.call(batch[0].limit, key, batch)
-		if n := len(batch); n > 1 && sorting {
-			c.gather(bucket, n, n, min(time.Duration(n)*time.Since(start), gatherSorting))
-		} else if n > 1 {
-			c.gather(bucket, n, 0, min(time.Since(start), gatherMost))
+		c.call(batch[0].limit, key, batch)
+		if n := len(batch); n > 1 {
+			c.gather(bucket, n, min(time.Since(start), gatherMost))
 		}
 	}
 }
 
-// gather waits for at most so long until n callers are there, the number of the last call, and more of them than wait already: who was answered and
+// gather waits for at most so long until n callers are there, the number of the last call: who was answered and
 // asks again, or lets somebody else ask, comes along with the next call. So where many ask, most calls are full, and a lone caller waits for nobody.
-func (c *combiner) gather(bucket string, n, more int, most time.Duration) {
+func (c *combiner) gather(bucket string, n int, most time.Duration) {
 	runtime.Gosched()
 	c.mu.Lock()
 	g := c.waiting[bucket]
-	n = min(max(n, len(g.askers)+more), maxCombined)
 	if len(g.askers) >= n {
 		c.mu.Unlock()
 		return
@@ -173,9 +165,8 @@ func inTurn(batch []*asker) {
 	}
 }
 
-// call makes one round trip for the batch and answers everybody in it. The first caller lends its context's values. Sorting says whether most were
-// told to wait.
-func (c *combiner) call(limit Limit, key string, batch []*asker) (sorting bool) {
+// call makes one round trip for the batch and answers everybody in it. The first caller lends its context's values.
+func (c *combiner) call(limit Limit, key string, batch []*asker) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), c.timeout)
 	defer cancel()
 	requests := make([]Request, len(batch))
@@ -183,16 +174,11 @@ func (c *combiner) call(limit Limit, key string, batch []*asker) (sorting bool) 
 		requests[i] = a.request
 	}
 	outcomes, err := c.store.Apply(ctx, limit, key, requests)
-	waiting := 0
 	for i, a := range batch {
 		if err != nil {
 			a.answer <- answer{err: err}
 			continue
 		}
-		if a.request.Op == OpBegin && !outcomes[i].Started() {
-			waiting++
-		}
 		a.answer <- answer{outcome: outcomes[i]}
 	}
-	return 2*waiting > len(batch)
 }

@@ -188,46 +188,6 @@ func TestCombineGathersAfterASharedCall(t *testing.T) {
 	})
 }
 
-// Where most are told to wait, a backlog is being sorted: the next call waits for as many as the last one had beside those who wait already, for at most
-// as long as that one took for each of them, and 10 ms.
-func TestCombineGathersLongerWhileABacklogIsSorted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setupCombine(t)
-		after := func(d time.Duration) { <-time.After(d); synctest.Wait() }
-		answered := func(o reservations.Outcome, err error) {
-			if err != nil || o.Started() {
-				t.Errorf("%+v, %v: want a wait", o, err)
-			}
-		}
-		b.ask(t.Context(), "", 10, b.waits(0))
-		b.ask(t.Context(), "", 5, answered)
-		b.ask(t.Context(), "", 6, answered)
-		b.open(1)
-		after(4 * time.Millisecond)
-		b.open(1) // 5 and 6, in 4 ms
-		b.ask(t.Context(), "", 1, answered)
-		after(7 * time.Millisecond)
-		b.ask(t.Context(), "", 2, answered)
-		after(6 * time.Millisecond)
-		b.ask(t.Context(), "", 3, answered)
-		b.open(1) // 1 and 2 as soon as both were there; 3 came in the meantime, so that three would do
-		after(3 * time.Millisecond)
-		b.ask(t.Context(), "", 4, answered)
-		after(6 * time.Millisecond)
-		b.ask(t.Context(), "", 7, answered)
-		after(6 * time.Millisecond)
-		b.open(1) // at once with the third
-		b.ask(t.Context(), "", 8, answered)
-		after(10*time.Millisecond - time.Nanosecond)
-		b.ask(t.Context(), "", 9, answered)
-		after(time.Nanosecond)
-		b.ask(t.Context(), "", .5, answered)
-		b.open(2)
-		b.wantCalls([]float64{10}, []float64{5, 6}, []float64{1, 2}, []float64{3, 4, 7}, []float64{8, 9}, []float64{.5})
-	})
-}
-
 func TestCombineBucketsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

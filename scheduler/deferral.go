@@ -217,7 +217,6 @@ func newEntry(t Task, c reservations.Charge, p reservations.Place, jitter, wait 
 
 // keep writes notes down, and tells the waker of a time that came forward.
 func (s *Scheduler) keep(ctx context.Context, notes []note) ([]struct{}, error) {
-	s.crowd.sentBack(len(notes))
 	first, earlier, err := s.lines.recordAll(ctx, notes)
 	if earlier {
 		s.waker.bring(first)

@@ -30,7 +30,6 @@ type Scheduler struct {
 	outage  outage
 	recalls roundtrip.Together[Task, recalled]
 	notes   roundtrip.Together[note, struct{}]
-	crowd   crowd
 
 	mu     sync.Mutex         // guards what is below; held by Start and Stop only, all the way
 	stop   chan struct{}      // closed to end the waker; nil when none runs
@@ -61,7 +60,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 // share lets those who ask at the same moment share a round trip.
 func (s *Scheduler) share() {
 	s.recalls.Call, s.notes.Call = s.lines.recallAll, s.keep
-	s.recalls.Gather, s.recalls.Crowd = gatherFor, s.crowd.gathers
+	s.recalls.Gather = gatherFor
 }
 
 // Start lets the scheduler wake tasks, this process's and others', until Stop. It returns at once, also while Redis can't be

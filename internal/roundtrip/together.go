@@ -25,9 +25,6 @@ type Together[Q, A any] struct {
 	Call func(context.Context, []Q) ([]A, error)
 	// Gather is how long the first that asks waits for others to come along. Zero is not at all: then only those share who ask during a call.
 	Gather time.Duration
-	// Crowd is how long each call waits for others to come along at the moment, the first no less than Gather. Nil is not at all; it is not asked where
-	// Enough is set.
-	Crowd func() time.Duration
 	// Enough, where it is set, has every call gather while many ask, until so many wait; while few ask, none does. Zero has the first gather, always and
 	// as long as Gather.
 	Enough int
@@ -89,7 +86,7 @@ func (t *Together[Q, A]) note() {
 	}
 }
 
-// serve makes calls until nobody waits. Unless there is a crowd only the first one lets others gather: the later ones have those who came meanwhile.
+// serve makes calls until nobody waits. Only the first one lets others gather: the later ones have those who came meanwhile.
 func (t *Together[Q, A]) serve() {
 	least := t.Gather
 	for more := true; more; more = t.goesOn() {
@@ -108,9 +105,6 @@ func (t *Together[Q, A]) serve() {
 
 // gather waits for others, unless there are as many already as a call takes.
 func (t *Together[Q, A]) gather(least time.Duration) {
-	if t.Crowd != nil {
-		least = max(least, t.Crowd())
-	}
 	t.mu.Lock()
 	full := len(t.waiting) >= togetherMost
 	t.mu.Unlock()

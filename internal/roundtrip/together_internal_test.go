@@ -51,56 +51,6 @@ func TestThoseWhoAskTogetherShareACall(t *testing.T) {
 	})
 }
 
-// In a crowd each call waits for others to come along, the first one no less than without; unless there are as many already as a call takes.
-func TestACrowdSharesMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const most = 5 * time.Millisecond
-		var calls []int
-		var crowd time.Duration
-		shared := Together[int, int]{
-			Gather: gather, Crowd: func() time.Duration { return crowd },
-			Call: func(_ context.Context, asked []int) ([]int, error) {
-				calls = append(calls, len(asked))
-				<-time.After(time.Millisecond)
-				return asked, nil
-			},
-		}
-		var askers sync.WaitGroup
-		ask := func(n int) {
-			for i := range n {
-				askers.Go(func() {
-					if _, err := shared.Ask(t.Context(), i); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			synctest.Wait()
-		}
-		after := func(d time.Duration) { <-time.After(d); synctest.Wait() }
-		ask(1)
-		after(gather) // no crowd: one
-		crowd = most
-		ask(2)
-		after(time.Millisecond + most - time.Microsecond) // the second call waits as long
-		ask(3)
-		after(time.Second)
-		ask(1) // and so does the first of a service
-		after(most - time.Microsecond)
-		ask(1)
-		after(time.Microsecond)
-		ask(togetherMost)
-		began := time.Now()
-		askers.Wait()
-		if diff := cmp.Diff([]int{1, 5, 2, togetherMost}, calls); diff != "" {
-			t.Error(diff)
-		}
-		if took := time.Since(began); took != 2*time.Millisecond {
-			t.Errorf("a full call took %v", took)
-		}
-	})
-}
-
 func TestASharedErrorIsEverybodys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
