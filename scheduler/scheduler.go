@@ -95,14 +95,15 @@ func (s *Scheduler) Stop(ctx context.Context) error {
 	}
 	var late error
 	if s.stop != nil {
-		s.sorter.close()
 		close(s.stop)
-		select {
-		case <-s.done:
-		case <-ctx.Done():
-			late = ctx.Err()
-			s.cancel()
-			<-s.done
+		for _, done := range []<-chan struct{}{s.sorter.close(), s.done} {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				late = ctx.Err()
+				s.cancel()
+				<-done
+			}
 		}
 		s.cancel()
 		s.stop, s.done, s.cancel = nil, nil, nil

@@ -31,48 +31,57 @@ type Pricer func(*asynq.Task) ([]reservations.Charge, error)
 
 // sorter sorts the backlogs of queues, one goroutine for each. The zero value sorts nothing until it is opened.
 type sorter struct {
-	mu     sync.Mutex           // guards what is below
-	ctx    context.Context      //nolint:containedctx // that of the sorting, from open to close
-	cancel context.CancelFunc   // nil while it is closed
-	after  map[string]time.Time // queues, and when they may be sorted next; far away while they are
-	all    sync.WaitGroup
+	mu    sync.Mutex           // guards what is below
+	ctx   context.Context      //nolint:containedctx // what is under way ends with it
+	stop  chan struct{}        // closed when no more is taken; nil before it is opened and after it is closed
+	after map[string]time.Time // queues, and when they may be sorted next; far away while they are
+	all   sync.WaitGroup
 }
 
+// open lets the sorting begin. What is under way ends with ctx.
 func (s *sorter) open(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ctx, s.cancel = context.WithCancel(ctx)
-	s.after = map[string]time.Time{}
+	s.ctx, s.stop, s.after = ctx, make(chan struct{}), map[string]time.Time{}
 }
 
-// close ends the sorting, after what is under way.
-func (s *sorter) close() {
+// close lets nothing more be taken. Done is closed when nothing is under way any more.
+func (s *sorter) close() (done <-chan struct{}) {
 	s.mu.Lock()
-	if s.cancel != nil {
-		s.cancel()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		close(s.stop)
+		s.stop = nil
 	}
-	s.cancel = nil
-	s.mu.Unlock()
-	s.all.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.all.Wait()
+	}()
+	return ended
 }
 
-// begin runs work in a goroutine of its own, unless the queue is being sorted or was just now.
-func (s *sorter) begin(queue string, work func(context.Context)) {
+// begin repeats some until it says that nothing is left, in a goroutine of its own, unless the queue is being sorted or was just now.
+func (s *sorter) begin(queue string, some func(context.Context) (more bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.cancel == nil || now.Before(s.after[queue]) {
+	if s.stop == nil || now.Before(s.after[queue]) {
 		return
 	}
 	s.after[queue] = now.Add(reservations.MaxWait)
-	ctx := s.ctx
+	ctx, stop := s.ctx, s.stop
 	s.all.Go(func() {
-		defer func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.after[queue] = time.Now().Add(sortPause)
-		}()
-		work(ctx)
+		for some(ctx) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.after[queue] = time.Now().Add(sortPause)
 	})
 }
 
@@ -85,24 +94,20 @@ func (s *Scheduler) Sort(queue string, price Pricer, told func(tasks int)) {
 	if s.limiter == nil {
 		return
 	}
-	s.sorter.begin(queue, func(ctx context.Context) {
-		for {
-			placed, most, err := s.sortSome(context.WithoutCancel(ctx), queue, price)
-			if placed > 0 && told != nil {
-				told(placed)
-			}
-			if err != nil {
-				s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one", slog.String("queue", queue), slog.Any("error", err))
-			}
-			if err != nil || !most || ctx.Err() != nil {
-				return
-			}
+	s.sorter.begin(queue, func(ctx context.Context) bool {
+		placed, more, err := s.sortSome(ctx, queue, price)
+		if placed > 0 && told != nil {
+			told(placed)
 		}
+		if err != nil {
+			s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one", slog.String("queue", queue), slog.Any("error", err))
+		}
+		return more && err == nil
 	})
 }
 
-// sortSome sorts the tasks that stand next. Most says whether it did so for most of what it took. What can't be given a time is put back, in its order.
-func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (placed int, most bool, err error) {
+// sortSome sorts the tasks that stand next. More says whether to go on: most of them were given their times. What can't be is put back, in its order.
+func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (placed int, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, afterTimeout)
 	defer cancel()
 	all, err := s.taker.take(ctx, queue, reserveTogether, sortFrom, sortNet)

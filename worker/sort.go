@@ -11,12 +11,12 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// sortFrom is how long a newcomer waits where the backlog behind it is sorted.
-const sortFrom = time.Second
+// sortWait is how long a newcomer waits at least where the backlog behind it is sorted.
+const sortWait = time.Second
 
 // sortBehind has the tasks that wait behind one that is new, and has to wait for long, be given their times without being delivered.
 func (g *gate) sortBehind(d *delivery, c *claim) {
-	if newcomer := c.place.State == "" || c.place.State == reservations.StateNew; !newcomer || c.outcome.Wait() < sortFrom {
+	if newcomer := c.place.State == "" || c.place.State == reservations.StateNew; !newcomer || c.outcome.Wait() < sortWait {
 		return
 	}
 	queue := d.queue
