@@ -119,13 +119,51 @@ func (b *Bucket) release(l Limit, s State, n []float64) Outcome {
 		}
 	}
 	first := s.FirstCharged()
+	var asked []float64
+	if first <= LedgerLine {
+		asked = b.asked(n)
+	}
 	b.give(l, func(i, k int, _ Meter) float64 {
 		if i >= first {
 			return n[k]
 		}
 		return 0
 	})
+	if asked != nil {
+		b.closeGaps(l, asked)
+	}
 	return Outcome{State: StateSettled}
+}
+
+// asked is which part of the line's debt was asked for, by meter, without n.
+func (b *Bucket) asked(n []float64) []float64 {
+	asked := make([]float64, len(n))
+	for k, s := range b.Meters {
+		asked[k] = max(0, (1-s.Gap)*max(0, -s.Ledgers[LedgerLine])-n[k])
+	}
+	return asked
+}
+
+// closeGaps brings what nobody asked for, which only keeps the places of scarcer meters in time, back to where those of asked end: else newcomers would wait for tasks
+// that are no more. Nothing is known of windows, of the headroom and of a block.
+func (b *Bucket) closeGaps(l Limit, asked []float64) {
+	if b.Blocked > 0 || l.HasHeadroom() || slices.ContainsFunc(l.Meters, Meter.windowed) {
+		return
+	}
+	end := 0. // seconds until the last one starts
+	for k, m := range l.Meters {
+		end = max(end, asked[k]/m.RatePerSecond())
+	}
+	for k, m := range l.Meters {
+		s := &b.Meters[k]
+		for i := LedgerPlan; i <= LedgerLine; i++ {
+			s.Ledgers[i] = max(s.Ledgers[i], min(s.Ledgers[LedgerLate], -end*m.RatePerSecond()))
+		}
+		s.Gap = 0
+		if line := -s.Ledgers[LedgerLine]; line > hardly {
+			s.Gap = max(0, 1-asked[k]/line)
+		}
+	}
 }
 
 // yield gives a start back whose place is kept: the ledgers that a late one is charged to stay as they are, the task starts with

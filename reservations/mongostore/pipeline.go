@@ -113,7 +113,7 @@ func (v variant) answers() bson.A {
 		initial = append(initial, to("x", "$express"), to("xs", "$xshift"))
 		result = append(result, to("express", "$r.x"), to("xshift", "$r.xs"))
 	}
-	if v.begins {
+	if v.begins || v.releases {
 		initial = append(initial, to("gap", orElse("$gap", bson.A{})))
 		result = append(result, to("gap", "$r.gap"))
 	}
@@ -301,15 +301,6 @@ func (v variant) back(led any) any {
 		soonest = largest(list(0., sub("$$do.w", most("$$do.lo"))))
 	}
 	return let("m", v.joined(led), mostOver(soonest, limited("$$m"), v.until(sub(v.withHead(mul(-1., slacked("$$do.lo"))), element("$$k.L", "$$do.lo")))))
-}
-
-// release gives back to the ledgers in $$q.to. It is yield as well.
-func (v variant) release() any {
-	change := bson.D{to("led", given(either(op("$in", "$$i", "$$q.to"), "$$k.n", 0.)))}
-	if v.headroom {
-		change = append(change, to("x", forEach("$$m", "k", add("$$k.X", either("$$q.placed", "$$k.n", 0.)))))
-	}
-	return change
 }
 
 // given is all ledgers with amount added at each $$i, up to the capacity.
