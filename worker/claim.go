@@ -52,6 +52,9 @@ func (cs claims) recall(held []scheduler.Held) *claim {
 // the last, decides when the call is about to be made, however long the others have it hold.
 func (cs claims) admit(ask func(*claim) error) (stopped *claim, err error) {
 	for _, c := range cs {
+		if c.outcome.Started() { // before another one's start came too late
+			continue
+		}
 		if err := ask(c); err != nil || !c.outcome.Started() {
 			return c, err
 		}
@@ -82,9 +85,8 @@ func (cs claims) keep() {
 	}
 }
 
-// lose is keep for starts that came too late: they are to be asked for anew.
-func (cs claims) lose() {
-	started := cs.started()
+// lose is keep for starts that came too late: but for those that last they are to be asked for anew. It says whether there are any.
+func (cs claims) lose(lasts func(*claim) bool) (lost bool) {
 	for _, c := range cs {
 		if c.came == nil {
 			place := c.place
@@ -92,9 +94,12 @@ func (cs claims) lose() {
 		}
 	}
 	cs.keep()
-	for _, c := range started {
-		c.outcome, c.lost = reservations.Outcome{}, true
+	for _, c := range cs.started() {
+		if !lasts(c) {
+			c.outcome, c.lost, lost = reservations.Outcome{}, true, true
+		}
 	}
+	return lost
 }
 
 // unused is the outcome of a start that was not used: the task is late, and comes back as the first of its line.

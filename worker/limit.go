@@ -140,8 +140,10 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 		if !g.usual.of(d.claims.provider()).stale(time.Now(), late) || asked == askMost {
 			return true, nil
 		}
+		if !d.claims.lose(g.lasts) {
+			return true, nil
+		}
 		g.tell(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
-		d.claims.lose()
 	}
 }
 

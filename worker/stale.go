@@ -27,6 +27,14 @@ func (u *usual) of(c *claim) *punctuality {
 	return &u.atOnce
 }
 
+// lasts says whether a start that comes too late is none the worse for it: a fixed window counts it as it did when it was let start. A day's window would have the task
+// wait until tomorrow.
+func (g *gate) lasts(c *claim) bool {
+	limit, err := g.limiter.Limits().For(c.charge.Limit, c.charge.Key)
+	at := c.outcome.At
+	return err == nil && limit.SameWindows(at, at.Add(time.Since(c.decided)))
+}
+
 // punctuality tells which starts come too late: so much later than they were admitted that they could meet, at the provider, those that
 // were admitted after them. That is so after a process or a machine stood still. A process that is always late is not: its calls come at the distances they should,
 // and it must get on. The zero value expects starts in time. Safe for concurrent use.

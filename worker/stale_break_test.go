@@ -74,3 +74,21 @@ func TestStartThatAskedAnewNeverWaited(t *testing.T) {
 		t.Errorf("start %+v after %d requests", s, b.store.begins())
 	}
 }
+
+// A start that came too late still is in its window: it is not charged twice, and does not wait for the next day.
+func TestTooLateInADaysWindow(t *testing.T) {
+	t.Parallel()
+	day := reservations.Limit{Name: "api", Meters: []reservations.Meter{{
+		Name: "tokens", Kind: reservations.KindWindow, Rate: 11, Period: 24 * time.Hour, Capacity: 11, MaxReserved: reservations.Unlimited,
+		Start: time.Duration(time.Now().Add(-12*time.Hour).UnixMilli()) * time.Millisecond % (24 * time.Hour), // no window ends now
+	}}}
+	b := setup(t, day)
+	b.run(ok)
+	b.enqueue(call{Cost: 1})
+	receive(t, b.starts)
+	b.store.set(func(s *faultStore) { s.stall = 300 * time.Millisecond })
+	b.enqueue(call{Cost: 6})
+	if s := receive(t, b.starts); s.Place.State != "" || b.store.begins() != 2 || b.balance() != 4 {
+		t.Errorf("start %+v after %d requests, %v left", s, b.store.begins(), b.balance())
+	}
+}
