@@ -38,6 +38,17 @@ func (m Meter) Offset() time.Duration {
 	return o
 }
 
+// SameWindows says whether a start at one moment may as well be made at a later one: all meters are fixed windows, and none of them ends between. Both are moments of the
+// store's clock.
+func (l Limit) SameWindows(from, to time.Time) bool {
+	for _, m := range l.Meters {
+		if !m.windowed() || m.within(from)+to.Sub(from) >= m.Period {
+			return false
+		}
+	}
+	return true
+}
+
 // full is the balance of a meter that has never been used: the capacity. Windows whose Start is still to come owe what comes until
 // then, so that they are full at their Start.
 func (m Meter) full(at time.Time) float64 {

@@ -225,6 +225,26 @@ func (l lines) recallAll(ctx context.Context, tasks []Task) ([]recalled, error) 
 	return all, nil
 }
 
+// placed says for each of the tasks of a queue whether a place is kept for it.
+func (l lines) placed(ctx context.Context, queue string, tasks []pendingTask) ([]bool, error) {
+	kept, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, t := range tasks {
+			p.Exists(ctx, root+"place:"+Task{Queue: queue, ID: t.id}.String())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the places of tasks: %w", err)
+	}
+	places := make([]bool, len(tasks))
+	for i, answer := range kept {
+		if n, ok := answer.(*redis.IntCmd); ok {
+			places[i] = n.Val() > 0
+		}
+	}
+	return places, nil
+}
+
 // attended is what became of a task that was leased: done, or to be tried again after a pause.
 type attended struct {
 	task  Task

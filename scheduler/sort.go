@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ const (
 	sortFrom = 64
 	// sortPause is how long a queue is left alone after it was sorted.
 	sortPause = time.Second
+	// sortTimeout bounds the taking and the reserving. With afterTimeout for the rest it is less than sortNet.
+	sortTimeout = 4 * time.Second
 	// sortNet is when asynq delivers tasks that were taken, should the process be killed before they stand in line.
 	sortNet = 15 * time.Second
 )
@@ -106,45 +109,64 @@ func (s *Scheduler) Sort(queue string, price Pricer, told func(tasks int)) {
 	})
 }
 
-// sortSome sorts the tasks that stand next. More says whether to go on: most of them were given their times. What can't be is put back, in its order.
+// sortSome sorts the tasks that stand next. More says whether to go on: most of those it looked at were given their times. The others stay where they are; what can't be given a time is
+// put back, in its order.
 func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (placed int, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, afterTimeout)
+	reserving, cancel := context.WithTimeout(ctx, sortTimeout)
 	defer cancel()
-	all, err := s.taker.take(ctx, queue, reserveTogether, sortFrom, sortNet)
+	all, err := s.taker.peek(reserving, queue, reserveTogether, sortFrom)
 	if err != nil || len(all) == 0 {
 		return 0, false, err
 	}
-	var batch []*parcel
-	for _, t := range all {
-		if charges := s.priced(t, price); len(charges) > 0 {
-			batch = append(batch, sorted(queue, t, charges))
-		}
+	batch, err := s.takeLimited(reserving, queue, all, price)
+	if err != nil || len(batch) == 0 {
+		return 0, false, err
 	}
-	_, refused := s.reserveBatch(ctx, batch)
+	_, refused := s.reserveBatch(reserving, batch)
+	after, done := context.WithTimeout(ctx, afterTimeout)
+	defer done()
 	waiting := reservedOf(batch)
-	err = errors.Join(refused, s.standInLine(ctx, queue, waiting))
-	stands := map[string]bool{}
-	for _, p := range waiting {
-		stands[p.info.ID] = p.err == nil
-		if p.err == nil {
-			placed++
-		}
-	}
+	err = errors.Join(refused, s.standInLine(after, queue, waiting))
 	var back dueTasks
-	for _, t := range all {
-		if !stands[t.id] {
-			back.ordinary = append(back.ordinary, Task{Queue: queue, ID: t.id})
+	for _, p := range batch {
+		if p.reserved() && p.err == nil {
+			placed++
+		} else {
+			back.ordinary = append(back.ordinary, Task{Queue: queue, ID: p.info.ID})
 		}
 	}
 	if len(back.ordinary) > 0 {
-		_, unreturned := s.waker.rouser.rouse(ctx, queue, back) // else asynq has them
+		_, unreturned := s.waker.rouser.rouse(after, queue, back) // else asynq has them
 		err = errors.Join(err, unreturned)
 	}
 	return placed, 2*placed > len(all), err
 }
 
+// takeLimited takes the tasks that have a limit, and no place yet: asynq delivers also those whose waker was late.
+func (s *Scheduler) takeLimited(ctx context.Context, queue string, all []pendingTask, price Pricer) (batch []*parcel, err error) {
+	places, err := s.lines.placed(ctx, queue, all)
+	if err != nil {
+		return nil, err
+	}
+	parcels := map[string]*parcel{}
+	var wanted, left []string
+	for i, t := range all {
+		if charges := s.priced(t, price); len(charges) > 0 && !places[i] {
+			parcels[t.id] = sorted(queue, t, charges)
+			wanted = append(wanted, t.id)
+		} else {
+			left = append(left, t.id)
+		}
+	}
+	got, err := s.taker.take(ctx, queue, wanted, left, sortNet)
+	for _, id := range got {
+		batch = append(batch, parcels[id])
+	}
+	return batch, err
+}
+
 // priced is what the task takes; nothing where that can't be told, or never be served.
-func (s *Scheduler) priced(t taken, price Pricer) []reservations.Charge {
+func (s *Scheduler) priced(t pendingTask, price Pricer) []reservations.Charge {
 	if t.task == nil {
 		return nil
 	}
@@ -159,7 +181,7 @@ func (s *Scheduler) priced(t taken, price Pricer) []reservations.Charge {
 }
 
 // sorted is a task on its way from asynq to a line.
-func sorted(queue string, t taken, charges []reservations.Charge) *parcel {
+func sorted(queue string, t pendingTask, charges []reservations.Charge) *parcel {
 	p := &parcel{Envelope: tasks.Envelope{Task: t.task, Charges: charges}, info: &asynq.TaskInfo{ID: t.id, Queue: queue}}
 	p.Options.ID = t.id
 	return p
@@ -175,21 +197,14 @@ func reservedOf(batch []*parcel) (reserved []*parcel) {
 	return reserved
 }
 
-var errUnwatched = errors.New("the time of a task could not be noted")
+var (
+	errUnwatched = errors.New("the time of a task could not be noted")
+	errGone      = errors.New("the task is gone")
+)
 
-// standInLine lets tasks of one queue that were given a time stand in line, and gives their places back where that can't be noted: those have an error.
+// standInLine lets tasks of one queue that were given a time stand in line, and gives their places back where that can't be noted: those have an error. Asynq is told last:
+// who is killed before leaves tasks in line which asynq delivers too soon, with their places.
 func (s *Scheduler) standInLine(ctx context.Context, queue string, waiting []*parcel) error {
-	at := map[string]time.Time{}
-	for _, p := range waiting {
-		at[p.info.ID] = p.at
-	}
-	if err := s.taker.delay(ctx, queue, at); err != nil {
-		for _, p := range waiting {
-			p.err = errUnwatched
-		}
-		s.giveBack(ctx, waiting)
-		return err
-	}
 	var unwatched []*parcel
 	for _, line := range byLine(waiting) {
 		unwatched = append(unwatched, s.recordLine(ctx, line)...)
@@ -197,6 +212,36 @@ func (s *Scheduler) standInLine(ctx context.Context, queue string, waiting []*pa
 	for _, p := range unwatched {
 		p.err = errUnwatched
 	}
-	s.giveBack(ctx, unwatched)
-	return nil
+	at := map[string]time.Time{}
+	for _, p := range waiting {
+		if p.err == nil {
+			at[p.info.ID] = p.at
+		}
+	}
+	gone, err := s.taker.delay(ctx, queue, at)
+	unused, failed := s.leave(ctx, queue, waiting, gone)
+	s.giveBack(ctx, append(unwatched, unused...))
+	return errors.Join(err, failed)
+}
+
+// leave takes tasks out of their lines that were withdrawn, or ended, while they were sorted, and returns those whose places nobody else has given back.
+func (s *Scheduler) leave(ctx context.Context, queue string, waiting []*parcel, gone []string) (unused []*parcel, err error) {
+	var left []*parcel
+	var names []Task
+	for _, p := range waiting {
+		if slices.Contains(gone, p.info.ID) {
+			p.err = errGone
+			left, names = append(left, p), append(names, Task{Queue: queue, ID: p.info.ID})
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	places, err := s.lines.recallAll(ctx, names)
+	for i, kept := range places {
+		if kept.place.State != "" {
+			unused = append(unused, left[i])
+		}
+	}
+	return unused, err
 }

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -33,9 +35,17 @@ func TestTake(t *testing.T) {
 		taker := newTaker(l.client)
 		take := func(most, from int) (ids []string) {
 			t.Helper()
-			all, err := taker.take(t.Context(), "default", most, from, sortNet)
+			all, err := taker.peek(t.Context(), "default", most, from)
 			if err != nil {
 				t.Fatal(err)
+			}
+			wanted := make([]string, len(all))
+			for i, one := range all {
+				wanted[i] = one.id
+			}
+			got, err := taker.take(t.Context(), "default", wanted, nil, sortNet)
+			if err != nil || !slices.Equal(got, wanted) {
+				t.Fatalf("%q, %v", got, err)
 			}
 			for _, one := range all {
 				ids = append(ids, one.id)
@@ -79,8 +89,9 @@ func TestTake(t *testing.T) {
 			t.Errorf("pending are %v, %v", pending, err)
 		}
 		later := time.Now().Add(time.Hour)
-		if err = taker.delay(t.Context(), "default", map[string]time.Time{"new0": later, "woken": later, "none": later}); err != nil {
-			t.Fatal(err)
+		gone, err := taker.delay(t.Context(), "default", map[string]time.Time{"new0": later, "woken": later, "none": later})
+		if err != nil || !slices.Equal(gone, []string{"none"}) {
+			t.Fatalf("%q, %v", gone, err)
 		}
 		scheduled, err := inspector.ListScheduledTasks("default")
 		if err != nil || len(scheduled) != 5 {
@@ -90,6 +101,23 @@ func TestTake(t *testing.T) {
 			if delayed := time.Until(info.NextProcessAt) > time.Minute; delayed != (info.ID == "new0") {
 				t.Errorf("%s is delivered at %v", info.ID, info.NextProcessAt)
 			}
+		}
+	})
+}
+
+// Of large messages few are read at once.
+func TestPeekAtLargeTasks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l lines) {
+		t.Helper()
+		producer := asynq.NewClientFromRedisClient(l.client)
+		for i := range 6 {
+			if _, err := producer.EnqueueContext(t.Context(), asynq.NewTask("large", make([]byte, peekBytes/2)), asynq.TaskID(strconv.Itoa(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if all, err := newTaker(l.client).peek(t.Context(), "default", 6, 1); err != nil || len(all) != 2 || all[0].id != "0" || all[1].id != "1" {
+			t.Errorf("%d tasks, %v", len(all), err)
 		}
 	})
 }

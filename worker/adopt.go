@@ -92,7 +92,7 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 		return nil, err
 	}
 	l := &Limits{client: client, queues: []string{tasks.QueueDefault}, gate: &gate{
-		limiter: limiter, way: way, successors: newSuccessors(client), charges: chargesOr(config.Charge),
+		limiter: limiter, way: way, successors: newSuccessors(client), charges: chargesOr(config.Charge), passed: &passed{},
 		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
 		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),
 		events:      config.Events, lateness: cmp.Or(config.Lateness, &Lateness{}),
@@ -124,6 +124,9 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 		charges, err := l.gate.charges(t)
 		if _, ours := t.Headers()[tasks.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
 			return l.gate.untouched(ctx, t, next)
+		}
+		if len(charges) > 0 {
+			l.gate.passed.add(t.Type())
 		}
 		return l.gate.process(ctx, t, func(d *delivery) (prepared, error) {
 			return func(ctx context.Context) error { return next.ProcessTask(ctx, d.task) }, nil

@@ -16,6 +16,7 @@ type claim struct {
 	outcome reservations.Outcome // the answer of this delivery; zero until it is asked
 	decided time.Time            // when that was decided, on this machine's clock
 	lost    bool                 // the start before came too late, and what it took is gone
+	came    *reservations.Place  // what the task came with, where a start came too late since; else nil
 }
 
 // claims are the charges of a task, in the order in which it names them: the narrowest first, the provider's last.
@@ -51,6 +52,9 @@ func (cs claims) recall(held []scheduler.Held) *claim {
 // the last, decides when the call is about to be made, however long the others have it hold.
 func (cs claims) admit(ask func(*claim) error) (stopped *claim, err error) {
 	for _, c := range cs {
+		if c.outcome.Started() { // before another one's start came too late
+			continue
+		}
 		if err := ask(c); err != nil || !c.outcome.Started() {
 			return c, err
 		}
@@ -81,13 +85,21 @@ func (cs claims) keep() {
 	}
 }
 
-// lose is keep for starts that came too late: they are to be asked for anew.
-func (cs claims) lose() {
-	started := cs.started()
-	cs.keep()
-	for _, c := range started {
-		c.outcome, c.lost = reservations.Outcome{}, true
+// lose is keep for starts that came too late: but for those that last they are to be asked for anew. It says whether there are any.
+func (cs claims) lose(lasts func(*claim) bool) (lost bool) {
+	for _, c := range cs {
+		if c.came == nil {
+			place := c.place
+			c.came = &place
+		}
 	}
+	cs.keep()
+	for _, c := range cs.started() {
+		if !lasts(c) {
+			c.outcome, c.lost, lost = reservations.Outcome{}, true, true
+		}
+	}
+	return lost
 }
 
 // unused is the outcome of a start that was not used: the task is late, and comes back as the first of its line.
@@ -95,6 +107,14 @@ func (c *claim) unused() reservations.Outcome {
 	o := c.outcome
 	o.State, o.Due, o.Hold = reservations.StateLate, o.At.Add(o.Hold+o.Shift), 0
 	return o
+}
+
+// first is the place with which the task was delivered.
+func (c *claim) first() reservations.Place {
+	if c.came != nil {
+		return *c.came
+	}
+	return c.place
 }
 
 // others are the places that are kept beside that of c. A claim without a place is left out: it asks as new.

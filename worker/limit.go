@@ -19,6 +19,7 @@ type gate struct {
 	way        *scheduler.Scheduler
 	successors successors
 	charges    func(*asynq.Task) ([]reservations.Charge, error)
+	passed     *passed // nil: every task that charges prices has a limit
 
 	settleTimeout time.Duration
 	maxRefusals   int
@@ -31,7 +32,7 @@ type gate struct {
 	outage   outage
 	told     told
 	clock    storeClock
-	usual    punctuality
+	usual    usual
 	pending  pending
 	crew     crew
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
@@ -131,16 +132,18 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 		g.tell(ctx, d, slog.LevelDebug, "place not recalled, asking as new", slog.Any("error", err))
 	}
 	d.waited = d.claims.recall(held)
-	for {
+	for asked := 1; ; asked++ {
 		if starts, err := g.admit(ctx, early, d); !starts {
 			return false, err
 		}
 		late := time.Since(d.claims.ready())
-		if !g.usual.stale(time.Now(), late) {
+		if !g.usual.of(d.claims.provider()).stale(time.Now(), late) || asked == askMost {
+			return true, nil
+		}
+		if !d.claims.lose(g.lasts) {
 			return true, nil
 		}
 		g.tell(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
-		d.claims.lose()
 	}
 }
 

@@ -43,9 +43,9 @@ func (g *gate) handled(ctx, early context.Context, d *delivery, handle prepared)
 func (g *gate) announce(ctx context.Context, d *delivery) {
 	s := Start{Task: d.ref(), Charges: d.claims.charges()}
 	if c := d.waited; c != nil {
-		s.Place, s.Outcome = c.place, c.outcome
-		s.Lateness, s.Waited = g.lateness.Of(c.charge.Bucket(), c.place, c.outcome.At.Add(time.Since(c.decided)))
-		if c.place.State == "" && d.claims.held() {
+		s.Place, s.Outcome = c.first(), c.outcome
+		s.Lateness, s.Waited = g.lateness.Of(c.charge.Bucket(), s.Place, c.outcome.At.Add(time.Since(c.decided)))
+		if s.Place.State == "" && d.claims.held() {
 			s.Lateness, s.Held = time.Since(d.claims.ready()), true
 		}
 	}

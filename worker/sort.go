@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -26,8 +27,11 @@ func (g *gate) sortBehind(d *delivery, c *claim) {
 	})
 }
 
-// foretell is what the task will take when it is delivered.
+// foretell is what the task will take when it is delivered; nothing where it may be delivered to a handler without limits.
 func (g *gate) foretell(t *asynq.Task) (charges []reservations.Charge, err error) {
+	if g.passed != nil && !g.passed.has(t.Type()) {
+		return nil, nil
+	}
 	defer func() {
 		if value := recover(); value != nil { // its delivery shows where
 			charges, err = nil, fmt.Errorf("the charges of task %q: panic: %v", t.Type(), value)
@@ -37,4 +41,33 @@ func (g *gate) foretell(t *asynq.Task) (charges []reservations.Charge, err error
 		err = tasks.CheckCharges(charges)
 	}
 	return charges, err
+}
+
+// passedMost is how many types are known to be limited; those of more are delivered one by one.
+const passedMost = 1024
+
+// passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside it. Safe for concurrent use.
+type passed struct {
+	mu    sync.RWMutex // guards types
+	types map[string]bool
+}
+
+func (p *passed) has(name string) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.types[name]
+}
+
+func (p *passed) add(name string) {
+	if p.has(name) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.types == nil {
+		p.types = map[string]bool{}
+	}
+	if len(p.types) < passedMost {
+		p.types[name] = true
+	}
 }

@@ -1,0 +1,73 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+type numbered struct{ N int }
+
+func (numbered) TaskType() string { return "numbered" }
+func (n numbered) Charges() []reservations.Charge {
+	limit := "many"
+	if n.N%10 == 0 {
+		limit = "few"
+	}
+	return []reservations.Charge{{Limit: limit, Tokens: reservations.Tokens{"tokens": 1}}}
+}
+
+// Where the handlers are what is scarce, tasks of a limit that has room run in the order in which they came, also when those of another limit
+// have their backlog sorted.
+func TestSortKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	limit := func(name string, rate, capacity float64) reservations.Limit {
+		return reservations.Limit{Name: name, Meters: []reservations.Meter{
+			{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
+		}}
+	}
+	b := setupOn(t, miniredis.RunT(t).Addr(), limit("few", 1, 1), limit("many", 500, 20))
+	var many []tasks.Args
+	const n = 600
+	for i := range n {
+		many = append(many, numbered{i})
+	}
+	if _, err := b.scheduler.EnqueueMany(t.Context(), many); err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan int, n)
+	w := b.worker(worker.Config{Concurrency: 2})
+	worker.Handle(w, func(_ context.Context, j *worker.Job[numbered]) error {
+		if j.Args.N%10 != 0 {
+			ran <- j.Args.N
+		}
+		<-time.After(10 * time.Millisecond)
+		return nil
+	})
+	b.start(w)
+	var order []int
+	for range n / 10 * 9 {
+		order = append(order, receive(t, ran))
+	}
+	most, far := 0, 0
+	for i := range order {
+		behind := 0
+		for _, later := range order[i:] {
+			if later < order[i] {
+				behind++
+			}
+		}
+		if most = max(most, behind); behind > 40 {
+			far++
+		}
+	}
+	if far > 5 { // those that are taken by a worker while the first are sorted
+		t.Errorf("%d of %d tasks overtook more than 40 others, one of them %d", far, len(order), most)
+	}
+}
