@@ -67,7 +67,7 @@ func TestSortKeepsTheOrder(t *testing.T) {
 			far++
 		}
 	}
-	if far > 5 { // those that are taken by a worker while the first are sorted
+	if far > 20 { // those that are taken by a worker while the first are sorted
 		t.Errorf("%d of %d tasks overtook more than 40 others, one of them %d", far, len(order), most)
 	}
 }
