@@ -15,8 +15,9 @@ import (
 // run calls the handler, and returns what asynq has to be told; errTold where it was told before.
 func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) error {
 	g.announce(ctx, d)
+	ended := g.pending.add(kindHandler, d.id) // before anybody can tell asynq how it went
 	stop := g.watch(ctx, d)
-	e := g.handled(ctx, early, d, handle)
+	e := g.handled(ctx, early, d, handle, ended)
 	stop()
 	if !d.told.CompareAndSwap(false, true) {
 		return errTold
@@ -27,9 +28,9 @@ func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) err
 	return g.conclude(ctx, d, e.err, time.Since(d.began))
 }
 
-// handled runs the handler. What is charged is settled when that really ends, which may be after asynq was told.
-func (g *gate) handled(ctx, early context.Context, d *delivery, handle prepared) ending {
-	defer g.pending.add(kindHandler, d.id)()
+// handled runs the handler. What is charged is settled when that really ends, which may be after asynq was told; then ended is called.
+func (g *gate) handled(ctx, early context.Context, d *delivery, handle prepared, ended func()) ending {
+	defer ended()
 	if len(d.claims) > 0 {
 		d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
 	}
