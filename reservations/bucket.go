@@ -72,6 +72,17 @@ type MeterState struct {
 	Gap float64
 }
 
+// asked is which part of the line's debt was asked for, in tokens.
+func (s *MeterState) asked() float64 { return (1 - s.Gap) * max(0, -s.Ledgers[LedgerLine]) }
+
+// setGap is told how much of the line's debt was asked for.
+func (s *MeterState) setGap(asked float64) {
+	s.Gap = 0
+	if line := -s.Ledgers[LedgerLine]; line > hardly {
+		s.Gap = max(0, 1-asked/line)
+	}
+}
+
 // IdleMeter is a meter that the limit lacks. It is filled up to the moment At.
 type IdleMeter struct {
 	MeterState
@@ -200,16 +211,12 @@ func (b Bucket) charge(l Limit, first, last int, n []float64, w float64) {
 // place is charge for a newcomer that is given a place, from ledger first to the line.
 func (b Bucket) place(l Limit, first int, n []float64, w float64) {
 	for k := range b.Meters {
-		b.Meters[k].Gap = (1 - b.Meters[k].Gap) * max(0, -b.Meters[k].Ledgers[LedgerLine]) // what was asked for
+		b.Meters[k].Gap = b.Meters[k].asked() // for the time of the charge
 	}
 	b.charge(l, first, LedgerLine, n, w)
 	for k := range b.Meters {
 		s := &b.Meters[k]
-		if line := -s.Ledgers[LedgerLine]; line > hardly {
-			s.Gap = max(0, 1-(s.Gap+n[k])/line)
-		} else {
-			s.Gap = 0
-		}
+		s.setGap(s.Gap + n[k])
 	}
 }
 

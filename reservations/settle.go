@@ -138,8 +138,8 @@ func (b *Bucket) release(l Limit, s State, n []float64) Outcome {
 // asked is which part of the line's debt was asked for, by meter, without n.
 func (b *Bucket) asked(n []float64) []float64 {
 	asked := make([]float64, len(n))
-	for k, s := range b.Meters {
-		asked[k] = max(0, (1-s.Gap)*max(0, -s.Ledgers[LedgerLine])-n[k])
+	for k := range b.Meters {
+		asked[k] = max(0, b.Meters[k].asked()-n[k])
 	}
 	return asked
 }
@@ -159,10 +159,7 @@ func (b *Bucket) closeGaps(l Limit, asked []float64) {
 		for i := LedgerPlan; i <= LedgerLine; i++ {
 			s.Ledgers[i] = max(s.Ledgers[i], min(s.Ledgers[LedgerLate], -end*m.RatePerSecond()))
 		}
-		s.Gap = 0
-		if line := -s.Ledgers[LedgerLine]; line > hardly {
-			s.Gap = max(0, 1-asked[k]/line)
-		}
+		s.setGap(asked[k])
 	}
 }
 

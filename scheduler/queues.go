@@ -67,7 +67,7 @@ type queueState struct {
 // and a pause are not known.
 func (s *Scheduler) queueState(ctx context.Context, t Task) (queueState, error) {
 	q := queueState{before: -1}
-	key := "asynq:{" + t.Queue + "}:"
+	key := keysOf(t.Queue)
 	pipe := s.lines.client.Pipeline()
 	position, length := pipe.LPos(ctx, key+"pending", t.ID, redis.LPosArgs{}), pipe.LLen(ctx, key+"pending")
 	paused := pipe.Exists(ctx, key+"paused")

@@ -51,12 +51,16 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 			unwatched = append(unwatched, p)
 		}
 	}
-	waiting := slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return p.info == nil || !p.reserved() })
-	for _, line := range byLine(waiting) {
+	for _, line := range byLine(waitingOf(batch)) {
 		unwatched = append(unwatched, s.recordLine(after, line)...)
 	}
 	s.giveBack(after, unwatched)
 	return refused
+}
+
+// waitingOf are those that asynq has, and that were given a time.
+func waitingOf(batch []*parcel) []*parcel {
+	return slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return p.info == nil || !p.reserved() })
 }
 
 // reserveBatch has the buckets give the parcels their times: those of the first charges, then, for the parcels that need not wait there,

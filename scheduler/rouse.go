@@ -138,9 +138,12 @@ func (r rouser) wake(ctx context.Context, tasks dueTasks) (notes []attended) {
 	return notes
 }
 
+// keysOf is where asynq's keys of a queue begin.
+func keysOf(queue string) string { return "asynq:{" + queue + "}:" }
+
 // rouse runs the script for tasks of one queue. There is an answer for each, with an error an empty one.
 func (r rouser) rouse(ctx context.Context, queue string, tasks dueTasks) ([]string, error) {
-	prefix, all := "asynq:{"+queue+"}:", tasks.all()
+	prefix, all := keysOf(queue), tasks.all()
 	args := []any{prefix + "t:", len(tasks.urgent), passMost}
 	for _, t := range all {
 		args = append(args, t.ID)

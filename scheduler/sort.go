@@ -125,7 +125,7 @@ func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (p
 	_, refused := s.reserveBatch(reserving, batch)
 	after, done := context.WithTimeout(ctx, afterTimeout)
 	defer done()
-	waiting := reservedOf(batch)
+	waiting := waitingOf(batch)
 	err = errors.Join(refused, s.standInLine(after, queue, waiting))
 	var back dueTasks
 	for _, p := range batch {
@@ -185,16 +185,6 @@ func sorted(queue string, t pendingTask, charges []reservations.Charge) *parcel 
 	p := &parcel{Envelope: tasks.Envelope{Task: t.task, Charges: charges}, info: &asynq.TaskInfo{ID: t.id, Queue: queue}}
 	p.Options.ID = t.id
 	return p
-}
-
-// reservedOf are those that were given a time.
-func reservedOf(batch []*parcel) (reserved []*parcel) {
-	for _, p := range batch {
-		if p.reserved() {
-			reserved = append(reserved, p)
-		}
-	}
-	return reserved
 }
 
 var (

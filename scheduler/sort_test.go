@@ -48,6 +48,17 @@ func sorted(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer) (told 
 	return told
 }
 
+// sortedNone fails unless sorting gives no task a time, and leaves what is delivered next as it is wanted.
+func sortedNone(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer, client redis.UniversalClient, want []string) {
+	t.Helper()
+	if told := sorted(t, s, price); told != 0 {
+		t.Errorf("told of %d", told)
+	}
+	if diff := cmp.Diff(want, next(t, client)); diff != "" {
+		t.Fatalf("delivered next (-want +got):\n%s", diff)
+	}
+}
+
 // next are the IDs of the tasks that are delivered next, in order.
 func next(t *testing.T, client redis.UniversalClient) (ids []string) {
 	t.Helper()
@@ -111,12 +122,7 @@ func TestSortWithoutAnAnswer(t *testing.T) {
 	want := slices.Concat(limited, free) // the others never left
 	for range 2 {                        // and the second time nobody sorts what was put back
 		start(t, s)
-		if told := sorted(t, s, tasks.Charges); told != 0 {
-			t.Errorf("told of %d", told)
-		}
-		if diff := cmp.Diff(want, next(t, client)); diff != "" {
-			t.Fatalf("delivered next (-want +got):\n%s", diff)
-		}
+		sortedNone(t, s, tasks.Charges, client, want)
 	}
 }
 
@@ -145,12 +151,7 @@ func TestSortLeavesAlone(t *testing.T) {
 			if c.start {
 				start(t, s)
 			}
-			if told := sorted(t, s, c.price); told != 0 {
-				t.Errorf("told of %d", told)
-			}
-			if diff := cmp.Diff(want, next(t, client)); diff != "" {
-				t.Errorf("delivered next (-want +got):\n%s", diff)
-			}
+			sortedNone(t, s, c.price, client, want)
 		})
 	}
 }

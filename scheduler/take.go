@@ -124,7 +124,7 @@ type pendingTask struct {
 
 // peek reads at most so many tasks of a queue in which at least from are pending.
 func (t taker) peek(ctx context.Context, queue string, most, from int) ([]pendingTask, error) {
-	prefix := "asynq:{" + queue + "}:"
+	prefix := keysOf(queue)
 	answer, err := t.peeking.Run(ctx, t.client, []string{prefix + "pending", prefix + "paused"}, prefix+"t:", most, from, peekBytes, passMost).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("read tasks of queue %s: %w", queue, err)
@@ -139,7 +139,7 @@ func (t taker) peek(ctx context.Context, queue string, most, from int) ([]pendin
 
 // take takes these tasks, and returns the IDs of those that it has. Asynq delivers them after net, unless they are delayed or woken. Tasks to be left are not peeked at again.
 func (t taker) take(ctx context.Context, queue string, wanted, left []string, net time.Duration) ([]string, error) {
-	prefix := "asynq:{" + queue + "}:"
+	prefix := keysOf(queue)
 	args := []any{prefix + "t:", int64(net.Seconds()), len(wanted)}
 	for _, id := range slices.Concat(wanted, left) {
 		args = append(args, id)
@@ -156,7 +156,7 @@ func (t taker) delay(ctx context.Context, queue string, at map[string]time.Time)
 	if len(at) == 0 {
 		return nil, nil
 	}
-	prefix := "asynq:{" + queue + "}:"
+	prefix := keysOf(queue)
 	args := []any{prefix + "t:"}
 	for id, moment := range at {
 		args = append(args, id, moment.Unix()+1)

@@ -250,11 +250,19 @@ func newGaps() bson.E {
 
 // gaps is which part of the line's debt of each meter nobody asked for, after a newcomer was given a place.
 func gaps() any {
-	before := largest(list(0., mul(-1., element("$$k.L", reservations.LedgerLine))))
-	asked := add(mul(sub(1., orElse(element("$$s.gap", "$$j"), 0.)), before), "$$k.n")
-	debt := mul(-1., element("$$led", "$$j", reservations.LedgerLine))
-	return forEach(meterNumbers(), "j", let("k", element("$$m", "$$j"), let("d", debt,
-		either(less(hardly, "$$d"), largest(list(0., sub(1., div(asked, largest(list("$$d", hardly)))))), 0.))))
+	asked := add(askedFor(element("$$k.L", reservations.LedgerLine)), "$$k.n")
+	return forEach(meterNumbers(), "j", let("k", element("$$m", "$$j"), gapOf(asked)))
+}
+
+// askedFor is which part of a debt of the line of meter $$j was asked for; line is its ledger.
+func askedFor(line any) bson.D {
+	return mul(sub(1., orElse(element("$$s.gap", "$$j"), 0.)), largest(list(0., mul(-1., line))))
+}
+
+// gapOf is which part of the line's debt of meter $$j in $$led was not asked for.
+func gapOf(asked any) any {
+	return let("d", mul(-1., element("$$led", "$$j", reservations.LedgerLine)),
+		either(less(hardly, "$$d"), largest(list(0., sub(1., div(asked, largest(list("$$d", hardly)))))), 0.))
 }
 
 // decision is the next state (o), the first and last ledger to charge (lo, hi), and the seconds until it is due (w).

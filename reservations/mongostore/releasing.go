@@ -24,14 +24,11 @@ func (v variant) release() any {
 
 // closedGaps is the ledgers that were given back to, and the gaps, when what nobody asked for ends where those of asked end: see closeGaps of reservations.
 func closedGaps(released any) any {
-	gap, line := orElse(element("$$s.gap", "$$j"), 0.), element("$$m.L", "$$j", reservations.LedgerLine)
-	asked := forEach(meterNumbers(), "j", largest(list(0., sub(mul(sub(1., gap), largest(list(0., mul(-1., line)))), element("$$m.n", "$$j")))))
+	asked := forEach(meterNumbers(), "j", largest(list(0., sub(askedFor(element("$$m.L", "$$j", reservations.LedgerLine)), element("$$m.n", "$$j")))))
 	end := largest(op("$concatArrays", list(0.), forEach(meterNumbers(), "j", div(element("$$asked", "$$j"), element("$$m.rate", "$$j")))))
 	brought := largest(list(element("$$x", "$$i"), smallest(list(element("$$x", reservations.LedgerLate), mul(mul(-1., "$$end"), element("$$m.rate", "$$j"))))))
 	closed := forEach(meterNumbers(), "j", let("x", element("$$released", "$$j"),
 		forEach(list(0, 1, 2, 3, 4), "i", either(atMost(reservations.LedgerPlan, "$$i"), brought, element("$$x", "$$i")))))
-	debt := mul(-1., element("$$led", "$$j", reservations.LedgerLine))
-	gaps := forEach(meterNumbers(), "j", let("d", debt, either(less(hardly, "$$d"),
-		largest(list(0., sub(1., div(element("$$asked", "$$j"), largest(list("$$d", hardly)))))), 0.)))
+	gaps := forEach(meterNumbers(), "j", gapOf(element("$$asked", "$$j")))
 	return let("asked", asked, let("end", end, let("released", released, let("led", closed, bson.D{to("led", "$$led"), to("gap", gaps)}))))
 }
