@@ -12,6 +12,7 @@ import (
 const (
 	slowest, fastest = 1e-6, 1e6
 	idleMost         = 16
+	leastNormal      = 0x1p-1022 // of all numbers; what is divided by it is not divided by zero
 )
 
 // stored is every meter that the bucket has: those that stood idle, then those of the limit before (cur).
@@ -62,7 +63,7 @@ func (v variant) replaced() any {
 	asked := sub(1., element("$gap", "$$j"))
 	x := element("$led", "$$j", "$$i")
 	moved := let("x", x, let("d", sub(mul(-1., "$$x"), "$$b"), either(all(less(0, "$$i"), less(0., "$$d")), sub(mul(mul(-1., "$$d"), "$$more"), "$$b"), "$$x")))
-	gap := either(less(0., "$$more"), largest(list(0., sub(1., div(asked, largest(list("$$more", hardly)))))), 0.)
+	gap := either(less(0., "$$more"), largest(list(0., sub(1., div(asked, largest(list("$$more", leastNormal)))))), 0.)
 	one := let("more", largest(list(asked, mul(times, div("$$k.rate", "$$o.was.rate")))), let("b", v.gain("$blocked"), bson.D{to("led", rungs(moved)), to("gap", gap)}))
 	stays := bson.D{to("led", element("$led", "$$j")), to("gap", element("$gap", "$$j"))}
 	return forEach(meterNumbers(), "j", let("k", element("$call.meters", "$$j"), let("i", op("$indexOfArray", "$old.name", "$$k.name"),

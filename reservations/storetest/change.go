@@ -65,6 +65,20 @@ func testRateChanges(d driver) {
 	}
 }
 
+// A change that leaves all who wait next to nothing of the time they had: what only kept their places in a fast meter all but goes.
+func testTimeAllButGoes(d driver) {
+	meter := func(name string, rate float64) reservations.Meter {
+		return reservations.Meter{Name: name, Rate: rate, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited}
+	}
+	m := model{t: d.t, i: d.i, what: "time all but goes"}
+	m.limit = reservations.Limit{Name: "model", Meters: []reservations.Meter{meter("fast", 3000), meter("scarce", 1e-4)}}
+	m.compare([]reservations.Request{begin(1, 1), begin(1e-5, 50)})
+	m.limit.Meters = []reservations.Meter{meter("fast", .01)}
+	m.compare([]reservations.Request{ask(reservations.OpCheck, 0)})
+	m.advance(time.Second)
+	m.compare([]reservations.Request{begin(1)})
+}
+
 // A plan that is bounded in time.
 func testMaxWait(d driver) {
 	d.limit = oneMeter(10, 10, reservations.Unlimited)

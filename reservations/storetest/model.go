@@ -161,9 +161,7 @@ func (m *model) randomRequest() reservations.Request {
 
 // call lets some time pass, sends some requests and compares. It returns how many.
 func (m *model) call() int {
-	passed := pick(m.r, 0, ms, 50*ms, 500*ms, 3*time.Second, 20*time.Second, -40*ms, -20*time.Second, -10*time.Minute)
-	m.i.Advance(passed)
-	m.now += passed
+	m.advance(pick(m.r, 0, ms, 50*ms, 500*ms, 3*time.Second, 20*time.Second, -40*ms, -20*time.Second, -10*time.Minute))
 	if m.r.IntN(10) == 0 {
 		m.changeLimit()
 	}
@@ -171,6 +169,18 @@ func (m *model) call() int {
 	for k := range requests {
 		requests[k] = m.randomRequest()
 	}
+	m.compare(requests)
+	return len(requests)
+}
+
+func (m *model) advance(d time.Duration) {
+	m.i.Advance(d)
+	m.now += d
+}
+
+// compare sends the requests in one call, and compares what comes of it.
+func (m *model) compare(requests []reservations.Request) {
+	m.t.Helper()
 	got, err := m.i.Store.Apply(m.t.Context(), m.limit, m.key, requests)
 	if err != nil || len(got) != len(requests) {
 		m.t.Fatalf("%s: %d outcomes, %v", m.what, len(got), err)
@@ -184,11 +194,10 @@ func (m *model) call() int {
 		if !same(got[k], want) {
 			m.t.Errorf("%s, %v after its start: request %d of %+v\nof %+v\n got %+v\nwant %+v\nbucket then %+v",
 				m.what, m.now, k, requests, m.limit, got[k], want, m.bucket)
-			return len(requests)
+			return
 		}
 	}
 	m.compareBucket()
-	return len(requests)
 }
 
 // compareBucket compares what is stored.

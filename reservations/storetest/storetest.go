@@ -85,6 +85,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"meters change", testMetersChange},
 		{"meters that a limit lacks", testIdleMeters},
 		{"rates change", testRateChanges},
+		{"time all but goes", testTimeAllButGoes},
 		{"max wait", testMaxWait},
 		{"sync", testSync},
 		{"settle once", testSettleOnce},
