@@ -108,7 +108,10 @@ func shapeOf(limit reservations.Limit) int64 {
 	return int64(h.Sum64()) //nolint:gosec // any 64 bits will do
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// milliseconds of d. A whole number stays one, also where d, the time since 1970, has more nanoseconds than a float64 has digits.
+func milliseconds(d time.Duration) float64 {
+	return float64(d/time.Millisecond) + float64(d%time.Millisecond)/float64(time.Millisecond)
+}
 
 func requestDocuments(requests []reservations.Request, headroom bool) bson.A {
 	documents := make(bson.A, len(requests))
@@ -179,7 +182,7 @@ func requestDocument(r reservations.Request) bson.D {
 	dry := r.Dry || r.Op == reservations.OpCheck
 	d := bson.D{to("op", opBegin), to("here", r.State.Ledger()), to("hold", reservations.Hold.Seconds()), to("take", false), to("dry", dry), to("n", n)}
 	if r.State.Ledger() == reservations.LedgerLate && !r.Due.IsZero() {
-		d = append(d, to("due", float64(r.Due.UnixNano())/float64(time.Millisecond)))
+		d = append(d, to("due", milliseconds(time.Duration(r.Due.UnixNano()))))
 	}
 	return d
 }

@@ -74,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"block is bounded", testBlockBounds},
 		{"window", testWindow},
 		{"window beside buckets", testWindowBesideBuckets},
+		{"window to start", testWindowToStart},
 		{"urgent", testUrgent},
 		{"release", testRelease},
 		{"yield", testYield},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
@@ -37,6 +38,20 @@ func testWindow(d driver) {
 	d.i.Advance(20*time.Second + 3*time.Minute)
 	d.wantStart(d.one(begin(8)), 0)
 	d.wantWait(d.one(ask(reservations.OpTake, 1)), reservations.StateRefused, time.Minute)
+}
+
+// Windows whose start lies whole windows ahead: they are full at that moment, however many digits the moment has.
+func testWindowToStart(d driver) {
+	const ahead = 32553 * time.Second
+	clock := d
+	clock.key, clock.limit = "clock", oneMeter(1, 1, reservations.Unlimited)
+	for i := range 40 {
+		start := time.Duration(clock.one(ask(reservations.OpCheck, 0)).At.UnixNano()) + ahead
+		d.key, d.limit = "start"+strconv.Itoa(i), clock.limit
+		d.limit.Meters = []reservations.Meter{{Name: "m", Kind: reservations.KindWindow, Rate: 1, Period: time.Second, Start: start, MaxReserved: reservations.Unlimited}}
+		d.wantWait(d.one(ask(reservations.OpTake, 1)), reservations.StateRefused, ahead)
+		d.i.Advance(ms)
+	}
 }
 
 // Windows and token buckets in one limit: the wait is that of the one that has room last.
