@@ -92,8 +92,22 @@ func TestUsageByModelAndSince(t *testing.T) {
 		t.Error(diff, err)
 	}
 	for from, n := range map[time.Duration]int{0: 4, time.Minute: 3, 3 * time.Minute: 1, time.Hour: 0} {
-		if c, err := s.Since(t.Context(), "b", at.Add(from)); err != nil || c.Done != n || c.Usage.Used != float64(10*n) {
-			t.Errorf("since %v: %+v, %v", from, c, err)
+		slots, err := s.Since(t.Context(), "b", at.Add(from), time.Hour)
+		if n == 0 && err == nil && len(slots) == 0 {
+			continue
+		}
+		if err != nil || len(slots) != 1 || slots[0].Done != n || slots[0].Usage.Used != float64(10*n) {
+			t.Errorf("since %v: %+v, %v", from, slots, err)
+		}
+	}
+	slots, err := s.Since(t.Context(), "b", at, 2*time.Minute)
+	if err != nil || len(slots) != 2 {
+		t.Fatal(slots, err)
+	}
+	for i, slot := range slots {
+		first := at.Add(time.Duration(i) * 2 * time.Minute)
+		if slot.Done != 2 || !slot.First.Equal(first) || !slot.Last.Equal(first.Add(time.Minute)) {
+			t.Errorf("slot %d is %+v", i, slot)
 		}
 	}
 }

@@ -34,8 +34,8 @@ func statusCommand(env cli.Environment) *cobra.Command {
 		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
 		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed.
 
-The end is estimated from what ended in the last minute, or, where that is too little or the limit can't give it, from the limit: then
-it can't be sooner. Prices of tokens are those of headway.yaml (prices).
+The end is estimated from what ended in the last minute, without a time before in which nothing went on, or, where that is too little or the
+limit can't give it, from the limit: then it can't be sooner. Where no worker takes from the queue of the batch, or it is paused, that is said instead. Prices of tokens are those of headway.yaml (prices).
 
 The exit code is 0 also where requests failed or the batch was cancelled: --json tells.`,
 		Example: `  enqueue status
@@ -134,19 +134,11 @@ func (s *services) figures(ctx context.Context, b batches.Batch, prices map[stri
 		return figures{}, err
 	}
 	f := newFigures(b, counts)
-	l := lately{within: window}
-	if counts.Done+counts.Failed > 0 && f.Waiting > 0 {
-		now := time.Now()
-		if l.counts, err = s.batches.Since(ctx, b.ID, now.Add(-window)); err != nil {
+	if f.State == string(batches.StateOpen) {
+		if err = s.foresee(ctx, b, counts, &f); err != nil {
 			return figures{}, err
 		}
-		l.within = min(window, max(time.Second, now.Sub(counts.First)))
 	}
-	view, err := lastView(ctx, s.limiter, b)
-	if err != nil {
-		return figures{}, err
-	}
-	f.estimate(counts, l, view)
 	if len(prices) > 0 {
 		usage, err := s.batches.UsageByModel(ctx, b.ID)
 		if err != nil {
@@ -155,4 +147,33 @@ func (s *services) figures(ctx context.Context, b batches.Batch, prices map[stri
 		f.price(usage, prices)
 	}
 	return f, nil
+}
+
+// foresee adds who works on a batch that has not ended, how fast, and until when.
+func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.Counts, f *figures) error {
+	by, err := s.serving(ctx, b.Queue)
+	if err != nil {
+		return err
+	}
+	f.served(by)
+	now := time.Now()
+	l := lately{within: window}
+	if counts.Done+counts.Failed > 0 {
+		began := now.Add(-window)
+		slots, err := s.batches.Since(ctx, b.ID, began, slot)
+		if err != nil {
+			return err
+		}
+		if counts.First.After(began) {
+			began = counts.First
+		}
+		l = lastRun(stepsOf(slots), began, now)
+		l.idle = now.Sub(counts.Last)
+	}
+	view, err := lastView(ctx, s.limiter, b)
+	if err != nil {
+		return err
+	}
+	f.estimate(counts, l, view)
+	return nil
 }
