@@ -160,9 +160,9 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 	l := lately{within: window}
 	if counts.Done+counts.Failed > 0 {
 		began := now.Add(-window)
-		slots, err := s.batches.Since(ctx, b.ID, began, slot)
-		if err != nil {
-			return err
+		slots, failed := s.batches.Since(ctx, b.ID, began, slot)
+		if failed != nil {
+			return failed
 		}
 		if counts.First.After(began) {
 			began = counts.First
