@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -119,7 +118,7 @@ func TestCancelTwice(t *testing.T) {
 	stop := w.work(t, upstream)
 	<-upstream.came
 	<-upstream.came
-	w.untilWaiting(t, 4)
+	w.until(t, func(info *asynq.QueueInfo) bool { return info.Retry+info.Scheduled == 4 })
 	for _, want := range []string{
 		"batch " + id + " is cancelled: 4 requests were taken back, 0 had ended, 2 run, 4 were never enqueued\n",
 		"batch " + id + " was cancelled already: 4 requests were cancelled before, 0 were taken back now, 0 had ended, 2 run, 4 were never enqueued\n",
@@ -133,21 +132,5 @@ func TestCancelTwice(t *testing.T) {
 	c = w.call(t, "cancel", id, "--json")
 	if want := `"withdrawn":0,"ended":2,"left":4,"cancelled_before":4,"running":0,"never_enqueued":4,"missing":0`; c.code != cli.ExitOK || !strings.Contains(c.out, want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
-	}
-}
-
-// untilWaiting waits until so many tasks were sent back to the queue.
-func (w *world) untilWaiting(t *testing.T, n int) {
-	t.Helper()
-	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})
-	defer func() { _ = inspector.Close() }()
-	for {
-		info, err := inspector.GetQueueInfo("default")
-		if err == nil && info.Retry+info.Scheduled == n {
-			return
-		}
-		if err := pause(t.Context(), 5*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
