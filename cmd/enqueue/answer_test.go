@@ -20,7 +20,7 @@ func TestAnswerOfOne(t *testing.T) {
 	upstream.on.Store(true)
 	id := strings.TrimSpace(w.call(t, "one", "hi", "--limit", "openai").out)
 	bad := strings.TrimSpace(w.call(t, "one", "never works", "--limit", "openai").out)
-	if c := w.answer(t, id); c.code != cli.ExitFailed || !strings.Contains(c.err, "no answer yet: task "+id+" is pending; `worker explain "+id) {
+	if c := w.answer(t, id); c.code != cli.ExitFailed || !strings.Contains(c.err, "no answer yet: task "+id+" has not ended (in asynq it is pending); `worker explain "+id) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	w.work(t, upstream)

@@ -221,6 +221,23 @@ func (f *figures) end() string {
 	return left
 }
 
+// endShort is end in a word or two.
+func (f *figures) endShort() string {
+	switch {
+	case f.State != string(batches.StateOpen):
+		return f.State
+	case f.Paused:
+		return "paused"
+	case f.rests():
+		return "no worker"
+	case f.stalled > 0:
+		return "quiet for " + leftText(f.stalled.Seconds())
+	case f.Left == nil:
+		return "not known"
+	}
+	return map[string]string{byMeasure: "about ", byLimit: "at least "}[f.LeftBy] + leftText(*f.Left)
+}
+
 func leftText(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
