@@ -2,6 +2,7 @@ package batches
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -87,19 +88,25 @@ func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usag
 	return usage, nil
 }
 
-// Since counts the results that were written at a moment or later. It reads all results of the batch.
-func (s *Store) Since(ctx context.Context, batch string, from time.Time) (Counts, error) {
+// Since counts the results that were written at a moment or later, those of each slot of time for themselves: the first slot begins at that moment, the oldest
+// stands first, and those in which nothing was written are left out. A slot is at least a millisecond. It reads all results of the batch.
+func (s *Store) Since(ctx context.Context, batch string, from time.Time, slot time.Duration) ([]Counts, error) {
 	if err := checkID(batch); err != nil {
-		return Counts{}, err
+		return nil, err
 	}
-	found, err := s.count(ctx, batch, 1, maxLine, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gte", Value: bson.A{"$" + fieldAt, from}}}, "1", "0"}}})
+	age := bson.D{{Key: "$subtract", Value: bson.A{"$" + fieldAt, from}}} // in ms
+	begin := bson.D{{Key: "$subtract", Value: bson.A{age, bson.D{{Key: "$mod", Value: bson.A{age, max(1, slot.Milliseconds())}}}}}}
+	lately := bson.D{{Key: "$gte", Value: bson.A{"$" + fieldAt, from}}}
+	found, err := s.count(ctx, batch, 1, maxLine, bson.D{{Key: "$cond", Value: bson.A{lately, bson.D{{Key: "$toString", Value: begin}}, ""}}})
 	if err != nil {
-		return Counts{}, err
+		return nil, err
 	}
+	var slots []Counts
 	for _, d := range found {
-		if d.Block == "1" {
-			return d.counts(), nil
+		if d.Block != "" {
+			slots = append(slots, d.counts())
 		}
 	}
-	return Counts{}, nil
+	slices.SortFunc(slots, func(a, b Counts) int { return a.First.Compare(b.First) })
+	return slots, nil
 }

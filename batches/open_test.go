@@ -40,6 +40,10 @@ func TestNamedRequests(t *testing.T) {
 	if diff := cmp.Diff([]string{"one open", "two", "three open"}, got); diff != "" {
 		t.Error(diff)
 	}
+	unanswered, err := s.Unanswered(t.Context(), "b", 1, 9)
+	if err != nil || unanswered.Len() != 2 || !unanswered.Has(1) || !unanswered.Has(3) {
+		t.Errorf("%+v, %v", unanswered, err)
+	}
 	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Done != 1 || c.Failed != 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -92,8 +96,22 @@ func TestUsageByModelAndSince(t *testing.T) {
 		t.Error(diff, err)
 	}
 	for from, n := range map[time.Duration]int{0: 4, time.Minute: 3, 3 * time.Minute: 1, time.Hour: 0} {
-		if c, err := s.Since(t.Context(), "b", at.Add(from)); err != nil || c.Done != n || c.Usage.Used != float64(10*n) {
-			t.Errorf("since %v: %+v, %v", from, c, err)
+		slots, failed := s.Since(t.Context(), "b", at.Add(from), time.Hour)
+		if n == 0 && failed == nil && len(slots) == 0 {
+			continue
+		}
+		if failed != nil || len(slots) != 1 || slots[0].Done != n || slots[0].Usage.Used != float64(10*n) {
+			t.Errorf("since %v: %+v, %v", from, slots, failed)
+		}
+	}
+	slots, err := s.Since(t.Context(), "b", at, 2*time.Minute)
+	if err != nil || len(slots) != 2 {
+		t.Fatal(slots, err)
+	}
+	for i, slot := range slots {
+		first := at.Add(time.Duration(i) * 2 * time.Minute)
+		if slot.Done != 2 || !slot.First.Equal(first) || !slot.Last.Equal(first.Add(time.Minute)) {
+			t.Errorf("slot %d is %+v", i, slot)
 		}
 	}
 }

@@ -34,6 +34,17 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 // Finished returns which of the lines from to to (both included) have a result, good or bad. It takes an eighth of a byte for
 // each line between them.
 func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {
+	return s.lines(ctx, "finished", batch, from, to, bson.E{Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}})
+}
+
+// Unanswered returns which of the lines from to to (both included) have no result though something is stored of them: those that were given to
+// [Store.Name], and those of which an attempt failed or that were put back.
+func (s *Store) Unanswered(ctx context.Context, batch string, from, to int) (*LineSet, error) {
+	return s.lines(ctx, "unanswered", batch, from, to, unfinished(), bson.E{Key: fieldCustom, Value: bson.D{{Key: "$exists", Value: true}}})
+}
+
+// lines are those from to to whose documents are as which says; what is their name.
+func (s *Store) lines(ctx context.Context, what, batch string, from, to int, which ...bson.E) (*LineSet, error) {
 	if err := checkLine(batch, from); err != nil {
 		return nil, err
 	}
@@ -44,9 +55,8 @@ func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*Line
 		return nil, err
 	}
 	set := newLineSet(from, to)
-	filter := bson.D{linesOf(batch, from, to), {Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}}}
 	var malformed error
-	err := s.eachID(ctx, filter, func(id string) {
+	err := s.eachID(ctx, append(bson.D{linesOf(batch, from, to)}, which...), func(id string) {
 		_, line, err := parseDocumentID(id)
 		if err != nil {
 			malformed = err
@@ -55,7 +65,7 @@ func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*Line
 		set.add(line)
 	})
 	if err != nil {
-		return nil, unavailable("read the finished lines of", batch, err)
+		return nil, unavailable("read the "+what+" lines of", batch, err)
 	}
 	return set, malformed
 }

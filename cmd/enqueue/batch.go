@@ -68,8 +68,9 @@ func batchCommand(env cli.Environment) *cobra.Command {
 		Long: `Batch enqueues every line of a JSONL file in the OpenAI Batch input format (custom_id, method, url, body), in order.
 "-" reads standard input. The answers are kept in MongoDB for 30 days; "enqueue results" writes them.
 
-The whole file is checked first. Where a line is broken, is there twice, or asks for more than the limit can ever
-serve, all such lines are named and nothing is enqueued; with --skip-invalid the others are enqueued, and the exit
+The whole file is checked first. Where a line is broken, is there twice, asks for more than the limit can ever
+serve, or for a host that headway.yaml does not list (http.allow_hosts; where it lists none, that is only warned of, as
+workers may have another file), all such lines are named and nothing is enqueued; with --skip-invalid the others are enqueued, and the exit
 code is 1.
 
 The same file for the same limits and model is the same batch, under the same name: enqueued again, it goes on where it was, and nothing is
@@ -175,10 +176,13 @@ func (j *batchJob) inspect(file *input, name string, r *result) error {
 
 // check counts the good lines and notes the faulty ones.
 func (j *batchJob) check(file io.Reader, r *result) error {
-	over := map[string]int{}
+	over, anywhere := map[string]int{}, 0
 	err := j.make.each(file, false, func(line batch.Line, task request) error {
 		r.Requests++
 		j.lines = line.Number
+		if line.HTTP() && len(j.make.from.hosts) == 0 {
+			anywhere++
+		}
 		for _, name := range j.make.from.over(task) {
 			over[name]++
 		}
@@ -191,6 +195,9 @@ func (j *batchJob) check(file io.Reader, r *result) error {
 	})
 	for _, name := range slices.Sorted(maps.Keys(over)) {
 		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and everybody else until it is paid back", over[name], name)
+	}
+	if anywhere > 0 {
+		j.warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with a file that lists theirs makes them, others refuse them", anywhere, j.file)
 	}
 	if err == nil && r.Requests == 0 && (r.Faulty == 0 || j.skip) {
 		err = &cli.UsageError{Err: batch.ErrEmpty}
@@ -225,7 +232,7 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 }
 
 func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
-	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s)}
+	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s), serving: s.serving}
 	last, waited := w.run(ctx)
 	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)

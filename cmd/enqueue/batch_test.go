@@ -200,7 +200,7 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	id := batchOf(t, c)
-	if c = w.call(t, "status", id[:8]); c.code != cli.ExitOK || !strings.Contains(c.out, "0 of 60 done, 0 failed, 60 waiting") || !strings.Contains(c.out, "nothing has ended yet") {
+	if c = w.call(t, "status", id[:8]); c.code != cli.ExitOK || !strings.Contains(c.out, "0 of 60 done, 0 failed, 60 waiting") || !strings.Contains(c.out, "no worker takes from queue") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "60 requests were taken back") || c.pending(t) != 0 {

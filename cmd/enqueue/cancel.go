@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/batches"
@@ -26,7 +27,25 @@ type cancelled struct {
 	Batch     string `json:"batch"`
 	Withdrawn int    `json:"withdrawn"` // taken back out of the queue
 	Ended     int    `json:"ended"`     // have a result
-	Left      int    `json:"left"`      // run, and come to their end; or were never enqueued
+	Left      int    `json:"left"`      // all others but those that were cancelled before
+	Before    int    `json:"cancelled_before"`
+	Running   int    `json:"running"` // come to their end, and their results count
+	Never     int    `json:"never_enqueued"`
+	Missing   int    `json:"missing"` // were enqueued, and are not in the queue
+	again     bool   // it was cancelled already
+}
+
+// text is that for people.
+func (c cancelled) text() string {
+	began := fmt.Sprintf("batch %s is cancelled: %s requests were taken back", c.Batch, count(c.Withdrawn))
+	if c.again {
+		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s were taken back now", c.Batch, count(c.Before), count(c.Withdrawn))
+	}
+	text := fmt.Sprintf("%s, %s had ended, %s run, %s were never enqueued", began, count(c.Ended), count(c.Running), count(c.Never))
+	if c.Missing > 0 {
+		text += fmt.Sprintf(", %s are not in the queue any more", count(c.Missing))
+	}
+	return text
 }
 
 func cancelCommand(env cli.Environment) *cobra.Command {
@@ -63,8 +82,7 @@ Enqueue the same file again to go on where it was.`,
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(r)
 		}
-		_, err = fmt.Fprintf(env.Out, "batch %s is cancelled: %s requests were taken back, %s had ended, %s run or were never enqueued\n",
-			b.ID, count(r.Withdrawn), count(r.Ended), count(r.Left))
+		_, err = fmt.Fprintln(env.Out, r.text())
 		return err
 	}
 	return c
@@ -72,7 +90,7 @@ Enqueue the same file again to go on where it was.`,
 
 // cancel marks the batch, which stops whoever enqueues it and makes workers drop what they get of it, and then takes back what waits.
 func (s *services) cancel(ctx context.Context, b batches.Batch) (cancelled, error) {
-	r := cancelled{Batch: b.ID, Left: b.Requests}
+	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
 	counts, err := s.batches.Counts(ctx, b.ID)
 	if err != nil {
 		return r, err
@@ -104,7 +122,68 @@ func (s *services) cancel(ctx context.Context, b batches.Batch) (cancelled, erro
 			return r, err
 		}
 	}
-	return r, nil
+	return r, s.tellApart(ctx, b, &r)
+}
+
+// tellApart finds out about those that are neither taken back nor ended: they run, were cancelled before, or were never enqueued. What a worker has dropped since the batch
+// was cancelled counts as taken back, when that was just now.
+func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) error {
+	if r.Left == 0 || b.Lines == 0 {
+		return nil
+	}
+	running, err := s.running(ctx, b)
+	if err != nil {
+		return err
+	}
+	known, err := s.batches.Unanswered(ctx, b.ID, 1, b.Lines)
+	if err != nil {
+		return err
+	}
+	dropped := known.Len() - r.Withdrawn
+	for _, line := range running {
+		if known.Has(line) { // an attempt failed, and the next one runs
+			dropped--
+		}
+	}
+	dropped = min(r.Left, max(0, dropped))
+	if r.again {
+		r.Before = dropped
+	} else {
+		r.Withdrawn += dropped
+	}
+	r.Left -= dropped
+	r.Running = min(r.Left, len(running))
+	if rest := r.Left - r.Running; b.Enqueued < b.Lines {
+		r.Never = rest
+	} else {
+		r.Missing = rest
+	}
+	return nil
+}
+
+// running are the lines of the batch whose tasks a worker has.
+func (s *services) running(ctx context.Context, b batches.Batch) (lines []int, err error) {
+	inspector := asynq.NewInspectorFromRedisClient(s.queue)
+	for page := 1; ; page++ {
+		if ctx.Err() != nil { // asynq's inspector knows no context
+			return nil, ctx.Err()
+		}
+		infos, err := inspector.ListActiveTasks(b.Queue, asynq.PageSize(archivePage), asynq.Page(page))
+		if errors.Is(err, asynq.ErrQueueNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the tasks of queue %s that run: %w", b.Queue, err)
+		}
+		for _, info := range infos {
+			if ref, ok := tasks.ParseBatchRef(info.ID); ok && ref.Batch == b.ID {
+				lines = append(lines, ref.Line)
+			}
+		}
+		if len(infos) < archivePage {
+			return lines, nil
+		}
+	}
 }
 
 // withdraw takes back some lines, several side by side, and returns those that were there. The first error ends it.

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/cli"
@@ -80,6 +83,54 @@ func TestCancelAfterTheEnd(t *testing.T) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed requests") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// held keeps calls until it is let go.
+type held struct{ came, let chan struct{} }
+
+func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
+	h.came <- struct{}{}
+	select {
+	case <-h.let:
+	case <-q.Context().Done():
+	}
+	return http.DefaultTransport.RoundTrip(q)
+}
+
+// Whoever cancels twice is told so, and what runs, what was never enqueued and what was cancelled before are told apart.
+func TestCancelTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config = write(t, "headway.yaml", "limits: {openai: {meters: {requests: {rate: 2/h, capacity: 2}}}}")
+	c := w.call(t, "batch", write(t, "in.jsonl", chats(6)), "--limit", "openai")
+	id, store := batchOf(t, c), w.store(t)
+	b, err := store.Batch(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Lines, b.Requests = 10, 10 // as if the enqueuer had died
+	if _, _, err = store.Open(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	upstream := &held{came: make(chan struct{}), let: make(chan struct{})}
+	stop := w.work(t, upstream)
+	<-upstream.came
+	<-upstream.came
+	w.until(t, func(info *asynq.QueueInfo) bool { return info.Retry+info.Scheduled == 4 })
+	for _, want := range []string{
+		"batch " + id + " is cancelled: 4 requests were taken back, 0 had ended, 2 run, 4 were never enqueued\n",
+		"batch " + id + " was cancelled already: 4 requests were cancelled before, 0 were taken back now, 0 had ended, 2 run, 4 were never enqueued\n",
+	} {
+		if c = w.call(t, "cancel", id); c.code != cli.ExitOK || c.out != want {
+			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+	}
+	close(upstream.let)
+	stop()
+	c = w.call(t, "cancel", id, "--json")
+	if want := `"withdrawn":0,"ended":2,"left":4,"cancelled_before":4,"running":0,"never_enqueued":4,"missing":0`; c.code != cli.ExitOK || !strings.Contains(c.out, want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

@@ -85,6 +85,24 @@ func TestBadInputIsNamedByItsLine(t *testing.T) {
 	}
 }
 
+// A host that workers would refuse is a fault of its line, where that can be known.
+func TestHostsThatAreNotListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lines := line("a", 5) + "\n" + `{"custom_id":"b","method":"GET","url":"http://api.example.com/a"}` + "\n" + `{"custom_id":"c","method":"GET","url":"http://evil.test/a"}` + "\n"
+	in := write(t, "in.jsonl", lines)
+	w.config = write(t, "headway.yaml", requestsAndTokens+"http: {allow_hosts: [api.example.com]}\n")
+	c := w.call(t, "batch", in, "--limit", "openai")
+	if c.code != cli.ExitUsage || c.pending(t) != 0 || !strings.Contains(c.err, `line 3: http request: url host "evil.test"`) || !strings.Contains(c.err, "http.allow_hosts") || strings.Contains(c.err, "line 2") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	w.config = write(t, "headway.yaml", requestsAndTokens)
+	c = w.call(t, "batch", in, "--limit", "openai")
+	if c.code != cli.ExitOK || c.pending(t) != 3 || !strings.Contains(c.err, "warning: 2 requests have an absolute url, and "+w.config+" lists no hosts (http.allow_hosts)") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
 // A task that was archived without a result, because its worker was killed too often, has one when its batch is enqueued again.
 func TestArchivedTasksHaveResults(t *testing.T) {
 	t.Parallel()

@@ -36,8 +36,12 @@ type figures struct {
 	Rates     []rate    `json:"rates,omitempty"`
 	Left      *float64  `json:"seconds_left,omitempty"`
 	LeftBy    string    `json:"left_by,omitempty"` // measured or limit
+	Queue     string    `json:"queue,omitempty"`
+	Workers   *int      `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	Paused    bool      `json:"paused,omitempty"`  // the queue is
 	lastEnded time.Time
-	measured  bool // the rates are of so long a time that a burst at the beginning does not count for much
+	measured  bool          // the rates are of so long a time that a burst at the beginning does not count for much
+	stalled   time.Duration // how long nothing has ended, where that is longer than usual
 }
 
 // rate is what a meter of the last limit gave lately, beside what it may give.
@@ -50,18 +54,15 @@ type rate struct {
 
 // How an end is estimated.
 const (
-	byMeasure = "measured" // from what ended in the last minute
+	byMeasure = "measured" // from what ended lately
 	byLimit   = "limit"    // from what the limit allows: not sooner than that
 )
-
-// quiet is how long nothing has to end until the measured rate tells nothing of the end.
-const quiet = 10 * time.Second
 
 func newFigures(b batches.Batch, c batches.Counts) figures {
 	f := figures{
 		Batch: b.ID, Name: b.Name, State: string(b.State), Limit: b.Limit, Created: b.Created, Requests: b.Requests, Enqueued: b.Enqueued,
 		Done: c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
-		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion, lastEnded: c.Last,
+		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion, Queue: b.Queue, lastEnded: c.Last,
 	}
 	if f.Waiting == 0 && b.State == batches.StateOpen {
 		f.State = stateEnded
@@ -71,18 +72,6 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 
 // stateEnded is the state of a batch all of whose requests have a result.
 const stateEnded = "ended"
-
-// lately is what ended within a time.
-type lately struct {
-	counts batches.Counts
-	within time.Duration
-}
-
-// shortest is how long is looked at least before a rate is told.
-const shortest = 5 * time.Second
-
-// enough says whether the end can be told from it.
-func (l lately) enough() bool { return l.counts.Done+l.counts.Failed >= 5 && l.within >= shortest }
 
 // amount is what is taken of a meter.
 func amount(meter string, c batches.Counts) (float64, bool) {
@@ -99,8 +88,17 @@ func amount(meter string, c batches.Counts) (float64, bool) {
 	return 0, false
 }
 
-// estimate adds rates and the end. All is what there is in total, view the bucket, as far as it could be read.
+// served adds who works on it.
+func (f *figures) served(by serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
+
+// rests says that nothing works on it, so that no time can be told.
+func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }
+
+// estimate adds rates and the end, where anybody works on it. All is what there is in total, view the bucket, as far as it could be read.
 func (f *figures) estimate(all batches.Counts, l lately, view reservations.View) {
+	if f.rests() {
+		return
+	}
 	f.measured = l.within >= shortest
 	floor := 0.
 	ended := float64(all.Done + all.Failed)
@@ -136,6 +134,11 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 		}
 	case floor > 0:
 		f.Left, f.LeftBy = &floor, byLimit
+	}
+	// A slow limit lets requests end as rarely as that.
+	l.gap = max(l.gap, usual*time.Duration(floor/float64(f.Waiting)*float64(time.Second)))
+	if !f.lastEnded.IsZero() && l.stalled() {
+		f.stalled = l.idle
 	}
 }
 
@@ -194,24 +197,45 @@ func (f *figures) parts() []string {
 
 // end says when all is done, and how that is known.
 func (f *figures) end() string {
+	left := "the end is not known yet"
+	if f.Left != nil {
+		left = map[string]string{
+			byMeasure: fmt.Sprintf("about %s left, at the measured rate", leftText(*f.Left)),
+			byLimit:   fmt.Sprintf("at least %s left, by the limit", leftText(*f.Left)),
+		}[f.LeftBy]
+	}
 	switch {
 	case f.State == string(batches.StateCancelled):
 		return "cancelled"
 	case f.Waiting == 0:
 		return "all have ended"
-	case f.Left != nil && f.LeftBy == byMeasure && time.Since(f.lastEnded) > quiet:
-		return fmt.Sprintf("nothing has ended for %s: requests that take long, or come back from a worker that was killed", leftText(time.Since(f.lastEnded).Seconds()))
-	case f.Left != nil && f.LeftBy == byMeasure:
-		return fmt.Sprintf("about %s left, at the measured rate", leftText(*f.Left))
-	case f.Left != nil && f.lastEnded.IsZero():
-		return fmt.Sprintf("at least %s left, by the limit; nothing has ended yet: is a worker running?", leftText(*f.Left))
-	case f.Left != nil:
-		return fmt.Sprintf("at least %s left, by the limit", leftText(*f.Left))
+	case f.Paused:
+		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue)
+	case f.rests():
+		return fmt.Sprintf("nothing runs: no worker takes from queue %q", f.Queue)
+	case f.stalled > 0:
+		return fmt.Sprintf("%s; nothing has ended for %s: requests wait, take long, or come back from a worker that was killed", left, leftText(f.stalled.Seconds()))
 	case f.lastEnded.IsZero():
-		return "nothing has ended yet: is a worker running?"
-	default:
-		return "too little has ended lately to tell the end"
+		return left + "; nothing has ended yet"
 	}
+	return left
+}
+
+// endShort is end in a word or two.
+func (f *figures) endShort() string {
+	switch {
+	case f.State != string(batches.StateOpen):
+		return f.State
+	case f.Paused:
+		return "paused"
+	case f.rests():
+		return "no worker"
+	case f.stalled > 0:
+		return "quiet for " + leftText(f.stalled.Seconds())
+	case f.Left == nil:
+		return "not known"
+	}
+	return map[string]string{byMeasure: "about ", byLimit: "at least "}[f.LeftBy] + leftText(*f.Left)
 }
 
 func leftText(seconds float64) string {

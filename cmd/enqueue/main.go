@@ -26,6 +26,6 @@ Settings come from headway.yaml (limits) and from the environment:
 Exit codes: 0 all went well, 1 some requests could not be enqueued or (with --wait) failed, or faulty lines were skipped, 2 a fault in the command
 line, the settings or the file: nothing was enqueued, 3 a service could not be reached, 130 interrupted.`,
 	}
-	root.AddCommand(batchCommand(env), statusCommand(env), resultsCommand(env), retryCommand(env), cancelCommand(env), oneCommand(env))
+	root.AddCommand(batchCommand(env), statusCommand(env), resultsCommand(env), retryCommand(env), cancelCommand(env), oneCommand(env), answerCommand(env))
 	return root
 }

@@ -114,7 +114,11 @@ func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (llm.Call, er
 // request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it names nothing, one request.
 func (s *source) request(line batch.Line) (web.Request, error) {
 	task := web.Request{Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body, CustomID: line.CustomID}
-	if err := task.Validate(); err != nil {
+	err := task.Validate()
+	if len(s.hosts) > 0 {
+		err = web.Config{AllowHosts: s.hosts}.Check(task)
+	}
+	if err != nil {
 		return web.Request{}, err
 	}
 	charge := line.Charge

@@ -17,7 +17,8 @@ import (
 type source struct {
 	checker *reservations.Limiter
 	buckets []bucket
-	urgent  bool // the requests may use headroom
+	urgent  bool     // the requests may use headroom
+	hosts   []string // that workers with the same file may call; none where it lists none
 }
 
 // bucket is one LIMIT[:KEY] of the command line.

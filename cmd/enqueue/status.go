@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,10 +31,12 @@ func statusCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [BATCH]",
 		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
-		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed.
+		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed. On a terminal that is too narrow the table has
+shorter names and times, and no limits.
 
-The end is estimated from what ended in the last minute, or, where that is too little or the limit can't give it, from the limit: then
-it can't be sooner. Prices of tokens are those of headway.yaml (prices).
+The end is estimated from what ended in the last minute, without a time before in which nothing went on, or, where that is too little or the
+limit can't give it, from the limit: then it can't be sooner. Where no worker takes from the queue of the batch, or it is paused, that is said
+instead. Prices of tokens are those of headway.yaml (prices).
 
 The exit code is 0 also where requests failed or the batch was cancelled: --json tells.`,
 		Example: `  enqueue status
@@ -99,32 +100,29 @@ func (s *services) find(ctx context.Context, name string) (batches.Batch, error)
 }
 
 func status(ctx context.Context, env cli.Environment, s *services, found []batches.Batch, prices map[string]config.Price, asJSON, whole bool) error {
-	table := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	if !whole && !asJSON {
-		if len(found) == 0 {
-			_, err := fmt.Fprintln(env.Out, "no batches")
-			return err
-		}
-		fmt.Fprintln(table, "BATCH\tCREATED\tFILE\tLIMIT\tDONE\tFAILED\tWAITING\tEND")
-	}
+	var all []figures
 	for _, b := range found {
 		f, err := s.figures(ctx, b, prices)
 		if err != nil {
 			return err
 		}
-		switch {
-		case asJSON:
+		if asJSON {
 			err = json.NewEncoder(env.Out).Encode(f)
-		case whole:
-			_, err = fmt.Fprintf(env.Out, "batch %s of %s, for limit %s, since %s\n%s\n", f.Batch, f.Name, f.Limit, f.Created.Local().Format(time.DateTime), f.text())
-		default:
-			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.Limit, f.Done, f.Failed, f.Waiting, f.end())
 		}
 		if err != nil {
 			return err
 		}
+		all = append(all, f)
 	}
-	return table.Flush()
+	if asJSON {
+		return nil
+	}
+	lines := list(all, cli.Columns(env.Out))
+	if whole {
+		lines = all[0].whole(cli.Columns(env.Out))
+	}
+	_, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n"))
+	return err
 }
 
 // figures are those of a batch at this moment.
@@ -134,19 +132,11 @@ func (s *services) figures(ctx context.Context, b batches.Batch, prices map[stri
 		return figures{}, err
 	}
 	f := newFigures(b, counts)
-	l := lately{within: window}
-	if counts.Done+counts.Failed > 0 && f.Waiting > 0 {
-		now := time.Now()
-		if l.counts, err = s.batches.Since(ctx, b.ID, now.Add(-window)); err != nil {
+	if f.State == string(batches.StateOpen) {
+		if err = s.foresee(ctx, b, counts, &f); err != nil {
 			return figures{}, err
 		}
-		l.within = min(window, max(time.Second, now.Sub(counts.First)))
 	}
-	view, err := lastView(ctx, s.limiter, b)
-	if err != nil {
-		return figures{}, err
-	}
-	f.estimate(counts, l, view)
 	if len(prices) > 0 {
 		usage, err := s.batches.UsageByModel(ctx, b.ID)
 		if err != nil {
@@ -155,4 +145,33 @@ func (s *services) figures(ctx context.Context, b batches.Batch, prices map[stri
 		f.price(usage, prices)
 	}
 	return f, nil
+}
+
+// foresee adds who works on a batch that has not ended, how fast, and until when.
+func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.Counts, f *figures) error {
+	by, err := s.serving(ctx, b.Queue)
+	if err != nil {
+		return err
+	}
+	f.served(by)
+	now := time.Now()
+	l := lately{within: window}
+	if counts.Done+counts.Failed > 0 {
+		began := now.Add(-window)
+		slots, failed := s.batches.Since(ctx, b.ID, began, slot)
+		if failed != nil {
+			return failed
+		}
+		if counts.First.After(began) {
+			began = counts.First
+		}
+		l = lastRun(stepsOf(slots), began, now)
+		l.idle = now.Sub(counts.Last)
+	}
+	view, err := lastView(ctx, s.limiter, b)
+	if err != nil {
+		return err
+	}
+	f.estimate(counts, l, view)
+	return nil
 }

@@ -14,9 +14,9 @@ import (
 const (
 	lookMin   = 300 * time.Millisecond
 	lookMax   = 5 * time.Second
-	lookShare = 10 // a look takes at most a tenth of the time
-	window    = time.Minute
+	lookShare = 10               // a look takes at most a tenth of the time
 	healEvery = 20 * time.Second // how long nothing has to end until the archive is looked through
+	askEvery  = 5 * time.Second  // how long nothing has to end until it is asked who works, and how often then
 )
 
 // watch follows a batch until all of its requests have ended.
@@ -27,9 +27,12 @@ type watch struct {
 	prices  map[string]config.Price
 	show    show
 	heal    func(context.Context, batches.Batch) error
+	serving func(ctx context.Context, queue string) (serving, error)
 
 	samples []sample
-	moved   time.Time // when something ended last, as far as was seen
+	moved   time.Time // when something ended last, or the archive was looked through
+	asked   time.Time // when it was asked last who works, or something ended
+	by      *serving  // nil while something ends, and where it could not be asked
 	priced  time.Time // when usage is asked for next
 	usage   map[string]batches.Usage
 }
@@ -80,9 +83,15 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	now := time.Now()
 	if n := len(w.samples); n == 0 || w.samples[n-1].counts.Done+w.samples[n-1].counts.Failed != c.Done+c.Failed {
 		w.moved = now
+		if n > 0 {
+			w.asked, w.by = now, nil
+		}
 	}
 	l := w.recent(sample{at: now, counts: c})
 	f := newFigures(b, c)
+	if w.ask(ctx, now, b); w.by != nil {
+		f.served(*w.by)
+	}
 	view, err := lastView(ctx, w.limiter, b)
 	if err != nil {
 		return figures{}, err
@@ -98,21 +107,28 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	return f, nil
 }
 
-// recent keeps the sample, and says what ended within the window.
+// ask looks up who works where nothing has ended for a while. A queue that does not answer keeps nobody from seeing the rest.
+func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch) {
+	if now.Sub(w.asked) < askEvery {
+		return
+	}
+	w.asked, w.by = now, nil
+	if by, err := w.serving(ctx, b.Queue); err == nil {
+		w.by = &by
+	}
+}
+
+// recent keeps the sample, and says what ended lately.
 func (w *watch) recent(s sample) lately {
 	for len(w.samples) > 1 && s.at.Sub(w.samples[1].at) >= window {
 		w.samples = w.samples[1:]
 	}
 	w.samples = append(w.samples, s)
-	first := w.samples[0]
-	return lately{counts: minus(s.counts, first.counts), within: s.at.Sub(first.at)}
-}
-
-func minus(a, b batches.Counts) batches.Counts {
-	a.Done, a.Failed = max(0, a.Done-b.Done), max(0, a.Failed-b.Failed)
-	a.Usage.Used, a.Usage.Prompt = max(0, a.Usage.Used-b.Usage.Used), max(0, a.Usage.Prompt-b.Usage.Prompt)
-	a.Usage.Completion = max(0, a.Usage.Completion-b.Usage.Completion)
-	return a
+	l := lastRun(stepsBetween(w.samples), w.samples[0].at, s.at)
+	if !s.counts.Last.IsZero() {
+		l.idle = max(0, s.at.Sub(s.counts.Last))
+	}
+	return l
 }
 
 // cost asks for the usage by model, which reads the whole batch, more rarely the longer that takes, and at the end.

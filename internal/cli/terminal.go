@@ -9,15 +9,27 @@ import (
 
 // Fits says whether w is a terminal that can redraw lines, of at least this size.
 func Fits(w io.Writer, columns, rows int) bool {
-	if !IsTerminal(w) {
-		return false
-	}
+	width, height := size(w)
+	return width >= columns && height >= rows
+}
+
+// Columns is how wide w is, where it is a terminal that can redraw lines, and zero elsewhere: there nothing has to fit.
+func Columns(w io.Writer) int {
+	width, _ := size(w)
+	return width
+}
+
+// size is zero where w is no terminal that can redraw lines.
+func size(w io.Writer) (columns, rows int) {
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
+	if !ok || !IsTerminal(w) {
+		return 0, 0
 	}
-	width, height, err := term.GetSize(int(f.Fd()))
-	return err == nil && width >= columns && height >= rows
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
 }
 
 // IsTerminal says whether w is a terminal that can redraw lines.

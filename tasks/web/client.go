@@ -87,18 +87,9 @@ func kindOf(e *Error) error {
 
 // request makes what is sent, and lists the secrets in it. The error is a *RequestError.
 func (c *Client) request(ctx context.Context, r Request) (*http.Request, []string, error) {
-	if err := r.Validate(); err != nil {
-		return nil, nil, err
-	}
-	target, err := r.target()
+	target, err := c.config.target(r)
 	if err != nil {
 		return nil, nil, err
-	}
-	if !c.config.allows(target) {
-		return nil, nil, &RequestError{
-			Field: "url", Err: ErrHostNotAllowed,
-			Problem: fmt.Sprintf("host %.200q is not one that workers may call: list it under http.allow_hosts", hostOf(target)),
-		}
 	}
 	header, secrets, err := c.header(r)
 	if err != nil {

@@ -126,6 +126,9 @@ func TestNothingIsCalledThatIsNotListed(t *testing.T) {
 			if !errors.Is(err, web.ErrHostNotAllowed) || !errors.Is(err, tasks.ErrPermanent) {
 				t.Errorf("%s: %v", url, err)
 			}
+			if err = (web.Config{AllowHosts: c.allowed}).Check(r); !errors.Is(err, web.ErrHostNotAllowed) {
+				t.Errorf("checked, %s: %v", url, err)
+			}
 			if diff := cmp.Diff(reservations.Tokens{"requests": 0}, used); diff != "" {
 				t.Errorf("%s: %s", url, diff)
 			}

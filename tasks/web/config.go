@@ -83,6 +83,31 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Check says why workers with these settings never send the request: it is faulty, or its host is not listed. The error is a *RequestError, for a host
+// one that matches ErrHostNotAllowed. The secrets that its headers name are not looked at.
+func (c Config) Check(r Request) error {
+	_, err := c.target(r)
+	return err
+}
+
+// target is where a request goes that is well formed and may be sent.
+func (c Config) target(r Request) (*url.URL, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	target, err := r.target()
+	if err != nil {
+		return nil, err
+	}
+	if !c.allows(target) {
+		return nil, &RequestError{
+			Field: "url", Err: ErrHostNotAllowed,
+			Problem: fmt.Sprintf("host %.200q is not one that workers may call: list it under http.allow_hosts", hostOf(target)),
+		}
+	}
+	return target, nil
+}
+
 // allows says whether the host of a URL is listed.
 func (c Config) allows(u *url.URL) bool {
 	host, port := strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), u.Port()

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// idShown is how much of a batch's name a narrow table has at least; the commands want no more.
+	idShown = 8
+	// fileShown is how much of a file's name it has at least.
+	fileShown = 8
+)
+
+// whole is all about one batch, in lines that fit into so many columns; zero is any number.
+func (f *figures) whole(columns int) []string {
+	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit, f.Created.Local().Format(time.DateTime))
+	if columns == 0 {
+		return []string{head, f.text()}
+	}
+	return append(arrange([]string{head}, columns), arrange(f.parts(), columns)...)
+}
+
+// list is a table of batches that fits into so many columns; zero is any number. A narrow one has shorter texts, and no limits.
+func list(all []figures, columns int) []string {
+	if len(all) == 0 {
+		return []string{"no batches"}
+	}
+	rows := [][]string{{"BATCH", "CREATED", "FILE", "LIMIT", "DONE", "FAILED", "WAITING", "END"}}
+	for _, f := range all {
+		rows = append(rows, append([]string{f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.Limit}, append(f.counted(), f.end())...))
+	}
+	lines := aligned(rows)
+	if columns == 0 || widest(lines) <= columns {
+		return lines
+	}
+	narrow := func(file int) []string {
+		rows := [][]string{{"BATCH", "CREATED", "FILE", "DONE", "FAILED", "WAITING", "END"}}
+		for _, f := range all {
+			rows = append(rows, append([]string{prefix(f.Batch, all), day(f.Created), cut(filepath.Base(f.Name), file)}, append(f.counted(), f.endShort())...))
+		}
+		return aligned(rows)
+	}
+	longest := 0
+	for _, f := range all {
+		longest = max(longest, utf8.RuneCountInString(filepath.Base(f.Name)))
+	}
+	lines = narrow(longest)
+	if over := widest(lines) - columns; over > 0 {
+		lines = narrow(max(fileShown, longest-over))
+	}
+	for i, line := range lines {
+		lines[i] = cut(line, columns)
+	}
+	return lines
+}
+
+// prefix is as much of the name as is needed to tell it from the others.
+func prefix(id string, all []figures) string {
+	for n := idShown; n < len(id); n++ { // a name has letters of one byte only
+		if !slices.ContainsFunc(all, func(f figures) bool { return f.Batch != id && strings.HasPrefix(f.Batch, id[:n]) }) {
+			return id[:n]
+		}
+	}
+	return id
+}
+
+func (f *figures) counted() []string {
+	return []string{strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Waiting)}
+}
+
+// day is the time of today, and the day before that.
+func day(at time.Time) string {
+	at = at.Local()
+	if time.Since(at) < 24*time.Hour {
+		return at.Format("15:04")
+	}
+	return at.Format("Jan _2")
+}
+
+// aligned puts the rows into columns of the same width.
+func aligned(rows [][]string) []string {
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	_ = table.Flush() // to memory
+	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+}
+
+func widest(lines []string) int {
+	return utf8.RuneCountInString(slices.MaxFunc(lines, func(a, b string) int { return utf8.RuneCountInString(a) - utf8.RuneCountInString(b) }))
+}

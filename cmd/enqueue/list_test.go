@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func someFigures() []figures {
+	at := time.Date(2026, 11, 21, 23, 0, 0, 0, time.Local)
+	left, none := 3725.0, 0
+	return []figures{
+		{Batch: "0123456789abcdef", Name: "/data/exports/requests-of-november.jsonl", Limit: "tenants:acme, openai", State: "open", Created: at, Done: 12345, Waiting: 87655, Left: &left, LeftBy: byLimit, lastEnded: at},
+		{Batch: "0123456799abcdef", Name: "in.jsonl", Limit: "openai", State: "open", Created: at, Waiting: 300, Workers: &none, Queue: "default"},
+		{Batch: "f4261f973c1e0c74", Name: "in.jsonl", Limit: "openai", State: stateEnded, Created: at, Done: 300},
+	}
+}
+
+// Where nothing has to fit, all is there.
+func TestListOnAPipe(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"BATCH             CREATED              FILE                                      LIMIT                 DONE   FAILED  WAITING  END",
+		"0123456789abcdef  2026-11-21 23:00:00  /data/exports/requests-of-november.jsonl  tenants:acme, openai  12345  0       87655    at least 1h2m left, by the limit",
+		`0123456799abcdef  2026-11-21 23:00:00  in.jsonl                                  openai                0      0       300      nothing runs: no worker takes from queue "default"`,
+		"f4261f973c1e0c74  2026-11-21 23:00:00  in.jsonl                                  openai                300    0       0        all have ended",
+	}
+	for _, columns := range []int{0, 200} {
+		if diff := cmp.Diff(want, list(someFigures(), columns)); diff != "" {
+			t.Errorf("%d columns: %s", columns, diff)
+		}
+	}
+}
+
+// No line is wider than the terminal, and what is needed to go on is there.
+func TestListFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	all := someFigures()
+	lines := list(all, 80)
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{"012345678 ", "012345679 ", "f4261f97 ", "requests-of-", "…", "12345", "at least 1h2m", "no worker", "ended"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for _, columns := range []int{80, 60, 40} {
+		lines = list(all, columns)
+		for i := range all {
+			lines = append(lines, all[i].whole(columns)...)
+		}
+		for _, l := range lines {
+			if utf8.RuneCountInString(l) > columns {
+				t.Errorf("%d columns: %q", columns, l)
+			}
+		}
+	}
+}

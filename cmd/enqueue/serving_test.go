@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// opened is a batch of so many requests, of which results are there, each so long ago.
+func (w *world) opened(t *testing.T, requests int, ago ...time.Duration) (id string) {
+	t.Helper()
+	store, id := w.store(t), "0123456789abcdef"
+	if _, _, err := store.Open(t.Context(), batches.Batch{ID: id, Lines: requests, Requests: requests, Limit: "openai", Queue: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	results := make([]batches.Result, len(ago))
+	for i, d := range ago {
+		results[i] = batches.Result{Batch: id, Line: i + 1, Finished: now.Add(-d), Response: &batches.Response{StatusCode: 200}}
+	}
+	for _, o := range store.FinishMany(t.Context(), results) {
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+	}
+	return id
+}
+
+// Where nobody works, that is said instead of an end.
+func TestNothingRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.opened(t, 100, 20*time.Second, 19*time.Second, 18*time.Second, 17*time.Second, 16*time.Second, 15*time.Second)
+	for _, args := range [][]string{{"status"}, {"status", id}} {
+		if c := w.call(t, args...); c.code != cli.ExitOK || !strings.Contains(c.out, `no worker takes from queue "default"`) || strings.Contains(c.out, "left") || strings.Contains(c.out, "take long") {
+			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+	}
+	w.work(t, nil)
+	if c := w.call(t, "one", "hi", "--limit", "openai"); c.code != cli.ExitOK { // asynq knows a queue from its first task on
+		t.Fatalf("exit %d: %s", c.code, c.err)
+	}
+	if c := w.call(t, "status", id); !strings.Contains(c.out, "nothing has ended for 15s") || strings.Contains(c.out, "no worker") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})
+	defer func() { _ = inspector.Close() }()
+	if err := inspector.PauseQueue("default"); err != nil {
+		t.Fatal(err)
+	}
+	c := w.call(t, "status", id, "--json")
+	var f figures
+	if err := json.Unmarshal([]byte(c.out), &f); err != nil || !f.Paused || f.Workers == nil || *f.Workers != 1 || f.Left != nil {
+		t.Errorf("%v: %s%s", err, c.out, c.err)
+	}
+	if c = w.call(t, "status"); !strings.Contains(c.out, `queue "default" is paused`) {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// The end after a pause is that of what ended since.
+func TestEndAfterAPause(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.work(t, nil)
+	var ago []time.Duration
+	for i := range 200 { // 10 a second for 20 s, and before a pause as fast for 10 s
+		ago = append(ago, time.Duration(i)*100*time.Millisecond)
+	}
+	for i := range 100 {
+		ago = append(ago, 45*time.Second+time.Duration(i)*100*time.Millisecond)
+	}
+	w.opened(t, 900, ago...)
+	c := w.call(t, "status", "--json")
+	var f figures
+	if err := json.Unmarshal([]byte(c.out), &f); err != nil || f.Left == nil || f.LeftBy != byMeasure || *f.Left < 57 || *f.Left > 80 {
+		t.Errorf("%v: %s%s", err, c.out, c.err)
+	}
+}
+
+// Who waits for a batch is told as well.
+func TestWaitWithoutAWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := write(t, "in.jsonl", chats(3))
+	progress := &lineSignal{line: "no worker takes from queue", call: sync.OnceFunc(func() { w.work(t, nil) })}
+	code := cli.Run(t.Context(), rootCommand, []string{"batch", in, "--limit", "openai", "--wait", "--config", w.config},
+		cli.Environment{Getenv: w.getenv, Out: progress, Err: progress})
+	if code != cli.ExitOK || !strings.Contains(progress.text.String(), "all have ended") {
+		t.Errorf("exit %d: %s", code, progress.text.String())
+	}
+}
