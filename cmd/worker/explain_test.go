@@ -13,9 +13,11 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -99,6 +101,39 @@ func TestExplainAsJSON(t *testing.T) {
 	bucket, _ := told[0]["bucket"].(map[string]any)
 	if told[0]["reason"] != "plan" || waits["rank"] != 3. || bucket["waiting"] != 3. {
 		t.Errorf("%s", out)
+	}
+}
+
+func TestExplainOfAPausedQueue(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	client, err := connect.Redis(t.Context(), func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	if err = asynq.NewInspectorFromRedisClient(client).PauseQueue("default"); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command(t, env, "explain", "b", "--config", file)
+	if code != cli.ExitOK {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	for _, want := range []string{
+		"; queue default is paused, so its turn comes at \\S+Z at the earliest: resume it with `asynq queue unpause default`; no worker takes from queue default\\.\n",
+		`\n  until     \S+Z, in \S+s, at the earliest\n`, "\n  paused    nothing of queue default starts until it is resumed: `asynq queue unpause default`\n",
+		`\n  net       \S+Z, in \S+s: asynq puts it into its queue then, should no worker wake it\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	var told []map[string]any
+	if _, out, _ = command(t, env, "explain", "b", "--config", file, "--json"); json.Unmarshal([]byte(out), &told) != nil || len(told) != 1 {
+		t.Fatalf("as JSON: %s", out)
+	}
+	if told[0]["paused"] != true || told[0]["resume"] != "asynq queue unpause default" || told[0]["reason"] != "plan" {
+		t.Errorf("as JSON: %s", out)
 	}
 }
 
