@@ -21,6 +21,7 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // job is a task that takes a minute's worth of the limit "api".
@@ -258,6 +259,57 @@ func TestBucketIsShown(t *testing.T) {
 		if !strings.Contains(pretty.String(), part) {
 			t.Errorf("%q is missing in:\n%s", part, pretty.String())
 		}
+	}
+}
+
+// A limit that was set and unset leaves a speed that is 1 but for some digits, and that is no news.
+func TestASpeedOfOneIsNotShown(t *testing.T) {
+	t.Parallel()
+	for speed, want := range map[float64]string{0: "", 1: "", 0.9997833604132816: "", 1.0021: "", 0.5: " at 0.5 times", 1.25: " at 1.25 times", 0.000123: " at 0.00012 times"} {
+		b := shownExample()
+		b.Speed = speed
+		var plain bytes.Buffer
+		b.print(screen{Writer: &plain})
+		if got := plain.String(); strings.Contains(got, "times its speed") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("at %v, want %q:\n%s", speed, want, got)
+		}
+	}
+}
+
+// The same through the commands: headway.yaml counts again, and no clock is told of.
+func TestLimitsShowAfterUnset(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	settings, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet, err := openSight(t.Context(), settings, cli.Environment{Getenv: func(k string) string { return env[k] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fleet.close()
+	backlog := slices.Repeat([]tasks.Args{job{}}, 60) // an hour of it: what passes between the calls below is nothing beside that
+	if _, err = fleet.scheduler.EnqueueMany(t.Context(), backlog, scheduler.Reserved()); err != nil {
+		t.Fatal(err)
+	}
+	follow := func(set ...reservations.Override) string { // as a worker does within 2 s
+		before := fleet.limiter.Limits()
+		if err := fleet.limiter.SetOverrides(set); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := fleet.scheduler.Revise(t.Context(), before, fleet.limiter.Limits()); err != nil || !done {
+			t.Fatal(done, err)
+		}
+		_, shown, _ := command(t, env, "limits", "show", "api:", "--config", file)
+		_, explained, _ := command(t, env, "explain", "b", "--config", file)
+		return shown + explained
+	}
+	if out := follow(reservations.Override{Limit: "api", Meter: "requests", Rate: 30, Period: time.Minute}); strings.Count(out, "runs at 0.5 times its speed") != 2 {
+		t.Errorf("at half the rate:\n%s", out)
+	}
+	if out := follow(); strings.Contains(out, "times its speed") || !strings.Contains(out, "63 tasks wait") {
+		t.Errorf("as it was:\n%s", out)
 	}
 }
 
