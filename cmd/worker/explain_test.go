@@ -196,15 +196,16 @@ func TestExplainAndShowExitCodes(t *testing.T) {
 		code int
 		want string
 	}{
-		"no such task":          {map[string]string{"REDIS_URL": queue}, []string{"explain", "nobody"}, cli.ExitFailed, "there is no nobody"},
-		"no such queue":         {map[string]string{"REDIS_URL": queue}, []string{"explain", "a", "--queue", "none"}, cli.ExitFailed, `"none"`},
-		"no task named":         {nil, []string{"explain"}, cli.ExitUsage, "explain --help"},
-		"no redis":              {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"explain", "a"}, cli.ExitUnavailable, "REDIS_URL"},
-		"no such file":          {map[string]string{"REDIS_URL": queue}, []string{"explain", "a", "--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
-		"show without redis":    {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"limits", "show", "--config", "../../headway.yaml"}, cli.ExitUnavailable, "REDIS_URL"},
-		"show without mongo":    {map[string]string{"REDIS_URL": queue, "MONGODB_URI": "mongodb://127.0.0.1:1/"}, []string{"limits", "show", "--config", "../../headway.yaml"}, cli.ExitUnavailable, "MONGODB_URI"},
-		"show without settings": {nil, []string{"limits", "show"}, cli.ExitUsage, "headway.yaml"},
-		"show two":              {nil, []string{"limits", "show", "a", "b"}, cli.ExitUsage, "show --help"},
+		"no such task":           {map[string]string{"REDIS_URL": queue}, []string{"explain", "nobody"}, cli.ExitFailed, "there is no nobody"},
+		"a task that is no more": {map[string]string{"REDIS_URL": queue}, []string{"explain", "nobody"}, cli.ExitFailed, "`worker dead show nobody`"},
+		"no such queue":          {map[string]string{"REDIS_URL": queue}, []string{"explain", "a", "--queue", "none"}, cli.ExitFailed, `"none"`},
+		"no task named":          {nil, []string{"explain"}, cli.ExitUsage, "explain --help"},
+		"no redis":               {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"explain", "a"}, cli.ExitUnavailable, "REDIS_URL"},
+		"no such file":           {map[string]string{"REDIS_URL": queue}, []string{"explain", "a", "--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
+		"show without redis":     {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"limits", "show", "--config", "../../headway.yaml"}, cli.ExitUnavailable, "REDIS_URL"},
+		"show without mongo":     {map[string]string{"REDIS_URL": queue, "MONGODB_URI": "mongodb://127.0.0.1:1/"}, []string{"limits", "show", "--config", "../../headway.yaml"}, cli.ExitUnavailable, "MONGODB_URI"},
+		"show without settings":  {nil, []string{"limits", "show"}, cli.ExitUsage, "headway.yaml"},
+		"show two":               {nil, []string{"limits", "show", "a", "b"}, cli.ExitUsage, "show --help"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

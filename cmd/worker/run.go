@@ -58,6 +58,9 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
+	if s.concurrency < 0 {
+		return &cli.UsageError{Err: fmt.Errorf("--concurrency: %d must not be negative; 0 takes it from %s", s.concurrency, s.file)}
+	}
 	said, err := config.Load(s.file)
 	if err != nil {
 		return err
