@@ -45,7 +45,10 @@ is 1 when a goal is missed.`,
 			if err != nil {
 				return err
 			}
-			return writeReport(where, file, env.Out, asJSON)
+			if err = writePage(where, file); err != nil {
+				return err
+			}
+			return judge(file, env.Out, asJSON, notMeasured)
 		},
 	}
 	where.flags(c)
@@ -53,8 +56,22 @@ is 1 when a goal is missed.`,
 	return c
 }
 
-// writeReport writes the page, and prints the goals.
-func writeReport(where paths, file *results.File, out io.Writer, asJSON bool) error {
+// What is said of goals for which there is no result.
+const (
+	notMeasured = "not measured yet"
+	notRun      = "not run this time; bench report judges all that is stored"
+)
+
+// conclude writes the page, and judges what the session measured.
+func conclude(where paths, file *results.File, session string, out io.Writer) error {
+	if err := writePage(where, file); err != nil {
+		return err
+	}
+	return judge(file.Measured(session), out, false, notRun)
+}
+
+// writePage writes the page of all that is stored.
+func writePage(where paths, file *results.File) error {
 	about, by := library.About()
 	in := report.Input{File: file, Works: works.All(false), Reservations: about, Folder: "benchmarks", Notes: notes(where.page())}
 	for _, c := range field.All() {
@@ -70,8 +87,13 @@ func writeReport(where paths, file *results.File, out io.Writer, asJSON bool) er
 	if err = os.WriteFile(where.page(), []byte(report.Markdown(in)), 0o644); err != nil { //nolint:gosec // for everybody to read
 		return fmt.Errorf("report: %w", err)
 	}
+	return nil
+}
+
+// judge prints the goals. Those for which the file has no result are counted, with what open says of them, and are not missed.
+func judge(file *results.File, out io.Writer, asJSON bool, open string) error {
 	checked := goals.Check(file)
-	if err = printGoals(out, checked, asJSON); err != nil {
+	if err := printGoals(out, checked, asJSON, open); err != nil {
 		return err
 	}
 	if goals.MissedAny(checked) {
@@ -80,7 +102,7 @@ func writeReport(where paths, file *results.File, out io.Writer, asJSON bool) er
 	return nil
 }
 
-func printGoals(out io.Writer, checked []goals.Checked, asJSON bool) error {
+func printGoals(out io.Writer, checked []goals.Checked, asJSON bool, why string) error {
 	if asJSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
@@ -98,7 +120,7 @@ func printGoals(out io.Writer, checked []goals.Checked, asJSON bool) error {
 		}
 	}
 	if open > 0 {
-		if _, err := fmt.Fprintf(w, "%d of %d goals are not measured yet\n", open, len(checked)); err != nil {
+		if _, err := fmt.Fprintf(w, "%d of %d goals: %s\n", open, len(checked), why); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,8 @@ func runCommand(env cli.Environment) *cobra.Command {
 		Short: "Measure, and write the report",
 		Long: `Run lets the contestants of each work take turns, as often as --reps says for Headway and for those that a goal compares it with, as often as
 --peers says for the others. Each result is stored at once; what was measured before of the same work and contestant goes when a new
-session measures it, the rest stays. The exit code is 1 when a goal is missed.`,
+session measures it, the rest stays. The page tells of all that is stored; this call judges the goals of what it ran itself, and the exit code is
+1 when one of them is missed.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return measureAll(c.Context(), s, env) },
 	}
@@ -100,7 +101,7 @@ func measureAll(ctx context.Context, s runSettings, env cli.Environment) error {
 		progress: newProgress(env.Err, turns), mongoURI: mongoURI, redisURL: env.Getenv("REDIS_URL"),
 	}
 	failed := m.all(ctx, turns)
-	return errors.Join(failed, writeReport(s.where, file, env.Out, false))
+	return errors.Join(failed, conclude(s.where, file, name, env.Out))
 }
 
 // profileFolder makes the folder. Empty stays empty.

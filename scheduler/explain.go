@@ -24,7 +24,8 @@ type Explanation struct {
 	Now time.Time `json:"now"`
 	// Since is when the present state began, as far as that is known: the wait, the run, the end.
 	Since time.Time `json:"since,omitzero"`
-	// Until is when it goes on, as things stand: lines may be moved meanwhile. Zero where no time is known.
+	// Until is when it goes on, as things stand: lines may be moved meanwhile, and nothing of a queue that is paused starts (Resume). Zero
+	// where no time is known.
 	Until time.Time `json:"until,omitzero"`
 	// Waits is how the task waits for a bucket. Nil where it does not.
 	Waits *Waiting `json:"waits,omitempty"`
@@ -37,7 +38,10 @@ type Explanation struct {
 	// Workers is how many workers take from the queue; Worker is the one that runs the task, as host:pid.
 	Workers int    `json:"workers"`
 	Worker  string `json:"worker,omitempty"`
-	Paused  bool   `json:"paused,omitempty"`
+	// Paused says that the task's queue is paused, and Resume is the command of asynq that ends it. It is empty where the pause does not
+	// concern the task: one that runs, is done, or is in the archive.
+	Paused bool   `json:"paused,omitempty"`
+	Resume string `json:"resume,omitempty"`
 	// Failures is how often the task failed, MaxRetry how often it may fail before it is archived.
 	Failures int `json:"failures"`
 	MaxRetry int `json:"max_retry"`
@@ -117,6 +121,9 @@ func newExplanation(t Task, info *asynq.TaskInfo, place standing, q queueState) 
 		e.LastError = info.LastErr
 	}
 	tell(&e, info, place, q)
+	if e.Paused && e.startsLater() {
+		e.Resume = "asynq queue unpause " + t.Queue
+	}
 	return e
 }
 

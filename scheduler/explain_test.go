@@ -284,6 +284,53 @@ func TestExplainWhatRuns(t *testing.T) {
 		if err != nil || e.Reason != scheduler.ReasonPaused || e.Before != 1 {
 			t.Errorf("paused: %q, %+v, %v", e.Summary(), e, err)
 		}
+		if e, err = s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "a"}); err != nil || e.Resume != "" || strings.Contains(e.Summary(), "paused") {
+			t.Errorf("running while its queue is paused: %q, %+v, %v", e.Summary(), e, err)
+		}
+	})
+}
+
+// A task that waits does not start at its time where its queue is paused: each says so, and how to resume it.
+func TestExplainWhatAPauseKeeps(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		all := stories()
+		w := setupExplained(t, client, all)
+		inspector := asynq.NewInspectorFromRedisClient(client)
+		for _, queue := range []string{"default", "other"} {
+			if err := inspector.PauseQueue(queue); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const resume = "`asynq queue unpause default`"
+		at := `; queue default is paused, so its turn comes at \S+Z at the earliest: resume it with ` + resume
+		whenever := `; queue default is paused, so it does not start: resume it with ` + resume
+		for name, want := range map[string]string{
+			"plan":      `waits for limit plan: its turn comes in \S+s, as number 1 of 1` + at + `; no worker takes from queue default\.`,
+			"ticket":    `waits for limit ticket, .*` + at + `; no worker.*`,
+			"blocked":   `waits for limit blocked, .*` + at + `; no worker.*`,
+			"refused":   `was refused by its provider .*: 429 slow down` + at + `; no worker.*`,
+			"outage":    `waits because the store .*` + whenever + `; no worker.*`, // at once when the store answers
+			"scheduled": `is scheduled for \S+Z, in \S+s` + at + `\.`,
+			"failed":    `failed 1 time and is tried again in \S+s: boom` + at + `\.`,
+			"unserved":  "is ready, but queue other is paused: resume it with `asynq queue unpause other`; no worker takes from queue other" + `\.`,
+			"archived":  `is in the archive and does not run again: hopeless: skip retry[^;]*`,
+			"completed": `is done since \S+Z\.`,
+		} {
+			queue := map[bool]string{true: "other", false: "default"}[name == "unserved"]
+			e, err := w.Explain(t.Context(), scheduler.Task{Queue: queue, ID: name})
+			if err != nil || !e.Paused || !regexp.MustCompile("^Task "+name+" "+want+"$").MatchString(e.Summary()) {
+				t.Errorf("%s: %q, want %q, %v", name, e.Summary(), want, err)
+			}
+			command := "asynq queue unpause " + queue
+			if name == "archived" || name == "completed" {
+				command = ""
+			}
+			if e.Resume != command {
+				t.Errorf("%s: resumed by %q, want %q", name, e.Resume, command)
+			}
+		}
 	})
 }
 
@@ -293,7 +340,7 @@ func TestFind(t *testing.T) {
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		s := newScheduler(t, client, nil, exact())
-		if _, err := s.Find(t.Context(), "x"); !errors.Is(err, asynq.ErrTaskNotFound) {
+		if _, err := s.Find(t.Context(), "x"); !errors.Is(err, asynq.ErrTaskNotFound) || !strings.Contains(err.Error(), "there is no x, and no queue: this Redis is another one") {
 			t.Errorf("no queues: %v", err)
 		}
 		for _, queue := range []string{"b", "a"} {

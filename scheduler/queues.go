@@ -32,6 +32,9 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 			return nil, fmt.Errorf("look for task %s in queue %s: %w", id, queue, err)
 		}
 	}
+	if len(queues) == 0 {
+		return nil, fmt.Errorf("%w: there is no %s, and no queue: this Redis is another one than that of the workers, or nothing was enqueued yet", asynq.ErrTaskNotFound, id)
+	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%w: there is no %s in the queues %q; it may be done, for asynq keeps those that are only where it was told to", asynq.ErrTaskNotFound, id, queues)
 	}

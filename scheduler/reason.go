@@ -48,6 +48,16 @@ const (
 	ReasonCompleted Reason = "completed"
 )
 
+// startsLater says that the task is yet to be taken from its queue, so that a pause keeps it.
+func (e Explanation) startsLater() bool {
+	switch e.Reason { //nolint:exhaustive // all others are yet to come
+	case ReasonRunning, ReasonArchived, ReasonCompleted:
+		return false
+	default:
+		return true
+	}
+}
+
 // tell finds the reason, and what belongs to it.
 func tell(e *Explanation, info *asynq.TaskInfo, place standing, q queueState) {
 	switch info.State {

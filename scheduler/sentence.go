@@ -10,11 +10,27 @@ import (
 
 // Summary says in one plain sentence why the task does not run.
 func (e Explanation) Summary() string {
-	text := e.sentence()
-	if e.Reason != ReasonUnserved && e.Workers == 0 && (e.Waits != nil || e.Reason == ReasonNet) {
+	text := e.sentence() + e.pause()
+	if e.Reason != ReasonUnserved && e.Workers == 0 && (e.Waits != nil || e.Reason == ReasonNet || e.Reason == ReasonPaused) {
 		text += "; no worker takes from queue " + e.Task.Queue
 	}
 	return "Task " + e.Task.ID + " " + text + "."
+}
+
+// pause says what the pause of its queue means for a task that would not start now without it either, and how it ends.
+func (e Explanation) pause() string {
+	if e.Resume == "" {
+		return ""
+	}
+	resume := ": resume it with `" + e.Resume + "`"
+	switch {
+	case e.Reason == ReasonPaused:
+		return resume
+	case e.Reason == ReasonStore || !e.Until.After(e.Now): // no time is known, or it has come
+		return "; queue " + e.Task.Queue + " is paused, so it does not start" + resume
+	default:
+		return "; queue " + e.Task.Queue + " is paused, so its turn comes at " + clockText(e.Until) + " at the earliest" + resume
+	}
 }
 
 func (e Explanation) sentence() string {

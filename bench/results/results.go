@@ -121,6 +121,17 @@ func (f *File) Add(r Result) {
 	f.Results = append(f.Results, r)
 }
 
+// Measured is what one session measured, and nothing else. The results are the file's own.
+func (f *File) Measured(session string) *File {
+	measured := &File{Sessions: map[string]Session{session: f.Sessions[session]}}
+	for _, r := range f.Results {
+		if r.Session == session {
+			measured.Results = append(measured.Results, r)
+		}
+	}
+	return measured
+}
+
 // Of are the results of a work and contestant.
 func (f *File) Of(work, contestant string) []Result {
 	var of []Result

@@ -54,6 +54,20 @@ func TestANewSessionReplacesWhatItMeasuresAndNoMore(t *testing.T) {
 	}
 }
 
+func TestMeasuredIsOfOneSession(t *testing.T) {
+	t.Parallel()
+	f := &results.File{Sessions: map[string]results.Session{"old": {Date: "then"}, "new": {Date: "now"}}}
+	f.Add(one("old", "asynq", 0, .3))
+	f.Add(one("new", "headway", 0, .9))
+	got := f.Measured("new")
+	if len(got.Results) != 1 || got.Results[0].Contestant != "headway" || len(got.Sessions) != 1 || got.Sessions["new"].Date != "now" {
+		t.Errorf("the new session measured %+v", got)
+	}
+	if got = f.Measured("none"); len(got.Results) != 0 || len(f.Results) != 2 {
+		t.Errorf("nobody measured %+v; %d are left", got, len(f.Results))
+	}
+}
+
 // What could not be computed was not measured: it is no number that JSON knows.
 func TestNoNumberIsNotMeasured(t *testing.T) {
 	t.Parallel()

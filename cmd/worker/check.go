@@ -94,6 +94,11 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 		}
 	}
 	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
+	for _, name := range c.HTTP.Secrets {
+		if getenv(name) == "" { // no fault where only tasks are enqueued
+			findings = append(findings, checked{What: name, OK: true, Detail: "is not set, and http.secrets lists it: enough for `enqueue`, but `worker run` does not start without it"})
+		}
+	}
 	if len(faults) == 0 {
 		return findings, nil
 	}
@@ -109,6 +114,12 @@ func checkedLimits(limits []reservations.Limit) []checked {
 			lines = append(lines, m.Name+" "+meterSettings(m))
 		}
 		var whole []string
+		if l.Settle != "" {
+			whole = append(whole, "settle "+string(l.Settle))
+		}
+		if l.HasHeadroom() {
+			whole = append(whole, fmt.Sprintf("ordinary_share %v", l.Share()))
+		}
 		if l.MaxWait > 0 {
 			whole = append(whole, "max_wait "+l.MaxWait.String())
 		}
@@ -133,6 +144,9 @@ func meterSettings(m reservations.Meter) string {
 	text := meterLine(m)
 	if m.MaxReserved != reservations.Unlimited {
 		text += fmt.Sprintf(", max_reserved %v", m.MaxReserved)
+	}
+	if m.Headroom > 0 {
+		text += fmt.Sprintf(", headroom %v", m.Headroom)
 	}
 	switch {
 	case m.Kind != reservations.KindWindow:

@@ -126,7 +126,7 @@ func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, to
 	}
 	for _, t := range found {
 		if t.State == deadtasks.StateDead {
-			return fmt.Errorf("task %s is dead, but not one of those that the flags choose", f.ID)
+			return fmt.Errorf("task %s is dead, but not one of those that the flags choose: leave them out to requeue it", f.ID)
 		}
 	}
 	total.Present += len(found)

@@ -96,6 +96,9 @@ binary       other    mail  dead                    2026-05-01T12:00:03Z  1     
 		t.Errorf("exit %d: %s", code, errs)
 	}
 
+	if code, _, errs = command(t, env, "dead", "requeue", "report-1", "--type", "other"); code != cli.ExitFailed || !strings.Contains(errs, "leave them out to requeue it") {
+		t.Errorf("one that the flags do not choose: exit %d: %s", code, errs)
+	}
 	code, out, errs = command(t, env, "dead", "requeue", "report-1", "nobody", "batch1-42-0")
 	if code != cli.ExitFailed || !strings.Contains(errs, "1 task requeued") || !strings.Contains(errs, "enqueue retry batch1 --failed") || !strings.Contains(errs, "no record of task nobody") {
 		t.Errorf("exit %d: %s%s", code, out, errs)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
@@ -45,6 +46,9 @@ The exit code is 1 where there is no such task.`,
 		}
 		defer func() { _ = client.Close() }()
 		told, err := explain(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
+		if errors.Is(err, asynq.ErrTaskNotFound) {
+			return fmt.Errorf("%w; `worker dead show %s` has its record, should it have failed for good", err, args[0])
+		}
 		if err != nil {
 			return err
 		}

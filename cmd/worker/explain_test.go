@@ -13,12 +13,15 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // job is a task that takes a minute's worth of the limit "api".
@@ -102,6 +105,39 @@ func TestExplainAsJSON(t *testing.T) {
 	}
 }
 
+func TestExplainOfAPausedQueue(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	client, err := connect.Redis(t.Context(), func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	if err = asynq.NewInspectorFromRedisClient(client).PauseQueue("default"); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command(t, env, "explain", "b", "--config", file)
+	if code != cli.ExitOK {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	for _, want := range []string{
+		"; queue default is paused, so its turn comes at \\S+Z at the earliest: resume it with `asynq queue unpause default`; no worker takes from queue default\\.\n",
+		`\n  until     \S+Z, in \S+s, at the earliest\n`, "\n  paused    nothing of queue default starts until it is resumed: `asynq queue unpause default`\n",
+		`\n  net       \S+Z, in \S+s: asynq puts it into its queue then, should no worker wake it\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	var told []map[string]any
+	if _, out, _ = command(t, env, "explain", "b", "--config", file, "--json"); json.Unmarshal([]byte(out), &told) != nil || len(told) != 1 {
+		t.Fatalf("as JSON: %s", out)
+	}
+	if told[0]["paused"] != true || told[0]["resume"] != "asynq queue unpause default" || told[0]["reason"] != "plan" {
+		t.Errorf("as JSON: %s", out)
+	}
+}
+
 func keysOf(m map[string]any) []string {
 	var keys []string
 	for k := range m {
@@ -160,15 +196,16 @@ func TestExplainAndShowExitCodes(t *testing.T) {
 		code int
 		want string
 	}{
-		"no such task":          {map[string]string{"REDIS_URL": queue}, []string{"explain", "nobody"}, cli.ExitFailed, "there is no nobody"},
-		"no such queue":         {map[string]string{"REDIS_URL": queue}, []string{"explain", "a", "--queue", "none"}, cli.ExitFailed, `"none"`},
-		"no task named":         {nil, []string{"explain"}, cli.ExitUsage, "explain --help"},
-		"no redis":              {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"explain", "a"}, cli.ExitUnavailable, "REDIS_URL"},
-		"no such file":          {map[string]string{"REDIS_URL": queue}, []string{"explain", "a", "--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
-		"show without redis":    {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"limits", "show", "--config", "../../headway.yaml"}, cli.ExitUnavailable, "REDIS_URL"},
-		"show without mongo":    {map[string]string{"REDIS_URL": queue, "MONGODB_URI": "mongodb://127.0.0.1:1/"}, []string{"limits", "show", "--config", "../../headway.yaml"}, cli.ExitUnavailable, "MONGODB_URI"},
-		"show without settings": {nil, []string{"limits", "show"}, cli.ExitUsage, "headway.yaml"},
-		"show two":              {nil, []string{"limits", "show", "a", "b"}, cli.ExitUsage, "show --help"},
+		"no such task":           {map[string]string{"REDIS_URL": queue}, []string{"explain", "nobody"}, cli.ExitFailed, "there is no nobody"},
+		"a task that is no more": {map[string]string{"REDIS_URL": queue}, []string{"explain", "nobody"}, cli.ExitFailed, "`worker dead show nobody`"},
+		"no such queue":          {map[string]string{"REDIS_URL": queue}, []string{"explain", "a", "--queue", "none"}, cli.ExitFailed, `"none"`},
+		"no task named":          {nil, []string{"explain"}, cli.ExitUsage, "explain --help"},
+		"no redis":               {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"explain", "a"}, cli.ExitUnavailable, "REDIS_URL"},
+		"no such file":           {map[string]string{"REDIS_URL": queue}, []string{"explain", "a", "--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
+		"show without redis":     {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"limits", "show", "--config", "../../headway.yaml"}, cli.ExitUnavailable, "REDIS_URL"},
+		"show without mongo":     {map[string]string{"REDIS_URL": queue, "MONGODB_URI": "mongodb://127.0.0.1:1/"}, []string{"limits", "show", "--config", "../../headway.yaml"}, cli.ExitUnavailable, "MONGODB_URI"},
+		"show without settings":  {nil, []string{"limits", "show"}, cli.ExitUsage, "headway.yaml"},
+		"show two":               {nil, []string{"limits", "show", "a", "b"}, cli.ExitUsage, "show --help"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -223,6 +260,57 @@ func TestBucketIsShown(t *testing.T) {
 		if !strings.Contains(pretty.String(), part) {
 			t.Errorf("%q is missing in:\n%s", part, pretty.String())
 		}
+	}
+}
+
+// A limit that was set and unset leaves a speed that is 1 but for some digits, and that is no news.
+func TestASpeedOfOneIsNotShown(t *testing.T) {
+	t.Parallel()
+	for speed, want := range map[float64]string{0: "", 1: "", 0.9997833604132816: "", 1.0021: "", 0.5: " at 0.5 times", 1.25: " at 1.25 times", 0.000123: " at 0.00012 times"} {
+		b := shownExample()
+		b.Speed = speed
+		var plain bytes.Buffer
+		b.print(screen{Writer: &plain})
+		if got := plain.String(); strings.Contains(got, "times its speed") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("at %v, want %q:\n%s", speed, want, got)
+		}
+	}
+}
+
+// The same through the commands: headway.yaml counts again, and no clock is told of.
+func TestLimitsShowAfterUnset(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	settings, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet, err := openSight(t.Context(), settings, cli.Environment{Getenv: func(k string) string { return env[k] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fleet.close()
+	backlog := slices.Repeat([]tasks.Args{job{}}, 60) // an hour of it: what passes between the calls below is nothing beside that
+	if _, err = fleet.scheduler.EnqueueMany(t.Context(), backlog, scheduler.Reserved()); err != nil {
+		t.Fatal(err)
+	}
+	follow := func(set ...reservations.Override) string { // as a worker does within 2 s
+		before := fleet.limiter.Limits()
+		if err := fleet.limiter.SetOverrides(set); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := fleet.scheduler.Revise(t.Context(), before, fleet.limiter.Limits()); err != nil || !done {
+			t.Fatal(done, err)
+		}
+		_, shown, _ := command(t, env, "limits", "show", "api:", "--config", file)
+		_, explained, _ := command(t, env, "explain", "b", "--config", file)
+		return shown + explained
+	}
+	if out := follow(reservations.Override{Limit: "api", Meter: "requests", Rate: 30, Period: time.Minute}); strings.Count(out, "runs at 0.5 times its speed") != 2 {
+		t.Errorf("at half the rate:\n%s", out)
+	}
+	if out := follow(); strings.Contains(out, "times its speed") || !strings.Contains(out, "63 tasks wait") {
+		t.Errorf("as it was:\n%s", out)
 	}
 }
 

@@ -22,7 +22,10 @@ func (t toldTask) print(s screen) {
 		}
 	}
 	row("since", moment(t.Since, t.Now))
-	row("until", moment(t.Until, t.Now))
+	row("until", t.untilText())
+	if t.Resume != "" {
+		row("paused", "nothing of queue "+t.Queue+" starts until it is resumed: `"+t.Resume+"`")
+	}
 	for i, line := range t.chargeLines() {
 		row([]string{"charges", ""}[min(i, 1)], line)
 	}
@@ -36,7 +39,7 @@ func (t toldTask) print(s screen) {
 		row("refusals", fmt.Sprintf("%d in a row", t.Refusals))
 	}
 	if t.Waits != nil {
-		row("net", moment(t.Net, t.Now)+": asynq delivers it then, should no worker wake it")
+		row("net", moment(t.Net, t.Now)+": "+t.netText())
 	}
 	row("cause", indented(t.Cause))
 	row("error", indented(t.LastError))
@@ -65,6 +68,23 @@ func (t toldTask) stateText() string {
 		means = "comes first when the provider's time is over"
 	}
 	return fmt.Sprintf("%s in asynq; %s: %s", t.State, t.Waits.State, means)
+}
+
+// untilText is when the task goes on; where its queue is paused, not before.
+func (t toldTask) untilText() string {
+	text := moment(t.Until, t.Now)
+	if text != "" && t.Resume != "" && t.Reason != scheduler.ReasonStore { // those go on as soon as the store answers
+		text += ", at the earliest"
+	}
+	return text
+}
+
+// netText is what asynq does with a task that no worker has woken.
+func (t toldTask) netText() string {
+	if t.Resume != "" {
+		return "asynq puts it into its queue then, should no worker wake it"
+	}
+	return "asynq delivers it then, should no worker wake it"
 }
 
 func (t toldTask) failuresText() string {

@@ -61,6 +61,9 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 	if limit != "" {
 		return limit, meter, nil
 	}
+	if len(known) == 0 {
+		return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q: the file has no limits; name the one that the workers read with --config", name)}
+	}
 	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; there are %s", name, strings.Join(known, ", "))}
 }
 

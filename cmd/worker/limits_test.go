@@ -140,6 +140,13 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 	}
 }
 
+func TestLimitsOfAFileWithoutThem(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.write("limits: {}")
+	b.run(cli.ExitUsage, []string{`there is no meter "a.b": the file has no limits; name the one that the workers read with --config`}, "set", "a.b", "1/m")
+}
+
 // Nobody is to wonder later which of two meters was set.
 func TestLimitsThatCanBeMeantTwice(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,8 @@ Begin with "worker demo": it needs no services and shows a fleet at work within 
 Settings come from headway.yaml (limits, queues, concurrency) and from the environment:
   REDIS_URL        the queue      (default redis://127.0.0.1:6379/0; rediss:// for TLS)
   MONGODB_URI      the buckets    (default mongodb://127.0.0.1:27017/headway)
-  OPENAI_API_KEY   the provider's key; it never leaves the worker. Without it a worker makes HTTP requests only
+  OPENAI_API_KEY   the provider's key; it never leaves the worker. Without it a worker makes HTTP requests only,
+                   and does not start where http.allow_hosts lists no host
   OPENAI_BASE_URL  the provider   (default: OpenAI's own)
 
 Exit codes: 0 all went well, 1 the work went wrong, 2 a fault in the command line or the settings,

@@ -65,6 +65,36 @@ func TestCheckAsJSON(t *testing.T) {
 	}
 }
 
+// The README says that check tells how each setting was understood.
+func TestCheckTellsEachSetting(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "headway.yaml")
+	const text = `
+limits:
+  a:
+    meters: {r: {rate: 500/m, headroom: 50, max_reserved: 9, settle: adjust}}
+    settle: keep
+    max_wait: 1h
+    ordinary_share: 0.2
+  b: {meters: {d: {rate: 10000/d, window: "08:00"}, e: {rate: 1000/d, window: spread, capacity: 2000}}, shards: 4}
+http: {allow_hosts: [api.example.com], secrets: [EXAMPLE_KEY]}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"REDIS_URL": "redis://" + miniredis.RunT(t).Addr(), "MONGODB_URI": "mongodb://127.0.0.1:1/"}
+	_, out, _ := command(t, env, "check", "--config", file)
+	for _, want := range []string{
+		"limit a: r 500/m, at most 500 at once, max_reserved 9, headroom 50, settle adjust\n       settle keep, ordinary_share 0.2, max_wait 1h0m0s\n",
+		"limit b: d 10000/d, at most 10000 at once, in windows that start at 08:00 UTC\n       e 1000/d, at most 2000 at once, in windows that start at a time of each bucket's own\n       shards 4\n",
+		"EXAMPLE_KEY: is not set, and http.secrets lists it",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+}
+
 func TestRunRefusesToStart(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -82,6 +112,7 @@ func TestRunRefusesToStart(t *testing.T) {
 		"no key":     {nil, nil, cli.ExitUsage, "OPENAI_API_KEY"},
 		"http only":  {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"--config", httpOnly}, cli.ExitUnavailable, "REDIS_URL"},
 		"no file":    {map[string]string{"OPENAI_API_KEY": "k"}, []string{"--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
+		"negative":   {nil, []string{"--concurrency", "-5"}, cli.ExitUsage, "--concurrency: -5 must not be negative"},
 		"log level":  {nil, []string{"--log-level", "loud"}, cli.ExitUsage, "--log-level"},
 		"log format": {nil, []string{"--log-format", "xml"}, cli.ExitUsage, "--log-format"},
 		"no redis":   {map[string]string{"OPENAI_API_KEY": "k", "REDIS_URL": "redis://127.0.0.1:1"}, nil, cli.ExitUnavailable, "REDIS_URL"},

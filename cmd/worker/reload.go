@@ -75,6 +75,8 @@ func (r *reloader) reload(ctx context.Context) {
 	r.fixed(ctx, "concurrency", r.current.Concurrency, next.Concurrency)
 	r.fixed(ctx, "shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout)
 	r.fixed(ctx, "max_refusals", r.current.MaxRefusals, next.MaxRefusals)
+	r.fixed(ctx, "http", r.current.HTTP, next.HTTP)
+	r.fixed(ctx, "estimates", r.current.Estimates, next.Estimates)
 	r.log.LogAttrs(ctx, slog.LevelInfo, "settings are reloaded", slog.String("file", r.file), slog.Int("limits", len(next.Limits)),
 		slog.Bool("limits_changed", !reflect.DeepEqual(r.current.Limits, next.Limits)))
 	r.current.Limits = next.Limits // what could not change is told each time

@@ -28,9 +28,10 @@ func TestReload(t *testing.T) {
 			`level=INFO msg="settings are reloaded"`, "limits_changed=true", `level=WARN msg="a limit is gone, tasks that name it will be archived" limit=b`,
 		}, 1},
 		"nothing": {first, nil, []string{`msg="settings are reloaded"`, "limits_changed=false"}, 2},
-		"fixed": {first + "0\nqueues: {other: 1}\nshutdown_timeout: 5s\nmax_refusals: 3", nil, []string{
+		"fixed": {first + "0\nqueues: {other: 1}\nshutdown_timeout: 5s\nmax_refusals: 3\nhttp: {allow_hosts: [x.example]}\nestimates: {learn: [a]}", nil, []string{
 			`level=WARN msg="a setting changes only when the worker restarts" field=concurrency running=4 file=40`,
 			"field=queues running=map[default:1] file=map[other:1]", "field=shutdown_timeout running=30s file=5s", "field=max_refusals running=0 file=3",
+			"field=http ", "field=estimates ",
 		}, 2},
 		"faults": {"limits: {a: {meters: {r: -6/m}}}\nconcurrency: -1", nil, []string{
 			`level=ERROR msg="settings can't be reloaded, nothing has changed"`, "limits.a.meters.r.rate", "concurrency: -1",

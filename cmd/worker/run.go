@@ -39,8 +39,8 @@ machines as you like: they share the limits through MongoDB.
 Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
 back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a worker was killed is run again.
 
-SIGHUP reads the file again and goes by its limits from then on; with any fault nothing changes. Queues, concurrency,
-shutdown_timeout and max_refusals change only with a restart. What "worker limits set" has set counts before the file.`,
+SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues, concurrency,
+shutdown_timeout, max_refusals, http and estimates change only with a restart. What "worker limits set" has set counts before the file.`,
 		Example: `  worker run
   worker run --config prod.yaml --concurrency 200 --log-format json`,
 		Args: cli.Args(cobra.NoArgs),
@@ -57,6 +57,9 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	logger, err := newLogger(env.Err, s)
 	if err != nil {
 		return err
+	}
+	if s.concurrency < 0 {
+		return &cli.UsageError{Err: fmt.Errorf("--concurrency: %d must not be negative; 0 takes it from %s", s.concurrency, s.file)}
 	}
 	said, err := config.Load(s.file)
 	if err != nil {

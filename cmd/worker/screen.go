@@ -69,8 +69,8 @@ func (b shownBucket) print(s screen) {
 	if b.Override != "" {
 		fmt.Fprintf(s, "  override: %s\n", b.Override)
 	}
-	if b.Speed != 1 && b.Speed != 0 {
-		fmt.Fprintf(s, "  the limit was changed while tasks wait: their clock runs at %s times its speed\n", amount(b.Speed))
+	if speed := speedText(b.Speed); speed != "" {
+		fmt.Fprintf(s, "  the limit was changed while tasks wait: their clock runs at %s times its speed\n", speed)
 	}
 	if len(b.Shards) > 0 {
 		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
@@ -162,6 +162,19 @@ func amount(n float64) string {
 		n = math.Round(n)
 	}
 	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
+}
+
+// speedText is how fast the clock of a line runs, empty where that is its usual speed as far as anybody wants to see: after a limit has been
+// set and unset it is not 1 to the last digit.
+func speedText(speed float64) string {
+	switch text := amount(speed); {
+	case speed == 0 || text == "1":
+		return ""
+	case speed < 0.1:
+		return strconv.FormatFloat(speed, 'g', 2, 64)
+	default:
+		return text
+	}
 }
 
 // inText is a time in seconds, rounded.
