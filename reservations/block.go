@@ -31,19 +31,23 @@ func (b *Bucket) setBlock(l Limit, length, e float64) {
 	b.Blocked = length
 	b.Shift -= e * b.Speed
 	for k, m := range l.Meters {
-		led := &b.Meters[k].Ledgers
-		if m.windowed() { // nothing is lost but what the capacity can't hold when it ends: no place is given beyond that
-			for i := LedgerLate; i < LedgerCount; i++ {
-				led[i] = min(led[i], m.Cap()-m.gain(b.At, length))
-			}
-			continue
-		}
+		b.hold(m, &b.Meters[k].Ledgers, length, e)
+	}
+	b.order()
+}
+
+// hold takes from a meter what a block of length seconds, e longer than before, keeps from coming back.
+func (b *Bucket) hold(m Meter, led *[LedgerCount]float64, length, e float64) {
+	if !m.windowed() {
 		led[LedgerUse] = min(led[LedgerUse], -length*m.RatePerSecond())
-		for i := LedgerLate; i < LedgerCount; i++ {
+	}
+	for i := LedgerLate; i < LedgerCount; i++ {
+		if m.windowed() { // nothing is lost but what the capacity can't hold when it ends: no place is given beyond that
+			led[i] = min(led[i], m.Cap()-m.gain(b.At, length))
+		} else {
 			led[i] -= e * m.RatePerSecond()
 		}
 	}
-	b.order()
 }
 
 // Block lets nothing start in the bucket of limit and key for d, counted from the store's answer: a provider refused a call and

@@ -66,11 +66,12 @@ func (b *Bucket) change(l Limit, from time.Time) {
 		if i := slices.IndexFunc(was, named); i >= 0 {
 			b.Meters[k] = b.refilled(m, was[i], from)
 		} else if i := slices.IndexFunc(idle, func(s IdleMeter) bool { return named(s.MeterState) }); i >= 0 {
-			b.Meters[k] = b.refilled(m, idle[i].MeterState, idle[i].At)
+			b.Meters[k] = b.returned(m, idle[i])
 		} else {
 			b.Meters[k] = newState(m, b.At)
 		}
 	}
+	b.order()
 	keep := func(s MeterState, at time.Time) {
 		if !slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Name == s.Name }) {
 			b.Idle = append(b.Idle, IdleMeter{MeterState: s, At: earlier(at, b.At)})
@@ -80,7 +81,7 @@ func (b *Bucket) change(l Limit, from time.Time) {
 		keep(s.MeterState, s.At)
 	}
 	for _, s := range was {
-		keep(s, from)
+		keep(b.unblocked(s), from)
 	}
 	b.Idle = b.Idle[max(0, len(b.Idle)-idleMost):]
 	speed := b.Speed
@@ -139,7 +140,7 @@ func (b *Bucket) lineEnds(from time.Time) float64 {
 	return w
 }
 
-// refilled is a state whose ledgers are those of the moment from, brought to b.At and to how m fills. Nothing is minted by a change, nor by
+// refilled is a state whose ledgers are those of the moment from, brought to b.At and to how m fills; they are yet to be ordered. Nothing is minted by a change, nor by
 // callers with different limits who take turns: a token bucket is filled at the lower of both rates until now, and never raised. A window whose
 // capacity (its rate, where nothing rolls over) changes has that much more or less at once; one that starts at other times is filled as often as both windows ended.
 func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
@@ -162,16 +163,35 @@ func (b *Bucket) refilled(m Meter, s MeterState, from time.Time) MeterState {
 		came = min(was.Rate, m.Rate) * min(was.passed(from, b.At)/was.Rate, m.passed(from, b.At)/m.Rate)
 	}
 	for i, balance := range s.Ledgers {
-		by, most := moved, m.Cap()
-		if i > LedgerUse {
-			most = s.Ledgers[i-1]
-		} else if m.windowed() && was.windowed() { // a block has taken nothing from it
+		by := moved
+		if i == LedgerUse && m.windowed() && was.windowed() { // a block has taken nothing from it
 			by -= held
 		}
-		s.Ledgers[i] = min(most, min(s.Filling.Capacity, balance+came)+by)
+		s.Ledgers[i] = min(m.Cap(), min(s.Filling.Capacity, balance+came)+by)
 	}
 	s.Filling = m.Filling()
 	return s
+}
+
+// unblocked is the state of a meter that goes, with the places as if nothing were blocked. What use has lost stays lost.
+func (b *Bucket) unblocked(s MeterState) MeterState {
+	if m := s.Filling.meter(); !m.windowed() {
+		for i := LedgerLate; i < LedgerCount; i++ {
+			s.Ledgers[i] += b.during(m)
+		}
+	}
+	return s
+}
+
+// returned is a meter that stood idle, for one that a limit has again: the block in force, if any, counts for it from now on.
+func (b *Bucket) returned(m Meter, s IdleMeter) MeterState {
+	free := *b
+	free.Blocked = 0
+	state := free.refilled(m, s.MeterState, s.At)
+	if b.Blocked > 0 {
+		b.hold(m, &state.Ledgers, b.Blocked, b.Blocked)
+	}
+	return state
 }
 
 // during is how many tokens come back to a meter during the block: what a block has taken from its ledgers beforehand.

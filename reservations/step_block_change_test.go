@@ -85,3 +85,40 @@ func TestStepChangeDuringABlockMintsNothing(t *testing.T) {
 		t.Errorf("the next minute has none: %+v", b)
 	}
 }
+
+// A meter that a caller's limit lacks when the bucket is blocked: it is as empty as the others when the block ends, whatever its rate is then, and
+// callers with and without it who take turns meanwhile change nothing.
+func TestStepBlockWithoutAMeter(t *testing.T) {
+	t.Parallel()
+	with := limitOf(perSecond("idle", 10, 10, math.Inf(1)), perSecond("other", 100, 100, math.Inf(1)))
+	slower := limitOf(perSecond("idle", 5, 10, math.Inf(1)), perSecond("other", 100, 100, math.Inf(1)))
+	without := limitOf(perSecond("other", 100, 100, math.Inf(1)))
+	nothing := func(l reservations.Limit) reservations.Request {
+		return reservations.Request{Op: settle, Tokens: make([]float64, len(l.Meters))}
+	}
+	for _, back := range []reservations.Limit{with, slower} {
+		for _, turns := range []int{0, 20} {
+			var b reservations.Bucket
+			step := func(at float64, l reservations.Limit, r reservations.Request) (o reservations.Outcome) {
+				b, o = reservations.Step(b, l, clock(at), r)
+				return o
+			}
+			step(0, with, nothing(with))
+			step(0, without, reservations.Request{Op: block, Tokens: []float64{0}, For: 3 * time.Second})
+			for range turns {
+				step(1, back, nothing(back))
+				step(1, without, nothing(without))
+			}
+			rate := back.Meters[0].RatePerSecond()
+			if o := step(2, back, reservations.Request{Op: begin, Tokens: []float64{2, 0}, Dry: true}); math.Abs(o.Wait().Seconds()-1-2/rate) > 1e-6 {
+				t.Errorf("after %d turns a newcomer waits %v, want the second until the block ends, and what 2 tokens need", turns, o.Wait())
+			}
+			if o := step(3, back, reservations.Request{Op: reservations.OpTake, Tokens: []float64{1, 0}}); o.Started() {
+				t.Errorf("after %d turns something is there when the block ends: %+v", turns, b.Meters)
+			}
+			if o := step(3+1.01/rate, back, reservations.Request{Op: reservations.OpTake, Tokens: []float64{1, 0}}); !o.Started() {
+				t.Errorf("after %d turns nothing came back: %+v", turns, b.Meters)
+			}
+		}
+	}
+}

@@ -79,6 +79,29 @@ func testTimeAllButGoes(d driver) {
 	m.compare([]reservations.Request{begin(1)})
 }
 
+// A meter that the caller who blocks lacks is blocked as well, once.
+func testBlockWithoutAMeter(d driver) {
+	meter := func(name string, rate float64) reservations.Meter {
+		return reservations.Meter{Name: name, Rate: rate, Period: time.Second, Capacity: 10, MaxReserved: reservations.Unlimited}
+	}
+	m := model{t: d.t, i: d.i, what: "block without a meter"}
+	both := []reservations.Meter{meter("a", 10), meter("b", 100)}
+	m.limit = reservations.Limit{Name: "model", Meters: both}
+	m.compare([]reservations.Request{begin(3, 0)})
+	m.limit.Meters = both[1:]
+	m.compare([]reservations.Request{{Op: reservations.OpBlock, Tokens: []float64{0}, For: 3 * time.Second}})
+	for range 3 {
+		m.advance(500 * ms)
+		m.limit.Meters = []reservations.Meter{meter("a", 5), both[1]}
+		m.compare([]reservations.Request{begin(1, 1), ask(reservations.OpSettle, 0, 0)})
+		m.limit.Meters = both[1:]
+		m.compare([]reservations.Request{begin(1)})
+	}
+	m.limit.Meters = both
+	m.advance(1500 * ms)
+	m.compare([]reservations.Request{ask(reservations.OpTake, 1, 0), begin(1, 1)})
+}
+
 // A plan that is bounded in time.
 func testMaxWait(d driver) {
 	d.limit = oneMeter(10, 10, reservations.Unlimited)

@@ -87,6 +87,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"meters that a limit lacks", testIdleMeters},
 		{"rates change", testRateChanges},
 		{"time all but goes", testTimeAllButGoes},
+		{"block without a meter", testBlockWithoutAMeter},
 		{"max wait", testMaxWait},
 		{"sync", testSync},
 		{"settle once", testSettleOnce},
