@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Withdraw takes a task back that has not ended and does not run, and gives its places back to their buckets, so that those who stand behind it
-// come sooner. It returns what asynq knew of the task; nil where there was nothing to take back: the task runs, has ended, or is not
+// Withdraw takes a task back that has not ended and does not run, and gives its places back to their buckets, for those who come from now on:
+// who stands behind it keeps the time it was given. It returns what asynq knew of the task; nil where there was nothing to take back: the task runs, has ended, or is not
 // there. What an archived or finished task left in Redis stays.
 //
 // After an error of Redis the task may or may not be there: Withdraw may be called again. Places that can't be given back, because a bucket does not answer
