@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,4 +159,57 @@ func TestStopWhileRedisIsAway(t *testing.T) {
 		t.Errorf("the stop took %v", lasted)
 	}
 	b.info(info.ID, asynq.TaskStateActive)
+}
+
+// deaf does not hear the answer to the first calls for a task that were given one.
+type deaf struct {
+	left   atomic.Int64
+	missed atomic.Int64
+}
+
+func (*deaf) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*deaf) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (d *deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil || !strings.HasPrefix(nameOf(cmd), "evalsha") || !strings.Contains(nameOf(cmd), " pending paused active lease") || d.left.Add(-1) < 0 {
+			return err
+		}
+		d.missed.Add(1)
+		cmd.SetErr(io.EOF)
+		return io.EOF
+	}
+}
+
+// A task that Redis gave to a worker that did not hear of it is the next that it takes, once, not left to the lease.
+func TestTasksThatNobodyHeardOf(t *testing.T) {
+	t.Parallel()
+	const all, missed = 20, 3
+	b := setup(t, slow(100))
+	d := &deaf{}
+	b.client.AddHook(d)
+	b.run(ok)
+	b.enqueue(call{Cost: 1}) // from now on Redis knows the script
+	receive(t, b.finishes)
+	d.left.Store(missed)
+	ids := map[string]int{}
+	for range all {
+		ids[b.enqueue(call{Cost: 1}).ID] = 0
+	}
+	for range all {
+		f := receive(t, b.finishes)
+		if ids[f.Task.ID]++; f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 || ids[f.Task.ID] != 1 {
+			t.Errorf("finish %d of the task: %+v", ids[f.Task.ID], f)
+		}
+	}
+	for id := range ids {
+		b.gone(id)
+	}
+	if d.missed.Load() != missed || len(b.finishes) != 0 {
+		t.Errorf("%d missed, and %d finishes more", d.missed.Load(), len(b.finishes))
+	}
 }
