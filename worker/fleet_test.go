@@ -95,6 +95,9 @@ func fleet(t *testing.T, addr string) {
 			t.Errorf("task %s was given a time %d times", id, times)
 		}
 	}
+	if len(late) == 0 { // on a machine so slow that each found room
+		late = []time.Duration{0}
+	}
 	t.Logf("%.2f deliveries a task, %v from first to last start, lateness p50 %v p99 %v of %d",
 		deliveries, at[n-1].Sub(at[0]), late[len(late)/2], late[len(late)*99/100], len(late))
 }

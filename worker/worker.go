@@ -60,7 +60,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	if limiter != nil {
 		w.follow = NewFollower(limiter, way, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
-	w.server = asynq.NewServerFromRedisClient(roundtrip.ShareEnds(client, config.Concurrency), asynq.Config{
+	w.server = asynq.NewServerFromRedisClient(roundtrip.ShareEnds(client, config.Concurrency, w.gate.stopping), asynq.Config{
 		Concurrency:              config.Concurrency,
 		Queues:                   config.Queues,
 		StrictPriority:           config.StrictPriority,

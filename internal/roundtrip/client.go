@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,9 +28,11 @@ const (
 
 // ShareEnds returns a client of an asynq server with so many slots. What asynq sends when a task has ended goes along with what it sends
 // for others, and while many end it waits for that, for a millisecond at most. asynq gives these scripts a deadline, that of the task's lease. What has none goes alone, at
-// once: asynq takes tasks one after the other.
-func ShareEnds(client redis.UniversalClient, slots int) redis.UniversalClient {
-	s := &shared{UniversalClient: client, bounded: true}
+// once: asynq takes tasks one after the other. While Redis is away the ends are kept for it, until the task's lease is over or stopping is closed, and a task that Redis gave without being
+// heard is the next that asynq takes.
+func ShareEnds(client redis.UniversalClient, slots int, stopping <-chan struct{}) redis.UniversalClient {
+	s := &shared{UniversalClient: client, bounded: true, stopping: stopping}
+	s.takes = takes{retaking: redis.NewScript(retakeScript), mark: rand.Int64N(marks), lost: map[string]lease{}} //nolint:gosec // needs no secrecy
 	s.scripts.Call = s.run
 	if enough := min(slots/endsOf, togetherMost); enough >= endsLeast {
 		s.scripts.Gather, s.scripts.Enough = endsWait, enough
@@ -40,8 +43,10 @@ func ShareEnds(client redis.UniversalClient, slots int) redis.UniversalClient {
 type shared struct {
 	redis.UniversalClient
 
-	bounded bool // only scripts with a deadline are shared
-	scripts Together[script, *redis.Cmd]
+	bounded  bool // only scripts with a deadline are shared, and they outlast that Redis is away
+	stopping <-chan struct{}
+	takes    takes // of those that are not shared
+	scripts  Together[script, *redis.Cmd]
 }
 
 // script is a call of one by its hash.
@@ -53,10 +58,22 @@ type script struct {
 
 // EvalSha runs a script that the server knows.
 func (s *shared) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
-	if _, bounded := ctx.Deadline(); s.bounded && !bounded {
-		return s.UniversalClient.EvalSha(ctx, sha1, keys, args...)
+	call := script{sha1: sha1, keys: keys, args: args}
+	if !s.bounded {
+		return s.ask(ctx, call)
 	}
-	cmd, err := s.scripts.Ask(ctx, script{sha1: sha1, keys: keys, args: args})
+	if _, bounded := ctx.Deadline(); bounded {
+		return s.outlast(ctx, call)
+	}
+	if isTake(call) {
+		return s.take(ctx, call)
+	}
+	return s.UniversalClient.EvalSha(ctx, sha1, keys, args...)
+}
+
+// ask runs a script together with others.
+func (s *shared) ask(ctx context.Context, call script) *redis.Cmd {
+	cmd, err := s.scripts.Ask(ctx, call)
 	if err != nil {
 		cmd = redis.NewCmd(ctx)
 		cmd.SetErr(err)

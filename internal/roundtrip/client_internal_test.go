@@ -66,7 +66,7 @@ func TestEndsShareRoundTrips(t *testing.T) {
 	if err := echo.Load(t.Context(), client).Err(); err != nil {
 		t.Fatal(err)
 	}
-	together := ShareEnds(client, 50)
+	together := ShareEnds(client, 50, nil)
 	all := func(ctx context.Context, n int) {
 		var callers sync.WaitGroup
 		for i := range n {
@@ -88,7 +88,7 @@ func TestEndsShareRoundTrips(t *testing.T) {
 	if pipes.commands.Load() < 150 || pipes.sent.Load() > 50 {
 		t.Errorf("%d of 200 scripts with a deadline shared %d round trips", pipes.commands.Load(), pipes.sent.Load())
 	}
-	if s, ok := ShareEnds(client, 7).(*shared); !ok || s.scripts.Gather != 0 || s.scripts.Enough != 0 {
+	if s, ok := ShareEnds(client, 7, nil).(*shared); !ok || s.scripts.Gather != 0 || s.scripts.Enough != 0 {
 		t.Error("with few slots somebody waits")
 	}
 }

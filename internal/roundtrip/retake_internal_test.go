@@ -1,0 +1,74 @@
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+)
+
+// told is a Redis that answers scripts with one answer after the other, and keeps what it was asked.
+type told struct {
+	redis.UniversalClient
+
+	answers []*redis.Cmd
+	asked   []string
+	leases  []string // that were asked for, or looked for
+}
+
+func (r *told) EvalSha(_ context.Context, sha1 string, _ []string, args ...any) *redis.Cmd {
+	name, lease := "take", args[0]
+	if sha1 != name {
+		name, lease = "look", args[1]
+	}
+	text, _ := lease.(string)
+	r.asked, r.leases = append(r.asked, name), append(r.leases, text)
+	answer := r.answers[0]
+	r.answers = r.answers[1:]
+	return answer
+}
+
+// After a call for a task that was not answered, the task that it may have been given is looked for until it is known that there is none, or its lease is over.
+func TestATaskThatWasGivenUnheard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lost, none := redis.NewCmdResult(nil, io.EOF), redis.NewCmdResult(nil, redis.Nil)
+		r := &told{}
+		client := ShareEnds(r, 1, nil)
+		take := func(want any, err error, asked []string, answers ...*redis.Cmd) {
+			t.Helper()
+			r.asked, r.leases, r.answers = nil, nil, answers
+			keys := []string{"asynq:{q}:pending", "asynq:{q}:paused", "asynq:{q}:active", "asynq:{q}:lease"}
+			got := client.EvalSha(t.Context(), "take", keys, time.Now().Add(30*time.Second).Unix(), "asynq:{q}:t:")
+			if diff := cmp.Diff(asked, r.asked); diff != "" || got.Val() != want || !errors.Is(got.Err(), err) {
+				t.Errorf("got %v, %v, want %v, %v; asked (-want +got):\n%s", got.Val(), got.Err(), want, err, diff)
+			}
+		}
+		first, second := redis.NewCmdResult("first", nil), redis.NewCmdResult("second", nil)
+		take(nil, io.EOF, []string{"take"}, lost)
+		asked := r.leases[0]
+		ends, err := strconv.ParseFloat(asked, 64)
+		if wanted := float64(time.Now().Add(30 * time.Second).Unix()); err != nil || ends < wanted || ends >= wanted+1 {
+			t.Errorf("a lease until %s, want within the second from %v", asked, wanted)
+		}
+		take(nil, io.EOF, []string{"look"}, lost)
+		take("first", nil, []string{"look"}, first)
+		if r.leases[0] != asked {
+			t.Errorf("looked for %s, want %s", r.leases[0], asked)
+		}
+		take("second", nil, []string{"look", "take"}, none, second)
+		if r.leases[1] == asked {
+			t.Errorf("%s was asked for twice", asked)
+		}
+		take(nil, redis.Nil, []string{"take"}, none)
+		take(nil, io.EOF, []string{"take"}, lost)
+		<-time.After(30 * time.Second)
+		take("second", nil, []string{"take"}, second)
+	})
+}

@@ -1,0 +1,215 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// ends sees the scripts by which asynq says how a task went: they name the lists of active tasks and of leases, and not that of pending ones.
+type ends struct {
+	failed chan string // what Redis did not answer
+}
+
+func (*ends) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*ends) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (e *ends) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		name := nameOf(cmd)
+		if _, answered := errors.AsType[redis.Error](err); err == nil || answered || !strings.Contains(name, " active lease") || strings.Contains(name, " pending") {
+			return err
+		}
+		select {
+		case e.failed <- name:
+		default: // nobody waits for so many
+		}
+		return err
+	}
+}
+
+// cuttable is a bundle whose workers reach Redis through a proxy, and do not try a command twice of themselves. Its inspector and its producer do not need the proxy.
+func cuttable(t *testing.T) (*bundle, *testenv.Proxy, *ends) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	proxy := testenv.NewProxy(t, server.Addr())
+	b := setupOn(t, server.Addr(), slow(100))
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	e := &ends{failed: make(chan string, 100)}
+	client.AddHook(e)
+	b.client = client
+	return b, proxy, e
+}
+
+// What a worker could not tell Redis about a task that has ended is told as soon as Redis is back, not left to asynq's lease: that takes a minute to two, and runs
+// what was done once more.
+func TestTasksThatEndWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		result error
+		then   asynq.TaskState // zero: asynq forgets the task
+		retain time.Duration
+	}{
+		"done":      {},
+		"completed": {then: asynq.TaskStateCompleted, retain: time.Hour},
+		"failed":    {result: errors.New("refused"), then: asynq.TaskStateRetry},
+		"permanent": {result: tasks.Permanent(errors.New("broken")), then: asynq.TaskStateArchived},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, proxy, ends := cuttable(t)
+			var calls atomic.Int64
+			b.run(func(context.Context, *worker.Job[call]) error {
+				calls.Add(1)
+				proxy.Cut()
+				return c.result
+			})
+			var options []scheduler.Option
+			if c.retain > 0 {
+				options = append(options, scheduler.Retention(c.retain))
+			}
+			info := b.enqueue(call{Cost: 10}, options...)
+			receive(t, b.finishes)
+			t.Log("away:", receive(t, ends.failed))
+			proxy.Restore()
+			if c.then == 0 {
+				b.gone(info.ID)
+			} else {
+				b.info(info.ID, c.then)
+			}
+			if calls.Load() != 1 {
+				t.Errorf("%d calls, want one", calls.Load())
+			}
+		})
+	}
+}
+
+// cuttingStore cuts the way to Redis before its first answer, which is to come back.
+type cuttingStore struct {
+	*faultStore
+	cut func()
+}
+
+func (s *cuttingStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+	s.cut()
+	return s.faultStore.Apply(ctx, limit, key, requests)
+}
+
+// A task that was sent back while Redis was away is back when Redis is.
+func TestTasksSentBackWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	b, proxy, ends := cuttable(t)
+	b.store.refuse = 1
+	var err error
+	store := &cuttingStore{faultStore: b.store, cut: sync.OnceFunc(proxy.Cut)}
+	if b.limiter, err = reservations.New(store, []reservations.Limit{slow(100)}, reservations.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	b.run(ok)
+	b.enqueue(call{Cost: 10})
+	receive(t, b.deferrals)
+	t.Log("away:", receive(t, ends.failed))
+	proxy.Restore()
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+// While Redis is away a worker stops as soon as with it: what it could not tell is left to the lease.
+func TestStopWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	b, proxy, ends := cuttable(t)
+	w := b.worker(worker.Config{})
+	worker.Handle(w, func(context.Context, *worker.Job[call]) error {
+		proxy.Cut()
+		return nil
+	})
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info := b.enqueue(call{Cost: 10})
+	receive(t, b.finishes)
+	t.Log("away:", receive(t, ends.failed))
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := w.Stop(ctx)
+	t.Logf("stopped after %v: %v", time.Since(began), err)
+	if lasted := time.Since(began); lasted > patience/3 || ctx.Err() != nil {
+		t.Errorf("the stop took %v", lasted)
+	}
+	b.info(info.ID, asynq.TaskStateActive)
+}
+
+// deaf does not hear the answer to the first calls for a task that were given one.
+type deaf struct {
+	left   atomic.Int64
+	missed atomic.Int64
+}
+
+func (*deaf) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*deaf) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (d *deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil || !strings.HasPrefix(nameOf(cmd), "evalsha") || !strings.Contains(nameOf(cmd), " pending paused active lease") || d.left.Add(-1) < 0 {
+			return err
+		}
+		d.missed.Add(1)
+		cmd.SetErr(io.EOF)
+		return io.EOF
+	}
+}
+
+// A task that Redis gave to a worker that did not hear of it is the next that it takes, once, not left to the lease.
+func TestTasksThatNobodyHeardOf(t *testing.T) {
+	t.Parallel()
+	const all, missed = 20, 3
+	b := setup(t, slow(100))
+	d := &deaf{}
+	b.client.AddHook(d)
+	b.run(ok)
+	b.enqueue(call{Cost: 1}) // from now on Redis knows the script
+	receive(t, b.finishes)
+	d.left.Store(missed)
+	ids := map[string]int{}
+	for range all {
+		ids[b.enqueue(call{Cost: 1}).ID] = 0
+	}
+	for range all {
+		f := receive(t, b.finishes)
+		if ids[f.Task.ID]++; f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 || ids[f.Task.ID] != 1 {
+			t.Errorf("finish %d of the task: %+v", ids[f.Task.ID], f)
+		}
+	}
+	for id := range ids {
+		b.gone(id)
+	}
+	if d.missed.Load() != missed || len(b.finishes) != 0 {
+		t.Errorf("%d missed, and %d finishes more", d.missed.Load(), len(b.finishes))
+	}
+}
