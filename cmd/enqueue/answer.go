@@ -24,7 +24,8 @@ func answerCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "answer ID",
 		Short: "Print the answer of a task that `enqueue one` has enqueued",
-		Long: `Answer prints what came back for a task, as the API sent it. It is kept in Redis for as long as --keep of "enqueue one" says, a day if it says nothing.
+		Long: `Answer prints what came back for a task, as the API sent it (on a terminal control characters are shown as escapes, such as \x1b).
+It is kept in Redis for as long as --keep of "enqueue one" says, a day if it says nothing.
 The answers of a batch are written by "enqueue results".
 
 The exit code is 1 where there is no answer, or none yet; the error says what became of the task.`,
@@ -38,10 +39,18 @@ The exit code is 1 where there is no answer, or none yet; the error says what be
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(env.Out, strings.TrimRight(text, "\n")+"\n")
+		_, err = io.WriteString(env.Out, shown(text, cli.IsTerminal(env.Out)))
 		return err
 	}
 	return c
+}
+
+// shown is an answer as it came, and on a terminal without what it would obey.
+func shown(answer string, terminal bool) string {
+	if answer = strings.TrimRight(answer, "\n") + "\n"; terminal {
+		return cli.Printable(answer)
+	}
+	return answer
 }
 
 // answerOf is the answer that Redis keeps of a task, looked for in all queues where none is named.
