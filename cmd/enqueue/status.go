@@ -32,7 +32,7 @@ func statusCommand(env cli.Environment) *cobra.Command {
 		Use:   "status [BATCH]",
 		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
 		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed. On a terminal that is too narrow the table has
-shorter names and times, and no limits.
+shorter names and times and no limits, then no times, then no files.
 
 The end is estimated from what ended in the last minute, without a time before in which nothing went on, or, where that is too little or the
 limit can't give it, from the limit: then it can't be sooner. Where no worker takes from the queue of the batch, or it is paused, that is said
