@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/hibiken/asynq"
@@ -70,7 +71,7 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 		}
 		found, failed := s.Find(ctx, t.ID)
 		if failed != nil {
-			return "", failed
+			return "", orBatch(failed, t.ID)
 		}
 		if t = found[0]; len(found) > 1 {
 			return "", &cli.UsageError{Err: fmt.Errorf("task %s is in several queues, such as %q and %q: name one with --queue", t.ID, t.Queue, found[1].Queue)}
@@ -78,9 +79,21 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 	}
 	info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo(t.Queue, t.ID)
 	if err != nil {
-		return "", fmt.Errorf("look for task %s in queue %q: %w", t.ID, t.Queue, err)
+		return "", orBatch(fmt.Errorf("look for task %s in queue %q: %w", t.ID, t.Queue, err), t.ID)
 	}
 	return answerIn(info)
+}
+
+// batchName is what a batch is called, or the beginning of it. IDs of tasks that nobody has named are longer, with dashes.
+var batchName = regexp.MustCompile("^[0-9a-f]{1,16}$")
+
+// orBatch adds to why there is no task where its answers may be, if that may be a batch. Whether it is one, only MongoDB could tell.
+func orBatch(err error, id string) error {
+	missing := errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
+	if !missing || !batchName.MatchString(id) {
+		return err
+	}
+	return fmt.Errorf("%w; if %s is a batch, `enqueue results %s --out -` writes its answers", err, id, id)
 }
 
 // answerIn is the answer of a task, or what became of it.
