@@ -93,7 +93,12 @@ func (t *target) openBatch(ctx context.Context, env cli.Environment, name string
 // find is the batch of that name. A name that does not tell is the fault of the command line.
 func (s *services) find(ctx context.Context, name string) (batches.Batch, error) {
 	b, err := s.batches.Batch(ctx, name)
-	if errors.Is(err, batches.ErrUnknownBatch) || errors.Is(err, batches.ErrAmbiguousBatch) {
+	switch {
+	case name == "":
+		return b, &cli.UsageError{Err: errors.New("the name of the batch is empty; `enqueue status` lists the newest")}
+	case errors.Is(err, batches.ErrBatchID):
+		return b, &cli.UsageError{Err: fmt.Errorf("%.80q is no name of a batch, which is short and has only letters, digits, - and _; `enqueue status` lists the newest", name)}
+	case errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, batches.ErrAmbiguousBatch):
 		return b, &cli.UsageError{Err: fmt.Errorf("%w; `enqueue status` lists the newest", err)}
 	}
 	return b, err
