@@ -51,13 +51,12 @@ func TestListFitsTheTerminal(t *testing.T) {
 	for columns, header := range map[int]string{
 		80: "BATCH CREATED FILE DONE FAILED WAITING END", 60: "BATCH FILE DONE FAILED WAITING END", 50: "BATCH DONE FAILED WAITING END",
 	} {
-		text := strings.Join(list(all, columns), "\n")
+		text = strings.Join(list(all, columns), "\n")
 		if first, _, _ := strings.Cut(text, "\n"); strings.Join(strings.Fields(first), " ") != header {
 			t.Errorf("%d columns: %s", columns, text)
 		}
 	}
-	short := all[1:]
-	text = strings.Join(list(short, 45), "\n")
+	text = strings.Join(list(all[1:], 45), "\n")
 	for _, want := range []string{"WAITING", "END", "300", "no worker", "ended"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
