@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/hibiken/asynq"
@@ -24,7 +25,8 @@ func answerCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "answer ID",
 		Short: "Print the answer of a task that `enqueue one` has enqueued",
-		Long: `Answer prints what came back for a task, as the API sent it. It is kept in Redis for as long as --keep of "enqueue one" says, a day if it says nothing.
+		Long: `Answer prints what came back for a task, as the API sent it (on a terminal control characters are shown as escapes, such as \x1b).
+It is kept in Redis for as long as --keep of "enqueue one" says, a day if it says nothing.
 The answers of a batch are written by "enqueue results".
 
 The exit code is 1 where there is no answer, or none yet; the error says what became of the task.`,
@@ -38,10 +40,18 @@ The exit code is 1 where there is no answer, or none yet; the error says what be
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(env.Out, strings.TrimRight(text, "\n")+"\n")
+		_, err = io.WriteString(env.Out, shown(text, cli.IsTerminal(env.Out)))
 		return err
 	}
 	return c
+}
+
+// shown is an answer as it came, and on a terminal without what it would obey.
+func shown(answer string, terminal bool) string {
+	if answer = strings.TrimRight(answer, "\n") + "\n"; terminal {
+		return cli.Printable(answer)
+	}
+	return answer
 }
 
 // answerOf is the answer that Redis keeps of a task, looked for in all queues where none is named.
@@ -61,7 +71,7 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 		}
 		found, failed := s.Find(ctx, t.ID)
 		if failed != nil {
-			return "", failed
+			return "", orBatch(failed, t.ID)
 		}
 		if t = found[0]; len(found) > 1 {
 			return "", &cli.UsageError{Err: fmt.Errorf("task %s is in several queues, such as %q and %q: name one with --queue", t.ID, t.Queue, found[1].Queue)}
@@ -69,9 +79,21 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 	}
 	info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo(t.Queue, t.ID)
 	if err != nil {
-		return "", fmt.Errorf("look for task %s in queue %q: %w", t.ID, t.Queue, err)
+		return "", orBatch(fmt.Errorf("look for task %s in queue %q: %w", t.ID, t.Queue, err), t.ID)
 	}
 	return answerIn(info)
+}
+
+// batchName is what a batch is called, or the beginning of it. IDs of tasks that nobody has named are longer, with dashes.
+var batchName = regexp.MustCompile("^[0-9a-f]{1,16}$")
+
+// orBatch adds to why there is no task where its answers may be, if that may be a batch. Whether it is one, only MongoDB could tell.
+func orBatch(err error, id string) error {
+	missing := errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
+	if !missing || !batchName.MatchString(id) {
+		return err
+	}
+	return fmt.Errorf("%w; if %s is a batch, `enqueue results %s --out -` writes its answers", err, id, id)
 }
 
 // answerIn is the answer of a task, or what became of it.

@@ -41,11 +41,25 @@ func TestAnswerOfOne(t *testing.T) {
 		"failed":      {[]string{bad}, cli.ExitFailed, "no such thing"},
 		"unknown":     {[]string{"nobody"}, cli.ExitFailed, "there is no nobody in the queues"},
 		"other queue": {[]string{id, "--queue", "other"}, cli.ExitFailed, `queue "other"`},
+		"whole batch": {[]string{"0123456789abcdef"}, cli.ExitFailed, "if 0123456789abcdef is a batch, `enqueue results 0123456789abcdef --out -`"},
+		"its prefix":  {[]string{"3f2a", "--queue", "default"}, cli.ExitFailed, "if 3f2a is a batch, `enqueue results 3f2a"},
 		"batch":       {[]string{"3f2a-7-0"}, cli.ExitUsage, "line 7 of batch 3f2a: `enqueue results 3f2a"},
 	} {
 		if c = w.answer(t, tc.args...); c.code != tc.code || !strings.Contains(c.err, tc.want) || c.out != "" {
 			t.Errorf("%s: exit %d: %s%s", name, c.code, c.out, c.err)
 		}
+	}
+}
+
+// A terminal obeys no answer, and a pipe gets every byte.
+func TestAnswersOnATerminal(t *testing.T) {
+	t.Parallel()
+	const answer = "\x1b]0;title\x07hi\r\n\xff\n"
+	if got := shown(answer, false); got != answer {
+		t.Errorf("on a pipe: %q", got)
+	}
+	if got, want := shown(answer, true), `\x1b]0;title\ahi\r`+"\n"+`\xff`+"\n"; got != want {
+		t.Errorf("on a terminal: %q, want %q", got, want)
 	}
 }
 

@@ -145,10 +145,15 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	case errors.Is(err, batches.ErrCancelled), errors.Is(err, context.Canceled):
 		err = errors.Join(err, j.leave(ctx, s, b, file, err))
 	}
-	if err == nil && r.Faulty > 0 {
-		return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
+	return errors.Join(err, leftOut(r, name))
+}
+
+// leftOut names the lines that were skipped, whatever became of the others.
+func leftOut(r result, name string) error {
+	if r.Faulty == 0 {
+		return nil
 	}
-	return err
+	return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
 }
 
 // inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.

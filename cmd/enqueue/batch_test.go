@@ -179,6 +179,25 @@ func TestFailuresOfABatch(t *testing.T) {
 	}
 }
 
+// Lines that are left out are named also where requests failed.
+func TestLeftOutLinesAreNamedBesideFailures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := write(t, "in.jsonl", chatLine("good", "hi")+`{"custom_id":"b"}`+"\n"+chatLine("bad", "never works"))
+	upstream := &refusing{}
+	upstream.on.Store(true)
+	w.work(t, upstream)
+	c := w.call(t, "batch", in, "--skip-invalid", "--wait", "--limit", "openai")
+	if c.code != cli.ExitFailed {
+		t.Errorf("exit %d", c.code)
+	}
+	for _, want := range []string{"1 of 2 requests failed", "1 lines were left out", "line 2: method: missing"} {
+		if !strings.Contains(c.err, want) {
+			t.Errorf("%q is missing in %s", want, c.err)
+		}
+	}
+}
+
 // batchOf is the batch that a command named first.
 func batchOf(t *testing.T, c call) string {
 	t.Helper()

@@ -73,12 +73,16 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 // stateEnded is the state of a batch all of whose requests have a result.
 const stateEnded = "ended"
 
-// amount is what is taken of a meter.
-func amount(meter string, c batches.Counts) (float64, bool) {
-	switch meter {
+// amount is what is taken of a meter. One that keeps its estimates is given back nothing where less was used. Of those that count input and output
+// apart only what was used is known.
+func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
+	switch m.Name {
 	case llm.MeterRequests, llm.MeterRequestsPerDay:
 		return float64(c.Done + c.Failed), true
 	case llm.MeterTokens, llm.MeterTokensPerDay:
+		if m.Settle == reservations.SettleKeep {
+			return math.Max(c.Usage.Reserved, c.Usage.Used), true
+		}
 		return c.Usage.Used, true
 	case llm.MeterInput:
 		return c.Usage.Prompt, true
@@ -94,7 +98,8 @@ func (f *figures) served(by serving) { f.Workers, f.Paused = &by.Workers, by.Pau
 // rests says that nothing works on it, so that no time can be told.
 func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }
 
-// estimate adds rates and the end, where anybody works on it. All is what there is in total, view the bucket, as far as it could be read.
+// estimate adds rates and the end, where anybody works on it. All is what there is in total, view the bucket, as far as it could be read, as lastView
+// has it.
 func (f *figures) estimate(all batches.Counts, l lately, view reservations.View) {
 	if f.rests() {
 		return
@@ -103,12 +108,12 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 	floor := 0.
 	ended := float64(all.Done + all.Failed)
 	for _, m := range view.Meters {
-		total, known := amount(m.Name, all)
+		total, known := amount(m.Meter, all)
 		if !known || m.Rate <= 0 || m.Period <= 0 {
 			continue
 		}
 		r := rate{Meter: m.Name, Allowed: m.Rate, Period: m.Period}
-		if recent, _ := amount(m.Name, l.counts); l.within > 0 {
+		if recent, _ := amount(m.Meter, l.counts); l.within > 0 {
 			r.Taken = recent / l.within.Seconds() * m.Period.Seconds()
 		}
 		f.Rates = append(f.Rates, r)

@@ -28,7 +28,8 @@ func (f *figures) whole(columns int) []string {
 	return append(arrange([]string{head}, columns), arrange(f.parts(), columns)...)
 }
 
-// list is a table of batches that fits into so many columns; zero is any number. A narrow one has shorter texts, and no limits.
+// list is a table of batches that fits into so many columns; zero is any number. A narrow one has shorter texts and no limits, and where that is not enough no
+// times, then no files.
 func list(all []figures, columns int) []string {
 	if len(all) == 0 {
 		return []string{"no batches"}
@@ -41,25 +42,50 @@ func list(all []figures, columns int) []string {
 	if columns == 0 || widest(lines) <= columns {
 		return lines
 	}
-	narrow := func(file int) []string {
-		rows := [][]string{{"BATCH", "CREATED", "FILE", "DONE", "FAILED", "WAITING", "END"}}
-		for _, f := range all {
-			rows = append(rows, append([]string{prefix(f.Batch, all), day(f.Created), cut(filepath.Base(f.Name), file)}, append(f.counted(), f.endShort())...))
-		}
-		return aligned(rows)
-	}
 	longest := 0
 	for _, f := range all {
 		longest = max(longest, utf8.RuneCountInString(filepath.Base(f.Name)))
 	}
-	lines = narrow(longest)
-	if over := widest(lines) - columns; over > 0 {
-		lines = narrow(max(fileShown, longest-over))
+	for _, shape := range []narrow{{created: true, file: longest}, {file: longest}, {}} {
+		lines = shape.lines(all)
+		over := widest(lines) - columns
+		if over > 0 && shape.file > fileShown { // a short name before none
+			shape.file = max(fileShown, shape.file-over)
+			lines = shape.lines(all)
+		}
+		if widest(lines) <= columns {
+			return lines
+		}
 	}
 	for i, line := range lines {
 		lines[i] = cut(line, columns)
 	}
 	return lines
+}
+
+// narrow is a table without limits, and with shorter texts. How it goes is told before when it began, and that before of which file it is.
+type narrow struct {
+	created bool
+	file    int // how much of its name; zero for nothing
+}
+
+func (n narrow) lines(all []figures) []string {
+	row := func(id, created, file string, rest ...string) []string {
+		cells := []string{id}
+		if n.created {
+			cells = append(cells, created)
+		}
+		if n.file > 0 {
+			cells = append(cells, file)
+		}
+		return append(cells, rest...)
+	}
+	rows := [][]string{row("BATCH", "CREATED", "FILE", "DONE", "FAILED", "WAITING", "END")}
+	for _, f := range all {
+		name := cut(filepath.Base(f.Name), max(1, n.file))
+		rows = append(rows, row(prefix(f.Batch, all), day(f.Created), name, append(f.counted(), f.endShort())...))
+	}
+	return aligned(rows)
 }
 
 // prefix is as much of the name as is needed to tell it from the others.

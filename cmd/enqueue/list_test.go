@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/internal/cli"
 )
 
 func someFigures() []figures {
@@ -46,6 +48,20 @@ func TestListFitsTheTerminal(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
+	for columns, header := range map[int]string{
+		80: "BATCH CREATED FILE DONE FAILED WAITING END", 60: "BATCH FILE DONE FAILED WAITING END", 50: "BATCH DONE FAILED WAITING END",
+	} {
+		text = strings.Join(list(all, columns), "\n")
+		if first, _, _ := strings.Cut(text, "\n"); strings.Join(strings.Fields(first), " ") != header {
+			t.Errorf("%d columns: %s", columns, text)
+		}
+	}
+	text = strings.Join(list(all[1:], 45), "\n")
+	for _, want := range []string{"WAITING", "END", "300", "no worker", "ended"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
 	for _, columns := range []int{80, 60, 40} {
 		lines = list(all, columns)
 		for i := range all {
@@ -55,6 +71,22 @@ func TestListFitsTheTerminal(t *testing.T) {
 			if utf8.RuneCountInString(l) > columns {
 				t.Errorf("%d columns: %q", columns, l)
 			}
+		}
+	}
+}
+
+// A name that no batch can have is told once, in plain words.
+func TestNamesThatNoBatchHas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, want := range map[string]string{
+		"":                       "enqueue: the name of the batch is empty; `enqueue status` lists the newest\n",
+		"in.jsonl":               "enqueue: \"in.jsonl\" is no name of a batch, which is short and has only letters, digits, - and _; `enqueue status` lists the newest\n",
+		strings.Repeat("a", 999): "enqueue: \"" + strings.Repeat("a", 80) + "\" is no name",
+		"ffff":                   "enqueue: batches: unknown batch: \"ffff\"; `enqueue status` lists the newest\n",
+	} {
+		if c := w.call(t, "status", name); c.code != cli.ExitUsage || !strings.HasPrefix(c.err, want) {
+			t.Errorf("%q: exit %d: %s%s", name, c.code, c.out, c.err)
 		}
 	}
 }

@@ -107,6 +107,7 @@ func stepsBetween(samples []sample) []step {
 func minus(a, b batches.Counts) batches.Counts {
 	a.Done, a.Failed = max(0, a.Done-b.Done), max(0, a.Failed-b.Failed)
 	a.Usage.Used, a.Usage.Prompt = max(0, a.Usage.Used-b.Usage.Used), max(0, a.Usage.Prompt-b.Usage.Prompt)
+	a.Usage.Reserved = max(0, a.Usage.Reserved-b.Usage.Reserved)
 	a.Usage.Completion = max(0, a.Usage.Completion-b.Usage.Completion)
 	return a
 }
@@ -114,6 +115,7 @@ func minus(a, b batches.Counts) batches.Counts {
 func plus(a, b batches.Counts) batches.Counts {
 	a.Done, a.Failed = a.Done+b.Done, a.Failed+b.Failed
 	a.Usage.Used, a.Usage.Prompt = a.Usage.Used+b.Usage.Used, a.Usage.Prompt+b.Usage.Prompt
+	a.Usage.Reserved += b.Usage.Reserved
 	a.Usage.Completion += b.Usage.Completion
 	return a
 }

@@ -51,10 +51,13 @@ func TestStepsBetweenSamples(t *testing.T) {
 	now := time.Now()
 	var samples []sample
 	for i, done := range []int{3, 3, 5, 5, 9} {
-		samples = append(samples, sample{at: now.Add(time.Duration(i) * time.Second), counts: batches.Counts{Done: done}})
+		samples = append(samples, sample{at: now.Add(time.Duration(i) * time.Second), counts: batches.Counts{Done: done, Usage: batches.Usage{Reserved: float64(10 * done)}}})
 	}
 	steps := stepsBetween(samples)
 	if len(steps) != 2 || steps[0].counts.Done != 2 || steps[1].counts.Done != 4 || !steps[1].from.Equal(samples[3].at) || !steps[1].to.Equal(samples[4].at) {
 		t.Errorf("%+v", steps)
+	}
+	if l := lastRun(steps, samples[0].at, samples[4].at); l.counts.Usage.Reserved != 60 {
+		t.Errorf("%+v", l)
 	}
 }

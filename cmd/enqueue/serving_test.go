@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// opened is a batch of so many requests, of which results are there, each so long ago.
+// opened is a batch of so many requests, of which results are there, each so long ago, that used a hundredth of the tokens that they had reserved.
 func (w *world) opened(t *testing.T, requests int, ago ...time.Duration) (id string) {
 	t.Helper()
 	store, id := w.store(t), "0123456789abcdef"
@@ -23,7 +23,7 @@ func (w *world) opened(t *testing.T, requests int, ago ...time.Duration) (id str
 	now := time.Now()
 	results := make([]batches.Result, len(ago))
 	for i, d := range ago {
-		results[i] = batches.Result{Batch: id, Line: i + 1, Finished: now.Add(-d), Response: &batches.Response{StatusCode: 200}}
+		results[i] = batches.Result{Batch: id, Line: i + 1, Finished: now.Add(-d), Response: &batches.Response{StatusCode: 200}, Usage: batches.Usage{Reserved: 1000, Used: 10}}
 	}
 	for _, o := range store.FinishMany(t.Context(), results) {
 		if o.Err != nil {
@@ -82,6 +82,33 @@ func TestEndAfterAPause(t *testing.T) {
 	var f figures
 	if err := json.Unmarshal([]byte(c.out), &f); err != nil || f.Left == nil || f.LeftBy != byMeasure || *f.Left < 57 || *f.Left > 80 {
 		t.Errorf("%v: %s%s", err, c.out, c.err)
+	}
+}
+
+// A limit that keeps the estimates is worn by what was reserved.
+func TestEndWhereEstimatesAreKept(t *testing.T) {
+	t.Parallel()
+	for settle, want := range map[string]struct {
+		taken float64 // in a second
+		left  float64
+		by    string
+	}{"adjust": {100, 80, byMeasure}, "keep": {10_000, 160, byLimit}} {
+		w := newWorld(t)
+		w.config = write(t, "headway.yaml", "limits: {openai: {settle: "+settle+", meters: {requests: 100/s, tokens: 5000/s}}}")
+		var ago []time.Duration
+		for i := range 200 { // 10 a second for 20 s
+			ago = append(ago, time.Duration(i)*100*time.Millisecond)
+		}
+		w.work(t, nil)
+		id := w.opened(t, 1000, ago...)
+		c := w.call(t, "status", id, "--json")
+		var f figures
+		if err := json.Unmarshal([]byte(c.out), &f); err != nil || len(f.Rates) != 2 || f.Left == nil {
+			t.Fatalf("%s: %v: %s%s", settle, err, c.out, c.err)
+		}
+		if taken := f.Rates[1].Taken; taken < 0.7*want.taken || taken > 1.1*want.taken || f.LeftBy != want.by || *f.Left < 0.95*want.left || *f.Left > 1.4*want.left {
+			t.Errorf("%s: takes %v a second, %s %v s: %s", settle, taken, f.LeftBy, *f.Left, c.out)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func statusCommand(env cli.Environment) *cobra.Command {
 		Use:   "status [BATCH]",
 		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
 		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed. On a terminal that is too narrow the table has
-shorter names and times, and no limits.
+shorter names and times and no limits, then no times, then no files.
 
 The end is estimated from what ended in the last minute, without a time before in which nothing went on, or, where that is too little or the
 limit can't give it, from the limit: then it can't be sooner. Where no worker takes from the queue of the batch, or it is paused, that is said
@@ -93,7 +93,12 @@ func (t *target) openBatch(ctx context.Context, env cli.Environment, name string
 // find is the batch of that name. A name that does not tell is the fault of the command line.
 func (s *services) find(ctx context.Context, name string) (batches.Batch, error) {
 	b, err := s.batches.Batch(ctx, name)
-	if errors.Is(err, batches.ErrUnknownBatch) || errors.Is(err, batches.ErrAmbiguousBatch) {
+	switch {
+	case name == "":
+		return b, &cli.UsageError{Err: errors.New("the name of the batch is empty; `enqueue status` lists the newest")}
+	case errors.Is(err, batches.ErrBatchID):
+		return b, &cli.UsageError{Err: fmt.Errorf("%.80q is no name of a batch, which is short and has only letters, digits, - and _; `enqueue status` lists the newest", name)}
+	case errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, batches.ErrAmbiguousBatch):
 		return b, &cli.UsageError{Err: fmt.Errorf("%w; `enqueue status` lists the newest", err)}
 	}
 	return b, err

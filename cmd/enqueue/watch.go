@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,11 +149,16 @@ func (w *watch) cost(ctx context.Context, f *figures) error {
 	return nil
 }
 
-// lastView is the bucket of the last limit of a batch, the provider's. One that is not configured here has no view.
+// lastView is the bucket of the last limit of a batch, the provider's, with the SettleMode of each meter. One that is not configured here has no view.
 func lastView(ctx context.Context, limiter *reservations.Limiter, b batches.Batch) (reservations.View, error) {
 	bucket := lastBucket(b.Limit)
-	if _, err := limiter.Limit(bucket.Limit); err != nil {
+	limit, err := limiter.Limits().For(bucket.Limit, bucket.Key)
+	if err != nil {
 		return reservations.View{}, nil //nolint:nilerr // there is nothing to see
 	}
-	return limiter.View(ctx, bucket.Limit, bucket.Key)
+	view, err := limiter.View(ctx, bucket.Limit, bucket.Key)
+	for k, m := range view.Meters {
+		view.Meters[k].Settle = cmp.Or(m.Settle, limit.Settle)
+	}
+	return view, err
 }

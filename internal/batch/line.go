@@ -45,8 +45,10 @@ type Line struct {
 // HTTP says whether the line is an HTTP request of its own, not a call of OpenAI's API.
 func (l Line) HTTP() bool { return absolute(l.URL) }
 
+// absolute goes by the scheme, in any case of letters.
 func absolute(url string) bool {
-	return strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://")
+	scheme, _, ok := strings.Cut(url, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
 // parse reads one line without its line break. last says that the file ends with it and has no line break there.
@@ -83,11 +85,12 @@ func parse(number int, text []byte, last bool) (Line, *LineError) {
 		}
 		return line, nil
 	}
-	if line.Method != http.MethodPost {
-		return fault("method", fmt.Errorf("%w %q, supported: POST", ErrMethod, shorten(line.Method)))
-	}
+	// Before the method, of which an absolute URL may have any: what is wrong with one that is mistaken for a path is not its method.
 	if known := URLs(); !slices.Contains(known, line.URL) {
 		return fault("url", fmt.Errorf("%w %q, supported: %s, or an absolute http or https URL", ErrUnknownURL, shorten(line.URL), strings.Join(known, ", ")))
+	}
+	if line.Method != http.MethodPost {
+		return fault("method", fmt.Errorf("%w %q, supported: POST", ErrMethod, shorten(line.Method)))
 	}
 	if field, err := checkBody(line.URL, fields["body"]); err != nil {
 		return fault(field, err)

@@ -32,7 +32,7 @@ func Main(root func(Environment) *cobra.Command) int {
 	return Run(ctx, root, os.Args[1:], Environment{Getenv: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
-// Run is Main in a given environment. An error is printed once, to Err.
+// Run is Main in a given environment. An error is printed once, to Err, and no byte of it is a command to a terminal.
 func Run(ctx context.Context, root func(Environment) *cobra.Command, args []string, env Environment) int {
 	c := root(env)
 	c.SetArgs(args)
@@ -47,7 +47,7 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 	}
 	err := c.ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintf(env.Err, "%s: %v\n", c.Name(), err) // there is nowhere else to say it
+		_, _ = fmt.Fprintf(env.Err, "%s: %s\n", c.Name(), Printable(err.Error())) // there is nowhere else to say it
 	}
 	return exitCode(err)
 }

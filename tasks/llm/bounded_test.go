@@ -45,7 +45,7 @@ func TestAGoodStatusIsNoAnswer(t *testing.T) {
 		body, text string
 	}{
 		"page":          {200, "<html>", "not a JSON object"},
-		"nothing":       {200, "", "not a JSON object"},
+		"nothing":       {200, "", "is empty"},
 		"list":          {200, "[]", "not a JSON object"},
 		"error":         {200, `{"error":{"message":"overloaded"}}`, "overloaded"},
 		"redirect":      {307, "", "/v1/chat/completions"},

@@ -164,8 +164,10 @@ func (c *Client) unusable(res *http.Response, body []byte) string {
 	switch err := json.Unmarshal(body, &object); {
 	case res.StatusCode >= http.StatusMultipleChoices:
 		return fmt.Sprintf("redirected to %q: call that instead", c.redact(res.Header.Get("Location")))
+	case len(bytes.TrimSpace(body)) == 0:
+		return "the answer is empty"
 	case err != nil || object == nil:
-		return fmt.Sprintf("the answer is not a JSON object but %q", c.redact(res.Header.Get("Content-Type")))
+		return fmt.Sprintf("the answer, of type %q, is not a JSON object", c.redact(res.Header.Get("Content-Type")))
 	case !absent(object["error"]) && absent(object["id"]) && absent(object["choices"]) && absent(object["data"]):
 		// Some gateways tell of errors so. A response that has failed has an error too, and an ID.
 		return "the answer is an error: " + c.redact(string(object["error"]))

@@ -159,8 +159,9 @@ var failures = map[string]struct {
 	"a gateway's page":    {status: 502, body: `<html>bad gateway</html>`, want: llm.Error{StatusCode: 502, Message: "<html>bad gateway</html>"}},
 	"overloaded":          {status: 503, header: map[string]string{"Retry-After": "7"}, body: `{"error":{"message":"overloaded"}}`, want: llm.Error{StatusCode: 503, Message: "overloaded", RetryAfter: 7 * time.Second}},
 	"asked to retry":      {status: 500, header: map[string]string{"X-Should-Retry": "true"}, body: `{"error":{"message":"oops"}}`, want: llm.Error{StatusCode: 500, Message: "oops"}},
-	"a page that is fine": {status: 200, header: map[string]string{"Content-Type": "text/html"}, body: `<html>log in</html>`, want: llm.Error{StatusCode: 200, Message: `the answer is not a JSON object but "text/html"`}},
-	"an empty answer":     {status: 200, header: map[string]string{"Content-Type": "application/json"}, want: llm.Error{StatusCode: 200, Message: `the answer is not a JSON object but "application/json"`}},
+	"a page that is fine": {status: 200, header: map[string]string{"Content-Type": "text/html"}, body: `<html>log in</html>`, want: llm.Error{StatusCode: 200, Message: `the answer, of type "text/html", is not a JSON object`}},
+	"an empty answer":     {status: 200, header: map[string]string{"Content-Type": "application/json"}, want: llm.Error{StatusCode: 200, Message: "the answer is empty"}},
+	"a blank answer":      {status: 200, body: " \r\n", want: llm.Error{StatusCode: 200, Message: "the answer is empty"}},
 	"another error shape": {status: 400, body: `{"error":"just text"}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 400, Message: `{"error":"just text"}`}},
 	"a code of numbers":   {status: 429, body: `{"error":{"code":429,"message":"quota"}}`, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, Code: "429", Message: "quota"}},
 }

@@ -1,0 +1,41 @@
+package cli_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// What a terminal would obey is shown instead.
+func TestPrintable(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                            "",
+		"a \"b\"\\\n\tä 世界 🙂 \u2028":  "a \"b\"\\\n\tä 世界 🙂 \u2028",
+		"\x1b[2J\x1b]0;title\x07":     `\x1b[2J\x1b]0;title\a`,
+		"over\rwritten\b\v\f\x00\x7f": `over\rwritten\b\v\f\x00\x7f`,
+		"\u009b31m":                   `\u009b31m`,
+		"cut \xe4 \x9b31m \ufffd":     "cut \\xe4 \\x9b31m \ufffd",
+	} {
+		if got := cli.Printable(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// An error holds what a provider said, and is printed all the same.
+func TestErrorsArePrintable(t *testing.T) {
+	t.Parallel()
+	var told bytes.Buffer
+	root := func(cli.Environment) *cobra.Command {
+		return &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return errors.New("it said:\n\x1b[31mno\x1b[0m") }}
+	}
+	code := cli.Run(t.Context(), root, nil, cli.Environment{Err: &told, Out: &told})
+	if want := "x: it said:\n" + `\x1b[31mno\x1b[0m` + "\n"; told.String() != want || code != cli.ExitFailed {
+		t.Errorf("exit %d: %q", code, told.String())
+	}
+}
