@@ -61,24 +61,37 @@ type queueState struct {
 	before  int // tasks that are taken before it; negative where it is not in the list of those
 	paused  bool
 	workers int // that take from the queue
+	others  int // that take from other queues only
 
 	worker  string // that runs the task, host:pid; empty where none says so
 	started time.Time
+	lease   time.Time // until when its worker has the task, by that worker's clock; zero where no worker has it
 }
 
-// queueState reads the state of the task's queue. The keys are asynq's own, as for front: should they ever be others, a task's place
-// and a pause are not known.
+// orphaned says that the worker that has the task is gone: it renews its lease no more, or no worker of the queue shows itself. A worker's sign of
+// life ends sooner than its leases do, but those of one worker can't be told from another's.
+//
+// GetTaskInfo does not say so: asynq fills in TaskInfo.IsOrphaned where it lists tasks, and nowhere else.
+func (q queueState) orphaned(now time.Time) bool {
+	return !q.lease.IsZero() && (q.lease.Before(now) || q.workers == 0 && q.worker == "")
+}
+
+// queueState reads the state of the task's queue. The keys are asynq's own, as for front: should they ever be others, a task's place,
+// a pause and a lease are not known.
 func (s *Scheduler) queueState(ctx context.Context, t Task) (queueState, error) {
 	q := queueState{before: -1}
 	key := keysOf(t.Queue)
 	pipe := s.lines.client.Pipeline()
 	position, length := pipe.LPos(ctx, key+"pending", t.ID, redis.LPosArgs{}), pipe.LLen(ctx, key+"pending")
-	paused := pipe.Exists(ctx, key+"paused")
+	paused, lease := pipe.Exists(ctx, key+"paused"), pipe.ZScore(ctx, key+"lease", t.ID)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return q, fmt.Errorf("look at queue %s: %w", t.Queue, err)
 	}
 	if position.Err() == nil { // new ones are pushed on the left, workers take from the right
 		q.before = int(length.Val() - 1 - position.Val())
+	}
+	if lease.Err() == nil {
+		q.lease = time.Unix(int64(lease.Val()), 0).UTC()
 	}
 	q.paused = paused.Val() > 0
 	servers, err := s.waker.inspector.Servers()
@@ -88,6 +101,8 @@ func (s *Scheduler) queueState(ctx context.Context, t Task) (queueState, error) 
 	for _, server := range servers {
 		if server.Queues[t.Queue] > 0 {
 			q.workers++
+		} else {
+			q.others++
 		}
 		for _, w := range server.ActiveWorkers {
 			if w.TaskID == t.ID && w.Queue == t.Queue {
