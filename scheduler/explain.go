@@ -43,7 +43,7 @@ type Explanation struct {
 	// concern the task: one that runs, is done, or is in the archive.
 	Paused bool   `json:"paused,omitempty"`
 	Resume string `json:"resume,omitempty"`
-	// Failures is how often the task failed, MaxRetry how often it may fail before it is archived.
+	// Failures is how often the task failed, that which archived it included; MaxRetry is how often it is tried again at most.
 	Failures int `json:"failures"`
 	MaxRetry int `json:"max_retry"`
 	// LastError is the last failure, Note what asynq's tools show for a task that waits and did not fail, and Cause the part of it
@@ -110,7 +110,7 @@ func newExplanation(t Task, info *asynq.TaskInfo, place standing, q queueState) 
 	e := Explanation{
 		Task: t, Type: info.Type, State: info.State.String(), Now: place.now, Before: q.before, Paused: q.paused,
 		Workers: q.workers, Elsewhere: q.others, Worker: q.worker,
-		Failures: info.Retried, MaxRetry: info.MaxRetry, Refusals: place.refusals, Net: info.NextProcessAt,
+		Failures: q.failures(info), MaxRetry: info.MaxRetry, Refusals: place.refusals, Net: info.NextProcessAt,
 	}
 	task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
 	if n, ours := tasks.MaxRetry(task); ours {

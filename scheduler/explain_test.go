@@ -209,6 +209,9 @@ func TestExplain(t *testing.T) {
 				t.Errorf("%s: charges %+v", name, e.Charges)
 			}
 			checkWait(t, name, s, e)
+			if want := map[string]int{"failed": 1, "archived": 1}[name]; e.Failures != want {
+				t.Errorf("%s: %d failures, want %d", name, e.Failures, want)
+			}
 		}
 	})
 }

@@ -66,6 +66,8 @@ type queueState struct {
 	worker  string // that runs the task, host:pid; empty where none says so
 	started time.Time
 	lease   time.Time // until when its worker has the task, by that worker's clock; zero where no worker has it
+
+	archived time.Time // since when it is in the archive, in whole seconds; zero where it is not there
 }
 
 // orphaned says that the worker that has the task is gone: it renews its lease no more, or no worker of the queue shows itself. A worker's sign of
@@ -76,6 +78,15 @@ func (q queueState) orphaned(now time.Time) bool {
 	return !q.lease.IsZero() && (q.lease.Before(now) || q.workers == 0 && q.worker == "")
 }
 
+// failures is how often the task failed: asynq counts those failures only after which it was tried again. One that it archived for a failure is in the
+// archive since then; one that a person archived, since later.
+func (q queueState) failures(info *asynq.TaskInfo) int {
+	if info.State == asynq.TaskStateArchived && info.LastErr != "" && !deferral(info.LastErr) && q.archived.Unix() == info.LastFailedAt.Unix() {
+		return info.Retried + 1
+	}
+	return info.Retried
+}
+
 // queueState reads the state of the task's queue. The keys are asynq's own, as for front: should they ever be others, a task's place,
 // a pause and a lease are not known.
 func (s *Scheduler) queueState(ctx context.Context, t Task) (queueState, error) {
@@ -83,7 +94,7 @@ func (s *Scheduler) queueState(ctx context.Context, t Task) (queueState, error) 
 	key := keysOf(t.Queue)
 	pipe := s.lines.client.Pipeline()
 	position, length := pipe.LPos(ctx, key+"pending", t.ID, redis.LPosArgs{}), pipe.LLen(ctx, key+"pending")
-	paused, lease := pipe.Exists(ctx, key+"paused"), pipe.ZScore(ctx, key+"lease", t.ID)
+	paused, lease, archived := pipe.Exists(ctx, key+"paused"), pipe.ZScore(ctx, key+"lease", t.ID), pipe.ZScore(ctx, key+"archived", t.ID)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return q, fmt.Errorf("look at queue %s: %w", t.Queue, err)
 	}
@@ -92,6 +103,9 @@ func (s *Scheduler) queueState(ctx context.Context, t Task) (queueState, error) 
 	}
 	if lease.Err() == nil {
 		q.lease = time.Unix(int64(lease.Val()), 0).UTC()
+	}
+	if archived.Err() == nil {
+		q.archived = time.Unix(int64(archived.Val()), 0).UTC()
 	}
 	q.paused = paused.Val() > 0
 	servers, err := s.waker.inspector.Servers()

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable is a text that others wrote, such as a provider's error, as it may be shown on a terminal: control characters other than newline and
+// tab, and bytes that are no text, are replaced by their Go escapes, e.g. \x1b.
+func Printable(text string) string {
+	var b strings.Builder
+	for i, width := 0, 0; i < len(text); i += width {
+		var r rune
+		r, width = utf8.DecodeRuneInString(text[i:])
+		part := text[i : i+width]
+		if r == utf8.RuneError && width == 1 || unicode.IsControl(r) && r != '\n' && r != '\t' {
+			part = strings.Trim(strconv.Quote(part), `"`)
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
