@@ -363,6 +363,9 @@ func TestFind(t *testing.T) {
 				t.Errorf("%v: %v", unknown, err)
 			}
 		}
+		if _, err = s.Explain(t.Context(), scheduler.Task{Queue: "none", ID: "x"}); err == nil || !strings.Contains(err.Error(), `there is no queue "none"; there are ["a" "b"]`) {
+			t.Errorf("an unknown queue: %v", err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err = s.Explain(ctx, found[0]); !errors.Is(err, context.Canceled) {

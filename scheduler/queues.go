@@ -36,7 +36,7 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 		return nil, fmt.Errorf("%w: there is no %s, and no queue: this Redis is another one than that of the workers, or nothing was enqueued yet", asynq.ErrTaskNotFound, id)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: there is no %s in the queues %q; it may be done, for asynq keeps those that are only where it was told to", asynq.ErrTaskNotFound, id, queues)
+		return nil, fmt.Errorf("%w: there is no %s in the queues %q; asynq forgets a task once it is done, unless it was enqueued to be kept", asynq.ErrTaskNotFound, id, queues)
 	}
 	return found, nil
 }
@@ -49,6 +49,10 @@ func (s *Scheduler) info(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
 	info, err := s.waker.inspector.GetTaskInfo(t.Queue, t.ID)
 	if errors.Is(err, asynq.ErrQueueNotFound) {
 		err = fmt.Errorf("%w: there is no queue %q", asynq.ErrTaskNotFound, t.Queue)
+		if queues, failed := s.waker.inspector.Queues(); failed == nil && len(queues) > 0 {
+			slices.Sort(queues)
+			err = fmt.Errorf("%w; there are %q", err, queues)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for %s: %w", t, err)

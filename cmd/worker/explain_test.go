@@ -181,6 +181,24 @@ func TestShownErrorsAreHarmless(t *testing.T) {
 	}
 }
 
+func TestExplainWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"a batch":  {[]string{"3f2a"}, cli.ExitFailed, "batches are shown by `enqueue status`"},
+		"a queue":  {[]string{"b", "--queue", "nosuch"}, cli.ExitFailed, `there is no queue "nosuch"; there are ["default"]`},
+		"an empty": {[]string{" "}, cli.ExitUsage, "the ID of the task is empty"},
+	} {
+		if code, out, errs := command(t, env, append([]string{"explain", "--config", file}, tc.args...)...); code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
+			t.Errorf("%s: exit %d: %s%s", name, code, out, errs)
+		}
+	}
+}
+
 func keysOf(m map[string]any) []string {
 	var keys []string
 	for k := range m {
