@@ -114,7 +114,7 @@ func stories() map[string]story {
 		"completed": {
 			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error { return nil },
 			options: []scheduler.Option{scheduler.Retention(time.Hour)},
-			state:   "completed", reason: scheduler.ReasonCompleted, sentence: `is done since \S+Z\.`,
+			state:   "completed", reason: scheduler.ReasonCompleted, sentence: `was done at \S+Z\.`,
 		},
 		"scheduled": {
 			options: []scheduler.Option{scheduler.In(time.Hour)}, state: "scheduled", reason: scheduler.ReasonScheduled, sentence: `is scheduled for \S+Z, in \S+s\.`,
@@ -319,7 +319,7 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 			"failed":    `failed 1 time and is tried again in \S+s: boom` + at + `\.`,
 			"unserved":  "is ready, but queue other is paused: resume it with `asynq queue unpause other`; no worker takes from queue other" + `\.`,
 			"archived":  `is in the archive and does not run again: hopeless: skip retry[^;]*`,
-			"completed": `is done since \S+Z\.`,
+			"completed": `was done at \S+Z\.`,
 		} {
 			queue := map[bool]string{true: "other", false: "default"}[name == "unserved"]
 			e, err := w.Explain(t.Context(), scheduler.Task{Queue: queue, ID: name})

@@ -60,7 +60,7 @@ func (e Explanation) sentence() string {
 	case ReasonArchived:
 		return "is in the archive and does not run again" + cause(e.LastError+e.Note)
 	case ReasonCompleted:
-		return "is done" + since(e.Since)
+		return "was done" + at(e.Since)
 	case ReasonGroup:
 		return "waits for others of its group"
 	case ReasonPlan, ReasonLine, ReasonLate, ReasonBlocked, ReasonStore, ReasonWaking: // those wait
@@ -137,6 +137,13 @@ func since(at time.Time) string {
 		return ""
 	}
 	return " since " + clockText(at)
+}
+
+func at(moment time.Time) string {
+	if moment.IsZero() {
+		return ""
+	}
+	return " at " + clockText(moment)
 }
 
 func forTime(now, since time.Time) string {
