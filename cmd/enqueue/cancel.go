@@ -94,7 +94,7 @@ Enqueue the same file again to go on where it was.`,
 
 // canGiveBack wants the limits of the batch to be in the file: places of a limit that nobody here knows can't be given back. The error is a *cli.UsageError.
 func (s *services) canGiveBack(b batches.Batch, file string) error {
-	for _, bucket := range strings.Split(b.Limit, between) {
+	for bucket := range strings.SplitSeq(b.Limit, between) {
 		name, _, _ := strings.Cut(bucket, ":")
 		if _, err := s.limiter.Limit(name); err != nil {
 			return &cli.UsageError{Err: fmt.Errorf(

@@ -11,10 +11,10 @@ import (
 // tab, and bytes that are no text, are replaced by their Go escapes, e.g. \x1b.
 func Printable(text string) string {
 	var b strings.Builder
-	for i, width := 0, 0; i < len(text); i += width {
-		var r rune
-		r, width = utf8.DecodeRuneInString(text[i:])
-		part := text[i : i+width]
+	for len(text) > 0 {
+		r, width := utf8.DecodeRuneInString(text)
+		part := text[:width]
+		text = text[width:]
 		if r == utf8.RuneError && width == 1 || unicode.IsControl(r) && r != '\n' && r != '\t' {
 			part = strings.Trim(strconv.Quote(part), `"`)
 		}
