@@ -24,8 +24,8 @@ type Explanation struct {
 	Now time.Time `json:"now"`
 	// Since is when the present state began, as far as that is known: the wait, the run, the end.
 	Since time.Time `json:"since,omitzero"`
-	// Until is when it goes on, as things stand: lines may be moved meanwhile, and nothing of a queue that is paused starts (Resume). Zero
-	// where no time is known.
+	// Until is when it goes on, as things stand: lines may be moved meanwhile, and nothing of a queue that is paused starts (Resume). Of a task whose
+	// worker is gone it is the first moment at which asynq puts it back. Zero where no time is known.
 	Until time.Time `json:"until,omitzero"`
 	// Waits is how the task waits for a bucket. Nil where it does not.
 	Waits *Waiting `json:"waits,omitempty"`
@@ -35,14 +35,15 @@ type Explanation struct {
 	Charges []reservations.Charge `json:"charges,omitempty"`
 	// Before is how many tasks are taken from the queue before a pending one. Negative where that is not known.
 	Before int `json:"before"`
-	// Workers is how many workers take from the queue; Worker is the one that runs the task, as host:pid.
-	Workers int    `json:"workers"`
-	Worker  string `json:"worker,omitempty"`
+	// Workers is how many workers take from the queue, Elsewhere how many from other queues only; Worker is the one that runs the task, as host:pid.
+	Workers   int    `json:"workers"`
+	Elsewhere int    `json:"workers_elsewhere,omitempty"`
+	Worker    string `json:"worker,omitempty"`
 	// Paused says that the task's queue is paused, and Resume is the command of asynq that ends it. It is empty where the pause does not
 	// concern the task: one that runs, is done, or is in the archive.
 	Paused bool   `json:"paused,omitempty"`
 	Resume string `json:"resume,omitempty"`
-	// Failures is how often the task failed, MaxRetry how often it may fail before it is archived.
+	// Failures is how often the task failed, that which archived it included; MaxRetry is how often it is tried again at most.
 	Failures int `json:"failures"`
 	MaxRetry int `json:"max_retry"`
 	// LastError is the last failure, Note what asynq's tools show for a task that waits and did not fail, and Cause the part of it
@@ -107,8 +108,9 @@ func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 
 func newExplanation(t Task, info *asynq.TaskInfo, place standing, q queueState) Explanation {
 	e := Explanation{
-		Task: t, Type: info.Type, State: info.State.String(), Now: place.now, Before: q.before, Workers: q.workers, Worker: q.worker, Paused: q.paused,
-		Failures: info.Retried, MaxRetry: info.MaxRetry, Refusals: place.refusals, Net: info.NextProcessAt,
+		Task: t, Type: info.Type, State: info.State.String(), Now: place.now, Before: q.before, Paused: q.paused,
+		Workers: q.workers, Elsewhere: q.others, Worker: q.worker,
+		Failures: q.failures(info), MaxRetry: info.MaxRetry, Refusals: place.refusals, Net: info.NextProcessAt,
 	}
 	task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
 	if n, ours := tasks.MaxRetry(task); ours {

@@ -114,7 +114,7 @@ func stories() map[string]story {
 		"completed": {
 			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error { return nil },
 			options: []scheduler.Option{scheduler.Retention(time.Hour)},
-			state:   "completed", reason: scheduler.ReasonCompleted, sentence: `is done since \S+Z\.`,
+			state:   "completed", reason: scheduler.ReasonCompleted, sentence: `was done at \S+Z\.`,
 		},
 		"scheduled": {
 			options: []scheduler.Option{scheduler.In(time.Hour)}, state: "scheduled", reason: scheduler.ReasonScheduled, sentence: `is scheduled for \S+Z, in \S+s\.`,
@@ -209,6 +209,9 @@ func TestExplain(t *testing.T) {
 				t.Errorf("%s: charges %+v", name, e.Charges)
 			}
 			checkWait(t, name, s, e)
+			if want := map[string]int{"failed": 1, "archived": 1}[name]; e.Failures != want {
+				t.Errorf("%s: %d failures, want %d", name, e.Failures, want)
+			}
 		}
 	})
 }
@@ -316,7 +319,7 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 			"failed":    `failed 1 time and is tried again in \S+s: boom` + at + `\.`,
 			"unserved":  "is ready, but queue other is paused: resume it with `asynq queue unpause other`; no worker takes from queue other" + `\.`,
 			"archived":  `is in the archive and does not run again: hopeless: skip retry[^;]*`,
-			"completed": `is done since \S+Z\.`,
+			"completed": `was done at \S+Z\.`,
 		} {
 			queue := map[bool]string{true: "other", false: "default"}[name == "unserved"]
 			e, err := w.Explain(t.Context(), scheduler.Task{Queue: queue, ID: name})
@@ -359,6 +362,9 @@ func TestFind(t *testing.T) {
 			if _, err = s.Explain(t.Context(), unknown); !errors.Is(err, asynq.ErrTaskNotFound) {
 				t.Errorf("%v: %v", unknown, err)
 			}
+		}
+		if _, err = s.Explain(t.Context(), scheduler.Task{Queue: "none", ID: "x"}); err == nil || !strings.Contains(err.Error(), `there is no queue "none"; there are ["a" "b"]`) {
+			t.Errorf("an unknown queue: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"time"
+
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/reservations"
@@ -18,7 +20,7 @@ const (
 	ReasonUnserved Reason = "unserved"
 	// ReasonRunning says that a worker has it.
 	ReasonRunning Reason = "running"
-	// ReasonOrphaned says that its worker is gone; another one takes it over.
+	// ReasonOrphaned says that its worker is gone: asynq puts the task back, by a worker that takes from the queue.
 	ReasonOrphaned Reason = "orphaned"
 	// ReasonPlan says that it waits for the time that it was given in the plan of a bucket.
 	ReasonPlan Reason = "plan"
@@ -48,6 +50,12 @@ const (
 	ReasonCompleted Reason = "completed"
 )
 
+// Workers look for tasks whose worker is gone when they start and every recoverEvery, and take those whose lease ended recoverAfter ago. Both are asynq's.
+const (
+	recoverAfter = 30 * time.Second
+	recoverEvery = time.Minute
+)
+
 // startsLater says that the task is yet to be taken from its queue, so that a pause keeps it.
 func (e Explanation) startsLater() bool {
 	switch e.Reason { //nolint:exhaustive // all others are yet to come
@@ -72,10 +80,10 @@ func tell(e *Explanation, info *asynq.TaskInfo, place standing, q queueState) {
 	case asynq.TaskStateActive:
 		e.Reason, e.Since = ReasonRunning, q.started
 		switch {
+		case q.orphaned(place.now):
+			e.Reason, e.Until = ReasonOrphaned, q.lease.Add(recoverAfter)
 		case place.stands: // its worker has not put it back yet
 			tellWait(e, place)
-		case info.IsOrphaned:
-			e.Reason = ReasonOrphaned
 		}
 	case asynq.TaskStateScheduled, asynq.TaskStateRetry:
 		tellLater(e, info, place)

@@ -30,6 +30,7 @@ type Scheduler struct {
 	outage  outage
 	recalls roundtrip.Together[Task, recalled]
 	notes   roundtrip.Together[note, struct{}]
+	unfreed seldom // warnings of places that were not given back
 
 	mu     sync.Mutex         // guards what is below; held by Start and Stop only, all the way
 	stop   chan struct{}      // closed to end the waker; nil when none runs

@@ -12,7 +12,7 @@ import (
 func (e Explanation) Summary() string {
 	text := e.sentence() + e.pause()
 	if e.Reason != ReasonUnserved && e.Workers == 0 && (e.Waits != nil || e.Reason == ReasonNet || e.Reason == ReasonPaused) {
-		text += "; no worker takes from queue " + e.Task.Queue
+		text += "; " + e.unserved("")
 	}
 	return "Task " + e.Task.ID + " " + text + "."
 }
@@ -42,13 +42,13 @@ func (e Explanation) sentence() string {
 	case ReasonPaused:
 		return "is ready, but " + queue + " is paused"
 	case ReasonUnserved:
-		return "is ready, but no worker takes from " + queue + ": start one"
+		return "is ready, but " + e.unserved(": start one")
 	case ReasonReady:
 		return "is ready: " + e.turn() + queue
 	case ReasonRunning:
 		return "is running" + since(e.Since) + forTime(e.Now, e.Since) + on(e.Worker)
 	case ReasonOrphaned:
-		return "was running on a worker that is gone; another one runs it again"
+		return e.orphanSentence()
 	case ReasonUpstream:
 		return "was refused by its provider" + times(e.Refusals) + ", and comes back " + e.when() + cause(e.Cause)
 	case ReasonNet:
@@ -60,7 +60,7 @@ func (e Explanation) sentence() string {
 	case ReasonArchived:
 		return "is in the archive and does not run again" + cause(e.LastError+e.Note)
 	case ReasonCompleted:
-		return "is done" + since(e.Since)
+		return "was done" + at(e.Since)
 	case ReasonGroup:
 		return "waits for others of its group"
 	case ReasonPlan, ReasonLine, ReasonLate, ReasonBlocked, ReasonStore, ReasonWaking: // those wait
@@ -89,6 +89,29 @@ func (e Explanation) waitSentence() string {
 	}[e.Reason]
 }
 
+// orphanSentence is for a task whose worker is gone. Only a worker that takes from its queue puts it back, at its start or a minute later.
+func (e Explanation) orphanSentence() string {
+	in := max(0, e.Until.Sub(e.Now))
+	switch {
+	case e.Workers == 0 && in == 0:
+		return "was running on a worker that is gone, and " + e.unserved(": start one") + ", and asynq puts the task back at once"
+	case e.Workers == 0:
+		return "was running on a worker that is gone, and " + e.unserved(": start one") + ", and asynq puts the task back in " + roundText(in) + " at the earliest"
+	case in == 0:
+		return "was running on a worker that is gone: asynq puts it back within a minute, and another worker runs it again"
+	}
+	return fmt.Sprintf("was running on a worker that is gone: asynq puts it back in %s to %s, and another worker runs it again", roundText(in), roundText(in+recoverEvery))
+}
+
+// unserved says that no worker takes from the queue, and what to do: what start says, or what those workers have to be told that take from others.
+func (e Explanation) unserved(start string) string {
+	text := "no worker takes from queue " + e.Task.Queue
+	if e.Elsewhere == 0 {
+		return text + start
+	}
+	return text + ", only from others: list it under `queues` in the workers' headway.yaml, and restart them"
+}
+
 // when is "in 12.3s", or "now".
 func (e Explanation) when() string {
 	if d := e.Until.Sub(e.Now); d > time.Millisecond {
@@ -114,6 +137,13 @@ func since(at time.Time) string {
 		return ""
 	}
 	return " since " + clockText(at)
+}
+
+func at(moment time.Time) string {
+	if moment.IsZero() {
+		return ""
+	}
+	return " at " + clockText(moment)
 }
 
 func forTime(now, since time.Time) string {

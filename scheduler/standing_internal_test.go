@@ -114,7 +114,7 @@ func TestReasons(t *testing.T) {
 		reason Reason
 		text   string
 	}{
-		{"orphaned", asynq.TaskInfo{State: asynq.TaskStateActive, IsOrphaned: true}, standing{now: now}, queueState{}, ReasonOrphaned, "was running on a worker that is gone; another one runs it again"},
+		{"orphaned while it went back", asynq.TaskInfo{State: asynq.TaskStateActive}, place, queueState{workers: 1, lease: now.Add(-10 * time.Second)}, ReasonOrphaned, "was running on a worker that is gone: asynq puts it back in 20s to 1m20s, and another worker runs it again"},
 		{"running", asynq.TaskInfo{State: asynq.TaskStateActive}, standing{now: now}, queueState{worker: "host:12", started: now.Add(-time.Minute)}, ReasonRunning, "is running since 2026-11-21T09:59:00.000Z, for 1m0s on host:12"},
 		{"just sent back", asynq.TaskInfo{State: asynq.TaskStateActive}, place, queueState{workers: 1}, ReasonLine, "waits for limit openai: the plan was full again, and it asks for a time once more in 1m0s, as number 3 of 4"},
 		{"archived while it waited", asynq.TaskInfo{State: asynq.TaskStateArchived, LastErr: deferred}, place, queueState{workers: 1}, ReasonLine, "waits for limit openai: the plan was full again, and it asks for a time once more in 1m0s, as number 3 of 4"},

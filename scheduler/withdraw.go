@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -44,6 +46,18 @@ func (s *Scheduler) Withdraw(ctx context.Context, t Task) (*asynq.TaskInfo, erro
 	return info, nil
 }
 
+// seldomEvery is how long a warning stands for others like it.
+const seldomEvery = time.Minute
+
+// seldom lets one of many warnings through. Safe for concurrent use.
+type seldom struct{ next atomic.Int64 }
+
+// now says whether it is time for the next one.
+func (s *seldom) now(at time.Time) bool {
+	next := s.next.Load()
+	return at.UnixNano() >= next && s.next.CompareAndSwap(next, at.Add(seldomEvery).UnixNano())
+}
+
 // release gives the places of a task back that is no more.
 func (s *Scheduler) release(ctx context.Context, t Task, info *asynq.TaskInfo, held []Held) {
 	if s.limiter == nil || len(held) == 0 {
@@ -57,7 +71,11 @@ func (s *Scheduler) release(ctx context.Context, t Task, info *asynq.TaskInfo, h
 		}
 		outcome, failed := s.limiter.Release(ctx, charges[i], h.Place)
 		if failed != nil {
-			s.config.Logger.WarnContext(ctx, "place of a withdrawn task not given back",
+			level := slog.LevelDebug
+			if s.unfreed.now(time.Now()) {
+				level = slog.LevelWarn
+			}
+			s.config.Logger.Log(ctx, level, "place of a withdrawn task not given back; others are told of at debug level for a minute",
 				slog.String("task_id", t.ID), slog.String("bucket", h.Bucket), slog.Any("error", failed))
 			continue
 		}

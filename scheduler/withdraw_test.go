@@ -1,7 +1,10 @@
 package scheduler_test
 
 import (
+	"bytes"
+	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/hibiken/asynq"
@@ -55,6 +58,34 @@ func TestWithdrawGivesBack(t *testing.T) {
 			t.Errorf("%+v, %v", info, err)
 		}
 	})
+}
+
+// Many places that can't be given back are one warning.
+func TestWithdrawWarnsOnce(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	l := limiter(t, memstore.New(nil), perSecond(1, 1))
+	many := make([]tasks.Args, 5)
+	for i := range many {
+		c := openai(strconv.Itoa(i))
+		c.Fixed.ID = c.Name
+		many[i] = c
+	}
+	if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many, scheduler.Reserved()); err != nil {
+		t.Fatal(err)
+	}
+	other := perSecond(1, 1)
+	other.Name = "other"
+	var log bytes.Buffer
+	s := newScheduler(t, client, limiter(t, memstore.New(nil), other), scheduler.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range many {
+		if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: strconv.Itoa(i)}); info == nil || err != nil {
+			t.Errorf("task %d: %+v, %v", i, info, err)
+		}
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d warnings: %s", n, log.String())
+	}
 }
 
 func plan(t *testing.T, l *reservations.Limiter) float64 {

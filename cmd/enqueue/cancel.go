@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/hibiken/asynq"
@@ -72,10 +73,13 @@ Enqueue the same file again to go on where it was.`,
 			return err
 		}
 		defer s.close(c.Context())
-		r, err := s.cancel(c.Context(), b)
+		r, err := s.cancel(c.Context(), b, t.file)
 		if errors.Is(err, errEnded) && !asJSON {
 			_, err = fmt.Fprintf(env.Out, "batch %s has ended: there is nothing to cancel\n", b.ID)
 			return err
+		}
+		if usage := (*cli.UsageError)(nil); errors.As(err, &usage) {
+			return err // before anything was done
 		}
 		if err != nil && !errors.Is(err, errEnded) {
 			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers drop them: %w", b.ID, count(r.Left), err)
@@ -89,8 +93,21 @@ Enqueue the same file again to go on where it was.`,
 	return c
 }
 
-// cancel marks the batch, which stops whoever enqueues it and makes workers drop what they get of it, and then takes back what waits.
-func (s *services) cancel(ctx context.Context, b batches.Batch) (cancelled, error) {
+// canGiveBack wants the limits of the batch to be in the file: places of a limit that nobody here knows can't be given back. The error is a *cli.UsageError.
+func (s *services) canGiveBack(b batches.Batch, file string) error {
+	for bucket := range strings.SplitSeq(b.Limit, between) {
+		name, _, _ := strings.Cut(bucket, ":")
+		if _, err := s.limiter.Limit(name); err != nil {
+			return &cli.UsageError{Err: fmt.Errorf(
+				"batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they reserved could not be given back; name the file of the workers with --config", b.ID, name, file)}
+		}
+	}
+	return nil
+}
+
+// cancel marks the batch, which stops whoever enqueues it and makes workers drop what they get of it, and then takes back what waits. File is where
+// the limits are from. A *cli.UsageError comes before anything was done.
+func (s *services) cancel(ctx context.Context, b batches.Batch, file string) (cancelled, error) {
 	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
 	counts, err := s.batches.Counts(ctx, b.ID)
 	if err != nil {
@@ -98,6 +115,9 @@ func (s *services) cancel(ctx context.Context, b batches.Batch) (cancelled, erro
 	}
 	if ended := counts.Done + counts.Failed; ended >= b.Requests && b.State == batches.StateOpen {
 		return cancelled{Batch: b.ID, Ended: ended}, errEnded
+	}
+	if err := s.canGiveBack(b, file); err != nil {
+		return r, err
 	}
 	if err := s.batches.Cancel(ctx, b.ID); err != nil {
 		return r, err

@@ -134,3 +134,20 @@ func TestCancelTwice(t *testing.T) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
+
+// With a file that lacks the limit of the batch nothing is taken back: what the requests reserved could not be given back.
+func TestCancelWithoutTheLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "openai", "--reserve"))
+	good := w.config
+	w.config = write(t, "headway.yaml", "limits: {other: {meters: {requests: 5/m}}}")
+	c := w.call(t, "cancel", id)
+	if c.code != cli.ExitUsage || c.out != "" || strings.Count(c.err, "\n") != 1 || !strings.Contains(c.err, "take from limit openai, which "+w.config+" lacks") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	w.config = good
+	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "is cancelled: 3 requests were taken back") || c.err != "" {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}

@@ -87,6 +87,9 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	if err == nil {
 		_ = buckets.Close(ctx) // as above
 	}
+	if base := getenv("OPENAI_BASE_URL"); base != "" {
+		note("provider", base, checkBaseURL(getenv))
+	}
 	key := "is set"
 	if getenv("OPENAI_API_KEY") == "" {
 		if key = "is not set: enough for `enqueue`, but `worker run` does not start without it"; len(c.HTTP.AllowHosts) > 0 {

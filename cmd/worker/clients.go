@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
@@ -37,7 +38,10 @@ func newClients(c config.Config, getenv func(string) string) (clients, error) {
 	}
 	var client *llm.Client
 	if key != "" {
-		var err error
+		err := checkBaseURL(getenv)
+		if err != nil {
+			return clients{}, err
+		}
 		if client, err = llm.NewClient(llm.Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: key}); err != nil {
 			return clients{}, &cli.UsageError{Err: err}
 		}
@@ -49,6 +53,15 @@ func newClients(c config.Config, getenv func(string) string) (clients, error) {
 		return clients{}, &cli.UsageError{Err: err}
 	}
 	return clients{provider: client, requests: requests}, nil
+}
+
+// checkBaseURL wants the provider's address to be one, where one is set. The error is a *cli.UsageError.
+func checkBaseURL(getenv func(string) string) error {
+	fault := (*reservations.FieldError)(nil)
+	if err := (llm.Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: "checked apart"}).Validate(); errors.As(err, &fault) {
+		return &cli.UsageError{Err: fmt.Errorf("OPENAI_BASE_URL: %s", fault.Problem)}
+	}
+	return nil
 }
 
 func (c clients) close() {

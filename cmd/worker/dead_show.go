@@ -63,7 +63,7 @@ Attempts that are missing in the numbers ended with their worker, which could te
 
 // printDead shows the sentence, then what it rests on, then the payload.
 func printDead(s screen, t deadtasks.Task, now time.Time) {
-	fmt.Fprintf(s, "%s\n\n", s.title(fmt.Sprintf("Task %s (%s) in queue %s %s.", t.ID, t.Type, t.Queue, deadText(t))))
+	fmt.Fprintf(s, "%s\n\n", s.title(cli.Printable(fmt.Sprintf("Task %s (%s) in queue %s %s.", t.ID, t.Type, t.Queue, deadText(t)))))
 	var rows [][]string
 	row := func(name, text string) {
 		if text != "" {
@@ -99,7 +99,7 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	}
 	s.table("  ", rows)
 	if text := payloadText(t); text != "" {
-		fmt.Fprintf(s, "\n%s\n", text)
+		fmt.Fprintf(s, "\n%s\n", cli.Printable(text))
 	}
 }
 

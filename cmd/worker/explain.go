@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -36,6 +37,9 @@ The exit code is 1 where there is no such task.`,
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON list, with one object for each queue in which there is such a task")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if strings.TrimSpace(args[0]) == "" {
+			return &cli.UsageError{Err: errors.New("the ID of the task is empty; name one, as it was given when the task was enqueued")}
+		}
 		settings, err := config.Load(file)
 		if err != nil && (!errors.Is(err, os.ErrNotExist) || c.Flags().Changed("config")) {
 			return err
@@ -47,7 +51,8 @@ The exit code is 1 where there is no such task.`,
 		defer func() { _ = client.Close() }()
 		told, err := explain(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
 		if errors.Is(err, asynq.ErrTaskNotFound) {
-			return fmt.Errorf("%w; `worker dead show %s` has its record, should it have failed for good", err, args[0])
+			return fmt.Errorf("%w; `worker dead show %s` has its record, should it have failed for good; "+
+				"batches are shown by `enqueue status`", err, args[0])
 		}
 		if err != nil {
 			return err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -135,6 +138,64 @@ func TestExplainOfAPausedQueue(t *testing.T) {
 	}
 	if told[0]["paused"] != true || told[0]["resume"] != "asynq queue unpause default" || told[0]["reason"] != "plan" {
 		t.Errorf("as JSON: %s", out)
+	}
+}
+
+// What a provider wrote does nothing to the terminal, neither here nor among the dead. A failure that ended its task counts, which asynq leaves out.
+func TestShownErrorsAreHarmless(t *testing.T) {
+	t.Parallel()
+	env, store, _ := deadWorld(t)
+	o, err := redis.ParseURL(env["REDIS_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	ended := make(chan struct{})
+	server := asynq.NewServerFromRedisClient(client, asynq.Config{LogLevel: asynq.FatalLevel, TaskCheckInterval: 20 * time.Millisecond})
+	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		defer close(ended)
+		return fmt.Errorf("\x1b[31mhopeless: %w", asynq.SkipRetry)
+	})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask("mail", nil), asynq.TaskID("evil")); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	server.Shutdown()
+	record := deadMail("evil", 1)
+	record.Last.Error, record.Payload = "\x1b[31mhopeless", []byte("\x1b]0;title\a")
+	buried(t, store, record)
+	for _, args := range [][]string{{"explain", "evil"}, {"dead", "show", "evil"}, {"dead", "list"}} {
+		code, out, errs := command(t, env, args...)
+		if code != cli.ExitOK || strings.ContainsAny(out, "\x1b\a") || !strings.Contains(out, `\x1b[31mhopeless`) {
+			t.Errorf("%v: exit %d: %q%s", args, code, out, errs)
+		}
+		if args[0] == "explain" && !strings.Contains(out, "  failures  1\n") {
+			t.Errorf("failures: %s", out)
+		}
+	}
+	if _, out, _ := command(t, env, "explain", "evil", "--json"); !strings.Contains(out, `"failures":1,`) {
+		t.Errorf("as JSON: %s", out)
+	}
+}
+
+func TestExplainWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"a batch":  {[]string{"3f2a"}, cli.ExitFailed, "batches are shown by `enqueue status`"},
+		"a queue":  {[]string{"b", "--queue", "nosuch"}, cli.ExitFailed, `there is no queue "nosuch"; there are ["default"]`},
+		"an empty": {[]string{" "}, cli.ExitUsage, "the ID of the task is empty"},
+	} {
+		if code, out, errs := command(t, env, append([]string{"explain", "--config", file}, tc.args...)...); code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
+			t.Errorf("%s: exit %d: %s%s", name, code, out, errs)
+		}
 	}
 }
 

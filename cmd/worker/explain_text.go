@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
 
 // print shows the sentence, then what it rests on, then the bucket.
 func (t toldTask) print(s screen) {
-	fmt.Fprintf(s, "%s\n\n", s.title(t.Summary))
+	fmt.Fprintf(s, "%s\n\n", s.title(cli.Printable(t.Summary)))
 	rows := [][]string{{"task", fmt.Sprintf("%s (%s) in queue %s", t.ID, t.Type, t.Queue)}, {"state", t.stateText()}}
 	row := func(name, text string) {
 		if text != "" {

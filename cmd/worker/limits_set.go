@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
+
+// negativeRate is a rate that was taken for a flag.
+var negativeRate = regexp.MustCompile(`-[0-9.][^ ]*$`)
 
 func limitsSetCommand(env cli.Environment) *cobra.Command {
 	var s limitsSettings
@@ -30,6 +34,12 @@ A task whose charge is above a smaller capacity is still served: it waits for a 
 	}
 	s.flags(c)
 	c.Flags().Float64Var(&capacity, "capacity", 0, "the largest burst, in tokens")
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if negative := negativeRate.FindString(err.Error()); negative != "" {
+			err = fmt.Errorf("%s is no rate: it must be positive", negative)
+		}
+		return c.Parent().FlagErrorFunc()(c, err)
+	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if c.Flags().Changed("capacity") && !(capacity > 0) {
 			return &cli.UsageError{Err: fmt.Errorf("--capacity: %v must be positive; leave it out to keep what is configured", capacity)}
@@ -108,12 +118,16 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if _, err := now.buckets.Overrides().Unset(ctx, o.Limit, o.Key, o.Meter); err != nil {
 			return err
 		}
+		was := config.RateText(o.Rate, o.Period)
+		if o.Capacity > 0 {
+			was += fmt.Sprintf(", at most %v at once", o.Capacity)
+		}
 		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...)) // those that can't be had are shown by list
 		line := "is not in " + s.file
 		if m := now.meter(o.Limit, o.Key, o.Meter); m.Name != "" {
 			line = meterLine(m)
 		}
-		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, config.RateText(o.Rate, o.Period), worker.FollowEveryDefault)
+		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, was, worker.FollowEveryDefault)
 		return nil
 	}
 	if _, _, err := meterOf(now.limits, name); err != nil {

@@ -93,6 +93,10 @@ func TestLimitsAreSetListedAndUnset(t *testing.T) {
 	b.run(cli.ExitOK, []string{"openai.tokens of key acme: 1000/m, at most 5 at once", "was: 50000/m"}, "unset", "openai.tokens", "--key", "acme")
 	b.run(cli.ExitOK, []string{"openai.requests: 500/m, at most 500 at once"}, "unset", "openai.requests")
 	b.run(cli.ExitOK, []string{"openai.requests: nothing was set"}, "unset", "openai.requests")
+	b.run(cli.ExitOK, nil, "set", "openai.requests", "3/m", "--capacity", "0.5")
+	b.run(cli.ExitOK, []string{"was: 3/m, at most 0.5 at once"}, "unset", "openai.requests")
+	b.run(cli.ExitUsage, []string{"-3/m is no rate: it must be positive"}, "set", "openai.requests", "-3/m")
+	b.run(cli.ExitUsage, []string{"unknown shorthand flag: 'x'"}, "set", "openai.requests", "-x")
 
 	b.write("limits: {groq: {meters: {requests: 30/m}}}") // openai.tokens stays behind
 	b.run(cli.ExitOK, []string{"openai", "ignored: headway.yaml has no such meter"}, "list")

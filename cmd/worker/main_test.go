@@ -29,12 +29,12 @@ func TestCheckReportsEveryFault(t *testing.T) {
 	if err := os.WriteFile(file, []byte("limits: {a: {meters: {r: -5/m, q: {rate: 1/m, max_reserved: -2}}}}\nconcurrency: -1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"REDIS_URL": "redis://u:secret@127.0.0.1:1", "MONGODB_URI": "mongodb://u:secret@127.0.0.1:1/"}
+	env := map[string]string{"REDIS_URL": "redis://u:secret@127.0.0.1:1", "MONGODB_URI": "mongodb://u:secret@127.0.0.1:1/", "OPENAI_BASE_URL": "https://u:secret@host/v1"}
 	code, out, errs := command(t, env, "check", "--config", file)
 	if code != cli.ExitUsage {
 		t.Errorf("exit %d", code)
 	}
-	for _, want := range []string{"limits.a.meters.r.rate", "limits.a.meters.q.max_reserved", "concurrency", "REDIS_URL", "MONGODB_URI", "OPENAI_API_KEY"} {
+	for _, want := range []string{"limits.a.meters.r.rate", "limits.a.meters.q.max_reserved", "concurrency", "REDIS_URL", "MONGODB_URI", "OPENAI_API_KEY", "FAULT  provider: OPENAI_BASE_URL: must hold no user"} {
 		if strings.Count(out+errs, want) == 0 {
 			t.Errorf("%q is missing in:\n%s%s", want, out, errs)
 		}
@@ -110,6 +110,7 @@ func TestRunRefusesToStart(t *testing.T) {
 		want string
 	}{
 		"no key":     {nil, nil, cli.ExitUsage, "OPENAI_API_KEY"},
+		"bad base":   {map[string]string{"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "garbage"}, nil, cli.ExitUsage, `OPENAI_BASE_URL: "garbage" must look like https://host/v1`},
 		"http only":  {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"--config", httpOnly}, cli.ExitUnavailable, "REDIS_URL"},
 		"no file":    {map[string]string{"OPENAI_API_KEY": "k"}, []string{"--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
 		"negative":   {nil, []string{"--concurrency", "-5"}, cli.ExitUsage, "--concurrency: -5 must not be negative"},

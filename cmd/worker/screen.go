@@ -136,11 +136,13 @@ func kindText(k reservations.Kind) string {
 	return ""
 }
 
-// table prints rows in columns of the same width.
+// table prints rows in columns of the same width. What their texts hold for a terminal is shown, not done.
 func (s screen) table(indent string, rows [][]string) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
+			cell = cli.Printable(cell)
+			row[i] = cell
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-viper/mapstructure/v2"
 	"github.com/goccy/go-yaml"
 
 	"github.com/headway-go/headway/reservations"
@@ -124,24 +123,16 @@ func Load(name string) (Config, error) {
 	return c, nil
 }
 
-// Parse reads the text of a headway.yaml. The error joins all faults, each naming its field.
+// Parse reads the text of a headway.yaml. The error joins all faults, sorted, each naming its field.
 func Parse(text []byte) (Config, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // editors on Windows begin a file so
 	var raw map[string]any
 	if err := yaml.Unmarshal(text, &raw); err != nil {
 		return Config{}, fmt.Errorf("not valid YAML: %s", strings.TrimRight(err.Error(), " \n"))
 	}
-	var f file
-	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
-		Result:      &f,
-		ErrorUnused: true,
-		DecodeHook:  mapstructure.ComposeDecodeHookFunc(shorthand, duration),
-	})
-	if err != nil {
-		return Config{}, err
-	}
-	faults := decodeFaults(decoder.Decode(raw))
+	f, faults := decode(raw)
 	faults = append(faults, others(f.validate(), faults)...)
+	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
 	if err := errors.Join(faults...); err != nil {
 		return Config{}, err
 	}

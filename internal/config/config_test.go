@@ -138,6 +138,24 @@ limits:
 	}
 }
 
+// What stands beside an unknown setting is judged too, and the faults come in the same order each time.
+func TestFaultsBesideAnUnknownSetting(t *testing.T) {
+	t.Parallel()
+	const want = `concurrency: -1 must be positive
+limits.a.meters.q.rate: -3 must be a positive number of tokens, from 1e-15 to 1e+15
+limits.a.meters.r.capacity: -1 must be a positive number of tokens, from 1e-15 to 1e+15, or zero for one period's worth
+limits.a.meters.r.rate: 0 must be a positive number of tokens, from 1e-15 to 1e+15
+limits.a.meters.r: there is no setting named burst
+queues.a: weight 0 must be at least 1
+queues.b: weight 0 must be at least 1`
+	for range 20 {
+		_, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 0/m, capacity: -1, burst: 5}, q: -3/m}}}\nconcurrency: -1\nqueues: {b: 0, a: 0}"))
+		if err == nil || err.Error() != want {
+			t.Fatalf("%v", err)
+		}
+	}
+}
+
 func TestEverySetting(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse([]byte(`

@@ -92,6 +92,24 @@ func duration(_, to reflect.Type, data any) (any, error) {
 	return time.ParseDuration(text)
 }
 
+// decode reads what can be read, and lists what can't and what there is no setting for.
+func decode(raw map[string]any) (file, []error) {
+	into := func(f *file, strict bool) error {
+		decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
+			Result: f, ErrorUnused: strict, DecodeHook: mapstructure.ComposeDecodeHookFunc(shorthand, duration),
+		})
+		if err != nil {
+			return err
+		}
+		return decoder.Decode(raw)
+	}
+	var f file
+	err := into(&file{}, true)
+	// Once more: what stands beside an unknown setting is left out otherwise, and with it its faults. What can't be read is listed already.
+	_ = into(&f, false)
+	return f, decodeFaults(err)
+}
+
 // decodeFaults words what the decoder found by the path of the field.
 func decodeFaults(err error) []error {
 	if err == nil {
