@@ -102,15 +102,15 @@ func (v variant) refilled() any {
 	wasWindow := op("$gt", "$$w.win", nil)
 	sameStarts := all(equal("$$w.ms", "$$k.ms"), equal("$$w.off", "$$k.off"))
 	rate := smallest(list("$$w.fill", "$$k.fill"))
-	held := either("$$o.cur", sub(either(all(wasWindow, bson.D{to("$not", list(isWindow()))}), 0., v.during("$$w")), v.during("$$k")), 0.)
+	held := either("$$o.cur", sub(either(all(wasWindow, bson.D{to("$not", list(isWindow()))}), 0., v.during("$$w")), "$$d"), 0.)
 	evenly := firstOf(list(mul(since(), smallest(list("$$w.rate", "$$k.rate"))), 0.), branch{wasWindow, list(0., 0.)})
 	windowed := firstOf(list(mul(rate, smallest(list(endedSince("$$w"), endedSince("$$k")))), 0.),
 		branch{bson.D{to("$not", list(wasWindow))}, list(0., 0.)},
 		branch{sameStarts, list(mul("$$w.fill", endedSince("$$w")), sub("$$k.cap", "$$w.cap"))})
 	ofUse := all(equal("$$i", reservations.LedgerUse), wasWindow, isWindow())                // a block has taken nothing from it
 	return let("w", orElse("$$o.was", "$$k"), let("c", either(isWindow(), windowed, evenly), // what came, and what is moved
-		let("h", held, rungs(v.blockedAnew(smallest(list("$$k.cap",
-			add(smallest(list("$$w.cap", add(element("$$o.led", "$$i"), element("$$c", 0)))), element("$$c", 1), either(ofUse, 0., "$$h")))))))))
+		let("d", v.during("$$k"), let("h", held, rungs(v.blockedAnew(smallest(list("$$k.cap",
+			add(smallest(list("$$w.cap", add(element("$$o.led", "$$i"), element("$$c", 0)))), element("$$c", 1), either(ofUse, 0., "$$h"))))))))))
 }
 
 // unblocked is the ledgers of $$o, which goes, with the places as if nothing were blocked.
@@ -120,11 +120,11 @@ func (v variant) unblocked() any {
 	return either(fills, forEach(list(0, 1, 2, 3, 4), "i", either(less(0, "$$i"), add(x, v.during("$$o.was")), x)), "$$o.led")
 }
 
-// blockedAnew is ledger $$i of $$k, which is balance, where $$o stood idle: what the block in force keeps from coming back is taken from it.
+// blockedAnew is ledger $$i of $$k, which is balance, where $$o stood idle: what the block in force keeps from coming back, $$d, is taken from it.
 func (v variant) blockedAnew(balance any) any {
 	late := less(0, "$$i")
-	anew := let("d", v.during("$$k"), v.choose(
+	anew := v.choose(
 		either(late, smallest(list("$$y", sub("$$k.cap", "$$d"))), "$$y"),
-		either(late, sub("$$y", "$$d"), smallest(list("$$y", mul(-1., "$$d"))))))
+		either(late, sub("$$y", "$$d"), smallest(list("$$y", mul(-1., "$$d")))))
 	return let("y", balance, either(all(bson.D{to("$not", list("$$o.cur"))}, less(0., "$blocked")), anew, "$$y"))
 }

@@ -174,7 +174,7 @@ func TestPipelineSize(t *testing.T) {
 		{"all, headroom", headroom, []reservations.Request{urgent, settle, block, sync, release}, false, 28_000},
 		{"all, headroom, changed", headroom, []reservations.Request{urgent, settle, block, sync, release}, true, 43_000}, // sent once after each change
 		{"all", days, []reservations.Request{begin, settle, block, sync, release}, false, 25_600},
-		{"all, changed", days, []reservations.Request{begin, settle, block, sync, release}, true, 39_500},
+		{"all, changed", days, []reservations.Request{begin, settle, block, sync, release}, true, 41_000},
 	} {
 		limit := reservations.Limit{Name: "openai", Meters: c.meters}
 		v := variantOf(limit, c.requests)
