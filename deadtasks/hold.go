@@ -49,8 +49,8 @@ func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 			continue
 		case err != nil:
 			return standing{}, fmt.Errorf("look for task %s: %w", t.ID, err)
-		case info.State == asynq.TaskStateScheduled && info.Headers[headerRequeue] != "" && time.Until(info.NextProcessAt) > heldFor/2:
-			return standing{held: true, token: info.Headers[headerRequeue]}, nil
+		case holder(info) != "":
+			return standing{held: true, token: holder(info)}, nil
 		case info.State == asynq.TaskStateActive:
 			return standing{runs: true}, nil
 		case info.State != asynq.TaskStateArchived:
@@ -70,6 +70,14 @@ func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 		}
 	}
 	return standing{}, fmt.Errorf("task %s changes in the queue at the same time: requeue it again", t.ID)
+}
+
+// holder is the token of the requeue that holds the task; empty where it is not held.
+func holder(info *asynq.TaskInfo) string {
+	if info.State == asynq.TaskStateScheduled && time.Until(info.NextProcessAt) > heldFor/2 {
+		return info.Headers[headerRequeue]
+	}
+	return ""
 }
 
 func gone(err error) bool {
@@ -112,12 +120,19 @@ func (r *Requeuer) release(ctx context.Context, t Task) error {
 	return fmt.Errorf("let task %s run: %w", t.ID, err)
 }
 
-// withdraw takes a task back that was held in vain.
-func (r *Requeuer) withdraw(ctx context.Context, t Task) error {
+// withdraw takes a task back that was held in vain under this token. One that another requeue has let go meanwhile stays: it is the task.
+func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := r.inspector.DeleteTask(t.Queue, t.ID); err != nil && !gone(err) {
+	info, err := r.inspector.GetTaskInfo(t.Queue, t.ID)
+	if gone(err) || err == nil && holder(info) != token {
+		return nil
+	}
+	if err == nil { // nobody lets it go from here on: who finds it held has to claim the record first, which is not dead any more
+		err = r.inspector.DeleteTask(t.Queue, t.ID)
+	}
+	if err != nil && !gone(err) {
 		return fmt.Errorf("take task %s back: %w", t.ID, err)
 	}
 	return nil

@@ -100,6 +100,11 @@ func (r *Requeuer) chunk(ctx context.Context, tasks []Task) (done Report, err er
 	if err != nil {
 		return done, err
 	}
+	return r.letGo(ctx, tasks, standings, token)
+}
+
+// letGo has tasks run that are held, under this token or another requeue's, and takes those back that were held in vain.
+func (r *Requeuer) letGo(ctx context.Context, tasks []Task, standings []standing, token string) (done Report, err error) {
 	held := map[string][]string{} // keys of the records by the token of their tasks in the queue
 	for i, s := range standings {
 		if s.held {
@@ -116,8 +121,8 @@ func (r *Requeuer) chunk(ctx context.Context, tasks []Task) (done Report, err er
 		switch s := standings[i]; {
 		case s.held && mine[tasks[i].key]:
 			return r.release(ctx, tasks[i])
-		case s.held && s.token == token: // another requeue has been here since the record was read: this would be the second
-			return r.withdraw(ctx, tasks[i])
+		case s.held && s.token == token: // another requeue has been here since the record was read: this would be the second, or it has let this one go
+			return r.withdraw(ctx, tasks[i], token)
 		}
 		return nil
 	})

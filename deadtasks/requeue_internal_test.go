@@ -88,6 +88,27 @@ func TestRequeueBehindAnother(t *testing.T) {
 	}
 }
 
+// Two requeues at once: one holds the task, the other one finds it held, lets it go and comes to its end before the first one goes on.
+func TestRequeueOvertaken(t *testing.T) {
+	t.Parallel()
+	r, id := prepared(t, false)
+	tasks := all(t, r)
+	s, err := r.hold(t.Context(), tasks[0], "token")
+	if err != nil || !s.held || s.token != "token" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if report, failed := r.Requeue(t.Context(), Filter{}, nil); failed != nil || report.Requeued != 1 {
+		t.Fatalf("%+v, %v", report, failed)
+	}
+	report, err := r.letGo(t.Context(), tasks, []standing{s}, "token")
+	if err != nil || report.Others != 1 || report.Requeued != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if info, err := r.inspector.GetTaskInfo("default", id); err != nil || info.State != asynq.TaskStatePending {
+		t.Errorf("the task is lost: %+v, %v", info, err)
+	}
+}
+
 func prepared(t *testing.T, archived bool) (r *Requeuer, id string) {
 	t.Helper()
 	o, err := redis.ParseURL(testenv.Redis(t))
