@@ -184,27 +184,15 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 
 // running are the lines of the batch whose tasks a worker has.
 func (s *services) running(ctx context.Context, b batches.Batch) (lines []int, err error) {
-	inspector := asynq.NewInspectorFromRedisClient(s.queue)
-	for page := 1; ; page++ {
-		if ctx.Err() != nil { // asynq's inspector knows no context
-			return nil, ctx.Err()
-		}
-		infos, err := inspector.ListActiveTasks(b.Queue, asynq.PageSize(archivePage), asynq.Page(page))
-		if errors.Is(err, asynq.ErrQueueNotFound) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list the tasks of queue %s that run: %w", b.Queue, err)
-		}
+	err = eachPage(ctx, b.Queue, asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks, "list the tasks of queue "+b.Queue+" that run", func(infos []*asynq.TaskInfo) error {
 		for _, info := range infos {
 			if ref, ok := tasks.ParseBatchRef(info.ID); ok && ref.Batch == b.ID {
 				lines = append(lines, ref.Line)
 			}
 		}
-		if len(infos) < archivePage {
-			return lines, nil
-		}
-	}
+		return nil
+	})
+	return lines, err
 }
 
 // withdraw takes back some lines, several side by side, and returns those that were there. The first error ends it.

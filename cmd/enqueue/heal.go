@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/hibiken/asynq"
 
@@ -13,32 +11,13 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// archivePage is how many archived tasks are read at once.
-const archivePage = 500
-
 // healer returns what gives the archived tasks of a batch their result, where they have none: a worker that died with a task, or could not reach the
 // database when it ended, left it so. Nothing changes for those that have one.
 func healer(s *services) func(context.Context, batches.Batch) error {
 	return func(ctx context.Context, b batches.Batch) error {
-		inspector := asynq.NewInspectorFromRedisClient(s.queue)
-		for page := 1; ; page++ {
-			if ctx.Err() != nil { // asynq's inspector knows no context
-				return ctx.Err()
-			}
-			infos, err := inspector.ListArchivedTasks(b.Queue, asynq.PageSize(archivePage), asynq.Page(page))
-			if errors.Is(err, asynq.ErrQueueNotFound) {
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("list the archived tasks of queue %s: %w", b.Queue, err)
-			}
-			if err := bury(ctx, s.batches, b, infos); err != nil {
-				return err
-			}
-			if len(infos) < archivePage {
-				return nil
-			}
-		}
+		return eachPage(ctx, b.Queue, asynq.NewInspectorFromRedisClient(s.queue).ListArchivedTasks, "list the archived tasks of queue "+b.Queue, func(infos []*asynq.TaskInfo) error {
+			return bury(ctx, s.batches, b, infos)
+		})
 	}
 }
 

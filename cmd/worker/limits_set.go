@@ -120,7 +120,7 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		}
 		was := config.RateText(o.Rate, o.Period)
 		if o.Capacity > 0 {
-			was += fmt.Sprintf(", at most %v at once", o.Capacity)
+			was = rateLine(o.Rate, o.Period, o.Capacity)
 		}
 		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...)) // those that can't be had are shown by list
 		line := "is not in " + s.file
@@ -138,8 +138,10 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 }
 
 // meterLine is what counts of a meter, for people.
-func meterLine(m reservations.Meter) string {
-	return fmt.Sprintf("%s, at most %v at once", config.RateText(m.Rate, m.Period), m.Cap())
+func meterLine(m reservations.Meter) string { return rateLine(m.Rate, m.Period, m.Cap()) }
+
+func rateLine(rate float64, period time.Duration, most float64) string {
+	return fmt.Sprintf("%s, at most %v at once", config.RateText(rate, period), most)
 }
 
 func withKey(name, key string) string {
