@@ -132,14 +132,14 @@ func (w *world) awaitWorkers(t *testing.T) {
 	}
 }
 
-// enqueue sends a batch and wants all of it enqueued.
-func (w *world) enqueue(t *testing.T, batch string, flags ...string) {
+// enqueue sends a batch, wants all of it enqueued, and returns its ID.
+func (w *world) enqueue(t *testing.T, batch string, flags ...string) (id string) {
 	t.Helper()
-	w.enqueueWithin(t, "", batch, flags...)
+	return w.enqueueWithin(t, "", batch, flags...)
 }
 
 // enqueueWithin is enqueue with a narrower limit, as LIMIT:KEY, beside the provider's.
-func (w *world) enqueueWithin(t *testing.T, narrow, batch string, flags ...string) {
+func (w *world) enqueueWithin(t *testing.T, narrow, batch string, flags ...string) (id string) {
 	t.Helper()
 	began := time.Now()
 	args := []string{"batch", "-", "--config", w.config, "--json"}
@@ -148,11 +148,15 @@ func (w *world) enqueueWithin(t *testing.T, narrow, batch string, flags ...strin
 	}
 	args = append(append(args, "--limit", "openai"), flags...)
 	r := command(t, "enqueue", w.env(w.redis.URL()), batch, args...)
-	var got struct{ Enqueued, Faulty int }
+	var got struct {
+		Batch            string
+		Enqueued, Faulty int
+	}
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Enqueued != strings.Count(batch, "\n") {
 		t.Fatalf("enqueue: exit %d, %v: %s%s", r.code, err, r.out, r.err)
 	}
 	t.Logf("enqueued %d tasks in %.1f s", got.Enqueued, time.Since(began).Seconds())
+	return got.Batch
 }
 
 // worker runs a command of the worker on the world's own services, wants it to go well, and returns what it printed.

@@ -26,6 +26,8 @@
 // come back. That time is on the clock of the line: settlements and upstream refusals move the bucket's shift, and with it
 // everybody who waits, without a delivery.
 //
+// Where the first who waits is due later than it has to be, because others were withdrawn ([Limiter.Release]) or lost, [Limiter.Advance] moves the whole line up.
+//
 // A start that is not used is given back by [Limiter.Yield], with the turn kept, or by [Limiter.Cancel].
 //
 // When a provider refuses a call and names a time, [Limiter.Block] lets nothing start in the bucket before, at most [MaxBlock].

@@ -30,6 +30,8 @@ type fleet struct {
 	reserved  bool       // a task that arrives has its tokens reserved already
 	classic   bool       // a reserved task starts without asking: the usual design, for comparison
 	changes   []changed  // of the limit, in the order of time
+	each      func()     // called at each step, after those that are due were woken; nil is nothing
+	gone      int        // tasks that were withdrawn
 	seed      uint32
 	tie       float64 // whoever is due within so much of a poll is woken by it, see tieEarly
 
@@ -102,8 +104,11 @@ func (f *fleet) simulate() {
 	if f.real == nil {
 		f.real = slices.Repeat([]float64{1}, f.tasks)
 	}
-	for len(f.starts) < f.tasks && f.now < virtualEnd {
+	for len(f.starts) < f.tasks-f.gone && f.now < virtualEnd {
 		f.deliver()
+		if f.each != nil {
+			f.each()
+		}
 		if f.block[0] > 0 && f.now >= f.block[0] {
 			f.step(reservations.Request{Op: reservations.OpBlock, Tokens: make([]float64, len(f.limit.Meters)), For: clock(f.block[1]).Sub(clock(f.now))})
 			f.blocked, f.blockedUntil = f.now, f.block[1]

@@ -305,7 +305,7 @@ func (h *history) rose(r reservations.Request, m reservations.Meter, was, is flo
 	if is > was+may+1e-6 {
 		h.wrong("%s minted: use of %s went from %v to %v, %v may come back", r.Op, m.Name, was, is, may)
 	}
-	if is < was-1e-6 && (r.Op == check || r.Dry || r.Op == reserve || r.Op == release || r.Op == reservations.OpYield) {
+	if is < was-1e-6 && (r.Op == check || r.Dry || r.Op == reserve || r.Op == release || r.Op == reservations.OpYield || r.Op == reservations.OpAdvance) {
 		h.wrong("%s took: use of %s went from %v to %v", r.Op, m.Name, was, is)
 	}
 }
@@ -317,6 +317,9 @@ func (h *history) answered(of trackOf, l, whole reservations.Limit, r reservatio
 			h.wrong("%s (dry %v) was answered %s and changed %+v to %+v", r.Op, r.Dry, o.State, accrued, after)
 		}
 		return
+	}
+	if r.Op == reservations.OpAdvance && (!slices.Equal(accrued.Meters, after.Meters) || after.Shift < accrued.Shift) {
+		h.wrong("moving the line on changed %+v to %+v", accrued, after)
 	}
 	if !o.Started() {
 		return

@@ -58,6 +58,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 		"answer lost":  h.answerLost,
 		"reserve":      h.reserve,
 		"release":      h.release,
+		"advance":      h.advance,
 		"take":         h.take,
 		"dry":          h.dry,
 		"settle":       h.settle,
@@ -170,6 +171,27 @@ func (h *history) release(t *rapid.T) {
 			o, err := h.limiters[h.asking].Release(t.Context(), c, p)
 			h.tell("%d releases task %d %v as %s: %s %v", h.asking, j.id, c, p.State, o.State, err)
 		}
+	}
+}
+
+// advance moves the line in which a task stands on, as if that were the first.
+func (h *history) advance(t *rapid.T) {
+	j := h.who(t)
+	if j == nil {
+		return
+	}
+	h.asking = who(t)
+	c, ok := h.known(h.asking, j.charges[j.stood])
+	p := j.places[j.stood]
+	if !ok || p.State == "" {
+		return
+	}
+	c.Shard = p.Shard
+	most := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, 5 * time.Second, reservations.MaxWait}).Draw(t, "most")
+	o, moved, err := h.limiters[h.asking].Advance(t.Context(), c, p, most)
+	h.tell("%d moves the line of task %d %v on by %v of %v: %s %v", h.asking, j.id, c, moved, most, o.State, err)
+	if moved < 0 || moved > max(0, most)+time.Microsecond {
+		h.fail(t, "moved by %v, at most %v", moved, most)
 	}
 }
 

@@ -85,11 +85,16 @@ func (s *shardAnswers) of(bucket string, now time.Time) map[int]shardLoad {
 
 // lasts is how long a bucket of the limit is taken by a charge: until all of it has come back.
 func (l Limit) lasts(tokens []float64) time.Duration {
+	return time.Duration(min(l.comesBack(tokens), seenKept.Seconds()) * float64(time.Second))
+}
+
+// comesBack is how many seconds it takes until the tokens have come back.
+func (l Limit) comesBack(tokens []float64) float64 {
 	longest := 0.
 	for k, m := range l.Meters {
 		longest = max(longest, tokens[k]/m.RatePerSecond())
 	}
-	return time.Duration(min(longest, seenKept.Seconds()) * float64(time.Second))
+	return longest
 }
 
 // newcomer says whether the request is that of a task that has no place: only its answer tells what others would be given.

@@ -30,6 +30,9 @@ const (
 	OpYield Op = "yield"
 	// OpLose says that Tokens, which a start took, are lost: the task begins again and takes them once more, which no plan counts on.
 	OpLose Op = "lose"
+	// OpAdvance moves those who wait on, by at most For, so that who was given Due by the bucket of that Generation comes as soon as there are Tokens for it. They are those of
+	// the first in line: it is meant for when that one comes too late, since others that stood in line are no more.
+	OpAdvance Op = "advance"
 )
 
 // atOnce is a wait that counts as none, in seconds: rounding must not refuse a take that comes back at the very time it was told.
@@ -41,11 +44,13 @@ type Request struct {
 	// State is what the task was last given. Used by OpBegin and OpCheck (zero means new) and by OpRelease.
 	State State
 	// Due is the time that the task was given with StateReserved, on the clock of the line. OpBegin and OpCheck look at it: who comes before it
-	// and has to hold until then misses nothing. Zero means that it is due now.
+	// and has to hold until then misses nothing. Zero means that it is due now. For OpAdvance it is that of the first in line.
 	Due time.Time
+	// Generation is that of the bucket that gave Due, for OpAdvance: in another one it changes nothing.
+	Generation int64
 	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is left.
 	Tokens []float64
-	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing. For OpSync it is how old the news is, for an OpSettle
+	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing, nor do they for OpAdvance. For OpSync it is how old the news is, for an OpSettle
 	// with an ID how long ago it was first sent (zero the first time), and for OpReserve how long the task is at least on its way: no plan counts on what
 	// a full bucket loses until then.
 	For time.Duration
@@ -91,6 +96,8 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 		o = b.yield(limit, request.Tokens)
 	case OpLose:
 		o = b.lose(limit, request.Tokens)
+	case OpAdvance:
+		o = b.advance(limit, request)
 	}
 	o.At, o.Shift, o.Speed, o.Generation, o.Version = b.At, seconds(b.Shift), b.Speed, b.Generation, b.Version
 	if headroom {

@@ -25,6 +25,7 @@ const patience = 9 * time.Second
 type call struct {
 	Name     string `json:"name"`
 	Limit    string `json:"-"`
+	Key      string `json:"-"`
 	Requests float64
 	Fixed    tasks.Options `json:"-"`
 }
@@ -37,7 +38,7 @@ func (c call) Charges() []reservations.Charge {
 	if c.Limit == "" {
 		return nil
 	}
-	return []reservations.Charge{{Limit: c.Limit, Tokens: reservations.Tokens{"requests": c.Requests}}}
+	return []reservations.Charge{{Limit: c.Limit, Key: c.Key, Tokens: reservations.Tokens{"requests": c.Requests}}}
 }
 
 func openai(name string) call { return call{Name: name, Limit: "openai", Requests: 1} }

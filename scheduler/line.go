@@ -37,12 +37,14 @@ const (
 type lines struct {
 	client                                           redis.UniversalClient
 	recording, recalling, moving, releasing, popping *redis.Script
+	looking                                          *redis.Script
 }
 
 func newLines(client redis.UniversalClient) lines {
 	return lines{
 		client: client, recording: redis.NewScript(recordScript), recalling: redis.NewScript(recallScript),
 		moving: redis.NewScript(moveScript), releasing: redis.NewScript(releaseScript), popping: redis.NewScript(popScript),
+		looking: redis.NewScript(aheadScript),
 	}
 }
 
@@ -54,6 +56,7 @@ type movement struct {
 	shift   time.Duration
 	speed   float64 // line seconds in a second from at on; never zero
 	version int64
+	gap     time.Duration // what tasks that were withdrawn would have taken of the line's time
 }
 
 // movementOf reads the outcome's part about the line. Heard is when it came.
@@ -162,7 +165,7 @@ func byNoted(notes []note) [][]note {
 func (l lines) move(ctx context.Context, moves []movement) (first time.Duration, earlier bool, err error) {
 	args := []any{root}
 	for _, m := range moves {
-		args = append(append(args, m.line), m.args()...)
+		args = append(append(append(args, m.line), m.args()...), m.gap.Microseconds())
 	}
 	answer, err := l.moving.Run(ctx, l.client, []string{root + "index", root + "leased"}, args...).Text()
 	return brought(answer, err, "move lines")

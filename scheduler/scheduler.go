@@ -76,11 +76,18 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	stop, done := make(chan struct{}), make(chan struct{})
 	s.stop, s.done, s.cancel = stop, done, cancel
 	s.sorter.open(running)
-	go func() {
-		defer close(done)
+	var ending sync.WaitGroup
+	ending.Go(func() {
 		deaf := s.waker.listen(running)
 		defer deaf()
 		s.waker.run(running, stop)
+	})
+	if s.limiter != nil {
+		ending.Go(func() { newAdvancer(s).run(running, stop) })
+	}
+	go func() {
+		defer close(done)
+		ending.Wait()
 	}()
 	return nil
 }

@@ -8,6 +8,7 @@ package scheduler
 //	line:LINE      sorted set: tasks by due, on the clock of the line. LINE is bucket@generation
 //	clock:LINE     hash: offset (bucket's clock less Redis's), seen (when), shift, at, speed, version; low (see follow)
 //	place:TASK     hash: line, place (JSON). TASK is queue/id
+//	gaps           sorted set: lines from which tasks were withdrawn, by how long those would have taken, less what the line was moved on
 //	refused:TASK   string: how often its provider refused the task in a row
 //
 // and the channel "sooner": who is on duty, and in how many microseconds the first task of all is due, where that came forward.
@@ -198,13 +199,17 @@ return answer
 //	ARGV[n+3] -> version of the bucket
 //	ARGV[n+4] -> the bucket's clock when it answered
 //	ARGV[n+5] -> the speed of the line's clock from then on
+//	ARGV[n+6] -> how long those would have taken that were withdrawn from the line
 //
 // Output: as for recordScript.
 const moveScript = preamble + follow + `
 local before = soonest()
-for i = 2, #ARGV, 6 do
+for i = 2, #ARGV, 7 do
 	if redis.call("EXISTS", ARGV[1] .. "clock:" .. ARGV[i]) == 1 then
 		follow(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5])
+		if tonumber(ARGV[i + 6]) > 0 then
+			redis.call("ZINCRBY", ARGV[1] .. "gaps", ARGV[i + 6], ARGV[i])
+		end
 		reindex(ARGV[i])
 	end
 end

@@ -84,13 +84,16 @@ func (w *waker) bring(d time.Duration) {
 	}
 }
 
-// move has the line follow the bucket's answer. Of several answers that wait to be sent the newest counts.
+// move has the line follow the bucket's answer. Of several answers that wait to be sent the newest counts, and the gaps of all.
 func (w *waker) move(m movement) {
 	w.mu.Lock()
 	known, ok := w.moved[m.line]
-	if !ok || m.version > known.version {
-		w.moved[m.line] = m
+	gap := known.gap + m.gap
+	if ok && known.version >= m.version {
+		m = known
 	}
+	m.gap = gap
+	w.moved[m.line] = m
 	w.mu.Unlock()
 	w.wakeUp()
 }
@@ -280,12 +283,16 @@ func (w *waker) leave(ctx context.Context) error {
 
 // Moved tells that a bucket's answer, to a settlement above all, carries the shift of its line. It never blocks: the waker
 // sends the newest answer of each bucket on, or Stop does. The zero Outcome is ignored.
-func (s *Scheduler) Moved(bucket string, o reservations.Outcome) {
+func (s *Scheduler) Moved(bucket string, o reservations.Outcome) { s.withdrawn(bucket, o, 0) }
+
+// withdrawn is Moved when ordinary tasks were withdrawn that would have taken gap of the line's time.
+func (s *Scheduler) withdrawn(bucket string, o reservations.Outcome, gap time.Duration) {
 	if o.At.IsZero() {
 		return
 	}
 	s.Answered()
 	for _, m := range movementsOf(bucket, o, time.Now()) {
+		m.gap, gap = gap, 0
 		s.heard.news(m)
 		s.waker.move(m)
 	}

@@ -11,11 +11,12 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
-// Withdraw takes a task back that has not ended and does not run, and gives its places back to their buckets, for those who come from now on:
-// who stands behind it keeps the time it was given. It returns what asynq knew of the task; nil where there was nothing to take back: the task runs, has ended, or is not
+// Withdraw takes a task back that has not ended and does not run, and gives its places back to their buckets: those who come from now on find room, and
+// those who stand behind it come sooner, in their order, as soon as the workers' waker has seen that nothing else needs what comes back. It returns what asynq knew of the task; nil where there was nothing to take back: the task runs, has ended, or is not
 // there. What an archived or finished task left in Redis stays.
 //
 // After an error of Redis the task may or may not be there: Withdraw may be called again. Places that can't be given back, because a bucket does not answer
@@ -81,6 +82,10 @@ func (s *Scheduler) release(ctx context.Context, t Task, info *asynq.TaskInfo, h
 		}
 		bucket := charges[i]
 		bucket.Shard = outcome.Shard
-		s.Moved(bucket.Bucket(), outcome)
+		gap := time.Duration(0)
+		if h.Generation == outcome.Generation && h.State.FirstCharged() < reservations.LedgerCount {
+			gap = s.limiter.Lasts(bucket)
+		}
+		s.withdrawn(bucket.Bucket(), outcome, gap)
 	}
 }

@@ -26,16 +26,16 @@ type expectation struct {
 
 func expectations() map[string]expectation {
 	return map[string]expectation{
-		"asynq-raw":           {tasks: 30, once: true, loose: true},
+		"asynq-raw":           {tasks: 60, once: true, loose: true},
 		"asynq-recipe":        {tasks: 10, once: true, loose: true},
-		"asynq-recipe-tuned":  {tasks: 30},
+		"asynq-recipe-tuned":  {tasks: 60},
 		"asynq-gcra":          {tasks: 10, once: true},
-		"asynq-gcra-tuned":    {tasks: 30},
-		"blocking-wait":       {tasks: 30, once: true},
-		"blocking-redis-rate": {tasks: 30, once: true},
-		"spinning-mongo":      {tasks: 30, once: true, mongo: 1},
-		"bullmq-per-second":   {tasks: 30, once: true, loose: true},
-		"bullmq-spaced":       {tasks: 30, once: true},
+		"asynq-gcra-tuned":    {tasks: 60},
+		"blocking-wait":       {tasks: 60, once: true},
+		"blocking-redis-rate": {tasks: 60, once: true},
+		"spinning-mongo":      {tasks: 60, once: true, mongo: 1},
+		"bullmq-per-second":   {tasks: 60, once: true, loose: true},
+		"bullmq-spaced":       {tasks: 60, once: true},
 	}
 }
 
@@ -110,11 +110,10 @@ func check(t *testing.T, want expectation, limit contest.Limit, judge *judge, ou
 	if counts[contest.CountMongo] < int64(want.mongo*want.tasks) {
 		t.Errorf("%d commands to MongoDB, wanted %d a task or more", counts[contest.CountMongo], want.mongo)
 	}
-	// A call may be slower than the one before it, by this much.
-	const jitter = 50 * time.Millisecond
-	least := time.Duration((float64(want.tasks)-limit.Burst)/limit.Rate*float64(time.Second)) - jitter
+	// Half of it: the bucket fills while the first calls are on their way, which is long where the machine is busy. Without a limit it is a tenth.
+	least := time.Duration((float64(want.tasks) - limit.Burst) / limit.Rate / 2 * float64(time.Second))
 	if took := judge.took(); !want.loose && took < least {
-		t.Errorf("%d tasks within %v, the limit allows that in %v", want.tasks, took, least)
+		t.Errorf("%d tasks within %v, the limit allows that in %v", want.tasks, took, 2*least)
 	}
 }
 

@@ -55,8 +55,8 @@ func cancelCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel BATCH",
 		Short: "Take the requests of a batch back that wait, with what they reserved",
-		Long: `Cancel takes all requests of the batch out of the queue and gives what they reserved back to the limits, for those that come from now on.
-Tasks that wait already keep the times they were given. Requests that run come to their end, and their results count. A batch whose
+		Long: `Cancel takes all requests of the batch out of the queue and gives what they reserved back to the limits. Tasks that wait behind them come
+as much sooner, in their order, within some seconds and while workers run; those that wait for a fixed window keep their times. Requests that run come to their end, and their results count. A batch whose
 requests have all ended stays as it is.
 
 In what "enqueue results" writes, the others have a line in the error file, with the code batch_cancelled.

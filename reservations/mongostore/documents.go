@@ -55,6 +55,7 @@ const (
 	opRelease = string(reservations.OpRelease)
 	opSync    = string(reservations.OpSync)
 	opLose    = string(reservations.OpLose)
+	opAdvance = string(reservations.OpAdvance)
 )
 
 // errMalformed is matched when a document is not one of ours.
@@ -136,15 +137,15 @@ func urgentDocument(r reservations.Request) bson.D {
 		return bson.D{to("urgent", r.Urgent), to("placed", false)}
 	case reservations.OpRelease:
 		return bson.D{to("placed", r.State == reservations.StateExpress)}
-	case reservations.OpSettle, reservations.OpYield, reservations.OpLose, reservations.OpSync, reservations.OpBlock:
+	case reservations.OpSettle, reservations.OpYield, reservations.OpLose, reservations.OpSync, reservations.OpBlock, reservations.OpAdvance:
 	}
 	return nil
 }
 
-// requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings; up: it may raise; id and
+// requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings, or by how much the line is moved at most; up: it may raise; id and
 // age, in milliseconds, of a settlement; here, the ledger that its state looks at; to: the ledgers to
 // which a release gives; hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; lead: for how many
-// seconds at least it does not start; due: when a reserved task was told to come, in milliseconds; n: tokens in the order of the meters.
+// seconds at least it does not start; due: when a reserved task, or the first in line, was told to come, in milliseconds; gen: by which generation; n: tokens in the order of the meters.
 func requestDocument(r reservations.Request) bson.D {
 	const never = -1. // waits are not negative
 	n := bson.A{}
@@ -169,6 +170,8 @@ func requestDocument(r reservations.Request) bson.D {
 		return bson.D{to("op", opRelease), to("to", ledgers(reservations.LedgerUse, reservations.LedgerLate)), to("n", n)}
 	case reservations.OpLose:
 		return bson.D{to("op", opLose), to("n", n)}
+	case reservations.OpAdvance:
+		return bson.D{to("op", opAdvance), to("due", milliseconds(time.Duration(r.Due.UnixNano()))), to("gen", r.Generation), to("for", r.For.Seconds()), to("n", n)}
 	case reservations.OpReserve:
 		d := bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
 		if r.For > 0 {

@@ -134,6 +134,9 @@ func (v variant) answers() bson.A {
 	if v.loses {
 		branches = append(branches, branch{equal("$$q.op", opLose), bson.D{to("owed", v.owes("$$k.n"))}})
 	}
+	if v.advances {
+		branches = append(branches, branch{equal("$$q.op", opAdvance), v.advance()})
+	}
 	body := v.begin()
 	if v.urgent && v.begins {
 		body = either("$$q.urgent", v.urgently(), body)

@@ -20,7 +20,7 @@ type variant struct {
 	leads                             bool // a reserved task is on its way for a time
 	misses                            bool // a reserved task may find what it was promised lost, and sets the line back; never with headroom
 	begins, blocks, settles, releases bool
-	loses                             bool
+	loses, advances                   bool
 }
 
 // variantOf is what these requests need where the stored bucket has the shape of limit.
@@ -38,6 +38,8 @@ func variantOf(limit reservations.Limit, requests []reservations.Request) varian
 			v.releases = true
 		case reservations.OpLose:
 			v.loses = true
+		case reservations.OpAdvance:
+			v.advances = true
 		case reservations.OpSync:
 			v.syncs, v.settles = true, true
 		case reservations.OpSettle:

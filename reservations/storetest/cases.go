@@ -273,6 +273,50 @@ func testYield(d driver) {
 	}
 }
 
+// Who stands first and comes too late, since nobody stands in front of it any more, comes when there is room for it, with all behind it.
+func testAdvance(d driver) {
+	d.limit = oneMeter(10, 5, reservations.Unlimited)
+	waits := d.apply(begin(5), begin(5), begin(5), begin(5))[1:]
+	d.apply(reservations.Request{Op: reservations.OpRelease, State: reservations.StateReserved, Tokens: []float64{5}}) // the first of them
+	advance := func(generation int64, most, want time.Duration) {
+		d.t.Helper()
+		o := d.one(reservations.Request{Op: reservations.OpAdvance, Due: waits[1].Due, Generation: generation, For: most, Tokens: []float64{5}})
+		if o.Shift.Round(ms) != want || o.State != reservations.StateSettled {
+			d.t.Errorf("the line is moved by %v, want %v: %+v", o.Shift, want, o)
+		}
+	}
+	generation := waits[1].Generation
+	advance(generation+1, time.Hour, 0) // the bucket is another one
+	advance(generation, -time.Second, 0)
+	advance(generation, 200*ms, 200*ms)
+	advance(generation, time.Hour, 500*ms)
+	advance(generation, time.Hour, 500*ms)                           // it is moved already
+	d.wantWait(d.one(begin(5)), reservations.StateReserved, 1500*ms) // behind both, who come after 0.5 and 1 s now
+	d.i.Advance(500 * ms)
+	first := begin(5)
+	first.State, first.Due = reservations.StateReserved, waits[1].Due
+	d.wantStart(d.one(first), 0)
+}
+
+// Who comes too late, since nobody stands in front of it, finds what came back meanwhile: all of it is there for those who come, but nothing before a block ends.
+func testAdvanceFull(d driver) {
+	for _, blocked := range []time.Duration{0, 2 * time.Second} {
+		d.key += "."
+		d.limit = oneMeter(10, 20, reservations.Unlimited)
+		first := d.apply(begin(20), begin(5))[1] // due after 0.5 s
+		d.i.Advance(time.Second)
+		d.apply(reservations.Request{Op: reservations.OpBlock, For: blocked, Tokens: []float64{0}})
+		o := d.one(reservations.Request{Op: reservations.OpAdvance, Due: first.Due.Add(10 * time.Second), Generation: first.Generation, For: reservations.MaxWait, Tokens: []float64{5}})
+		want := 10 * time.Second // 9.5 s are left, and what came back is there for another 0.5 s
+		if blocked > 0 {
+			want = 9500*ms - blocked - 500*ms // the bucket is empty when the block ends
+		}
+		if o.Shift.Round(ms) != want {
+			d.t.Errorf("blocked for %v, the line is moved by %v, want %v", blocked, o.Shift, want)
+		}
+	}
+}
+
 func testReset(d driver) {
 	d.limit = oneMeter(1, 5, reservations.Unlimited)
 	before := d.apply(begin(5), begin(5), begin(5))[2]

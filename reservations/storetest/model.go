@@ -122,7 +122,7 @@ func (m *model) randomRequest() reservations.Request {
 	request := reservations.Request{
 		Op: pick(m.r, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin, reservations.OpBegin,
 			reservations.OpReserve, reservations.OpCheck, reservations.OpTake, reservations.OpTake,
-			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpYield, reservations.OpLose, reservations.OpBlock, reservations.OpSync),
+			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpYield, reservations.OpLose, reservations.OpBlock, reservations.OpSync, reservations.OpAdvance),
 		State: pick(m.r, "", reservations.StateNew, reservations.StateNew, reservations.StateTicket, reservations.StateAgain,
 			reservations.StateReserved, reservations.StateReserved, reservations.StateLate, reservations.StateExpress, reservations.StateStarted, reservations.StateRefused, reservations.StateSettled),
 		Tokens: make([]float64, len(m.limit.Meters)), Dry: m.r.IntN(10) == 0,
@@ -130,6 +130,10 @@ func (m *model) randomRequest() reservations.Request {
 	}
 	if !m.start.IsZero() && m.r.IntN(3) > 0 {
 		request.Due = m.start.Add(m.now + time.Duration((m.r.Float64()-0.3)*float64(pick(m.r, time.Second, 30*time.Second))))
+	}
+	if request.Op == reservations.OpAdvance {
+		request.Generation = m.bucket.Generation + pick[int64](m.r, 0, 0, 0, 0, 0, 1)
+		request.For = pick(m.r, -time.Second, 0, time.Second, time.Minute, reservations.MaxWait)
 	}
 	if request.Op == reservations.OpReserve {
 		request.For = pick(m.r, 0, 0, 50*ms, 2*time.Second)

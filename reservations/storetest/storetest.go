@@ -78,6 +78,8 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"urgent", testUrgent},
 		{"release", testRelease},
 		{"yield", testYield},
+		{"advance", testAdvance},
+		{"advance a full bucket", testAdvanceFull},
 		{"reset", testReset},
 		{"version grows", testVersion},
 		{"buckets are apart", testApart},

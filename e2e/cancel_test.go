@@ -1,0 +1,44 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+// A batch is cancelled, and others stand behind it, and between its tasks: they come as much sooner, the limit is used as before and no window is above it.
+//
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestCancelled(t *testing.T) {
+	const first, second, third = 500, 200, 200
+	w := newWorld(t, setting{
+		limit:    "{meters: {requests: {rate: 50/s, capacity: 100}}}",
+		provider: []string{"-requests-rate=50", "-requests-capacity=100"},
+	})
+	cancelled := w.enqueue(t, smallChats(1, first), "--reserve")
+	w.enqueue(t, smallChats(first+1, second), "--reserve")
+	between := w.enqueue(t, smallChats(first+second+1, 2*third), "--reserve")
+	w.enqueue(t, smallChats(first+second+2*third+1, third), "--reserve")
+	w.start(t, fleet)
+	w.awaitCompleted(t, 150, time.Minute)
+	began := time.Now()
+	for _, id := range []string{cancelled, between} {
+		r := command(t, "enqueue", w.env(w.redis.URL()), "", "cancel", id, "--json", "--config", w.config)
+		var got struct{ Withdrawn, Running int }
+		if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Withdrawn < 200 {
+			t.Fatalf("cancel: exit %d, %v: %s%s", r.code, err, r.out, r.err)
+		}
+		t.Logf("%d tasks taken back, %d run", got.Withdrawn, got.Running)
+	}
+	await(t, time.Minute, "all that are left", func() (bool, string) {
+		i := w.info(t)
+		return i.Pending+i.Active+i.Scheduled+i.Retry == 0, describe(i)
+	})
+	t.Logf("the others were done %.1f s after that", time.Since(began).Seconds())
+	w.wantNoRetries(t)
+	f := w.finish(t)
+	f.wantUsed(t, f.Utilization, 0.85)
+	if f.deliveries > 1.2 {
+		t.Errorf("%.2f deliveries a task", f.deliveries)
+	}
+}

@@ -1,0 +1,220 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// advances is a store that remembers by how much lines were to be moved on, and can be away.
+type advances struct {
+	*memstore.Store
+
+	asked []time.Duration
+	away  bool
+}
+
+func (a *advances) Apply(ctx context.Context, l reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+	if last := requests[len(requests)-1]; last.Op == reservations.OpAdvance {
+		a.asked = append(a.asked, last.For)
+		if a.away {
+			return nil, &reservations.UnavailableError{Bucket: l.Name, Err: errors.New("away")}
+		}
+	}
+	return a.Store.Apply(ctx, l, key, requests)
+}
+
+// line is a limit whose tasks wait, and a scheduler that is on duty.
+type line struct {
+	*scheduler.Scheduler
+
+	limiter *reservations.Limiter
+	store   *advances
+	look    func() (soon bool)
+	now     time.Time // of who looks
+}
+
+// waitingLine lets tasks 0 to n-1 wait for a limit, each of which has a key of its own if so said.
+func waitingLine(t *testing.T, client redis.UniversalClient, l reservations.Limit, n int, keys bool) *line {
+	t.Helper()
+	a := &advances{Store: memstore.New(nil)}
+	ln := &line{limiter: limiter(t, a, l), store: a, now: time.Now()}
+	s := newScheduler(t, client, ln.limiter, exact())
+	many := make([]tasks.Args, n)
+	for i := range many {
+		c := openai(strconv.Itoa(i))
+		c.Fixed.ID = c.Name
+		if keys {
+			c.Key = c.Name
+		}
+		many[i] = c
+	}
+	if _, err := s.EnqueueMany(t.Context(), many, scheduler.Reserved()); err != nil {
+		t.Fatal(err)
+	}
+	ln.Scheduler, ln.look = s, s.Advancer(t, func() time.Time { return ln.now })
+	if ln.look(); len(a.asked) > 0 {
+		t.Fatalf("a bucket was asked by who is not on duty: %v", a.asked)
+	}
+	s.GoOnDuty(t)
+	return ln
+}
+
+// withdraw takes tasks back, and lets the line know.
+func (l *line) withdraw(t *testing.T, ids ...int) {
+	t.Helper()
+	for _, id := range ids {
+		if info, err := l.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: strconv.Itoa(id)}); err != nil || info == nil {
+			t.Fatalf("task %d: %v, %v", id, info, err)
+		}
+	}
+	l.SendMoves(t)
+}
+
+// first is how long until the first is due.
+func (l *line) first(t *testing.T) time.Duration {
+	t.Helper()
+	l.SendMoves(t)
+	lines, _, err := l.Lines(t.Context(), "openai", 10)
+	if err != nil || len(lines) != 1 {
+		t.Fatalf("%+v, %v", lines, err)
+	}
+	return lines[0].First.Sub(lines[0].Now)
+}
+
+func about(a, b time.Duration) bool { return (a - b).Abs() < 5*time.Second }
+
+// One a minute.
+func slow() reservations.Limit { return perSecond(1./60, 1) }
+
+// When those in front are withdrawn, those behind them come as much sooner, and no more than that.
+func TestLineMovesUpWhenTasksAreWithdrawn(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l := waitingLine(t, client, slow(), 10, false) // due now, after 1 minute, ... 9 minutes
+		if l.look(); len(l.store.asked) > 0 {
+			t.Errorf("asked though all is well: %v", l.store.asked)
+		}
+		l.withdraw(t, 0, 1, 2, 3)
+		if first := l.first(t); !about(first, 4*time.Minute) {
+			t.Fatalf("the first is due in %v", first)
+		}
+		if soon := l.look(); soon || len(l.store.asked) != 1 {
+			t.Errorf("look again soon: %v, asked %v", soon, l.store.asked)
+		}
+		if first := l.first(t); !about(first, 0) { // a full bucket waits for it
+			t.Errorf("the first is due in %v", first)
+		}
+		for range 3 {
+			l.look()
+		}
+		if first := l.first(t); !about(first, 0) {
+			t.Errorf("moved on again: the first is due in %v", first)
+		}
+	})
+}
+
+// What was withdrawn behind the first ones is kept in mind, and made up for when the bucket has more than the first needs. A line that has emptied has no gap.
+func TestGapIsMadeUpForLater(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l := waitingLine(t, client, perSecond(1./60, 4), 8, false) // four of them are due now, the others after 1 minute, ... 4 minutes
+		l.withdraw(t, 4, 5)
+		for l.look() {
+			l.SendMoves(t)
+		}
+		// The bucket is full, for those that are due have not come yet: so all is made up for, in steps of a task.
+		if want := []time.Duration{time.Minute, time.Minute}; !slices.EqualFunc(l.store.asked, want, about) {
+			t.Errorf("asked for %v", l.store.asked)
+		}
+		l.store.asked = nil
+		l.withdraw(t, 0, 1, 2, 3, 6, 7)
+		if l.look(); len(l.store.asked) > 0 {
+			t.Errorf("asked for a line where nobody waits: %v", l.store.asked)
+		}
+		if n, err := client.Exists(t.Context(), "headway:{line}:gaps").Result(); err != nil || n > 0 {
+			t.Errorf("gaps of a line where nobody waits are kept: %v", err)
+		}
+	})
+}
+
+// A line whose places were lost is moved on as well, as soon as its first task is due later than it has to be.
+func TestLineMovesUpWhenPlacesAreLost(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l := waitingLine(t, client, slow(), 10, false)
+		for i := range 5 {
+			if _, err := l.Recall(t.Context(), scheduler.Task{Queue: "default", ID: strconv.Itoa(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if soon := l.look(); soon || len(l.store.asked) != 1 {
+			t.Errorf("look again soon: %v, asked %v", soon, l.store.asked)
+		}
+		if first := l.first(t); !about(first, 0) {
+			t.Errorf("the first is due in %v", first)
+		}
+	})
+}
+
+// A bucket that can't move its line on is asked now and then, and the others wait while the store is away.
+func TestBucketsAreNotAskedInVain(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l := waitingLine(t, client, slow(), 3, true) // each alone, due now
+		for i := range 3 {
+			c := reservations.Charge{Limit: "openai", Key: strconv.Itoa(i)}
+			o, err := l.limiter.Block(t.Context(), c.Limit, c.Key, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Moved(c.Bucket(), o)
+		}
+		l.SendMoves(t)
+		l.store.away = true
+		if l.look(); len(l.store.asked) != 1 {
+			t.Errorf("asked %d times while the store is away", len(l.store.asked))
+		}
+		l.store.away, l.store.asked = false, nil
+		for range 3 {
+			l.look()
+		}
+		if n := len(l.store.asked); n != 2 { // the one that did not answer waits for its turn
+			t.Errorf("asked %d times, want 2", n)
+		}
+		l.now = l.now.Add(time.Minute)
+		if l.look(); len(l.store.asked) != 5 {
+			t.Errorf("asked %d times, want 5", len(l.store.asked))
+		}
+	})
+}
+
+// Those who wait for a window come when it ends, whoever stood before them.
+func TestWindowsAreNotMoved(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		window := reservations.Limit{Name: "openai", Meters: []reservations.Meter{{
+			Name: "requests", Kind: reservations.KindWindow, Rate: 1, Period: time.Hour, MaxReserved: reservations.Unlimited,
+		}}}
+		l := waitingLine(t, client, window, 6, false)
+		l.withdraw(t, 0, 1, 2, 3)
+		if l.look(); len(l.store.asked) > 0 {
+			t.Errorf("asked for %v", l.store.asked)
+		}
+	})
+}
