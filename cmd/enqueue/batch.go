@@ -244,7 +244,7 @@ func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file
 	}
 	switch {
 	case errors.Is(waited, context.Canceled):
-		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; the workers go on, and so does the same command", last.Done+last.Failed, last.Requests)}
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; %s", last.Done+last.Failed, last.Requests, s.goesOn(ctx, b.Queue))}
 	case waited != nil:
 		return waited
 	case last.Failed > 0:
