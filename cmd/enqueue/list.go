@@ -34,9 +34,10 @@ func list(all []figures, columns int) []string {
 	if len(all) == 0 {
 		return []string{"no batches"}
 	}
-	rows := [][]string{{"BATCH", "CREATED", "FILE", "LIMIT", "DONE", "FAILED", "WAITING", "END"}}
+	c := countsOf(all)
+	rows := [][]string{append([]string{"BATCH", "CREATED", "FILE", "LIMIT"}, append(c.header(), "END")...)}
 	for _, f := range all {
-		rows = append(rows, append([]string{f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.Limit}, append(f.counted(), f.end())...))
+		rows = append(rows, append([]string{f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.Limit}, append(c.of(f), f.end())...))
 	}
 	lines := aligned(rows)
 	if columns == 0 || widest(lines) <= columns {
@@ -80,10 +81,11 @@ func (n narrow) lines(all []figures) []string {
 		}
 		return append(cells, rest...)
 	}
-	rows := [][]string{row("BATCH", "CREATED", "FILE", "DONE", "FAILED", "WAITING", "END")}
+	c := countsOf(all)
+	rows := [][]string{row("BATCH", "CREATED", "FILE", append(c.header(), "END")...)}
 	for _, f := range all {
 		name := cut(filepath.Base(f.Name), max(1, n.file))
-		rows = append(rows, row(prefix(f.Batch, all), day(f.Created), name, append(f.counted(), f.endShort())...))
+		rows = append(rows, row(prefix(f.Batch, all), day(f.Created), name, append(c.of(f), f.endShort())...))
 	}
 	return aligned(rows)
 }
@@ -98,8 +100,24 @@ func prefix(id string, all []figures) string {
 	return id
 }
 
-func (f *figures) counted() []string {
-	return []string{strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Waiting)}
+// counted are the numbers of a table.
+type counted struct{ cancelled bool } // some are
+
+func countsOf(all []figures) counted {
+	return counted{cancelled: slices.ContainsFunc(all, func(f figures) bool { return f.Cancelled > 0 })}
+}
+
+func (c counted) header() []string { return c.columns("DONE", "FAILED", "CANCELLED", "WAITING") }
+
+func (c counted) of(f figures) []string {
+	return c.columns(strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Cancelled), strconv.Itoa(f.Waiting))
+}
+
+func (c counted) columns(done, failed, cancelled, waiting string) []string {
+	if !c.cancelled {
+		return []string{done, failed, waiting}
+	}
+	return []string{done, failed, cancelled, waiting}
 }
 
 // day is the time of today, and the day before that.
