@@ -57,12 +57,20 @@ func (l shownLimits) print(s screen) {
 func (b shownBucket) print(s screen) {
 	fmt.Fprintf(s, "%s  %s\n", s.title(b.Bucket), b.waits())
 	rows := [][]string{{"METER", "RATE", "LEVEL", "LATE", "PLAN", "LINE"}}
+	marked, notes := gaps(b.meters)
 	for _, m := range b.meters {
-		rows = append(rows, []string{
-			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), owing(m.Late, 0), owing(m.Plan, m.PlanIn), owing(m.Line, m.LineIn),
-		})
+		owed := []string{owing(m.Late, 0), owing(m.Plan, m.PlanIn), owing(m.Line, m.LineIn)}
+		for i, text := range owed {
+			if marked[m.Name] && text != owing(0, 0) {
+				owed[i] = gapMark + text
+			}
+		}
+		rows = append(rows, append([]string{m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m)}, owed...))
 	}
 	s.table("  ", rows)
+	for _, note := range notes {
+		fmt.Fprintln(s, "  "+note)
+	}
 	if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call\n", inText(b.Blocked))
 	}
