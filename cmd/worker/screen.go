@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
@@ -21,11 +20,12 @@ type screen struct {
 	io.Writer
 
 	bars, bold bool
+	columns    int // zero where nothing has to fit
 }
 
 func screenOf(env cli.Environment) screen {
 	terminal := cli.IsTerminal(env.Out)
-	return screen{Writer: env.Out, bars: terminal, bold: terminal && env.Getenv("NO_COLOR") == ""}
+	return screen{Writer: env.Out, columns: cli.Columns(env.Out), bars: terminal, bold: terminal && env.Getenv("NO_COLOR") == ""}
 }
 
 func (s screen) title(text string) string {
@@ -146,23 +146,8 @@ func kindText(k reservations.Kind) string {
 
 // table prints rows in columns of the same width. What their texts hold for a terminal is shown, not done.
 func (s screen) table(indent string, rows [][]string) {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			cell = cli.Printable(cell)
-			row[i] = cell
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-		}
-		fmt.Fprintln(s, indent+strings.TrimRight(line.String(), " "))
+	for _, line := range cli.Aligned(rows) {
+		fmt.Fprintln(s, indent+line)
 	}
 }
 
