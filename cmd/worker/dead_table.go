@@ -10,8 +10,12 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// errorLeast is how many letters of an error a narrow line has at least.
-const errorLeast = 16
+const (
+	// errorLeast is how many letters of an error a narrow line has at least.
+	errorLeast = 16
+	// errorFirst is how many it has at least before types and attempts are told.
+	errorFirst = 32
+)
 
 // deadTable shows tasks in lines that fit into so many columns; zero is any number. A narrow one has shorter times and errors; where that is not enough
 // no types and attempts, and the state where one is not dead, then only the ID and the error. Its first line is the header.
@@ -20,10 +24,14 @@ func deadTable(tasks []deadtasks.Task, columns int) []string {
 	for _, t := range tasks {
 		longest = max(longest, utf8.RuneCountInString(errorOf(t)))
 	}
-	shape := func(n narrowDead) cli.Shape {
-		return cli.Shape{Rows: func(width int) [][]string { return n.rows(tasks, width) }, Longest: longest, Least: errorLeast}
+	shape := func(n narrowDead, least int) cli.Shape {
+		return cli.Shape{Rows: func(width int) [][]string { return n.rows(tasks, width) }, Longest: longest, Least: least}
 	}
-	return cli.Fit(columns, cli.Shape{Rows: func(int) [][]string { return wideDead(tasks) }}, shape(narrowDead{how: true, where: true}), shape(narrowDead{where: true}), shape(narrowDead{}))
+	return cli.Fit(
+		columns,
+		cli.Shape{Rows: func(int) [][]string { return wideDead(tasks) }},
+		shape(narrowDead{how: true, where: true}, errorFirst), shape(narrowDead{where: true}, errorLeast), shape(narrowDead{}, errorLeast),
+	)
 }
 
 // errorOf is the beginning of the error of a task.
