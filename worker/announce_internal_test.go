@@ -42,7 +42,7 @@ func TestLatenessOfAStart(t *testing.T) {
 			g := &gate{log: slog.New(slog.DiscardHandler), lateness: &Lateness{}, events: Events{OnStart: func(s Start) { got = s }}}
 			d := &delivery{task: asynq.NewTask("any", nil)}
 			for _, o := range c.outcomes {
-				one := &claim{charge: reservations.Charge{Limit: "api"}, outcome: o, decided: at}
+				one := &claim{charge: reservations.Charge{Limit: "api"}, outcome: o, decided: at, latest: at}
 				g.lateness.Observe(one.charge.Bucket(), o)
 				d.claims = append(d.claims, one)
 			}

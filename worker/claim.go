@@ -15,6 +15,7 @@ type claim struct {
 	place   reservations.Place   // what the task came with, and after this delivery what is kept of it
 	outcome reservations.Outcome // the answer of this delivery; zero until it is asked
 	decided time.Time            // when that was decided, on this machine's clock
+	latest  time.Time            // and when at the latest
 	lost    bool                 // the start before came too late, and what it took is gone
 	came    *reservations.Place  // what the task came with, where a start came too late since; else nil
 }
@@ -127,10 +128,11 @@ func (cs claims) others(c *claim) (others []scheduler.Held) {
 	return others
 }
 
-// ready is when the task may run, on this machine's clock: when every bucket has been waited for.
+// ready is when the task may run, on this machine's clock: when every bucket has been waited for. What starts too soon breaks the limit, so the latest moment counts at which a hold
+// can have begun.
 func (cs claims) ready() (ready time.Time) {
 	for _, c := range cs {
-		if at := c.decided.Add(c.outcome.Hold); at.After(ready) {
+		if at := c.latest.Add(c.outcome.Hold); at.After(ready) {
 			ready = at
 		}
 	}

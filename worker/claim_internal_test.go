@@ -46,7 +46,7 @@ func TestClaimsAfterARefusal(t *testing.T) {
 	var asked []string
 	stopped, err := cs.admit(func(c *claim) error {
 		asked = append(asked, c.charge.Limit)
-		c.decided, c.charge.Shard = at, 1
+		c.decided, c.latest, c.charge.Shard = at, at, 1
 		c.outcome = reservations.Outcome{State: reservations.StateStarted, At: at, Hold: time.Second, Shift: time.Minute, Shard: 1, Generation: 7}
 		if c == cs[1] {
 			c.outcome.State, c.outcome.Hold, c.outcome.Due = reservations.StateTicket, 0, at.Add(time.Hour)

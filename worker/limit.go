@@ -202,7 +202,7 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 		return err
 	}
 	c.outcome, c.charge.Shard, c.lost = o, o.Shard, false
-	c.decided = g.clock.moment(asked, came, o.At)
+	c.decided, c.latest = g.clock.moment(asked, came, o.At)
 	g.lateness.Observe(c.charge.Bucket(), o)
 	switch {
 	case !o.Started():

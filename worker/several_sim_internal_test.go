@@ -174,7 +174,7 @@ func (s *several) deliver(v *virtual, rest func(time.Time) bool) {
 			rest(ready)
 		}
 		c.outcome, err = s.limiter.Begin(s.t.Context(), c.charge, c.place)
-		c.decided = s.now
+		c.decided, c.latest = s.now, s.now
 		return err
 	})
 	if err != nil {

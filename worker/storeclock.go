@@ -14,31 +14,37 @@ const (
 
 // storeClock knows when, on this machine's clock, a store decided, so that a start can be held until then and no longer: an answer
 // that was long in coming, from a store that is busy or over a slow network, would else make the start late by as much, and
-// let it meet those that were admitted after it. The quickest answer of late tells how far the clocks are apart. The zero
-// value has seen no answer. Safe for concurrent use.
+// let it meet those that were admitted after it. Each answer was decided after it was asked for and before it came, which bounds how far the clocks are apart; what
+// all bounds of late have in common tells more than the quickest answer does, above all when a process has just started and all are slow: the first ones are decided at their end, since
+// connections are opened before. The zero value has seen no answer. Safe for concurrent use.
 type storeClock struct {
 	mu sync.Mutex // guards what is below
 
-	took  time.Duration // of the quickest answer
-	seen  time.Time     // when that came
-	here  time.Time     // when it was decided, on this machine's clock: in the middle of its way
-	store time.Time     // and on the store's
+	here, store time.Time     // a moment on this machine's clock and on the store's, from which both are counted
+	least, most time.Duration // that this machine's clock is ahead of the store's
+	seen        time.Time     // when the last answer came
 }
 
-// moment is when the answer that was asked for, and came, was decided at the time at of the store's clock.
-func (c *storeClock) moment(asked, came, at time.Time) time.Time {
+// moment is when the answer that was asked for, and came, was decided at the time at of the store's clock: probably, and at the latest.
+func (c *storeClock) moment(asked, came, at time.Time) (decided, latest time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	took := came.Sub(asked)
-	if !c.seen.IsZero() {
-		moment := c.here.Add(at.Sub(c.store))
-		possible := !moment.Before(asked.Add(-tick)) && !moment.After(came.Add(tick)) // else a clock was set
-		if possible && took > c.took+came.Sub(c.seen)/agesBy {
-			return within(moment, asked, came)
-		}
+	if c.seen.IsZero() {
+		c.here, c.store, c.seen = asked, at, came
+		c.least, c.most = 0, came.Sub(asked)
 	}
-	c.took, c.seen, c.here, c.store = took, came, asked.Add(took/2), at
-	return c.here
+	passed := at.Sub(c.store)
+	least, most := asked.Sub(c.here)-passed, came.Sub(c.here)-passed
+	aged := max(0, came.Sub(c.seen)) / agesBy
+	c.least, c.most = max(least, c.least-aged), min(most, c.most+aged)
+	if c.least > c.most+tick { // a clock was set
+		c.least, c.most = least, most
+	}
+	if came.After(c.seen) {
+		c.seen = came
+	}
+	latest = within(c.here.Add(passed+c.most), asked, came)
+	return within(latest.Add((c.least-c.most)/2), asked, came), latest
 }
 
 func within(t, first, last time.Time) time.Time {
