@@ -15,6 +15,9 @@ type Counts struct {
 	// Retried is the number of requests of which an attempt failed and that were, or will be, tried again.
 	Retried int
 
+	// Unanswered is the number of requests without a result of which something is stored all the same, as [Store.Unanswered] lists them.
+	Unanswered int
+
 	// Usage is that of all results together.
 	Usage Usage
 
@@ -27,6 +30,7 @@ type countsDocument struct {
 	Done       int       `bson:"done"`
 	Failed     int       `bson:"failed"`
 	Retried    int       `bson:"retried"`
+	Unanswered int       `bson:"unanswered"`
 	Reserved   float64   `bson:"reserved"`
 	Used       float64   `bson:"used"`
 	Prompt     float64   `bson:"prompt"`
@@ -36,7 +40,7 @@ type countsDocument struct {
 }
 
 func (d countsDocument) counts() Counts {
-	c := Counts{Done: d.Done, Failed: d.Failed, Retried: d.Retried}
+	c := Counts{Done: d.Done, Failed: d.Failed, Retried: d.Retried, Unanswered: d.Unanswered}
 	c.Usage = Usage{Reserved: d.Reserved, Used: d.Used, Prompt: d.Prompt, Completion: d.Completion}
 	if c.Done+c.Failed > 0 {
 		c.First, c.Last = d.First.UTC(), d.Last.UTC()
@@ -49,6 +53,7 @@ func (c Counts) plus(o Counts) Counts {
 	c.Done += o.Done
 	c.Failed += o.Failed
 	c.Retried += o.Retried
+	c.Unanswered += o.Unanswered
 	c.Usage.Reserved += o.Usage.Reserved
 	c.Usage.Used += o.Usage.Used
 	c.Usage.Prompt += o.Usage.Prompt
@@ -80,6 +85,9 @@ func (s *Store) count(ctx context.Context, batch string, from, to int, by any) (
 		return bson.D{{Key: "$sum", Value: bson.D{{Key: "$cond", Value: bson.A{condition, 1, 0}}}}}
 	}
 	is := func(status string) bson.D { return bson.D{{Key: "$eq", Value: bson.A{"$" + fieldStatus, status}}} }
+	missing := func(field string) bson.D {
+		return bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: "$" + field}}, "missing"}}}
+	}
 	sum := func(field string) bson.D { return bson.D{{Key: "$sum", Value: "$" + field}} }
 	tries := bson.D{{Key: "$size", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$" + fieldTries, bson.A{}}}}}}
 	last := bson.D{{Key: "$cond", Value: bson.A{is(statusFailed), 1, 0}}} // the attempt that was not followed by another
@@ -90,6 +98,7 @@ func (s *Store) count(ctx context.Context, batch string, from, to int, by any) (
 			{Key: "done", Value: when(is(statusDone))},
 			{Key: "failed", Value: when(is(statusFailed))},
 			{Key: "retried", Value: when(bson.D{{Key: "$gt", Value: bson.A{tries, last}}})},
+			{Key: "unanswered", Value: when(bson.D{{Key: "$and", Value: bson.A{missing(fieldStatus), bson.D{{Key: "$not", Value: bson.A{missing(fieldCustom)}}}}}})},
 			{Key: "reserved", Value: sum("reserved")},
 			{Key: "used", Value: sum("used")},
 			{Key: "prompt", Value: sum("prompt")},

@@ -21,8 +21,11 @@ func TestCounts(t *testing.T) {
 	if err := s.Attempt(t.Context(), "b", 1, "", attempt(1)); err != nil { // will be tried again
 		t.Fatal(err)
 	}
-	if c, err := s.Counts(t.Context(), "b"); err != nil || c != (batches.Counts{Retried: 1}) {
+	if c, err := s.Counts(t.Context(), "b"); err != nil || c != (batches.Counts{Retried: 1, Unanswered: 1}) {
 		t.Errorf("%+v %v", c, err)
+	}
+	if err := s.Name(t.Context(), "b", []batches.Named{{Line: 5, CustomID: "e"}}); err != nil {
+		t.Fatal(err)
 	}
 	done := answered("b", 2, 10)
 	done.Attempts, done.Finished = []batches.Attempt{attempt(1)}, time.UnixMilli(2000).UTC()
@@ -34,7 +37,7 @@ func TestCounts(t *testing.T) {
 		t.Fatal(outcomes)
 	}
 	want := batches.Counts{
-		Done: 1, Failed: 2, Retried: 3, Usage: batches.Usage{Reserved: 300, Used: 205, Prompt: 150, Completion: 50},
+		Done: 1, Failed: 2, Retried: 3, Unanswered: 2, Usage: batches.Usage{Reserved: 300, Used: 205, Prompt: 150, Completion: 50},
 		First: time.UnixMilli(1000).UTC(), Last: time.UnixMilli(3000).UTC(),
 	}
 	got, err := s.Counts(t.Context(), "b")

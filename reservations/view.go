@@ -55,6 +55,8 @@ type MeterView struct {
 	// Line is taken by tasks that stand behind max_reserved; LineIn is when it will have come back, after the plan.
 	Line   float64
 	LineIn time.Duration
+	// Gap is what of Plan and Line together nobody asked for: where another meter is scarcer, it only keeps the places in time.
+	Gap float64
 }
 
 // View is the bucket at now, on the store's clock; earlier than At counts as At. It is pure. Limit is the one in force, with its
@@ -78,6 +80,7 @@ func (b Bucket) View(l Limit, key string, now time.Time) View {
 			Meter: m, Level: led[LedgerUse], Debt: max(0, -led[LedgerUse]),
 			Late: owed(led, LedgerUse, LedgerLate), Plan: max(0, -led[LedgerPlan]), Line: owed(led, LedgerPlan, LedgerLine),
 			PlanIn: seconds(m.until(b.At, max(0, -led[LedgerPlan]))), LineIn: seconds(m.until(b.At, max(0, -led[LedgerLine]))),
+			Gap: b.Meters[k].Gap * max(0, -led[LedgerLine]-b.during(m)),
 		})
 	}
 	return v
@@ -151,6 +154,7 @@ func (v View) with(shard View) View {
 	for k, m := range shard.Meters {
 		s := &v.Meters[k]
 		s.Level, s.Late, s.Plan, s.Line = s.Level+m.Level, s.Late+m.Late, s.Plan+m.Plan, s.Line+m.Line
+		s.Gap += m.Gap
 		s.Debt, s.PlanIn, s.LineIn = s.Debt+m.Debt, max(s.PlanIn, m.PlanIn), max(s.LineIn, m.LineIn)
 	}
 	v.Shards = append(v.Shards, shard)

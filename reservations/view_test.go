@@ -90,6 +90,27 @@ func TestBucketView(t *testing.T) {
 	}
 }
 
+// What nobody asked for of a meter that is not scarce is told, and is no more than what it owes.
+func TestViewOfAGap(t *testing.T) {
+	t.Parallel()
+	requests, tokens := reservations.PerSecond("requests", 1), reservations.PerSecond("tokens", 100)
+	limit := reservations.Limit{Name: "two", Meters: []reservations.Meter{requests, tokens}}
+	var b reservations.Bucket
+	for range 101 { // the first starts
+		b, _ = reservations.Step(b, limit, clock(1000), reservations.Request{Op: begin, Tokens: []float64{1, 10}})
+	}
+	for after, share := range map[float64]float64{0: 1, 50: 0.5, 200: 0} {
+		v := b.View(limit, "k", clock(1000+after))
+		if gap := v.Meters[0].Gap; gap != 0 {
+			t.Errorf("after %v s, requests: %v", after, gap)
+		}
+		// 100 wait for requests, the last for 100 s; tokens have 10 of the 1000 that each 10 s asks for.
+		if m := v.Meters[1]; m.Gap > m.Plan || m.Gap < 0.85*m.Plan || m.Plan > share*10_000 || m.Plan < share*9_700 {
+			t.Errorf("after %v s, tokens: %+v", after, m)
+		}
+	}
+}
+
 func TestViewOfAWindow(t *testing.T) {
 	t.Parallel()
 	limit := reservations.Limit{Name: "daily", Meters: []reservations.Meter{reservations.PerDay("requests", 100)}}

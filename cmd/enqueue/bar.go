@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -33,7 +31,7 @@ func (s *barShow) progress(f figures) {
 
 // below writes the figures. No line is wider than the terminal: it would break there, and the lines could not be redrawn.
 func (s *barShow) below(w io.Writer, at decor.Statistics) error {
-	for _, line := range arrange(*s.parts.Load(), at.AvailableWidth-1) {
+	for _, line := range cli.Arrange(*s.parts.Load(), max(1, at.AvailableWidth-1)) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
@@ -63,36 +61,4 @@ func (s *barShow) close() {
 		s.container = nil
 		fmt.Fprint(s.w, "\r\x1b[K") // what is left of it behind a ^C
 	}
-}
-
-// arrange puts as many parts on a line as there is room for. A part that is longer than a line goes on in the next.
-func arrange(parts []string, width int) (lines []string) {
-	for _, part := range parts {
-		if n := len(lines); n > 0 && utf8.RuneCountInString(lines[n-1]+"; "+part) <= width {
-			lines[n-1] += "; " + part
-			continue
-		}
-		line := ""
-		for word := range strings.FieldsSeq(part) {
-			switch {
-			case line == "":
-				line = word
-			case utf8.RuneCountInString(line+" "+word) <= width:
-				line += " " + word
-			default:
-				lines, line = append(lines, cut(line, width)), word
-			}
-		}
-		lines = append(lines, cut(line, width))
-	}
-	return lines
-}
-
-// cut is a text, or the beginning of it that fits.
-func cut(text string, width int) string {
-	runes := []rune(text)
-	if len(runes) <= width {
-		return text
-	}
-	return string(runes[:max(0, width-1)]) + "…"
 }

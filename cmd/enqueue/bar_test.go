@@ -1,34 +1,6 @@
 package main
 
-import (
-	"strings"
-	"testing"
-	"unicode/utf8"
-
-	"github.com/google/go-cmp/cmp"
-)
-
-// No line is wider than the terminal, or it would break and could not be redrawn.
-func TestArrange(t *testing.T) {
-	t.Parallel()
-	parts := []string{"175 of 500 done", "22 of 20 requests/s, 784 of 4000 tokens/s", "cost 0.02", "at least 16s left"}
-	for width, want := range map[int][]string{
-		200: {strings.Join(parts, "; ")},
-		60:  {"175 of 500 done; 22 of 20 requests/s, 784 of 4000 tokens/s", "cost 0.02; at least 16s left"},
-		30:  {"175 of 500 done", "22 of 20 requests/s, 784 of", "4000 tokens/s; cost 0.02", "at least 16s left"},
-	} {
-		if diff := cmp.Diff(want, arrange(parts, width)); diff != "" {
-			t.Error(width, diff)
-		}
-	}
-	for width := range 40 {
-		for _, line := range arrange(append(parts, strings.Repeat("é", 50)), width) {
-			if n := utf8.RuneCountInString(line); n > max(1, width) {
-				t.Errorf("%d columns of %d: %s", n, width, line)
-			}
-		}
-	}
-}
+import "testing"
 
 func TestCostText(t *testing.T) {
 	t.Parallel()

@@ -69,8 +69,8 @@ func batchCommand(env cli.Environment) *cobra.Command {
 "-" reads standard input. The answers are kept in MongoDB for 30 days; "enqueue results" writes them.
 
 The whole file is checked first. Where a line is broken, is there twice, asks for more than the limit can ever
-serve, or for a host that headway.yaml does not list (http.allow_hosts; where it lists none, that is only warned of, as
-workers may have another file), all such lines are named and nothing is enqueued; with --skip-invalid the others are enqueued, and the exit
+serve, or for a host or a secret that headway.yaml does not list (http.allow_hosts, http.secrets; where it lists no hosts, that is only
+warned of, as workers may have another file), all such lines are named and nothing is enqueued; with --skip-invalid the others are enqueued, and the exit
 code is 1.
 
 The same file for the same limits and model is the same batch, under the same name: enqueued again, it goes on where it was, and nothing is
@@ -237,14 +237,14 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 }
 
 func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
-	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s), serving: s.serving}
+	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s), serving: s.serving, running: s.runningNow}
 	last, waited := w.run(ctx)
 	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)
 	}
 	switch {
 	case errors.Is(waited, context.Canceled):
-		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; the workers go on, and so does the same command", last.Done+last.Failed, last.Requests)}
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; %s", last.Done+last.Failed, last.Requests, s.goesOn(ctx, b.Queue))}
 	case waited != nil:
 		return waited
 	case last.Failed > 0:

@@ -152,10 +152,11 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 	if r.Left == 0 || b.Lines == 0 {
 		return nil
 	}
-	running, err := s.running(ctx, b)
+	all, err := s.running(ctx, b.Queue)
 	if err != nil {
 		return err
 	}
+	running := all[b.ID]
 	known, err := s.batches.Unanswered(ctx, b.ID, 1, b.Lines)
 	if err != nil {
 		return err
@@ -182,12 +183,13 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 	return nil
 }
 
-// running are the lines of the batch whose tasks a worker has.
-func (s *services) running(ctx context.Context, b batches.Batch) (lines []int, err error) {
-	err = eachPage(ctx, b.Queue, asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks, "list the tasks of queue "+b.Queue+" that run", func(infos []*asynq.TaskInfo) error {
+// running are the lines whose tasks a worker of the queue has, for each batch.
+func (s *services) running(ctx context.Context, queue string) (map[string][]int, error) {
+	lines := map[string][]int{}
+	err := eachPage(ctx, queue, asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks, "list the tasks of queue "+queue+" that run", func(infos []*asynq.TaskInfo) error {
 		for _, info := range infos {
-			if ref, ok := tasks.ParseBatchRef(info.ID); ok && ref.Batch == b.ID {
-				lines = append(lines, ref.Line)
+			if ref, ok := tasks.ParseBatchRef(info.ID); ok {
+				lines[ref.Batch] = append(lines[ref.Batch], ref.Line)
 			}
 		}
 		return nil

@@ -127,8 +127,21 @@ func TestCancelTwice(t *testing.T) {
 			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 		}
 	}
+	told := "0 of 10 done, 0 failed, 8 cancelled, 2 run; 4 of the cancelled were never enqueued or may still be in the queue (`enqueue cancel " + id + "` takes those back); cancelled\n"
+	if c = w.call(t, "status", id); !strings.HasSuffix(c.out, told) {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status", "--json"); !strings.Contains(c.out, `"waiting":2,"cancelled":8,`) {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status"); strings.Join(strings.Fields(c.out)[4:9], " ") != "DONE FAILED CANCELLED WAITING END" || !strings.Contains(c.out, "0     0       8          2        cancelled") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
 	close(upstream.let)
 	stop()
+	if c = w.call(t, "status", id); !strings.Contains(c.out, "2 of 10 done, 0 failed, 8 cancelled; 4 of the cancelled") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
 	c = w.call(t, "cancel", id, "--json")
 	if want := `"withdrawn":0,"ended":2,"left":4,"cancelled_before":4,"running":0,"never_enqueued":4,"missing":0`; c.code != cli.ExitOK || !strings.Contains(c.out, want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
@@ -148,6 +161,9 @@ func TestCancelWithoutTheLimit(t *testing.T) {
 	}
 	w.config = good
 	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "is cancelled: 3 requests were taken back") || c.err != "" {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status", id); !strings.HasSuffix(c.out, "\n0 of 3 done, 0 failed, 3 cancelled; cost 0.00; cancelled\n") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

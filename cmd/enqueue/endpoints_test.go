@@ -103,6 +103,30 @@ func TestHostsThatAreNotListed(t *testing.T) {
 	}
 }
 
+// So is a secret.
+func TestSecretsThatAreNotListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	headers := func(id, value string) string {
+		return fmt.Sprintf(`{"custom_id":%q,"method":"GET","url":"http://api.example.com/a","headers":{"Authorization":%q}}`+"\n", id, value)
+	}
+	good := headers("a", "Bearer ${API_KEY}")
+	in := write(t, "in.jsonl", good+headers("b", "Bearer ${OTHER_KEY}")+headers("c", "Bearer ${API_KEY"))
+	w.config = write(t, "headway.yaml", requestsAndTokens+"http: {allow_hosts: [api.example.com], secrets: [API_KEY]}\n")
+	c := w.call(t, "batch", in, "--limit", "openai")
+	for _, want := range []string{"2 of 3 lines are faulty", `line 2: http request: header.Authorization wants the secret "OTHER_KEY"`, "http.secrets", "line 3: http request: header.Authorization has a ${ without its }"} {
+		if !strings.Contains(c.err, want) {
+			t.Errorf("%q is missing in %s", want, c.err)
+		}
+	}
+	if c.code != cli.ExitUsage || c.pending(t) != 0 {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "batch", write(t, "in.jsonl", good), "--limit", "openai"); c.code != cli.ExitOK || c.pending(t) != 1 {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
 // A task that was archived without a result, because its worker was killed too often, has one when its batch is enqueued again.
 func TestArchivedTasksHaveResults(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,8 @@ type figures struct {
 	Enqueued  int       `json:"enqueued_to_line"`
 	Done      int       `json:"done"`
 	Failed    int       `json:"failed"`
-	Waiting   int       `json:"waiting"` // without a result: queued, running, or not enqueued yet
+	Waiting   int       `json:"waiting"`   // without a result: queued, running, or not enqueued yet; of a cancelled batch those that run
+	Cancelled int       `json:"cancelled"` // of a cancelled batch: have no result, and do not run
 	Retried   int       `json:"retried"`
 	Used      float64   `json:"tokens_used"`
 	Reserved  float64   `json:"tokens_reserved"`
@@ -42,6 +43,8 @@ type figures struct {
 	lastEnded time.Time
 	measured  bool          // the rates are of so long a time that a burst at the beginning does not count for much
 	stalled   time.Duration // how long nothing has ended, where that is longer than usual
+	unseen    int           // of the cancelled: not known to be taken back
+	unsent    bool          // some of those may never have been enqueued
 }
 
 // rate is what a meter of the last limit gave lately, beside what it may give.
@@ -64,7 +67,10 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 		Done: c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
 		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion, Queue: b.Queue, lastEnded: c.Last,
 	}
-	if f.Waiting == 0 && b.State == batches.StateOpen {
+	switch {
+	case b.State == batches.StateCancelled:
+		f.cancel(b, c)
+	case f.Waiting == 0 && b.State == batches.StateOpen:
 		f.State = stateEnded
 	}
 	return f
@@ -168,13 +174,12 @@ func (f *figures) text() string { return strings.Join(f.parts(), "; ") }
 
 // parts are what is told of the figures, each for itself.
 func (f *figures) parts() []string {
-	left := "waiting"
-	if f.State == string(batches.StateCancelled) {
-		left = "without a result"
-	}
-	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s %s", count(f.Done), count(f.Requests), count(f.Failed), count(f.Waiting), left)}
+	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s", count(f.Done), count(f.Requests), count(f.Failed), f.left())}
 	if f.Retried > 0 {
 		parts[0] += fmt.Sprintf(" (%s retried)", count(f.Retried))
+	}
+	if text := f.unseenText(); text != "" {
+		parts = append(parts, text)
 	}
 	var rates []string
 	burst := "" // what is above the rate is what the bucket had saved, no breach of the limit

@@ -29,10 +29,10 @@ func TestStateOfABatch(t *testing.T) {
 	}{
 		{batches.StateOpen, 1, "open", "1 of 3 done, 0 failed, 2 waiting"},
 		{batches.StateOpen, 3, "ended", "3 of 3 done, 0 failed, 0 waiting; all have ended"},
-		{batches.StateCancelled, 1, "cancelled", "1 of 3 done, 0 failed, 2 without a result; cancelled"},
-		{batches.StateCancelled, 3, "cancelled", "3 of 3 done, 0 failed, 0 without a result; cancelled"},
+		{batches.StateCancelled, 1, "cancelled", "1 of 3 done, 0 failed, 2 cancelled; 2 of the cancelled may still be in the queue (`enqueue cancel b` takes those back); cancelled"},
+		{batches.StateCancelled, 3, "cancelled", "3 of 3 done, 0 failed, 0 cancelled; cancelled"},
 	} {
-		f := newFigures(batches.Batch{State: c.state, Requests: 3}, batches.Counts{Done: c.done})
+		f := newFigures(batches.Batch{ID: "b", State: c.state, Requests: 3}, batches.Counts{Done: c.done})
 		if f.State != c.want || !strings.HasPrefix(f.text(), c.words) {
 			t.Errorf("%s with %d done: %s: %s", c.state, c.done, f.State, f.text())
 		}

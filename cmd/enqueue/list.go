@@ -1,15 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
+
+	"github.com/headway-go/headway/internal/cli"
 )
 
 const (
@@ -22,10 +22,7 @@ const (
 // whole is all about one batch, in lines that fit into so many columns; zero is any number.
 func (f *figures) whole(columns int) []string {
 	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit, f.Created.Local().Format(time.DateTime))
-	if columns == 0 {
-		return []string{head, f.text()}
-	}
-	return append(arrange([]string{head}, columns), arrange(f.parts(), columns)...)
+	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
 }
 
 // list is a table of batches that fits into so many columns; zero is any number. A narrow one has shorter texts and no limits, and where that is not enough no
@@ -34,33 +31,27 @@ func list(all []figures, columns int) []string {
 	if len(all) == 0 {
 		return []string{"no batches"}
 	}
-	rows := [][]string{{"BATCH", "CREATED", "FILE", "LIMIT", "DONE", "FAILED", "WAITING", "END"}}
-	for _, f := range all {
-		rows = append(rows, append([]string{f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.Limit}, append(f.counted(), f.end())...))
-	}
-	lines := aligned(rows)
-	if columns == 0 || widest(lines) <= columns {
-		return lines
-	}
 	longest := 0
 	for _, f := range all {
 		longest = max(longest, utf8.RuneCountInString(filepath.Base(f.Name)))
 	}
-	for _, shape := range []narrow{{created: true, file: longest}, {file: longest}, {}} {
-		lines = shape.lines(all)
-		over := widest(lines) - columns
-		if over > 0 && shape.file > fileShown { // a short name before none
-			shape.file = max(fileShown, shape.file-over)
-			lines = shape.lines(all)
-		}
-		if widest(lines) <= columns {
-			return lines
-		}
+	return cli.Fit(
+		columns,
+		cli.Shape{Rows: func(int) [][]string { return wide(all) }},
+		cli.Shape{Rows: func(width int) [][]string { return narrow{created: true, file: width}.rows(all) }, Longest: longest, Least: fileShown},
+		cli.Shape{Rows: func(width int) [][]string { return narrow{file: width}.rows(all) }, Longest: longest, Least: fileShown},
+		cli.Shape{Rows: func(int) [][]string { return narrow{}.rows(all) }},
+	)
+}
+
+// wide has all that there is.
+func wide(all []figures) [][]string {
+	c := countsOf(all)
+	rows := [][]string{append([]string{"BATCH", "CREATED", "FILE", "LIMIT"}, append(c.header(), "END")...)}
+	for _, f := range all {
+		rows = append(rows, append([]string{f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.Limit}, append(c.of(f), f.end())...))
 	}
-	for i, line := range lines {
-		lines[i] = cut(line, columns)
-	}
-	return lines
+	return rows
 }
 
 // narrow is a table without limits, and with shorter texts. How it goes is told before when it began, and that before of which file it is.
@@ -69,7 +60,7 @@ type narrow struct {
 	file    int // how much of its name; zero for nothing
 }
 
-func (n narrow) lines(all []figures) []string {
+func (n narrow) rows(all []figures) [][]string {
 	row := func(id, created, file string, rest ...string) []string {
 		cells := []string{id}
 		if n.created {
@@ -80,12 +71,13 @@ func (n narrow) lines(all []figures) []string {
 		}
 		return append(cells, rest...)
 	}
-	rows := [][]string{row("BATCH", "CREATED", "FILE", "DONE", "FAILED", "WAITING", "END")}
+	c := countsOf(all)
+	rows := [][]string{row("BATCH", "CREATED", "FILE", append(c.header(), "END")...)}
 	for _, f := range all {
-		name := cut(filepath.Base(f.Name), max(1, n.file))
-		rows = append(rows, row(prefix(f.Batch, all), day(f.Created), name, append(f.counted(), f.endShort())...))
+		name := cli.Cut(filepath.Base(f.Name), max(1, n.file))
+		rows = append(rows, row(prefix(f.Batch, all), cli.Day(f.Created), name, append(c.of(f), f.endShort())...))
 	}
-	return aligned(rows)
+	return rows
 }
 
 // prefix is as much of the name as is needed to tell it from the others.
@@ -98,30 +90,22 @@ func prefix(id string, all []figures) string {
 	return id
 }
 
-func (f *figures) counted() []string {
-	return []string{strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Waiting)}
+// counted are the numbers of a table.
+type counted struct{ cancelled bool } // some are
+
+func countsOf(all []figures) counted {
+	return counted{cancelled: slices.ContainsFunc(all, func(f figures) bool { return f.Cancelled > 0 })}
 }
 
-// day is the time of today, and the day before that.
-func day(at time.Time) string {
-	at = at.Local()
-	if time.Since(at) < 24*time.Hour {
-		return at.Format("15:04")
+func (c counted) header() []string { return c.columns("DONE", "FAILED", "CANCELLED", "WAITING") }
+
+func (c counted) of(f figures) []string {
+	return c.columns(strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Cancelled), strconv.Itoa(f.Waiting))
+}
+
+func (c counted) columns(done, failed, cancelled, waiting string) []string {
+	if !c.cancelled {
+		return []string{done, failed, waiting}
 	}
-	return at.Format("Jan _2")
-}
-
-// aligned puts the rows into columns of the same width.
-func aligned(rows [][]string) []string {
-	var text bytes.Buffer
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(table, strings.Join(row, "\t"))
-	}
-	_ = table.Flush() // to memory
-	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
-}
-
-func widest(lines []string) int {
-	return utf8.RuneCountInString(slices.MaxFunc(lines, func(a, b string) int { return utf8.RuneCountInString(a) - utf8.RuneCountInString(b) }))
+	return []string{done, failed, cancelled, waiting}
 }

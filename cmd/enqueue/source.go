@@ -19,6 +19,7 @@ type source struct {
 	buckets []bucket
 	urgent  bool     // the requests may use headroom
 	hosts   []string // that workers with the same file may call; none where it lists none
+	secrets []string // that they may send
 }
 
 // bucket is one LIMIT[:KEY] of the command line.

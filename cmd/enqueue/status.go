@@ -38,6 +38,8 @@ The end is estimated from what ended in the last minute, without a time before i
 limit can't give it, from the limit: then it can't be sooner. Where no worker takes from the queue of the batch, or it is paused, that is said
 instead. Prices of tokens are those of headway.yaml (prices).
 
+Requests of a cancelled batch that have no result are cancelled, and in a column of their own; only those that still run are waiting.
+
 The exit code is 0 also where requests failed or the batch was cancelled: --json tells.`,
 		Example: `  enqueue status
   enqueue status 3f2a --json`,
@@ -106,8 +108,9 @@ func (s *services) find(ctx context.Context, name string) (batches.Batch, error)
 
 func status(ctx context.Context, env cli.Environment, s *services, found []batches.Batch, prices map[string]config.Price, asJSON, whole bool) error {
 	var all []figures
+	running := s.runningOnce()
 	for _, b := range found {
-		f, err := s.figures(ctx, b, prices)
+		f, err := s.figures(ctx, b, prices, running)
 		if err != nil {
 			return err
 		}
@@ -131,12 +134,19 @@ func status(ctx context.Context, env cli.Environment, s *services, found []batch
 }
 
 // figures are those of a batch at this moment.
-func (s *services) figures(ctx context.Context, b batches.Batch, prices map[string]config.Price) (figures, error) {
+func (s *services) figures(ctx context.Context, b batches.Batch, prices map[string]config.Price, running runningOf) (figures, error) {
 	counts, err := s.batches.Counts(ctx, b.ID)
 	if err != nil {
 		return figures{}, err
 	}
 	f := newFigures(b, counts)
+	if f.Cancelled > 0 {
+		n, failed := running(ctx, b)
+		if failed != nil {
+			return figures{}, failed
+		}
+		f.run(n)
+	}
 	if f.State == string(batches.StateOpen) {
 		if err = s.foresee(ctx, b, counts, &f); err != nil {
 			return figures{}, err

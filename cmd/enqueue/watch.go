@@ -29,6 +29,7 @@ type watch struct {
 	show    show
 	heal    func(context.Context, batches.Batch) error
 	serving func(ctx context.Context, queue string) (serving, error)
+	running runningOf
 
 	samples []sample
 	moved   time.Time // when something ended last, or the archive was looked through
@@ -90,6 +91,11 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	}
 	l := w.recent(sample{at: now, counts: c})
 	f := newFigures(b, c)
+	if f.Cancelled > 0 {
+		if n, failed := w.running(ctx, b); failed == nil { // a queue that does not answer keeps nobody from seeing the rest
+			f.run(n)
+		}
+	}
 	if w.ask(ctx, now, b); w.by != nil {
 		f.served(*w.by)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,7 @@ func deadListCommand(env cli.Environment) *cobra.Command {
 		Use:   "list",
 		Short: "List the dead tasks, the one that died first as the first",
 		Long: `List shows the tasks that are dead, without their payloads. With --all-states it lists the others as well: failing ones, which are retried;
-requeued ones; those that recovered.`,
+requeued ones; those that recovered. On a terminal that is too narrow the table has shorter times and errors, then fewer columns.`,
 		Example: `  worker dead list
   worker dead list --queue batch --since 24h
   worker dead list --json | jq -r .error | sort | uniq -c | sort -rn`,
@@ -79,24 +78,27 @@ func listDeadAsJSON(ctx context.Context, env cli.Environment, store *deadtasks.S
 func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int) error {
 	s := screenOf(env)
 	n := 0
-	var rows [][]string
+	var page []deadtasks.Task
+	began := false
 	flush := func() {
-		if len(rows) > 0 {
-			s.table("", rows)
+		if len(page) == 0 {
+			return
 		}
-		rows = rows[:0]
+		lines := deadTable(page, s.columns)
+		if began && s.columns == 0 {
+			lines = lines[1:] // on a terminal each page has its own columns, and so its header
+		}
+		for _, line := range lines {
+			fmt.Fprintln(s, line)
+		}
+		page, began = page[:0], true
 	}
 	for t, err := range store.List(ctx, f) {
 		if err != nil {
 			return err
 		}
-		if n++; n == 1 {
-			rows = append(rows, []string{"ID", "QUEUE", "TYPE", "STATE", "AT", "ATTEMPTS", "ERROR"})
-		}
-		rows = append(rows, []string{
-			t.ID, t.Queue, t.Type, stateOfDead(t), t.At.Format(time.RFC3339), strconv.Itoa(len(t.Attempts)), firstLetters(t.Error, errorShown),
-		})
-		if len(rows) >= listedTogether {
+		n++
+		if page = append(page, t); len(page) >= listedTogether {
 			flush()
 		}
 		if n == most {
@@ -120,8 +122,13 @@ func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadta
 		}
 		n = total
 	}
-	_, err := fmt.Fprintf(s, "\n%s; `worker dead show ID` tells all of one, `worker dead requeue ID` sends it again\n", counted(n, "task"))
-	return err
+	fmt.Fprintln(s)
+	for _, line := range cli.Arrange([]string{counted(n, "task"), "`worker dead show ID` tells all of one, `worker dead requeue ID` sends it again"}, s.columns) {
+		if _, err := fmt.Fprintln(s, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func counted(n int, what string) string {

@@ -238,7 +238,7 @@ func TestLimitsShow(t *testing.T) {
 	}
 	meter := first["meters"].([]any)[0].(map[string]any) //nolint:forcetypeassert // as above
 	if d := cmp.Diff([]string{
-		"capacity", "debt", "kind", "late", "level", "line", "line_seconds", "max_reserved", "meter", "period_seconds", "plan", "plan_seconds", "rate",
+		"capacity", "debt", "gap", "kind", "late", "level", "line", "line_seconds", "max_reserved", "meter", "period_seconds", "plan", "plan_seconds", "rate",
 	}, keysOf(meter)); d != "" {
 		t.Errorf("keys of a meter (-want +got):\n%s", d)
 	}
@@ -320,6 +320,40 @@ func TestBucketIsShown(t *testing.T) {
 	for _, part := range []string{"\x1b[1mopenai:acme\x1b[0m", "██████████░░░░░░ 312 of 500", "░░░░░░░░░░░░░░░░ -1200 of 20000", "████████░░░░░░░░ 500000 of"} {
 		if !strings.Contains(pretty.String(), part) {
 			t.Errorf("%q is missing in:\n%s", part, pretty.String())
+		}
+	}
+}
+
+// A meter that is not scarce is not taken for one that is exhausted.
+func TestGapsAreShown(t *testing.T) {
+	t.Parallel()
+	requests := reservations.Meter{Name: "requests", Rate: 2, Period: time.Second, Capacity: 2, MaxReserved: 20}
+	at := time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC)
+	for burst, want := range map[float64]string{
+		20000: `openai  no task stands in line; the backlog is done in 29s
+  METER     RATE      LEVEL           LATE  PLAN            LINE
+  requests  2/s       0 of 2          -     9.5s (19)       29s (39)
+  tokens    200000/m  19000 of 20000  -     ~3.65s (12167)  ~23.2s (65000)
+  ~ tokens is not scarce: nobody asked for 53667 of that, which only keep the places of tasks that wait for requests
+`,
+		// All find their tokens there.
+		200000: `openai  no task stands in line; the backlog is done in 29s
+  METER     RATE      LEVEL             LATE  PLAN       LINE
+  requests  2/s       0 of 2            -     9.5s (19)  29s (39)
+  tokens    200000/m  199000 of 200000  -     -          ~65000
+  ~ tokens is not scarce: that only keeps the places of tasks that wait for requests
+`,
+	} {
+		tokens := reservations.Meter{Name: "tokens", Rate: 200000, Period: time.Minute, Capacity: burst, MaxReserved: reservations.Unlimited}
+		limit := reservations.Limit{Name: "openai", Meters: []reservations.Meter{requests, tokens}}
+		var b reservations.Bucket
+		for range 60 {
+			b, _ = reservations.Step(b, limit, at, reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 500}})
+		}
+		var plain bytes.Buffer
+		newShownBucket(b.View(limit, "", at)).print(screen{Writer: &plain})
+		if d := cmp.Diff(want, plain.String()); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
 		}
 	}
 }

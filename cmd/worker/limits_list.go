@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +45,7 @@ func limitsListCommand(env cli.Environment) *cobra.Command {
 		Use:   "list",
 		Short: "List the limits as configured and as set",
 		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, by whom and when. What was set counts; for
-a key its own first.`,
+a key its own first. On a terminal that is too narrow the table has shorter times, then no bursts, then not who has set a limit, and when.`,
 		Example: `  worker limits list
   worker limits list --json | jq '.[] | select(.override)'`,
 		Args: cli.Args(cobra.NoArgs),
@@ -63,7 +60,7 @@ a key its own first.`,
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(rows)
 		}
-		_, err = fmt.Fprint(env.Out, table(rows, cli.IsTerminal(env.Out) && env.Getenv("NO_COLOR") == ""))
+		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) && env.Getenv("NO_COLOR") == ""))
 		return err
 	}
 	return c
@@ -121,34 +118,4 @@ func (r *listed) set(now *stored, o reservations.Override) {
 	if r.Ignored == "" {
 		r.Override.Capacity = m.Cap()
 	}
-}
-
-// table lays the rows out for people; in colour, those that were set stand out.
-func table(rows []listed, colour bool) string {
-	var text bytes.Buffer
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "LIMIT\tMETER\tKEY\tCONFIGURED\tSET\tBY\tAT")
-	for _, r := range rows {
-		at := ""
-		if r.SetAt != nil {
-			at = r.SetAt.UTC().Format(time.RFC3339)
-		}
-		if r.Ignored != "" {
-			at += "  ignored: " + r.Ignored
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%v\t%s\t%s\n", r.Limit, r.Meter, r.Key, r.Configured, r.Override, r.SetBy, at)
-	}
-	_ = w.Flush() // to memory
-	head, rest, _ := strings.Cut(text.String(), "\n")
-	lines := []string{strings.TrimRight(head, " ")}
-	for _, r := range rows {
-		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		line = strings.TrimRight(line, " ")
-		if colour && r.Override != nil {
-			line = "\x1b[1m" + line + "\x1b[0m"
-		}
-		lines = append(lines, line)
-	}
-	return strings.Join(lines, "\n") + "\n"
 }

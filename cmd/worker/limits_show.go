@@ -28,7 +28,8 @@ func newLimitsShow(env cli.Environment) *cobra.Command {
 		Use:   "show [LIMIT[:KEY]]",
 		Short: "Show how full buckets are, who waits for them, and for how long",
 		Long: `Show tells of each bucket its level, what late tasks and the plan are owed, who stands in line behind max_reserved, a block,
-how many tasks wait, and when the present backlog is done if nothing else comes.
+how many tasks wait, and when the present backlog is done if nothing else comes. A ~ marks what a meter that is not scarce owes only to
+keep the places in time of tasks that wait for another one.
 
 Without an argument it shows all limits of the file: the bucket that all share, and the buckets of keys for which tasks
 wait. It changes nothing.`,

@@ -183,7 +183,7 @@ func TestLimitsWithoutACommand(t *testing.T) {
 func TestTableInColour(t *testing.T) {
 	t.Parallel()
 	rows := []listed{{Limit: "a", Meter: "r", Configured: &listedRate{"5/m", 5}}, {Limit: "b", Meter: "r", Configured: &listedRate{"5/m", 5}, Override: &listedRate{"6/m", 6}}}
-	if text := table(rows, true); strings.Count(text, "\x1b[1m") != 1 || !strings.Contains(text, "\x1b[1mb ") {
+	if text := limitsTable(rows, 0, true); strings.Count(text, "\x1b[1m") != 1 || !strings.Contains(text, "\x1b[1mb ") {
 		t.Errorf("%q", text)
 	}
 }

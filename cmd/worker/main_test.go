@@ -114,6 +114,7 @@ func TestRunRefusesToStart(t *testing.T) {
 		"http only":  {map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, []string{"--config", httpOnly}, cli.ExitUnavailable, "REDIS_URL"},
 		"no file":    {map[string]string{"OPENAI_API_KEY": "k"}, []string{"--config", "none.yaml"}, cli.ExitUsage, "none.yaml"},
 		"negative":   {nil, []string{"--concurrency", "-5"}, cli.ExitUsage, "--concurrency: -5 must not be negative"},
+		"no number":  {nil, []string{"--concurrency", "x"}, cli.ExitUsage, `--concurrency: "x" must be a whole number, e.g. 20; see "worker run --help"`},
 		"log level":  {nil, []string{"--log-level", "loud"}, cli.ExitUsage, "--log-level"},
 		"log format": {nil, []string{"--log-format", "xml"}, cli.ExitUsage, "--log-format"},
 		"no redis":   {map[string]string{"OPENAI_API_KEY": "k", "REDIS_URL": "redis://127.0.0.1:1"}, nil, cli.ExitUnavailable, "REDIS_URL"},

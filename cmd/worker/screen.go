@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
@@ -21,11 +20,12 @@ type screen struct {
 	io.Writer
 
 	bars, bold bool
+	columns    int // zero where nothing has to fit
 }
 
 func screenOf(env cli.Environment) screen {
 	terminal := cli.IsTerminal(env.Out)
-	return screen{Writer: env.Out, bars: terminal, bold: terminal && env.Getenv("NO_COLOR") == ""}
+	return screen{Writer: env.Out, columns: cli.Columns(env.Out), bars: terminal, bold: terminal && env.Getenv("NO_COLOR") == ""}
 }
 
 func (s screen) title(text string) string {
@@ -57,12 +57,20 @@ func (l shownLimits) print(s screen) {
 func (b shownBucket) print(s screen) {
 	fmt.Fprintf(s, "%s  %s\n", s.title(b.Bucket), b.waits())
 	rows := [][]string{{"METER", "RATE", "LEVEL", "LATE", "PLAN", "LINE"}}
+	marked, notes := gaps(b.meters)
 	for _, m := range b.meters {
-		rows = append(rows, []string{
-			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), owing(m.Late, 0), owing(m.Plan, m.PlanIn), owing(m.Line, m.LineIn),
-		})
+		owed := []string{owing(m.Late, 0), owing(m.Plan, m.PlanIn), owing(m.Line, m.LineIn)}
+		for i, text := range owed {
+			if marked[m.Name] && text != owing(0, 0) {
+				owed[i] = gapMark + text
+			}
+		}
+		rows = append(rows, append([]string{m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m)}, owed...))
 	}
 	s.table("  ", rows)
+	for _, note := range notes {
+		fmt.Fprintln(s, "  "+note)
+	}
 	if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call\n", inText(b.Blocked))
 	}
@@ -138,23 +146,8 @@ func kindText(k reservations.Kind) string {
 
 // table prints rows in columns of the same width. What their texts hold for a terminal is shown, not done.
 func (s screen) table(indent string, rows [][]string) {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			cell = cli.Printable(cell)
-			row[i] = cell
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-		}
-		fmt.Fprintln(s, indent+strings.TrimRight(line.String(), " "))
+	for _, line := range cli.Aligned(rows) {
+		fmt.Fprintln(s, indent+line)
 	}
 }
 

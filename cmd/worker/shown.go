@@ -46,6 +46,8 @@ type shownMeter struct {
 	PlanIn      float64  `json:"plan_seconds"`
 	Line        float64  `json:"line"`
 	LineIn      float64  `json:"line_seconds"`
+	// Gap is what of Plan and Line nobody asked for: it keeps the places in time of tasks that wait for a scarcer meter.
+	Gap float64 `json:"gap"`
 }
 
 func newShownBucket(v reservations.View) shownBucket {
@@ -56,7 +58,7 @@ func newShownBucket(v reservations.View) shownBucket {
 	for _, m := range v.Meters {
 		s := shownMeter{
 			Meter: m.Name, Kind: string(m.Kind), Rate: m.Rate, Period: m.Period.Seconds(), Capacity: m.Cap(), Level: m.Level, Debt: m.Debt,
-			Late: m.Late, Plan: m.Plan, PlanIn: m.PlanIn.Seconds(), Line: m.Line, LineIn: m.LineIn.Seconds(),
+			Late: m.Late, Plan: m.Plan, PlanIn: m.PlanIn.Seconds(), Line: m.Line, LineIn: m.LineIn.Seconds(), Gap: m.Gap,
 		}
 		if s.Kind == "" {
 			s.Kind = string(reservations.KindBucket)

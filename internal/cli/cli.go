@@ -40,7 +40,7 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 	c.SetErr(env.Err)
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.Version = version()
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, flagFault(err)) })
 	if c.RunE == nil {
 		c.Args = Args(cobra.NoArgs)
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }

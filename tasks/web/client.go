@@ -91,7 +91,7 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, []strin
 	if err != nil {
 		return nil, nil, err
 	}
-	header, secrets, err := c.header(r)
+	header, secrets, err := c.config.header(r)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -67,7 +67,7 @@ func (c Config) withDefaults() Config {
 		c.MaxBody = MaxBodyDefault
 	}
 	if c.Secrets == nil {
-		c.Secrets = func(string) (string, bool) { return "", false }
+		c.Secrets = noSecrets
 	}
 	own := http.Client{}
 	if c.HTTPClient != nil {
@@ -83,10 +83,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Check says why workers with these settings never send the request: it is faulty, or its host is not listed. The error is a *RequestError, for a host
-// one that matches ErrHostNotAllowed. The secrets that its headers name are not looked at.
+// Check says why workers with these settings never send the request: it is faulty, its host is not listed, or a header names a secret that Secrets does
+// not know, whose value may be empty here. The error is a *RequestError, for a host one that matches ErrHostNotAllowed.
 func (c Config) Check(r Request) error {
-	_, err := c.target(r)
+	if _, err := c.target(r); err != nil {
+		return err
+	}
+	if c.Secrets == nil {
+		c.Secrets = noSecrets
+	}
+	_, _, err := c.header(r)
 	return err
 }
 

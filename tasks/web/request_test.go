@@ -67,8 +67,12 @@ var faults = []struct {
 
 func TestRequestsThatAreNeverSent(t *testing.T) {
 	t.Parallel()
-	client := newClient(t, web.Config{AllowHosts: []string{"api.example"}, HTTPClient: &http.Client{Transport: nobody{t}}})
+	config := web.Config{AllowHosts: []string{"api.example"}, HTTPClient: &http.Client{Transport: nobody{t}}, Secrets: secrets}
+	client := newClient(t, config)
 	for _, c := range faults {
+		if checked, ok := errors.AsType[*web.RequestError](config.Check(c.request)); !ok || checked.Field != c.field {
+			t.Errorf("%+v: checked: %v, want a fault at %q", c.request, checked, c.field)
+		}
 		_, err := client.Do(t.Context(), c.request)
 		fault, ok := errors.AsType[*web.RequestError](err)
 		if !ok || fault.Field != c.field || !errors.Is(err, tasks.ErrPermanent) || strings.Contains(err.Error(), secret) {

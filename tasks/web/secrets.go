@@ -6,8 +6,11 @@ import (
 	"strings"
 )
 
+// noSecrets knows none.
+func noSecrets(string) (string, bool) { return "", false }
+
 // header is what is sent, with its secrets filled in, and those secrets.
-func (c *Client) header(r Request) (header http.Header, secrets []string, err error) {
+func (c Config) header(r Request) (header http.Header, secrets []string, err error) {
 	header = http.Header{}
 	for _, name := range sorted(r.Header) {
 		value, found, err := c.fill(name, r.Header[name])
@@ -21,7 +24,7 @@ func (c *Client) header(r Request) (header http.Header, secrets []string, err er
 }
 
 // fill replaces each ${NAME} in the value of a header. What a secret holds is not looked at again.
-func (c *Client) fill(header, value string) (filled string, secrets []string, err error) {
+func (c Config) fill(header, value string) (filled string, secrets []string, err error) {
 	var b strings.Builder
 	for rest := value; ; {
 		before, after, found := strings.Cut(rest, "${")
@@ -36,10 +39,10 @@ func (c *Client) fill(header, value string) (filled string, secrets []string, er
 		if !closed {
 			return fault("has a ${ without its }")
 		}
-		secret, ok := c.config.Secrets(name)
+		secret, ok := c.Secrets(name)
 		switch {
 		case !ok:
-			return fault(fmt.Sprintf("wants the secret %.60q, which this worker's settings do not list", name))
+			return fault(fmt.Sprintf("wants the secret %.60q, which is not one that workers may send: list it under http.secrets", name))
 		case !isValue(secret):
 			return fault(fmt.Sprintf("wants the secret %.60q, which has a control character", name))
 		}

@@ -1,0 +1,57 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// No line is wider than the terminal, or it would break and could not be redrawn.
+func TestArrange(t *testing.T) {
+	t.Parallel()
+	parts := []string{"175 of 500 done", "22 of 20 requests/s, 784 of 4000 tokens/s", "cost 0.02", "at least 16s left"}
+	for width, want := range map[int][]string{
+		0:   {strings.Join(parts, "; ")},
+		200: {strings.Join(parts, "; ")},
+		60:  {"175 of 500 done; 22 of 20 requests/s, 784 of 4000 tokens/s", "cost 0.02; at least 16s left"},
+		30:  {"175 of 500 done", "22 of 20 requests/s, 784 of", "4000 tokens/s; cost 0.02", "at least 16s left"},
+	} {
+		if diff := cmp.Diff(want, cli.Arrange(parts, width)); diff != "" {
+			t.Error(width, diff)
+		}
+	}
+	for width := 1; width < 40; width++ {
+		for _, line := range cli.Arrange(append(parts, strings.Repeat("é", 50)), width) {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Errorf("%d columns of %d: %s", n, width, line)
+			}
+		}
+	}
+}
+
+// The widest shape that fits is shown, cut where it may be, and nothing else is done to it.
+func TestFit(t *testing.T) {
+	t.Parallel()
+	whole := cli.Shape{Rows: func(int) [][]string {
+		return [][]string{{"ID", "TYPE", "TEXT"}, {"é1", "some type", "a long\x1btext"}}
+	}}
+	short := cli.Shape{Longest: 14, Least: 5, Rows: func(width int) [][]string {
+		return [][]string{{"ID", "TEXT"}, {"é1", cli.Cut(cli.Printable("a long\x1btext"), width)}}
+	}}
+	for columns, want := range map[int][]string{
+		0:  {"ID  TYPE       TEXT", `é1  some type  a long\x1btext`},
+		29: {"ID  TYPE       TEXT", `é1  some type  a long\x1btext`},
+		28: {"ID  TEXT", `é1  a long\x1btext`},
+		12: {"ID  TEXT", "é1  a long\\…"},
+		9:  {"ID  TEXT", "é1  a lo…"},
+		7:  {"ID  TE…", "é1  a …"},
+	} {
+		if diff := cmp.Diff(want, cli.Fit(columns, whole, short)); diff != "" {
+			t.Errorf("%d columns: %s", columns, diff)
+		}
+	}
+}
