@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// advance moves the clock of the line on so far that the first who waits comes when ledger late has room for it, or use, where it came too late before. Nobody is due before, so what comes back until then would be there for
+// advance moves the clock of the line on so far that the first who waits comes when ledger late has room for it. Nobody is due before, so what comes back until then would be there for
 // nobody; and all others come as far behind the first as they would have. The places are not charged anew: those that were given up are in the plan again already, and where others were
 // lost, the next who is given a time behind them is moved on in the same way.
 func (b *Bucket) advance(l Limit, r Request) Outcome {
 	if b.Generation == r.Generation && !l.windowed() {
-		early := (r.Due.Sub(b.At).Seconds()-b.Shift)/b.Speed - b.lacks(l, r.State.FirstLedger(), r.Tokens)
+		early := (r.Due.Sub(b.At).Seconds()-b.Shift)/b.Speed - b.lacks(l, r.Tokens)
 		b.Shift += max(0, min(early, r.For.Seconds())) * b.Speed
 	}
 	return Outcome{State: StateSettled}
 }
 
-// lacks is how many seconds pass until ledger i has room for n beside the headroom; negative where it has room for more, by as much as comes back in that time.
-func (b *Bucket) lacks(l Limit, i int, n []float64) float64 {
+// lacks is how many seconds pass until ledger late has room for n beside the headroom; negative where it has room for more, by as much as comes back in that time.
+func (b *Bucket) lacks(l Limit, n []float64) float64 {
 	w := -MaxWait.Seconds()
 	for k, m := range l.Meters {
-		w = max(w, (min(n[k]+m.Headroom, m.Cap())-b.Meters[k].Ledgers[i])/m.RatePerSecond())
+		w = max(w, (min(n[k]+m.Headroom, m.Cap())-b.Meters[k].Ledgers[LedgerLate])/m.RatePerSecond())
 	}
 	if b.Blocked > 0 {
 		return max(w, b.Blocked)
@@ -42,16 +42,8 @@ func (l *Limiter) Lasts(c Charge) time.Duration {
 	return seconds(limit.comesBack(c.Tokens.vector(limit)))
 }
 
-// FirstLedger is the ledger that has to have room for the first in line of this state, so that OpAdvance brings it forward. Stores that compute elsewhere need it.
-func (s State) FirstLedger() int {
-	if s == StateLate {
-		return LedgerUse
-	}
-	return LedgerLate
-}
-
 // Advance moves those who wait in the bucket of c on, by most at most, where the first of them, which holds p for c, is due later than it has to be, because others that stood in line
-// were withdrawn or lost, or because those that came late give back much of what they took: what comes back meanwhile would be there for nobody. It comes as soon as there are tokens for it then, and all others as much sooner. The limit
+// were withdrawn or lost: what comes back meanwhile would be there for nobody. It comes as soon as there are tokens for it then, and all others as much sooner. The limit
 // counts as ever, and of callers at the same time one moves the line. The outcome carries the shift, and moved is by how much this call moved it.
 //
 // Nothing is moved where p was given by another generation of the bucket. Where the limit has fixed windows the store is not asked, and the outcome is
@@ -64,7 +56,7 @@ func (l *Limiter) Advance(ctx context.Context, c Charge, p Place, most time.Dura
 	if err = c.Validate(limit); err != nil {
 		return Outcome{}, 0, err
 	}
-	r := Request{Op: OpAdvance, State: p.State, Due: p.Due, Generation: p.Generation, Tokens: c.Tokens.vector(limit)}
+	r := Request{Op: OpAdvance, Due: p.Due, Generation: p.Generation, Tokens: c.Tokens.vector(limit)}
 	before := r // by nothing
 	r.For = most
 	outcomes, err := l.askMany(ctx, limit, c.Key, before, r)

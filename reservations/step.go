@@ -41,7 +41,7 @@ const atOnce = 1e-8
 // Request is one thing asked of a bucket.
 type Request struct {
 	Op Op
-	// State is what the task was last given. Used by OpBegin and OpCheck (zero means new), by OpRelease and by OpAdvance.
+	// State is what the task was last given. Used by OpBegin and OpCheck (zero means new) and by OpRelease.
 	State State
 	// Due is the time that the task was given with StateReserved, on the clock of the line. OpBegin and OpCheck look at it: who comes before it
 	// and has to hold until then misses nothing. Zero means that it is due now. For OpAdvance it is that of the first in line.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -22,37 +24,38 @@ const (
 	advanceStep = time.Second
 	// advanceLeast is by how much a line is moved at least for it to be looked at soon again.
 	advanceLeast = 10 * time.Millisecond
-	// advanceMost is how many lines are looked at at once, those with gaps aside. Those beyond that are looked at the next time.
-	advanceMost = 256
+	// advanceMost is how many lines of each kind are looked at at once. Those beyond that are looked at the next time.
+	advanceMost = 128
 	// askedMost is after how long a bucket is asked again at the latest about a first task that it could not move on, and askedKept of how many lines that is known.
 	askedMost = time.Minute
 	askedKept = 4096
 )
 
-// aheadScript tells of lines that may be due too late: those from which tasks were withdrawn, the longest gap first, then the others, those that are due last first. Only the waker on
-// duty is answered.
+// aheadScript tells of lines that may be due too late: those from which tasks were withdrawn, the longest gap first, then those whose first task is due in a while, the
+// soonest first. Only the waker on duty is answered.
 //
 //	KEYS[1] -> index
 //	KEYS[2] -> waker
 //	KEYS[3] -> gaps
 //	ARGV[1] -> root of the other keys
 //	ARGV[2] -> id of the caller
-//	ARGV[3] -> how many of the others to pass over
-//	ARGV[4] -> the most of each kind to tell of
+//	ARGV[3] -> what is a while
+//	ARGV[4] -> how many of those that are due in a while to pass over
+//	ARGV[5] -> the most of each kind to tell of
 //	then for each line that was moved on:
 //	ARGV[n]   -> line
 //	ARGV[n+1] -> by how much
 //
-// Output: how many of the others there were; then for each line its name, how long until its first task is due, the place (JSON) of that one, empty where none is kept, and the gap.
+// Output: for each line its name, how long until its first task is due, the place (JSON) of that one, empty where none is kept, and the gap.
 const aheadScript = `
-for i = 5, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
 	if redis.call("ZSCORE", KEYS[3], ARGV[i]) then
 		redis.call("ZINCRBY", KEYS[3], -ARGV[i + 1], ARGV[i])
 	end
 end
 redis.call("ZREMRANGEBYSCORE", KEYS[3], "-inf", 0)
 if redis.call("HGET", KEYS[2], "id") ~= ARGV[2] then
-	return {"0"}
+	return {}
 end
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -67,7 +70,7 @@ local function tell(line, due, gap)
 	answer[#answer + 1] = gap
 end
 
-local gaps = redis.call("ZREVRANGE", KEYS[3], 0, ARGV[4] - 1, "WITHSCORES")
+local gaps = redis.call("ZREVRANGE", KEYS[3], 0, ARGV[5] - 1, "WITHSCORES")
 for i = 1, #gaps, 2 do
 	local due = redis.call("ZSCORE", KEYS[1], gaps[i])
 	if due then
@@ -76,13 +79,12 @@ for i = 1, #gaps, 2 do
 		redis.call("ZREM", KEYS[3], gaps[i])
 	end
 end
-local lines = redis.call("ZREVRANGE", KEYS[1], ARGV[3], ARGV[3] + ARGV[4] - 1, "WITHSCORES")
+local lines = redis.call("ZRANGEBYSCORE", KEYS[1], now + tonumber(ARGV[3]), "+inf", "WITHSCORES", "LIMIT", ARGV[4], ARGV[5])
 for i = 1, #lines, 2 do
 	if not told[lines[i]] then
 		tell(lines[i], lines[i + 1], "0")
 	end
 end
-table.insert(answer, 1, tostring(#lines / 2))
 return answer
 `
 
@@ -94,38 +96,35 @@ type foremost struct {
 	gap  time.Duration // what those would have taken who were withdrawn, less what the line was moved on
 }
 
-// ahead tells of lines that may be due too late, if the waker with this id is on duty, after it has noted by how much lines were moved on. Passed is how many lines there were from
-// the one with the number from, in the order of the index, advanceMost at most.
-func (l lines) ahead(ctx context.Context, id string, from int, moved map[string]time.Duration) (all []foremost, passed int, err error) {
-	args := []any{root, id, from, advanceMost}
+// ahead tells of lines that may be due too late, if the waker with this id is on duty, after it has noted by how much lines were moved on.
+func (l lines) ahead(ctx context.Context, id string, from int, moved map[string]time.Duration) ([]foremost, error) {
+	args := []any{root, id, advanceAhead.Microseconds(), from, advanceMost}
 	for line, d := range moved {
 		args = append(args, line, d.Microseconds())
 	}
 	texts, err := l.looking.Run(ctx, l.client, []string{root + "index", root + "waker", root + "gaps"}, args...).StringSlice()
-	if err != nil {
-		return nil, 0, fmt.Errorf("look for lines that are due too late: %w", err)
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("look for lines that are due too late: %w", err)
 	}
-	if passed, err = strconv.Atoi(texts[0]); err != nil {
-		return nil, 0, fmt.Errorf("read how many lines there are: %w", err)
-	}
-	for i := 1; i+3 < len(texts); i += 4 {
+	var all []foremost
+	for i := 0; i+3 < len(texts); i += 4 {
 		f := foremost{line: texts[i]}
 		var failed error
 		f.wait, err = microseconds(texts[i+1])
 		f.gap, failed = microseconds(texts[i+3])
 		if err = errors.Join(err, failed); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		if json.Unmarshal([]byte(texts[i+2]), &f.kept) != nil { // whoever is delivered tells of it
 			f.kept = keptPlace{}
 		}
 		all = append(all, f)
 	}
-	return all, passed, nil
+	return all, nil
 }
 
-// advancer moves lines on whose tasks are due later than they have to be: others that stood there were withdrawn or lost, or many came late and gave back much of what they
-// took. What comes back until they are due would be there for nobody. It runs beside the waker, for it asks the buckets.
+// advancer moves lines on whose tasks are due later than they have to be: others that stood there were withdrawn, deleted or lost, and what comes back in the time that
+// they would have taken would be there for nobody. It runs beside the waker, for it asks the buckets.
 type advancer struct {
 	lines   lines
 	id      string // of the waker
@@ -172,23 +171,24 @@ func (a *advancer) run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// look asks the buckets of lines that may be due too late, until stop is closed or a bucket can't be asked. It says whether a line was moved on by a step: there may be room
-// for more of them soon.
+// look asks the buckets of lines that may be due too late, until stop is closed or a bucket can't be asked. It says whether a line with a gap was moved on: what is left of the gap may
+// be made up for soon.
 func (a *advancer) look(ctx context.Context, stop <-chan struct{}) (soon bool) {
-	lines, passed, err := a.lines.ahead(ctx, a.id, a.from, a.notes)
+	lines, err := a.lines.ahead(ctx, a.id, a.from, a.notes)
 	if err != nil { // the waker tells of it
 		a.logger.DebugContext(ctx, "lines can't be looked at", slog.Any("error", err))
 		return false
 	}
 	clear(a.notes)
-	if a.from += passed; passed < advanceMost {
-		a.from = 0
-	}
+	far := 0
 	for _, f := range lines {
 		select {
 		case <-stop:
 			return false
 		default:
+		}
+		if f.gap == 0 {
+			far++
 		}
 		most := a.most(f)
 		if most <= 0 {
@@ -198,15 +198,18 @@ func (a *advancer) look(ctx context.Context, stop <-chan struct{}) (soon bool) {
 		if errors.Is(err, reservations.ErrUnavailable) {
 			return false
 		}
-		soon = soon || moved >= advanceLeast && most < reservations.MaxWait
+		soon = soon || f.gap > 0 && moved >= advanceLeast && most < reservations.MaxWait
+	}
+	if a.from += far; far < advanceMost {
+		a.from = 0
 	}
 	return soon
 }
 
-// most is by how much the line is moved at most: by what is left of the gap, in steps; where the first came late before, by a step; and where it is due later than what it takes needs
-// to come back, by whatever that is. Nothing where the bucket was asked not long ago.
+// most is by how much the line is moved at most: by what is left of the gap, in steps, or where the first is due later than what it takes needs to come back, by
+// whatever that is. Nothing where the bucket was asked not long ago.
 func (a *advancer) most(f foremost) time.Duration {
-	if f.line != lineName(f.kept.Bucket, f.kept.Generation) { // that of urgent tasks, of an outage, or nothing is known
+	if f.kept.Bucket == "" || strings.HasSuffix(f.line, expressMark) {
 		return 0
 	}
 	if last := a.asked[f.line]; last.due.Equal(f.kept.Due) && a.now().Before(last.next) {
@@ -218,8 +221,6 @@ func (a *advancer) most(f foremost) time.Duration {
 		return 0
 	case f.wait > advanceAhead+lasts:
 		return reservations.MaxWait
-	case f.kept.State == reservations.StateLate:
-		return advanceStep + lasts
 	}
 	return min(f.gap, advanceStep+lasts)
 }

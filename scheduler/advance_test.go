@@ -59,7 +59,7 @@ func waitingLine(t *testing.T, client redis.UniversalClient, l reservations.Limi
 		}
 		many[i] = c
 	}
-	if _, err := s.EnqueueMany(t.Context(), many, scheduler.Reserved()); err != nil && n > 0 {
+	if _, err := s.EnqueueMany(t.Context(), many, scheduler.Reserved()); err != nil {
 		t.Fatal(err)
 	}
 	ln.Scheduler, ln.look = s, s.Advancer(t, func() time.Time { return ln.now })
@@ -166,41 +166,6 @@ func TestLineMovesUpWhenPlacesAreLost(t *testing.T) {
 		}
 		if first := l.first(t); !about(first, 0) {
 			t.Errorf("the first is due in %v", first)
-		}
-	})
-}
-
-// Those that came too late come as soon as there is room, when one that started gives back what it took; those that wait for the store are left alone.
-func TestLateOnesMoveUp(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
-		t.Helper()
-		l := waitingLine(t, client, slow(), 0, false)
-		c := openai("").Charges()[0]
-		begin := func(s reservations.State) reservations.Outcome {
-			o, err := l.limiter.Begin(t.Context(), c, reservations.Place{State: s})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return o
-		}
-		begin("")
-		for _, id := range []string{"late", "later"} {
-			_ = l.Defer(t.Context(), scheduler.Task{Queue: "default", ID: id}, c, begin(reservations.StateReserved))
-		}
-		away := reservations.Place{State: reservations.StateLate, Due: time.Now().Add(time.Hour), Generation: begin(reservations.StateLate).Generation}
-		_ = l.DeferOutage(t.Context(), scheduler.Task{Queue: "default", ID: "away"}, openai("").Charges()[0], away, errors.New("away"))
-		o, err := l.limiter.Settle(t.Context(), c, reservations.Tokens{"requests": 0}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Moved("openai", o)
-		if first := l.first(t); !about(first, time.Minute) {
-			t.Errorf("the first is due in %v", first)
-		}
-		l.look()
-		if first := l.first(t); !about(first, 0) || len(l.store.asked) != 1 {
-			t.Errorf("the first is due in %v, asked for %v", first, l.store.asked)
 		}
 	})
 }

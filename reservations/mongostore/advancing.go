@@ -8,12 +8,12 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// advance moves the clock of the line on so far that the first who waits comes when there is room for it: see advance of reservations.
+// advance moves the clock of the line on so far that the first who waits comes when ledger late has room for it: see advance of reservations.
 func (v variant) advance() any {
 	if v.windows && !v.changed { // of the limit: its line is not moved
 		return literal(bson.D{})
 	}
-	lacks := mostOver(-reservations.MaxWait.Seconds(), "$$m", div(sub(smallest(list(v.withHead("$$k.n"), "$$k.cap")), element("$$k.L", "$$q.here")), "$$k.rate"))
+	lacks := mostOver(-reservations.MaxWait.Seconds(), "$$m", div(sub(smallest(list(v.withHead("$$k.n"), "$$k.cap")), element("$$k.L", reservations.LedgerLate)), "$$k.rate"))
 	blocked := either(less(0., "$$s.blocked"), "$$s.blocked", -reservations.MaxWait.Seconds())
 	wait := div(sub(div(sub("$$q.due", bson.D{to("$toLong", "$at")}), float64(time.Second/time.Millisecond)), "$$s.shift"), "$speed")
 	moves := []any{equal("$$q.gen", "$gen")}

@@ -143,7 +143,7 @@ func urgentDocument(r reservations.Request) bson.D {
 }
 
 // requestDocument describes a request to the pipeline: op; for: seconds of a block, or the age of what a sync brings, or by how much the line is moved at most; up: it may raise; id and
-// age, in milliseconds, of a settlement; here, the ledger that its state looks at, or that has to have room for the first in line; to: the ledgers to
+// age, in milliseconds, of a settlement; here, the ledger that its state looks at; to: the ledgers to
 // which a release gives; hold: the longest wait in seconds with which it starts; take: it is given no place; dry: it changes nothing; lead: for how many
 // seconds at least it does not start; due: when a reserved task, or the first in line, was told to come, in milliseconds; gen: by which generation; n: tokens in the order of the meters.
 func requestDocument(r reservations.Request) bson.D {
@@ -171,7 +171,7 @@ func requestDocument(r reservations.Request) bson.D {
 	case reservations.OpLose:
 		return bson.D{to("op", opLose), to("n", n)}
 	case reservations.OpAdvance:
-		return bson.D{to("op", opAdvance), to("here", r.State.FirstLedger()), to("due", milliseconds(time.Duration(r.Due.UnixNano()))), to("gen", r.Generation), to("for", r.For.Seconds()), to("n", n)}
+		return bson.D{to("op", opAdvance), to("due", milliseconds(time.Duration(r.Due.UnixNano()))), to("gen", r.Generation), to("for", r.For.Seconds()), to("n", n)}
 	case reservations.OpReserve:
 		d := bson.D{to("op", opBegin), to("here", reservations.LedgerLine), to("hold", never), to("take", false), to("dry", r.Dry), to("n", n)}
 		if r.For > 0 {

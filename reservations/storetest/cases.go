@@ -317,23 +317,6 @@ func testAdvanceFull(d driver) {
 	}
 }
 
-// Who came late before comes as soon as there is room for it, however much those that came with it still owe.
-func testAdvanceLate(d driver) {
-	d.limit = oneMeter(10, 5, reservations.Unlimited)
-	d.apply(begin(5))
-	late := begin(5)
-	late.State = reservations.StateReserved
-	waits := d.apply(late, late)
-	d.wantWait(waits[1], reservations.StateLate, time.Second)
-	d.apply(reservations.Request{Op: reservations.OpSettle, Tokens: []float64{4}}) // four are there now, and they owe six
-	o := d.one(reservations.Request{
-		Op: reservations.OpAdvance, State: reservations.StateLate, Due: waits[0].Due, Generation: waits[0].Generation, For: time.Minute, Tokens: []float64{5},
-	})
-	if o.Shift.Round(ms) != 400*ms { // it waits for one token
-		d.t.Errorf("the line is moved by %v, want 400ms", o.Shift)
-	}
-}
-
 func testReset(d driver) {
 	d.limit = oneMeter(1, 5, reservations.Unlimited)
 	before := d.apply(begin(5), begin(5), begin(5))[2]

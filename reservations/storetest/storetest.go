@@ -80,7 +80,6 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"yield", testYield},
 		{"advance", testAdvance},
 		{"advance a full bucket", testAdvanceFull},
-		{"advance a late one", testAdvanceLate},
 		{"reset", testReset},
 		{"version grows", testVersion},
 		{"buckets are apart", testApart},
