@@ -226,7 +226,7 @@ func (a *advancer) look(ctx context.Context) (soon bool) {
 // back, and no gap tells why, by whatever that is, but not before it was seen so twice: those before it may be about to be noted, or to start. Nothing where the bucket was asked not
 // long ago.
 func (a *advancer) most(f foremost) time.Duration {
-	if f.kept.Bucket == "" || strings.HasSuffix(f.line, expressMark) {
+	if f.kept.Bucket == "" || f.line == outageLine || strings.HasSuffix(f.line, expressMark) {
 		return 0
 	}
 	last := a.asked[f.line]

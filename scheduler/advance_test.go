@@ -224,6 +224,29 @@ func TestBucketsAreNotAskedInVain(t *testing.T) {
 	})
 }
 
+// Those who wait for the store, not for the bucket, come when it answers: it is not asked for them.
+func TestOutageLineIsNotMoved(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l := waitingLine(t, client, perSecond(1000, 1000), 1, false)
+		place := reservations.Place{State: reservations.StateReserved, Due: time.Now().Add(time.Hour)}
+		for id := range 3 { // due in one to two seconds
+			task := scheduler.Task{Queue: "default", ID: strconv.Itoa(id)}
+			if err := l.DeferOutage(t.Context(), task, openai("").Charges()[0], place, errors.New("away")); !errors.Is(err, scheduler.ErrDeferred) {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			l.look()
+			l.now = l.now.Add(2 * time.Second)
+		}
+		if len(l.store.asked) > 0 {
+			t.Errorf("asked for %v", l.store.asked)
+		}
+	})
+}
+
 // Those who wait for a window come when it ends, whoever stood before them.
 func TestWindowsAreNotMoved(t *testing.T) {
 	t.Parallel()
