@@ -40,8 +40,9 @@ func (w *withdrawal) step() {
 // look is what the waker on duty does: where the first in line is due too late, or others were withdrawn, the line is moved on.
 func (w *withdrawal) look() {
 	first := w.wake.first()
-	most := min(1, w.gap)
+	most, step := min(1, w.gap), true
 	if wait := (first.due - w.line()) / w.bucket.Speed; wait > 1+w.lasts(first.task) {
+		step = false
 		if most = w.gap; w.hasty || w.seen == first.due {
 			most = math.Inf(1)
 		}
@@ -56,7 +57,7 @@ func (w *withdrawal) look() {
 	})
 	if moved := w.bucket.Shift - before; w.gap > 0 && moved > 0 {
 		w.gap = max(0, w.gap-moved)
-		if w.gap > 0 && !math.IsInf(most, 1) {
+		if w.gap > 0 && step {
 			w.next = w.now + .25
 		}
 	}

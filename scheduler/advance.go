@@ -193,8 +193,8 @@ func (a *advancer) run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// look asks the buckets of lines that may be due too late, until ctx ends or a bucket can't be asked. It says whether a line with a gap was moved on by a part of it: what is left may
-// be made up for soon.
+// look asks the buckets of lines that may be due too late, until ctx ends or a bucket can't be asked. It says whether a line was moved on by a step, and there is more to make up for: that may be
+// soon. Where many became due at once, they have to start before it shows whether there is room for more.
 func (a *advancer) look(ctx context.Context) (soon bool) {
 	lines, far, err := a.lines.ahead(ctx, a.id, a.from, a.notes)
 	if err != nil { // the waker tells of it
@@ -206,7 +206,7 @@ func (a *advancer) look(ctx context.Context) (soon bool) {
 		if ctx.Err() != nil {
 			return false
 		}
-		most := a.most(f)
+		most, step := a.most(f)
 		if most <= 0 {
 			continue
 		}
@@ -214,7 +214,7 @@ func (a *advancer) look(ctx context.Context) (soon bool) {
 		if errors.Is(err, reservations.ErrUnavailable) {
 			return false
 		}
-		soon = soon || moved >= advanceLeast && f.gap-moved >= advanceLeast && most < reservations.MaxWait
+		soon = soon || step && moved >= advanceLeast && f.gap-moved >= advanceLeast
 	}
 	if a.from += far; far < advanceMost {
 		a.from = 0
@@ -225,27 +225,27 @@ func (a *advancer) look(ctx context.Context) (soon bool) {
 // most is by how much the line is moved at most: by what is left of the gap, in steps where the first is due when it has to be. Where it is due later than what it takes needs to come
 // back, and no gap tells why, by whatever that is, but not before it was seen so twice: those before it may be about to be noted, or to start. Nothing where the bucket was asked not
 // long ago.
-func (a *advancer) most(f foremost) time.Duration {
+func (a *advancer) most(f foremost) (most time.Duration, step bool) {
 	if f.kept.Bucket == "" || f.line == outageLine || strings.HasSuffix(f.line, expressMark) {
-		return 0
+		return 0, false
 	}
 	last := a.asked[f.line]
 	known := last.due.Equal(f.kept.Due)
 	if known && a.now().Before(last.next) {
-		return 0
+		return 0, false
 	}
 	lasts := a.limiter.Lasts(f.charge())
 	switch {
 	case lasts == 0:
-		return 0
+		return 0, false
 	case f.wait <= advanceAhead+lasts:
-		return min(f.gap, advanceStep+lasts)
+		return min(f.gap, advanceStep+lasts), true
 	case known:
-		return reservations.MaxWait
+		return reservations.MaxWait, false
 	case f.gap == 0:
 		a.rest(f, advanceEvery/2)
 	}
-	return f.gap
+	return f.gap, false
 }
 
 // charge is what the first takes from the bucket in whose line it stands.
