@@ -63,5 +63,9 @@ func (l *Limiter) Advance(ctx context.Context, c Charge, p Place, most time.Dura
 	if err != nil {
 		return Outcome{}, 0, err
 	}
-	return outcomes[1], seconds((outcomes[1].Shift - outcomes[0].Shift).Seconds() / outcomes[1].Speed), nil
+	o, moved = outcomes[1], outcomes[1].Shift-outcomes[0].Shift
+	if o.Speed > 0 && o.Speed != 1 {
+		moved = seconds(moved.Seconds() / o.Speed)
+	}
+	return o, moved, nil
 }

@@ -19,7 +19,9 @@ type withdrawal struct {
 	tasks    func(i int) bool
 	leaks    bool    // nobody gives the places back
 	advances bool    // every two seconds the first in line is looked at, as by the waker on duty
+	hasty    bool    // who is seen once to come too late is believed: for comparison
 	next     float64 // look
+	seen     float64 // when that one was due that was seen last to come too late
 	gap      float64 // seconds that those who were withdrawn would have taken, less what the line was moved
 }
 
@@ -38,9 +40,13 @@ func (w *withdrawal) step() {
 // look is what the waker on duty does: where the first in line is due too late, or others were withdrawn, the line is moved on.
 func (w *withdrawal) look() {
 	first := w.wake.first()
-	most := min(1, w.gap)
+	most, step := min(1, w.gap), true
 	if wait := (first.due - w.line()) / w.bucket.Speed; wait > 1+w.lasts(first.task) {
-		most = math.Inf(1)
+		step = false
+		if most = w.gap; w.hasty || w.seen == first.due {
+			most = math.Inf(1)
+		}
+		w.seen = first.due
 	}
 	if most <= 0 {
 		return
@@ -51,7 +57,7 @@ func (w *withdrawal) look() {
 	})
 	if moved := w.bucket.Shift - before; w.gap > 0 && moved > 0 {
 		w.gap = max(0, w.gap-moved)
-		if most <= 1 {
+		if w.gap > 0 && step {
 			w.next = w.now + .25
 		}
 	}
@@ -199,4 +205,30 @@ func withdrawn(l reservations.Limit, which func(i int) bool, leaks bool, kind st
 	f.each = w.step
 	f.simulate()
 	return w.used(20), w
+}
+
+// A task above the capacity takes longer than anybody behind it can know: between its waking and its start the next one looks as if it came too late. A line that
+// is moved up then costs all behind it a delivery, so who is looked at has to be seen twice.
+func TestFleetIsNotMovedUpInVain(t *testing.T) {
+	t.Parallel()
+	run := func(advances, hasty bool) (fleetReport, time.Duration) {
+		f := &fleet{tasks: 400, limit: limitOf(perSecond("tokens", 10, 20, math.Inf(1))), slots: 100, run: 1, deferring: .005, poll: .05, jitter: .005, seed: 7, tie: tieEarly}
+		for i := range f.tasks {
+			f.charge = append(f.charge, []float64{[]float64{1, 1, 1, 1, 1, 60, 1, 19, 1, 1}[i%10]})
+		}
+		w := &withdrawal{fleet: f, advances: advances, hasty: hasty}
+		f.each = w.step
+		f.simulate()
+		return f.report(), time.Duration(f.bucket.Shift * float64(time.Second))
+	}
+	without, _ := run(false, false)
+	with, moved := run(true, false)
+	hasty, tooFar := run(true, true)
+	t.Logf("%.3f deliveries a task, %.3f where nobody moves the line, %.3f where it is moved at once (by %v)", with.deliveries, without.deliveries, hasty.deliveries, tooFar)
+	if with.deliveries > without.deliveries || moved > 0 || with.util < without.util-.001 {
+		t.Errorf("moved by %v: %+v, without %+v", moved, with, without)
+	}
+	if hasty.deliveries < without.deliveries+.3 {
+		t.Errorf("%v deliveries where the line is moved at once: it need not be seen twice any more", hasty.deliveries)
+	}
 }

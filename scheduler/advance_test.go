@@ -22,10 +22,16 @@ type advances struct {
 
 	asked []time.Duration
 	away  bool
+	hangs chan struct{} // told of who asks; nil is nobody
+	hung  chan struct{} // closed for those to be answered
 }
 
 func (a *advances) Apply(ctx context.Context, l reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
 	if last := requests[len(requests)-1]; last.Op == reservations.OpAdvance {
+		if a.hangs != nil {
+			a.hangs <- struct{}{}
+			<-a.hung
+		}
 		a.asked = append(a.asked, last.For)
 		if a.away {
 			return nil, &reservations.UnavailableError{Bucket: l.Name, Err: errors.New("away")}
@@ -140,6 +146,13 @@ func TestGapIsMadeUpForLater(t *testing.T) {
 			t.Errorf("asked for %v", l.store.asked)
 		}
 		l.store.asked = nil
+		for range 3 {
+			l.now = l.now.Add(time.Minute)
+			l.look()
+		}
+		if len(l.store.asked) > 0 {
+			t.Errorf("asked for %v though all is made up for", l.store.asked)
+		}
 		l.withdraw(t, 0, 1, 2, 3, 6, 7)
 		if l.look(); len(l.store.asked) > 0 {
 			t.Errorf("asked for a line where nobody waits: %v", l.store.asked)
@@ -150,7 +163,7 @@ func TestGapIsMadeUpForLater(t *testing.T) {
 	})
 }
 
-// A line whose places were lost is moved on as well, as soon as its first task is due later than it has to be.
+// A line whose places were lost is moved on as well, when its first task was seen twice to be due later than it has to be: others may have stood in front of it that were not noted yet.
 func TestLineMovesUpWhenPlacesAreLost(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -161,6 +174,12 @@ func TestLineMovesUpWhenPlacesAreLost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		for range 3 {
+			if soon := l.look(); soon || len(l.store.asked) > 0 {
+				t.Errorf("look again soon: %v, asked %v", soon, l.store.asked)
+			}
+		}
+		l.now = l.now.Add(2 * time.Second)
 		if soon := l.look(); soon || len(l.store.asked) != 1 {
 			t.Errorf("look again soon: %v, asked %v", soon, l.store.asked)
 		}
@@ -185,6 +204,8 @@ func TestBucketsAreNotAskedInVain(t *testing.T) {
 			l.Moved(c.Bucket(), o)
 		}
 		l.SendMoves(t)
+		l.look()
+		l.now = l.now.Add(2 * time.Second)
 		l.store.away = true
 		if l.look(); len(l.store.asked) != 1 {
 			t.Errorf("asked %d times while the store is away", len(l.store.asked))
@@ -203,6 +224,29 @@ func TestBucketsAreNotAskedInVain(t *testing.T) {
 	})
 }
 
+// Those who wait for the store, not for the bucket, come when it answers: it is not asked for them.
+func TestOutageLineIsNotMoved(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l := waitingLine(t, client, perSecond(1000, 1000), 1, false)
+		place := reservations.Place{State: reservations.StateReserved, Due: time.Now().Add(time.Hour)}
+		for id := range 3 { // due in one to two seconds
+			task := scheduler.Task{Queue: "default", ID: strconv.Itoa(id)}
+			if err := l.DeferOutage(t.Context(), task, openai("").Charges()[0], place, errors.New("away")); !errors.Is(err, scheduler.ErrDeferred) {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			l.look()
+			l.now = l.now.Add(2 * time.Second)
+		}
+		if len(l.store.asked) > 0 {
+			t.Errorf("asked for %v", l.store.asked)
+		}
+	})
+}
+
 // Those who wait for a window come when it ends, whoever stood before them.
 func TestWindowsAreNotMoved(t *testing.T) {
 	t.Parallel()
@@ -217,4 +261,69 @@ func TestWindowsAreNotMoved(t *testing.T) {
 			t.Errorf("asked for %v", l.store.asked)
 		}
 	})
+}
+
+// All lines get their turn, however many there are, also where one of them has a gap, of whatever size, and others have places that nobody can read.
+func TestManyLinesAreLookedAt(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		const many, broken = 150, 3
+		l := waitingLine(t, client, slow(), many, true)
+		for i := range many {
+			c := reservations.Charge{Limit: "openai", Key: strconv.Itoa(i)}
+			o, err := l.limiter.Block(t.Context(), c.Limit, c.Key, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Moved(c.Bucket(), o)
+		}
+		l.SendMoves(t)
+		lines, err := client.ZRange(t.Context(), "headway:{line}:index", 0, 0).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range append(lines, "nobody:waits:here@1") {
+			if err = client.ZAdd(t.Context(), "headway:{line}:gaps", redis.Z{Score: 1e18, Member: line}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, place := range []string{"", "{", `{"bucket":"no#0:such:thing","due":"2026-01-01T00:00:00Z"}`} {
+			if err = client.HSet(t.Context(), "headway:{line}:place:default/"+strconv.Itoa(many-1-i), "place", place).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 4 {
+			l.look()
+			l.now = l.now.Add(2 * time.Second)
+		}
+		if n := len(l.store.asked); n < many-broken {
+			t.Errorf("asked %d buckets, want %d", n, many-broken)
+		}
+		if _, err = client.ZScore(t.Context(), "headway:{line}:gaps", "nobody:waits:here@1").Result(); !errors.Is(err, redis.Nil) {
+			t.Errorf("the gap of a line where nobody waits is kept: %v", err)
+		}
+	})
+}
+
+// A store that does not answer holds nobody up who stops.
+func TestStopWaitsForNoBucket(t *testing.T) {
+	t.Parallel()
+	l := waitingLine(t, mini(t), slow(), 5, false)
+	l.store.hangs, l.store.hung = make(chan struct{}, 1), make(chan struct{})
+	defer close(l.store.hung)
+	if err := l.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.withdraw(t, 1, 2, 3)
+	select {
+	case <-l.store.hangs:
+	case <-time.After(patience):
+		t.Fatal("nobody asked")
+	}
+	stopping, cancel := context.WithTimeout(t.Context(), reservations.CallTimeoutDefault/2)
+	defer cancel()
+	if err := l.Stop(stopping); err != nil {
+		t.Error(err)
+	}
 }

@@ -88,7 +88,7 @@ func (w *waker) bring(d time.Duration) {
 func (w *waker) move(m movement) {
 	w.mu.Lock()
 	known, ok := w.moved[m.line]
-	gap := known.gap + m.gap
+	gap := min(known.gap+m.gap, reservations.MaxWait)
 	if ok && known.version >= m.version {
 		m = known
 	}
