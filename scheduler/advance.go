@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// advanceEvery is how often the lines are looked at that may be due too late, advanceSoon how soon again after one was moved on.
+	// advanceEvery is how often the lines are looked at that may be due too late (restMost where nobody waits), advanceSoon how soon again after one was moved on.
 	advanceEvery, advanceSoon = 2 * time.Second, 250 * time.Millisecond
 	// advanceAhead is how much later than it has to be the first of a line is due at least, where the line is moved on for that alone.
 	advanceAhead = time.Second
@@ -49,17 +49,21 @@ const (
 //	ARGV[n+1] -> by how much
 //
 // Output: how many of those that are due in a while there were, with those that were told of already; then for each line its name, how long until its first task is due, the place (JSON) of
-// that one, empty where none is kept, and the gap.
+// that one, empty where none is kept, and the gap. Nothing at all where nobody waits.
 const aheadScript = `
 for i = 7, #ARGV, 2 do
 	if redis.call("ZSCORE", KEYS[3], ARGV[i]) then
 		redis.call("ZINCRBY", KEYS[3], -ARGV[i + 1], ARGV[i])
 	end
 end
-redis.call("ZREMRANGEBYSCORE", KEYS[3], "-inf", ARGV[6])
 if redis.call("HGET", KEYS[2], "id") ~= ARGV[2] then
 	return {}
 end
+if redis.call("EXISTS", KEYS[1]) == 0 then
+	redis.call("DEL", KEYS[3])
+	return {}
+end
+redis.call("ZREMRANGEBYSCORE", KEYS[3], "-inf", ARGV[6])
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local answer, told = {"0"}, {}
@@ -101,7 +105,7 @@ type foremost struct {
 }
 
 // ahead tells of lines that may be due too late, if the waker with this id is on duty, after it has noted by how much lines were moved on. Far is how many of those that are due in a
-// while were looked at.
+// while were looked at; negative where nobody waits, or another one is on duty.
 func (l lines) ahead(ctx context.Context, id string, from int, moved map[string]time.Duration) (all []foremost, far int, err error) {
 	args := []any{root, id, advanceAhead.Microseconds(), from, advanceMost, advanceLeast.Microseconds()}
 	for line, d := range moved {
@@ -111,8 +115,8 @@ func (l lines) ahead(ctx context.Context, id string, from int, moved map[string]
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, 0, fmt.Errorf("look for lines that are due too late: %w", err)
 	}
-	if len(texts) == 0 { // not on duty
-		return nil, 0, nil
+	if len(texts) == 0 {
+		return nil, -1, nil
 	}
 	if far, err = strconv.Atoi(texts[0]); err != nil {
 		return nil, 0, fmt.Errorf("read how many lines were looked at: %w", err)
@@ -184,26 +188,27 @@ func (a *advancer) run(ctx context.Context, stop <-chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		pause := advanceEvery
-		if a.look(ctx) {
-			pause = advanceSoon
-		}
-		timer.Reset(pause)
+		timer.Reset(a.look(ctx))
 	}
 }
 
-// look asks the buckets of lines that may be due too late, until ctx ends or a bucket can't be asked. It says whether a line was moved on by a step, and there is more to make up for: that may be
-// soon. Where many became due at once, they have to start before it shows whether there is room for more.
-func (a *advancer) look(ctx context.Context) (soon bool) {
+// look asks the buckets of lines that may be due too late, until ctx ends or a bucket can't be asked. It says after which pause to look again: soon where a line was moved on by a step, and there is
+// more to make up for; where many became due at once, they have to start before it shows whether there is room for more.
+func (a *advancer) look(ctx context.Context) (pause time.Duration) {
 	lines, far, err := a.lines.ahead(ctx, a.id, a.from, a.notes)
 	if err != nil { // the waker tells of it
 		a.logger.DebugContext(ctx, "lines can't be looked at", slog.Any("error", err))
-		return false
+		return advanceEvery
 	}
 	clear(a.notes)
+	if far < 0 {
+		a.from = 0
+		return restMost
+	}
+	pause = advanceEvery
 	for _, f := range lines {
 		if ctx.Err() != nil {
-			return false
+			return pause
 		}
 		most, step := a.most(f)
 		if most <= 0 {
@@ -211,14 +216,16 @@ func (a *advancer) look(ctx context.Context) (soon bool) {
 		}
 		moved, err := a.ask(ctx, f, most)
 		if errors.Is(err, reservations.ErrUnavailable) {
-			return false
+			return advanceEvery
 		}
-		soon = soon || step && moved >= advanceLeast && f.gap-moved >= advanceLeast
+		if step && moved >= advanceLeast && f.gap-moved >= advanceLeast {
+			pause = advanceSoon
+		}
 	}
 	if a.from += far; far < advanceMost {
 		a.from = 0
 	}
-	return soon
+	return pause
 }
 
 // most is by how much the line is moved at most: by what is left of the gap, in steps where the first is due when it has to be. Where it is due later than what it takes needs to come

@@ -22,7 +22,7 @@ func (s *Scheduler) Advancer(t *testing.T, now func() time.Time) (look func() (s
 	t.Helper()
 	a := newAdvancer(s)
 	a.now = now
-	return func() bool { return a.look(t.Context()) }
+	return func() bool { return a.look(t.Context()) == advanceSoon }
 }
 
 // GoOnDuty lets the scheduler's waker be the one on duty, without looking at the lines.
