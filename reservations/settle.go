@@ -147,7 +147,7 @@ func (b *Bucket) asked(n []float64) []float64 {
 // closeGaps brings what nobody asked for, which only keeps the places of scarcer meters in time, back to where those of asked end: else newcomers would wait for tasks
 // that are no more. Nothing is known of windows, of the headroom and of a block.
 func (b *Bucket) closeGaps(l Limit, asked []float64) {
-	if b.Blocked > 0 || l.HasHeadroom() || slices.ContainsFunc(l.Meters, Meter.windowed) {
+	if b.Blocked > 0 || l.HasHeadroom() || l.windowed() {
 		return
 	}
 	end := 0. // seconds until the last one starts

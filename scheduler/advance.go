@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -112,7 +110,7 @@ func (l lines) ahead(ctx context.Context, id string, from int, moved map[string]
 		args = append(args, line, d.Microseconds())
 	}
 	texts, err := l.looking.Run(ctx, l.client, []string{root + "index", root + "waker", root + "gaps"}, args...).StringSlice()
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil {
 		return nil, 0, fmt.Errorf("look for lines that are due too late: %w", err)
 	}
 	if len(texts) == 0 {
@@ -137,7 +135,7 @@ func (l lines) ahead(ctx context.Context, id string, from int, moved map[string]
 	return all, far, nil
 }
 
-// advancer moves lines on whose tasks are due later than they have to be: others that stood there were withdrawn, deleted or lost, and what comes back in the time that
+// advancer moves lines on whose tasks are due later than they have to be: others that stood there were withdrawn or lost, and what comes back in the time that
 // they would have taken would be there for nobody. It runs beside the waker, for it asks the buckets.
 type advancer struct {
 	lines   lines

@@ -98,6 +98,22 @@ func (l *line) first(t *testing.T) time.Duration {
 	return lines[0].First.Sub(lines[0].Now)
 }
 
+// wantFirst expects the first to be due in about d.
+func (l *line) wantFirst(t *testing.T, d time.Duration) {
+	t.Helper()
+	if first := l.first(t); !about(first, d) {
+		t.Errorf("the first is due in %v, want %v", first, d)
+	}
+}
+
+// wantAsked expects a look that asks buckets so often in all, and after which nothing has to be looked at soon.
+func (l *line) wantAsked(t *testing.T, n int) {
+	t.Helper()
+	if soon := l.look(); soon || len(l.store.asked) != n {
+		t.Errorf("look again soon: %v, asked %v, want %d", soon, l.store.asked, n)
+	}
+}
+
 func about(a, b time.Duration) bool { return (a - b).Abs() < 5*time.Second }
 
 // One a minute.
@@ -113,21 +129,13 @@ func TestLineMovesUpWhenTasksAreWithdrawn(t *testing.T) {
 			t.Errorf("asked though all is well: %v", l.store.asked)
 		}
 		l.withdraw(t, 0, 1, 2, 3)
-		if first := l.first(t); !about(first, 4*time.Minute) {
-			t.Fatalf("the first is due in %v", first)
-		}
-		if soon := l.look(); soon || len(l.store.asked) != 1 {
-			t.Errorf("look again soon: %v, asked %v", soon, l.store.asked)
-		}
-		if first := l.first(t); !about(first, 0) { // a full bucket waits for it
-			t.Errorf("the first is due in %v", first)
-		}
+		l.wantFirst(t, 4*time.Minute)
+		l.wantAsked(t, 1)
+		l.wantFirst(t, 0) // a full bucket waits for it
 		for range 3 {
 			l.look()
 		}
-		if first := l.first(t); !about(first, 0) {
-			t.Errorf("moved on again: the first is due in %v", first)
-		}
+		l.wantFirst(t, 0) // it is not moved again
 	})
 }
 
@@ -175,17 +183,11 @@ func TestLineMovesUpWhenPlacesAreLost(t *testing.T) {
 			}
 		}
 		for range 3 {
-			if soon := l.look(); soon || len(l.store.asked) > 0 {
-				t.Errorf("look again soon: %v, asked %v", soon, l.store.asked)
-			}
+			l.wantAsked(t, 0)
 		}
 		l.now = l.now.Add(2 * time.Second)
-		if soon := l.look(); soon || len(l.store.asked) != 1 {
-			t.Errorf("look again soon: %v, asked %v", soon, l.store.asked)
-		}
-		if first := l.first(t); !about(first, 0) {
-			t.Errorf("the first is due in %v", first)
-		}
+		l.wantAsked(t, 1)
+		l.wantFirst(t, 0)
 	})
 }
 

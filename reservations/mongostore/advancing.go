@@ -18,7 +18,7 @@ func (v variant) advance() any {
 	wait := div(sub(div(sub("$$q.due", bson.D{to("$toLong", "$at")}), float64(time.Second/time.Millisecond)), "$$s.shift"), "$speed")
 	moves := []any{equal("$$q.gen", "$gen")}
 	if v.windows {
-		moves = append(moves, op("$not", op("$anyElementTrue", forEach("$$m", "k", isWindow()))))
+		moves = append(moves, noWindows())
 	}
 	e := largest(list(0., smallest(list(sub(wait, largest(list(lacks, blocked))), "$$q.for"))))
 	return either(all(moves...), bson.D{to("shift", add("$$s.shift", mul(e, "$speed")))}, literal(bson.D{}))

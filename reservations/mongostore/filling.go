@@ -12,6 +12,9 @@ const windowPart = 1e-6
 // isWindow says whether $$k is one: a missing field is less than null.
 func isWindow() bson.D { return op("$gt", "$$k.win", nil) }
 
+// noWindows says that no meter of $$m is a window.
+func noWindows() bson.D { return op("$not", op("$anyElementTrue", forEach("$$m", "k", isWindow()))) }
+
 // choose is window where $$k is one, and bucket otherwise.
 func (v variant) choose(window, bucket any) any {
 	if !v.windows {

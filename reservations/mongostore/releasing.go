@@ -17,7 +17,7 @@ func (v variant) release() any {
 	}
 	closes := []any{op("$in", reservations.LedgerLine, "$$q.to"), atMost("$$s.blocked", 0.)}
 	if v.windows {
-		closes = append(closes, op("$not", op("$anyElementTrue", forEach("$$m", "k", isWindow()))))
+		closes = append(closes, noWindows())
 	}
 	return either(all(closes...), closedGaps(released), bson.D{to("led", released)})
 }
