@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a settlement.
@@ -65,12 +66,31 @@ func shardName(limit string, shard int) string {
 	return limit + "#" + strconv.Itoa(shard)
 }
 
-// largestAmount bounds every number of tokens, so that sums stay exact.
-const largestAmount = 1e15
+const (
+	// largestAmount bounds every number of tokens, so that sums stay exact.
+	largestAmount = 1e15
+	// MaxKey bounds a key, in bytes: stores index it, and people read it.
+	MaxKey = 512
+)
+
+// validateKey refuses a key that a store could not keep as it is.
+func (c Charge) validateKey() error {
+	switch {
+	case len(c.Key) > MaxKey:
+		c.Key = strings.ToValidUTF8(c.Key[:32], "\uFFFD") + "..."
+		return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: fmt.Sprintf("the key must be at most %d bytes", MaxKey)}
+	case !utf8.ValidString(c.Key) || strings.ContainsRune(c.Key, 0):
+		return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: fmt.Sprintf("the key %q must be valid UTF-8 without NUL", c.Key)}
+	}
+	return nil
+}
 
 // Validate reports why the charge can never be served by the limit: a meter the limit does not have (ErrUnknownMeter), an
 // amount that is negative, not a number or above 1e15 (ErrInvalidCharge), or one above what the meter can ever serve (ErrChargeTooLarge).
 func (c Charge) Validate(l Limit) error {
+	if err := c.validateKey(); err != nil {
+		return err
+	}
 	for name, n := range c.Tokens {
 		if !slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Name == name }) {
 			return &ChargeError{Charge: c, Meter: name, Err: ErrUnknownMeter, Problem: fmt.Sprintf("limit %q has no such meter", l.Name)}
@@ -90,8 +110,8 @@ func (c Charge) Validate(l Limit) error {
 	return nil
 }
 
-// validateTake is Validate for a charge that must not owe: none of it may be above the capacity.
-func (c Charge) validateTake(l Limit) error {
+// validateAtOnce is Validate for a charge that must not owe: none of it may be above the capacity.
+func (c Charge) validateAtOnce(l Limit) error {
 	if err := c.Validate(l); err != nil {
 		return err
 	}
@@ -99,7 +119,7 @@ func (c Charge) validateTake(l Limit) error {
 		if n := c.Tokens[m.Name]; n > m.Cap() {
 			return &ChargeError{
 				Charge: c, Meter: m.Name, Err: ErrChargeTooLarge,
-				Problem: fmt.Sprintf("%v tokens are more than can ever be taken at once (capacity %v)", n, m.Cap()),
+				Problem: fmt.Sprintf("%v tokens are more than can ever start at once (capacity %v)", n, m.Cap()),
 			}
 		}
 	}

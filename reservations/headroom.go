@@ -40,9 +40,6 @@ func (l Limit) validateHeadroom(fault func(field, format string, args ...any)) {
 			fault(m.Name+".headroom", "a fixed window can't keep headroom for urgent tasks, only a token bucket can")
 		}
 	}
-	if k := slices.IndexFunc(l.Meters, Meter.windowed); k >= 0 && l.HasHeadroom() && l.Meters[k].Headroom == 0 {
-		fault(l.Meters[k].Name+".kind", "a limit with headroom can't have fixed windows beside it; give the window a limit of its own")
-	}
 }
 
 // headroomWarnings says what of the headrooms is allowed and probably not meant.

@@ -8,11 +8,17 @@ import (
 	"time"
 )
 
-// Unlimited as a Meter's MaxReserved lets the plan go as far ahead as tasks ask.
+// Unlimited as a Meter's MaxReserved lets a bucket promise tokens as far ahead as tasks ask.
 const Unlimited = math.MaxFloat64
 
-// MaxWait bounds every wait that a bucket answers with. A charge that would have to wait longer is told to come back after MaxWait.
-const MaxWait = 100 * 365 * 24 * time.Hour
+const (
+	// MaxWait bounds every wait that a bucket answers with.
+	MaxWait = 100 * 365 * 24 * time.Hour
+	// MaxBlockDefault is the longest block of a limit that does not say more: one wrong Retry-After must not stop a fleet for a day.
+	MaxBlockDefault = 10 * time.Minute
+	// MaxBlockMost bounds Limit.MaxBlock.
+	MaxBlockMost = 24 * time.Hour
+)
 
 // SettleMode says what a settlement may do to the bucket. It has to match how the provider counts.
 type SettleMode string
@@ -33,17 +39,18 @@ type Limit struct {
 	Meters []Meter
 	// Settle says how corrections are counted. The zero value is SettleAdjust.
 	Settle SettleMode
-	// MaxWait bounds how far ahead of its time the plan may promise, for all meters together: beside it, MaxReserved bounds each
-	// meter in tokens. Whoever would have to wait longer is given a ticket. Zero means no bound.
+	// MaxWait bounds how far ahead in time the bucket promises tokens, for all meters together; MaxReserved bounds each meter in tokens. A
+	// task that would wait longer joins the waitlist without a promise. Zero means no bound.
 	MaxWait time.Duration
-	// OrdinaryShare is the part of the limit that tasks which are not urgent keep while urgent ones wait, between 0 and 1. Zero means
+	// MaxBlock is the longest that a provider's Retry-After stops the limit, at most 24 hours. Zero means 10 minutes.
+	MaxBlock time.Duration
+	// OrdinaryShare is the part of the limit that ordinary tasks keep while urgent ones wait, between 0 and 1. Zero means
 	// OrdinaryShareDefault. It counts only where a meter has Headroom.
 	OrdinaryShare float64
 	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document; at most
-	// MaxShards. Zero and one mean one. The limit still holds exactly. The price: a charge can be no larger than the capacity of one
-	// shard; a task waits in the shard it was given (the better of two, by what the process knows) although another may have room; tasks
-	// of different shards may change places; and of a bucket that is used little, the last part of each shard's capacity is not found at
-	// once. Each shard's capacity must hold a token, and a window's rate be a multiple of Shards. It can't change at run time.
+	// MaxShards. Zero and one mean one. The limit still holds exactly. A charge can be no larger than the capacity of one shard. A task
+	// waits in the waitlist of one shard although another may have room, so tasks of different shards may change places. Each shard's
+	// capacity must hold a token, and a window's rate must be a multiple of Shards. It can't change at run time.
 	Shards int
 }
 
@@ -58,8 +65,8 @@ type Meter struct {
 	Period time.Duration
 	// Capacity is the most tokens the bucket holds: the largest burst. Zero means Rate, one period's worth.
 	Capacity float64
-	// MaxReserved bounds how many tokens may be promised ahead of their time: the plan's deficit. Zero means none: whoever
-	// finds no room is given a ticket and comes back later for a time. Unlimited is its own value.
+	// MaxReserved bounds how many tokens the bucket promises ahead of their time: the deficit of its reserved balance. Zero means none:
+	// a task that finds no room waits without a promise. Unlimited is its own value.
 	MaxReserved float64
 	// Kind says how the meter fills. The zero value is KindBucket.
 	Kind Kind
@@ -70,19 +77,19 @@ type Meter struct {
 	// Spread derives Start from the bucket's name instead, so that the windows of many buckets do not all start at once, and
 	// all machines agree. The Limiter does; stores see a Start.
 	Spread bool
-	// Headroom is how many tokens of the capacity only urgent charges may use; ordinary ones start when there is as much more. Less than the
-	// capacity; zero means none, and that no charge is urgent. Token buckets only, with no fixed window in the limit.
+	// Headroom is how many tokens of the capacity only urgent charges use; an ordinary charge starts when there is as much more. Less
+	// than the capacity. Zero means none. Token buckets only.
 	Headroom float64
 	// Settle says how corrections of this meter are counted. The zero value is that of the Limit.
 	Settle SettleMode
 }
 
-// PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and an unlimited plan.
+// PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and unlimited reservations.
 func PerSecond(name string, rate float64) Meter {
 	return Meter{Name: name, Rate: rate, Period: time.Second, MaxReserved: Unlimited}
 }
 
-// PerMinute returns a meter of rate tokens a minute with a capacity of one minute's worth and an unlimited plan.
+// PerMinute returns a meter of rate tokens a minute with a capacity of one minute's worth and unlimited reservations.
 func PerMinute(name string, rate float64) Meter {
 	return Meter{Name: name, Rate: rate, Period: time.Minute, MaxReserved: Unlimited}
 }
@@ -98,19 +105,46 @@ func (m Meter) Cap() float64 {
 	return m.Capacity
 }
 
-// Slack is the last part of MaxReserved, in tokens, that only returning tickets may use: 250 ms of the rate, at most a
-// quarter of MaxReserved. Without it an unlucky ticket could be passed by newcomers again and again.
-func (m Meter) Slack() float64 {
-	if m.MaxReserved == Unlimited {
-		return 0
-	}
-	return min(m.RatePerSecond()*0.25, m.MaxReserved/4)
-}
-
 // Largest is the largest charge that this meter can ever serve. A charge above the capacity needs a full bucket and is
-// then owed, so it can be served only as far as the plan may go into deficit, and only what comes back within MaxWait.
+// then owed, so it can be served only as far as the balance may go into deficit, and only what comes back within MaxWait.
 func (m Meter) Largest() float64 {
 	return m.Cap() + min(m.MaxReserved, m.RatePerSecond()*MaxWait.Seconds())
+}
+
+// LongestBlock is MaxBlock, or its default.
+func (l Limit) LongestBlock() time.Duration {
+	if l.MaxBlock == 0 {
+		return MaxBlockDefault
+	}
+	return l.MaxBlock
+}
+
+// horizonsApart is how many times further one meter may promise ahead than another before that is worth a warning.
+const horizonsApart = 10
+
+// Warnings says, one sentence each, what of a valid limit is allowed and probably not meant: the shortest horizon of all meters holds
+// for all of them, so with horizons far apart the longer ones say nothing; and a headroom may be too large or too small.
+func (l Limit) Warnings() []string {
+	near, far := -1, -1
+	horizon := func(k int) float64 { return l.Meters[k].MaxReserved / l.Meters[k].RatePerSecond() }
+	for k, m := range l.Meters {
+		if m.MaxReserved == Unlimited {
+			continue
+		}
+		if near < 0 || horizon(k) < horizon(near) {
+			near = k
+		}
+		if far < 0 || horizon(k) > horizon(far) {
+			far = k
+		}
+	}
+	var warnings []string
+	if near >= 0 && horizon(far) > horizonsApart*horizon(near) {
+		warnings = append(warnings, fmt.Sprintf("limit %q: max_reserved of %s is %v ahead, that of %s %v: "+
+			"the shorter one counts for both; max_wait bounds all meters alike", l.Name,
+			l.Meters[near].Name, seconds(horizon(near)).Round(time.Millisecond), l.Meters[far].Name, seconds(horizon(far)).Round(time.Millisecond)))
+	}
+	return append(warnings, l.headroomWarnings()...)
 }
 
 func (m Meter) reservedText() string {
@@ -134,6 +168,9 @@ func (l Limit) Validate() error {
 	l.Settle.validate(fault)
 	if l.MaxWait < 0 {
 		fault("max_wait", "%v must not be negative; zero means no bound", l.MaxWait)
+	}
+	if l.MaxBlock < 0 || l.MaxBlock > MaxBlockMost {
+		fault("max_block", "%v must be from 0 to %v; zero means %v", l.MaxBlock, MaxBlockMost, MaxBlockDefault)
 	}
 	l.validateShards(fault)
 	if len(l.Meters) == 0 {

@@ -6,39 +6,53 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headway-go/headway/internal/coalesce"
 )
 
 // CallTimeoutDefault bounds one call to the store.
 const CallTimeoutDefault = 5 * time.Second
 
-// Config is what a Limiter may be told beside its limits. The zero value is fine.
+// Config holds the settings of a Limiter beside its limits. The zero value is ready to use.
 type Config struct {
 	// CallTimeout bounds one call to the store; a call that takes longer counts as ErrUnavailable. Defaults to 5 seconds.
 	CallTimeout time.Duration
 }
 
-// Limiter asks a Store for the buckets of a set of limits. It checks charges before anything is sent, shares round trips
-// between callers that wait for the same bucket, and keeps settlements exact where the network is not. Safe for concurrent use.
+// Limiter asks a Store for the buckets of a set of limits. It checks charges before anything is sent, shares round trips between
+// callers that ask for the same bucket, and applies a settlement once although an answer may be lost. Safe for concurrent use.
 type Limiter struct {
 	store   Store
-	combine *combiner
+	timeout time.Duration // of one call to the store
+	calls   coalesce.Group[bucketKey, asked, Outcome]
 	seen    shardAnswers
 
 	set      atomic.Pointer[LimitSet] // each call reads it once
 	changing sync.Mutex               // of set: one change at a time
 }
 
-// New returns a Limiter for limits that keeps its buckets in store. The error joins every fault of every limit and matches ErrInvalidLimit.
+// bucketKey names a bucket; limit holds the shard.
+type bucketKey struct{ limit, key string }
+
+// asked is a request with the limit that lays out its tokens.
+type asked struct {
+	limit   Limit
+	request Request
+}
+
+// New returns a Limiter for limits that keeps its buckets in store. The error joins every fault of every limit and matches
+// ErrInvalidLimit.
 func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	set, err := newLimitSet(limits)
 	if err != nil {
 		return nil, err
 	}
-	timeout := config.CallTimeout
-	if timeout <= 0 {
-		timeout = CallTimeoutDefault
+	l := &Limiter{store: store, timeout: config.CallTimeout}
+	if l.timeout <= 0 {
+		l.timeout = CallTimeoutDefault
 	}
-	l := &Limiter{store: store, combine: newCombiner(store, timeout)}
+	l.calls.Call, l.calls.Timeout = l.call, l.timeout
+	l.calls.Same = func(a, b asked) bool { return a.limit.equal(b.limit) }
 	l.set.Store(set)
 	return l, nil
 }
@@ -46,39 +60,49 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 // Names are the names of the limits, sorted.
 func (l *Limiter) Names() []string { return l.Limits().Names() }
 
-// Limit returns the limit of that name as it is for every key that has no override of its own, or an error that matches ErrUnknownLimit. See
-// Limits for more.
+// Limit returns the limit of that name as it is for every key that has no override of its own, or an error that matches
+// ErrUnknownLimit. Limits returns more.
 func (l *Limiter) Limit(name string) (Limit, error) { return l.Limits().Limit(name) }
 
 // Validate reports why a charge could never be served; see IsPermanent. It asks no store.
 func (l *Limiter) Validate(c Charge) error { return l.Limits().validate(c) }
 
-// Begin asks whether the task with this charge may start now. Place is what it was last given, zero for a new task. When
-// the outcome is not started, the task keeps Outcome.Place and comes back when it is due.
+// Choose sets the shard of a charge that names none: the better of two, by the last answers. A charge of a limit without Shards is
+// returned as it is. Start and Reserve choose a shard themselves; call Choose where the name of the bucket is needed before.
+func (l *Limiter) Choose(c Charge) Charge {
+	limit, err := l.Limits().For(c.Limit, c.Key)
+	if err != nil {
+		return c
+	}
+	return l.choose(limit, c)
+}
+
+// Start asks whether the task may start now.
 //
-// Errors: IsPermanent ones at once; ErrUnavailable when the store could not answer, and then the task must not start. Its
-// charge may have been taken all the same; that heals by refill.
-func (l *Limiter) Begin(ctx context.Context, c Charge, p Place) (Outcome, error) {
-	return l.one(ctx, c, OpBegin, p)
+// A new task, with a nil reservation, starts when the reserved balance has room. Otherwise the bucket reserves for it in the same
+// step: the outcome is StateReserved, or StateWaiting where max_reserved or max_wait leave no room for a promise. A promoted task
+// passes what it holds: it starts when the started balance has room, and otherwise the outcome is StateWaiting and nothing changes.
+//
+// Errors: IsPermanent ones at once; ErrUnavailable when the store could not answer, and then the task must not start. Its charge
+// may have been taken all the same; refill heals that.
+func (l *Limiter) Start(ctx context.Context, c Charge, promoted *Reservation) (Outcome, error) {
+	r := Request{Op: OpStart}
+	if promoted != nil {
+		r.Promoted, r.Reserved, c.Shard = true, promoted.Promised, promoted.Shard
+	}
+	return l.one(ctx, c, r)
 }
 
-// Reserve gives a new task a time without the right to start now: the outcome is StateReserved, or StateTicket behind
-// max_reserved. The task then begins with Outcome.Place; a reservation that will not be used is given up by Release. Errors as for Begin.
+// Reserve promises tokens to a task that will wait, without the right to start now. The outcome is StateReserved, or StateWaiting
+// without a promise. Release gives up a reservation that will not be used. Errors as for Start.
 func (l *Limiter) Reserve(ctx context.Context, c Charge) (Outcome, error) {
-	return l.one(ctx, c, OpReserve, Place{})
+	return l.one(ctx, c, Request{Op: OpReserve})
 }
 
-// ReserveMany reserves for charges of one bucket, in order, in as few round trips as possible. Either all are reserved or,
-// with an error, none need be kept: what was taken of them heals by refill. All charges must name the same limit and key. Where the
-// limit has shards they are spread over them evenly, in runs of neighbors.
+// ReserveMany reserves for charges of one bucket, in order, in as few round trips as possible. Either all are answered or, with an
+// error, none need be kept: what was reserved for them heals by refill. All charges must name the same limit and key. Where the
+// limit has Shards, the charges are spread over them evenly, in runs of neighbors.
 func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome, error) {
-	return l.ReserveAhead(ctx, charges, 0)
-}
-
-// ReserveAhead is ReserveMany for tasks that can't start before lead from now, as they are on their way so long: no plan counts on what a full bucket
-// loses until then. They are still told to come as early as the bucket has room. A lead above Hold counts as Hold: who is later than that sets the line back when it
-// comes.
-func (l *Limiter) ReserveAhead(ctx context.Context, charges []Charge, lead time.Duration) ([]Outcome, error) {
 	if len(charges) == 0 {
 		return nil, nil
 	}
@@ -96,13 +120,13 @@ func (l *Limiter) ReserveAhead(ctx context.Context, charges []Charge, lead time.
 		return nil, err
 	}
 	if limit.shards() == 1 || charges[0].Shard != 0 {
-		return l.reserveIn(ctx, set, charges, charges[0].Shard, lead)
+		return l.reserveIn(ctx, set, charges, charges[0].Shard)
 	}
-	return l.reserveSpread(ctx, set, charges, limit.shards(), lead)
+	return l.reserveSpread(ctx, set, charges, limit.shards())
 }
 
 // reserveIn reserves all charges in one bucket.
-func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge, shard int, lead time.Duration) ([]Outcome, error) {
+func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge, shard int) ([]Outcome, error) {
 	c := charges[0]
 	c.Shard = shard
 	limit, err := set.bucket(c)
@@ -111,13 +135,13 @@ func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge
 	}
 	requests := make([]Request, len(charges))
 	for i, c := range charges {
-		requests[i] = Request{Op: OpReserve, For: min(max(0, lead), Hold), Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
+		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
 	}
-	return l.askMany(ctx, limit, c.Key, requests...)
+	return l.ask(ctx, limit, c.Key, requests...)
 }
 
 // reserveSpread reserves a run of the charges in each shard, side by side.
-func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Charge, shards int, lead time.Duration) ([]Outcome, error) {
+func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Charge, shards int) ([]Outcome, error) {
 	shard := l.seen.pick(BucketName(charges[0].Limit, charges[0].Key), shards, 0)
 	outcomes := make([]Outcome, len(charges))
 	runs := reserveRuns(len(charges), shards)
@@ -128,7 +152,7 @@ func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Ch
 		from, to, in := first, first+run, shard
 		asking.Go(func() {
 			var got []Outcome
-			got, faults[i] = l.reserveIn(ctx, set, charges[from:to], in, lead)
+			got, faults[i] = l.reserveIn(ctx, set, charges[from:to], in)
 			copy(outcomes[from:to], got)
 		})
 		first, shard = to, shard%shards+1
@@ -140,91 +164,119 @@ func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Ch
 	return outcomes, nil
 }
 
-// Check answers as Begin would for a new task, and changes nothing.
+// Allow starts a new task at once or not at all: nothing is reserved, and the task does not hold. The outcome is StateStarted, to
+// be settled as any other start, or StateRefused with the earliest RetryAt if nothing else asks meanwhile. Allow never takes tokens
+// that are promised to waiting tasks. A charge above a meter's capacity is ErrChargeTooLarge. Other errors as for Start.
+func (l *Limiter) Allow(ctx context.Context, c Charge) (Outcome, error) {
+	return l.allow(ctx, c, false)
+}
+
+// Check answers as Allow would, and changes nothing.
 func (l *Limiter) Check(ctx context.Context, c Charge) (Outcome, error) {
-	return l.one(ctx, c, OpCheck, Place{})
+	return l.allow(ctx, c, true)
 }
 
-// Take starts now or not at all: no place is kept, and nobody waits or holds. The outcome is StateStarted, to be settled as
-// any other start, or StateRefused, and then Outcome.Wait is the earliest time at which it would be accepted if nobody else
-// asked meanwhile. It never overtakes those who wait. A charge above a meter's capacity is ErrChargeTooLarge, whatever
-// MaxReserved is: it could only be owed. Other errors as for Begin.
-func (l *Limiter) Take(ctx context.Context, c Charge) (Outcome, error) {
-	return l.take(ctx, c, false)
-}
-
-// CheckTake answers as Take would, and changes nothing.
-func (l *Limiter) CheckTake(ctx context.Context, c Charge) (Outcome, error) {
-	return l.take(ctx, c, true)
-}
-
-func (l *Limiter) take(ctx context.Context, c Charge, dry bool) (Outcome, error) {
-	limit, c, _, err := l.resolve(c, Place{})
+func (l *Limiter) allow(ctx context.Context, c Charge, dry bool) (Outcome, error) {
+	limit, c, err := l.resolve(c)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := c.validateTake(limit); err != nil {
+	if err := c.validateAtOnce(limit); err != nil {
 		return Outcome{}, err
 	}
-	return l.ask(ctx, limit, c.Key, Request{Op: OpTake, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent, Dry: dry})
+	return l.askOne(ctx, limit, c.Key, Request{Op: OpAllow, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent, Dry: dry})
 }
 
-// Release gives up the place of a task that was never started. Releasing twice gives the place away twice, which may make
-// others come too early once; it never lets too many start. Errors as for Begin.
-func (l *Limiter) Release(ctx context.Context, c Charge, p Place) (Outcome, error) {
-	return l.one(ctx, c, OpRelease, p)
+// Release gives back what a waiting task holds, when the task will not start. A reservation without a promise costs no call. To
+// release twice may make other tasks reserve too early once; it never lets too many start. Errors as for Start.
+func (l *Limiter) Release(ctx context.Context, c Charge, r Reservation) (Outcome, error) {
+	if !r.Promised {
+		return Outcome{}, nil
+	}
+	c.Shard = r.Shard
+	return l.one(ctx, c, Request{Op: OpRelease})
 }
 
-// Reset makes the bucket full again, in all its shards. Tasks that wait keep the times they were given. Errors as for Begin.
+// Reset makes the bucket full again, in all its shards, and ends a block. Errors as for Start.
 func (l *Limiter) Reset(ctx context.Context, limit, key string) error {
 	limits, err := l.Limits().buckets(Charge{Limit: limit, Key: key})
 	if err != nil {
 		return err
 	}
 	_, err = askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return Outcome{}, l.store.Reset(ctx, limit, key)
+		return Outcome{}, l.store.Reset(ctx, limit.Name, key)
 	})
 	return err
 }
 
-func (l *Limiter) one(ctx context.Context, c Charge, op Op, p Place) (Outcome, error) {
-	limit, c, p, err := l.resolve(c, p)
+// Refresh makes the bucket follow the limit in force, in all its shards, and returns their states. A bucket that follows it already
+// is only read. Errors as for Start.
+func (l *Limiter) Refresh(ctx context.Context, c Charge) ([]Outcome, error) {
+	return l.askShards(ctx, c, Request{Op: OpRefresh})
+}
+
+// Unblock ends the block in force, in all shards: waiting tasks may start at once. Errors as for Start.
+func (l *Limiter) Unblock(ctx context.Context, limit, key string) ([]Outcome, error) {
+	return l.askShards(ctx, Charge{Limit: limit, Key: key}, Request{Op: OpUnblock})
+}
+
+// askShards asks all buckets of the charge's limit and key, first that of its shard.
+func (l *Limiter) askShards(ctx context.Context, c Charge, r Request) ([]Outcome, error) {
+	limits, err := l.Limits().buckets(c)
+	if err != nil {
+		return nil, err
+	}
+	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
+		return l.askOne(ctx, limit, c.Key, r)
+	})
+}
+
+func (l *Limiter) one(ctx context.Context, c Charge, r Request) (Outcome, error) {
+	limit, c, err := l.resolve(c)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return l.ask(ctx, limit, c.Key, Request{Op: op, State: p.State, Due: p.Due, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent})
+	r.Tokens, r.Urgent = c.Tokens.vector(limit), c.Urgent
+	return l.askOne(ctx, limit, c.Key, r)
 }
 
-// resolve checks the charge, and is its limit as the store has to see it, with the charge and the place as that bucket is asked by them.
-func (l *Limiter) resolve(c Charge, p Place) (Limit, Charge, Place, error) {
+// resolve checks the charge and returns the limit as the store has to see it, with the charge for one of its shards.
+func (l *Limiter) resolve(c Charge) (Limit, Charge, error) {
 	set := l.Limits()
 	if err := set.validate(c); err != nil {
-		return Limit{}, c, p, err
+		return Limit{}, c, err
 	}
 	whole, err := set.For(c.Limit, c.Key)
 	if err != nil {
-		return Limit{}, c, p, err
+		return Limit{}, c, err
 	}
-	c, p = l.choose(whole, c, p)
+	c = l.choose(whole, c)
 	limit, err := whole.bucket(c)
-	return limit, c, p, err
+	return limit, c, err
 }
 
 // bucketOf is LimitSet.bucket for a call that needs nothing else of the set.
 func (l *Limiter) bucketOf(c Charge) (Limit, error) { return l.Limits().bucket(c) }
 
-// ask sends one request to a bucket. Limit is that of the bucket.
-func (l *Limiter) ask(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
-	outcomes, err := l.askMany(ctx, limit, key, r)
+func (l *Limiter) askOne(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
+	outcomes, err := l.ask(ctx, limit, key, r)
 	if err != nil {
 		return Outcome{}, err
 	}
 	return outcomes[0], nil
 }
 
-func (l *Limiter) askMany(ctx context.Context, limit Limit, key string, requests ...Request) ([]Outcome, error) {
+// ask sends requests to a bucket together with those of other callers.
+func (l *Limiter) ask(ctx context.Context, limit Limit, key string, requests ...Request) ([]Outcome, error) {
 	limit = limit.forKey(key)
-	outcomes, err := l.combine.apply(ctx, limit, key, requests...)
+	together := make([]asked, len(requests))
+	for i, r := range requests {
+		together[i] = asked{limit: limit, request: r}
+	}
+	outcomes, err := l.calls.Do(ctx, bucketKey{limit: limit.Name, key: key}, together...)
+	if err != nil && !errors.Is(err, ErrUnavailable) { // ctx ended while the call was under way, or the store panicked
+		err = &UnavailableError{Bucket: BucketName(limit.Name, key), Applied: AppliedMaybe, Err: err}
+	}
 	if _, shard := splitShard(limit.Name); shard != 0 {
 		for i := range outcomes {
 			outcomes[i].Shard = shard
@@ -237,8 +289,14 @@ func (l *Limiter) askMany(ctx context.Context, limit Limit, key string, requests
 			l.seen.note(limit.Name, key, shard, limit.lasts(requests[last].Tokens), wait)
 		}
 	}
-	if err != nil {
-		return nil, err
+	return outcomes, err
+}
+
+// call makes one round trip for all requests that gathered.
+func (l *Limiter) call(ctx context.Context, at bucketKey, all []asked) ([]Outcome, error) {
+	requests := make([]Request, len(all))
+	for i, a := range all {
+		requests[i] = a.request
 	}
-	return outcomes, nil
+	return l.store.Apply(ctx, all[0].limit, at.key, requests)
 }

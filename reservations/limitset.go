@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -86,7 +87,8 @@ func (s *LimitSet) Revision() string {
 // writeLimit tells limits apart that differ in anything, whatever the order of their meters.
 func writeLimit(w io.Writer, l Limit) {
 	meters := slices.SortedFunc(slices.Values(l.Meters), func(a, b Meter) int { return strings.Compare(a.Name, b.Name) })
-	_, _ = fmt.Fprintf(w, "%q %q %d %d %+v\n", l.Name, l.Settle, l.MaxWait, l.Shards, meters) // a hash takes all
+	l.Meters = nil
+	_, _ = fmt.Fprintf(w, "%+v %+v\n", l, meters) // a hash takes all
 }
 
 func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
@@ -163,9 +165,4 @@ func (l *Limiter) SetLimits(limits []Limit) error {
 func (l *Limiter) Limits() *LimitSet { return l.set.Load() }
 
 // equal says whether two limits are the same in everything.
-func (l Limit) equal(o Limit) bool {
-	if l.Name != o.Name || l.Settle != o.Settle || l.MaxWait != o.MaxWait || l.Shards != o.Shards || len(l.Meters) != len(o.Meters) {
-		return false
-	}
-	return len(l.Meters) == 0 || &l.Meters[0] == &o.Meters[0] || slices.Equal(l.Meters, o.Meters)
-}
+func (l Limit) equal(o Limit) bool { return reflect.DeepEqual(l, o) }

@@ -64,7 +64,7 @@ func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, back []flo
 		if nothing(r.Tokens) {
 			return Outcome{}, faults
 		}
-		outcome, err := l.ask(ctx, limit, c.Key, r)
+		outcome, err := l.askOne(ctx, limit, c.Key, r)
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return outcome, errors.Join(faults, err)
 		}
@@ -75,10 +75,9 @@ func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, back []flo
 			continue
 		}
 		if r.ID == 0 {
-			r.Tokens = slices.Clone(r.Tokens)
-			onlyTake(r.Tokens)
+			r.Tokens = onlyTaken(r.Tokens)
 		} else { // on its way the first one may have been slower than this one
-			r.For = time.Since(first) + 2*l.combine.timeout
+			r.For = time.Since(first) + 2*l.timeout
 		}
 	}
 }
@@ -120,21 +119,6 @@ func (c Charge) validateUse(l Limit) error {
 		l.Meters[k].MaxReserved = Unlimited
 	}
 	return c.Validate(l)
-}
-
-func onlyTake(back []float64) {
-	for k := range back {
-		back[k] = min(0, back[k])
-	}
-}
-
-func nothing(back []float64) bool {
-	for _, x := range back {
-		if x != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // sleep waits for d and says whether ctx let it.

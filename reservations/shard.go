@@ -117,25 +117,16 @@ func askAll(ctx context.Context, limits []Limit, ask func(context.Context, Limit
 	return outcomes, errors.Join(faults...)
 }
 
-// choose gives the charge and the place with which the bucket is asked: the place's shard where there is one, else the charge's,
-// else the better of two that are drawn. A place that another number of shards gave means nothing.
-func (l *Limiter) choose(limit Limit, c Charge, p Place) (Charge, Place) {
-	n := limit.shards()
-	if n == 1 {
-		if p.Shard != 0 {
-			p = Place{}
-		}
+// choose sets the shard of the charge where it names none: the better of two that are drawn. A shard that another number of shards
+// gave means nothing.
+func (l *Limiter) choose(limit Limit, c Charge) Charge {
+	switch n := limit.shards(); {
+	case n == 1:
 		c.Shard = 0
-		return c, p
-	}
-	if p.Shard >= 1 && p.Shard <= n {
-		c.Shard = p.Shard
-		return c, p
-	}
-	if c.Shard < 1 || c.Shard > n {
+	case c.Shard < 1 || c.Shard > n:
 		c.Shard = l.seen.pick(BucketName(c.Limit, c.Key), n, limit.shard(1).lasts(c.Tokens.vector(limit)))
 	}
-	return c, Place{}
+	return c
 }
 
 // reserveRuns are how many of n charges each shard is given, one after the other: as evenly as can be.

@@ -97,12 +97,9 @@ func (l Limit) comesBack(tokens []float64) float64 {
 	return longest
 }
 
-// newcomer says whether the request is that of a task that has no place: only its answer tells what others would be given.
+// newcomer says whether the request is that of a new task: only its answer says how long other new tasks would wait.
 func (r Request) newcomer() bool {
-	if r.Op == OpBegin || r.Op == OpCheck {
-		return r.State == "" || r.State == StateNew
-	}
-	return r.Op == OpReserve || r.Op == OpTake
+	return r.Op == OpStart && !r.Promoted || r.Op == OpReserve || r.Op == OpAllow
 }
 
 // forget makes room: of buckets whose answers are all old, or else of all. It requires that mu is held.

@@ -9,190 +9,211 @@ import (
 type Op string
 
 const (
-	// OpBegin asks to start now: the task starts, or is told when to come back.
-	OpBegin Op = "begin"
-	// OpReserve asks for a time without the right to start now: the outcome is reserved, or a ticket.
+	// OpStart starts a task within Request.Hold. A new task that can't start reserves, see OpReserve; a promoted one only gets
+	// the time at which it could start.
+	OpStart Op = "start"
+	// OpReserve promises tokens to a task that will wait, as far as max_reserved and max_wait allow.
 	OpReserve Op = "reserve"
-	// OpCheck answers as OpBegin would and changes nothing.
-	OpCheck Op = "check"
-	// OpTake starts now or not at all: no place is taken and nobody holds. The outcome is started, or refused with the
-	// earliest time at which it would be accepted, and then the ledgers are as if nothing was asked.
-	OpTake Op = "take"
-	// OpSettle gives Tokens back; negative ones are taken.
+	// OpAllow starts a new task at once or not at all: it neither holds nor reserves.
+	OpAllow Op = "allow"
+	// OpSettle gives Tokens back to both balances; negative ones are taken.
 	OpSettle Op = "settle"
-	// OpSync corrects the bucket by what the provider said was left: Tokens, negative where that is not known, and For is how old the news is.
-	OpSync Op = "sync"
-	// OpBlock lets nothing start for a time. Tokens are zero. Outcome.Due is when the block that is then in force ends.
-	OpBlock Op = "block"
-	// OpRelease gives up a place that was never started, described by State.
+	// OpRelease gives a reservation back that is not needed: Tokens, to the reserved balance.
 	OpRelease Op = "release"
-	// OpYield gives back a start that was not used, and keeps its place: the task comes back with StateLate.
-	OpYield Op = "yield"
-	// OpLose says that Tokens, which a start took, are lost: the task begins again and takes them once more, which no plan counts on.
-	OpLose Op = "lose"
-	// OpAdvance moves those who wait on, by at most For, so that who was given Due by the bucket of that Generation comes as soon as there are Tokens for it. They are those of
-	// the first in line: it is meant for when that one comes too late, since others that stood in line are no more.
-	OpAdvance Op = "advance"
+	// OpBlock lets nothing start for a time.
+	OpBlock Op = "block"
+	// OpUnblock ends the block in force.
+	OpUnblock Op = "unblock"
+	// OpSync corrects the bucket by what its provider says is left.
+	OpSync Op = "sync"
+	// OpRefresh makes the bucket follow a changed limit, and changes nothing else.
+	OpRefresh Op = "refresh"
 )
 
-// atOnce is a wait that counts as none, in seconds: rounding must not refuse a take that comes back at the very time it was told.
-const atOnce = 1e-8
+// atOnce is a wait that counts as none: rounding must not refuse a task that comes back at the very time it was given.
+const atOnce = 10 * time.Nanosecond
 
 // Request is one thing asked of a bucket.
 type Request struct {
 	Op Op
-	// State is what the task was last given. Used by OpBegin and OpCheck (zero means new) and by OpRelease.
-	State State
-	// Due is the time that the task was given with StateReserved, on the clock of the line. OpBegin and OpCheck look at it: who comes before it
-	// and has to hold until then misses nothing. Zero means that it is due now. For OpAdvance it is that of the first in line.
-	Due time.Time
-	// Generation is that of the bucket that gave Due, for OpAdvance: in another one it changes nothing.
-	Generation int64
-	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is left.
+	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is left, where a
+	// negative number means not known. Nil for OpBlock, OpUnblock and OpRefresh.
 	Tokens []float64
-	// For is how long an OpBlock lasts, cut to MaxBlock. Zero and less do nothing, nor do they for OpAdvance. For OpSync it is how old the news is, for an OpSettle
-	// with an ID how long ago it was first sent (zero the first time), and for OpReserve how long the task is at least on its way: no plan counts on what
-	// a full bucket loses until then.
+	// Promoted says that the task has waited its turn (OpStart): only the started balance counts.
+	Promoted bool
+	// Reserved says that the task holds a reservation (OpStart): its start is charged to the started balance alone.
+	Reserved bool
+	// Urgent lets the task use the headroom of the limit. It has no effect where the limit has none.
+	Urgent bool
+	// For is how long an OpBlock lasts, how old the news of an OpSync is, and for an OpSettle with an ID how long ago it was first
+	// sent, zero the first time.
 	For time.Duration
-	// ID tells settlements apart: one whose ID the bucket remembers changes nothing. Zero for none.
+	// ID tells settlements apart: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
 	// Up lets an OpSync raise the balance as well.
 	Up bool
-	// Urgent lets OpBegin, OpCheck, OpReserve and OpTake use the headroom, where the limit has some; else it has no effect.
-	Urgent bool
-	// Dry makes OpBegin, OpReserve and OpTake answer and change nothing. The others do not look at it.
+	// Dry answers and changes nothing.
 	Dry bool
 }
 
-// Step is the arithmetic of the bucket: what request makes of b at now, and the answer. It is pure: no clock, no I/O, and b
-// is left as it was. It assumes a valid limit and len(request.Tokens) == len(limit.Meters); Limiter sees to both. The
-// rules and the reason for each are in docs/architecture.md; stores that compute elsewhere (mongostore) must agree with it.
+// Step is the arithmetic of the bucket: what the request makes of b at now, and the answer. It is pure: no clock, no I/O, and b
+// is left as it was. It assumes a valid limit and len(request.Tokens) == len(limit.Meters) or no tokens; Limiter sees to both.
+// Version grows only where the bucket changed, so a store need not write when it did not.
 func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcome) {
-	headroom := limit.HasHeadroom()
-	if headroom {
-		b = b.accrueUrgent(limit, now)
-	} else {
-		b = b.accrue(limit, now)
+	before := b.accrue(limit, now)
+	after := before
+	after.Meters = slices.Clone(before.Meters)
+	o, changed := after.answer(limit, request)
+	if request.Dry {
+		after, changed = before, false
 	}
-	b.Version++
-	var o Outcome
-	switch request.Op {
-	case OpBegin, OpCheck, OpReserve, OpTake:
-		asked := &b
-		if request.Dry || request.Op == OpCheck {
-			asked = b.copied()
-		}
-		o = asked.admit(limit, request, headroom && request.Urgent)
-		o.Due = b.unmoved(o.Due, asked.Shift)
-	case OpBlock:
-		o = b.block(limit, request.For)
+	if changed || !request.Dry && !b.At.IsZero() && !slices.EqualFunc(b.Meters, after.Meters, sameMeter) {
+		after.Version++
+	}
+	o.At, o.Bucket = after.At, after
+	return after, o
+}
+
+// Fold is Step for requests of one bucket, in order.
+func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []Outcome) {
+	outcomes := make([]Outcome, len(requests))
+	for i, r := range requests {
+		b, outcomes[i] = Step(b, limit, now, r)
+	}
+	return b, outcomes
+}
+
+func sameMeter(a, b Balance) bool { return a.Name == b.Name && a.Filling == b.Filling }
+
+// answer changes the bucket, and says whether it did.
+func (b *Bucket) answer(l Limit, r Request) (o Outcome, changed bool) {
+	switch r.Op {
+	case OpStart:
+		return b.start(l, r)
+	case OpReserve:
+		return b.reserve(l, r, b.wait(b.newcomer(l, r), r.Tokens, r.Urgent))
+	case OpAllow:
+		return b.allow(l, r)
 	case OpSettle:
-		o = b.settleOnce(limit, request)
+		return b.settleOnce(r)
 	case OpSync:
-		o = b.settle(limit, b.unseen(limit, request))
+		return b.settle(b.unseen(r))
 	case OpRelease:
-		o = b.release(limit, request.State, request.Tokens)
-	case OpYield:
-		o = b.yield(limit, request.Tokens)
-	case OpLose:
-		o = b.lose(limit, request.Tokens)
-	case OpAdvance:
-		o = b.advance(limit, request)
+		for k, n := range r.Tokens {
+			b.Meters[k].Reserved = min(b.Meters[k].Started, b.Meters[k].Reserved+n)
+		}
+		return Outcome{State: StateSettled}, true
+	case OpBlock:
+		return b.block(l, r.For)
+	case OpUnblock:
+		return b.unblock()
+	case OpRefresh:
 	}
-	o.At, o.Shift, o.Speed, o.Generation, o.Version = b.At, seconds(b.Shift), b.Speed, b.Generation, b.Version
-	if headroom {
-		b.orderExpress()
-		o.Headroom, o.ExpressShift = true, seconds(b.ExpressShift)
-	}
-	return b, o
+	return Outcome{State: StateSettled}, false
 }
 
-// copied is a bucket for requests that change nothing.
-func (b *Bucket) copied() *Bucket {
-	c := *b
-	c.Meters, c.Express, c.Owed = slices.Clone(b.Meters), slices.Clone(b.Express), slices.Clone(b.Owed)
-	return &c
+// start starts the task when it has room within Hold.
+func (b *Bucket) start(l Limit, r Request) (Outcome, bool) {
+	balance := b.newcomer(l, r)
+	if r.Promoted {
+		balance = Balance.started
+	}
+	w := b.wait(balance, r.Tokens, r.Urgent)
+	if w <= Hold {
+		b.take(r, w)
+		return Outcome{State: StateStarted, Hold: w}, true
+	}
+	if r.Promoted {
+		return Outcome{State: StateWaiting, RetryAt: b.At.Add(w)}, false
+	}
+	return b.reserve(l, r, w)
 }
 
-// admit answers who wants to start, or to be given a place.
-func (b *Bucket) admit(l Limit, r Request, urgent bool) Outcome {
-	switch {
-	case urgent:
-		return b.urgent(l, r)
-	case r.Op == OpReserve:
-		return b.reserve(l, LedgerLine, r.Tokens, b.wait(l, LedgerLine, r.Tokens), r.For)
-	case r.Op == OpTake:
-		return b.take(l, r.Tokens)
+// newcomer is the balance that decides for a new task: an urgent one in a limit with headroom need not wait for what is promised.
+func (*Bucket) newcomer(l Limit, r Request) func(Balance) float64 {
+	if r.Urgent && l.HasHeadroom() {
+		return Balance.started
 	}
-	return b.begin(l, r)
+	return Balance.reserved
 }
 
-// begin starts the task when its ledger has room for it within Hold, and gives it its next place otherwise.
-func (b *Bucket) begin(l Limit, r Request) Outcome {
-	here, n := r.State.Ledger(), r.Tokens
-	w := b.wait(l, here, n)
-	switch {
-	case here != LedgerLate:
-	case !l.HasHeadroom():
-		b.reconcile(l, r, w)
-	case w > 0 && b.learn(l, w) && w > Hold.Seconds():
-		return Outcome{State: StateReserved, Due: b.due(w)}
-	}
-	if w <= Hold.Seconds() {
-		b.charge(l, LedgerUse, here, n, w)
-		return Outcome{State: StateStarted, Hold: seconds(w)}
-	}
-	if here <= LedgerLate {
-		w = b.wait(l, LedgerLate, n)
-		b.charge(l, LedgerLate, LedgerLate, n, w)
-		return Outcome{State: StateLate, Due: b.due(w)}
-	}
-	return b.reserve(l, here, n, w, 0)
-}
-
-// reserve gives a time in the plan, or where max_reserved does not allow it a place behind it. The task starts no sooner than lead from now.
-func (b *Bucket) reserve(l Limit, here int, n []float64, w float64, lead time.Duration) Outcome {
-	slacks, start := float64(here-LedgerPlan), max(w, lead.Seconds())
-	fits := w <= l.longest(slacks) && b.within(l, here, n, start, slacks)
-	switch {
-	case fits && here == LedgerLine:
-		b.place(l, LedgerPlan, n, start)
-		return Outcome{State: StateReserved, Due: b.due(w)}
-	case fits:
-		b.charge(l, LedgerPlan, here, n, start)
-		return Outcome{State: StateReserved, Due: b.due(w)}
-	case here == LedgerLine:
-		b.place(l, LedgerLine, n, w)
-		return Outcome{State: StateTicket, Due: b.due(b.accepted(l, LedgerLine, w))}
-	default:
-		w = b.wait(l, LedgerAgain, n)
-		b.charge(l, LedgerAgain, LedgerAgain, n, w)
-		return Outcome{State: StateAgain, Due: b.due(b.accepted(l, LedgerAgain, w))}
+// take charges a start in w.
+func (b *Bucket) take(r Request, w time.Duration) {
+	for k, n := range r.Tokens {
+		s := &b.Meters[k]
+		if !r.Reserved {
+			s.Reserved = b.afterPromise(k, n, w)
+		}
+		s.Started = b.afterStart(k, s.Started, n, w)
+		s.Reserved = min(s.Reserved, s.Started)
 	}
 }
 
-// accepted is how many seconds pass until the plan takes what was just charged to ledger i, and starts in w seconds.
-func (b *Bucket) accepted(l Limit, i int, w float64) float64 {
-	slacks := float64(i - LedgerPlan)
-	return max(b.back(l, i, slacks), w-l.longest(slacks)) + ticketDelay
+// reserve promises tokens that are there in w, or only says so where max_reserved or max_wait does not allow a promise.
+func (b *Bucket) reserve(l Limit, r Request, w time.Duration) (Outcome, bool) {
+	o := Outcome{State: StateWaiting, RetryAt: b.At.Add(w)}
+	if l.MaxWait > 0 && w > l.MaxWait {
+		return o, false
+	}
+	after := make([]float64, len(r.Tokens))
+	for k, n := range r.Tokens {
+		after[k] = b.afterPromise(k, n, w)
+		if most := l.Meters[k].MaxReserved; most != Unlimited && -after[k] > most+tolerance {
+			return o, false
+		}
+	}
+	for k, x := range after {
+		b.Meters[k].Reserved = x
+	}
+	o.State = StateReserved
+	return o, true
 }
 
-// take starts a newcomer when the line has room for it at this very moment, and changes nothing otherwise.
-func (b *Bucket) take(l Limit, n []float64) Outcome {
-	w := b.wait(l, LedgerLine, n)
-	if w <= atOnce {
-		b.charge(l, LedgerUse, LedgerLine, n, w)
-		return Outcome{State: StateStarted}
+// allow starts a new task when there is room at this very moment.
+func (b *Bucket) allow(l Limit, r Request) (Outcome, bool) {
+	w := b.wait(b.newcomer(l, r), r.Tokens, r.Urgent)
+	if w > atOnce {
+		return Outcome{State: StateRefused, RetryAt: b.At.Add(w)}, false
 	}
-	return Outcome{State: StateRefused, Due: b.due(w)}
+	b.take(r, w)
+	return Outcome{State: StateStarted}, true
 }
 
-// due is the moment w seconds from now on the clock of the line. Where that runs slowly, a nanosecond of it is long: rounded up, so that nobody comes
-// too early.
-func (b *Bucket) due(w float64) time.Time {
-	d := seconds(w * b.Speed)
-	if b.Speed != 1 {
-		d++
+// block lets nothing start for d, at most the limit's max_block. Tokens that come back meanwhile would all start when it ends, so a
+// token bucket is empty then: the provider has just said that it is. A block inside a longer one changes nothing.
+func (b *Bucket) block(l Limit, d time.Duration) (Outcome, bool) {
+	end := b.At.Add(min(d, l.LongestBlock()))
+	o := Outcome{State: StateSettled, RetryAt: later(end, b.Blocked)}
+	if d <= 0 || !end.After(b.Blocked) {
+		o.RetryAt = b.Blocked
+		return o, false
 	}
-	return b.At.Add(d + seconds(b.Shift))
+	for k := range b.Meters {
+		s := &b.Meters[k]
+		comes := s.Filling.passed(b.At, end)
+		if s.Filling.windowed() { // a window that ends meanwhile fills as ever; nothing is promised above the capacity
+			s.Reserved = min(s.Reserved, s.Filling.Capacity-comes)
+			continue
+		}
+		s.Started = min(s.Started, -comes)
+		s.Reserved = min(s.Started, s.Reserved-s.Filling.passed(later(b.At, b.Blocked), end))
+	}
+	b.Blocked = end
+	return o, true
+}
+
+// unblock ends the block. What it kept from coming back is given back up to an empty bucket.
+func (b *Bucket) unblock() (Outcome, bool) {
+	o := Outcome{State: StateSettled}
+	if !b.Blocked.After(b.At) {
+		return o, false
+	}
+	for k := range b.Meters {
+		s := &b.Meters[k]
+		kept := s.Filling.passed(b.At, b.Blocked)
+		s.Started = min(s.Started+kept, max(s.Started, 0))
+		s.Reserved = min(s.Started, s.Reserved+kept)
+	}
+	b.Blocked = time.Time{}
+	return o, true
 }

@@ -44,7 +44,7 @@ func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome
 		left[k] /= float64(len(limits))
 	}
 	outcomes, err := askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return l.ask(ctx, limit, c.Key, Request{Op: OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up})
+		return l.askOne(ctx, limit, c.Key, Request{Op: OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up})
 	})
 	return outcomes[0], errors.Join(faults, err)
 }

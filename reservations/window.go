@@ -18,10 +18,7 @@ const (
 	KindWindow Kind = "window"
 )
 
-// windowPart is how much of a window rounding may take, where a wait is counted in windows.
-const windowPart = 1e-6
-
-// PerDay returns a meter of rate tokens a day, from midnight to midnight UTC, with an unlimited plan.
+// PerDay returns a meter of rate tokens a day, from midnight to midnight UTC, with unlimited reservations.
 func PerDay(name string, rate float64) Meter {
 	return Meter{Name: name, Kind: KindWindow, Rate: rate, Period: 24 * time.Hour, MaxReserved: Unlimited}
 }
@@ -38,11 +35,11 @@ func (m Meter) Offset() time.Duration {
 	return o
 }
 
-// SameWindows says whether a start at one moment may as well be made at a later one: all meters are fixed windows, and none of them ends between. Both are moments of the
-// store's clock.
+// SameWindows says whether a start at one moment may as well be made at a later one: all meters are fixed windows, and none of
+// them ends between. Both are moments of the store's clock.
 func (l Limit) SameWindows(from, to time.Time) bool {
 	for _, m := range l.Meters {
-		if !m.windowed() || m.within(from)+to.Sub(from) >= m.Period {
+		if f := m.Filling(); !f.windowed() || f.window(from) != f.window(to) {
 			return false
 		}
 	}
@@ -57,57 +54,6 @@ func (m Meter) full(at time.Time) float64 {
 	}
 	return m.Cap()
 }
-
-// left is how many seconds are left at a moment of the window it falls into.
-func (m Meter) left(at time.Time) float64 {
-	return (m.Period - m.within(at)).Seconds()
-}
-
-// within is how far a moment is in its window.
-func (m Meter) within(at time.Time) time.Duration {
-	return m.shifted(at, -m.Offset()) % m.Period
-}
-
-// shifted is the time since an epoch that is a whole number of periods before the Unix epoch, so that it is positive for any
-// moment from 1970 on.
-func (m Meter) shifted(at time.Time, by time.Duration) time.Duration {
-	return time.Duration(at.UnixNano()) + m.Period + by
-}
-
-// passed is how many tokens came back between two moments.
-func (m Meter) passed(from, to time.Time) float64 {
-	switch {
-	case !to.After(from):
-		return 0
-	case m.windowed():
-		return m.Rate * float64(m.shifted(to, -m.Offset())/m.Period-m.shifted(from, -m.Offset())/m.Period)
-	default:
-		return to.Sub(from).Seconds() * m.RatePerSecond()
-	}
-}
-
-// gain is how many tokens come back in the w seconds after a moment.
-func (m Meter) gain(at time.Time, w float64) float64 {
-	if !m.windowed() {
-		return w * m.RatePerSecond()
-	}
-	return m.Rate * max(0, math.Floor((w-m.left(at))/m.Period.Seconds()+1+windowPart))
-}
-
-// until is how many seconds after a moment x tokens have come back. Not positive where x is not.
-func (m Meter) until(at time.Time, x float64) float64 {
-	if !m.windowed() {
-		return x / m.RatePerSecond()
-	}
-	windows := m.windows(x)
-	if windows == 0 {
-		return 0
-	}
-	return m.left(at) + (windows-1)*m.Period.Seconds()
-}
-
-// windows is how many windows have to end for x tokens to come back, never negative.
-func (m Meter) windows(x float64) float64 { return max(0, math.Ceil(x/m.Rate-windowPart)) }
 
 // forKey is the limit as it is for the bucket of key: meters with Spread have got their Start from the bucket's name.
 func (l Limit) forKey(key string) Limit {

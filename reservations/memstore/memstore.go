@@ -4,7 +4,6 @@ package memstore
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,13 +18,8 @@ type Store struct {
 	now func() time.Time
 
 	mu      sync.Mutex // guards what is below
-	buckets map[string]entry
+	buckets map[string]reservations.Bucket
 	calls   int
-}
-
-type entry struct {
-	bucket reservations.Bucket
-	fullAt time.Time
 }
 
 var _ reservations.Store = (*Store)(nil)
@@ -35,7 +29,7 @@ func New(now func() time.Time) *Store {
 	if now == nil {
 		now = time.Now
 	}
-	return &Store{now: now, buckets: map[string]entry{}}
+	return &Store{now: now, buckets: map[string]reservations.Bucket{}}
 }
 
 // Apply implements reservations.Store. It fails only when ctx is already done, and then nothing was applied.
@@ -48,18 +42,14 @@ func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string,
 	defer s.mu.Unlock()
 	now := s.now()
 	s.sweep(now)
-	outcomes := make([]reservations.Outcome, len(requests))
-	bucket := s.buckets[name].bucket
-	for i, r := range requests {
-		bucket, outcomes[i] = reservations.Step(bucket, limit, now, r)
-	}
-	s.buckets[name] = entry{bucket: bucket, fullAt: bucket.FullAt(limit)}
+	bucket, outcomes := reservations.Fold(s.buckets[name], limit, now, requests)
+	s.buckets[name] = bucket
 	return outcomes, nil
 }
 
 // Reset implements reservations.Store.
-func (s *Store) Reset(ctx context.Context, limit reservations.Limit, key string) error {
-	name := reservations.BucketName(limit.Name, key)
+func (s *Store) Reset(ctx context.Context, limit, key string) error {
+	name := reservations.BucketName(limit, key)
 	if err := ctx.Err(); err != nil {
 		return &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
 	}
@@ -69,14 +59,11 @@ func (s *Store) Reset(ctx context.Context, limit reservations.Limit, key string)
 	return nil
 }
 
-// Bucket implements reservations.Store. What it returns is a copy. It never fails.
-func (s *Store) Bucket(_ context.Context, limit, key string) (reservations.Bucket, bool, error) {
+// Load implements reservations.Store. It never fails.
+func (s *Store) Load(_ context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.buckets[reservations.BucketName(limit, key)]
-	e.bucket.Meters, e.bucket.Idle, e.bucket.Settled = slices.Clone(e.bucket.Meters), slices.Clone(e.bucket.Idle), slices.Clone(e.bucket.Settled)
-	e.bucket.Express, e.bucket.Owed = slices.Clone(e.bucket.Express), slices.Clone(e.bucket.Owed)
-	return e.bucket, ok, nil
+	return s.buckets[reservations.BucketName(limit, key)], s.now(), nil
 }
 
 // sweep forgets the buckets that have been full for a minute: a missing bucket is a full one.
@@ -85,8 +72,8 @@ func (s *Store) sweep(now time.Time) {
 	if s.calls%sweepEvery != 0 {
 		return
 	}
-	for name, e := range s.buckets {
-		if now.After(e.fullAt.Add(time.Minute)) {
+	for name, b := range s.buckets {
+		if now.After(b.FullAt().Add(time.Minute)) {
 			delete(s.buckets, name)
 		}
 	}
