@@ -1,0 +1,29 @@
+package waitlist
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Task names one task of asynq.
+type Task struct {
+	Queue string
+	ID    string
+}
+
+// String is the name of the task in Redis: queue/id, with the queue escaped so that it contains no slash.
+func (t Task) String() string { return url.PathEscape(t.Queue) + "/" + t.ID }
+
+// ParseTask reads what String wrote.
+func ParseTask(s string) (Task, error) {
+	queue, id, ok := strings.Cut(s, "/")
+	if !ok {
+		return Task{}, fmt.Errorf("%q is no task: want queue/id", s)
+	}
+	queue, err := url.PathUnescape(queue)
+	if err != nil {
+		return Task{}, fmt.Errorf("%q is no task: %w", s, err)
+	}
+	return Task{Queue: queue, ID: id}, nil
+}
