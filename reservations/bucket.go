@@ -47,8 +47,8 @@ type Balance struct {
 	Filling  Filling `json:"filling"`
 }
 
-// newer says whether b is a later state of the bucket than other.
-func (b Bucket) newer(other Bucket) bool {
+// Newer says whether b is a later state of the bucket than other.
+func (b Bucket) Newer(other Bucket) bool {
 	if b.Generation != other.Generation {
 		return b.Generation > other.Generation
 	}

@@ -300,3 +300,10 @@ func (l *Limiter) call(ctx context.Context, at bucketKey, all []asked) ([]Outcom
 	}
 	return l.store.Apply(ctx, all[0].limit, at.key, requests)
 }
+
+// Bucket is the limit as it is for the bucket that the charge names, with its shard's part. The error matches ErrUnknownLimit, or
+// ErrInvalidCharge where the limit has Shards and the charge names none of them.
+func (s *LimitSet) Bucket(c Charge) (Limit, error) { return s.bucket(c) }
+
+// Seconds is what a charge costs in time: how long the scarcest meter of the limit needs until its tokens have come back.
+func (l Limit) Seconds(c Charge) float64 { return l.comesBack(c.Tokens.vector(l)) }

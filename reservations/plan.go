@@ -49,3 +49,34 @@ func (s Balance) meter() Meter {
 	}
 	return m
 }
+
+// Expect says when so many tokens in all could have started: those of the tasks ahead and a task's own. It is an estimate for people
+// and for the queue's net, exact where nothing else takes tokens or gives any back. Capacities do not matter to it.
+func (b Bucket) Expect(now time.Time, tokens Tokens) time.Time {
+	var l Limit
+	for _, m := range b.Meters {
+		l.Meters = append(l.Meters, m.meter())
+	}
+	if b.At.IsZero() {
+		return now
+	}
+	b = b.accrue(l, now)
+	w := max(0, b.Blocked.Sub(b.At))
+	for _, m := range b.Meters {
+		w = max(w, m.Filling.until(b.At, tokens[m.Name]+m.Filling.Headroom-m.Started))
+	}
+	return b.At.Add(w)
+}
+
+// Follows says whether the bucket's meters fill as those of the limit do. Where not, Limiter.Refresh makes the bucket follow.
+func (b Bucket) Follows(l Limit) bool {
+	if len(b.Meters) < len(l.Meters) {
+		return b.At.IsZero()
+	}
+	for k, m := range l.Meters {
+		if b.Meters[k].Name != m.Name || b.Meters[k].Filling != m.Filling() {
+			return false
+		}
+	}
+	return true
+}

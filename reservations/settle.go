@@ -5,13 +5,17 @@ import "slices"
 // settledMost is how many settlements a bucket remembers.
 const settledMost = 64
 
-// settle gives x back to both balances, and takes where x is negative.
-func (b *Bucket) settle(x []float64) (Outcome, bool) {
+// settle gives x back to both balances, and takes where x is negative. A task that keeps its reservation gets nothing back of the
+// reserved balance.
+func (b *Bucket) settle(x []float64, reserved bool) (Outcome, bool) {
 	changed := false
 	for k, n := range x {
 		s := &b.Meters[k]
 		s.Started = min(s.Filling.Capacity, s.Started+n)
-		s.Reserved = min(s.Started, s.Reserved+n)
+		if !reserved {
+			s.Reserved += n
+		}
+		s.Reserved = min(s.Started, s.Reserved)
 		changed = changed || n != 0
 	}
 	return Outcome{State: StateSettled}, changed
@@ -21,7 +25,7 @@ func (b *Bucket) settle(x []float64) (Outcome, bool) {
 // to give back twice would let too many start.
 func (b *Bucket) settleOnce(r Request) (Outcome, bool) {
 	if r.ID == 0 {
-		return b.settle(r.Tokens)
+		return b.settle(r.Tokens, r.Reserved)
 	}
 	if slices.Contains(b.Settled, r.ID) {
 		return Outcome{State: StateSettled}, false
@@ -35,7 +39,7 @@ func (b *Bucket) settleOnce(r Request) (Outcome, bool) {
 		ids, b.Forgot = ids[len(ids)-settledMost+1:], b.At
 	}
 	b.Settled = append(slices.Clone(ids), r.ID)
-	o, _ := b.settle(x)
+	o, _ := b.settle(x, r.Reserved)
 	return o, true
 }
 

@@ -36,7 +36,7 @@ func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) 
 			back[k] = min(0, back[k])
 		}
 	}
-	return l.correct(ctx, limit, c, back, faults, id)
+	return l.correct(ctx, limit, c, Request{Tokens: back}, faults, id)
 }
 
 // keeps says whether a settlement gives nothing back to the meter.
@@ -47,19 +47,22 @@ func (m Meter) keeps(l Limit) bool {
 	return m.Settle == SettleKeep
 }
 
-// Cancel gives back all that a start took, whatever the SettleMode: nobody called the provider. Otherwise it is as Settle, and shares its IDs: of a
-// Settle and a Cancel of one start, the first counts.
-func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, error) {
+// Cancel gives back all that a start took, whatever the SettleMode: the provider was not called. A task that started with a promised
+// reservation keeps that: pass what it held, or nil. Otherwise Cancel is as Settle, and shares its IDs: of a Settle and a Cancel of
+// one start, the first counts.
+func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id string) (Outcome, error) {
 	limit, err := l.bucketOf(c)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return l.correct(ctx, limit, c, c.Tokens.vector(limit), nil, id)
+	r := Request{Tokens: c.Tokens.vector(limit), Reserved: held != nil && held.Promised}
+	return l.correct(ctx, limit, c, r, nil, id)
 }
 
 // correct gives back until the store has answered.
-func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, back []float64, faults error, id string) (Outcome, error) {
-	r, first := Request{Op: OpSettle, Tokens: back, ID: settlementID(id)}, time.Now()
+func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, r Request, faults error, id string) (Outcome, error) {
+	r.Op, r.ID = OpSettle, settlementID(id)
+	first := time.Now()
 	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
 		if nothing(r.Tokens) {
 			return Outcome{}, faults

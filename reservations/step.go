@@ -41,7 +41,8 @@ type Request struct {
 	Tokens []float64
 	// Promoted says that the task has waited its turn (OpStart): only the started balance counts.
 	Promoted bool
-	// Reserved says that the task holds a reservation (OpStart): its start is charged to the started balance alone.
+	// Reserved says that the task holds a reservation: an OpStart is charged to the started balance alone, and an OpSettle that gives
+	// an unused start back leaves the reservation.
 	Reserved bool
 	// Urgent lets the task use the headroom of the limit. It has no effect where the limit has none.
 	Urgent bool
@@ -97,7 +98,7 @@ func (b *Bucket) answer(l Limit, r Request) (o Outcome, changed bool) {
 	case OpSettle:
 		return b.settleOnce(r)
 	case OpSync:
-		return b.settle(b.unseen(r))
+		return b.settle(b.unseen(r), false)
 	case OpRelease:
 		for k, n := range r.Tokens {
 			b.Meters[k].Reserved = min(b.Meters[k].Started, b.Meters[k].Reserved+n)
