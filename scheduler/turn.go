@@ -1,0 +1,109 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/reservations"
+)
+
+// Status is what a delivered task is to the waitlists.
+type Status string
+
+const (
+	// StatusNew means that the task waits nowhere.
+	StatusNew Status = "new"
+	// StatusWaiting means that the task waits and was not promoted: it goes back without asking its bucket, see Scheduler.Return.
+	StatusWaiting Status = "waiting"
+	// StatusPromoted means that the dispatcher sent the task on its way: it asks its bucket.
+	StatusPromoted Status = "promoted"
+)
+
+// Turn is what a delivered task holds and which waitlists stand before it. The zero Turn is that of a new task with no waitlist.
+type Turn struct {
+	Status Status
+	// Bucket is the bucket in whose waitlist the task is; empty for a new one.
+	Bucket string
+	// Charges are those of the task, each with its shard where its limit has Shards.
+	Charges []reservations.Charge
+
+	held   map[string]reservations.Reservation // by bucket
+	behind map[string]int                      // how many tasks wait, by bucket
+	info   waitInfo
+}
+
+// waitInfo is what the waitlist stores of a waiting task for people, and for its net.
+type waitInfo struct {
+	// Since is when the task began to wait, Until when it was expected to start, by a worker's clock.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"`
+	// Why is empty for a limit; "store" where the bucket could not be asked, "provider" where a call was refused.
+	Why string `json:"why,omitempty"`
+}
+
+const (
+	whyStore    = "store"
+	whyProvider = "provider"
+)
+
+// Reservation is what the task holds in the bucket of the charge; nil where it is new there.
+func (t Turn) Reservation(c reservations.Charge) *reservations.Reservation {
+	r, ok := t.held[c.Bucket()]
+	if !ok {
+		return nil
+	}
+	return &r
+}
+
+// Behind says whether other tasks wait for the bucket of the charge, and the task is new there: it must not start before them.
+func (t Turn) Behind(c reservations.Charge) bool {
+	return t.behind[c.Bucket()] > 0 && t.Reservation(c) == nil
+}
+
+// Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket is asked. On an error
+// of Redis the Turn is that of a new task with no waitlist: to go on with it costs the task its place, and never a limit.
+func (s *Scheduler) Arrive(ctx context.Context, t Task, charges []reservations.Charge) (Turn, error) {
+	turn := Turn{Status: StatusNew}
+	arrival := waitlist.Arrival{Task: waitlist.Task(t)}
+	for _, c := range charges {
+		if s.limiter != nil {
+			c = s.limiter.Choose(c)
+		}
+		turn.Charges, arrival.Buckets = append(turn.Charges, c), append(arrival.Buckets, c.Bucket())
+	}
+	all, err := s.arrivals.Do(ctx, struct{}{}, arrival)
+	if err != nil {
+		return turn, fmt.Errorf("look for %s in the waitlists: %w", t, err)
+	}
+	turn.fill(all[0])
+	return turn, nil
+}
+
+// fill reads what the waitlists hold of the task. A task goes back to the shard that it waited in.
+func (t *Turn) fill(a waitlist.Arrived) {
+	t.Bucket = a.Bucket
+	switch a.State {
+	case waitlist.StateWaiting:
+		t.Status = StatusWaiting
+	case waitlist.StatePromoted:
+		t.Status = StatusPromoted
+	case waitlist.StateNew:
+	}
+	t.held, t.behind = map[string]reservations.Reservation{}, map[string]int{}
+	for i, n := range a.Waiting {
+		t.behind[t.Charges[i].Bucket()] = n
+	}
+	for _, h := range a.Held {
+		at := reservations.ParseBucket(h.Bucket)
+		t.held[h.Bucket] = reservations.Reservation{Shard: at.Shard, Promised: h.Reserved}
+		for i, c := range t.Charges {
+			if c.Limit == at.Limit && c.Key == at.Key {
+				t.Charges[i].Shard = at.Shard
+			}
+		}
+	}
+	_ = json.Unmarshal(a.Info, &t.info) // what can't be read is for people alone
+}

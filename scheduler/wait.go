@@ -1,0 +1,150 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/reservations"
+)
+
+// The flows of a waitlist: a limit with headroom has two, weighted by its ordinary share.
+const (
+	flowOrdinary = ""
+	flowUrgent   = "urgent"
+)
+
+// Wait sends a task back to the queue because the bucket of c did not let it start: the task joins the bucket's waitlist, or goes back
+// to its place there. It returns the *DeferredError that the handler has to return to asynq; never nil. Where Redis can't note it,
+// asynq's forwarder brings the task back, as a new one.
+func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.Charge, o reservations.Outcome) error {
+	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait()}
+	entry := s.entry(t, turn, c)
+	entry.Reserved = entry.Reserved || o.State == reservations.StateReserved
+	e.Delay = max(e.Delay, seconds(float64(turn.behind[c.Bucket()])*entry.Cost))
+	s.report.answer(c.Bucket(), o.Bucket, false)
+	s.join(ctx, e, turn.info, entry)
+	return e
+}
+
+// Return sends a task back that was delivered while it waits, without having been promoted: by asynq's net, an operator, or a worker
+// whose clock is ahead. It keeps its place. The answer is as for Wait.
+func (s *Scheduler) Return(turn Turn) error {
+	now := time.Now()
+	e := &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: turn.info.Until}
+	e.Delay = max(turn.info.Until.Sub(now), now.Sub(turn.info.Since), 0)
+	e.Until = now.Add(e.Delay)
+	return e
+}
+
+// WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that grows with the
+// outage, 1 to 10 seconds and up to as much again, or until the store answers (Answered). No retry is used. The answer is as for
+// Wait, with cause in it.
+func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservations.Charge, cause error) error {
+	bucket := c.Bucket()
+	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
+	e.Delay = outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
+	turn.info.Why = whyStore
+	s.join(ctx, e, turn.info, s.entry(t, turn, c))
+	if err := s.list.Fail(ctx, bucket, e.Delay); err != nil {
+		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted", slog.String("bucket", bucket), slog.Any("error", err))
+	}
+	return e
+}
+
+// Answered says that the bucket answers. A failure of the whole store that it ended ends for all buckets: the tasks that wait for the
+// store are due at once, also those of other processes.
+func (s *Scheduler) Answered(ctx context.Context, bucket string) {
+	if !s.outages.over(bucket) {
+		return
+	}
+	s.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+		defer cancel()
+		if err := s.list.Recover(ctx); err != nil {
+			s.config.Logger.DebugContext(ctx, "end of an outage not noted", slog.Any("error", err))
+		}
+	})
+}
+
+// entry is the task as it waits for the bucket of c.
+func (s *Scheduler) entry(t Task, turn Turn, c reservations.Charge) waitlist.Entry {
+	e := waitlist.Entry{Task: waitlist.Task(t), Bucket: c.Bucket(), Flow: flowOrdinary, Tokens: c.Tokens, Urgent: c.Urgent}
+	if r := turn.Reservation(c); r != nil {
+		e.Reserved = r.Promised
+	}
+	if s.limiter == nil {
+		return e
+	}
+	limit, err := s.limiter.Limits().Bucket(c)
+	if err != nil {
+		return e // the limit has gone meanwhile; the next delivery says so
+	}
+	weight := 1.
+	if limit.HasHeadroom() {
+		if weight = limit.Share(); c.Urgent {
+			e.Flow, weight = flowUrgent, 1-weight
+		}
+	}
+	e.Cost = limit.Seconds(c) / weight
+	return e
+}
+
+// join stores when the task is expected, and lets it wait, together with the tasks of other callers.
+func (s *Scheduler) join(ctx context.Context, e *DeferredError, info waitInfo, entry waitlist.Entry) {
+	now := time.Now()
+	e.Until = now.Add(e.Delay)
+	if info.Since.IsZero() {
+		info.Since = now.UTC()
+	}
+	info.Until = e.Until.UTC()
+	entry.Keep = e.Delay
+	entry.Info, _ = json.Marshal(info) // a struct of texts and times
+	if _, err := s.joins.Do(ctx, struct{}{}, entry); err != nil {
+		e.unwatched = true
+		s.config.Logger.WarnContext(ctx, "the wait of a task could not be stored", slog.String("queue", entry.Queue),
+			slog.String("task_id", entry.ID), slog.String("bucket", entry.Bucket), slog.Any("error", err))
+	}
+}
+
+// joinAll makes one call for entries of several callers. The answers of their buckets go first: the dispatcher plans with them.
+func (s *Scheduler) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Entry) ([]struct{}, error) {
+	if err := s.report.flush(ctx); err != nil {
+		return nil, fmt.Errorf("report before joining: %w", err)
+	}
+	if err := s.list.Join(ctx, entries); err != nil {
+		return nil, fmt.Errorf("join the waitlists: %w", err)
+	}
+	return make([]struct{}, len(entries)), nil
+}
+
+// Begun says that a task started which had waited: it leaves the waitlists. The answers are those of its buckets to the starts.
+func (s *Scheduler) Begun(t Task, turn Turn, answers ...Answer) {
+	for _, a := range answers {
+		if turn.Status != StatusNew || turn.behind[a.Bucket] > 0 {
+			s.report.answer(a.Bucket, a.Outcome.Bucket, false)
+		}
+	}
+	if turn.Status != StatusNew {
+		s.report.began(t)
+	}
+}
+
+// Answer is what a bucket answered.
+type Answer struct {
+	Bucket  string
+	Outcome reservations.Outcome
+}
+
+// Changed says that a bucket's answer, to a settlement, a block, or a sync above all, may let waiting tasks start earlier or later than
+// expected. It never blocks: the newest answer of each bucket is sent within 10 ms. The zero Outcome is ignored.
+func (s *Scheduler) Changed(bucket string, o reservations.Outcome) { s.report.answer(bucket, o.Bucket, true) }
+
+// seconds converts, bounded so that no sum with a time overflows.
+func seconds(x float64) time.Duration {
+	return time.Duration(min(x, reservations.MaxWait.Seconds()) * float64(time.Second))
+}
