@@ -59,8 +59,8 @@ func decodeHeader(entry []byte) (key, value string, err error) {
 	return key, value, err
 }
 
-// failedAt returns the second in which the task of the message failed or was deferred last. Zero means never, or that the
-// message is unreadable.
+// failedAt returns the second in which the task of the message failed or was deferred last. Zero means never, or that
+// the message is unreadable.
 func failedAt(message []byte) (second uint64) {
 	err := eachField(message, func(field protowire.Number, _ []byte, number uint64) error {
 		if field == messageFailedAt {

@@ -48,9 +48,9 @@ return answer
 // pendingBytes is about how much of messages one script reads: Redis serves no other client meanwhile.
 const pendingBytes = 4 << 20
 
-// Pending reads at most so many tasks from the head of a queue's pending list, in the order of delivery. It returns none
-// where the queue is paused, or where fewer than from tasks are pending. It leaves out woken tasks, tasks of a group, and
-// tasks that Take left.
+// Pending reads at most so many tasks from the head of a queue's pending list, in the order of delivery. It returns
+// none where the queue is paused, or where fewer than from tasks are pending. It leaves out woken tasks, tasks of a
+// group, and tasks that Take left.
 func (d *DB) Pending(ctx context.Context, queue string, most, from int) ([]Pending, error) {
 	k := keysOf(queue)
 	args := []any{k.tasks(), most, from, pendingBytes, passMost}

@@ -58,8 +58,8 @@ return gone
 `
 
 // Take moves the wanted tasks from a queue's pending list to its scheduled set, and returns the IDs of those it moved.
-// asynq delivers them after net, unless they are delayed or woken before. The tasks of left stay pending, and Pending does
-// not return them again.
+// asynq delivers them after net, unless they are delayed or woken before. The tasks of left stay pending, and Pending
+// does not return them again.
 func (d *DB) Take(ctx context.Context, queue string, wanted, left []string, net time.Duration) ([]string, error) {
 	if len(wanted)+len(left) == 0 {
 		return nil, nil

@@ -87,7 +87,8 @@ end
 return answer
 `
 
-// luaWoken has the functions that the scripts share. KEYS[1] is asynq's pending list, ARGV[1] the prefix of its task keys.
+// luaWoken has the functions that the scripts share. KEYS[1] is asynq's pending list, ARGV[1] the prefix of its task
+// keys.
 const luaWoken = `
 -- woken reports whether a pending task was woken and not delivered since. A task that a stopping worker put back to the
 -- head of the list has no pending_since, and still counts.
@@ -122,13 +123,13 @@ local function wokenBefore(most)
 end
 `
 
-// passMost is the largest number of tasks that Wake puts others behind. A fleet has more due tasks at once only after an
-// outage, and Redis moves so many within a millisecond.
+// passMost is the largest number of tasks that Wake puts others behind. A fleet has more due tasks at once only after
+// an outage, and Redis moves so many within a millisecond.
 const passMost = 1024
 
-// Wake moves tasks of one queue from asynq's scheduled or retry set to the head of its pending list, and returns what it
-// did with each. The first tasks of ids, as many as urgent says, go before all other tasks. The others go behind the tasks
-// that were woken before and are not delivered yet. Both parts keep the order of ids.
+// Wake moves tasks of one queue from asynq's scheduled or retry set to the head of its pending list, and returns what
+// it did with each. The first tasks of ids, as many as urgent says, go before all other tasks. The others go behind
+// the tasks that were woken before and are not delivered yet. Both parts keep the order of ids.
 //
 // asynq's Inspector.RunTask needs four round trips for each task and puts it behind the whole backlog.
 func (d *DB) Wake(ctx context.Context, queue string, ids []string, urgent int) ([]Wake, error) {
