@@ -133,7 +133,7 @@ func (g *Group[K, Q, A]) join(key K, c *caller[Q, A]) error {
 		}
 		q = &queue[Q, A]{}
 		g.queues[key] = q
-		g.done.Go(func() { g.serve(key, q) }) //nolint:contextcheck // each call derives its context from a caller's
+		g.done.Go(func() { g.serve(key, q) })
 	}
 	q.callers = append(q.callers, c)
 	if q.want > 0 && len(q.callers) >= q.want {

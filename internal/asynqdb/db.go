@@ -1,0 +1,72 @@
+package asynqdb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// DB reads and changes the tasks that asynq keeps in Redis. Safe for concurrent use.
+type DB struct {
+	client    redis.UniversalClient
+	inspector *asynq.Inspector
+
+	wake, pending, take, delay *redis.Script
+}
+
+// New returns a DB that uses client. The caller remains responsible for closing client.
+func New(client redis.UniversalClient) *DB {
+	return &DB{
+		client: client, inspector: asynq.NewInspectorFromRedisClient(client),
+		wake: redis.NewScript(wakeScript), pending: redis.NewScript(pendingScript),
+		take: redis.NewScript(takeScript), delay: redis.NewScript(delayScript),
+	}
+}
+
+// keys are asynq's keys of one queue, and the marks of this package in asynq's hash of a task.
+//
+// asynq's keys contain the queue's name in braces, so all keys of a queue are in one slot of a Redis cluster.
+type keys struct{ prefix string }
+
+func keysOf(queue string) keys { return keys{prefix: "asynq:{" + queue + "}:"} }
+
+func (k keys) pending() string   { return k.prefix + "pending" }   // list; workers take from its right
+func (k keys) scheduled() string { return k.prefix + "scheduled" } // sorted set by seconds
+func (k keys) retry() string     { return k.prefix + "retry" }     // sorted set by seconds
+func (k keys) archived() string  { return k.prefix + "archived" }  // sorted set by seconds
+func (k keys) leases() string    { return k.prefix + "lease" }     // sorted set by seconds: the active tasks
+func (k keys) paused() string    { return k.prefix + "paused" }    // exists while the queue is paused
+func (k keys) tasks() string     { return k.prefix + "t:" }        // prefix of the hash of each task
+
+// Fields that this package adds to asynq's hash of a task.
+const (
+	// fieldWoken is the pending_since that Wake gave the task. asynq deletes pending_since when it delivers the task,
+	// and sets another one when it moves the task to the pending list. So an old mark does not count.
+	fieldWoken = "headway_woken"
+	// fieldLeft marks a pending task that Pending does not return again.
+	fieldLeft = "headway_left"
+)
+
+// Paused returns the queues that are paused.
+func (d *DB) Paused(ctx context.Context, queues []string) (map[string]bool, error) {
+	paused := make(map[string]bool, len(queues))
+	if len(queues) == 0 {
+		return paused, nil
+	}
+	pipe := d.client.Pipeline()
+	exists := make([]*redis.IntCmd, len(queues))
+	for i, queue := range queues {
+		exists[i] = pipe.Exists(ctx, keysOf(queue).paused())
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read whether queues %q are paused: %w", queues, err)
+	}
+	for i, queue := range queues {
+		if exists[i].Val() > 0 {
+			paused[queue] = true
+		}
+	}
+	return paused, nil
+}

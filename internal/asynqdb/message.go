@@ -1,0 +1,107 @@
+package asynqdb
+
+import (
+	"errors"
+
+	"github.com/hibiken/asynq"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers of TaskMessage in asynq's protocol buffers.
+const (
+	messageType     = 1
+	messagePayload  = 2
+	messageFailedAt = 11 // seconds
+	messageHeaders  = 15 // a map: each entry is a message with a key and a value
+	headerKey       = 1
+	headerValue     = 2
+)
+
+var errMessage = errors.New("not a message of asynq")
+
+// DecodeMessage returns the task of asynq's message: its type, payload and headers. The payload shares memory with the
+// message.
+func DecodeMessage(message []byte) (*asynq.Task, error) {
+	var name string
+	var payload []byte
+	headers := map[string]string{}
+	err := eachField(message, func(field protowire.Number, value []byte, _ uint64) error {
+		switch field {
+		case messageType:
+			name = string(value)
+		case messagePayload:
+			payload = value
+		case messageHeaders:
+			key, value, err := decodeHeader(value)
+			if err != nil {
+				return err
+			}
+			headers[key] = value
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return asynq.NewTaskWithHeaders(name, payload, headers), nil
+}
+
+func decodeHeader(entry []byte) (key, value string, err error) {
+	err = eachField(entry, func(field protowire.Number, text []byte, _ uint64) error {
+		switch field {
+		case headerKey:
+			key = string(text)
+		case headerValue:
+			value = string(text)
+		}
+		return nil
+	})
+	return key, value, err
+}
+
+// failedAt returns the second in which the task of the message failed or was deferred last. Zero means never, or that
+// the message is unreadable.
+func failedAt(message []byte) (second uint64) {
+	err := eachField(message, func(field protowire.Number, _ []byte, number uint64) error {
+		if field == messageFailedAt {
+			second = number
+		}
+		return nil
+	})
+	if err != nil {
+		return 0
+	}
+	return second
+}
+
+// eachField calls f for each field of a message that has bytes or is a number.
+func eachField(message []byte, f func(field protowire.Number, value []byte, number uint64) error) error {
+	for len(message) > 0 {
+		field, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return errMessage
+		}
+		message = message[n:]
+		var value []byte
+		var number uint64
+		switch kind {
+		case protowire.BytesType:
+			value, n = protowire.ConsumeBytes(message)
+		case protowire.VarintType:
+			number, n = protowire.ConsumeVarint(message)
+		default:
+			if n = protowire.ConsumeFieldValue(field, kind, message); n >= 0 {
+				message = message[n:]
+				continue
+			}
+		}
+		if n < 0 {
+			return errMessage
+		}
+		if err := f(field, value, number); err != nil {
+			return err
+		}
+		message = message[n:]
+	}
+	return nil
+}

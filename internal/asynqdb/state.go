@@ -1,0 +1,74 @@
+package asynqdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// QueueState is what decides when a worker receives a task, and what a worker does with it.
+type QueueState struct {
+	// Before is how many tasks are delivered before the task. Negative where the task is not pending.
+	Before int
+	// Paused reports whether the queue is paused.
+	Paused bool
+	// Workers is how many workers take from the queue, Others how many take from other queues only.
+	Workers, Others int
+	// Worker is the worker that runs the task, as host:pid, and Started when it began. Zero where no worker says so.
+	Worker  string
+	Started time.Time
+	// Lease is when the lease of the worker that has the task ends, by that worker's clock. Zero without a worker.
+	Lease time.Time
+	// Archived is when the task was archived, in whole seconds. Zero where it is not archived.
+	Archived time.Time
+}
+
+// Orphaned reports whether the worker that had the task is gone: its lease has ended, or no worker of the queue sends
+// signs of life. Those of a worker end before its leases.
+//
+// asynq sets TaskInfo.IsOrphaned only where it lists tasks.
+func (q QueueState) Orphaned(now time.Time) bool {
+	return !q.Lease.IsZero() && (q.Lease.Before(now) || q.Workers == 0 && q.Worker == "")
+}
+
+// State reads the state of a task's queue. A task that does not exist is not pending, and has no lease.
+func (d *DB) State(ctx context.Context, queue, id string) (QueueState, error) {
+	q, k := QueueState{Before: -1}, keysOf(queue)
+	pipe := d.client.Pipeline()
+	position, length := pipe.LPos(ctx, k.pending(), id, redis.LPosArgs{}), pipe.LLen(ctx, k.pending())
+	paused, lease := pipe.Exists(ctx, k.paused()), pipe.ZScore(ctx, k.leases(), id)
+	archived := pipe.ZScore(ctx, k.archived(), id)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return q, fmt.Errorf("look at queue %s: %w", queue, err)
+	}
+	if position.Err() == nil {
+		q.Before = int(length.Val() - 1 - position.Val())
+	}
+	if lease.Err() == nil {
+		q.Lease = time.Unix(int64(lease.Val()), 0).UTC()
+	}
+	if archived.Err() == nil {
+		q.Archived = time.Unix(int64(archived.Val()), 0).UTC()
+	}
+	q.Paused = paused.Val() > 0
+	servers, err := d.inspector.Servers()
+	if err != nil {
+		return q, fmt.Errorf("look for the workers of queue %s: %w", queue, err)
+	}
+	for _, server := range servers {
+		if server.Queues[queue] > 0 {
+			q.Workers++
+		} else {
+			q.Others++
+		}
+		for _, w := range server.ActiveWorkers {
+			if w.TaskID == id && w.Queue == queue {
+				q.Worker, q.Started = fmt.Sprintf("%s:%d", server.Host, server.PID), w.Started
+			}
+		}
+	}
+	return q, nil
+}

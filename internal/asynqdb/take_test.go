@@ -1,0 +1,129 @@
+package asynqdb_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+)
+
+const net = 15 * time.Second
+
+// take takes all tasks that Pending returns.
+func (b *bundle) take(most, from int) (ids []string) {
+	b.t.Helper()
+	tasks, err := b.Pending(b.t.Context(), queue, most, from)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, p := range tasks {
+		ids = append(ids, p.ID)
+		want := []any{"type of " + p.ID, "payload\x00 of " + p.ID, map[string]string{"a": p.ID, "b": ""}}
+		if p.Task == nil {
+			b.t.Fatalf("the message of %s is unreadable", p.ID)
+		}
+		if diff := cmp.Diff(want, []any{p.Task.Type(), string(p.Task.Payload()), p.Task.Headers()}); diff != "" {
+			b.t.Errorf("task %s (-want +got):\n%s", p.ID, diff)
+		}
+	}
+	if taken, err := b.Take(b.t.Context(), queue, ids, nil, net); err != nil || !slices.Equal(taken, ids) {
+		b.t.Fatalf("took %q, %v, want %q", taken, err, ids)
+	}
+	for _, id := range ids {
+		info, err := b.inspector.GetTaskInfo(queue, id)
+		if err != nil || info.State != asynq.TaskStateScheduled {
+			b.t.Fatalf("%s is %+v, %v", id, info, err)
+		}
+		if in := time.Until(info.NextProcessAt); in < net-5*time.Second || in > net+time.Second {
+			b.t.Errorf("asynq delivers %s in %v", id, in)
+		}
+	}
+	return ids
+}
+
+// The scripts read and write what asynq itself keeps. This test holds them to the version in go.mod.
+func TestTake(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bundle) {
+		t.Helper()
+		b.add(time.Hour, "woken")
+		b.add(0, "new0", "new1", "new2", "new3", "new4")
+		b.wake(0, "woken")
+		if ids := b.take(10, 7); len(ids) > 0 {
+			t.Errorf("few tasks are pending, and %q are taken", ids)
+		}
+		if err := b.inspector.PauseQueue(queue); err != nil {
+			t.Fatal(err)
+		}
+		if ids := b.take(10, 1); len(ids) > 0 {
+			t.Errorf("the queue is paused, and %q are taken", ids)
+		}
+		if err := b.inspector.UnpauseQueue(queue); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"new0", "new1"}, b.take(2, 6)); diff != "" {
+			t.Errorf("taken (-want +got):\n%s", diff)
+		}
+		taken, err := b.Take(t.Context(), queue, []string{"woken", "new0"}, []string{"new3"}, net)
+		if err != nil || len(taken) > 0 {
+			t.Errorf("took %q, %v: a woken and a scheduled task", taken, err)
+		}
+		if diff := cmp.Diff([]string{"new2", "new4"}, b.take(10, 1)); diff != "" {
+			t.Errorf("taken (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"woken", "new3"}, b.pending()); diff != "" {
+			t.Errorf("pending (-want +got):\n%s", diff)
+		}
+		b.wake(0, "new0")
+		if diff := cmp.Diff([]string{"woken", "new0", "new3"}, b.pending()); diff != "" {
+			t.Errorf("pending (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bundle) {
+		t.Helper()
+		b.add(time.Minute, "delayed", "as before")
+		b.add(0, "pending")
+		later := time.Now().Add(time.Hour)
+		at := map[string]time.Time{"delayed": later, "pending": later, "none": later}
+		if gone, err := b.Delay(t.Context(), queue, at); err != nil || !slices.Equal(gone, []string{"none"}) {
+			t.Fatalf("%q do not exist, %v", gone, err)
+		}
+		scheduled, err := b.inspector.ListScheduledTasks(queue)
+		if err != nil || len(scheduled) != 2 {
+			t.Fatalf("scheduled are %v, %v", scheduled, err)
+		}
+		for _, info := range scheduled {
+			at := info.NextProcessAt
+			if delayed := !at.Before(later) && at.Before(later.Add(2*time.Second)); delayed != (info.ID == "delayed") {
+				t.Errorf("%s is delivered at %v", info.ID, at)
+			}
+		}
+		if diff := cmp.Diff([]string{"pending"}, b.pending()); diff != "" {
+			t.Errorf("pending (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Pending reads few large messages at once.
+func TestPendingIsBounded(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bundle) {
+		t.Helper()
+		large := asynq.NewTask("large", make([]byte, 2<<20))
+		for _, id := range []string{"0", "1", "2", "3"} {
+			if _, err := b.producer.EnqueueContext(t.Context(), large, asynq.TaskID(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tasks, err := b.Pending(t.Context(), queue, 4, 1)
+		if err != nil || len(tasks) != 2 || tasks[0].ID != "0" || tasks[1].ID != "1" {
+			t.Errorf("%d tasks, %v", len(tasks), err)
+		}
+	})
+}

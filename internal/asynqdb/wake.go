@@ -1,0 +1,157 @@
+package asynqdb
+
+import (
+	"context"
+	"fmt"
+)
+
+// Wake is what [DB.Wake] did with one task.
+type Wake int
+
+const (
+	// Unknown is a task that does not exist, or is archived or aggregating. Wake leaves it.
+	Unknown Wake = iota
+	// Woken is a task that Wake moved to the head of the pending list.
+	Woken
+	// Away is a task that is pending or completed already.
+	Away
+	// Active is a task that a worker runs, or has not put back yet.
+	Active
+)
+
+func (w Wake) String() string {
+	switch w {
+	case Woken:
+		return "woken"
+	case Away:
+		return "away"
+	case Active:
+		return "active"
+	case Unknown:
+	}
+	return "unknown"
+}
+
+// wakeScript moves tasks of one queue from asynq's scheduled or retry set to the head of its pending list.
+//
+//	KEYS[1] -> asynq's pending list: new tasks are pushed on its left, workers take from its right
+//	KEYS[2] -> asynq's scheduled set
+//	KEYS[3] -> asynq's retry set
+//	ARGV[1] -> prefix of asynq's task keys
+//	ARGV[2] -> number of urgent tasks
+//	ARGV[3] -> largest number of tasks woken before that the other tasks are put behind
+//	then the task IDs: the urgent ones first, each part in the order of delivery
+//
+// Output: for each task a number, the Wake.
+const wakeScript = luaWoken + `
+local time = redis.call("TIME")
+local since = string.format("%d%06d000", tonumber(time[1]), tonumber(time[2]))
+local sets, answer = {scheduled = KEYS[2], retry = KEYS[3]}, {}
+local urgent, others = {}, {}
+for i = 4, #ARGV do
+	local state = redis.call("HGET", ARGV[1] .. ARGV[i], "state")
+	local wake = 0
+	if state == "active" then
+		wake = 3
+	elseif state == "pending" or state == "completed" then
+		wake = 2
+	elseif sets[state] and redis.call("ZREM", sets[state], ARGV[i]) == 1 then
+		wake = 1
+		local to = i - 3 <= tonumber(ARGV[2]) and urgent or others
+		to[#to + 1] = ARGV[i]
+	end
+	answer[i - 3] = wake
+end
+local passed = {}
+if #others > 0 then
+	local n = wokenBefore(tonumber(ARGV[3]))
+	if n > 0 then
+		passed = redis.call("LRANGE", KEYS[1], -n, -1)
+		redis.call("LTRIM", KEYS[1], 0, -n - 1)
+	end
+end
+for i = #others, 1, -1 do
+	redis.call("RPUSH", KEYS[1], others[i])
+end
+for i = 1, #passed do
+	redis.call("RPUSH", KEYS[1], passed[i])
+end
+for i = #urgent, 1, -1 do
+	redis.call("RPUSH", KEYS[1], urgent[i])
+end
+for _, ids in ipairs({urgent, others}) do
+	for _, id in ipairs(ids) do
+		redis.call("HSET", ARGV[1] .. id, "state", "pending", "pending_since", since, "` + fieldWoken + `", since)
+	end
+end
+return answer
+`
+
+// luaWoken has the functions that the scripts share. KEYS[1] is asynq's pending list, ARGV[1] the prefix of its task
+// keys.
+const luaWoken = `
+-- woken reports whether a pending task was woken and not delivered since. A task that a stopping worker put back to the
+-- head of the list has no pending_since, and still counts.
+local function woken(mark, since)
+	return mark and (not since or mark == since)
+end
+
+local function wokenAt(n) -- the n-th of the list, from its head
+	local id = redis.call("LINDEX", KEYS[1], -n)
+	if not id then
+		return false
+	end
+	local t = redis.call("HMGET", ARGV[1] .. id, "` + fieldWoken + `", "pending_since")
+	return woken(t[1], t[2])
+end
+
+-- wokenBefore returns how many tasks at the head of the list were woken, at most so many. They are side by side.
+local function wokenBefore(most)
+	if not wokenAt(1) then
+		return 0
+	end
+	local is, isnt = 1, 2
+	while isnt <= most and wokenAt(isnt) do
+		is, isnt = isnt, 2 * isnt
+	end
+	isnt = math.min(isnt, most + 1)
+	while isnt - is > 1 do
+		local between = math.floor((is + isnt) / 2)
+		if wokenAt(between) then is = between else isnt = between end
+	end
+	return is
+end
+`
+
+// passMost is the largest number of tasks that Wake puts others behind. A fleet has more due tasks at once only after
+// an outage, and Redis moves so many within a millisecond.
+const passMost = 1024
+
+// Wake moves tasks of one queue from asynq's scheduled or retry set to the head of its pending list, and returns what
+// it did with each. The first tasks of ids, as many as urgent says, go before all other tasks. The others go behind
+// the tasks that were woken before and are not delivered yet. Both parts keep the order of ids.
+//
+// asynq's Inspector.RunTask needs four round trips for each task and puts it behind the whole backlog.
+func (d *DB) Wake(ctx context.Context, queue string, ids []string, urgent int) ([]Wake, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	k := keysOf(queue)
+	args := make([]any, 0, 3+len(ids))
+	args = append(args, k.tasks(), urgent, passMost)
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	answer, err := d.wake.Run(ctx, d.client, []string{k.pending(), k.scheduled(), k.retry()}, args...).Int64Slice()
+	if err == nil && len(answer) != len(ids) {
+		err = fmt.Errorf("%d answers for %d tasks", len(answer), len(ids))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("wake tasks of queue %s: %w", queue, err)
+	}
+	wakes := make([]Wake, len(ids))
+	for i, w := range answer {
+		wakes[i] = Wake(w)
+	}
+	return wakes, nil
+}
