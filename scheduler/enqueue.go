@@ -81,7 +81,7 @@ type parcel struct {
 
 	at time.Time // zero: now
 
-	held []reservation // what its buckets have given it so far, in the order of the charges
+	held *reservation // what the bucket that it waits for answered; nil where it is not reserved
 
 	info *asynq.TaskInfo // once it is enqueued
 	err  error           // why it is not

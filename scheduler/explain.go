@@ -3,12 +3,13 @@ package scheduler
 import (
 	"context"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -24,12 +25,12 @@ type Explanation struct {
 	Now time.Time `json:"now"`
 	// Since is when the present state began, as far as that is known: the wait, the run, the end.
 	Since time.Time `json:"since,omitzero"`
-	// Until is when it goes on, as things stand: lines may be moved meanwhile, and nothing of a queue that is paused starts (Resume). Of a task whose
-	// worker is gone it is the first moment at which asynq puts it back. Zero where no time is known.
+	// Until is when it is expected to go on; nothing of a paused queue starts (Resume). Of a task whose worker is gone it is the first
+	// moment at which asynq puts it back. Zero where no time is known.
 	Until time.Time `json:"until,omitzero"`
 	// Waits is how the task waits for a bucket. Nil where it does not.
 	Waits *Waiting `json:"waits,omitempty"`
-	// Net is when asynq itself would deliver a waiting task, should no worker wake it.
+	// Net is when asynq itself would deliver a waiting task, should no dispatcher promote it.
 	Net time.Time `json:"net,omitzero"`
 	// Charges are all that the task takes, as its headers say; none for tasks of other programs, where only their middleware knows.
 	Charges []reservations.Charge `json:"charges,omitempty"`
@@ -53,64 +54,64 @@ type Explanation struct {
 	Cause     string `json:"cause,omitempty"`
 	// Refusals is how often in a row the provider refused the task's call.
 	Refusals int `json:"refusals,omitempty"`
-	// Bucket is what the bucket looks like that the task waits for. Nil where the Scheduler has no limiter, where the task waits for the
-	// store, and where BucketErr says that it could not be read.
+	// Bucket is the bucket that the task waits for. Nil where the Scheduler has no limiter, where the bucket could not be asked lately, and
+	// where BucketErr says that it could not be read.
 	Bucket    *reservations.View `json:"-"`
 	BucketErr error              `json:"-"`
 }
 
 // Waiting is how a task waits for a bucket.
 type Waiting struct {
-	// Bucket is the name of the bucket that refused the task: of several charges, the one it stands in line for.
+	// Bucket is the name of the bucket that the task waits for: of several charges, the one that refused it.
 	Bucket string `json:"bucket"`
-	// State is what the task comes back with.
-	State reservations.State `json:"state"`
 	// Tokens are what the task takes from the bucket.
 	Tokens reservations.Tokens `json:"tokens,omitempty"`
-	// Rank is the task's place in the line, from 1, of so many that stand there. Zero for a task that is just being woken.
-	Rank int `json:"rank"`
-	Of   int `json:"of"`
-	// Store says that it is the line of those who wait for the store of the buckets to answer.
-	Store bool `json:"store,omitempty"`
-	// Generation is that of the bucket that gave the place.
-	Generation int64 `json:"generation,omitempty"`
-	// Others are the places in other buckets that a task with several charges keeps.
-	Others []OtherPlace `json:"others,omitempty"`
+	// Urgent says that the task may use the headroom of the limit, Reserved that the bucket has promised its tokens.
+	Urgent   bool `json:"urgent,omitempty"`
+	Reserved bool `json:"reserved,omitempty"`
+	// Position is the task's place in the waitlist, from 1, of so many that wait there. Zero for a promoted task.
+	Position int `json:"position"`
+	Of       int `json:"of"`
+	// TokensAhead is what the tasks before it take, with the promoted ones; an estimate unless AheadExact.
+	TokensAhead reservations.Tokens `json:"tokens_ahead,omitempty"`
+	AheadExact  bool                `json:"tokens_ahead_exact,omitempty"`
+	// Others are the other buckets in which a task with several charges keeps a place.
+	Others []string `json:"others,omitempty"`
 }
 
-// Explain tells why the task does not run, what it waits for and until when. It reads only; between its few reads a task may move
-// on, and then it tells one of the two truths. Where the bucket can't be read, the rest is told. The error matches
+// Explain says why the task does not run, what it waits for, and when it is expected to start. It only reads; between its few reads a
+// task may move on, and then it answers with either state. Where the bucket can't be read, BucketErr says so. The error matches
 // asynq.ErrTaskNotFound where there is no such task, or is Redis's.
 func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 	info, err := s.info(ctx, t)
 	if err != nil {
 		return Explanation{}, err
 	}
-	place, err := s.lines.standing(ctx, t)
+	at, err := s.list.Position(ctx, waitlist.Task(t))
 	if err != nil {
 		return Explanation{}, err
 	}
-	if deferral(info.LastErr) && !place.stands { // it may have moved on since it was read first
+	if deferral(info.LastErr) && at.State != waitlist.StateWaiting { // it may have moved on since it was read first
 		if info, err = s.info(ctx, t); err != nil {
 			return Explanation{}, err
 		}
 	}
-	q, err := s.queueState(ctx, t)
+	q, err := s.queues.State(ctx, t.Queue, t.ID)
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := newExplanation(t, info, place, q)
-	if e.Waits != nil && !e.Waits.Store && s.limiter != nil {
+	e := newExplanation(t, info, at, q, s.refusals(ctx, t))
+	if e.Waits != nil && e.Reason != ReasonStore && s.limiter != nil {
 		s.showBucket(ctx, &e)
 	}
 	return e, nil
 }
 
-func newExplanation(t Task, info *asynq.TaskInfo, place standing, q queueState) Explanation {
+func newExplanation(t Task, info *asynq.TaskInfo, at waitlist.Position, q asynqdb.QueueState, refusals int) Explanation {
 	e := Explanation{
-		Task: t, Type: info.Type, State: info.State.String(), Now: place.now, Before: q.before, Paused: q.paused,
-		Workers: q.workers, Elsewhere: q.others, Worker: q.worker,
-		Failures: q.failures(info), MaxRetry: info.MaxRetry, Refusals: place.refusals, Net: info.NextProcessAt,
+		Task: t, Type: info.Type, State: info.State.String(), Now: at.List.Now.UTC(), Before: q.Before, Paused: q.Paused,
+		Workers: q.Workers, Elsewhere: q.Others, Worker: q.Worker,
+		Failures: failures(q, info), MaxRetry: info.MaxRetry, Refusals: refusals, Net: info.NextProcessAt,
 	}
 	task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
 	if n, ours := tasks.MaxRetry(task); ours {
@@ -122,36 +123,28 @@ func newExplanation(t Task, info *asynq.TaskInfo, place standing, q queueState) 
 	} else {
 		e.LastError = info.LastErr
 	}
-	tell(&e, info, place, q)
+	setReason(&e, info, at, q)
 	if e.Paused && e.startsLater() {
 		e.Resume = "asynq queue unpause " + t.Queue
 	}
 	return e
 }
 
-// showBucket adds what the bucket looks like that the task waits for. Where it is blocked, that is the reason.
+// showBucket adds the bucket that the task waits for. Where it is blocked, that is the reason.
 func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
-	limit, shard, key := splitBucket(e.Waits.Bucket)
-	v, err := s.limiter.View(ctx, limit, key)
+	at := reservations.ParseBucket(e.Waits.Bucket)
+	v, err := s.limiter.View(ctx, at.Limit, at.Key)
 	if err != nil {
 		e.BucketErr = err
 		return
 	}
-	if shard > 0 && shard <= len(v.Shards) {
-		v = v.Shards[shard-1]
+	if at.Shard > 0 && at.Shard <= len(v.Shards) {
+		v = v.Shards[at.Shard-1]
 	}
 	e.Bucket = &v
-	if v.Blocked > 0 && (e.Reason == ReasonPlan || e.Reason == ReasonLine || e.Reason == ReasonLate) {
+	if v.Blocked > 0 && e.Reason == ReasonLimit {
 		e.Reason = ReasonBlocked
 	}
-}
-
-// splitBucket reads the name of a bucket: "limit:key", with a shard "limit#2:key".
-func splitBucket(name string) (limit string, shard int, key string) {
-	name, key, _ = strings.Cut(name, ":")
-	limit, part, _ := strings.Cut(name, "#")
-	shard, _ = strconv.Atoi(part) // none is zero
-	return limit, shard, key
 }
 
 // deferral says whether a text that asynq keeps as a task's last error is that of a *DeferredError.

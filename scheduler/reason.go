@@ -1,10 +1,14 @@
 package scheduler
 
 import (
+	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -22,21 +26,17 @@ const (
 	ReasonRunning Reason = "running"
 	// ReasonOrphaned says that its worker is gone: asynq puts the task back, by a worker that takes from the queue.
 	ReasonOrphaned Reason = "orphaned"
-	// ReasonPlan says that it waits for the time that it was given in the plan of a bucket.
-	ReasonPlan Reason = "plan"
-	// ReasonLine says that it has a ticket behind max_reserved, and comes back to be given a time.
-	ReasonLine Reason = "line"
-	// ReasonLate says that it came at its time and found no room; it is among the first.
-	ReasonLate Reason = "late"
-	// ReasonBlocked says that nothing starts in its bucket, for a provider refused a call.
+	// ReasonLimit says that it waits for a limit, in the waitlist of a bucket.
+	ReasonLimit Reason = "limit"
+	// ReasonPromoted says that its tokens are there, and it is on its way to its queue or to a worker.
+	ReasonPromoted Reason = "promoted"
+	// ReasonBlocked says that nothing starts in its bucket, because a provider refused a call.
 	ReasonBlocked Reason = "blocked"
-	// ReasonUpstream says that its own call was refused by the provider.
-	ReasonUpstream Reason = "upstream"
-	// ReasonStore says that the store of the buckets could not be asked.
+	// ReasonProvider says that its own call was refused by the provider.
+	ReasonProvider Reason = "provider"
+	// ReasonStore says that its bucket could not be asked.
 	ReasonStore Reason = "store"
-	// ReasonWaking says that its time has come, and it is being moved to its queue.
-	ReasonWaking Reason = "waking"
-	// ReasonNet says that it was sent back, and stands in no line: Redis could not take the note, or lost it. Asynq delivers it.
+	// ReasonNet says that it was sent back and is in no waitlist: Redis could not store that, or lost it. Asynq delivers it.
 	ReasonNet Reason = "net"
 	// ReasonScheduled says that it was enqueued for a later time.
 	ReasonScheduled Reason = "scheduled"
@@ -66,30 +66,44 @@ func (e Explanation) startsLater() bool {
 	}
 }
 
-// tell finds the reason, and what belongs to it.
-func tell(e *Explanation, info *asynq.TaskInfo, place standing, q queueState) {
+// setReason finds the reason, and what belongs to it.
+func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asynqdb.QueueState) {
+	waits := at.State != waitlist.StateNew
 	switch info.State {
 	case asynq.TaskStatePending:
 		e.Reason = ReasonReady
-		if q.workers == 0 {
+		if q.Workers == 0 {
 			e.Reason = ReasonUnserved
 		}
-		if q.paused {
+		if q.Paused {
 			e.Reason = ReasonPaused
 		}
 	case asynq.TaskStateActive:
-		e.Reason, e.Since = ReasonRunning, q.started
+		e.Reason, e.Since = ReasonRunning, q.Started
 		switch {
-		case q.orphaned(place.now):
-			e.Reason, e.Until = ReasonOrphaned, q.lease.Add(recoverAfter)
-		case place.stands: // its worker has not put it back yet
-			tellWait(e, place)
+		case q.Orphaned(at.List.Now):
+			e.Reason, e.Until = ReasonOrphaned, q.Lease.Add(recoverAfter)
+		case at.State == waitlist.StateWaiting: // its worker has not put it back yet
+			setWait(e, at)
 		}
 	case asynq.TaskStateScheduled, asynq.TaskStateRetry:
-		tellLater(e, info, place)
+		e.Until = info.NextProcessAt
+		switch {
+		case waits:
+			setWait(e, at)
+		case e.Note != "":
+			e.Reason, e.Since = ReasonNet, info.LastFailedAt
+			if e.Cause != "" && e.Refusals > 0 {
+				e.Reason = ReasonProvider // a task without a limit is in no waitlist
+			}
+		case info.State == asynq.TaskStateRetry:
+			e.Reason, e.Since = ReasonRetry, info.LastFailedAt
+		default:
+			e.Reason = ReasonScheduled
+		}
 	case asynq.TaskStateArchived:
-		if place.stands && onlyWaited(info) {
-			tellWait(e, place)
+		if waits && onlyWaited(info) {
+			setWait(e, at)
 			return
 		}
 		e.Reason, e.Since = ReasonArchived, info.LastFailedAt
@@ -100,44 +114,43 @@ func tell(e *Explanation, info *asynq.TaskInfo, place standing, q queueState) {
 	}
 }
 
-// tellLater is for a task that asynq has in its own sets until a time.
-func tellLater(e *Explanation, info *asynq.TaskInfo, place standing) {
-	e.Until = info.NextProcessAt
-	switch {
-	case place.stands || place.waking:
-		tellWait(e, place)
-	case e.Note != "":
-		e.Reason, e.Since = ReasonNet, info.LastFailedAt
-		if e.Cause != "" && place.refusals > 0 {
-			e.Reason = ReasonUpstream // a task without a limit stands in no line
+// setWait is for a task that is in a waitlist.
+func setWait(e *Explanation, at waitlist.Position) {
+	var info waitInfo
+	_ = json.Unmarshal(at.Info, &info) // what can't be read is not shown
+	w := &Waiting{
+		Bucket: at.Bucket, Tokens: at.Tokens, Urgent: at.Urgent, Reserved: at.Reserved, Position: at.Rank, Of: at.List.Waiting,
+		TokensAhead: at.TokensAhead, AheadExact: at.Exact,
+	}
+	for _, h := range at.Held {
+		if h.Bucket != at.Bucket {
+			w.Others = append(w.Others, h.Bucket)
 		}
-	case info.State == asynq.TaskStateRetry:
-		e.Reason, e.Since = ReasonRetry, info.LastFailedAt
+	}
+	e.Waits, e.Since, e.Until = w, info.Since, info.Until
+	switch {
+	case at.State == waitlist.StatePromoted:
+		e.Reason, e.Until = ReasonPromoted, e.Now
+	case !at.List.FailedUntil.IsZero() || info.Why == whyStore:
+		e.Reason, e.Until = ReasonStore, at.List.FailedUntil
+	case info.Why == whyProvider && e.Cause != "":
+		e.Reason = ReasonProvider
 	default:
-		e.Reason = ReasonScheduled
+		e.Reason = ReasonLimit
+	}
+	var bucket reservations.Bucket
+	if json.Unmarshal(at.List.State, &bucket) == nil && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
+		e.Until = expected(at, bucket)
 	}
 }
 
-// tellWait is for a task that stands in a line.
-func tellWait(e *Explanation, place standing) {
-	kept := place.kept
-	e.Waits = &Waiting{
-		Bucket: kept.Bucket, State: kept.State, Tokens: kept.Tokens, Rank: place.rank, Of: place.of,
-		Store: place.line == outageLine, Generation: kept.Generation, Others: place.others,
+// expected is when the task starts, if nothing else takes tokens before it: all that is ahead of it, and its own tokens, have come back.
+func expected(at waitlist.Position, bucket reservations.Bucket) time.Time {
+	tokens := reservations.Tokens{}
+	maps.Copy(tokens, at.TokensAhead)
+	for meter, n := range at.Tokens {
+		tokens[meter] += n
 	}
-	e.Since, e.Until = kept.Since, place.due
-	switch {
-	case !place.stands:
-		e.Reason, e.Until = ReasonWaking, place.now
-	case e.Waits.Store:
-		e.Reason = ReasonStore
-	case place.refusals > 0 && e.Cause != "":
-		e.Reason = ReasonUpstream
-	case kept.State == reservations.StateReserved:
-		e.Reason = ReasonPlan
-	case kept.State == reservations.StateLate:
-		e.Reason = ReasonLate
-	default:
-		e.Reason = ReasonLine
-	}
+	now := at.List.Now.Add(at.List.Offset)
+	return bucket.Expect(now, tokens).Add(-at.List.Offset)
 }

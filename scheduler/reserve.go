@@ -4,28 +4,33 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
+// reserveTogether is how many tasks are reserved, sent and put into waitlists in one go; reserveFirst at the beginning, and then twice as
+// many each time: the first ones may start at once, and a full bucket loses what comes back while they are on their way.
 const (
-	// reserveTogether is how many tasks are reserved, sent and recorded in one go; reserveFirst at the beginning, and then twice as many each
-	// time. The first ones are due at once, and while they are on their way, a full bucket loses what would come back.
 	reserveTogether = 128
 	reserveFirst    = 8
-	// onTheWay is how long a task at least needs from here to the decision that it starts: it is sent, woken, and taken by a worker. The plan does
-	// not count on what a full bucket loses until then.
-	onTheWay = 50 * time.Millisecond
-	// afterTimeout bounds what is done about tasks that are sent already, whatever became of the caller's context.
-	afterTimeout = 10 * time.Second
 )
 
-// sendReserved reserves, sends and records, a batch at a time, until something can't be reached.
+// reservation is what one bucket answered to a parcel.
+type reservation struct {
+	charge reservations.Charge
+	out    reservations.Outcome
+	wait   time.Duration // until the task is expected to start, by the waitlist
+}
+
+// sendReserved reserves and sends, a batch at a time, until something can't be reached.
 func (s *Scheduler) sendReserved(ctx context.Context, parcels []*parcel) error {
 	for n := reserveFirst; len(parcels) > 0; n = min(2*n, reserveTogether) {
 		batch := parcels[:min(n, len(parcels))]
@@ -38,64 +43,50 @@ func (s *Scheduler) sendReserved(ctx context.Context, parcels []*parcel) error {
 	return nil
 }
 
-// sendBatch enqueues before it records, so that nobody looks for a task that is not there yet; until then asynq has the task
-// at the time of the safety net. Places of tasks that were not enqueued are given back.
+// sendBatch enqueues before the tasks join, so that the dispatcher finds them; until then asynq has each task at the time of its net.
+// Reservations of tasks that were not enqueued are released.
 func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
-	ready, refused := s.reserveBatch(ctx, batch)
-	s.send(ctx, ready)
+	err := s.reserveBatch(ctx, batch)
+	if err != nil {
+		s.releaseAll(ctx, batch)
+		return err
+	}
+	s.send(ctx, batch)
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 	defer cancel()
-	var unwatched []*parcel
+	var unused []*parcel
 	for _, p := range batch {
-		if p.info == nil && p.reserved() {
-			unwatched = append(unwatched, p)
+		if p.info == nil && p.held != nil {
+			unused = append(unused, p)
 		}
 	}
-	for _, line := range byLine(waitingOf(batch)) {
-		unwatched = append(unwatched, s.recordLine(after, line)...)
+	s.releaseAll(after, unused)
+	if err := s.joinParcels(after, batch); err != nil { // asynq delivers them at the time of their nets, as new ones
+		s.config.Logger.WarnContext(ctx, "reserved tasks could not join their waitlists", slog.Int("tasks", len(batch)), slog.Any("error", err))
 	}
-	s.giveBack(after, unwatched)
-	return refused
+	return nil
 }
 
-// waitingOf are those that asynq has, and that were given a time.
-func waitingOf(batch []*parcel) []*parcel {
-	return slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return p.info == nil || !p.reserved() })
-}
-
-// reserveBatch has the buckets give the parcels their times: those of the first charges, then, for the parcels that need not wait there,
-// those of the second, and so on. Whoever has to wait is given no time further on: it would be one that passes unused, in a
-// bucket that others need. It returns the parcels that are ready to be sent, all but those that an error left on their way.
-func (s *Scheduler) reserveBatch(ctx context.Context, batch []*parcel) (ready []*parcel, err error) {
-	ready = slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return len(p.Charges) > 0 })
+// reserveBatch reserves for the first charge of each parcel, then, where that need not wait, for the second instead, and so on: a
+// task waits for one bucket, and holds nothing that another task could use meanwhile.
+func (s *Scheduler) reserveBatch(ctx context.Context, batch []*parcel) error {
 	left := slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return len(p.Charges) == 0 })
-	for len(left) > 0 {
+	for next := 0; len(left) > 0; next++ {
 		var passed []*parcel
-		for _, parcels := range byBucket(left) {
-			if err = s.reserve(ctx, parcels); err != nil {
-				return ready, err
+		for _, parcels := range grouped(left, func(p *parcel) string { return p.Charges[next].Bucket() }) {
+			if err := s.reserve(ctx, parcels, next); err != nil {
+				return err
 			}
 			for _, p := range parcels {
-				if len(p.held) == len(p.Charges) || p.last().out.Wait() > reservations.Hold {
-					ready = append(ready, p)
-				} else {
+				if len(p.Charges) > next+1 && p.held.out.Wait() <= reservations.Hold {
 					passed = append(passed, p)
 				}
 			}
 		}
+		s.releaseAll(ctx, passed)
 		left = passed
 	}
-	return ready, nil
-}
-
-// byBucket sorts the parcels by the bucket that is asked next, in order.
-func byBucket(batch []*parcel) [][]*parcel {
-	return grouped(batch, func(p *parcel) string { return p.Charges[len(p.held)].Bucket() })
-}
-
-// byLine sorts parcels that are reserved by the line in which they are to stand, in order.
-func byLine(batch []*parcel) [][]*parcel {
-	return grouped(batch, func(p *parcel) string { return movementOf(p.last().charge.Bucket(), p.last().out, p.last().heard).line })
+	return nil
 }
 
 func grouped[T any](all []T, by func(T) string) (groups [][]T) {
@@ -112,21 +103,31 @@ func grouped[T any](all []T, by func(T) string) (groups [][]T) {
 	return groups
 }
 
-// reserve gives the parcels their times in the bucket that all of them ask next, and an ID to be found by.
-func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
+// reserve asks one bucket for all parcels, by the charge that each asks next.
+func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel, next int) error {
 	charges := make([]reservations.Charge, len(parcels))
 	for i, p := range parcels {
-		charges[i] = p.Charges[len(p.held)]
+		charges[i] = p.Charges[next]
 	}
-	outcomes, err := s.limiter.ReserveAhead(ctx, charges, onTheWay)
+	outcomes, err := s.limiter.ReserveMany(ctx, charges)
 	if err != nil {
 		return fmt.Errorf("reserve for %d tasks: %w", len(parcels), err)
 	}
-	heard := time.Now()
+	now := time.Now()
+	ahead := map[string]reservations.Tokens{} // of the next parcel, by bucket
 	for i, p := range parcels {
-		charges[i].Shard = outcomes[i].Shard
-		p.held = append(p.held, reservation{charge: charges[i], out: outcomes[i], heard: heard})
-		p.at = heard.Add(netDelay(outcomes[i].Wait()))
+		o := outcomes[i]
+		charges[i].Shard = o.Shard
+		bucket := charges[i].Bucket()
+		if ahead[bucket] == nil {
+			ahead[bucket] = s.waiting(ctx, bucket)
+		}
+		for meter, n := range charges[i].Tokens {
+			ahead[bucket][meter] += n
+		}
+		wait := max(o.Wait(), o.Bucket.Expect(o.At, ahead[bucket]).Sub(o.At))
+		p.held = &reservation{charge: charges[i], out: o, wait: wait}
+		p.at = now.Add(netDelay(wait, rand.Float64())) //nolint:gosec // jitter needs no secrecy
 		if p.Options.ID == "" {
 			p.Options.ID = uuid.NewString()
 		}
@@ -134,64 +135,63 @@ func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel) error {
 	return nil
 }
 
-// recordLine lets parcels of one line that were enqueued stand in it. It returns all of them where Redis could not take the note: asynq
-// delivers them at the time of the safety net, as new ones.
-func (s *Scheduler) recordLine(ctx context.Context, parcels []*parcel) (unwatched []*parcel) {
-	newest := parcels[len(parcels)-1].last()
-	bucket := newest.charge.Bucket()
-	entries := make([]entry, len(parcels))
-	for i, p := range parcels {
-		r := p.last()
-		jitter := s.config.jitter(r.out.State, rand.Float64()) //nolint:gosec // jitter needs no secrecy
-		t := Task{Queue: p.info.Queue, ID: p.info.ID}
-		entries[i] = newEntry(t, r.charge, r.out.Place(), jitter, r.out.Wait()+jitter, r.heard, p.others()...)
+// waiting is what the tasks of a waitlist charge together; nothing where that can't be read.
+func (s *Scheduler) waiting(ctx context.Context, bucket string) reservations.Tokens {
+	tokens := reservations.Tokens{}
+	if l, err := s.list.List(ctx, bucket); err == nil {
+		maps.Copy(tokens, l.Tokens)
 	}
-	first, earlier, err := s.lines.record(ctx, movementOf(bucket, newest.out, newest.heard), entries)
-	if err != nil {
-		s.config.Logger.WarnContext(ctx, "reserved tasks could not be noted", slog.String("bucket", bucket), slog.Int("tasks", len(parcels)), slog.Any("error", err))
-		return parcels
-	}
-	if earlier {
-		s.waker.bring(first)
-	}
-	for i, p := range parcels {
-		p.info.NextProcessAt = p.last().heard.Add(entries[i].wait)
-	}
-	return nil
+	return tokens
 }
 
-// giveBack releases the places of tasks that will not use them. What can't be given back is healed by refill.
-func (s *Scheduler) giveBack(ctx context.Context, parcels []*parcel) {
-	for i, p := range parcels {
-		for _, r := range p.held {
-			bucket := r.charge.Bucket()
-			outcome, err := s.limiter.Release(ctx, r.charge, r.out.Place())
-			if err != nil {
-				s.config.Logger.WarnContext(ctx, "places of tasks could not be given back",
-					slog.String("bucket", bucket), slog.Int("tasks", len(parcels)-i), slog.Any("error", err))
-				return
-			}
-			s.Moved(bucket, outcome)
+// joinParcels lets the parcels that are reserved and enqueued wait for their buckets, in their order.
+func (s *Scheduler) joinParcels(ctx context.Context, batch []*parcel) error {
+	now := time.Now()
+	var entries []waitlist.Entry
+	for _, p := range batch {
+		if p.held == nil || p.info == nil {
+			continue
 		}
+		c, o := p.held.charge, p.held.out
+		s.report.answer(c.Bucket(), o.Bucket, false)
+		e := s.entry(Task{Queue: p.info.Queue, ID: p.info.ID}, Turn{}, c)
+		e.Reserved, e.Keep = o.State == reservations.StateReserved, p.held.wait
+		e.Info = waitInfo{Since: now.UTC(), Until: now.Add(p.held.wait).UTC()}.encode()
+		p.info.NextProcessAt = now.Add(p.held.wait)
+		entries = append(entries, e)
 	}
+	if len(entries) == 0 {
+		return nil
+	}
+	_, err := s.joinAll(ctx, struct{}{}, entries)
+	return err
 }
 
-// reservation is the place that a parcel was given by one bucket.
-type reservation struct {
-	charge reservations.Charge
-	out    reservations.Outcome
-	heard  time.Time // when the answer came
+// releaseAll gives the reservations of parcels back, side by side: they share a round trip. What can't be given back heals by refill.
+func (s *Scheduler) releaseAll(ctx context.Context, parcels []*parcel) {
+	var releasing sync.WaitGroup
+	for _, p := range parcels {
+		if p.held == nil {
+			continue
+		}
+		held := *p.held
+		p.held = nil
+		releasing.Go(func() { s.releaseOne(ctx, held.charge, held.out.Reservation()) })
+	}
+	releasing.Wait()
 }
 
-func (p *parcel) reserved() bool { return len(p.held) > 0 }
-
-// last is the reservation in whose line the parcel stands.
-func (p *parcel) last() reservation { return p.held[len(p.held)-1] }
-
-// others are the places that are kept beside.
-func (p *parcel) others() (others []Held) {
-	for _, r := range p.held[:len(p.held)-1] {
-		others = append(others, Held{Place: r.out.Place(), Bucket: r.charge.Bucket()})
+// releaseOne gives back what a task holds that will not start.
+func (s *Scheduler) releaseOne(ctx context.Context, c reservations.Charge, r reservations.Reservation) {
+	o, err := s.limiter.Release(ctx, c, r)
+	if err != nil {
+		level := slog.LevelDebug
+		if s.unfreed.now(time.Now()) {
+			level = slog.LevelWarn
+		}
+		s.config.Logger.Log(ctx, level, "reservation not released; further ones are logged at debug level for a minute",
+			slog.String("bucket", c.Bucket()), slog.Any("error", err))
+		return
 	}
-	return others
+	s.Changed(c.Bucket(), o)
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/headway-go/headway/reservations"
 )
 
 // Summary says in one plain sentence why the task does not run.
@@ -29,7 +27,7 @@ func (e Explanation) pause() string {
 	case e.Reason == ReasonStore || !e.Until.After(e.Now): // no time is known, or it has come
 		return "; queue " + e.Task.Queue + " is paused, so it does not start" + resume
 	default:
-		return "; queue " + e.Task.Queue + " is paused, so its turn comes at " + clockText(e.Until) + " at the earliest" + resume
+		return "; queue " + e.Task.Queue + " is paused, so it starts at " + clockText(e.Until) + " at the earliest" + resume
 	}
 }
 
@@ -49,10 +47,10 @@ func (e Explanation) sentence() string {
 		return "is running" + since(e.Since) + forTime(e.Now, e.Since) + on(e.Worker)
 	case ReasonOrphaned:
 		return e.orphanSentence()
-	case ReasonUpstream:
-		return "was refused by its provider" + times(e.Refusals) + ", and comes back " + e.when() + cause(e.Cause)
+	case ReasonProvider:
+		return "was refused by its provider" + times(e.Refusals) + ", and runs again " + e.when() + cause(e.Cause)
 	case ReasonNet:
-		return "waits for its limit, but stands in no line: asynq delivers it " + e.when()
+		return "waits for its limit but is in no waitlist: asynq delivers it " + e.when()
 	case ReasonScheduled:
 		return "is scheduled for " + clockText(e.Until) + ", " + e.when()
 	case ReasonRetry:
@@ -63,30 +61,27 @@ func (e Explanation) sentence() string {
 		return "was done" + at(e.Since)
 	case ReasonGroup:
 		return "waits for others of its group"
-	case ReasonPlan, ReasonLine, ReasonLate, ReasonBlocked, ReasonStore, ReasonWaking: // those wait
+	case ReasonLimit, ReasonPromoted, ReasonBlocked, ReasonStore: // in a waitlist
 	}
 	return "is " + e.State
 }
 
-// waitSentence is for those that wait for a bucket.
+// waitSentence is for a task in a waitlist.
 func (e Explanation) waitSentence() string {
-	limit := "limit " + e.Waits.Bucket
-	place := fmt.Sprintf("%s, as number %d of %d", e.when(), e.Waits.Rank, e.Waits.Of)
-	if e.Reason == ReasonBlocked {
-		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: its turn comes %s",
-			limit, roundText(e.Bucket.Blocked), place)
+	limit, w := "limit "+e.Waits.Bucket, e.Waits
+	start := fmt.Sprintf("number %d of %d in its waitlist, expected to start %s", w.Position, w.Of, e.when())
+	switch e.Reason { //nolint:exhaustive // the others are not in a waitlist
+	case ReasonPromoted:
+		return "has its turn in " + limit + " and is on its way to a worker"
+	case ReasonStore:
+		return "waits because the bucket of " + limit + " could not be asked: it is asked again " + e.when() + ", or when the store answers"
+	case ReasonProvider:
+		return "was refused by its provider" + times(e.Refusals) + ", and is " + start + " of " + limit + cause(e.Cause)
+	case ReasonBlocked:
+		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
+			limit, roundText(e.Bucket.Blocked), start)
 	}
-	if e.Reason == ReasonLine && e.Waits.State == reservations.StateAgain {
-		return "waits for " + limit + ": the plan was full again, and it asks for a time once more " + place
-	}
-	return map[Reason]string{
-		ReasonWaking:   "is on its way to its queue: its time has come in " + limit,
-		ReasonStore:    "waits because the store of " + limit + " could not be asked: it asks again " + e.when() + ", or at once when the store answers",
-		ReasonUpstream: "was refused by its provider" + times(e.Refusals) + ", and comes back " + place + " in the line of " + limit + cause(e.Cause),
-		ReasonLate:     "waits for " + limit + ": at its time there was no room, and it is one of the first to start, " + place,
-		ReasonPlan:     "waits for " + limit + ": its turn comes " + place,
-		ReasonLine:     "waits for " + limit + ", behind max_reserved: it asks for a time " + place,
-	}[e.Reason]
+	return "waits for " + limit + ": it is " + start
 }
 
 // orphanSentence is for a task whose worker is gone. Only a worker that takes from its queue puts it back, at its start or a minute later.

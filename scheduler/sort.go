@@ -4,18 +4,19 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
-// A backlog of tasks that arrived unreserved is sorted without delivering each of them only to send it back: a process whose task has to wait takes
-// many of those that stand next, has the buckets give them their times, and lets them stand in line, as if they had been reserved when they were enqueued.
+// A backlog of tasks that arrived unreserved is sorted without delivering each of them only to send it back: a process whose task has to
+// wait takes many of those that are delivered next, and lets them join their waitlists, as if they had been reserved at enqueue.
 
 const (
 	// sortFrom is how many tasks of a queue are pending at least when it is sorted. Fewer are delivered before it is worth it.
@@ -24,7 +25,7 @@ const (
 	sortPause = time.Second
 	// sortTimeout bounds the taking and the reserving. With afterTimeout for the rest it is less than sortNet.
 	sortTimeout = 4 * time.Second
-	// sortNet is when asynq delivers tasks that were taken, should the process be killed before they stand in line.
+	// sortNet is when asynq delivers tasks that were taken, should the process be killed before they join.
 	sortNet = 15 * time.Second
 )
 
@@ -88,19 +89,21 @@ func (s *sorter) begin(queue string, some func(context.Context) (more bool)) {
 	})
 }
 
-// Sort gives the tasks that wait in a queue to be delivered for the first time their times at once, while there are many: call it when one of them was told to wait. It never
-// blocks: the work is done in the background, until few are left or most of them have no limit. Told hears how many were given their times, may be nil, and is called
-// several times. Between Start and Stop only; else, without a limiter, and while the queue is being sorted, Sort does nothing.
+// Sort lets the tasks of a queue that were not delivered yet join their waitlists at once, while there are many. Call it when one of them
+// had to wait. It never blocks: the work is done in the background, until few are left or most of them have no limit. Joined is called with
+// how many joined, several times, and may be nil. Between Start and Stop only; else, without a limiter, and while the queue is being sorted,
+// Sort does nothing.
 //
-// A task is asynq's to deliver all the time: where the process is killed, or Redis or a bucket does not answer, it is delivered as if it had never been sorted.
-func (s *Scheduler) Sort(queue string, price Pricer, told func(tasks int)) {
+// A task is asynq's to deliver all the time: where the process is killed, or Redis or a bucket does not answer, it is delivered as if it
+// had never been sorted.
+func (s *Scheduler) Sort(queue string, price Pricer, joined func(tasks int)) {
 	if s.limiter == nil {
 		return
 	}
 	s.sorter.begin(queue, func(ctx context.Context) bool {
-		placed, more, err := s.sortSome(ctx, queue, price)
-		if placed > 0 && told != nil {
-			told(placed)
+		n, more, err := s.sortSome(ctx, queue, price)
+		if n > 0 && joined != nil {
+			joined(n)
 		}
 		if err != nil {
 			s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one", slog.String("queue", queue), slog.Any("error", err))
@@ -109,12 +112,12 @@ func (s *Scheduler) Sort(queue string, price Pricer, told func(tasks int)) {
 	})
 }
 
-// sortSome sorts the tasks that stand next. More says whether to go on: most of those it looked at were given their times. The others stay where they are; what can't be given a time is
-// put back, in its order.
-func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (placed int, more bool, err error) {
+// sortSome lets the tasks that are delivered next join their waitlists. More says whether to go on: most of those it looked at joined. The
+// others stay where they are; a task that can't join is put back.
+func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (joined int, more bool, err error) {
 	reserving, cancel := context.WithTimeout(ctx, sortTimeout)
 	defer cancel()
-	all, err := s.taker.peek(reserving, queue, reserveTogether, sortFrom)
+	all, err := s.queues.Pending(reserving, queue, reserveTogether, sortFrom)
 	if err != nil || len(all) == 0 {
 		return 0, false, err
 	}
@@ -122,116 +125,91 @@ func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (p
 	if err != nil || len(batch) == 0 {
 		return 0, false, err
 	}
-	_, refused := s.reserveBatch(reserving, batch)
-	after, done := context.WithTimeout(ctx, afterTimeout)
+	refused := s.reserveBatch(reserving, batch)
+	after, done := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 	defer done()
-	waiting := waitingOf(batch)
-	err = errors.Join(refused, s.standInLine(after, queue, waiting))
-	var back dueTasks
+	var reserved []*parcel
+	var back []string
 	for _, p := range batch {
-		if p.reserved() && p.err == nil {
-			placed++
+		if p.held == nil {
+			back = append(back, p.info.ID)
 		} else {
-			back.ordinary = append(back.ordinary, Task{Queue: queue, ID: p.info.ID})
+			reserved = append(reserved, p)
 		}
 	}
-	if len(back.ordinary) > 0 {
-		_, unreturned := s.waker.rouser.rouse(after, queue, back) // else asynq has them
-		err = errors.Join(err, unreturned)
+	if err = s.joinSorted(after, queue, reserved); err == nil {
+		joined = len(reserved)
 	}
-	return placed, 2*placed > len(all), err
+	if len(back) > 0 {
+		_, failed := s.queues.Wake(after, queue, back, 0) // otherwise asynq delivers them a little later
+		err = errors.Join(err, failed)
+	}
+	return joined, 2*joined > len(all), errors.Join(refused, err)
 }
 
-// takeLimited takes the tasks that have a limit, and no place yet: asynq delivers also those whose waker was late.
-func (s *Scheduler) takeLimited(ctx context.Context, queue string, all []pendingTask, price Pricer) (batch []*parcel, err error) {
-	places, err := s.lines.placed(ctx, queue, all)
+// joinSorted lets tasks of one queue wait. Asynq's time for them comes last: if the process is killed before, asynq delivers tasks that
+// wait too soon, and they go back.
+func (s *Scheduler) joinSorted(ctx context.Context, queue string, parcels []*parcel) error {
+	if err := s.joinParcels(ctx, parcels); err != nil {
+		s.releaseAll(ctx, parcels)
+		return err
+	}
+	at := map[string]time.Time{}
+	for _, p := range parcels {
+		at[p.info.ID] = p.at
+	}
+	gone, err := s.queues.Delay(ctx, queue, at)
+	for _, id := range gone { // deleted while they were sorted
+		err = errors.Join(err, s.Leave(ctx, Task{Queue: queue, ID: id}, nil))
+	}
+	return err
+}
+
+// takeLimited takes the tasks that have a limit and do not wait yet: asynq delivers also those whose dispatcher was late.
+func (s *Scheduler) takeLimited(ctx context.Context, queue string, all []asynqdb.Pending, price Pricer) (batch []*parcel, err error) {
+	arrivals := make([]waitlist.Arrival, len(all))
+	for i, t := range all {
+		arrivals[i].Task = waitlist.Task{Queue: queue, ID: t.ID}
+	}
+	states, err := s.list.Arrive(ctx, arrivals)
 	if err != nil {
 		return nil, err
 	}
 	parcels := map[string]*parcel{}
 	var wanted, left []string
 	for i, t := range all {
-		if charges := s.priced(t, price); len(charges) > 0 && !places[i] {
-			parcels[t.id] = sorted(queue, t, charges)
-			wanted = append(wanted, t.id)
+		if charges := s.priced(t, price); len(charges) > 0 && states[i].State == waitlist.StateNew {
+			parcels[t.ID] = sorted(queue, t, charges)
+			wanted = append(wanted, t.ID)
 		} else {
-			left = append(left, t.id)
+			left = append(left, t.ID)
 		}
 	}
-	got, err := s.taker.take(ctx, queue, wanted, left, sortNet)
+	got, err := s.queues.Take(ctx, queue, wanted, left, sortNet)
 	for _, id := range got {
 		batch = append(batch, parcels[id])
 	}
 	return batch, err
 }
 
-// priced is what the task takes; nothing where that can't be told, or never be served.
-func (s *Scheduler) priced(t pendingTask, price Pricer) []reservations.Charge {
-	if t.task == nil {
+// priced is what the task takes; nothing where that can't be known, or never be served.
+func (s *Scheduler) priced(t asynqdb.Pending, price Pricer) []reservations.Charge {
+	if t.Task == nil {
 		return nil
 	}
-	charges, err := price(t.task)
+	charges, err := price(t.Task)
 	if err != nil {
 		return nil
 	}
-	if s.check(tasks.Envelope{Task: t.task, Charges: charges}) != nil {
+	if s.check(tasks.Envelope{Task: t.Task, Charges: charges}) != nil {
 		return nil
 	}
 	return charges
 }
 
-// sorted is a task on its way from asynq to a line.
-func sorted(queue string, t pendingTask, charges []reservations.Charge) *parcel {
-	p := &parcel{Envelope: tasks.Envelope{Task: t.task, Charges: charges}, info: &asynq.TaskInfo{ID: t.id, Queue: queue}}
-	p.Options.ID = t.id
+// sorted is a task on its way from asynq to a waitlist.
+func sorted(queue string, t asynqdb.Pending, charges []reservations.Charge) *parcel {
+	p := &parcel{Envelope: tasks.Envelope{Task: t.Task, Charges: charges}, info: &asynq.TaskInfo{ID: t.ID, Queue: queue}}
+	p.Options.ID = t.ID
 	return p
-}
-
-var (
-	errUnwatched = errors.New("the time of a task could not be noted")
-	errGone      = errors.New("the task is gone")
-)
-
-// standInLine lets tasks of one queue that were given a time stand in line, and gives their places back where that can't be noted: those have an error. Asynq is told last:
-// who is killed before leaves tasks in line which asynq delivers too soon, with their places.
-func (s *Scheduler) standInLine(ctx context.Context, queue string, waiting []*parcel) error {
-	var unwatched []*parcel
-	for _, line := range byLine(waiting) {
-		unwatched = append(unwatched, s.recordLine(ctx, line)...)
-	}
-	for _, p := range unwatched {
-		p.err = errUnwatched
-	}
-	at := map[string]time.Time{}
-	for _, p := range waiting {
-		if p.err == nil {
-			at[p.info.ID] = p.at
-		}
-	}
-	gone, err := s.taker.delay(ctx, queue, at)
-	unused, failed := s.leave(ctx, queue, waiting, gone)
-	s.giveBack(ctx, append(unwatched, unused...))
-	return errors.Join(err, failed)
-}
-
-// leave takes tasks out of their lines that were withdrawn, or ended, while they were sorted, and returns those whose places nobody else has given back.
-func (s *Scheduler) leave(ctx context.Context, queue string, waiting []*parcel, gone []string) (unused []*parcel, err error) {
-	var left []*parcel
-	var names []Task
-	for _, p := range waiting {
-		if slices.Contains(gone, p.info.ID) {
-			p.err = errGone
-			left, names = append(left, p), append(names, Task{Queue: queue, ID: p.info.ID})
-		}
-	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	places, err := s.lines.recallAll(ctx, names)
-	for i, kept := range places {
-		if kept.place.State != "" {
-			unused = append(unused, left[i])
-		}
-	}
-	return unused, err
 }

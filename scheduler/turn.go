@@ -44,6 +44,11 @@ type waitInfo struct {
 	Why string `json:"why,omitempty"`
 }
 
+func (i waitInfo) encode() []byte {
+	text, _ := json.Marshal(i) // texts and times
+	return text
+}
+
 const (
 	whyStore    = "store"
 	whyProvider = "provider"

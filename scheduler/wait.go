@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -103,7 +102,7 @@ func (s *Scheduler) join(ctx context.Context, e *DeferredError, info waitInfo, e
 	}
 	info.Until = e.Until.UTC()
 	entry.Keep = e.Delay
-	entry.Info, _ = json.Marshal(info) // a struct of texts and times
+	entry.Info = info.encode()
 	if _, err := s.joins.Do(ctx, struct{}{}, entry); err != nil {
 		e.unwatched = true
 		s.config.Logger.WarnContext(ctx, "the wait of a task could not be stored", slog.String("queue", entry.Queue),

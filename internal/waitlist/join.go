@@ -22,6 +22,8 @@ type Entry struct {
 	Urgent bool
 	// Reserved is stored for the bucket: the task has a reservation there.
 	Reserved bool
+	// Front puts the task before all that wait, if it has no tag in the bucket yet.
+	Front bool
 	// Info is stored for people.
 	Info []byte
 	// Keep is how long the task waits at most as far as the caller knows. Its record expires a day later.
