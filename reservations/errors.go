@@ -20,6 +20,8 @@ var (
 	ErrUnavailable = errors.New("reservations: store unavailable")
 	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches ErrUnavailable too.
 	ErrContended = errors.New("reservations: too many conflicts")
+	// ErrBucket is matched when only this bucket can't be asked: its document is at fault, or contended. It matches ErrUnavailable too.
+	ErrBucket = errors.New("reservations: bucket unavailable")
 )
 
 // IsPermanent says whether a charge failed for a reason that waiting does not mend: an unknown limit or meter, an invalid

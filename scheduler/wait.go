@@ -147,3 +147,13 @@ func (s *Scheduler) Changed(bucket string, o reservations.Outcome) { s.report.an
 func seconds(x float64) time.Duration {
 	return time.Duration(min(x, reservations.MaxWait.Seconds()) * float64(time.Second))
 }
+
+// WaitFirst sends a task back whose buckets let it start, and which does not start after all: its worker stops. It goes back to its place
+// in the waitlist of c, or is the first there. The answer is as for Wait.
+func (s *Scheduler) WaitFirst(ctx context.Context, t Task, turn Turn, c reservations.Charge) error {
+	e := &DeferredError{Bucket: c.Bucket(), State: reservations.StateWaiting}
+	entry := s.entry(t, turn, c)
+	entry.Front = true
+	s.join(ctx, e, turn.info, entry)
+	return e
+}

@@ -39,8 +39,6 @@ type AdoptConfig struct {
 	Logger *slog.Logger
 	// Events are called as limited tasks go by. Defaults to none.
 	Events Events
-	// Lateness may be shared within the process. Defaults to one of its own.
-	Lateness *Lateness
 }
 
 // Validate reports every fault, each naming its field; the error matches ErrInvalidConfig.
@@ -95,7 +93,7 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 		limiter: limiter, way: way, successors: newSuccessors(client), charges: chargesOr(config.Charge), passed: &passed{},
 		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
 		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),
-		events:      config.Events, lateness: cmp.Or(config.Lateness, &Lateness{}),
+		events:      config.Events,
 		stopping: make(chan struct{}),
 	}}
 	l.gate.keep(config.Dead, cmp.Or(config.SweepEvery, SweepEveryDefault), client, l.served)
@@ -168,15 +166,14 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 	return c
 }
 
-// Start begins to wake waiting tasks; call it before the server's own start. The error says that Redis could not be reached.
+// Start begins to promote waiting tasks; call it before the server's own start. The error says that Redis could not be reached.
 func (l *Limits) Start(ctx context.Context) error {
 	if err := l.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reach redis: %w", err)
 	}
 	if err := l.gate.way.Start(ctx); err != nil {
-		return fmt.Errorf("start waking tasks: %w", err)
+		return fmt.Errorf("start the scheduler: %w", err)
 	}
-	l.gate.crew.keep(ConcurrencyDefault)
 	l.gate.sweeper.start(ctx)
 	return nil
 }
@@ -185,7 +182,6 @@ func (l *Limits) Start(ctx context.Context) error {
 // *StopError that names what is left. It may be called again, and without Start.
 func (l *Limits) Stop(ctx context.Context) error {
 	err := l.gate.pending.wait(ctx)
-	l.gate.crew.dismiss()
 	l.gate.sweeper.stop()
 	return errors.Join(err, l.gate.stopWaking(ctx))
 }

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -9,15 +8,14 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// claim is one charge of a delivery, and how it stands with its bucket.
+// claim is one charge of a delivery, and the answer of its bucket.
 type claim struct {
 	charge  reservations.Charge
-	place   reservations.Place   // what the task came with, and after this delivery what is kept of it
-	outcome reservations.Outcome // the answer of this delivery; zero until it is asked
-	decided time.Time            // when that was decided, on this machine's clock
-	latest  time.Time            // and when at the latest
-	lost    bool                 // the start before came too late, and what it took is gone
-	came    *reservations.Place  // what the task came with, where a start came too late since; else nil
+	held    *reservations.Reservation // what the task holds because it waited for the bucket; nil where it is new there
+	behind  bool                      // other tasks wait for the bucket, and this one is new there
+	outcome reservations.Outcome      // the answer of this delivery; zero until the bucket is asked
+	decided time.Time                 // when that was decided, on this machine's clock
+	latest  time.Time                 // and when at the latest
 }
 
 // claims are the charges of a task, in the order in which it names them: the narrowest first, the provider's last.
@@ -26,31 +24,23 @@ type claims []*claim
 func newClaims(charges []reservations.Charge) claims {
 	cs := make(claims, len(charges))
 	for i, c := range charges {
-		c.Shard = 0 // that of a place counts, and of an answer
+		c.Shard = 0 // the limiter chooses, or the waitlist says
 		cs[i] = &claim{charge: c}
 	}
 	return cs
 }
 
-// recall lets the claims have the places that were kept for them. It returns the claim in whose line the task stood, else the first.
-func (cs claims) recall(held []scheduler.Held) *claim {
-	stood := cs[0]
-	for i, h := range held {
-		for _, c := range cs {
-			if !h.For(c.charge) {
-				continue
-			}
-			if c.place, c.charge.Shard = h.Place, h.Shard; i == 0 {
-				stood = c
-			}
-		}
+// arrived sets what the task holds in the buckets.
+func (cs claims) arrived(turn scheduler.Turn) {
+	for i, c := range cs {
+		c.charge = turn.Charges[i]
+		c.held, c.behind = turn.Reservation(c.charge), turn.Behind(c.charge)
 	}
-	return stood
 }
 
-// admit asks the buckets in order, until one does not let the task start or can't be asked: that one is returned, with the error of
-// ask. Nil means that all let it start. Ask has to wait first until those that let it start before are ready: so the provider's bucket,
-// the last, decides when the call is about to be made, however long the others have it hold.
+// admit asks the buckets in order, until one does not let the task start or can't be asked: that one is returned, with the error of ask.
+// Nil means that all let it start. Ask has to wait first until those that let it start before are ready: so the provider's bucket, the
+// last, decides when the call is about to be made, however long the others have it hold.
 func (cs claims) admit(ask func(*claim) error) (stopped *claim, err error) {
 	for _, c := range cs {
 		if c.outcome.Started() { // before another one's start came too late
@@ -60,7 +50,7 @@ func (cs claims) admit(ask func(*claim) error) (stopped *claim, err error) {
 			return c, err
 		}
 	}
-	return nil, nil //nolint:nilnil // nobody stopped it
+	return nil, nil //nolint:nilnil // nothing stopped it
 }
 
 // started are the claims whose bucket let the task start in this delivery.
@@ -73,63 +63,20 @@ func (cs claims) started() (started claims) {
 	return started
 }
 
-// keep makes the places of this delivery those that the task comes back with: where it was let start and does not, it is late, and
-// asks before all who wait.
-func (cs claims) keep() {
-	for _, c := range cs {
-		switch {
-		case c.outcome.Started():
-			c.place = c.unused().Place()
-		case c.outcome.State != "":
-			c.place = c.outcome.Place()
-		}
-	}
-}
-
-// lose is keep for starts that came too late: but for those that last they are to be asked for anew. It says whether there are any.
+// lose has the buckets of starts that came too late asked again, but for those that last. What they took is lost, with the reservation
+// that it used up. It says whether there are any.
 func (cs claims) lose(lasts func(*claim) bool) (lost bool) {
-	for _, c := range cs {
-		if c.came == nil {
-			place := c.place
-			c.came = &place
-		}
-	}
-	cs.keep()
 	for _, c := range cs.started() {
 		if !lasts(c) {
-			c.outcome, c.lost, lost = reservations.Outcome{}, true, true
+			c.outcome, lost = reservations.Outcome{}, true
+			c.held = &reservations.Reservation{Shard: c.charge.Shard}
 		}
 	}
 	return lost
 }
 
-// unused is the outcome of a start that was not used: the task is late, and comes back as the first of its line.
-func (c *claim) unused() reservations.Outcome {
-	o := c.outcome
-	o.State, o.Due, o.Hold = reservations.StateLate, o.At.Add(o.Hold+o.Shift), 0
-	return o
-}
-
-// first is the place with which the task was delivered.
-func (c *claim) first() reservations.Place {
-	if c.came != nil {
-		return *c.came
-	}
-	return c.place
-}
-
-// others are the places that are kept beside that of c. A claim without a place is left out: it asks as new.
-func (cs claims) others(c *claim) (others []scheduler.Held) {
-	for _, other := range cs {
-		if other != c && other.place.State != "" {
-			others = append(others, scheduler.Held{Place: other.place, Bucket: other.charge.Bucket()})
-		}
-	}
-	return others
-}
-
-// ready is when the task may run, on this machine's clock: when every bucket has been waited for. What starts too soon breaks the limit, so the latest moment counts at which a hold
-// can have begun.
+// ready is when the task may run, on this machine's clock: when every bucket has been waited for. A start that is too soon breaks the
+// limit, so the latest moment counts at which a hold can have begun.
 func (cs claims) ready() (ready time.Time) {
 	for _, c := range cs {
 		if at := c.latest.Add(c.outcome.Hold); at.After(ready) {
@@ -139,11 +86,6 @@ func (cs claims) ready() (ready time.Time) {
 	return ready
 }
 
-// held says whether a bucket had the task hold.
-func (cs claims) held() bool {
-	return slices.ContainsFunc(cs, func(c *claim) bool { return c.outcome.Hold > 0 })
-}
-
 func (cs claims) charges() (charges []reservations.Charge) {
 	for _, c := range cs {
 		charges = append(charges, c.charge)
@@ -151,7 +93,15 @@ func (cs claims) charges() (charges []reservations.Charge) {
 	return charges
 }
 
-// provider is the claim that stands for whoever serves the task: the last.
+// answers are those of the buckets in this delivery.
+func (cs claims) answers() (all []scheduler.Answer) {
+	for _, c := range cs {
+		all = append(all, scheduler.Answer{Bucket: c.charge.Bucket(), Outcome: c.outcome})
+	}
+	return all
+}
+
+// provider is the claim for the provider that serves the task: the last.
 func (cs claims) provider() *claim { return cs[len(cs)-1] }
 
 // nothing says for each bucket that none of its meters was used.

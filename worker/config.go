@@ -67,8 +67,6 @@ type Config struct {
 	Logger *slog.Logger
 	// Events are called as tasks go by. Defaults to none.
 	Events Events
-	// Lateness may be shared by several workers of one process. Defaults to one of its own.
-	Lateness *Lateness
 }
 
 // withDefaults returns a copy in which zero values are the defaults.
@@ -80,7 +78,6 @@ func (c Config) withDefaults() Config {
 	c.SweepEvery = cmp.Or(c.SweepEvery, SweepEveryDefault)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Scheduler.Logger = cmp.Or(c.Scheduler.Logger, c.Logger)
-	c.Lateness = cmp.Or(c.Lateness, &Lateness{})
 	if len(c.Queues) == 0 {
 		c.Queues = map[string]int{tasks.QueueDefault: 1}
 	}

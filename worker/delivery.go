@@ -26,7 +26,7 @@ type delivery struct {
 	ours     bool // the task carries our count
 
 	claims claims // none: the task is not limited
-	waited *claim // the one in whose line the task stood, else the first; nil until buckets are asked
+	turn   scheduler.Turn // what the task holds in the waitlists
 	usage  usage
 
 	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect

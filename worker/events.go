@@ -16,7 +16,7 @@ type Events struct {
 	OnStart func(Start)
 	// OnDefer is called when a task was sent back to wait, for its time or for the store.
 	OnDefer func(Deferral)
-	// OnSort is called when tasks of a backlog were given their times without having been delivered.
+	// OnSort is called when tasks of a backlog joined their waitlists without having been delivered.
 	OnSort func(Sorted)
 	// OnFinish is called when asynq is told how a task that started went.
 	OnFinish func(Finish)
@@ -44,19 +44,12 @@ type Start struct {
 	Task TaskRef
 	// Charges are what was taken, in the order in which the task names them. None for an unlimited task.
 	Charges []reservations.Charge
-	// Place is what the task came with in the bucket in whose line it stood, zero where it never waited.
-	Place reservations.Place
-	// Outcome is the answer of that bucket, of the first one where the task never waited. Zero for an unlimited task.
+	// Outcome is the answer of the last charge's bucket. Zero for an unlimited task.
 	Outcome reservations.Outcome
-	// Lateness is the time from the moment the task was due until now. For one that waited in a line that is when it was woken for, as far as this
-	// process has seen the clock of its line move; negative where it started earlier. For one that was only held it is the end of the hold, the moment from which
-	// all its buckets let it run. Zero for a task that did neither.
+	// Lateness is the time from the moment at which all buckets let the task run, after the hold, until now. Zero for an unlimited task.
 	Lateness time.Duration
-	// Waited says whether the task waited in a line and Lateness is known. It is not where the bucket was forgotten meanwhile.
+	// Waited says that the task waited in a waitlist and was promoted.
 	Waited bool
-	// Held says whether the task was only held: it never stood in a line, but had to wait in the worker for a moment (reservations.Outcome, Hold). Never true
-	// beside Waited.
-	Held bool
 }
 
 // Deferral is a task that has to wait.
@@ -72,7 +65,7 @@ type Deferral struct {
 	Err error
 }
 
-// Sorted are tasks that wait for their times now and were not delivered for it. There is no Deferral of them.
+// Sorted are tasks that joined their waitlists without a delivery. There is no Deferral of them.
 type Sorted struct {
 	Queue string
 	Tasks int
@@ -123,11 +116,11 @@ type Block struct {
 	Task TaskRef
 	// Charge is the last of the task's.
 	Charge reservations.Charge
-	// For is how long, at most reservations.MaxBlock.
+	// For is how long, at most the limit's max_block.
 	For time.Duration
 	// Reason is what the handler returned.
 	Reason error
-	// Outcome carries the shift that the block moved. Zero with an error.
+	// Outcome is the bucket's answer: RetryAt is when the block in force ends. Zero with an error.
 	Outcome reservations.Outcome
 	// Err is why the bucket could not be blocked. While the store is down that is tried for as long as a settlement.
 	Err error
@@ -139,7 +132,7 @@ type Settlement struct {
 	Charge reservations.Charge
 	// Used is what the handler reported of the limit's meters.
 	Used reservations.Tokens
-	// Outcome carries the shift that the settlement moved. Zero when nothing had to be corrected, or with an error.
+	// Outcome is the bucket's answer. Zero when nothing had to be corrected, or with an error.
 	Outcome reservations.Outcome
 	// Err is why the settlement was given up: the charge stays as it was estimated.
 	Err error
@@ -151,7 +144,7 @@ type Sync struct {
 	Charge reservations.Charge
 	// Seen is what the bucket was told, of the meters of the charge.
 	Seen reservations.Observation
-	// Outcome carries the shift that it moved. Zero with an error.
+	// Outcome is the bucket's answer. Zero with an error.
 	Outcome reservations.Outcome
 	// Err is why the bucket was not corrected. It is not tried again: the next answer says more.
 	Err error

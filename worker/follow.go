@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 const (
@@ -42,28 +41,24 @@ type FollowConfig struct {
 // be read, those that were read last stay in force. Safe for concurrent use.
 type Follower struct {
 	limiter *reservations.Limiter
-	way     *scheduler.Scheduler
 	source  Overrides // nil: only SetLimits changes anything
 	config  FollowConfig
 
 	mu   sync.Mutex    // guards what is below; held by Start and Stop all the way
 	stop func()        // ends the following and waits for it; nil when none runs
-	kick chan struct{} // holds one: look at once
 
 	changing sync.Mutex              // held while the limiter's limits are changed; guards what is below
 	list     []reservations.Override // what was read last
 
 	// What is below belongs to the goroutine of run, and to Start before it.
-	settled    *reservations.LimitSet // what the lines go by, as far as this process knows
-	unreadable bool                   // the last look has failed
-	unrevised  bool                   // the last revision has failed
+	unreadable bool // the last look has failed
 }
 
 // NewFollower returns a Follower that is not started. A nil source has no overrides: then it only sees to SetLimits.
-func NewFollower(limiter *reservations.Limiter, way *scheduler.Scheduler, source Overrides, config FollowConfig) *Follower {
+func NewFollower(limiter *reservations.Limiter, source Overrides, config FollowConfig) *Follower {
 	config.Every = cmp.Or(max(0, config.Every), FollowEveryDefault)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
-	return &Follower{limiter: limiter, way: way, source: source, config: config, kick: make(chan struct{}, 1)}
+	return &Follower{limiter: limiter, source: source, config: config}
 }
 
 // Load reads the overrides once and puts them in force. The error says that they could not be read: then no task may start, for nobody
@@ -94,6 +89,10 @@ func (f *Follower) Start(ctx context.Context) error {
 		return err
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if f.source == nil {
+		f.stop = cancel // only SetLimits changes anything
+		return nil
+	}
 	done := make(chan struct{})
 	f.stop = func() { cancel(); <-done }
 	go func() {
@@ -122,10 +121,6 @@ func (f *Follower) SetLimits(ctx context.Context, limits []reservations.Limit) e
 		return fmt.Errorf("change limits: %w", err)
 	}
 	f.tell(ctx, before, f.limiter.Limits())
-	select {
-	case f.kick <- struct{}{}:
-	default: // it looks anyway
-	}
 	return nil
 }
 
@@ -133,16 +128,10 @@ func (f *Follower) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		done := f.revise(ctx)
-		if f.source == nil && done {
-			timer.Stop() // nothing to look for
-		} else {
-			timer.Reset(f.config.Every - time.Duration(rand.Float64()*float64(f.config.Every)/5)) //nolint:gosec // jitter needs no secrecy
-		}
+		timer.Reset(f.config.Every - time.Duration(rand.Float64()*float64(f.config.Every)/5)) //nolint:gosec // jitter needs no secrecy
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.kick:
 		case <-timer.C:
 			f.look(ctx)
 		}
@@ -151,9 +140,6 @@ func (f *Follower) run(ctx context.Context) {
 
 // look reads the overrides. When it can't, those of the last look stay.
 func (f *Follower) look(ctx context.Context) {
-	if f.source == nil {
-		return
-	}
 	asking, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	list, err := f.source.List(asking)
@@ -188,23 +174,6 @@ func (f *Follower) apply(ctx context.Context, list []reservations.Override, faul
 		}
 	}
 	f.tell(ctx, before, f.limiter.Limits())
-}
-
-// revise has the tasks that wait go by the limits in force, and says whether they do.
-func (f *Follower) revise(ctx context.Context) bool {
-	now := f.limiter.Limits()
-	if f.settled == now {
-		return true
-	}
-	done, err := f.way.Revise(ctx, f.settled, now)
-	if done {
-		f.settled, f.unrevised = now, false
-	}
-	if err != nil && ctx.Err() == nil && !f.unrevised {
-		f.unrevised = true
-		f.config.Logger.LogAttrs(ctx, slog.LevelWarn, "waiting tasks don't go by the changed limits yet, will try again", slog.Any("error", err))
-	}
-	return done
 }
 
 // sameOverride says whether two overrides are the same. What is not a number is the same as another one: it is told of once.

@@ -25,7 +25,6 @@ type gate struct {
 	maxRefusals   int
 	log           *slog.Logger
 	events        Events
-	lateness      *Lateness
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
 
@@ -34,7 +33,6 @@ type gate struct {
 	clock    storeClock
 	usual    usual
 	pending  pending
-	crew     crew
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
 }
 
@@ -45,12 +43,10 @@ var errHeldUp = errors.New("not started")
 type prepared func(context.Context) error
 
 // process takes one delivery, and returns what asynq has to be told. Prepare does what can be done before anything is charged; its error means that
-// the task can't run. All is done in a goroutine of the crew, so that asynq gets its answer in time even from a handler that ignores its context.
+// the task can't run. All is done in a goroutine of its own, so that asynq gets its answer in time even from a handler that ignores its context.
 func (g *gate) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
 	d := &delivery{task: t, answers: make(chan error, 1)}
-	g.crew.do(func() {
-		g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
-	})
+	go g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
 	select {
 	case err := <-d.answers:
 		return err
@@ -106,11 +102,11 @@ func (g *gate) price(d *delivery) error {
 
 // refuse ends a delivery whose task can't run. What is permanent is archived, anything else is a failure like any other.
 func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
-	if _, recall := g.way.Recall(ctx, d.handle()); recall != nil { // whoever leaves a place behind is woken once more
-		g.tell(ctx, d, slog.LevelDebug, "place not given up", slog.Any("error", recall))
-	}
 	err = d.verdict(err)
 	if d.archives(err) {
+		if dropped := g.way.Drop(ctx, d.handle(), d.turn); dropped != nil {
+			g.tell(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
+		}
 		g.tell(ctx, d, slog.LevelError, "task refused and archived", slog.Any("error", err))
 		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
 		g.keepRecord(ctx, d, ResultArchived, CauseRefused, err, 0)
@@ -121,30 +117,38 @@ func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
 	return err
 }
 
-// begin asks whether the task may start, and returns when it may. Otherwise the error is what asynq has to be told: why the
-// task waits or can't run, or nil where a successor waits for it. Early ends before asynq gives the task up.
+// begin asks whether the task may start, and returns when it may. Otherwise the error is what asynq gets: why the task waits or can't
+// run, or nil where a successor waits for it. Early ends before asynq gives the task up.
 //
-// The buckets are asked one after the other. When one refuses, those before it are given back what was started; the task waits in the line
-// of the one that refused, and nobody holds anything meanwhile that another waits for.
+// A task that was delivered while it waits, and was not promoted, goes back without asking. The buckets are asked one after the other.
+// The one that refuses keeps the task in its waitlist; what the others granted is given back, so no task holds what another waits for.
 func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	held, err := g.way.Recall(early, d.handle())
+	turn, err := g.way.Arrive(early, d.handle(), d.claims.charges())
 	if err != nil {
-		g.tell(ctx, d, slog.LevelDebug, "place not recalled, asking as new", slog.Any("error", err))
+		g.tell(ctx, d, slog.LevelDebug, "waitlists can't be read, the task asks as a new one", slog.Any("error", err))
 	}
-	d.waited = d.claims.recall(held)
+	d.turn = turn
+	d.claims.arrived(turn)
+	if turn.Status == scheduler.StatusWaiting {
+		return false, g.comeBack(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, func(context.Context, scheduler.Task) error {
+			return g.way.Return(turn)
+		})
+	}
 	for asked := 1; ; asked++ {
 		if starts, err := g.admit(ctx, early, d); !starts {
 			return false, err
 		}
 		late := time.Since(d.claims.ready())
 		if !g.usual.of(d.claims.provider()).stale(time.Now(), late) || asked == askMost {
-			return true, nil
+			break
 		}
 		if !d.claims.lose(g.lasts) {
-			return true, nil
+			break
 		}
 		g.tell(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
 	}
+	g.way.Begun(d.handle(), turn, d.claims.answers()...)
+	return true, nil
 }
 
 // admit asks the buckets, and returns when the task may start; see begin.
@@ -159,17 +163,17 @@ func (g *gate) admit(ctx, early context.Context, d *delivery) (starts bool, err 
 	case errors.Is(err, errHeldUp):
 		return false, g.letGo(ctx, d)
 	case reservations.IsPermanent(err):
-		g.cancel(ctx, d)
+		g.giveBack(ctx, d)
 		return false, g.refuse(ctx, d, tasks.Permanent(err))
 	case err != nil && ctx.Err() != nil: // asynq has taken the task back
-		g.cancel(ctx, d)
+		g.giveBack(ctx, d)
 		return false, ctx.Err()
 	case err != nil:
-		g.yield(ctx, d)
+		g.giveBack(ctx, d)
 		return false, g.unavailable(ctx, d, stopped, err)
 	case stopped != nil:
 		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
-		g.yield(ctx, d)
+		g.giveBack(ctx, d)
 		return false, g.sendBack(ctx, d, stopped, stopped.outcome)
 	}
 	if !g.hold(early, d) {
@@ -180,6 +184,7 @@ func (g *gate) admit(ctx, early context.Context, d *delivery) (starts bool, err 
 
 // ask asks one bucket.
 func (g *gate) ask(ctx, early context.Context, c *claim) error {
+	bucket := c.charge.Bucket()
 	if err := g.outage.admit(early); err != nil {
 		return err
 	}
@@ -190,9 +195,9 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 	case err == nil:
 		if g.outage.report(nil) {
 			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
-			g.way.Answered()
 		}
-	case reservations.IsPermanent(err), ctx.Err() != nil:
+		g.way.Answered(ctx, bucket)
+	case reservations.IsPermanent(err), ctx.Err() != nil, errors.Is(err, reservations.ErrBucket):
 		g.outage.pass()
 		return err
 	default:
@@ -201,57 +206,55 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 		}
 		return err
 	}
-	c.outcome, c.charge.Shard, c.lost = o, o.Shard, false
+	c.outcome, c.charge.Shard = o, o.Shard
 	c.decided, c.latest = g.clock.moment(asked, came, o.At)
-	g.lateness.Observe(c.charge.Bucket(), o)
-	switch {
-	case !o.Started():
-	case c.charge.Urgent && o.Headroom: // it has set the ordinary ones back
-		g.way.Moved(c.charge.Bucket(), o)
-	default:
-		g.way.Heard(c.charge.Bucket(), o)
-	}
 	return nil
 }
 
+// start asks for the task: one that is new and has others before it only reserves.
 func (g *gate) start(ctx context.Context, c *claim) (reservations.Outcome, error) {
-	if c.lost {
-		return g.limiter.Restart(ctx, c.charge)
+	if c.behind && !g.express(c.charge) {
+		return g.limiter.Reserve(ctx, c.charge)
 	}
-	return g.limiter.Begin(ctx, c.charge, c.place)
+	return g.limiter.Start(ctx, c.charge, c.held)
 }
 
-// sendBack lets the task wait for the time that it was given by the bucket of c.
+// express says whether the charge may start before ordinary tasks that wait.
+func (g *gate) express(c reservations.Charge) bool {
+	limit, err := g.limiter.Limits().For(c.Limit, c.Key)
+	return err == nil && c.Urgent && limit.HasHeadroom()
+}
+
+// sendBack lets the task wait for the bucket of c.
 func (g *gate) sendBack(ctx context.Context, d *delivery, c *claim, o reservations.Outcome) error {
-	return g.comeBack(ctx, d, c.charge, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
-		return g.way.Defer(ctx, t, c.charge, o, d.claims.others(c)...)
+	return g.comeBack(ctx, d, c.charge, o, func(ctx context.Context, t scheduler.Task) error {
+		return g.way.Wait(ctx, t, d.turn, c.charge, o)
 	})
 }
 
-// unavailable lets the task wait for the store, which did not answer for the bucket of c.
+// unavailable lets the task wait for the bucket of c, which did not answer.
 func (g *gate) unavailable(ctx context.Context, d *delivery, c *claim, cause error) error {
-	return g.comeBack(ctx, d, c.charge, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.way.DeferOutage(ctx, t, c.charge, c.place, cause, d.claims.others(c)...)
+	return g.comeBack(ctx, d, c.charge, reservations.Outcome{}, func(ctx context.Context, t scheduler.Task) error {
+		return g.way.WaitStore(ctx, t, d.turn, c.charge, cause)
 	})
 }
 
-// comeBack returns the deferral that record wrote down. It uses no retry; on the last delivery that asynq grants, a
-// successor takes the task's place, for about so long a wait. C is the charge that it waits for.
+// comeBack returns the deferral that wait made. It uses no retry; on the last delivery that asynq grants, a successor takes the task's
+// place. C is the charge that it waits for.
 func (g *gate) comeBack(
-	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, wait time.Duration,
-	record func(context.Context, scheduler.Task) error,
+	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, wait func(context.Context, scheduler.Task) error,
 ) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
 	waits := d.handle()
 	if d.lastDelivery() {
-		id, err := g.succeed(last, d, wait)
+		id, err := g.succeed(last, d, o.Wait())
 		if err != nil {
 			return err
 		}
 		waits.ID = id
 	}
-	err := record(last, waits)
+	err := wait(last, waits)
 	event := Deferral{Task: d.ref(), Charge: c, Outcome: o, Err: err}
 	if deferred, ok := errors.AsType[*scheduler.DeferredError](err); ok {
 		event.Until = deferred.Until
@@ -282,14 +285,15 @@ func (g *gate) hold(early context.Context, d *delivery) bool {
 	return false
 }
 
-// letGo gives back what was taken for a task that does not start after all. It comes back as the first of its lines.
+// letGo gives back what was taken for a task that does not start after all. It goes back to its place, or waits before all others.
 func (g *gate) letGo(ctx context.Context, d *delivery) error {
+	started := d.claims.started()
+	g.giveBack(ctx, d)
 	if ctx.Err() != nil {
-		g.cancel(ctx, d)
 		return ctx.Err() // asynq has taken the task back
 	}
-	started := d.claims.started()
 	last := started[len(started)-1]
-	g.yield(ctx, d)
-	return g.sendBack(ctx, d, last, last.unused())
+	return g.comeBack(ctx, d, last.charge, last.outcome, func(ctx context.Context, t scheduler.Task) error {
+		return g.way.WaitFirst(ctx, t, d.turn, last.charge)
+	})
 }

@@ -115,10 +115,7 @@ func (g *gate) sync(ctx context.Context, d *delivery, c reservations.Charge, s s
 		g.told.forget(whole)
 		g.tell(ctx, d, slog.LevelDebug, "bucket not corrected by what the provider says", slog.Any("error", err))
 	}
-	if !o.At.IsZero() {
-		g.lateness.Observe(c.Bucket(), o)
-		g.way.Moved(c.Bucket(), o)
-	}
+	g.way.Changed(c.Bucket(), o)
 	hook(g.log, g.events.OnSync, Sync{Task: d.ref(), Charge: c, Seen: s.seen, Outcome: o, Err: err})
 }
 

@@ -40,7 +40,7 @@ func refusalIn(err error) *tasks.RetryAfterError {
 	if !ok || refusal == nil || refusal.After <= 0 || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
 		return nil
 	}
-	return &tasks.RetryAfterError{After: min(refusal.After, reservations.MaxBlock), Err: err}
+	return &tasks.RetryAfterError{After: min(refusal.After, reservations.MaxBlockMost), Err: err}
 }
 
 // block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on trying in the background.
@@ -53,29 +53,33 @@ func (g *gate) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfter
 	end := time.Now().Add(refusal.After)
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	all, err := g.limiter.BlockAll(soon, d.charge(), refusal.After)
+	all, err := g.limiter.Block(soon, d.charge(), refusal.After)
 	if err == nil || !errors.Is(err, reservations.ErrUnavailable) || time.Until(end) <= 0 {
-		g.blocked(ctx, d, refusal, all, err)
-		return all[0], err
+		return g.blocked(ctx, d, refusal, all, err), err
 	}
 	done := g.pending.add(kindSettlement, d.id)
 	go func() {
 		defer done()
 		trying, cancel := context.WithTimeout(ctx, g.settleTimeout)
 		defer cancel()
-		late, failed := g.limiter.BlockAll(trying, d.charge(), time.Until(end))
+		late, failed := g.limiter.Block(trying, d.charge(), time.Until(end))
 		g.blocked(ctx, d, refusal, late, failed)
 	}()
-	return all[0], err
+	return reservations.Outcome{}, err
 }
 
-// blocked publishes how a block moved the line, or those of all shards, so that whoever waits is not woken before it ends, and tells about it.
-func (g *gate) blocked(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, all []reservations.Outcome, err error) {
-	for _, o := range all {
+// blocked reports a block of the bucket, or of all its shards, so that no task is promoted before it ends. It returns the answer of the
+// task's own bucket.
+func (g *gate) blocked(
+	ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, all []reservations.Outcome, err error,
+) (own reservations.Outcome) {
+	for i, o := range all {
 		if c := d.charge(); !o.At.IsZero() {
 			c.Shard = o.Shard
-			g.lateness.Observe(c.Bucket(), o)
-			g.way.Moved(c.Bucket(), o)
+			g.way.Changed(c.Bucket(), o)
+		}
+		if i == 0 {
+			own = o
 		}
 	}
 	attrs := []slog.Attr{slog.Duration("for", refusal.After), slog.Any("refusal", refusal.Err)}
@@ -84,7 +88,8 @@ func (g *gate) blocked(ctx context.Context, d *delivery, refusal *tasks.RetryAft
 	} else {
 		g.tellOf(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
-	hook(g.log, g.events.OnBlock, Block{Task: d.ref(), Charge: d.charge(), For: refusal.After, Reason: refusal.Err, Outcome: all[0], Err: err})
+	hook(g.log, g.events.OnBlock, Block{Task: d.ref(), Charge: d.charge(), For: refusal.After, Reason: refusal.Err, Outcome: own, Err: err})
+	return own
 }
 
 // forgives counts the refusal, and says whether the task may go back without a retry used. What is beyond the count fails.
@@ -104,18 +109,8 @@ func (g *gate) forgives(ctx context.Context, d *delivery, refusal *tasks.RetryAf
 func (g *gate) pushBack(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
 	g.tell(ctx, d, slog.LevelDebug, "task refused by the provider", slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
 	hook(g.log, g.events.OnFinish, Finish{Task: d.ref(), Charges: d.claims.charges(), Result: ResultRefused, Elapsed: elapsed, Err: e.err})
-	o, wait := e.blocked, e.refusal.After
-	if !o.At.IsZero() {
-		o = scheduler.AfterBlock(o, wait)
-		wait = o.Wait()
-	}
-	var others []scheduler.Held
-	if len(d.claims) > 0 {
-		d.claims.keep() // it comes first with the others as well
-		others = d.claims.others(d.claims.provider())
-	}
-	return g.comeBack(ctx, d, d.charge(), o, wait, func(ctx context.Context, t scheduler.Task) error {
-		return g.way.DeferRefused(ctx, t, d.charge(), e.refusal.After, e.blocked, e.err, e.cause, others...)
+	return g.comeBack(ctx, d, d.charge(), e.blocked, func(ctx context.Context, t scheduler.Task) error {
+		return g.way.WaitRefused(ctx, t, d.charge(), e.refusal.After, e.blocked, e.err, e.cause)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 )
 
 // run calls the handler, and returns what asynq has to be told; errTold where it was told before.
@@ -43,14 +44,11 @@ func (g *gate) handled(ctx, early context.Context, d *delivery, handle prepared,
 // announce tells that the handler is about to run.
 func (g *gate) announce(ctx context.Context, d *delivery) {
 	s := Start{Task: d.ref(), Charges: d.claims.charges()}
-	if c := d.waited; c != nil {
-		s.Place, s.Outcome = c.first(), c.outcome
-		s.Lateness, s.Waited = g.lateness.Of(c.charge.Bucket(), s.Place, c.outcome.At.Add(time.Since(c.decided)))
-		if s.Place.State == "" && d.claims.held() {
-			s.Lateness, s.Held = time.Since(d.claims.ready()), true
-		}
+	if len(d.claims) > 0 {
+		s.Outcome, s.Lateness = d.claims.provider().outcome, time.Since(d.claims.ready())
+		s.Waited = d.turn.Status == scheduler.StatusPromoted
 	}
-	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness),
+	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Bool("waited", s.Waited),
 		slog.Duration("hold", s.Outcome.Hold), slog.Time("granted_at", s.Outcome.At)) // by the bucket's clock
 	hook(g.log, g.events.OnStart, s)
 }

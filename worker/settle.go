@@ -54,20 +54,11 @@ func (g *gate) measures(c reservations.Charge, meter string) bool {
 	return err == nil && slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return m.Name == meter })
 }
 
-// yield gives back what was started, in the background. The task keeps its turn in those buckets.
-func (g *gate) yield(ctx context.Context, d *delivery) {
+// giveBack gives back what was started, in the background: the task does not start. It keeps its reservations.
+func (g *gate) giveBack(ctx context.Context, d *delivery) {
 	started := d.claims.started()
 	g.correct(ctx, d, started, started.nothing(), func(ctx context.Context, c claim) (reservations.Outcome, error) {
-		return g.limiter.Yield(ctx, c.charge)
-	})
-	d.claims.keep()
-}
-
-// cancel gives back all that was taken for a task that keeps no place, in the background.
-func (g *gate) cancel(ctx context.Context, d *delivery) {
-	started := d.claims.started()
-	g.correct(ctx, d, started, started.nothing(), func(ctx context.Context, c claim) (reservations.Outcome, error) {
-		return g.limiter.Cancel(ctx, c.charge, d.startID(c))
+		return g.limiter.Cancel(ctx, c.charge, c.held, d.startID(c))
 	})
 }
 
@@ -89,10 +80,7 @@ func (g *gate) correct(
 			if err != nil {
 				g.tellOf(correcting, d, c.charge, slog.LevelWarn, "not all could be settled, the estimate stays charged there", slog.Any("error", err))
 			}
-			if !o.At.IsZero() {
-				g.lateness.Observe(c.charge.Bucket(), o)
-				g.way.Moved(c.charge.Bucket(), o)
-			}
+			g.way.Changed(c.charge.Bucket(), o)
 			hook(g.log, g.events.OnSettle, Settlement{Task: d.ref(), Charge: c.charge, Used: used[c.charge.Bucket()], Outcome: o, Err: err})
 		})
 	}
@@ -104,12 +92,12 @@ func (g *gate) correct(
 	}()
 }
 
-// stopWaking stops the scheduler, which publishes what settlements moved, even when the caller's time is over.
+// stopWaking stops the scheduler, which sends the last answers of buckets, even when the caller's time is over.
 func (g *gate) stopWaking(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakerStopTimeout)
 	defer cancel()
 	if err := g.way.Stop(ctx); err != nil {
-		return fmt.Errorf("stop waking tasks: %w", err)
+		return fmt.Errorf("stop the scheduler: %w", err)
 	}
 	return nil
 }

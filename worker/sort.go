@@ -15,14 +15,14 @@ import (
 // sortWait is how long a newcomer waits at least where the backlog behind it is sorted.
 const sortWait = time.Second
 
-// sortBehind has the tasks that wait behind one that is new, and has to wait for long, be given their times without being delivered.
+// sortBehind has the tasks behind a new one, which has to wait for long, join their waitlists without being delivered.
 func (g *gate) sortBehind(d *delivery, c *claim) {
-	if newcomer := c.place.State == "" || c.place.State == reservations.StateNew; !newcomer || c.outcome.Wait() < sortWait {
+	if c.held != nil || c.outcome.Wait() < sortWait && !c.behind {
 		return
 	}
 	queue := d.queue
 	g.way.Sort(queue, g.foretell, func(n int) {
-		g.log.Debug("tasks of a backlog are given their times", slog.String("queue", queue), slog.Int("tasks", n))
+		g.log.Debug("tasks of a backlog joined their waitlists", slog.String("queue", queue), slog.Int("tasks", n))
 		hook(g.log, g.events.OnSort, Sorted{Queue: queue, Tasks: n})
 	})
 }

@@ -52,13 +52,12 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
 	w.gate = &gate{
 		limiter: limiter, way: way, successors: newSuccessors(client), charges: w.charges,
-		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events, lateness: config.Lateness,
+		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
 		stopping: make(chan struct{}),
 	}
-	w.gate.crew.keep(config.Concurrency)
 	w.gate.keep(config.Dead, config.SweepEvery, client, func() []string { return slices.Sorted(maps.Keys(config.Queues)) })
 	if limiter != nil {
-		w.follow = NewFollower(limiter, way, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
+		w.follow = NewFollower(limiter, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
 	w.server = asynq.NewServerFromRedisClient(roundtrip.ShareEnds(client, config.Concurrency, w.gate.stopping), asynq.Config{
 		Concurrency:              config.Concurrency,
@@ -114,7 +113,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		return fmt.Errorf("reach redis: %w", err)
 	}
 	if err := w.gate.way.Start(ctx); err != nil {
-		return fmt.Errorf("start waking tasks: %w", err)
+		return fmt.Errorf("start the scheduler: %w", err)
 	}
 	if err := w.startFollowing(ctx); err != nil {
 		return errors.Join(err, w.gate.way.Stop(ctx))
@@ -173,9 +172,8 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if err != nil {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
 	}
-	w.gate.crew.dismiss()
 	w.gate.sweeper.stop()
-	w.stopFollowing() // it moves lines
+	w.stopFollowing()
 	if w.ran() {
 		err = errors.Join(err, w.gate.stopWaking(ctx))
 	}
