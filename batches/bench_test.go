@@ -25,12 +25,10 @@ func BenchmarkFinish(b *testing.B) {
 		s := newStore(b)
 		finishAll(b, 64, s.Finish)
 	})
-	b.Run("64 handlers combined", func(b *testing.B) {
-		w := batches.NewWriter(newStore(b), batches.WriterOptions{})
-		finishAll(b, 64, w.Finish)
-		if err := w.Close(b.Context()); err != nil {
-			b.Error(err)
-		}
+	b.Run("64 handlers together", func(b *testing.B) {
+		finish, wait := together(newStore(b))
+		finishAll(b, 64, finish)
+		wait()
 	})
 }
 

@@ -32,9 +32,6 @@ var (
 
 	// ErrMalformed is a stored document that is not one of this package's.
 	ErrMalformed = errors.New("batches: malformed document")
-
-	// ErrClosed is a call to a [Writer] after its Close.
-	ErrClosed = errors.New("batches: the writer is closed")
 )
 
 const maxID = 100

@@ -31,15 +31,13 @@ func Example() {
 	b, existed, err := store.Open(ctx, batches.Batch{ID: "b-1", Name: "in.jsonl", Hash: "sha256 of the file", Lines: 2, Limit: "openai"})
 	fmt.Println(b.Name, existed, err)
 
-	writer := batches.NewWriter(store, batches.WriterOptions{})
 	for range 2 {
-		first, err := writer.Finish(ctx, batches.Result{
+		first, err := store.Finish(ctx, batches.Result{
 			Batch: b.ID, Line: 1, CustomID: "request-1",
 			Response: &batches.Response{StatusCode: 200, RequestID: "req_1", Body: []byte(`{"id":"chatcmpl-1"}`)},
 		})
 		fmt.Println("first:", first, err)
 	}
-	fmt.Println(writer.Close(ctx))
 
 	for r, err := range store.Results(ctx, b.ID) {
 		fmt.Println(r.Line, r.CustomID, string(r.Response.Body), err)
@@ -48,6 +46,5 @@ func Example() {
 	// in.jsonl false <nil>
 	// first: true <nil>
 	// first: false <nil>
-	// <nil>
 	// 1 request-1 {"id":"chatcmpl-1"} <nil>
 }

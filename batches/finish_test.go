@@ -198,7 +198,8 @@ func TestFleet(t *testing.T) {
 	var winner [lines + 1]atomic.Int32
 	var group sync.WaitGroup
 	stores := make([]*batches.Store, 4)
-	writers := make([]*batches.Writer, 4)
+	finishes := make([]func(context.Context, batches.Result) (bool, error), 4)
+	waits := make([]func(), 4)
 	for i := range stores {
 		client, err := mongostore.Connect(t.Context(), uri)
 		if err != nil {
@@ -206,7 +207,7 @@ func TestFleet(t *testing.T) {
 		}
 		defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
 		stores[i] = batches.New(client.Database(name), batches.Options{})
-		writers[i] = batches.NewWriter(stores[i], batches.WriterOptions{})
+		finishes[i], waits[i] = together(stores[i])
 	}
 	for w := range fleet {
 		group.Go(func() {
@@ -227,7 +228,7 @@ func TestFleet(t *testing.T) {
 				}
 				finish := s.Finish
 				if w%2 == 0 {
-					finish = writers[w%4].Finish
+					finish = finishes[w%4]
 				}
 				first, err := finish(ctx, r)
 				cancel()
@@ -242,10 +243,8 @@ func TestFleet(t *testing.T) {
 		})
 	}
 	group.Wait()
-	for _, w := range writers {
-		if err := w.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+	for _, wait := range waits {
+		wait()
 	}
 	for line := 1; line <= lines; line++ {
 		r := find(t, stores[0], line)

@@ -32,7 +32,8 @@ func finishLines(ctx context.Context, uri, database string, out io.Writer) error
 		return err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	w := batches.NewWriter(batches.New(client.Database(database), batches.Options{}), batches.WriterOptions{})
+	finish, wait := together(batches.New(client.Database(database), batches.Options{}))
+	defer wait()
 	var line atomic.Int64
 	var group sync.WaitGroup
 	failures := make(chan error, 8)
@@ -40,7 +41,7 @@ func finishLines(ctx context.Context, uri, database string, out io.Writer) error
 	for range 8 {
 		group.Go(func() {
 			for n := int(line.Add(1)); n <= killLines; n = int(line.Add(1)) {
-				first, err := w.Finish(ctx, answered("b", n, bodyLength))
+				first, err := finish(ctx, answered("b", n, bodyLength))
 				if err != nil {
 					failures <- err
 					return
@@ -55,10 +56,7 @@ func finishLines(ctx context.Context, uri, database string, out io.Writer) error
 	}
 	group.Wait()
 	close(failures)
-	if err := <-failures; err != nil {
-		return err
-	}
-	return w.Close(ctx)
+	return <-failures
 }
 
 // Whoever is killed when: a line has its whole result or none, no line has two firsts, and the counts are exact.

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/coalesce"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
@@ -33,6 +34,23 @@ func newStore(tb testing.TB) *batches.Store {
 		tb.Fatal(err)
 	}
 	return s
+}
+
+// together returns a Finish whose callers share round trips, as those of a worker do, and a function that waits for the
+// round trips of callers that have left.
+func together(s *batches.Store) (finish func(context.Context, batches.Result) (bool, error), wait func()) {
+	group := &coalesce.Group[struct{}, batches.Result, batches.Outcome]{
+		Call: func(ctx context.Context, _ struct{}, results []batches.Result) ([]batches.Outcome, error) {
+			return s.FinishMany(ctx, results), nil
+		},
+	}
+	return func(ctx context.Context, r batches.Result) (bool, error) {
+		outcomes, err := group.Do(ctx, struct{}{}, r)
+		if err != nil {
+			return false, err
+		}
+		return outcomes[0].First, outcomes[0].Err
+	}, group.Close
 }
 
 // completion is an answer of a chat, about as long as content; words make it about as compressible as prose.

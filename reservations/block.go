@@ -7,19 +7,22 @@ import (
 	"time"
 )
 
-// Block lets nothing start in the bucket of the charge's limit and key for d, counted from the store's answer: a provider refused a
-// call and named a time. Waiting tasks keep their order. What has been started is not stopped. D is cut to the limit's max_block. A
-// block inside a longer one changes nothing. There is one outcome for each shard, first that of the charge's own; its RetryAt says
-// when the block in force ends. Zero and less do nothing, and then there is no outcome.
+// Block lets nothing start in the bucket of the charge's limit and key for d, counted from the store's answer: a
+// provider refused a call and named a time. Waiting tasks keep their order. What has been started is not stopped. D is
+// cut to the limit's max_block. A block inside a longer one changes nothing. There is one outcome for each shard, first
+// that of the charge's own; its RetryAt says when the block in force ends. Zero and less do nothing, and then there is
+// no outcome.
 //
-// While the store is unavailable Block keeps trying for what is left of d, with growing pauses, until ctx ends: to block twice does
-// no harm. Errors: ErrUnknownLimit, ErrUnavailable.
+// While the store is unavailable Block keeps trying for what is left of d, with growing pauses, until ctx ends: to
+// block twice does no harm. Errors: ErrUnknownLimit, ErrUnavailable.
 func (l *Limiter) Block(ctx context.Context, c Charge, d time.Duration) ([]Outcome, error) {
 	limits, err := l.Limits().buckets(c)
 	if err != nil || d <= 0 {
 		return nil, err
 	}
-	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) { return l.blockOne(ctx, limit, c.Key, d) })
+	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
+		return l.blockOne(ctx, limit, c.Key, d)
+	})
 }
 
 func (l *Limiter) blockOne(ctx context.Context, known Limit, key string, d time.Duration) (Outcome, error) {
@@ -29,7 +32,8 @@ func (l *Limiter) blockOne(ctx context.Context, known Limit, key string, d time.
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return o, err
 		}
-		if !sleep(ctx, min(pause/2+rand.N(pause), time.Until(end))) || time.Until(end) <= 0 { //nolint:gosec // jitter needs no secrecy
+		wait := min(pause/2+rand.N(pause), time.Until(end)) //nolint:gosec // jitter needs no secrecy
+		if !sleep(ctx, wait) || time.Until(end) <= 0 {
 			return o, err
 		}
 	}

@@ -6,10 +6,11 @@ import (
 )
 
 const (
-	// Hold is the longest that a started task waits in its worker. A task that is short by no more starts, and holds until its tokens
-	// have come back.
+	// Hold is the longest that a started task waits in its worker. A start that is short of tokens by no more is
+	// granted, and the task waits until its tokens have come back.
 	Hold = 250 * time.Millisecond
-	// backwards is how far the clock may run back before the bucket follows it. Less is jitter between servers and changes nothing.
+	// backwards is how far the clock may run back before the bucket follows it. A smaller step is jitter between
+	// servers and changes nothing.
 	backwards = time.Minute
 	// tolerance is what rounding may take from a balance, in tokens.
 	tolerance = 1e-6
@@ -17,18 +18,19 @@ const (
 	unusedMost = 16
 )
 
-// Bucket is the state of one limit for one key. The zero Bucket has never been used and is full. A Bucket is a value: Step
-// returns a changed copy. Its JSON form is what the scheduler's dispatcher plans with; settlements are left out there.
+// Bucket is the state of one limit for one key. The zero Bucket has never been used and is full. A Bucket is a value:
+// Step returns a changed copy. Its JSON form is what the dispatcher plans with; settlements are left out there.
 type Bucket struct {
 	// At is the moment for which the balances are true, on the store's clock.
 	At time.Time `json:"at"`
-	// Generation tells apart buckets of one name that were forgotten between: the milliseconds since 1970 of the first use.
+	// Generation distinguishes a bucket from an earlier one of the same name that was forgotten: the milliseconds since
+	// 1970 of the first use.
 	Generation int64 `json:"gen"`
 	// Version counts the changes of a generation.
 	Version int64 `json:"v"`
-	// Blocked is when the block in force ends: nothing starts before. A moment that is not after At blocks nothing.
+	// Blocked is when the block in force ends; nothing starts before. A moment that is not after At blocks nothing.
 	Blocked time.Time `json:"blocked,omitzero"`
-	// Meters are those of the limit that the bucket was last used with, in its order. Behind them stand meters that this limit lacks,
+	// Meters are those of the limit of the last request, in its order. Behind them are meters that this limit lacks,
 	// until they are full.
 	Meters []Balance `json:"meters"`
 	// Settled are the IDs of the last settlements, the oldest first. Forgot is when one was last dropped from there.
@@ -39,10 +41,11 @@ type Bucket struct {
 // Balance is the state of one meter, in tokens. Both balances fill alike, up to the capacity.
 type Balance struct {
 	Name string `json:"name"`
-	// Started is less what started. It alone decides whether a task may start, so at most capacity + rate*T tokens start in any
-	// window of length T.
+	// Started is less what started. It alone decides whether a task may start, so at most capacity + rate*T tokens
+	// start in any window of length T.
 	Started float64 `json:"started"`
-	// Reserved is less what started or is promised to waiting tasks. It is never above Started and says when a new task may start.
+	// Reserved is less what started or is promised to waiting tasks. It is never above Started and says when a new task
+	// may start.
 	Reserved float64 `json:"reserved"`
 	Filling  Filling `json:"filling"`
 }
@@ -55,18 +58,32 @@ func (b Bucket) Newer(other Bucket) bool {
 	return b.Version > other.Version
 }
 
-// FullAt is when every balance is at its capacity and no block is left, if nothing else happens. From then on the bucket may be
-// forgotten.
+// Follows says whether the bucket's meters fill as those of the limit do. If not, Limiter.Refresh makes the bucket
+// follow.
+func (b Bucket) Follows(l Limit) bool {
+	if len(b.Meters) < len(l.Meters) {
+		return b.At.IsZero()
+	}
+	for k, m := range l.Meters {
+		if b.Meters[k].Name != m.Name || b.Meters[k].Filling != m.Filling() {
+			return false
+		}
+	}
+	return true
+}
+
+// FullAt is when every balance is at its capacity and no block is left, if nothing else happens. From then on the
+// bucket may be forgotten.
 func (b Bucket) FullAt() time.Time {
 	full := later(b.At, b.Blocked)
 	for _, m := range b.Meters {
-		full = later(full, b.At.Add(m.Filling.until(b.At, m.Filling.Capacity-m.Reserved)))
+		full = later(full, b.At.Add(b.until(m.Filling, m.Filling.Capacity-m.Reserved)))
 	}
 	return full
 }
 
-// accrue returns the bucket as it is at now, with the meters of the limit first. A clock that runs back changes nothing. A clock
-// that runs back by more than a minute is followed, and nothing is filled for that step.
+// accrue returns the bucket as it is at now, with the meters of the limit first. A clock that runs back changes
+// nothing. A clock that runs back by more than a minute is followed, and nothing is filled for that step.
 func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 	if b.At.IsZero() {
 		b = Bucket{At: now, Generation: now.UnixMilli()}
@@ -75,29 +92,33 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 		}
 		return b
 	}
-	from := b.At
-	if passed := now.Sub(from); passed > 0 || passed < -backwards {
+	was := b
+	if !b.Blocked.After(b.At) {
+		b.Blocked = time.Time{}
+	}
+	switch passed := now.Sub(b.At); {
+	case passed > 0:
 		b.At = now
-		if passed < 0 && b.Blocked.After(from) {
+	case passed < -backwards:
+		if b.At = now; !b.Blocked.IsZero() {
 			b.Blocked = b.Blocked.Add(passed)
 		}
 	}
-	was := b.Meters
-	b.Meters = make([]Balance, 0, max(len(was), len(l.Meters)))
+	b.Meters = make([]Balance, 0, max(len(was.Meters), len(l.Meters)))
 	for k, m := range l.Meters {
 		i := k
-		if k >= len(was) || was[k].Name != m.Name {
-			i = slices.IndexFunc(was, func(s Balance) bool { return s.Name == m.Name })
+		if k >= len(was.Meters) || was.Meters[k].Name != m.Name {
+			i = slices.IndexFunc(was.Meters, func(s Balance) bool { return s.Name == m.Name })
 		}
 		if i < 0 {
 			b.Meters = append(b.Meters, m.newBalance(b.At))
 		} else {
-			b.Meters = append(b.Meters, was[i].filled(m.Filling(), from, b.At))
+			b.Meters = append(b.Meters, was.filled(was.Meters[i], m.Filling(), b.At))
 		}
 	}
-	for _, s := range was {
+	for _, s := range was.Meters {
 		if len(b.Meters) < len(l.Meters)+unusedMost && l.meter(s.Name) < 0 {
-			if s = s.filled(s.Filling, from, b.At); s.Reserved < s.Filling.Capacity {
+			if s = was.filled(s, s.Filling, b.At); s.Reserved < s.Filling.Capacity {
 				b.Meters = append(b.Meters, s)
 			}
 		}
@@ -110,12 +131,12 @@ func (m Meter) newBalance(now time.Time) Balance {
 	return Balance{Name: m.Name, Started: full, Reserved: full, Filling: m.Filling()}
 }
 
-// filled is the balance after the time between two moments. Where the meter fills in another way from now on, nobody knows since
-// when: the lower rate and the lower capacity count for that time.
-func (s Balance) filled(f Filling, from, to time.Time) Balance {
-	came := s.Filling.passed(from, to)
+// filled is the balance s at a later moment, from which on it fills by f. If f is another filling than before, it is
+// not known when the limit changed: the lower of both rates and the lower of both capacities count.
+func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
+	came := b.comes(s.Filling, to)
 	if f != s.Filling {
-		came = min(came, f.passed(from, to))
+		came = min(came, b.comes(f, to))
 	}
 	s.Started = min(f.Capacity, s.Filling.Capacity, s.Started+came)
 	s.Reserved = min(s.Started, s.Reserved+came)
@@ -123,11 +144,29 @@ func (s Balance) filled(f Filling, from, to time.Time) Balance {
 	return s
 }
 
+// comes is how many tokens come back from At until a moment. A token bucket does not fill during a block; windows end
+// as ever.
+func (b *Bucket) comes(f Filling, to time.Time) float64 {
+	if f.windowed() {
+		return f.passed(b.At, to)
+	}
+	return f.passed(later(b.At, b.Blocked), to)
+}
+
+// until is how long after At x tokens have come back. Never negative.
+func (b *Bucket) until(f Filling, x float64) time.Duration {
+	from := b.At
+	if x > nearlyNone && !f.windowed() {
+		from = later(b.At, b.Blocked)
+	}
+	return min(MaxWait, from.Sub(b.At)+f.until(from, x))
+}
+
 func (s Balance) started() float64  { return s.Started }
 func (s Balance) reserved() float64 { return s.Reserved }
 
-// wait is how long it takes until a balance has room for n in every meter and no block is left. A charge above the capacity needs
-// a full bucket. The headroom is kept for urgent tasks.
+// wait is how long it takes until a balance has room for n in every meter and no block is left. A charge above the
+// capacity needs a full bucket. Ordinary charges leave the headroom.
 func (b *Bucket) wait(balance func(Balance) float64, n []float64, urgent bool) time.Duration {
 	w := max(0, b.Blocked.Sub(b.At))
 	for k, tokens := range n {
@@ -135,24 +174,26 @@ func (b *Bucket) wait(balance func(Balance) float64, n []float64, urgent bool) t
 		if !urgent {
 			tokens += f.Headroom
 		}
-		w = max(w, f.until(b.At, min(tokens, f.Capacity)-balance(b.Meters[k])))
+		w = max(w, b.until(f, min(tokens, f.Capacity)-balance(b.Meters[k])))
 	}
 	return w
 }
 
-// afterStart is the balance x of the meter after a start of n in w: what comes back until then above the capacity is lost.
+// afterStart is the balance x of meter k after a start of n in w: what comes back until then above the capacity is
+// lost.
 func (b *Bucket) afterStart(k int, x, n float64, w time.Duration) float64 {
 	f := b.Meters[k].Filling
-	return min(x, f.Capacity-f.passed(b.At, b.At.Add(w))) - n
+	return min(x, f.Capacity-b.comes(f, b.At.Add(w))) - n
 }
 
-// afterPromise is afterStart for the reserved balance. A promise takes what a window leaves along into the next one, as Convex
-// does: the started balance is exact.
+// afterPromise is afterStart for the reserved balance. A promise that waits for a window takes what the one before
+// leaves along, as Convex does: the started balance is exact.
 func (b *Bucket) afterPromise(k int, n float64, w time.Duration) float64 {
-	if b.Meters[k].Filling.windowed() {
-		return b.Meters[k].Reserved - n
+	s := b.Meters[k]
+	if f := s.Filling; f.windowed() && w <= b.until(f, min(n, f.Capacity)-s.Reserved) {
+		return s.Reserved - n
 	}
-	return b.afterStart(k, b.Meters[k].Reserved, n, w)
+	return b.afterStart(k, s.Reserved, n, w)
 }
 
 func later(a, b time.Time) time.Time {
@@ -160,10 +201,4 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// seconds converts, bounded by MaxWait so that no sum with a time overflows.
-func seconds(s float64) time.Duration {
-	const bound = float64(MaxWait / time.Second)
-	return time.Duration(min(max(s, -bound), bound) * float64(time.Second))
 }

@@ -3,17 +3,17 @@ package reservations
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a settlement.
+// Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a
+// settlement.
 type Tokens map[string]float64
 
-// Unused says of each meter that the charges take from that nothing of it was used: for Settle, or for what a handler reports of a call that was never made. It is
-// empty where there are no charges, never nil.
+// Unused is zero for each meter of the charges: the usage of a call that was never made. It is empty where there are no
+// charges, never nil.
 func Unused(charges ...Charge) Tokens {
 	none := Tokens{}
 	for _, c := range charges {
@@ -32,17 +32,20 @@ type Charge struct {
 	Key string `json:"key,omitempty"`
 	// Tokens are taken from each meter when the task starts, and corrected when it settles.
 	Tokens Tokens `json:"tokens"`
-	// Urgent lets the task start before ordinary ones, within the headroom of a limit that has some; else it has no effect.
+	// Urgent lets the task use the headroom of the limit, and start before ordinary ones. It has no effect where the
+	// limit has no headroom.
 	Urgent bool `json:"urgent,omitempty"`
-	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until then. Set it from
-	// Outcome.Shard before the charge is settled, released or asked for again.
+	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until
+	// then. Set it from Outcome.Shard before the charge is settled.
 	Shard int `json:"shard,omitempty"`
 }
 
-// Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a shard "limit#2:key".
+// Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a
+// shard "limit#2:key".
 func (c Charge) Bucket() string { return BucketName(shardName(c.Limit, c.Shard), c.Key) }
 
-// BucketName is "limit" for the shared bucket and "limit:key" for a key's own. Limit names hold no colon, so names never collide.
+// BucketName is "limit" for the shared bucket and "limit:key" for a key's own. Limit names hold no colon, so names
+// never collide.
 func BucketName(limit, key string) string {
 	if key == "" {
 		return limit
@@ -75,52 +78,62 @@ const (
 
 // validateKey refuses a key that a store could not keep as it is.
 func (c Charge) validateKey() error {
-	switch {
-	case len(c.Key) > MaxKey:
-		c.Key = strings.ToValidUTF8(c.Key[:32], "\uFFFD") + "..."
-		return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: fmt.Sprintf("the key must be at most %d bytes", MaxKey)}
-	case !utf8.ValidString(c.Key) || strings.ContainsRune(c.Key, 0):
-		return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: fmt.Sprintf("the key %q must be valid UTF-8 without NUL", c.Key)}
+	if problem := keyProblem(c.Key); problem != "" {
+		c.Key = strings.ToValidUTF8(c.Key[:min(len(c.Key), 32)], "\uFFFD")
+		return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 	}
 	return nil
 }
 
-// Validate reports why the charge can never be served by the limit: a meter the limit does not have (ErrUnknownMeter), an
-// amount that is negative, not a number or above 1e15 (ErrInvalidCharge), or one above what the meter can ever serve (ErrChargeTooLarge).
+// keyProblem says why a store could not keep a key as it is.
+func keyProblem(key string) string {
+	switch {
+	case len(key) > MaxKey:
+		return fmt.Sprintf("key %q... has %d bytes: must be at most %d", key[:32], len(key), MaxKey)
+	case !utf8.ValidString(key) || strings.ContainsRune(key, 0):
+		return fmt.Sprintf("key %q must be valid UTF-8 without NUL", key)
+	}
+	return ""
+}
+
+// Validate reports why the charge can never be served by the limit: a key that can't be stored, a meter that the limit
+// does not have (ErrUnknownMeter), an amount that is negative, not a number or above 1e15 (ErrInvalidCharge), or one
+// above what the meter can ever serve (ErrChargeTooLarge).
 func (c Charge) Validate(l Limit) error {
 	if err := c.validateKey(); err != nil {
 		return err
 	}
 	for name, n := range c.Tokens {
-		if !slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Name == name }) {
-			return &ChargeError{Charge: c, Meter: name, Err: ErrUnknownMeter, Problem: fmt.Sprintf("limit %q has no such meter", l.Name)}
+		if l.meter(name) < 0 {
+			return c.fault(ErrUnknownMeter, name, "limit %q has no such meter", l.Name)
 		}
 		if math.IsNaN(n) || n < 0 || n > largestAmount {
-			return &ChargeError{Charge: c, Meter: name, Err: ErrInvalidCharge, Problem: fmt.Sprintf("%v tokens must be a number from 0 to %g", n, largestAmount)}
+			return c.fault(ErrInvalidCharge, name, "%v tokens must be a number from 0 to %g", n, largestAmount)
 		}
 	}
 	for _, m := range l.Meters {
 		if n := c.Tokens[m.Name]; n > m.Largest() {
-			return &ChargeError{
-				Charge: c, Meter: m.Name, Err: ErrChargeTooLarge,
-				Problem: fmt.Sprintf("%v tokens are more than can ever be served (capacity %v + max_reserved %s)", n, m.Cap(), m.reservedText()),
-			}
+			return c.fault(ErrChargeTooLarge, m.Name,
+				"%v tokens are more than can ever be served (capacity %v + max_reserved %s)", n, m.Cap(), m.reservedText())
 		}
 	}
 	return nil
 }
 
-// validateAtOnce is Validate for a charge that must not owe: none of it may be above the capacity.
+// fault is a ChargeError about a meter.
+func (c Charge) fault(err error, meter, format string, args ...any) error {
+	return &ChargeError{Charge: c, Meter: meter, Err: err, Problem: fmt.Sprintf(format, args...)}
+}
+
+// validateAtOnce is Validate for a charge that must not owe: no amount may be above the capacity.
 func (c Charge) validateAtOnce(l Limit) error {
 	if err := c.Validate(l); err != nil {
 		return err
 	}
 	for _, m := range l.Meters {
 		if n := c.Tokens[m.Name]; n > m.Cap() {
-			return &ChargeError{
-				Charge: c, Meter: m.Name, Err: ErrChargeTooLarge,
-				Problem: fmt.Sprintf("%v tokens are more than can ever start at once (capacity %v)", n, m.Cap()),
-			}
+			return c.fault(ErrChargeTooLarge, m.Name,
+				"%v tokens are more than can ever start at once (capacity %v)", n, m.Cap())
 		}
 	}
 	return nil

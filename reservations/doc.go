@@ -1,57 +1,72 @@
-// Package reservations keeps shared token buckets exactly, for fleets of workers that reserve ahead and settle afterwards.
+// Package reservations keeps shared rate limits exactly, for fleets of workers that reserve ahead and settle
+// afterwards.
 //
 // # Model
 //
-// A [Limit] is a named rule of one or more meters, e.g. 500 requests and 200 000 tokens a minute. A bucket is its state for
-// one key. A [Charge] is what one task takes. Each meter keeps five ledgers, all filled at the meter's rate up to its
-// capacity, none above the one before it:
+// A [Limit] is a named rule of one or more meters, e.g. 500 requests and 200 000 tokens a minute. A [Bucket] is its
+// state for one key. A [Charge] is what one task takes. A bucket keeps two balances for each meter. Both fill at the
+// meter's rate up to its capacity, and the second is never above the first:
 //
-//	use    less what started                               may this start? the limit itself
-//	late   less what came at its time and found no room    first late, first started
-//	plan   less what was given a time                      when to come back; not below -max_reserved
-//	again  less returning tickets that the plan refused    they stay before newer ones
-//	line   less tickets: places behind max_reserved        newcomers queue here
+//	started    less what started: it alone decides whether a task may start
+//	reserved   less what started or is promised to waiting tasks: it says when a new task may start
 //
-// A meter fills evenly (a token bucket) or by its whole rate when a window ends ([KindWindow], e.g. [PerDay]); one limit may mix them.
+// The reserved balance may be in deficit, down to -max_reserved. A meter fills evenly (a token bucket), or by its whole
+// rate when a window ends ([KindWindow], e.g. [PerDay]). One limit may have both kinds.
 //
 // # The life of a reservation
 //
-//	new ──Begin──▶ started ──Settle──▶ settled
-//	 │ no room        ▲
-//	 ├──▶ reserved ───┤ back when due: starts, unless the fleet was down or a refund was late
-//	 │       └──▶ late ┘ came at its time, no room: first late, first started
-//	 └──▶ ticket ──▶ reserved, or again ──▶ reserved        (behind max_reserved)
+//	new ──Start──▶ started ──Settle──▶ settled
+//	 │ no room       ▲    └───Cancel──▶ given back
+//	 ▼               │
+//	reserved ────────┤ promoted: Start with its reservation
+//	waiting ─────────┘ the same without a promise: max_reserved or max_wait leave no room for one
+//	 └──Release──▶ given up
 //
-// A task asks with the [State] it was last given and either starts, or is given its next [Place]: a state and the time to
-// come back. That time is on the clock of the line: settlements and upstream refusals move the bucket's shift, and with it
-// everybody who waits, without a delivery.
+// A new task starts when the reserved balance has room. Otherwise the bucket promises its tokens and answers with
+// RetryAt. The dispatcher of package scheduler promotes waiting tasks in their order; a promoted task starts when the
+// started balance has room. It plans with [Bucket.Plan], by the same arithmetic as the bucket itself.
 //
-// Where the first who waits is due later than it has to be, because others were withdrawn ([Limiter.Release]) or lost, [Limiter.Advance] moves the whole line up.
+// A start that is short of tokens by at most [Hold] is granted, and the task waits in its worker. A charge above the
+// capacity needs a full bucket and is then owed. Ordinary charges leave a meter's headroom, and urgent ones use it;
+// these do not wait for promised tokens.
 //
-// A start that is not used is given back by [Limiter.Yield], with the turn kept, or by [Limiter.Cancel].
+// When a provider refuses a call and names a time, [Limiter.Block] lets nothing start before, at most the limit's
+// max_block. A token bucket is empty when the block ends. [Limiter.Sync] corrects the bucket by the balance that a
+// provider reports.
 //
-// When a provider refuses a call and names a time, [Limiter.Block] lets nothing start in the bucket before, at most [MaxBlock].
-// The shift moves back by as much: who waits keeps its order and is not delivered for it.
-//
-// Callers that can't wait, a web handler say, use [Limiter.Take]: it starts now or not at all, takes no place, and its refusal
-// says when it would be accepted. [Limiter.Reserve] gives a time, [Limiter.Check] and [Limiter.CheckTake] answer and change nothing,
-// [Limiter.Reset] fills the bucket. Their semantics are those of Convex's rate limiter, whose recorded decisions all stores replay
-// ([github.com/headway-go/headway/reservations/storetest.Replay]); max_reserved zero means none here, and unlimited there.
+// [Limiter.Allow] is for callers that can't wait, e.g. a web handler: it starts a task now or not at all.
+// [Limiter.Check] answers as Allow and changes nothing. [Limiter.Reserve] promises without the right to start, and
+// [Limiter.Reset] fills the bucket. Their semantics are those of Convex's rate limiter, whose recorded decisions the
+// tests replay; max_reserved zero means none here, and unlimited there.
 //
 // # Guarantees
 //
-// The tokens started in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or delivered
-// twice (capacity + rate*(T+Hold) where a refund lands while a task holds); of a meter with fixed windows, capacity, and Rate
-// more for each window that begins in T. Waiting tasks keep their order. Losing a Place costs the task its place
-// and never the limit. Nothing starts during a block, whatever is given back meanwhile. When the store can't answer, nothing
-// starts.
+// The tokens that start in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or
+// delivered twice. For a meter with fixed windows they are at most capacity, and Rate more for each window that begins
+// in T. A charge above the capacity counts as the capacity while it is owed. What is given back counts when it is given
+// back: tokens that are given back while a task holds may start beside that task.
+//
+// Where a limit changes, or processes have different limits, the largest of those in force counts. Shards together keep
+// the limit.
+//
+// Nothing starts during a block, whatever is given back meanwhile. A settlement with an ID counts once. A lost
+// [Reservation] delays new tasks once, and never affects the limit. When the store can't answer, nothing starts.
 //
 // # Not promised
 //
-// Order among tasks that arrive within a round trip of each other. That a worker which dies between Begin and the start
-// gives its tokens back: they are healed by refill. That the provider counts as the limit says.
+// The bucket does not keep the order of tasks: the waitlist does. RetryAt is the earliest time if nothing else asks,
+// not a promise. Tokens of a worker that dies between the grant and the start are lost until they are refilled. Usage
+// above the estimate is known only when the call ends, and is then owed. The provider may count otherwise than the
+// limit says.
 //
-// # Clock
+// While processes have different windows for one meter, only what both have in common comes back.
 //
-// The store's clock is the only one that decides; the arithmetic ([Step]) is pure and takes it as an argument.
+// # Failures and time
+//
+// A call that fails with [ErrUnavailable] must be treated as refused; its charge may have been taken, and refill heals
+// that. Settlements are repeated until they are applied or ctx ends.
+//
+// The store's clock is the only one that decides. The arithmetic ([Step]) is pure and has it as an argument. A clock
+// that runs back by up to a minute changes nothing; a clock that runs back by more is followed, and nothing is filled
+// for that step.
 package reservations

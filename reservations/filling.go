@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Filling is how a meter fills: what of its definition a bucket keeps, so that a changed limit is noticed.
+// Filling is how a meter fills. A bucket keeps it for each meter, so that a changed limit is noticed.
 type Filling struct {
 	// Rate is what comes back every second, or at the end of each window.
 	Rate float64 `json:"rate"`
@@ -55,7 +55,8 @@ func (f Filling) passed(from, to time.Time) float64 {
 	}
 }
 
-// until is how long after a moment x tokens have come back, rounded up to a nanosecond and at most MaxWait. Never negative.
+// until is how long after a moment x tokens have come back: rounded up to a nanosecond, at most MaxWait, never
+// negative.
 func (f Filling) until(at time.Time, x float64) time.Duration {
 	if x <= nearlyNone {
 		return 0

@@ -9,11 +9,11 @@ import (
 const (
 	// OrdinaryShareDefault is the share of a limit that ordinary tasks keep while urgent ones wait.
 	OrdinaryShareDefault = 0.1
-	// headroomLeast is how much of the rate a headroom should hold: urgent tasks that come within it start at once.
+	// headroomLeast is how much of the rate a headroom should hold: urgent tasks that arrive within it start at once.
 	headroomLeast = 250 * time.Millisecond
 )
 
-// HasHeadroom says whether urgent tasks are told from ordinary ones: a meter keeps tokens for them.
+// HasHeadroom says whether a meter keeps tokens for urgent tasks. If not, urgent tasks are ordinary ones.
 func (l Limit) HasHeadroom() bool {
 	return slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Headroom > 0 })
 }
@@ -35,27 +35,30 @@ func (l Limit) validateHeadroom(fault func(field, format string, args ...any)) {
 		switch {
 		case m.Headroom == 0:
 		case !(m.Headroom > 0 && m.Headroom < m.Cap()):
-			fault(m.Name+".headroom", "%v must not be negative, and be less than the capacity, %v", m.Headroom, m.Cap())
+			fault(m.Name+".headroom", "%v must not be negative, and less than the capacity, %v", m.Headroom, m.Cap())
 		case m.windowed():
 			fault(m.Name+".headroom", "a fixed window can't keep headroom for urgent tasks, only a token bucket can")
 		}
 	}
 }
 
-// headroomWarnings says what of the headrooms is allowed and probably not meant.
+// headroomWarnings says what of the headrooms is allowed and probably not meant, one sentence each.
 func (l Limit) headroomWarnings() (warnings []string) {
+	warn := func(format string, args ...any) {
+		warnings = append(warnings, fmt.Sprintf("limit %q: ", l.Name)+fmt.Sprintf(format, args...))
+	}
 	if l.OrdinaryShare != 0 && !l.HasHeadroom() {
-		warnings = append(warnings, fmt.Sprintf("limit %q: ordinary_share says nothing without the headroom of a meter", l.Name))
+		warn("ordinary_share has no effect without the headroom of a meter")
 	}
 	for _, m := range l.Meters {
 		switch least := m.RatePerSecond() * headroomLeast.Seconds(); {
 		case m.Headroom == 0:
 		case m.Headroom > m.Cap()/2:
-			warnings = append(warnings, fmt.Sprintf("limit %q: the headroom of %s is more than half of its capacity (%v of %v): ordinary tasks of %v and more start only when the bucket is full",
-				l.Name, m.Name, m.Headroom, m.Cap(), m.Cap()-m.Headroom))
+			warn("the headroom of %s is more than half of its capacity (%v of %v): ordinary tasks of %v and more start only "+
+				"when the bucket is full", m.Name, m.Headroom, m.Cap(), m.Cap()-m.Headroom)
 		case m.Headroom < least:
-			warnings = append(warnings, fmt.Sprintf("limit %q: the headroom of %s is less than what comes back in %v (%v of %v): urgent tasks will often wait",
-				l.Name, m.Name, headroomLeast, m.Headroom, least))
+			warn("the headroom of %s is less than what comes back in %v (%v of %v): urgent tasks will often wait",
+				m.Name, headroomLeast, m.Headroom, least)
 		}
 	}
 	return warnings

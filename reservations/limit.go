@@ -14,7 +14,8 @@ const Unlimited = math.MaxFloat64
 const (
 	// MaxWait bounds every wait that a bucket answers with.
 	MaxWait = 100 * 365 * 24 * time.Hour
-	// MaxBlockDefault is the longest block of a limit that does not say more: one wrong Retry-After must not stop a fleet for a day.
+	// MaxBlockDefault is the longest block of a limit that does not say more: one wrong Retry-After must not stop a
+	// fleet for a day.
 	MaxBlockDefault = 10 * time.Minute
 	// MaxBlockMost bounds Limit.MaxBlock.
 	MaxBlockMost = 24 * time.Hour
@@ -24,38 +25,41 @@ const (
 type SettleMode string
 
 const (
-	// SettleAdjust gives back what was reserved too much and takes what was reserved too little. It is right where the
+	// SettleAdjust gives back what an estimate took too much, and takes what it took too little. It is right where the
 	// provider corrects its own count when a call ends. The zero value of SettleMode means SettleAdjust.
 	SettleAdjust SettleMode = "adjust"
 	// SettleKeep only takes. It is right where the provider counts the estimate and never corrects it downwards.
 	SettleKeep SettleMode = "keep"
 )
 
-// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters once a Limiter has it.
+// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters once a
+// Limiter has it.
 type Limit struct {
-	// Name identifies the limit in charges, configuration, logs and stored buckets. Letters, digits, '_', '-' and '.'; at most 64.
+	// Name identifies the limit in charges, configuration, logs and stored buckets. Letters, digits, '_', '-' and '.';
+	// at most 64.
 	Name string
 	// Meters are counted together: a task starts when every meter has room. At least one; names differ.
 	Meters []Meter
 	// Settle says how corrections are counted. The zero value is SettleAdjust.
 	Settle SettleMode
-	// MaxWait bounds how far ahead in time the bucket promises tokens, for all meters together; MaxReserved bounds each meter in tokens. A
-	// task that would wait longer joins the waitlist without a promise. Zero means no bound.
+	// MaxWait bounds how far ahead in time the bucket promises tokens, for all meters together; MaxReserved bounds each
+	// meter in tokens. A task that would wait longer joins the waitlist without a promise. Zero means no bound.
 	MaxWait time.Duration
 	// MaxBlock is the longest that a provider's Retry-After stops the limit, at most 24 hours. Zero means 10 minutes.
 	MaxBlock time.Duration
-	// OrdinaryShare is the part of the limit that ordinary tasks keep while urgent ones wait, between 0 and 1. Zero means
-	// OrdinaryShareDefault. It counts only where a meter has Headroom.
+	// OrdinaryShare is the part of the limit that ordinary tasks keep while urgent ones wait, between 0 and 1. Zero
+	// means OrdinaryShareDefault. It counts only where a meter has Headroom.
 	OrdinaryShare float64
-	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one document; at most
-	// MaxShards. Zero and one mean one. The limit still holds exactly. A charge can be no larger than the capacity of one shard. A task
-	// waits in the waitlist of one shard although another may have room, so tasks of different shards may change places. Each shard's
-	// capacity must hold a token, and a window's rate must be a multiple of Shards. It can't change at run time.
+	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one
+	// document. At most MaxShards; zero and one mean one. The limit still holds exactly. A charge can be no larger than
+	// the capacity of one shard. A task waits in the waitlist of one shard although another may have room, so tasks of
+	// different shards may change places. Each shard's capacity must hold a token, and a window's rate must be a
+	// multiple of Shards. Shards can't change at run time.
 	Shards int
 }
 
-// Meter is one rate of a Limit: Rate tokens every Period, up to Capacity, that come back evenly (a token bucket) or all at once
-// when a window ends (a fixed window).
+// Meter is one rate of a Limit: Rate tokens every Period, up to Capacity, that come back evenly (a token bucket) or all
+// at once when a window ends (a fixed window).
 type Meter struct {
 	// Name identifies the meter within its limit, e.g. "requests" or "tokens". Same letters as a limit's name.
 	Name string
@@ -65,20 +69,21 @@ type Meter struct {
 	Period time.Duration
 	// Capacity is the most tokens the bucket holds: the largest burst. Zero means Rate, one period's worth.
 	Capacity float64
-	// MaxReserved bounds how many tokens the bucket promises ahead of their time: the deficit of its reserved balance. Zero means none:
-	// a task that finds no room waits without a promise. Unlimited is its own value.
+	// MaxReserved bounds how many tokens the bucket promises ahead of their time: the deficit of its reserved balance.
+	// Zero means none: a task that finds no room waits without a promise. Unlimited is its own value.
 	MaxReserved float64
 	// Kind says how the meter fills. The zero value is KindBucket.
 	Kind Kind
-	// Start is when a window starts, and with it all that follow every Period: the time since the Unix epoch, or what is left of
-	// it after whole periods, e.g. 8h for days that start at 8:00 UTC. A moment in the future is that of the first full window:
-	// until then each window before it is missing. Whole milliseconds. Zero for token buckets.
+	// Start is when a window starts, and with it all that follow every Period: the time since the Unix epoch, or what
+	// is left of it after whole periods, e.g. 8h for days that start at 8:00 UTC. A moment in the future is that of the
+	// first full window: a new bucket lacks the rate of each window before it. Whole milliseconds. Zero for token
+	// buckets.
 	Start time.Duration
-	// Spread derives Start from the bucket's name instead, so that the windows of many buckets do not all start at once, and
-	// all machines agree. The Limiter does; stores see a Start.
+	// Spread derives Start from the bucket's name instead, so that the windows of many buckets do not all start at
+	// once, and all machines agree. The Limiter derives it; stores see a Start.
 	Spread bool
-	// Headroom is how many tokens of the capacity only urgent charges use; an ordinary charge starts when there is as much more. Less
-	// than the capacity. Zero means none. Token buckets only.
+	// Headroom is how many tokens of the capacity only urgent charges use: an ordinary charge starts when the balance
+	// holds as many more. Less than the capacity. Zero means none. Token buckets only.
 	Headroom float64
 	// Settle says how corrections of this meter are counted. The zero value is that of the Limit.
 	Settle SettleMode
@@ -106,7 +111,7 @@ func (m Meter) Cap() float64 {
 }
 
 // Largest is the largest charge that this meter can ever serve. A charge above the capacity needs a full bucket and is
-// then owed, so it can be served only as far as the balance may go into deficit, and only what comes back within MaxWait.
+// then owed. So it is bounded by how far the balance may go into deficit, and by what comes back within MaxWait.
 func (m Meter) Largest() float64 {
 	return m.Cap() + min(m.MaxReserved, m.RatePerSecond()*MaxWait.Seconds())
 }
@@ -122,8 +127,9 @@ func (l Limit) LongestBlock() time.Duration {
 // horizonsApart is how many times further one meter may promise ahead than another before that is worth a warning.
 const horizonsApart = 10
 
-// Warnings says, one sentence each, what of a valid limit is allowed and probably not meant: the shortest horizon of all meters holds
-// for all of them, so with horizons far apart the longer ones say nothing; and a headroom may be too large or too small.
+// Warnings says, one sentence each, what of a valid limit is allowed and probably not meant. The shortest horizon of
+// all meters holds for all of them, so where horizons are far apart the longer ones have no effect. A headroom may be
+// too large or too small.
 func (l Limit) Warnings() []string {
 	near, far := -1, -1
 	horizon := func(k int) float64 { return l.Meters[k].MaxReserved / l.Meters[k].RatePerSecond() }
@@ -140,9 +146,12 @@ func (l Limit) Warnings() []string {
 	}
 	var warnings []string
 	if near >= 0 && horizon(far) > horizonsApart*horizon(near) {
+		ahead := func(k int) time.Duration {
+			return time.Duration(min(horizon(k), MaxWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
+		}
 		warnings = append(warnings, fmt.Sprintf("limit %q: max_reserved of %s is %v ahead, that of %s %v: "+
-			"the shorter one counts for both; max_wait bounds all meters alike", l.Name,
-			l.Meters[near].Name, seconds(horizon(near)).Round(time.Millisecond), l.Meters[far].Name, seconds(horizon(far)).Round(time.Millisecond)))
+			"the shorter one counts for both; max_wait bounds all meters alike",
+			l.Name, l.Meters[near].Name, ahead(near), l.Meters[far].Name, ahead(far)))
 	}
 	return append(warnings, l.headroomWarnings()...)
 }
@@ -202,7 +211,8 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 		fault("period", "%v must be positive, e.g. 1m", m.Period)
 	}
 	if m.Capacity != 0 && !positive(m.Capacity) {
-		fault("capacity", "%v must be a positive number of tokens, from %g to %g, or zero for one period's worth", m.Capacity, smallestAmount, largestAmount)
+		fault("capacity", "%v must be a positive number of tokens, from %g to %g, or zero for one period's worth",
+			m.Capacity, smallestAmount, largestAmount)
 	}
 	m.validateWindow(fault)
 	m.Settle.validate(fault)
@@ -217,7 +227,8 @@ func (s SettleMode) validate(fault func(field, format string, args ...any)) {
 	}
 }
 
-// smallestAmount bounds rates and capacities from below: waits, which divide by them, stay finite, and with them the bucket.
+// smallestAmount bounds rates and capacities from below: waits, which divide by them, stay finite, and with them the
+// bucket.
 const smallestAmount = 1e-15
 
 func positive(x float64) bool { return x >= smallestAmount && x <= largestAmount }

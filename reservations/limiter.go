@@ -15,12 +15,14 @@ const CallTimeoutDefault = 5 * time.Second
 
 // Config holds the settings of a Limiter beside its limits. The zero value is ready to use.
 type Config struct {
-	// CallTimeout bounds one call to the store; a call that takes longer counts as ErrUnavailable. Defaults to 5 seconds.
+	// CallTimeout bounds one call to the store; a call that takes longer counts as ErrUnavailable. Defaults to 5
+	// seconds.
 	CallTimeout time.Duration
 }
 
-// Limiter asks a Store for the buckets of a set of limits. It checks charges before anything is sent, shares round trips between
-// callers that ask for the same bucket, and applies a settlement once although an answer may be lost. Safe for concurrent use.
+// Limiter asks a Store for the buckets of a set of limits. It checks charges before anything is sent, shares round
+// trips between callers that ask for the same bucket, and applies a settlement once although an answer may be lost.
+// Safe for concurrent use.
 type Limiter struct {
 	store   Store
 	timeout time.Duration // of one call to the store
@@ -40,8 +42,8 @@ type asked struct {
 	request Request
 }
 
-// New returns a Limiter for limits that keeps its buckets in store. The error joins every fault of every limit and matches
-// ErrInvalidLimit.
+// New returns a Limiter for limits that keeps its buckets in store. The error joins every fault of every limit and
+// matches ErrInvalidLimit.
 func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	set, err := newLimitSet(limits)
 	if err != nil {
@@ -67,8 +69,9 @@ func (l *Limiter) Limit(name string) (Limit, error) { return l.Limits().Limit(na
 // Validate reports why a charge could never be served; see IsPermanent. It asks no store.
 func (l *Limiter) Validate(c Charge) error { return l.Limits().validate(c) }
 
-// Choose sets the shard of a charge that names none: the better of two, by the last answers. A charge of a limit without Shards is
-// returned as it is. Start and Reserve choose a shard themselves; call Choose where the name of the bucket is needed before.
+// Choose sets the shard of a charge that names none: the better of two, by the last answers. A charge of a limit
+// without Shards is returned as it is. Start and Reserve choose a shard themselves; call Choose where the name of the
+// bucket is needed before.
 func (l *Limiter) Choose(c Charge) Charge {
 	limit, err := l.Limits().For(c.Limit, c.Key)
 	if err != nil {
@@ -79,12 +82,13 @@ func (l *Limiter) Choose(c Charge) Charge {
 
 // Start asks whether the task may start now.
 //
-// A new task, with a nil reservation, starts when the reserved balance has room. Otherwise the bucket reserves for it in the same
-// step: the outcome is StateReserved, or StateWaiting where max_reserved or max_wait leave no room for a promise. A promoted task
-// passes what it holds: it starts when the started balance has room, and otherwise the outcome is StateWaiting and nothing changes.
+// A new task, with a nil reservation, starts when the reserved balance has room. Otherwise the bucket reserves for it
+// in the same step: the outcome is StateReserved, or StateWaiting where max_reserved or max_wait leave no room for a
+// promise. A promoted task passes what it holds: it starts when the started balance has room, and otherwise the outcome
+// is StateWaiting and nothing changes.
 //
-// Errors: IsPermanent ones at once; ErrUnavailable when the store could not answer, and then the task must not start. Its charge
-// may have been taken all the same; refill heals that.
+// Errors: IsPermanent ones at once; ErrUnavailable when the store could not answer, and then the task must not start.
+// Its charge may have been taken all the same; refill heals that.
 func (l *Limiter) Start(ctx context.Context, c Charge, promoted *Reservation) (Outcome, error) {
 	r := Request{Op: OpStart}
 	if promoted != nil {
@@ -93,15 +97,15 @@ func (l *Limiter) Start(ctx context.Context, c Charge, promoted *Reservation) (O
 	return l.one(ctx, c, r)
 }
 
-// Reserve promises tokens to a task that will wait, without the right to start now. The outcome is StateReserved, or StateWaiting
-// without a promise. Release gives up a reservation that will not be used. Errors as for Start.
+// Reserve promises tokens to a task that will wait, without the right to start now. The outcome is StateReserved, or
+// StateWaiting without a promise. Release gives up a reservation that will not be used. Errors as for Start.
 func (l *Limiter) Reserve(ctx context.Context, c Charge) (Outcome, error) {
 	return l.one(ctx, c, Request{Op: OpReserve})
 }
 
-// ReserveMany reserves for charges of one bucket, in order, in as few round trips as possible. Either all are answered or, with an
-// error, none need be kept: what was reserved for them heals by refill. All charges must name the same limit and key. Where the
-// limit has Shards, the charges are spread over them evenly, in runs of neighbors.
+// ReserveMany reserves for charges of one bucket, in order, in as few round trips as possible. Either all are answered
+// or, with an error, none need be kept: what was reserved for them heals by refill. All charges must name the same
+// limit and key. Where the limit has Shards, the charges are spread over them evenly, in runs of neighbors.
 func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome, error) {
 	if len(charges) == 0 {
 		return nil, nil
@@ -109,7 +113,8 @@ func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome,
 	set := l.Limits()
 	for _, c := range charges {
 		if c.Bucket() != charges[0].Bucket() {
-			return nil, &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: "all charges must be for bucket " + charges[0].Bucket()}
+			return nil, c.fault(ErrInvalidCharge, "", "bucket is %q: all charges must be for bucket %q",
+				c.Bucket(), charges[0].Bucket())
 		}
 		if err := set.validate(c); err != nil {
 			return nil, err
@@ -129,7 +134,7 @@ func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome,
 func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge, shard int) ([]Outcome, error) {
 	c := charges[0]
 	c.Shard = shard
-	limit, err := set.bucket(c)
+	limit, err := set.Bucket(c)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +169,10 @@ func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Ch
 	return outcomes, nil
 }
 
-// Allow starts a new task at once or not at all: nothing is reserved, and the task does not hold. The outcome is StateStarted, to
-// be settled as any other start, or StateRefused with the earliest RetryAt if nothing else asks meanwhile. Allow never takes tokens
-// that are promised to waiting tasks. A charge above a meter's capacity is ErrChargeTooLarge. Other errors as for Start.
+// Allow starts a new task at once or not at all: nothing is reserved, and the task does not hold. The outcome is
+// StateStarted, to be settled as any other start, or StateRefused with the earliest RetryAt if nothing else asks
+// meanwhile. Allow never takes tokens that are promised to waiting tasks. A charge above a meter's capacity is
+// ErrChargeTooLarge. Other errors as for Start.
 func (l *Limiter) Allow(ctx context.Context, c Charge) (Outcome, error) {
 	return l.allow(ctx, c, false)
 }
@@ -187,8 +193,9 @@ func (l *Limiter) allow(ctx context.Context, c Charge, dry bool) (Outcome, error
 	return l.askOne(ctx, limit, c.Key, Request{Op: OpAllow, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent, Dry: dry})
 }
 
-// Release gives back what a waiting task holds, when the task will not start. A reservation without a promise costs no call. To
-// release twice may make other tasks reserve too early once; it never lets too many start. Errors as for Start.
+// Release gives back what a waiting task holds, when the task will not start. A reservation without a promise costs no
+// call. A second release of one reservation may give new tasks too early a RetryAt; it never lets too many start.
+// Errors as for Start.
 func (l *Limiter) Release(ctx context.Context, c Charge, r Reservation) (Outcome, error) {
 	if !r.Promised {
 		return Outcome{}, nil
@@ -209,8 +216,8 @@ func (l *Limiter) Reset(ctx context.Context, limit, key string) error {
 	return err
 }
 
-// Refresh makes the bucket follow the limit in force, in all its shards, and returns their states. A bucket that follows it already
-// is only read. Errors as for Start.
+// Refresh makes the bucket follow the limit in force, in all its shards, and returns their states. A bucket that
+// follows it already is only read. Errors as for Start.
 func (l *Limiter) Refresh(ctx context.Context, c Charge) ([]Outcome, error) {
 	return l.askShards(ctx, c, Request{Op: OpRefresh})
 }
@@ -255,9 +262,6 @@ func (l *Limiter) resolve(c Charge) (Limit, Charge, error) {
 	return limit, c, err
 }
 
-// bucketOf is LimitSet.bucket for a call that needs nothing else of the set.
-func (l *Limiter) bucketOf(c Charge) (Limit, error) { return l.Limits().bucket(c) }
-
 func (l *Limiter) askOne(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
 	outcomes, err := l.ask(ctx, limit, key, r)
 	if err != nil {
@@ -300,10 +304,3 @@ func (l *Limiter) call(ctx context.Context, at bucketKey, all []asked) ([]Outcom
 	}
 	return l.store.Apply(ctx, all[0].limit, at.key, requests)
 }
-
-// Bucket is the limit as it is for the bucket that the charge names, with its shard's part. The error matches ErrUnknownLimit, or
-// ErrInvalidCharge where the limit has Shards and the charge names none of them.
-func (s *LimitSet) Bucket(c Charge) (Limit, error) { return s.bucket(c) }
-
-// Seconds is what a charge costs in time: how long the scarcest meter of the limit needs until its tokens have come back.
-func (l Limit) Seconds(c Charge) float64 { return l.comesBack(c.Tokens.vector(l)) }

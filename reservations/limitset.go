@@ -1,23 +1,19 @@
 package reservations
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 )
 
-// LimitSet is what a Limiter goes by at one moment: the limits as they are configured, and the overrides above them. It never
-// changes; a change makes another. Safe for concurrent use.
+// LimitSet holds the limits of a Limiter at one moment: those that are configured, and the overrides above them. It
+// never changes; a change makes another LimitSet. Safe for concurrent use.
 type LimitSet struct {
 	configured map[string]Limit
 	names      []string   // sorted
-	given      []Override // all that were set, those of unknown limits too: SetLimits may bring these
+	given      []Override // all that were set, those of unknown limits too: SetLimits may add these limits
 	inForce    map[string]Limit
 	keyed      map[string]Limit // by bucket; only those whose key has an override of its own
 	known      []Override       // those of given that are in force
@@ -32,7 +28,8 @@ func newLimitSet(limits []Limit) (*LimitSet, error) {
 			faults = append(faults, err)
 		}
 		if _, twice := s.configured[limit.Name]; twice {
-			faults = append(faults, &LimitError{Limit: limit.Name, Err: &FieldError{Field: "name", Problem: "is there twice"}})
+			fault := &FieldError{Field: "name", Problem: "is there twice"}
+			faults = append(faults, &LimitError{Limit: limit.Name, Err: fault})
 		}
 		limit.Meters = slices.Clone(limit.Meters)
 		s.configured[limit.Name] = limit
@@ -48,7 +45,8 @@ func (s *LimitSet) Names() []string { return slices.Clone(s.names) }
 // Configured is the limit of that name without any override, or an error that matches ErrUnknownLimit.
 func (s *LimitSet) Configured(name string) (Limit, error) { return s.find(s.configured, name) }
 
-// Limit is the limit of that name as it is for every key that has no override of its own, or an error that matches ErrUnknownLimit.
+// Limit is the limit of that name as it is for every key that has no override of its own, or an error that matches
+// ErrUnknownLimit.
 func (s *LimitSet) Limit(name string) (Limit, error) { return s.find(s.inForce, name) }
 
 // For is the limit of that name as it is for a key: an override of the key counts before one of the limit, and that
@@ -65,58 +63,45 @@ func (s *LimitSet) For(name, key string) (Limit, error) {
 // Overrides are those in force, sorted by limit, key and meter.
 func (s *LimitSet) Overrides() []Override { return slices.Clone(s.known) }
 
-// SameFor says whether two sets have the same limit for a key. A limit that neither has is the same.
-func (s *LimitSet) SameFor(other *LimitSet, name, key string) bool {
-	a, errA := s.For(name, key)
-	b, errB := other.For(name, key)
-	return (errA != nil) == (errB != nil) && a.equal(b)
-}
-
-// Revision names what the set says, whoever set it and when: equal in all processes that go by the same limits.
-func (s *LimitSet) Revision() string {
-	h := sha256.New()
-	for _, name := range s.names {
-		writeLimit(h, s.configured[name])
-	}
-	for _, o := range s.known {
-		fmt.Fprintf(h, "%q %q %q %v %d %v\n", o.Limit, o.Key, o.Meter, o.Rate, o.Period, o.Capacity)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:12])
-}
-
-// writeLimit tells limits apart that differ in anything, whatever the order of their meters.
-func writeLimit(w io.Writer, l Limit) {
-	meters := slices.SortedFunc(slices.Values(l.Meters), func(a, b Meter) int { return strings.Compare(a.Name, b.Name) })
-	l.Meters = nil
-	_, _ = fmt.Fprintf(w, "%+v %+v\n", l, meters) // a hash takes all
-}
-
 func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 	limit, ok := limits[name]
 	if !ok {
-		return Limit{}, &ChargeError{Charge: Charge{Limit: name}, Err: ErrUnknownLimit, Problem: fmt.Sprintf("%q is not configured; there are %q", name, s.names)}
+		c := Charge{Limit: name}
+		return Limit{}, c.fault(ErrUnknownLimit, "", "%q is not configured; there are %q", name, s.names)
 	}
 	return limit, nil
 }
 
-// bucket is Limit.bucket of the limit for the charge's key.
-func (s *LimitSet) bucket(c Charge) (Limit, error) {
-	limit, err := s.For(c.Limit, c.Key)
+// of is For the charge's limit and key, which has to be one that stores can keep.
+func (s *LimitSet) of(c Charge) (Limit, error) {
+	if err := c.validateKey(); err != nil {
+		return Limit{}, err
+	}
+	return s.For(c.Limit, c.Key)
+}
+
+// Bucket is the limit as it is for the bucket that the charge names, with its shard's part. The error matches
+// ErrUnknownLimit, or ErrInvalidCharge where the key can't be stored, or where the limit has Shards and the charge
+// names none of them.
+func (s *LimitSet) Bucket(c Charge) (Limit, error) {
+	limit, err := s.of(c)
 	if err != nil {
 		return Limit{}, err
 	}
 	return limit.bucket(c)
 }
 
-// bucket is the limit as the store has to see it for the bucket that the charge names. A charge of a limit with shards has to name one.
+// bucket is the limit as the store has to see it for the bucket that the charge names. A charge of a limit with shards
+// has to name one.
 func (l Limit) bucket(c Charge) (Limit, error) {
 	if n := l.shards(); c.Shard < 0 || c.Shard > n || (n == 1) != (c.Shard == 0) {
-		return Limit{}, &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: fmt.Sprintf("shard %d of limit %q, which has %d; set Charge.Shard from Outcome.Shard", c.Shard, c.Limit, n)}
+		return Limit{}, c.fault(ErrInvalidCharge, "",
+			"shard %d of limit %q, which has %d; set Charge.Shard from Outcome.Shard", c.Shard, c.Limit, n)
 	}
 	return l.forKey(c.Key).shard(c.Shard), nil
 }
 
-// validate tells why a charge could never be served. Overrides have no say: what the limit serves as it is configured, it
+// validate says why a charge can never be served. Overrides do not count: what the limit serves as it is configured, it
 // serves with any of them.
 func (s *LimitSet) validate(c Charge) error {
 	limit, err := s.Configured(c.Limit)
@@ -129,28 +114,29 @@ func (s *LimitSet) validate(c Charge) error {
 	return c.validateShard(limit)
 }
 
-// replaced is a set with other limits and the same overrides. What it can't have is an error that matches ErrInvalidLimit.
+// replaced is a set with other limits and the same overrides. The error joins all faults and matches ErrInvalidLimit.
 func (s *LimitSet) replaced(limits []Limit) (*LimitSet, error) {
 	next, err := newLimitSet(limits)
 	faults := []error{err}
 	for _, name := range next.names {
 		is, was := next.configured[name], s.configured[name]
 		if was.Name != "" && is.shards() != was.shards() {
-			problem := fmt.Sprintf("can't change from %d to %d while processes run; stop the fleet, or give the limit another name", was.shards(), is.shards())
+			problem := fmt.Sprintf("can't change from %d to %d while processes run; "+
+				"stop the fleet, or give the limit another name", was.shards(), is.shards())
 			faults = append(faults, &LimitError{Limit: name, Err: &FieldError{Field: "shards", Problem: problem}})
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	next, _ = next.overridden(s.given) // SetOverrides has told of those that are not known
+	next, _ = next.overridden(s.given) // SetOverrides has returned the faults
 	return next, nil
 }
 
-// SetLimits replaces the limits: all of them, or with an error (every fault of every limit; it matches ErrInvalidLimit) none. It takes
-// effect with the next call; calls under way end by the limits they began with. Overrides stay. The number of shards of a limit
-// can't change so. Those who wait are told by Revise. A task whose limit is no longer there, or no longer serves its charge, is refused
-// as after a restart with the same limits.
+// SetLimits replaces the limits: all of them, or with an error none. The error joins every fault of every limit and
+// matches ErrInvalidLimit. The new limits take effect with the next call; calls under way end by the limits they began
+// with. Overrides stay. The number of shards of a limit can't change. A bucket follows a changed limit with its next
+// request, or by Refresh. A task whose limit is gone, or no longer serves its charge, is refused.
 func (l *Limiter) SetLimits(limits []Limit) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -161,7 +147,7 @@ func (l *Limiter) SetLimits(limits []Limit) error {
 	return err
 }
 
-// Limits are those in force at this moment, all together.
+// Limits are those in force at this moment.
 func (l *Limiter) Limits() *LimitSet { return l.set.Load() }
 
 // equal says whether two limits are the same in everything.

@@ -10,12 +10,13 @@ const (
 	StateStarted State = "started"
 	// StateReserved means that the task waits, and that the bucket has promised its tokens.
 	StateReserved State = "reserved"
-	// StateWaiting means that the task waits without a promise: max_reserved or max_wait leaves no room for one, or it was promoted
-	// and came too early.
+	// StateWaiting means that the task waits without a new promise: max_reserved or max_wait leaves no room for one, or
+	// the task was promoted and came too early.
 	StateWaiting State = "waiting"
 	// StateRefused means that an Allow did not start, and nothing was changed.
 	StateRefused State = "refused"
-	// StateSettled is the answer to everything that is no question: a settlement, a release, a block, a sync.
+	// StateSettled is the answer to a request that starts and promises nothing: a settlement, a release, a block, a
+	// sync.
 	StateSettled State = "settled"
 )
 
@@ -24,14 +25,14 @@ type Outcome struct {
 	State State
 	// Hold is how long a started task has to wait in its worker, at most the constant Hold.
 	Hold time.Duration
-	// RetryAt is when the task could start if nothing else asks meanwhile, and for a block when the block in force ends. Zero where the
-	// task starts.
+	// RetryAt is when the task could start if nothing else asks meanwhile, and for a block when the block in force
+	// ends. Zero where the task starts.
 	RetryAt time.Time
 	// At is the moment of the answer on the store's clock, as RetryAt is.
 	At time.Time
 	// Shard is the shard that answered, from 1, where the limit has Shards.
 	Shard int
-	// Bucket is the bucket after the request. It is what the scheduler's dispatcher plans with.
+	// Bucket is the bucket after the request. The dispatcher plans with it.
 	Bucket Bucket
 }
 
@@ -51,7 +52,8 @@ func (o Outcome) Reservation() Reservation {
 	return Reservation{Shard: o.Shard, Promised: o.State == StateReserved}
 }
 
-// Reservation is what a waiting task holds in one bucket. Losing it costs the fleet the promised tokens once, and never the limit.
+// Reservation is what a waiting task holds in one bucket. If it is lost, new tasks wait for the promised tokens once
+// too often; the limit is not affected.
 type Reservation struct {
 	// Shard is the shard of the bucket, from 1, where the limit has Shards.
 	Shard int `json:"shard,omitempty"`

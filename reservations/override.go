@@ -8,22 +8,22 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
-// Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. It says nothing of the rest of the limit.
+// Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. The rest of the limit
+// stays.
 type Override struct {
 	// Limit and Meter name what is replaced.
 	Limit, Meter string
-	// Key is the key whose bucket is meant. Empty means all keys that have no override of their own.
+	// Key names one bucket of the limit. Empty means all keys that have no override of their own.
 	Key string
 	// Rate tokens come back every Period. Both must be positive.
 	Rate   float64
 	Period time.Duration
-	// Capacity is the largest burst. Zero keeps the capacity that is configured for the meter, and where none is, it is one
-	// period's worth of the new rate.
+	// Capacity is the largest burst. Zero keeps the capacity that is configured for the meter, and where none is, it is
+	// one period's worth of the new rate.
 	Capacity float64
-	// SetAt and By say when and by whom it was set. They are for people.
+	// SetAt and By say when the override was set, and by which person. They are for people.
 	SetAt time.Time
 	By    string
 }
@@ -37,7 +37,7 @@ func (o Override) String() string {
 	return fmt.Sprintf("%s of key %s", name, o.Key)
 }
 
-// OverrideError says which override can't be had. Err matches ErrUnknownLimit, ErrUnknownMeter or ErrInvalidLimit.
+// OverrideError says which override can't be in force. Err matches ErrUnknownLimit, ErrUnknownMeter or ErrInvalidLimit.
 type OverrideError struct {
 	Override Override
 	Err      error
@@ -48,13 +48,14 @@ func (e *OverrideError) Error() string { return fmt.Sprintf("override %v: %v", e
 // Unwrap returns the fault.
 func (e *OverrideError) Unwrap() error { return e.Err }
 
-// SetOverrides replaces all overrides by those of the list; of two for the same meter and key the later one counts. They take effect with the
-// next call. The ones that can't be had are left out, and the error joins an *OverrideError for each; the others count all the same. One
-// whose limit is not known comes into force when SetLimits brings that limit.
+// SetOverrides replaces all overrides by those of the list; of two for the same meter and key the later one counts.
+// They take effect with the next call. Faulty overrides are left out, and the error joins an *OverrideError for each;
+// the others count all the same. An override of an unknown limit comes into force when SetLimits adds that limit.
 //
-// An override never refuses a task: what the limit serves as it is configured, it goes on to serve. Where the new capacity is
-// smaller, max_reserved grows by as much; a charge that is above the new capacity waits for a full bucket, starts
-// alone, and is paid back at the new rate before others start. Nor does it admit larger charges than the configured limit.
+// An override never refuses a task: what the limit serves as it is configured, it serves with the override. If the new
+// capacity is smaller, max_reserved grows by as much: a charge above the new capacity waits for a full bucket, starts
+// alone, and is paid back at the new rate before others start. An override does not admit larger charges than the
+// configured limit.
 func (l *Limiter) SetOverrides(overrides []Override) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -70,7 +71,7 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 		inForce: maps.Clone(s.configured), keyed: map[string]Limit{},
 	}
 	var faults []error
-	last := map[Override]Override{} // by what they are for
+	last := map[Override]Override{} // by limit, key and meter
 	for _, o := range given {
 		if err := s.check(o); err != nil {
 			faults = append(faults, &OverrideError{Override: o, Err: err})
@@ -93,17 +94,18 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 	return next, errors.Join(faults...)
 }
 
-// check says why an override can't be had.
+// check says why an override can't be in force.
 func (s *LimitSet) check(o Override) error {
 	limit, ok := s.configured[o.Limit]
 	if !ok {
 		return fmt.Errorf("%w: %q is not configured; there are %q", ErrUnknownLimit, o.Limit, s.names)
 	}
 	if limit.meter(o.Meter) < 0 {
-		return fmt.Errorf("%w: limit %q has no meter %q; it has %q", ErrUnknownMeter, o.Limit, o.Meter, limit.meterNames())
+		has := limit.meterNames()
+		return fmt.Errorf("%w: limit %q has no meter %q; it has %q", ErrUnknownMeter, o.Limit, o.Meter, has)
 	}
-	if !utf8.ValidString(o.Key) {
-		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: fmt.Sprintf("%q is not valid UTF-8", o.Key)}}
+	if problem := keyProblem(o.Key); problem != "" {
+		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: problem}}
 	}
 	return limit.overridden(limit, o).Validate()
 }
@@ -116,7 +118,7 @@ func (l Limit) overridden(configured Limit, o Override) Limit {
 	if o.Capacity != 0 {
 		is.Capacity = o.Capacity
 	}
-	if was.MaxReserved != Unlimited { // whoever waits with a charge that was served is served
+	if was.MaxReserved != Unlimited { // the largest charge stays the same
 		is.MaxReserved = max(was.MaxReserved, was.Cap()+was.MaxReserved-is.Cap())
 	}
 	l.Meters = slices.Clone(l.Meters)

@@ -1,14 +1,16 @@
 package reservations
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // settledMost is how many settlements a bucket remembers.
 const settledMost = 64
 
-// settle gives x back to both balances, and takes where x is negative. A task that keeps its reservation gets nothing back of the
-// reserved balance.
-func (b *Bucket) settle(x []float64, reserved bool) (Outcome, bool) {
-	changed := false
+// settle gives x back to both balances, and takes where x is negative. A task that keeps its reservation gets nothing
+// back of the reserved balance.
+func (b *Bucket) settle(x []float64, reserved bool) {
 	for k, n := range x {
 		s := &b.Meters[k]
 		s.Started = min(s.Filling.Capacity, s.Started+n)
@@ -16,22 +18,21 @@ func (b *Bucket) settle(x []float64, reserved bool) (Outcome, bool) {
 			s.Reserved += n
 		}
 		s.Reserved = min(s.Started, s.Reserved)
-		changed = changed || n != 0
 	}
-	return Outcome{State: StateSettled}, changed
 }
 
-// settleOnce is settle, unless the bucket remembers the settlement. Where the bucket may have forgotten it, only what takes counts:
-// to give back twice would let too many start.
-func (b *Bucket) settleOnce(r Request) (Outcome, bool) {
+// settleOnce is settle, unless the bucket remembers the settlement. Where the bucket may have forgotten it, only what
+// takes counts: to give back twice would let too many start.
+func (b *Bucket) settleOnce(r Request) {
 	if r.ID == 0 {
-		return b.settle(r.Tokens, r.Reserved)
+		b.settle(r.Tokens, r.Reserved)
+		return
 	}
 	if slices.Contains(b.Settled, r.ID) {
-		return Outcome{State: StateSettled}, false
+		return
 	}
 	x := r.Tokens
-	if r.For > 0 && b.At.Add(-r.For).Before(b.Forgot) {
+	if forgot := later(b.Forgot, time.UnixMilli(b.Generation)); r.For > 0 && b.At.Add(-r.For).Before(forgot) {
 		x = onlyTaken(x)
 	}
 	ids := b.Settled
@@ -39,12 +40,11 @@ func (b *Bucket) settleOnce(r Request) (Outcome, bool) {
 		ids, b.Forgot = ids[len(ids)-settledMost+1:], b.At
 	}
 	b.Settled = append(slices.Clone(ids), r.ID)
-	o, _ := b.settle(x, r.Reserved)
-	return o, true
+	b.settle(x, r.Reserved)
 }
 
-// unseen is what has to be given back, so that the started balance is what the provider says was left and what came back since.
-// It is zero for a meter of which that is not known, and where it would raise the balance without Up.
+// unseen is what has to be given back so that the started balance is what the provider says was left and what came back
+// since. It is zero for a meter of which that is not known, and where it would raise the balance without Up.
 func (b *Bucket) unseen(r Request) []float64 {
 	x := make([]float64, len(r.Tokens))
 	for k, left := range r.Tokens {

@@ -15,18 +15,22 @@ const (
 	settleRetryMax = 5 * time.Second
 )
 
-// Settle replaces the estimated charge of a task that started by what it really used, as each meter's SettleMode allows. Meters
-// that used does not name were exact. The outcome carries the shift that the settlement moved; it is zero when nothing had to be corrected.
+// Settle replaces the estimated charge of a task that started by what it really used, as each meter's SettleMode
+// allows. Meters that used does not name were exact. The outcome is zero where nothing had to be corrected.
 //
-// While the store is unavailable Settle keeps trying, with growing pauses, until ctx ends: bound ctx, that is how late a settlement may come. ID names
-// the start, e.g. by the task and the attempt; it has to differ among all starts of the bucket. The bucket remembers the last 64, so that a
-// correction is applied once, however often it is sent. Where an answer was lost and the bucket can't tell any more, or where there is no ID (empty), only what takes is
-// repeated: giving back twice would let too many start, taking twice only lets them start later. Without an ID call it once for each start.
+// While the store is unavailable Settle keeps trying, with growing pauses, until ctx ends. The deadline of ctx bounds
+// how late a settlement may arrive. ID names the start, e.g. by the task and the attempt; it has to differ among all
+// starts of the bucket. The bucket remembers the last 64 IDs, so that a correction is applied once, however often it is
+// sent.
 //
-// An amount that can't be (negative, not a number, of a meter that the limit does not have) is named in the error, which matches as for
-// Begin; the other meters are settled all the same.
+// If an answer was lost, and the bucket may have forgotten the ID or there is none, Settle repeats only what takes:
+// giving back twice would let too many start, and taking twice only delays starts. Without an ID call Settle once for
+// each start.
+//
+// The error names each amount that can't be: negative, not a number, or of a meter that the limit does not have. It
+// matches as for Start. The other meters are settled all the same.
 func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
-	limit, err := l.bucketOf(c)
+	limit, err := l.Limits().Bucket(c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -47,11 +51,11 @@ func (m Meter) keeps(l Limit) bool {
 	return m.Settle == SettleKeep
 }
 
-// Cancel gives back all that a start took, whatever the SettleMode: the provider was not called. A task that started with a promised
-// reservation keeps that: pass what it held, or nil. Otherwise Cancel is as Settle, and shares its IDs: of a Settle and a Cancel of
-// one start, the first counts.
+// Cancel gives back all that a start took, whatever the SettleMode: the provider was not called. A task that started
+// with a promised reservation keeps the reservation: pass what the task held, or nil. Otherwise Cancel is as Settle,
+// and shares its IDs: of a Settle and a Cancel of one start, the first counts.
 func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id string) (Outcome, error) {
-	limit, err := l.bucketOf(c)
+	limit, err := l.Limits().Bucket(c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -60,7 +64,9 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id st
 }
 
 // correct gives back until the store has answered.
-func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, r Request, faults error, id string) (Outcome, error) {
+func (l *Limiter) correct(
+	ctx context.Context, limit Limit, c Charge, r Request, faults error, id string,
+) (Outcome, error) {
 	r.Op, r.ID = OpSettle, settlementID(id)
 	first := time.Now()
 	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
@@ -79,7 +85,7 @@ func (l *Limiter) correct(ctx context.Context, limit Limit, c Charge, r Request,
 		}
 		if r.ID == 0 {
 			r.Tokens = onlyTaken(r.Tokens)
-		} else { // on its way the first one may have been slower than this one
+		} else { // the first one may arrive later than this one
 			r.For = time.Since(first) + 2*l.timeout
 		}
 	}
@@ -98,8 +104,8 @@ func settlementID(id string) int64 {
 	return 1
 }
 
-// corrections are what each meter gets back, negative where more was used than charged. What can't be is left out: those
-// meters stay as estimated, and the error names them.
+// corrections are what each meter gets back, negative where more was used than charged. A meter whose amount can't be
+// stays as estimated, and the error names it.
 func (c Charge) corrections(l Limit, used Tokens) ([]float64, error) {
 	back := make([]float64, len(l.Meters))
 	var faults []error
@@ -109,13 +115,12 @@ func (c Charge) corrections(l Limit, used Tokens) ([]float64, error) {
 			faults = append(faults, err)
 			continue
 		}
-		k := slices.IndexFunc(l.Meters, func(m Meter) bool { return m.Name == name })
-		back[k] = c.Tokens[name] - used[name]
+		back[l.meter(name)] = c.Tokens[name] - used[name]
 	}
 	return back, errors.Join(faults...)
 }
 
-// validateUse is Validate without a largest charge: what was used was used.
+// validateUse is Validate without a largest charge: usage has no bound of the limit.
 func (c Charge) validateUse(l Limit) error {
 	l.Meters = slices.Clone(l.Meters)
 	for k := range l.Meters {
@@ -124,7 +129,7 @@ func (c Charge) validateUse(l Limit) error {
 	return c.Validate(l)
 }
 
-// sleep waits for d and says whether ctx let it.
+// sleep waits for d, and says whether ctx did not end before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

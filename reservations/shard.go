@@ -3,7 +3,6 @@ package reservations
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,8 @@ const MaxShards = 256
 // shards is how many buckets hold one key: at least one.
 func (l Limit) shards() int { return max(1, l.Shards) }
 
-// shard is the limit of one shard as a store has to see it: a part of everything, under a name of its own. Zero is the limit itself.
+// shard is the limit of one shard as a store has to see it: an even part of each meter, under a name of its own. Shard
+// zero is the limit itself.
 func (l Limit) shard(i int) Limit {
 	if i == 0 {
 		return l
@@ -58,41 +58,42 @@ func (l Limit) validateShards(fault func(field, format string, args ...any)) {
 	n := float64(l.Shards)
 	for _, m := range l.Meters {
 		switch {
-		case !positive(m.Rate) || m.Period <= 0: // told elsewhere
+		case !positive(m.Rate) || m.Period <= 0: // a fault of the meter
 		case m.Cap()/n < 1:
-			fault("shards", "capacity %v of %s in %d shards is %.3g each, too little to start anything", m.Cap(), m.Name, l.Shards, m.Cap()/n)
+			fault("shards", "capacity %v of %s in %d shards is %.3g each, too little to start anything",
+				m.Cap(), m.Name, l.Shards, m.Cap()/n)
 		case m.windowed() && m.Rate/n != float64(int64(m.Rate/n)):
-			fault("shards", "%d must divide the rate %v of the window %s evenly: a shard would lose a part of a token with each window", l.Shards, m.Rate, m.Name)
+			fault("shards", "%d must divide the rate %v of the window %s evenly: "+
+				"a shard would lose a part of a token with each window", l.Shards, m.Rate, m.Name)
 		}
 	}
 }
 
-// validateShard refuses what is above the capacity of a shard: it could only be owed there, and then several shards together would
-// start more than the limit allows.
+// validateShard refuses a charge above the capacity of a shard. It could only be owed there, and several shards that
+// owe at once would start more than the limit allows.
 func (c Charge) validateShard(l Limit) error {
 	if l.shards() == 1 {
 		return nil
 	}
 	for _, m := range l.Meters {
 		if n, each := c.Tokens[m.Name], m.Cap()/float64(l.Shards); n > each {
-			return &ChargeError{
-				Charge: c, Meter: m.Name, Err: ErrChargeTooLarge,
-				Problem: fmt.Sprintf("%v tokens are more than a shard can ever serve: capacity %v of %d shards is %v each", n, m.Cap(), l.Shards, each),
-			}
+			return c.fault(ErrChargeTooLarge, m.Name,
+				"%v tokens are more than a shard can ever serve: capacity %v of %d shards is %v each",
+				n, m.Cap(), l.Shards, each)
 		}
 	}
 	return nil
 }
 
-// buckets are the limits of all buckets that the charge's limit and key have, as the store has to see them: one, or all its shards, first
-// that of the charge.
+// buckets are the limits of all buckets that the charge's limit and key have, as the store has to see them: one, or all
+// shards, first that of the charge.
 func (s *LimitSet) buckets(c Charge) ([]Limit, error) {
-	limit, err := s.For(c.Limit, c.Key)
+	limit, err := s.of(c)
 	if err != nil {
 		return nil, err
 	}
 	if limit.shards() == 1 || c.Shard != 0 {
-		first, err := s.bucket(c)
+		first, err := limit.bucket(c)
 		if err != nil || limit.shards() == 1 {
 			return []Limit{first}, err
 		}
@@ -105,7 +106,8 @@ func (s *LimitSet) buckets(c Charge) ([]Limit, error) {
 	return all, nil
 }
 
-// askAll asks all buckets side by side. The outcomes are in the order of limits, zero where there is none; the error joins all.
+// askAll asks all buckets side by side. The outcomes are in the order of limits, zero where there is none; the error
+// joins all.
 func askAll(ctx context.Context, limits []Limit, ask func(context.Context, Limit) (Outcome, error)) ([]Outcome, error) {
 	outcomes, faults := make([]Outcome, len(limits)), make([]error, len(limits))
 	var asking sync.WaitGroup
@@ -117,8 +119,8 @@ func askAll(ctx context.Context, limits []Limit, ask func(context.Context, Limit
 	return outcomes, errors.Join(faults...)
 }
 
-// choose sets the shard of the charge where it names none: the better of two that are drawn. A shard that another number of shards
-// gave means nothing.
+// choose sets the shard of the charge where it names none, or one that the limit lacks: the better of two that are
+// drawn.
 func (l *Limiter) choose(limit Limit, c Charge) Charge {
 	switch n := limit.shards(); {
 	case n == 1:
@@ -129,7 +131,7 @@ func (l *Limiter) choose(limit Limit, c Charge) Charge {
 	return c
 }
 
-// reserveRuns are how many of n charges each shard is given, one after the other: as evenly as can be.
+// reserveRuns are how many of n charges each shard gets, one after the other: as evenly as can be.
 func reserveRuns(n, shards int) []int {
 	runs := make([]int, 0, shards)
 	for i := range shards {

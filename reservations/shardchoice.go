@@ -14,25 +14,26 @@ const (
 	seenKept = time.Minute
 )
 
-// shardAnswers remembers until when the shards of buckets are taken: by the last answer to a newcomer of each that this process has seen, and by what
-// it has sent there since. It holds a bounded number of buckets. Safe for concurrent use.
+// shardAnswers remembers until when the shards of buckets are taken: by the last answer of each to a new task of this
+// process, and by the requests sent since. It holds a bounded number of buckets. Safe for concurrent use.
 type shardAnswers struct {
 	mu    sync.Mutex // guards what is below
 	taken map[string]map[int]shardLoad
 }
 
-// shardLoad is until when a shard is taken by the last answer, and for how much longer by what was sent there and is not answered yet.
+// shardLoad is until when a shard is taken by the last answer, and for how much longer by requests that are not
+// answered yet.
 type shardLoad struct {
 	until time.Time
 	sent  time.Duration
-	open  int // how many were sent and are not answered yet
+	open  int // requests that are not answered yet
 }
 
-// wait is how long a newcomer would wait there.
+// wait is how long a new task would wait there.
 func (s shardLoad) wait(now time.Time) time.Duration { return max(0, s.until.Sub(now)) + s.sent }
 
-// pick draws two shards of n and returns the one that has room earlier. Until an answer tells, that one is taken for so much longer: else all who ask
-// before it comes would go there.
+// pick draws two shards of n and returns the one that has room earlier. Until the answer is there that one counts as
+// taken for so much longer: otherwise all requests before the answer would go there.
 func (s *shardAnswers) pick(bucket string, n int, longer time.Duration) int {
 	a := rand.IntN(n)     //nolint:gosec // a choice needs no secrecy
 	b := rand.IntN(n - 1) //nolint:gosec // as above
@@ -51,7 +52,8 @@ func (s *shardAnswers) pick(bucket string, n int, longer time.Duration) int {
 	return a
 }
 
-// note remembers an answer of a shard: how long the newcomer waits there that was sent for so long. No answer is a negative wait.
+// note remembers an answer of a shard: how long a new task waits there. Sent is what pick was given; a negative wait is
+// no answer.
 func (s *shardAnswers) note(shardLimit, key string, shard int, sent, wait time.Duration) {
 	name, _, _ := strings.Cut(shardLimit, "#")
 	bucket, now := BucketName(name, key), time.Now()
@@ -60,7 +62,7 @@ func (s *shardAnswers) note(shardLimit, key string, shard int, sent, wait time.D
 	taken := s.of(bucket, now)
 	load := taken[shard]
 	load.sent, load.open = max(0, load.sent-sent), max(0, load.open-1)
-	if load.open == 0 { // what is left is from a limit that was another when it was sent
+	if load.open == 0 { // a rest is from a limit that changed meanwhile
 		load.sent = 0
 	}
 	if wait >= 0 {
@@ -69,7 +71,7 @@ func (s *shardAnswers) note(shardLimit, key string, shard int, sent, wait time.D
 	taken[shard] = load
 }
 
-// of is what is known of a bucket, after making room for it. It requires that mu is held.
+// of is what is known of a bucket, after making room for it. Requires mu.
 func (s *shardAnswers) of(bucket string, now time.Time) map[int]shardLoad {
 	if s.taken[bucket] == nil {
 		if len(s.taken) >= seenMost {
@@ -83,26 +85,29 @@ func (s *shardAnswers) of(bucket string, now time.Time) map[int]shardLoad {
 	return s.taken[bucket]
 }
 
-// lasts is how long a bucket of the limit is taken by a charge: until all of it has come back.
-func (l Limit) lasts(tokens []float64) time.Duration {
-	return time.Duration(min(l.comesBack(tokens), seenKept.Seconds()) * float64(time.Second))
-}
+// Seconds is what a charge costs in time: how long the scarcest meter of the limit needs until its tokens have come
+// back.
+func (l Limit) Seconds(c Charge) float64 { return l.seconds(c.Tokens.vector(l)) }
 
-// comesBack is how many seconds it takes until the tokens have come back.
-func (l Limit) comesBack(tokens []float64) float64 {
+func (l Limit) seconds(n []float64) float64 {
 	longest := 0.
 	for k, m := range l.Meters {
-		longest = max(longest, tokens[k]/m.RatePerSecond())
+		longest = max(longest, n[k]/m.RatePerSecond())
 	}
 	return longest
 }
 
-// newcomer says whether the request is that of a new task: only its answer says how long other new tasks would wait.
+// lasts is how long a shard of the limit is taken by a charge of n, at most seenKept.
+func (l Limit) lasts(n []float64) time.Duration {
+	return time.Duration(min(l.seconds(n), seenKept.Seconds()) * float64(time.Second))
+}
+
+// newcomer says whether the request is that of a new task. Only its answer says how long other new tasks would wait.
 func (r Request) newcomer() bool {
 	return r.Op == OpStart && !r.Promoted || r.Op == OpReserve || r.Op == OpAllow
 }
 
-// forget makes room: of buckets whose answers are all old, or else of all. It requires that mu is held.
+// forget drops the buckets whose answers are all old, or all buckets where that does not help. Requires mu.
 func (s *shardAnswers) forget(now time.Time) {
 	for bucket, shards := range s.taken {
 		old := true

@@ -9,8 +9,8 @@ import (
 type Op string
 
 const (
-	// OpStart starts a task within Request.Hold. A new task that can't start reserves, see OpReserve; a promoted one only gets
-	// the time at which it could start.
+	// OpStart starts a task within Hold. A new task that can't start reserves, as OpReserve does; a promoted one only
+	// gets the time at which it could start.
 	OpStart Op = "start"
 	// OpReserve promises tokens to a task that will wait, as far as max_reserved and max_wait allow.
 	OpReserve Op = "reserve"
@@ -18,7 +18,7 @@ const (
 	OpAllow Op = "allow"
 	// OpSettle gives Tokens back to both balances; negative ones are taken.
 	OpSettle Op = "settle"
-	// OpRelease gives a reservation back that is not needed: Tokens, to the reserved balance.
+	// OpRelease gives back a reservation that is not needed: Tokens, to the reserved balance.
 	OpRelease Op = "release"
 	// OpBlock lets nothing start for a time.
 	OpBlock Op = "block"
@@ -30,26 +30,26 @@ const (
 	OpRefresh Op = "refresh"
 )
 
-// atOnce is a wait that counts as none: rounding must not refuse a task that comes back at the very time it was given.
+// atOnce is a wait that counts as none: rounding must not refuse a task that comes back at its RetryAt.
 const atOnce = 10 * time.Nanosecond
 
 // Request is one thing asked of a bucket.
 type Request struct {
 	Op Op
-	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is left, where a
-	// negative number means not known. Nil for OpBlock, OpUnblock and OpRefresh.
+	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is
+	// left, where a negative number means not known. Nil for OpBlock, OpUnblock and OpRefresh.
 	Tokens []float64
 	// Promoted says that the task has waited its turn (OpStart): only the started balance counts.
 	Promoted bool
-	// Reserved says that the task holds a reservation: an OpStart is charged to the started balance alone, and an OpSettle that gives
-	// an unused start back leaves the reservation.
+	// Reserved says that the task holds a reservation: an OpStart is charged to the started balance alone, and an
+	// OpSettle that gives an unused start back leaves the reservation.
 	Reserved bool
 	// Urgent lets the task use the headroom of the limit. It has no effect where the limit has none.
 	Urgent bool
-	// For is how long an OpBlock lasts, how old the news of an OpSync is, and for an OpSettle with an ID how long ago it was first
-	// sent, zero the first time.
+	// For is how long an OpBlock lasts, how old the news of an OpSync is, and for an OpSettle with an ID how long ago
+	// it was first sent, zero the first time.
 	For time.Duration
-	// ID tells settlements apart: a settlement whose ID the bucket remembers changes nothing. Zero for none.
+	// ID distinguishes settlements: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
 	// Up lets an OpSync raise the balance as well.
 	Up bool
@@ -57,18 +57,19 @@ type Request struct {
 	Dry bool
 }
 
-// Step is the arithmetic of the bucket: what the request makes of b at now, and the answer. It is pure: no clock, no I/O, and b
-// is left as it was. It assumes a valid limit and len(request.Tokens) == len(limit.Meters) or no tokens; Limiter sees to both.
-// Version grows only where the bucket changed, so a store need not write when it did not.
+// Step is the arithmetic of the bucket: what the request makes of b at now, and the answer. It is pure: no clock, no
+// I/O, and b is left as it was. It assumes a valid limit and len(request.Tokens) == len(limit.Meters) or no tokens;
+// Limiter sees to both. Version grows exactly where the bucket changed by more than what comes back in time, so a store
+// need not write it where it did not grow.
 func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcome) {
 	before := b.accrue(limit, now)
 	after := before
 	after.Meters = slices.Clone(before.Meters)
-	o, changed := after.answer(limit, request)
-	if request.Dry {
-		after, changed = before, false
-	}
-	if changed || !request.Dry && !b.At.IsZero() && !slices.EqualFunc(b.Meters, after.Meters, sameMeter) {
+	o := after.answer(limit, request)
+	switch {
+	case request.Dry:
+		after = before
+	case after.differs(before) || before.followed(b):
 		after.Version++
 	}
 	o.At, o.Bucket = after.At, after
@@ -84,10 +85,20 @@ func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []O
 	return b, outcomes
 }
 
-func sameMeter(a, b Balance) bool { return a.Name == b.Name && a.Filling == b.Filling }
+// differs says whether a request changed the bucket.
+func (b Bucket) differs(before Bucket) bool {
+	return !slices.Equal(b.Meters, before.Meters) || !b.Blocked.Equal(before.Blocked) ||
+		!slices.Equal(b.Settled, before.Settled)
+}
 
-// answer changes the bucket, and says whether it did.
-func (b *Bucket) answer(l Limit, r Request) (o Outcome, changed bool) {
+// followed says whether b follows another limit than the stored bucket, or a clock that ran back.
+func (b Bucket) followed(stored Bucket) bool {
+	same := func(a, b Balance) bool { return a.Name == b.Name && a.Filling == b.Filling }
+	return !stored.At.IsZero() && (b.At.Before(stored.At) || !slices.EqualFunc(b.Meters, stored.Meters, same))
+}
+
+// answer changes the bucket.
+func (b *Bucket) answer(l Limit, r Request) Outcome {
 	switch r.Op {
 	case OpStart:
 		return b.start(l, r)
@@ -96,25 +107,22 @@ func (b *Bucket) answer(l Limit, r Request) (o Outcome, changed bool) {
 	case OpAllow:
 		return b.allow(l, r)
 	case OpSettle:
-		return b.settleOnce(r)
+		b.settleOnce(r)
 	case OpSync:
-		return b.settle(b.unseen(r), false)
+		b.settle(b.unseen(r), false)
 	case OpRelease:
-		for k, n := range r.Tokens {
-			b.Meters[k].Reserved = min(b.Meters[k].Started, b.Meters[k].Reserved+n)
-		}
-		return Outcome{State: StateSettled}, true
+		b.release(r.Tokens)
 	case OpBlock:
 		return b.block(l, r.For)
 	case OpUnblock:
-		return b.unblock()
+		b.Blocked = time.Time{}
 	case OpRefresh:
 	}
-	return Outcome{State: StateSettled}, false
+	return Outcome{State: StateSettled}
 }
 
 // start starts the task when it has room within Hold.
-func (b *Bucket) start(l Limit, r Request) (Outcome, bool) {
+func (b *Bucket) start(l Limit, r Request) Outcome {
 	balance := b.newcomer(l, r)
 	if r.Promoted {
 		balance = Balance.started
@@ -122,15 +130,16 @@ func (b *Bucket) start(l Limit, r Request) (Outcome, bool) {
 	w := b.wait(balance, r.Tokens, r.Urgent)
 	if w <= Hold {
 		b.take(r, w)
-		return Outcome{State: StateStarted, Hold: w}, true
+		return Outcome{State: StateStarted, Hold: w}
 	}
 	if r.Promoted {
-		return Outcome{State: StateWaiting, RetryAt: b.At.Add(w)}, false
+		return Outcome{State: StateWaiting, RetryAt: b.At.Add(w)}
 	}
 	return b.reserve(l, r, w)
 }
 
-// newcomer is the balance that decides for a new task: an urgent one in a limit with headroom need not wait for what is promised.
+// newcomer is the balance that decides for a new task. An urgent one in a limit with headroom does not wait for
+// promised tokens.
 func (*Bucket) newcomer(l Limit, r Request) func(Balance) float64 {
 	if r.Urgent && l.HasHeadroom() {
 		return Balance.started
@@ -151,70 +160,56 @@ func (b *Bucket) take(r Request, w time.Duration) {
 }
 
 // reserve promises tokens that are there in w, or only says so where max_reserved or max_wait does not allow a promise.
-func (b *Bucket) reserve(l Limit, r Request, w time.Duration) (Outcome, bool) {
+func (b *Bucket) reserve(l Limit, r Request, w time.Duration) Outcome {
 	o := Outcome{State: StateWaiting, RetryAt: b.At.Add(w)}
 	if l.MaxWait > 0 && w > l.MaxWait {
-		return o, false
+		return o
 	}
 	after := make([]float64, len(r.Tokens))
 	for k, n := range r.Tokens {
 		after[k] = b.afterPromise(k, n, w)
 		if most := l.Meters[k].MaxReserved; most != Unlimited && -after[k] > most+tolerance {
-			return o, false
+			return o
 		}
 	}
 	for k, x := range after {
 		b.Meters[k].Reserved = x
 	}
 	o.State = StateReserved
-	return o, true
+	return o
 }
 
 // allow starts a new task when there is room at this very moment.
-func (b *Bucket) allow(l Limit, r Request) (Outcome, bool) {
+func (b *Bucket) allow(l Limit, r Request) Outcome {
 	w := b.wait(b.newcomer(l, r), r.Tokens, r.Urgent)
 	if w > atOnce {
-		return Outcome{State: StateRefused, RetryAt: b.At.Add(w)}, false
+		return Outcome{State: StateRefused, RetryAt: b.At.Add(w)}
 	}
 	b.take(r, w)
-	return Outcome{State: StateStarted}, true
+	return Outcome{State: StateStarted}
 }
 
-// block lets nothing start for d, at most the limit's max_block. Tokens that come back meanwhile would all start when it ends, so a
-// token bucket is empty then: the provider has just said that it is. A block inside a longer one changes nothing.
-func (b *Bucket) block(l Limit, d time.Duration) (Outcome, bool) {
+// release gives a reservation back.
+func (b *Bucket) release(n []float64) {
+	for k, tokens := range n {
+		s := &b.Meters[k]
+		s.Reserved = min(s.Started, s.Reserved+tokens)
+	}
+}
+
+// block lets nothing start for d, at most the limit's max_block. A token bucket is empty when the block ends: the
+// provider has just said that it is, and what would come back meanwhile would all start at that moment. A block inside
+// a longer one changes nothing.
+func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 	end := b.At.Add(min(d, l.LongestBlock()))
-	o := Outcome{State: StateSettled, RetryAt: later(end, b.Blocked)}
-	if d <= 0 || !end.After(b.Blocked) {
-		o.RetryAt = b.Blocked
-		return o, false
-	}
-	for k := range b.Meters {
-		s := &b.Meters[k]
-		comes := s.Filling.passed(b.At, end)
-		if s.Filling.windowed() { // a window that ends meanwhile fills as ever; nothing is promised above the capacity
-			s.Reserved = min(s.Reserved, s.Filling.Capacity-comes)
-			continue
+	if d > 0 && end.After(b.Blocked) {
+		b.Blocked = end
+		for k := range b.Meters {
+			if s := &b.Meters[k]; !s.Filling.windowed() {
+				s.Started = min(s.Started, 0)
+				s.Reserved = min(s.Reserved, 0)
+			}
 		}
-		s.Started = min(s.Started, -comes)
-		s.Reserved = min(s.Started, s.Reserved-s.Filling.passed(later(b.At, b.Blocked), end))
 	}
-	b.Blocked = end
-	return o, true
-}
-
-// unblock ends the block. What it kept from coming back is given back up to an empty bucket.
-func (b *Bucket) unblock() (Outcome, bool) {
-	o := Outcome{State: StateSettled}
-	if !b.Blocked.After(b.At) {
-		return o, false
-	}
-	for k := range b.Meters {
-		s := &b.Meters[k]
-		kept := s.Filling.passed(b.At, b.Blocked)
-		s.Started = min(s.Started+kept, max(s.Started, 0))
-		s.Reserved = min(s.Started, s.Reserved+kept)
-	}
-	b.Blocked = time.Time{}
-	return o, true
+	return Outcome{State: StateSettled, RetryAt: b.Blocked}
 }

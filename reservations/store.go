@@ -5,20 +5,24 @@ import (
 	"time"
 )
 
-// Store keeps buckets and applies requests to them. The package storetest holds the conformance suite that every Store passes.
+// Store keeps buckets and applies requests to them. The package storetest holds the conformance suite that every Store
+// passes.
 type Store interface {
-	// Apply loads the bucket of limit and key, folds the requests into it, in order, by Fold, and swaps it. It returns one outcome for
-	// each request.
+	// Apply loads the bucket of limit and key, folds the requests into it, in order, by Fold, and swaps it. It returns
+	// one outcome for each request.
 	//
-	// Apply is one atomic change: a concurrent caller sees all of it or nothing. Now is the store's own clock, the same for all
-	// callers; it may run backwards. A bucket that is not there is the zero Bucket. A bucket whose Version did not change need not be
-	// written, but it has to be the newest one. A bucket may be forgotten from FullAt on. The requests are valid for the limit.
+	// Apply is one atomic change: a concurrent caller sees all of it or nothing. Now is the store's own clock, the same
+	// for all callers; it may run backwards. A bucket that is not stored is the zero Bucket. A bucket whose Version did
+	// not grow need not be written, but it has to be the newest one. A bucket may be forgotten from FullAt on. The
+	// requests are valid for the limit.
 	//
-	// The error is an *UnavailableError. Apply does not repeat what may have been applied, and returns when ctx is done.
+	// The error is an *UnavailableError. Apply does not repeat what may have been applied, and returns when ctx is
+	// done.
 	Apply(ctx context.Context, limit Limit, key string, requests []Request) ([]Outcome, error)
-	// Reset forgets the bucket of the limit's name and key: it is full again, as one that was never used. Errors as for Apply.
+	// Reset forgets the bucket of the limit's name and key: it is full again, as one that was never used. Errors as for
+	// Apply.
 	Reset(ctx context.Context, limit, key string) error
-	// Load reads the bucket of the limit's name and key, and the store's clock. The zero Bucket means that there is none, so it is full.
-	// It changes nothing, and may be a little behind. Errors as for Apply.
+	// Load reads the bucket of the limit's name and key, and the store's clock. The zero Bucket means that none is
+	// stored, so it is full. Load changes nothing, and may be a little behind. Errors as for Apply.
 	Load(ctx context.Context, limit, key string) (Bucket, time.Time, error)
 }

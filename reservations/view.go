@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// View is a bucket as people want to see it: how full it is, what is promised, and for how long.
+// View is a bucket as people want to see it: how full it is, how much is promised, and for how long.
 type View struct {
 	// Limit and Key name the bucket, Shard too where its limit has Shards; zero for the sum of all shards.
 	Limit string
 	Key   string
 	Shard int
-	// Found says that the bucket is kept. A bucket that is not kept is full.
+	// Found says that the bucket is stored. A bucket that is not stored is full.
 	Found bool
 	// Now is the moment for which all else is true, on the store's clock.
 	Now time.Time
-	// At is when the bucket was last changed. Zero where it is not kept, and for the sum of shards.
+	// At is when the bucket was last changed. Zero where it is not stored, and for the sum of shards.
 	At time.Time
 	// Meters are in the order of the limit.
 	Meters []MeterView
@@ -30,23 +30,25 @@ type View struct {
 // Bucket is the name of the bucket, as Charge.Bucket has it.
 func (v View) Bucket() string { return BucketName(shardName(v.Limit, v.Shard), v.Key) }
 
-// MeterView is one meter of a View. All amounts are in tokens and none but Level is negative.
+// MeterView is one meter of a View. All amounts are in tokens, and only Level can be negative.
 type MeterView struct {
 	// Meter is the definition in force.
 	Meter
-	// Level is what may start now, at most the capacity. Below zero the bucket is in debt: that much comes back before a task starts.
+	// Level is what may start now, at most the capacity. Below zero the bucket is in debt: that much comes back before
+	// a task starts.
 	Level float64
 	// Debt is how far Level is below zero.
 	Debt float64
 	// Promised is what is reserved for waiting tasks.
 	Promised float64
-	// Ahead is how far the promises go into deficit, to be compared with MaxReserved. AheadIn is when that will have come back.
+	// Ahead is how far the promises go into deficit, to be compared with MaxReserved. AheadIn is when that will have
+	// come back.
 	Ahead   float64
 	AheadIn time.Duration
 }
 
-// View is the bucket at now, on the store's clock; a moment before At counts as At. It is pure. Limit is the one in force, as stores
-// see it. The zero Bucket is one that is not kept.
+// View is the bucket at now, on the store's clock; a moment before At counts as At. It is pure. Limit is the one in
+// force, as stores see it. The zero Bucket is one that is not stored.
 func (b Bucket) View(l Limit, key string, now time.Time) View {
 	v := View{Limit: l.Name, Key: key, Found: !b.At.IsZero(), Now: later(now, b.At), At: b.At}
 	b = b.accrue(l, v.Now)
@@ -55,7 +57,8 @@ func (b Bucket) View(l Limit, key string, now time.Time) View {
 	for k, m := range l.Meters {
 		s := b.Meters[k]
 		view := MeterView{
-			Meter: m, Level: s.Started, Debt: max(0, -s.Started), Ahead: max(0, -s.Reserved), AheadIn: s.Filling.until(b.At, -s.Reserved),
+			Meter: m, Level: s.Started, Debt: max(0, -s.Started), Ahead: max(0, -s.Reserved),
+			AheadIn: b.until(s.Filling, -s.Reserved),
 		}
 		if promised := s.Started - s.Reserved; promised > tolerance {
 			view.Promised = promised
@@ -66,11 +69,11 @@ func (b Bucket) View(l Limit, key string, now time.Time) View {
 	return v
 }
 
-// View reads the bucket of limit and key and changes nothing: no bucket comes into being, and none follows a limit that is
-// configured otherwise here than in the fleet. Where the limit has Shards, it is the sum of them, with each in Shards: amounts are
-// added, and of times the longest counts. Errors as for Start.
+// View reads the bucket of limit and key and changes nothing: no bucket is created, and none follows a limit that this
+// process has and the fleet does not. Where the limit has Shards, the View is the sum of them, with each in Shards:
+// amounts are added, and of times the longest counts. Errors as for Start.
 func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
-	known, err := l.Limits().For(limit, key)
+	known, err := l.Limits().of(Charge{Limit: limit, Key: key})
 	if err != nil {
 		return View{}, err
 	}

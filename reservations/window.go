@@ -2,7 +2,6 @@ package reservations
 
 import (
 	"hash/fnv"
-	"math"
 	"slices"
 	"time"
 )
@@ -13,8 +12,8 @@ type Kind string
 const (
 	// KindBucket fills evenly, Rate tokens every Period: a token bucket. The zero value means the same.
 	KindBucket Kind = "bucket"
-	// KindWindow fills by Rate at once when a window of Period ends, up to the capacity: a fixed window. What a window leaves is
-	// there for the next as far as the capacity goes beyond Rate, so with the capacity of zero nothing rolls over.
+	// KindWindow fills by Rate at once when a window of Period ends, up to the capacity: a fixed window. What a window
+	// leaves is there for the next as far as the capacity goes beyond Rate; with a capacity of zero nothing rolls over.
 	KindWindow Kind = "window"
 )
 
@@ -35,8 +34,8 @@ func (m Meter) Offset() time.Duration {
 	return o
 }
 
-// SameWindows says whether a start at one moment may as well be made at a later one: all meters are fixed windows, and none of
-// them ends between. Both are moments of the store's clock.
+// SameWindows says whether a start at one moment counts the same at a later one: all meters are fixed windows, and no
+// window ends between. Both are moments of the store's clock.
 func (l Limit) SameWindows(from, to time.Time) bool {
 	for _, m := range l.Meters {
 		if f := m.Filling(); !f.windowed() || f.window(from) != f.window(to) {
@@ -46,16 +45,16 @@ func (l Limit) SameWindows(from, to time.Time) bool {
 	return true
 }
 
-// full is the balance of a meter that has never been used: the capacity. Windows whose Start is still to come owe what comes until
-// then, so that they are full at their Start.
+// full is the balance of a meter that has never been used: the capacity. If the first window is still to come, the
+// balance lacks what comes back until then, so that it is full at Start.
 func (m Meter) full(at time.Time) float64 {
-	if early := m.Start - time.Duration(at.UnixNano()); m.windowed() && !at.IsZero() && early > 0 {
-		return m.Cap() - m.Rate*math.Ceil(float64(early)/float64(m.Period))
+	if m.windowed() {
+		return m.Cap() - m.Filling().passed(at, time.Unix(0, int64(m.Start)))
 	}
 	return m.Cap()
 }
 
-// forKey is the limit as it is for the bucket of key: meters with Spread have got their Start from the bucket's name.
+// forKey is the limit as it is for the bucket of key: meters with Spread get their Start from the bucket's name.
 func (l Limit) forKey(key string) Limit {
 	if !slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Spread }) {
 		return l
@@ -64,9 +63,10 @@ func (l Limit) forKey(key string) Limit {
 	for k, m := range l.Meters {
 		if m.Spread {
 			h := fnv.New64a()
-			_, _ = h.Write([]byte(BucketName(l.Name, key) + "/" + m.Name))                              // a hash takes all
-			ms := max(1, uint64(m.Period/time.Millisecond))                                             //nolint:gosec // validated as positive
-			l.Meters[k].Start, l.Meters[k].Spread = time.Duration(h.Sum64()%ms)*time.Millisecond, false //nolint:gosec // below the period
+			_, _ = h.Write([]byte(BucketName(l.Name, key) + "/" + m.Name)) // a hash takes all
+			ms := max(1, uint64(m.Period/time.Millisecond))                //nolint:gosec // validated as positive
+			start := time.Duration(h.Sum64()%ms) * time.Millisecond        //nolint:gosec // below the period
+			l.Meters[k].Start, l.Meters[k].Spread = start, false
 		}
 	}
 	return l
@@ -86,7 +86,7 @@ func (m Meter) validateWindow(fault func(field, format string, args ...any)) {
 			fault("start", "%v must be whole milliseconds", m.Start)
 		}
 		if m.Start != 0 && m.Spread {
-			fault("start", "is given and to be derived from the bucket's name; it can only be one of them")
+			fault("start", "can't be given together with spread, which derives it from the bucket's name")
 		}
 	default:
 		fault("kind", "%q must be %q or %q", m.Kind, KindBucket, KindWindow)

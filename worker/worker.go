@@ -13,7 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/roundtrip"
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -59,7 +59,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	if limiter != nil {
 		w.follow = NewFollower(limiter, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
-	w.server = asynq.NewServerFromRedisClient(roundtrip.ShareEnds(client, config.Concurrency, w.gate.stopping), asynq.Config{
+	w.server = asynq.NewServerFromRedisClient(asynqdb.ForServer(client, w.gate.stopping), asynq.Config{
 		Concurrency:              config.Concurrency,
 		Queues:                   config.Queues,
 		StrictPriority:           config.StrictPriority,

@@ -77,7 +77,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	}
 	defer closeStores()
 	recorder := record.New(results, logger, chat.Requests())
-	defer func() { _ = recorder.Close(context.WithoutCancel(ctx)) }()
+	defer recorder.Close()
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
 	if err != nil {
 		return err

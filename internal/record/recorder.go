@@ -29,7 +29,7 @@ var ErrCancelled = errors.New("its batch was cancelled")
 // Recorder writes the results of one worker process. Safe for concurrent use.
 type Recorder struct {
 	store  *batches.Store
-	writer *batches.Writer
+	writer *writer
 	log    *slog.Logger
 	states states
 
@@ -41,13 +41,13 @@ type Recorder struct {
 // New returns a Recorder that writes to store. Read says of each task type how the request is found in a payload; it is not ok where the task
 // belongs to no batch. Close it before the client of the store is disconnected.
 func New(store *batches.Store, log *slog.Logger, read map[string]func(payload []byte) (Request, bool)) *Recorder {
-	return &Recorder{store: store, writer: batches.NewWriter(store, batches.WriterOptions{}), log: log, read: read, states: states{store: store}}
+	return &Recorder{store: store, writer: newWriter(store.FinishMany), log: log, read: read, states: states{store: store}}
 }
 
-// Close takes no more results, and waits for those that are on their way or until ctx ends.
-func (r *Recorder) Close(ctx context.Context) error {
+// Close refuses further results, and returns after the round trips that are under way.
+func (r *Recorder) Close() {
 	r.states.wait()
-	return r.writer.Close(ctx)
+	r.writer.group.Close()
 }
 
 // Attempt is one delivery of a task whose handler runs.
@@ -156,10 +156,7 @@ func (r *Recorder) drop(ctx context.Context, q Request) error {
 // finish writes a result, again and again while the database is away.
 func (r *Recorder) finish(ctx context.Context, result batches.Result) error {
 	result.Finished = time.Now()
-	err := r.patiently(ctx, func(ctx context.Context) error {
-		_, err := r.writer.Finish(ctx, result)
-		return err
-	})
+	err := r.patiently(ctx, func(ctx context.Context) error { return r.writer.finish(ctx, result) })
 	if err != nil {
 		return fmt.Errorf("keep the result of line %d of batch %s: %w", result.Line, result.Batch, err)
 	}

@@ -56,13 +56,7 @@ func recorderOf(t *testing.T, s *batches.Store) *record.Recorder {
 	t.Helper()
 	read := func(payload []byte) (record.Request, bool) { return requestOf(len(payload)), len(payload) > 0 }
 	r := record.New(s, slog.New(slog.DiscardHandler), map[string]func([]byte) (record.Request, bool){"test": read})
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
-		defer cancel()
-		if err := r.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(r.Close)
 	return r
 }
 

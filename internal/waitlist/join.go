@@ -2,7 +2,71 @@ package waitlist
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
+)
+
+// joinScript puts tasks into the lists of their buckets.
+//
+//	ARGV[2...] -> for each task: task, bucket, flow, cost, reserved, urgent (each "1" or "0"), tokens (JSON), info,
+//	              how long to keep the record in milliseconds
+//
+// Output: nothing.
+const joinScript = `
+local before, first, left = soonest(), {}, {}
+for i = 2, #ARGV, 9 do
+	local task, bucket = ARGV[i], ARGV[i + 1]
+	local record, meta, inside = root .. "task:" .. task, root .. "meta:" .. bucket, "in:" .. bucket
+	local queue, id = split(task)
+	local old = withdraw(task)
+	if old and old ~= bucket then
+		left[old] = true
+	end
+
+	redis.call("HSETNX", meta, "epoch", whole(now))
+	redis.call("PERSIST", meta)
+	local epoch, virtual = unpack(redis.call("HMGET", meta, "epoch", "virtual"))
+	virtual = tonumber(virtual or 0)
+	local tag, kept = virtual, redis.call("HGET", record, inside)
+	if kept then
+		local was, _, given = place(kept)
+		if given == epoch then
+			tag = was
+		end
+	else
+		local flows = root .. "flows:" .. bucket
+		tag = math.max(virtual, tonumber(redis.call("ZSCORE", flows, ARGV[i + 2]) or 0))
+		redis.call("ZADD", flows, exact(tag + tonumber(ARGV[i + 3])), ARGV[i + 2])
+	end
+
+	redis.call("HSET", record, "bucket", bucket, "urgent", ARGV[i + 5], "tokens", ARGV[i + 6], "info", ARGV[i + 7],
+		inside, epoch .. " " .. ARGV[i + 4] .. " " .. exact(tag))
+	redis.call("PEXPIRE", record, ARGV[i + 8])
+	enlist(bucket, queue, id, tag)
+	charge(bucket, ARGV[i + 6], 1)
+	if redis.call("ZRANK", listOf(bucket, queue), id) == 0 or not redis.call("ZSCORE", KEYS[1], bucket) then
+		first[bucket] = true
+	end
+end
+for bucket in pairs(left) do
+	tidy(bucket)
+end
+for bucket in pairs(first) do
+	forward(bucket)
+end
+wake(before)
+return {}
+`
+
+const (
+	// costLeast keeps the order of tasks of one flow: two tags of a flow are never the same.
+	costLeast = 1e-6
+	// costMost keeps tags small enough for costLeast to count.
+	costMost = 1e6
+	// keepLonger is how much longer than it waits the record of a task is kept, for one that is delivered late.
+	keepLonger = 24 * time.Hour
 )
 
 // Entry is a task that joins the waitlist of a bucket, or goes back to its place in it.
@@ -11,10 +75,10 @@ type Entry struct {
 
 	// Bucket is any name, which the package does not read.
 	Bucket string
-	// Flow is the part of the waitlist that the task belongs to. Tasks of one flow start in the order in which they joined.
+	// Flow is the part of the waitlist that the task belongs to. Tasks of one flow wait in the order in which they joined.
 	Flow string
 	// Cost is what the task adds to the end of its flow: seconds of the scarcest meter divided by the weight of the flow.
-	// The least that counts is 1e-6 s. It matters only if the task has no tag in the bucket yet.
+	// It counts as at least 1e-6 and at most 1e6 s, and only if the task has no tag in the bucket yet.
 	Cost float64
 	// Tokens is what the task charges, by meter.
 	Tokens map[string]float64
@@ -26,16 +90,44 @@ type Entry struct {
 	Front bool
 	// Info is stored for people.
 	Info []byte
-	// Keep is how long the task waits at most as far as the caller knows. Its record expires a day later.
+	// Keep is how long the task waits at most, as far as the caller knows. Its record expires a day later.
 	Keep time.Duration
 }
 
-// Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes back to its place, also if it
-// was promoted. A new one gets the larger of the tag of the last promoted task and the end of its flow, and moves that end on
-// by its cost. A task is in the list of one bucket at a time: if it waits in another bucket, it leaves that list and keeps the tag.
+// Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes back to its place, also
+// if it was promoted. A new one gets the larger of the tag of the last promoted task and the end of its flow, and moves
+// that end on by its cost. A task is in the list of one bucket at a time: if it waits in another bucket, it leaves that
+// list and keeps the tag.
 //
-// If a task is now the first of its queue in the bucket, the next look at the bucket is due now and the dispatcher is woken. So a task
-// that its bucket refused goes back after the answer of the bucket was reported, not before.
+// If a task is now the first of its queue in the bucket, a look at the bucket is due and the dispatcher is woken. So a
+// task that its bucket refused goes back after the answer of the bucket was reported, not before.
 //
 // More than 128 entries are several atomic changes, in their order.
-func (w *Waitlist) Join(ctx context.Context, entries []Entry) error { panic("not written") }
+func (w *Waitlist) Join(ctx context.Context, entries []Entry) error {
+	for some := range slices.Chunk(entries, together) {
+		args := make([]any, 0, 9*len(some))
+		for _, e := range some {
+			tokens, err := json.Marshal(e.Tokens)
+			if err != nil {
+				return fmt.Errorf("join a waitlist: tokens of %s: %w", e.Task, err)
+			}
+			if e.Tokens == nil {
+				tokens = []byte("{}")
+			}
+			args = append(args, e.Task.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
+				(max(0, e.Keep) + keepLonger).Milliseconds())
+		}
+		if _, err := w.run(ctx, "join a waitlist", w.scripts.join, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cost is within its bounds; one that is not a number counts as the least.
+func (e Entry) cost() float64 {
+	if !(e.Cost >= costLeast) {
+		return costLeast
+	}
+	return min(e.Cost, costMost)
+}

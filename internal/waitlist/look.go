@@ -2,8 +2,167 @@ package waitlist
 
 import (
 	"context"
+	"net/url"
 	"time"
 )
+
+// lookScript takes or renews the duty and returns the buckets that are due. It plans the next look at each for the end of
+// the lease, so that a change after this look is a change of the plan.
+//
+//	ARGV[2]    -> id of the caller
+//	ARGV[3]    -> the longest rest, in microseconds as all times
+//	ARGV[4]    -> the lease
+//	ARGV[5]    -> the most heads of a bucket
+//	ARGV[6]    -> the most promoted tasks of a bucket
+//	ARGV[7]    -> how long a promoted task has to begin
+//	ARGV[8]    -> how many buckets to look at
+//	ARGV[9...] -> escaped names of paused queues
+//
+// Output: now, "1" on duty, "1" took over, rest, number of buckets. For each bucket: bucket, planned, state, offset, "1"
+// failed, number of promoted tasks, how many follow, these, how many heads follow, these, "1" others wait behind.
+// For each task: task, tag, tokens, "1" urgent, "1" reserved, when it was promoted.
+const lookScript = `
+local id, rest, lease, most, promotedMost = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local retry, paused = tonumber(ARGV[7]), {}
+for i = 9, #ARGV do
+	paused[ARGV[i]] = true
+end
+local duty, ends = unpack(redis.call("HMGET", KEYS[3], "id", "until"))
+if duty and duty ~= id and tonumber(ends) > now then
+	return {whole(now), "0", "0", whole(tonumber(ends) - now), "0"}
+end
+
+local answer, seen = {whole(now), "1", duty == id and "0" or "1", "", ""}, 0
+local function add(...)
+	for _, text in ipairs({...}) do
+		answer[#answer + 1] = text
+	end
+end
+
+-- read returns tag, tokens, urgent and reserved of a task that is in the bucket; nil if it is not, or if its record has expired.
+local function read(bucket, task)
+	local at, tokens, urgent, inside = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "urgent", "in:" .. bucket))
+	if at ~= bucket then
+		return nil
+	end
+	local tag, reserved = place(inside)
+	return tag, tokens, urgent, reserved
+end
+
+-- retried puts promoted tasks that did not begin back into their lists.
+local function retried(bucket)
+	local promoted = root .. "promoted:" .. bucket
+	for _, task in ipairs(redis.call("ZRANGEBYSCORE", promoted, "-inf", whole(now - retry), "LIMIT", 0, 1000)) do
+		local queue, id = split(task)
+		local tag = read(bucket, task)
+		redis.call("ZREM", promoted, task)
+		if tag then
+			enlist(bucket, queue, id, tag)
+		end
+	end
+end
+
+-- first are the first waiting tasks, with the position in their own list; others is how many wait behind them.
+local function first(bucket)
+	local heads, others = {}, 0
+	for _, queue in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
+		if not paused[queue] then
+			local some = redis.call("ZRANGE", listOf(bucket, queue), 0, most - 1, "WITHSCORES")
+			for i = 1, #some, 2 do
+				heads[#heads + 1] = {queue = queue, id = some[i], tag = tonumber(some[i + 1]), rank = i}
+			end
+			others = others + redis.call("ZCARD", listOf(bucket, queue))
+		end
+	end
+	table.sort(heads, function(a, b)
+		if a.tag ~= b.tag then
+			return a.tag < b.tag
+		elseif a.queue ~= b.queue then
+			return a.queue < b.queue
+		end
+		return a.rank < b.rank
+	end)
+	for i = #heads, most + 1, -1 do
+		heads[i] = nil
+	end
+	return heads, others - #heads
+end
+
+local function addPromoted(bucket)
+	local promoted = redis.call("ZRANGE", root .. "promoted:" .. bucket, 0, promotedMost - 1, "WITHSCORES")
+	add(tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), "0")
+	local number, found = #answer, 0
+	for i = 1, #promoted, 2 do
+		local tag, tokens, urgent, reserved = read(bucket, promoted[i])
+		if tag then
+			add(promoted[i], exact(tag), tokens, urgent, reserved, whole(tonumber(promoted[i + 1])))
+			found = found + 1
+		end
+	end
+	answer[number] = tostring(found)
+	seen = seen + found
+end
+
+-- addHeads returns whether it found tasks that are not there: they leave the list, and the bucket stays due.
+local function addHeads(bucket)
+	local heads, others = first(bucket)
+	add("0")
+	local number, found = #answer, 0
+	for _, head in ipairs(heads) do
+		local task = head.queue .. "/" .. head.id
+		local tag, tokens, urgent, reserved = read(bucket, task)
+		if tag then
+			add(task, exact(tag), tokens, urgent, reserved, "0")
+			found = found + 1
+		else
+			unlist(bucket, head.queue, head.id)
+		end
+	end
+	answer[number] = tostring(found)
+	add(others > 0 and "1" or "0")
+	seen = seen + #heads
+	return found < #heads
+end
+
+local looked, numbers, again = {}, 0, false
+for _, bucket in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", whole(now), "LIMIT", 0, ARGV[8])) do
+	if seen >= 4 * most then
+		break
+	end
+	local state, offset, failed = unpack(redis.call("HMGET", root .. "meta:" .. bucket, "state", "offset", "failed_until"))
+	if failed and tonumber(failed) > now then
+		redis.call("ZADD", KEYS[1], failed, bucket)
+	elseif not tidy(bucket) then
+		retried(bucket)
+		add(bucket, "0", state or "", offset or "0", failed and "1" or "0")
+		local planned = #answer - 3
+		addPromoted(bucket)
+		if addHeads(bucket) then
+			again = true
+		else
+			answer[planned] = whole(now + lease)
+			redis.call("ZADD", KEYS[1], answer[planned], bucket)
+		end
+		looked[bucket], numbers = true, numbers + 1
+	end
+end
+
+local index = redis.call("ZRANGE", KEYS[1], 0, numbers, "WITHSCORES")
+for i = 1, #index, 2 do
+	if not looked[index[i]] then
+		rest = math.min(rest, tonumber(index[i + 1]) - now)
+		break
+	end
+end
+rest = again and 0 or math.max(0, rest)
+redis.call("HSET", KEYS[3], "id", id, "until", whole(now + rest + lease), "retry", ARGV[7])
+redis.call("PEXPIRE", KEYS[3], math.ceil((rest + lease) / 1000) + 60000)
+answer[4], answer[5] = whole(rest), tostring(numbers)
+return answer
+`
+
+// dueMost is how many buckets one look returns at most.
+const dueMost = 64
 
 // Duty is a process that is dispatcher or wants to be.
 type Duty struct {
@@ -11,8 +170,8 @@ type Duty struct {
 	ID string
 	// Rest is the longest time until the dispatcher looks again.
 	Rest time.Duration
-	// Lease is how much later than its next look the dispatcher is taken for dead. A bucket for which no Promote follows a look is due
-	// again after it.
+	// Lease is how much later than its next look the dispatcher is taken for dead. A bucket for which no Promote follows a
+	// look is due again after it.
 	Lease time.Duration
 	// Heads is how many tasks at the head of a waitlist a look returns at most, Promoted how many promoted tasks.
 	Heads, Promoted int
@@ -24,13 +183,15 @@ type Duty struct {
 type Look struct {
 	// Now is the clock of Redis, as are all times of the package unless something else is said.
 	Now time.Time
-	// OnDuty says that the caller is the dispatcher. If it is not, Rest is when that may change, and Due is empty.
+	// OnDuty says that the caller is the dispatcher. If it is not, Rest is the time until that may change, and Due is empty.
 	OnDuty bool
 	// TookOver says that the caller became the dispatcher with this look.
 	TookOver bool
 	// Rest is the time until the next look at a bucket that is not in Due, at most that of Duty.
 	Rest time.Duration
-	Due  []Due
+	// Due lists the buckets to plan now: at most 64, and no more after four times Duty.Heads tasks. Rest is zero if others
+	// are due.
+	Due []Due
 }
 
 // Due is a bucket to plan now.
@@ -44,11 +205,12 @@ type Due struct {
 	Offset time.Duration
 	// Failed says that the bucket could not be asked the last time.
 	Failed bool
-	// Promoted are the tasks that were promoted and have not begun, in the order of their promotion. PromotedCount counts all of them,
-	// also those beyond Duty.Promoted.
+	// Promoted are the tasks that were promoted and have not begun, in the order of their promotion. PromotedCount counts all
+	// of them, also those beyond Duty.Promoted.
 	Promoted      []Waiting
 	PromotedCount int
-	// Heads are the first waiting tasks of the queues that are not paused, in order of their tags. More says that others wait behind them.
+	// Heads are the first waiting tasks of the queues that are not paused, in order of their tags. More says that others wait
+	// behind them.
 	Heads []Waiting
 	More  bool
 }
@@ -64,9 +226,47 @@ type Waiting struct {
 	Since time.Time
 }
 
-// Look takes or renews the duty and returns the buckets that are due. Each must be passed to Promote, also if no task of it is promoted.
-// Promoted tasks of a due bucket that did not begin within Duty.Retry are back in their list. Tasks of the paused queues are
-// passed over.
+// Look takes or renews the duty and returns the buckets that are due. Each must be passed to Promote, also if no task of
+// it is promoted. Promoted tasks of a due bucket that did not begin within Duty.Retry are back in their list. Tasks of the
+// paused queues are passed over.
 func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, error) {
-	panic("not written")
+	args := []any{
+		duty.ID, duty.Rest.Microseconds(), duty.Lease.Microseconds(), max(1, duty.Heads), max(1, duty.Promoted),
+		duty.Retry.Microseconds(), dueMost,
+	}
+	for _, queue := range paused {
+		args = append(args, url.PathEscape(queue))
+	}
+	r, err := w.run(ctx, "look at the waitlists", w.scripts.look, args...)
+	if err != nil {
+		return Look{}, err
+	}
+	look := Look{Now: r.moment(), OnDuty: r.flag(), TookOver: r.flag(), Rest: r.duration()}
+	for range r.count() {
+		look.Due = append(look.Due, r.due())
+	}
+	if r.err != nil {
+		return Look{}, r.err
+	}
+	return look, nil
+}
+
+func (r *reply) due() Due {
+	d := Due{
+		Bucket: r.text(), Planned: r.int(), State: []byte(r.text()), Offset: r.duration(), Failed: r.flag(),
+		PromotedCount: r.count(),
+	}
+	d.Promoted = r.waiting()
+	d.Heads = r.waiting()
+	d.More = r.flag()
+	return d
+}
+
+func (r *reply) waiting() (tasks []Waiting) {
+	for range r.count() {
+		tasks = append(tasks, Waiting{
+			Task: r.task(), Tag: r.float(), Tokens: r.tokens(), Urgent: r.flag(), Reserved: r.flag(), Since: r.moment(),
+		})
+	}
+	return tasks
 }

@@ -1,9 +1,74 @@
 package waitlist
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"math"
+	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
+
+// promoteScript moves tasks from their lists to the promoted ones and plans the next looks. Times of promotion differ by
+// a microsecond, so that they keep the order.
+//
+//	ARGV[2]    -> id of the caller
+//	ARGV[3...] -> for each bucket: bucket, planned (of the look), time until the next look in microseconds or 0, number of
+//	              tasks, these
+//
+// Output: "1" on duty, the promoted tasks.
+const promoteScript = `
+local duty, retry = unpack(redis.call("HMGET", KEYS[3], "id", "retry"))
+if duty ~= ARGV[2] then
+	return {"0"}
+end
+local answer, i = {"1"}, 3
+while i < #ARGV do
+	local bucket, planned, next, last = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), i + 3 + tonumber(ARGV[i + 3])
+	local meta, promoted = root .. "meta:" .. bucket, root .. "promoted:" .. bucket
+	local before = tonumber(redis.call("HGET", meta, "virtual") or 0)
+	local virtual = before
+	for j = i + 4, last do
+		local queue, id = split(ARGV[j])
+		local tag = redis.call("ZSCORE", listOf(bucket, queue), id)
+		if tag then
+			unlist(bucket, queue, id)
+			redis.call("ZADD", promoted, whole(now + #answer - 1), ARGV[j])
+			virtual = math.max(virtual, tonumber(tag))
+			answer[#answer + 1] = ARGV[j]
+		end
+	end
+	if virtual > before then
+		redis.call("HSET", meta, "virtual", exact(virtual))
+		redis.call("ZREMRANGEBYSCORE", root .. "flows:" .. bucket, "-inf", exact(virtual))
+	end
+	local entry = redis.call("ZSCORE", KEYS[1], bucket)
+	if not tidy(bucket) and (not entry or tonumber(entry) == planned and planned > now) then
+		local at, oldest = now + (next > 0 and next or tonumber(retry)), redis.call("ZRANGE", promoted, 0, 0, "WITHSCORES")
+		if #oldest > 0 then
+			at = math.min(at, tonumber(oldest[2]) + tonumber(retry))
+		end
+		redis.call("ZADD", KEYS[1], whole(at), bucket)
+	end
+	i = last + 1
+end
+return answer
+`
+
+// resignScript ends the duty of the caller.
+//
+//	ARGV[2] -> id of the caller
+//
+// Output: nothing.
+const resignScript = `
+if redis.call("HGET", KEYS[3], "id") == ARGV[2] then
+	redis.call("DEL", KEYS[3])
+	redis.pcall("PUBLISH", root .. "wake", "0")
+end
+return {}
+`
 
 // Plan is what the dispatcher decided for a bucket.
 type Plan struct {
@@ -11,20 +76,68 @@ type Plan struct {
 	// Planned is that of Due.
 	Planned int64
 	Promote []Task
-	// Next is the time until the next look at the bucket. Zero means that no task waits; if one does, the look is due after Duty.Retry.
+	// Next is the time until the next look at the bucket. Zero means that no task waits there; if one does after all, the
+	// look is due after Duty.Retry. No look is later than the end of that time for the oldest promoted task.
 	Next time.Duration
 }
 
-// Promote moves tasks that still wait in their bucket from the list to the promoted ones, and returns these in order. It plans the
-// next look at each bucket, but keeps the one that a Join, Report, Leave or Fail has planned since the look. If the process with
-// this ID is no longer on duty, nothing changes.
+// Promote moves tasks that still wait in their bucket from the list to the promoted ones, and returns these in order. It
+// plans the next look at each bucket, but keeps one that a Join, Report, Leave or Fail has planned since the look. If the
+// process with this ID is no longer on duty, nothing changes.
 func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promoted []Task, onDuty bool, err error) {
-	panic("not written")
+	args := []any{id}
+	for _, p := range plans {
+		args = append(args, p.Bucket, p.Planned, p.Next.Microseconds(), len(p.Promote))
+		for _, t := range p.Promote {
+			args = append(args, t.String())
+		}
+	}
+	r, err := w.run(ctx, "promote waiting tasks", w.scripts.promote, args...)
+	if err != nil {
+		return nil, false, err
+	}
+	onDuty = r.flag()
+	for range r.texts {
+		promoted = append(promoted, r.task())
+	}
+	return promoted, onDuty, r.err
 }
 
-// AllPromoted returns every task that was promoted and has not begun, in the order of promotion: the last dispatcher may have died
-// before it woke them.
-func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) { panic("not written") }
+// AllPromoted returns every task that was promoted and has not begun, in the order of promotion: the last dispatcher may
+// have died before it woke them.
+func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
+	buckets, _, err := w.buckets(ctx, "", math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	var all []redis.Z
+	for some := range slices.Chunk(buckets, scanned) {
+		var found []*redis.ZSliceCmd
+		_, err := w.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, bucket := range some {
+				found = append(found, p.ZRangeWithScores(ctx, root+"promoted:"+bucket, 0, -1))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list promoted tasks: %w", err)
+		}
+		for _, f := range found {
+			all = append(all, f.Val()...)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b redis.Z) int { return cmp.Compare(a.Score, b.Score) })
+	r := reply{operation: "list promoted tasks"}
+	tasks := make([]Task, len(all))
+	for i, z := range all {
+		r.texts = []string{fmt.Sprint(z.Member)}
+		tasks[i] = r.task()
+	}
+	return tasks, r.err
+}
 
 // Resign ends the duty of the process with this ID, and wakes the others.
-func (w *Waitlist) Resign(ctx context.Context, id string) error { panic("not written") }
+func (w *Waitlist) Resign(ctx context.Context, id string) error {
+	_, err := w.run(ctx, "resign as dispatcher", w.scripts.resign, id)
+	return err
+}

@@ -5,10 +5,92 @@ import (
 	"time"
 )
 
+// reportScript stores answers of buckets and removes tasks that began.
+//
+//	ARGV[2]    -> number of answers
+//	ARGV[3...] -> for each: bucket, generation, version, the store's clock, state, "1" for a look now, else "0"
+//	then the tasks that began
+//
+// Output: nothing.
+const reportScript = `
+local before, i = soonest(), 3
+for _ = 1, tonumber(ARGV[2]) do
+	local bucket, generation, version = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+	local meta = root .. "meta:" .. bucket
+	local epoch, g, v, failed = unpack(redis.call("HMGET", meta, "epoch", "generation", "version", "failed_until"))
+	g, v = tonumber(g or 0), tonumber(v or 0)
+	if epoch then
+		local look = ARGV[i + 5] == "1"
+		if generation > g or generation == g and version >= v then
+			redis.call("HSET", meta, "generation", ARGV[i + 1], "version", ARGV[i + 2], "state", ARGV[i + 4],
+				"offset", whole(tonumber(ARGV[i + 3]) - now))
+			if failed then
+				redis.call("HDEL", meta, "failed_until")
+				redis.call("ZREM", KEYS[2], bucket)
+				look = true
+			end
+		end
+		if look and not idle(bucket) then
+			forward(bucket)
+		end
+	end
+	i = i + 6
+end
+local left = {}
+for j = i, #ARGV do
+	left[withdraw(ARGV[j]) or ""] = true
+	redis.call("DEL", root .. "task:" .. ARGV[j])
+end
+left[""] = nil
+for bucket in pairs(left) do
+	tidy(bucket)
+end
+wake(before)
+return {}
+`
+
+// failScript notes that a bucket could not be asked. Buckets that failed long ago are no longer in use.
+//
+//	ARGV[2] -> bucket
+//	ARGV[3] -> for how long it is not asked, in microseconds
+//
+// Output: nothing.
+const failScript = `
+local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
+redis.call("HSETNX", meta, "epoch", whole(now))
+local at = math.max(now + tonumber(ARGV[3]), tonumber(redis.call("HGET", meta, "failed_until") or 0))
+redis.call("HSET", meta, "failed_until", whole(at))
+redis.call("ZADD", KEYS[2], whole(at), bucket)
+redis.call("ZREMRANGEBYSCORE", KEYS[2], "-inf", now - 600000000)
+if not tidy(bucket) then
+	redis.call("ZADD", KEYS[1], whole(at), bucket)
+end
+return {}
+`
+
+// recoverScript ends failures of at most so many buckets.
+//
+//	ARGV[2] -> how many
+//
+// Output: how many it ended.
+const recoverScript = `
+local before = soonest()
+local buckets = redis.call("ZRANGE", KEYS[2], 0, tonumber(ARGV[2]) - 1)
+for _, bucket in ipairs(buckets) do
+	redis.call("HDEL", root .. "meta:" .. bucket, "failed_until")
+	redis.call("ZREM", KEYS[2], bucket)
+	if not tidy(bucket) then
+		forward(bucket)
+	end
+end
+wake(before)
+return {tostring(#buckets)}
+`
+
 // Answer is what a bucket answered.
 type Answer struct {
 	Bucket string
-	// Generation, then Version, order the answers of a bucket. Neither is negative.
+	// Generation, then Version, order the answers of a bucket. Neither is negative, or above 2^53.
 	Generation, Version int64
 	// Store is the clock of the bucket's store at the moment of the call: that of the answer plus its age.
 	Store time.Time
@@ -18,18 +100,37 @@ type Answer struct {
 	Sooner bool
 }
 
-// Report stores the newest answer of each bucket, unless nobody waited there in the last ten minutes, and removes every trace of the tasks
-// that began. An answer that is stored ends the failure of its bucket. With Sooner, the next look at the bucket is due now if
-// tasks wait there, and the dispatcher is woken.
+// Report stores the newest answer of each bucket, unless no task waited there in the last ten minutes, and removes every
+// trace of the tasks that began. An answer that is stored ends the failure of its bucket. With Sooner, a look at the
+// bucket is due if tasks wait there, and the dispatcher is woken.
 func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
-	panic("not written")
+	args := []any{len(answers)}
+	for _, a := range answers {
+		args = append(args, a.Bucket, a.Generation, a.Version, a.Store.UnixMicro(), a.State, a.Sooner)
+	}
+	for _, t := range begun {
+		args = append(args, t.String())
+	}
+	_, err := w.run(ctx, "report to the waitlists", w.scripts.report, args...)
+	return err
 }
 
-// Fail notes that the bucket could not be asked. No look at it is due for the pause, unless an answer is reported or Recover is called.
-// A shorter pause does not replace a longer one.
+// Fail notes that the bucket could not be asked. No look at it is due for the pause, unless an answer is reported or
+// Recover is called. A shorter pause does not replace a longer one.
 func (w *Waitlist) Fail(ctx context.Context, bucket string, pause time.Duration) error {
-	panic("not written")
+	_, err := w.run(ctx, "note a bucket that could not be asked", w.scripts.fail, bucket, pause.Microseconds())
+	return err
 }
 
-// Recover ends the failure of every bucket; the next look at each is due now.
-func (w *Waitlist) Recover(ctx context.Context) error { panic("not written") }
+// Recover ends the failure of every bucket. A look at each in which tasks wait is due.
+func (w *Waitlist) Recover(ctx context.Context) error {
+	for {
+		r, err := w.run(ctx, "ask buckets again", w.scripts.recover, together)
+		if err != nil {
+			return err
+		}
+		if ended := r.count(); ended < together || r.err != nil {
+			return r.err
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package roundtrip
+package roundtrip_test
 
 import (
 	"context"
@@ -8,19 +8,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/roundtrip"
 )
 
-// Each caller gets its own answer or error, also of scripts that the server has to be told first.
+// Each caller gets its own answer or error, also where the server does not know the script yet.
 func TestScriptsThatShareARoundTrip(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
-	together := Share(client)
+	together := roundtrip.Share(client)
 	echo := redis.NewScript(`if ARGV[1] == "7" then return redis.error_reply("SEVEN") end return KEYS[1] .. ARGV[1]`)
 	for range 3 {
 		var callers sync.WaitGroup
@@ -50,12 +51,12 @@ func TestScriptsThatShareARoundTrip(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := echo.Run(gone, together, []string{"k"}, 1).Err(); !errors.Is(err, context.Canceled) {
-		t.Errorf("who has gone got %v", err)
+		t.Errorf("a caller whose context had ended got %v", err)
 	}
 }
 
-// What ends a task shares round trips with what ends others; what asynq asks one after the other goes alone.
-func TestEndsShareRoundTrips(t *testing.T) {
+// Scripts that run at the same moment share round trips.
+func TestScriptsShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -66,30 +67,18 @@ func TestEndsShareRoundTrips(t *testing.T) {
 	if err := echo.Load(t.Context(), client).Err(); err != nil {
 		t.Fatal(err)
 	}
-	together := ShareEnds(client, 50, nil)
-	all := func(ctx context.Context, n int) {
-		var callers sync.WaitGroup
-		for i := range n {
-			callers.Go(func() {
-				if got, err := echo.Run(ctx, together, nil, i).Int(); err != nil || got != i {
-					t.Errorf("%d: %d, %v", i, got, err)
-				}
-			})
-		}
-		callers.Wait()
+	shared := roundtrip.Share(client)
+	var callers sync.WaitGroup
+	for i := range 200 {
+		callers.Go(func() {
+			if got, err := echo.Run(t.Context(), shared, nil, i).Int(); err != nil || got != i {
+				t.Errorf("%d: %d, %v", i, got, err)
+			}
+		})
 	}
-	all(t.Context(), 200)
-	if n := pipes.commands.Load(); n != 0 {
-		t.Errorf("%d scripts without a deadline shared a round trip", n)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	all(ctx, 200)
+	callers.Wait()
 	if pipes.commands.Load() < 150 || pipes.sent.Load() > 50 {
-		t.Errorf("%d of 200 scripts with a deadline shared %d round trips", pipes.commands.Load(), pipes.sent.Load())
-	}
-	if s, ok := ShareEnds(client, 7, nil).(*shared); !ok || s.scripts.Gather != 0 || s.scripts.Enough != 0 {
-		t.Error("with few slots somebody waits")
+		t.Errorf("%d of 200 scripts shared %d round trips", pipes.commands.Load(), pipes.sent.Load())
 	}
 }
 

@@ -1,4 +1,4 @@
-package roundtrip
+package asynqdb
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// told is a Redis that answers scripts with one answer after the other, and keeps what it was asked.
-type told struct {
+// scripted is a Redis that has a prepared answer for each script, and keeps the calls.
+type scripted struct {
 	redis.UniversalClient
 
 	answers []*redis.Cmd
 	asked   []string
-	leases  []string // that were asked for, or looked for
+	leases  []string // that a dequeue asked for, or a look searched
 }
 
-func (r *told) EvalSha(_ context.Context, sha1 string, _ []string, args ...any) *redis.Cmd {
+func (r *scripted) EvalSha(_ context.Context, sha1 string, _ []string, args ...any) *redis.Cmd {
 	name, lease := "take", args[0]
 	if sha1 != name {
 		name, lease = "look", args[1]
@@ -34,13 +34,14 @@ func (r *told) EvalSha(_ context.Context, sha1 string, _ []string, args ...any) 
 	return answer
 }
 
-// After a call for a task that was not answered, the task that it may have been given is looked for until it is known that there is none, or its lease is over.
+// After a call for a task that was not answered, the task that it may have been given is looked for until it is known
+// that there is none, or its lease is over.
 func TestATaskThatWasGivenUnheard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost, none := redis.NewCmdResult(nil, io.EOF), redis.NewCmdResult(nil, redis.Nil)
-		r := &told{}
-		client := ShareEnds(r, 1, nil)
+		r := &scripted{}
+		client := ForServer(r, nil)
 		take := func(want any, err error, asked []string, answers ...*redis.Cmd) {
 			t.Helper()
 			r.asked, r.leases, r.answers = nil, nil, answers

@@ -1,0 +1,224 @@
+package waitlist_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/waitlist"
+)
+
+func TestPosition(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f fixture) {
+		t.Helper()
+		position := func(queue, id string) waitlist.Position {
+			t.Helper()
+			p, err := f.Position(t.Context(), waitlist.Task{Queue: queue, ID: id})
+			f.check(err)
+			return p
+		}
+		p := position("default", "stranger")
+		same(t, "stranger", waitlist.Position{List: waitlist.List{Now: p.List.Now}}, p)
+		if p.List.Now.IsZero() {
+			t.Error("no time")
+		}
+		var all []waitlist.Entry
+		for i := range 700 {
+			e := entry(fmt.Sprintf("%03d", i))
+			e.Queue = fmt.Sprint("q", i%3)
+			e.Flow = fmt.Sprint(i % 2) // two tasks have the same tag
+			e.Tokens = map[string]float64{"requests": 1, "tokens": float64(i)}
+			all = append(all, e)
+		}
+		f.join(all...)
+		due := f.due()
+		for i, h := range due.Heads {
+			if i%50 != 0 {
+				continue
+			}
+			p := position(h.Queue, h.ID)
+			sum := 0.
+			for _, before := range due.Heads[:i] {
+				sum += before.Tokens["tokens"]
+			}
+			same(t, "rank", i+1, p.Rank)
+			same(t, "exact", true, p.Exact)
+			same(t, "tokens ahead", sum, p.TokensAhead["tokens"])
+			same(t, "tokens", h.Tokens, p.Tokens)
+			same(t, "tag", h.Tag, p.Tag)
+			same(t, "of", 700, p.List.Waiting)
+		}
+		_, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{{
+			Bucket: "openai", Planned: due.Planned, Promote: []waitlist.Task{due.Heads[0].Task, due.Heads[1].Task, due.Heads[2].Task},
+		}})
+		f.check(err)
+		third := due.Heads[2]
+		p = position(third.Queue, third.ID)
+		same(t, "promoted", waitlist.StatePromoted, p.State)
+		same(t, "rank", 0, p.Rank)
+		same(t, "the promoted ones before it", map[string]float64{"requests": 2, "tokens": 1}, p.TokensAhead)
+		if since := p.List.Now.Sub(p.Since); since < -time.Millisecond || since > time.Minute {
+			t.Errorf("promoted %v ago", since)
+		}
+		p = position(due.Heads[4].Queue, due.Heads[4].ID)
+		same(t, "behind three promoted ones and one that waits", map[string]float64{"requests": 4, "tokens": 6}, p.TokensAhead)
+		same(t, "rank", 2, p.Rank)
+		p = position("q0", "699")
+		same(t, "exact", false, p.Exact)
+		same(t, "about", 698., math.Round(p.TokensAhead["requests"]))
+	})
+}
+
+func TestListsAreSorted(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f fixture) {
+		t.Helper()
+		for i, bucket := range []string{"a*b", "a*c", "axb", `[?\`} {
+			for n := range i + 1 {
+				e := entry(fmt.Sprint(bucket, n))
+				e.Bucket = bucket
+				f.join(e)
+			}
+		}
+		names := func(prefix string) (names []string) {
+			t.Helper()
+			lists, _, err := f.Lists(t.Context(), prefix, 10)
+			f.check(err)
+			for _, l := range lists {
+				names = append(names, fmt.Sprint(l.Bucket, " ", l.Waiting))
+			}
+			return names
+		}
+		same(t, "all", []string{`[?\ 4`, "axb 3", "a*c 2", "a*b 1"}, names(""))
+		same(t, "prefix", []string{"a*c 2", "a*b 1"}, names("a*"))
+		same(t, "pattern", []string{`[?\ 4`}, names(`[?\`))
+	})
+}
+
+// Names and texts are any bytes, and numbers anything that a float64 can be.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f fixture) {
+		t.Helper()
+		for i, text := range []string{"", " ", "a/b", "\x00", "\xff\xfe", "in:x 1 2", "é%2f%", strings.Repeat("x", 1<<16)} {
+			e := waitlist.Entry{
+				Task: waitlist.Task{Queue: text, ID: text}, Bucket: text, Flow: text, Info: []byte(text),
+				Cost: []float64{math.NaN(), math.Inf(1), -1, 0, 1e300}[i%5], Tokens: map[string]float64{"m\x00": 1e-300},
+			}
+			f.join(e)
+			due := f.due()
+			same(t, "bucket", text, due.Bucket)
+			same(t, "task", e.Task, due.Heads[0].Task)
+			promoted, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{{Bucket: text, Planned: due.Planned, Promote: []waitlist.Task{e.Task}}})
+			f.check(err)
+			same(t, "promoted", []waitlist.Task{e.Task}, promoted)
+			left, err := f.Leave(t.Context(), promoted)
+			f.check(err)
+			same(t, "info", text, string(left[0].Info))
+			same(t, "held", []waitlist.Held{{Bucket: text}}, left[0].Held)
+		}
+		bad := entry("a")
+		bad.Tokens = map[string]float64{"requests": math.NaN()}
+		if err := f.Join(t.Context(), []waitlist.Entry{bad}); err == nil || !strings.Contains(err.Error(), "default/a") {
+			t.Errorf("tokens that are no number: %v", err)
+		}
+	})
+}
+
+func TestErrorsOfRedis(t *testing.T) {
+	t.Parallel()
+	f := onMini(t)
+	f.server.SetError("LOADING busy")
+	ctx, plans := t.Context(), []waitlist.Plan{{Bucket: "openai"}}
+	for operation, call := range map[string]func() error{
+		"join":     func() error { return f.Join(ctx, entries("a")) },
+		"report":   func() error { return f.Report(ctx, nil, tasks("a")) },
+		"fail":     func() error { return f.Fail(ctx, "openai", time.Second) },
+		"recover":  func() error { return f.Recover(ctx) },
+		"resign":   func() error { return f.Resign(ctx, "me") },
+		"arrive":   func() error { _, err := f.Arrive(ctx, []waitlist.Arrival{{Task: task("a")}}); return err },
+		"leave":    func() error { _, err := f.Leave(ctx, tasks("a")); return err },
+		"look":     func() error { _, err := f.Look(ctx, duty("me"), nil); return err },
+		"promote":  func() error { _, _, err := f.Promote(ctx, "me", plans); return err },
+		"promoted": func() error { _, err := f.AllPromoted(ctx); return err },
+		"list":     func() error { _, err := f.List(ctx, "openai"); return err },
+		"lists":    func() error { _, _, err := f.Lists(ctx, "", 1); return err },
+		"position": func() error { _, err := f.Position(ctx, task("a")); return err },
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "LOADING") {
+			t.Errorf("%s: %v", operation, err)
+		}
+	}
+	f.server.SetError("")
+	f.join(entry("a"))
+	f.server.HSet("headway:{wait}:task:default/a", "tokens", "{broken")
+	if _, err := f.Look(ctx, duty("me"), nil); err == nil {
+		t.Error("a broken record: no error")
+	}
+}
+
+func TestListen(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f fixture) {
+		t.Helper()
+		looks := make(chan time.Duration, 10)
+		stop := f.Listen(t.Context(), func(d time.Duration) { looks <- d })
+		defer stop()
+		f.await("headway:{wait}:wake")
+		f.join(entry("a"))
+		same(t, "joined", time.Duration(0), <-looks)
+		f.join(entry("b")) // the dispatcher knows already
+		f.promote(f.due())
+		f.sooner("openai")
+		same(t, "sooner", time.Duration(0), <-looks)
+		f.check(f.client.Publish(t.Context(), "headway:{wait}:wake", "nonsense").Err())
+		f.check(f.Resign(t.Context(), "me"))
+		same(t, "resigned", time.Duration(0), <-looks)
+		stop()
+		same(t, "messages", 0, len(looks))
+	})
+}
+
+// await waits until a process listens.
+func (f fixture) await(channel string) {
+	f.t.Helper()
+	for f.client.PubSubNumSub(f.t.Context(), channel).Val()[channel] == 0 {
+		if f.t.Context().Err() != nil {
+			f.t.Fatal("no process listens")
+		}
+	}
+}
+
+func TestListenEndsWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	f := onMini(t)
+	f.server.Close()
+	stop := f.Listen(t.Context(), func(time.Duration) { t.Error("a look") })
+	stop()
+}
+
+// Redis loses everything: tasks are new again and join anew.
+func TestRedisLosesTheWaitlists(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedisServer(t)
+	options, err := redis.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fixtureOf(t, options)
+	f.join(entries("a", "b")...)
+	due := f.due()
+	f.check(f.client.FlushDB(t.Context()).Err())
+	_, onDuty, err := f.Promote(t.Context(), "me", []waitlist.Plan{{Bucket: "openai", Planned: due.Planned, Promote: tasks("a")}})
+	f.check(err)
+	same(t, "on duty", false, onDuty)
+	same(t, "state", waitlist.StateNew, f.arrive("a").State)
+	f.join(entries("b", "a")...)
+	same(t, "heads", []string{"b", "a"}, ids(f.due().Heads, waiting))
+}

@@ -1,0 +1,159 @@
+package waitlist
+
+// The keys, below root. BUCKET and FLOW are any bytes, TASK is Task.String, QUEUE the escaped queue of a task.
+//
+//	index              sorted set: buckets with waiting or promoted tasks, by when the dispatcher looks at them next
+//	failed             sorted set: buckets that could not be asked, by when they are asked again
+//	dispatcher         hash: id, until (the end of the duty), retry (Duty.Retry)
+//	queues:BUCKET      set: queues of which tasks wait in the bucket
+//	list:BUCKET\0QUEUE sorted set: ids of waiting tasks, by tag. A paused queue is passed over as a whole
+//	promoted:BUCKET    sorted set: promoted tasks, by when they were promoted
+//	meta:BUCKET        hash: epoch (when the hash was created), virtual (the largest tag that was promoted), generation,
+//	                   version, state, offset (all of the last answer), failed_until
+//	flows:BUCKET       sorted set: flows by their ends (tags), without those that end before virtual
+//	sums:BUCKET        hash: what waiting and promoted tasks charge, by meter
+//	task:TASK          hash: bucket (where it is), tokens (JSON), urgent, info, and for each bucket in which it has a tag
+//	                   in:BUCKET, which is "epoch reserved tag"
+//
+// and the channel "wake": in how many microseconds a look is due that was not planned before.
+//
+// All times are whole microseconds of Redis's clock, which a float64 holds exactly until the year 2255; scores and Lua's
+// numbers are float64. A tag is a float64 too, so it passes through text with 17 digits. A tag of another epoch cannot be
+// compared: its task has waited longest and becomes the first.
+
+// preamble is shared by all scripts. KEYS are index, failed and dispatcher; ARGV[1] is root.
+const preamble = `
+local root = ARGV[1]
+local time = redis.call("TIME")
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+
+local function whole(n) return string.format("%.0f", n) end
+local function exact(n) return string.format("%.17g", n) end
+local function listOf(bucket, queue) return root .. "list:" .. bucket .. "\0" .. queue end
+
+local function split(task)
+	local slash = string.find(task, "/", 1, true)
+	return string.sub(task, 1, slash - 1), string.sub(task, slash + 1)
+end
+
+-- soonest is when the next look is due, nil if none is planned.
+local function soonest() return tonumber(redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")[2]) end
+
+-- wake publishes when the next look is due if that is earlier than before. Where a user may not publish, the dispatcher
+-- finds out at its next look.
+local function wake(before)
+	local after = soonest()
+	if after and (not before or after < before) then
+		redis.pcall("PUBLISH", root .. "wake", whole(math.max(0, after - now)))
+	end
+end
+
+-- forward plans a look at the bucket for now, or for the end of its failure.
+local function forward(bucket)
+	local at = math.max(now, tonumber(redis.call("HGET", root .. "meta:" .. bucket, "failed_until") or 0))
+	local planned = redis.call("ZSCORE", KEYS[1], bucket)
+	if not planned or tonumber(planned) > at then
+		redis.call("ZADD", KEYS[1], whole(at), bucket)
+	end
+end
+
+local function idle(bucket)
+	return redis.call("EXISTS", root .. "queues:" .. bucket) + redis.call("EXISTS", root .. "promoted:" .. bucket) == 0
+end
+
+-- tidy ends the planning for an idle bucket and returns whether it is one. Later tasks come after all tags that were given.
+local function tidy(bucket)
+	if not idle(bucket) then
+		return false
+	end
+	local meta, flows = root .. "meta:" .. bucket, root .. "flows:" .. bucket
+	local last = redis.call("ZRANGE", flows, -1, -1, "WITHSCORES")
+	if #last > 0 and tonumber(last[2]) > tonumber(redis.call("HGET", meta, "virtual") or 0) then
+		redis.call("HSET", meta, "virtual", exact(tonumber(last[2])))
+	end
+	redis.call("DEL", flows, root .. "sums:" .. bucket)
+	redis.call("ZREM", KEYS[1], bucket)
+	redis.call("PEXPIRE", meta, 600000)
+	return true
+end
+
+-- charge adds sign times the tokens to the sums of the bucket.
+local function charge(bucket, tokens, sign)
+	for meter, n in pairs(cjson.decode(tokens)) do
+		redis.call("HINCRBYFLOAT", root .. "sums:" .. bucket, meter, exact(sign * n))
+	end
+end
+
+local function enlist(bucket, queue, id, tag)
+	redis.call("ZADD", listOf(bucket, queue), exact(tag), id)
+	redis.call("SADD", root .. "queues:" .. bucket, queue)
+end
+
+-- unlist takes a task out of a list and returns whether it was there.
+local function unlist(bucket, queue, id)
+	local list = listOf(bucket, queue)
+	if redis.call("ZREM", list, id) == 0 then
+		return false
+	end
+	if redis.call("EXISTS", list) == 0 then
+		redis.call("SREM", root .. "queues:" .. bucket, queue)
+	end
+	return true
+end
+
+-- withdraw takes a task out of the list or the promoted tasks of its bucket, and returns that bucket, nil if it has none.
+local function withdraw(task)
+	local bucket, tokens = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens"))
+	if not bucket then
+		return nil
+	end
+	if unlist(bucket, split(task)) or redis.call("ZREM", root .. "promoted:" .. bucket, task) == 1 then
+		charge(bucket, tokens, -1)
+	end
+	return bucket
+end
+
+-- place is the tag of a task in the bucket, whether it is reserved there ("1", else "0"), and the epoch of the tag.
+local function place(text)
+	local epoch, reserved, tag = string.match(text, "^(%S+) (%S+) (%S+)$")
+	return tonumber(tag), reserved, epoch
+end
+
+-- arrived adds to the answer what is known of a task: "0" new, "1" waiting, "2" promoted; bucket; info; then how many
+-- buckets it has a tag in, and for each its name and whether it is reserved.
+local function arrived(task, answer)
+	local bucket, info, held = "", "", {}
+	local record = redis.call("HGETALL", root .. "task:" .. task)
+	for i = 1, #record, 2 do
+		local field, value = record[i], record[i + 1]
+		if field == "bucket" then
+			bucket = value
+		elseif field == "info" then
+			info = value
+		elseif string.sub(field, 1, 3) == "in:" then
+			local _, reserved = place(value)
+			held[#held + 1] = string.sub(field, 4)
+			held[#held + 1] = reserved
+		end
+	end
+	local state = "0"
+	if #record > 0 then
+		state = redis.call("ZSCORE", root .. "promoted:" .. bucket, task) and "2" or "1"
+	end
+	for _, text in ipairs({state, bucket, info, tostring(#held / 2)}) do
+		answer[#answer + 1] = text
+	end
+	for _, text in ipairs(held) do
+		answer[#answer + 1] = text
+	end
+end
+
+-- count is how many tasks wait in the bucket, without the promoted ones.
+local function count(bucket)
+	local n = 0
+	for _, queue in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
+		n = n + redis.call("ZCARD", listOf(bucket, queue))
+	end
+	return n
+end
+`
