@@ -25,7 +25,7 @@ type delivery struct {
 	maxRetry int  // ours; asynq's for a foreign task
 	ours     bool // the task carries our count
 
-	claims claims // none: the task is not limited
+	claims claims         // none: the task is not limited
 	turn   scheduler.Turn // what the task holds in the waitlists
 	usage  usage
 

@@ -44,8 +44,8 @@ type Follower struct {
 	source  Overrides // nil: only SetLimits changes anything
 	config  FollowConfig
 
-	mu   sync.Mutex    // guards what is below; held by Start and Stop all the way
-	stop func()        // ends the following and waits for it; nil when none runs
+	mu   sync.Mutex // guards what is below; held by Start and Stop all the way
+	stop func()     // ends the following and waits for it; nil when none runs
 
 	changing sync.Mutex              // held while the limiter's limits are changed; guards what is below
 	list     []reservations.Override // what was read last

@@ -162,14 +162,12 @@ func watch(ctx context.Context, s Settings, count *tally, store *memstore.Store,
 
 func look(ctx context.Context, count *tally, store *memstore.Store, limit reservations.Limit) moment {
 	m := moment{counts: count.now(), total: count.want, level: map[string]float64{"requests": 1, "tokens": 1}}
-	bucket, ok, err := store.Bucket(ctx, limit.Name, "")
-	if err != nil || !ok {
+	bucket, now, err := store.Load(ctx, limit.Name, "")
+	if err != nil {
 		return m
 	}
-	passed := time.Since(bucket.At).Seconds()
-	for i, state := range bucket.Meters {
-		meter := limit.Meters[i]
-		m.level[state.Name] = min(1, (state.Ledgers[reservations.LedgerUse]+passed*meter.RatePerSecond())/meter.Cap())
+	for _, meter := range bucket.View(limit, "", now).Meters {
+		m.level[meter.Name] = meter.Level / meter.Cap()
 	}
 	return m
 }

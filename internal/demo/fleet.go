@@ -32,13 +32,11 @@ func startFleet(ctx context.Context, limiter *reservations.Limiter, client *llm.
 		return &fleet{}, fmt.Errorf("start the embedded Redis: %w", err)
 	}
 	f := &fleet{server: server}
-	lateness := &worker.Lateness{} // shared: a settlement in one worker moves the line of all
 	for range fleetSize {
 		w, err := worker.New(f.connect(), limiter, worker.Config{
 			Concurrency: 40,
 			Logger:      slog.New(slog.DiscardHandler), // the view shows what happens
 			Events:      events,
-			Lateness:    lateness,
 		})
 		if err != nil {
 			return f, err

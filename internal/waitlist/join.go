@@ -10,7 +10,7 @@ import (
 
 // joinScript puts tasks into the lists of their buckets.
 //
-//	ARGV[2...] -> for each task: task, bucket, flow, cost, reserved, urgent (each "1" or "0"), tokens (JSON), info,
+//	ARGV[2...] -> for each task: task, bucket, flow, cost (negative: before all that wait), reserved, urgent (each "1" or "0"), tokens (JSON), info,
 //	              how long to keep the record in milliseconds
 //
 // Output: nothing.
@@ -35,6 +35,8 @@ for i = 2, #ARGV, 9 do
 		if given == epoch then
 			tag = was
 		end
+	elseif tonumber(ARGV[i + 3]) < 0 then
+		tag = virtual - 0.000001
 	else
 		local flows = root .. "flows:" .. bucket
 		tag = math.max(virtual, tonumber(redis.call("ZSCORE", flows, ARGV[i + 2]) or 0))
@@ -124,8 +126,11 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// cost is within its bounds; one that is not a number counts as the least.
+// cost is within its bounds; one that is not a number counts as the least. It is negative for Front.
 func (e Entry) cost() float64 {
+	if e.Front {
+		return -1
+	}
 	if !(e.Cost >= costLeast) {
 		return costLeast
 	}
