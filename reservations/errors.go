@@ -18,7 +18,11 @@ var (
 	ErrInvalidLimit = errors.New("reservations: invalid limit")
 	// ErrUnavailable is matched when the store could not answer. Nothing that is limited may start.
 	ErrUnavailable = errors.New("reservations: store unavailable")
-	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches ErrUnavailable too.
+	// ErrBucket is matched when the store answers and only this bucket can't be asked: its document does not decode, it or its key is
+	// too large, or too many writers contend for it. Other buckets may well work. It matches ErrUnavailable too.
+	ErrBucket = errors.New("reservations: bucket unavailable")
+	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches ErrBucket and
+	// ErrUnavailable too.
 	ErrContended = errors.New("reservations: too many conflicts")
 )
 
@@ -74,7 +78,9 @@ type UnavailableError struct {
 	Bucket string
 	// Applied says what is known of the request: whether it may have been applied although no answer came.
 	Applied Applied
-	Err     error
+	// BucketOnly says that the fault is one of this bucket, not of the store: the error matches ErrBucket.
+	BucketOnly bool
+	Err        error
 }
 
 // Applied tells whether a request that brought no answer may have changed the bucket.
@@ -94,5 +100,7 @@ func (e *UnavailableError) Error() string {
 // Unwrap returns the store's own error.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Is makes the error match ErrUnavailable.
-func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+// Is makes the error match ErrUnavailable, and ErrBucket where only this bucket can't be asked.
+func (e *UnavailableError) Is(target error) bool {
+	return target == ErrUnavailable || target == ErrBucket && (e.BucketOnly || errors.Is(e.Err, ErrContended))
+}
