@@ -10,33 +10,32 @@ var (
 	ErrUnknownLimit = errors.New("reservations: unknown limit")
 	// ErrUnknownMeter is matched when a charge names a meter that its limit does not have.
 	ErrUnknownMeter = errors.New("reservations: unknown meter")
-	// ErrInvalidCharge is matched when an amount is negative or not a number, and when a key or a shard can't be.
+	// ErrInvalidCharge is matched when an amount is negative or not a number.
 	ErrInvalidCharge = errors.New("reservations: invalid charge")
-	// ErrChargeTooLarge is matched when a charge is above what can ever be served. It never becomes servable by
-	// waiting.
+	// ErrChargeTooLarge is matched when a charge is above what can ever be served. It never becomes servable by waiting.
 	ErrChargeTooLarge = errors.New("reservations: charge is too large")
 	// ErrInvalidLimit is matched by every fault of a limit's definition.
 	ErrInvalidLimit = errors.New("reservations: invalid limit")
 	// ErrUnavailable is matched when the store could not answer. Nothing that is limited may start.
 	ErrUnavailable = errors.New("reservations: store unavailable")
-	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches
+	// ErrBucket is matched when the store answers and only this bucket can't be asked: its document does not decode, it or its key is
+	// too large, or too many writers contend for it. Other buckets may well work. It matches ErrUnavailable too.
+	ErrBucket = errors.New("reservations: bucket unavailable")
+	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches ErrBucket and
 	// ErrUnavailable too.
 	ErrContended = errors.New("reservations: too many conflicts")
-	// ErrBucket is matched when only this bucket can't be asked: its document is at fault, or contended. It matches ErrUnavailable too.
-	ErrBucket = errors.New("reservations: bucket unavailable")
 )
 
-// IsPermanent says whether a charge failed for a reason that waiting does not mend: an unknown limit or meter, an
-// invalid or a too large charge. A task with such a charge can never start.
+// IsPermanent says whether a charge failed for a reason that waiting does not mend: an unknown limit or meter, an invalid
+// or a too large charge. A task with such a charge can never start.
 func IsPermanent(err error) bool {
-	return errors.Is(err, ErrUnknownLimit) || errors.Is(err, ErrUnknownMeter) ||
-		errors.Is(err, ErrInvalidCharge) || errors.Is(err, ErrChargeTooLarge)
+	return errors.Is(err, ErrUnknownLimit) || errors.Is(err, ErrUnknownMeter) || errors.Is(err, ErrInvalidCharge) || errors.Is(err, ErrChargeTooLarge)
 }
 
 // ChargeError says which charge can never be served, and why. Err is the sentinel it matches.
 type ChargeError struct {
 	Charge  Charge
-	Meter   string // empty where no meter is at fault
+	Meter   string // empty where the limit itself is unknown
 	Problem string
 	Err     error
 }
@@ -79,10 +78,12 @@ type UnavailableError struct {
 	Bucket string
 	// Applied says what is known of the request: whether it may have been applied although no answer came.
 	Applied Applied
-	Err     error
+	// BucketOnly says that the fault is one of this bucket, not of the store: the error matches ErrBucket.
+	BucketOnly bool
+	Err        error
 }
 
-// Applied says whether a request without an answer may have changed the bucket.
+// Applied tells whether a request that brought no answer may have changed the bucket.
 type Applied string
 
 const (
@@ -99,5 +100,7 @@ func (e *UnavailableError) Error() string {
 // Unwrap returns the store's own error.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Is makes the error match ErrUnavailable.
-func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+// Is makes the error match ErrUnavailable, and ErrBucket where only this bucket can't be asked.
+func (e *UnavailableError) Is(target error) bool {
+	return target == ErrUnavailable || target == ErrBucket && (e.BucketOnly || errors.Is(e.Err, ErrContended))
+}

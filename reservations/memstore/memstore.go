@@ -33,7 +33,9 @@ func New(now func() time.Time) *Store {
 }
 
 // Apply implements reservations.Store. It fails only when ctx is already done, and then nothing was applied.
-func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+func (s *Store) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
 	name := reservations.BucketName(limit.Name, key)
 	if err := ctx.Err(); err != nil {
 		return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
@@ -42,8 +44,11 @@ func (s *Store) Apply(ctx context.Context, limit reservations.Limit, key string,
 	defer s.mu.Unlock()
 	now := s.now()
 	s.sweep(now)
-	bucket, outcomes := reservations.Fold(s.buckets[name], limit, now, requests)
-	s.buckets[name] = bucket
+	before := s.buckets[name]
+	after, outcomes := reservations.Fold(before, limit, now, requests)
+	if after.Version != before.Version {
+		s.buckets[name] = after
+	}
 	return outcomes, nil
 }
 

@@ -15,21 +15,17 @@ import (
 
 // This file is the only one that knows what the driver's and the servers' errors mean.
 
-const codeWriteConflict = 112
-
-// isConflict says whether a call changed nothing because another writer was faster, so that it may be sent again.
+// isConflict says whether a write changed nothing because another writer was faster.
 func isConflict(err error) bool {
-	if mongo.IsDuplicateKeyError(err) {
-		return true
-	}
+	const writeConflict = 112
 	var se mongo.ServerError
-	if !errors.As(err, &se) {
-		return false
-	}
-	// FerretDB loses $$NOW when two first upserts collide, and says so with the code of any malformed pipeline. A duplicate key of an upsert that
-	// looks for more than the key is an internal error to it.
-	return se.HasErrorCode(codeWriteConflict) || strings.Contains(se.Error(), "$$NOW operator cannot be used") ||
-		strings.Contains(se.Error(), "duplicate key value violates unique constraint")
+	return mongo.IsDuplicateKeyError(err) || errors.As(err, &se) && (se.HasErrorCode(writeConflict) ||
+		strings.Contains(se.Error(), "duplicate key value violates unique constraint")) // FerretDB, now and then
+}
+
+// isOfOneDocument says whether a call failed because of the document or of its key: other buckets can be asked.
+func isOfOneDocument(err error) bool {
+	return false
 }
 
 // isRefusal says whether a server turned the command away before it did anything.

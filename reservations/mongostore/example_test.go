@@ -32,10 +32,10 @@ func Example() {
 		return
 	}
 	charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 900}}
-	outcome, err := limiter.Begin(ctx, charge, reservations.Place{})
+	outcome, err := limiter.Start(ctx, charge, nil)
 	if err != nil {
-		slog.Error("begin", slog.Any("error", err))
+		slog.Error("start a task", slog.Any("error", err))
 		return
 	}
-	slog.Info("begin", slog.String("state", string(outcome.State)), slog.Duration("hold", outcome.Hold), slog.Duration("wait", outcome.Wait()))
+	slog.Info("start a task", slog.String("state", string(outcome.State)), slog.Duration("hold", outcome.Hold), slog.Duration("wait", outcome.Wait()))
 }

@@ -12,7 +12,7 @@ import (
 // TestMain runs this binary as one of many processes where TestProcesses asks for it.
 func TestMain(m *testing.M) {
 	if os.Getenv(processDatabase) != "" {
-		if err := beginOnce(context.Background(), os.Stdout); err != nil {
+		if err := startOnce(context.Background(), os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -1,114 +1,77 @@
 package mongostore
 
 import (
-	lists "container/list"
 	"sync"
 	"time"
 )
 
 const (
-	// memoryMax is how many buckets a Store remembers, those it used last.
-	memoryMax = 1024
-	// maxSkipped bounds how many calls are pipelines after a swap that did not match.
-	maxSkipped = 256
-	// forgiven is the number of swaps in a row that halves that again.
-	forgiven = 16
+	// memoryMost is how many buckets a Store remembers.
+	memoryMost = 1024
+	// clockKept is how long a reading of the server's clock is carried on by this machine's.
+	clockKept = time.Second
+	// driftsBy is one over the drift between two clocks that is allowed for: 1 ms in a second, twice what a clock is slewed by.
+	driftsBy = 1000
 )
 
-// memory is what a Store knows of the buckets it used last, and how well swaps went there. Safe for concurrent use.
+// memory holds the buckets that this process wrote last, so that it may swap them without reading. The zero value is empty. Safe for
+// concurrent use.
 type memory struct {
-	mu      sync.Mutex // guards what is below
-	buckets map[string]*lists.Element
-	recent  *lists.List // of *remembered, the last one used first
+	mu      sync.Mutex // guards buckets
+	buckets map[string]remembered
 }
 
-// remembered is one bucket in memory.
 type remembered struct {
-	name string
-	known
-	skip  int // calls that are pipelines before the next swap
-	skips int // what skip becomes when the next swap does not match
-	hits  int // swaps in a row
+	state
+	steady bool // no other process wrote between the last two writes of this one
 }
 
-func newMemory() *memory { return &memory{buckets: map[string]*lists.Element{}, recent: lists.New()} }
+// find returns a state from which a swap may start, and the moment at which it decides.
+func (m *memory) find(name string, clock func() time.Time) (state, time.Time, bool) {
+	m.mu.Lock()
+	r := m.buckets[name]
+	m.mu.Unlock()
+	if !r.steady {
+		return state{}, time.Time{}, false
+	}
+	if clock != nil {
+		return r.state, clock(), true
+	}
+	now, ok := r.now()
+	return r.state, now, ok
+}
 
-// find returns what is known of the bucket, and the moment at which a swap would decide: zero where the call has to be a pipeline.
-func (m *memory) find(name string, mode swapping, local func() time.Time) (k known, now time.Time, ok bool) {
+// now is a moment that the server's clock has reached: its last reading and the time that went by on this machine since that
+// arrived. It is behind by the way of the answer and the drift that is allowed for, so a swap grants a little less than the
+// server's own clock would. Each swap reads the clock again. False where the reading is too old.
+func (s state) now() (time.Time, bool) {
+	passed := time.Since(s.heard)
+	if passed < 0 || passed > clockKept {
+		return time.Time{}, false
+	}
+	return s.clock.Add(passed - passed/driftsBy), true
+}
+
+// wrote remembers a write that followed on before.
+func (m *memory) wrote(name string, before, after state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, ok := m.buckets[name]
-	if !ok {
-		return known{}, time.Time{}, false
+	last, known := m.buckets[name]
+	if !known && len(m.buckets) >= memoryMost {
+		for other := range m.buckets { // any one
+			delete(m.buckets, other)
+			break
+		}
 	}
-	m.recent.MoveToFront(e)
-	r := e.Value.(*remembered) //nolint:forcetypeassert // nothing else is in the list
-	if mode == swapNever || mode == swapAdaptive && (r.skip > 0 || !r.steady) {
-		return r.known, time.Time{}, true
+	if m.buckets == nil {
+		m.buckets = map[string]remembered{}
 	}
-	if local != nil {
-		return r.known, time.UnixMilli(local().UnixMilli()), true
-	}
-	now, _ = r.now()
-	return r.known, now, true
+	m.buckets[name] = remembered{state: after, steady: known && last.tag == before.tag}
 }
 
-// swapped remembers what a swap has written.
-func (m *memory) swapped(name string, k known) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.keep(name, k)
-	if r.hits++; r.hits%forgiven == 0 {
-		r.skips /= 2
-	}
-}
-
-// folded remembers what a pipeline has written, or a swap of a bucket that was looked at.
-func (m *memory) folded(name string, k known) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.keep(name, k)
-	r.skip = max(0, r.skip-1)
-}
-
-// missed notes that a swap did not match: somebody else wrote.
-func (m *memory) missed(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.buckets[name]
-	if !ok {
-		return
-	}
-	r := e.Value.(*remembered) //nolint:forcetypeassert // nothing else is in the list
-	r.hits, r.steady = 0, false
-	r.skips = min(max(1, 2*r.skips), maxSkipped)
-	r.skip = r.skips
-}
-
-// forget drops what is known of the bucket, e.g. because an answer is missing.
+// forget drops a bucket, e.g. because an answer is missing.
 func (m *memory) forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.buckets[name]; ok {
-		m.recent.Remove(e)
-		delete(m.buckets, name)
-	}
-}
-
-// keep writes k down, unless an answer that is newer was faster; the bucket that was not used for longest makes room.
-func (m *memory) keep(name string, k known) *remembered {
-	if e, ok := m.buckets[name]; ok {
-		r := e.Value.(*remembered) //nolint:forcetypeassert // nothing else is in the list
-		if r.bucket.Generation != k.bucket.Generation || r.bucket.Version < k.bucket.Version {
-			r.known = k
-		}
-		return r
-	}
-	if m.recent.Len() >= memoryMax {
-		oldest := m.recent.Back()
-		delete(m.buckets, m.recent.Remove(oldest).(*remembered).name) //nolint:forcetypeassert // nothing else is in the list
-	}
-	r := &remembered{name: name, known: k}
-	m.buckets[name] = m.recent.PushFront(r)
-	return r
+	delete(m.buckets, name)
 }

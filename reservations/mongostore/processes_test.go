@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	processDatabase = "HEADWAY_TEST_DATABASE" // set: this process begins once and ends
+	processDatabase = "HEADWAY_TEST_DATABASE" // set: this process starts one task and ends
 	processURI      = "HEADWAY_TEST_MONGODB_URI"
 	processes       = 20
 )
 
-// beginOnce is one of the processes: it is ready, waits until its input ends, creates the indexes and begins.
-func beginOnce(ctx context.Context, out io.Writer) error {
+// startOnce is one of the processes: it is ready, waits until its input ends, creates the indexes and starts a task.
+func startOnce(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	client, err := mongostore.Connect(ctx, os.Getenv(processURI))

@@ -2,7 +2,6 @@ package mongostore_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -38,10 +37,11 @@ func database(tb testing.TB) *mongo.Database {
 	return connect(tb, uri).Database(name)
 }
 
-func instance(tb testing.TB, now func() time.Time, mode mongostore.Swapping) storetest.Instance {
+// instance is a store on a database of its own, by the server's clock where now is nil.
+func instance(tb testing.TB, now func() time.Time) storetest.Instance {
 	tb.Helper()
 	uri, name := testenv.Mongo(tb)
-	options := mongostore.Options{Now: now}.With(mode)
+	options := mongostore.Options{Now: now}
 	store := mongostore.New(connect(tb, uri).Database(name), options)
 	return storetest.Instance{
 		Store: store,
@@ -52,59 +52,36 @@ func instance(tb testing.TB, now func() time.Time, mode mongostore.Swapping) sto
 	}
 }
 
-// modes are the ways in which a store may decide: by itself and swap, by the pipeline, or by what fits.
-func modes() map[string]mongostore.Swapping {
-	return map[string]mongostore.Swapping{"adaptive": mongostore.SwapAdaptive, "swaps": mongostore.SwapAlways, "pipelines": mongostore.SwapNever}
-}
-
-// inEachMode runs test with a function that opens an instance whose clock the test sets, and with one on the server's clock.
-func inEachMode(t *testing.T, test func(t *testing.T, controlled, live func(t *testing.T) storetest.Instance)) {
+func controlled(t *testing.T) storetest.Instance {
 	t.Helper()
-	for name, mode := range modes() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, func(t *testing.T) storetest.Instance {
-				t.Helper()
-				clock := storetest.NewClock()
-				i := instance(t, clock.Now, mode)
-				i.Advance = clock.Advance
-				return i
-			}, func(t *testing.T) storetest.Instance {
-				t.Helper()
-				return instance(t, nil, mode)
-			})
-		})
-	}
+	clock := storetest.NewClock()
+	i := instance(t, clock.Now)
+	i.Advance = clock.Advance
+	return i
 }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	inEachMode(t, func(t *testing.T, controlled, _ func(t *testing.T) storetest.Instance) {
-		t.Helper()
-		storetest.Run(t, controlled)
-	})
+	storetest.Run(t, controlled)
 }
 
 func TestConvexRecordings(t *testing.T) {
 	t.Parallel()
-	inEachMode(t, func(t *testing.T, controlled, _ func(t *testing.T) storetest.Instance) {
-		t.Helper()
-		storetest.Replay(t, "../testdata/convex_hand.jsonl", 516, controlled)
-	})
+	storetest.Replay(t, "../testdata/convex_hand.jsonl", 516, controlled)
 }
 
 func TestConformanceLive(t *testing.T) {
 	t.Parallel()
-	inEachMode(t, func(t *testing.T, _, live func(t *testing.T) storetest.Instance) {
+	storetest.RunLive(t, func(t *testing.T) storetest.Instance {
 		t.Helper()
-		storetest.RunLive(t, live)
+		return instance(t, nil)
 	})
 }
 
 func BenchmarkStore(b *testing.B) {
 	storetest.Bench(b, func(b *testing.B) storetest.Instance {
 		b.Helper()
-		return instance(b, nil, mongostore.SwapAdaptive)
+		return instance(b, nil)
 	})
 }
 
@@ -113,7 +90,7 @@ var limit = reservations.Limit{Name: "api", Meters: []reservations.Meter{
 }}
 
 func request(n float64) []reservations.Request {
-	return []reservations.Request{{Op: reservations.OpBegin, Tokens: []float64{n}}}
+	return []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{n}}}
 }
 
 // The server's clock and the driver's default URI: what production uses.
@@ -127,12 +104,15 @@ func TestServerClock(t *testing.T) {
 	if !first[0].Started() || time.Since(first[0].At).Abs() > time.Hour {
 		t.Errorf("got %+v", first[0])
 	}
-	b, ok, err := store.Bucket(t.Context(), "api", "k")
-	if err != nil || !ok || b.Version != 1 || !b.At.Equal(first[0].At) || b.Generation != b.At.UnixMilli() {
-		t.Errorf("bucket %+v %v %v", b, ok, err)
+	b, now, err := store.Load(t.Context(), "api", "k")
+	if err != nil || b.Version != 1 || !b.At.Equal(first[0].At) || b.Generation != b.At.UnixMilli() {
+		t.Errorf("bucket %+v %v", b, err)
 	}
-	if _, ok, err := store.Bucket(t.Context(), "api", "nobody"); ok || err != nil {
-		t.Errorf("a bucket that is not there: %v %v", ok, err)
+	if now.Sub(b.At).Abs() > 10*time.Second {
+		t.Errorf("the clock is %v, the bucket of %v", now, b.At)
+	}
+	if b, _, err := store.Load(t.Context(), "api", "other"); err != nil || !b.At.IsZero() {
+		t.Errorf("a bucket that is not there: %+v %v", b, err)
 	}
 }
 
@@ -161,23 +141,27 @@ func TestStoredDocument(t *testing.T) {
 	clock := storetest.NewClock()
 	store := mongostore.New(db, mongostore.Options{Collection: "elsewhere", Now: clock.Now})
 	buckets := db.Collection("elsewhere")
-	if _, err := buckets.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "api:k"}, {Key: "later", Value: 7}}); err != nil {
+	if _, err := store.Apply(t.Context(), limit, "k", request(5)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Apply(t.Context(), limit, "k", append(request(5), request(15)...)); err != nil {
+	if _, err := buckets.UpdateByID(t.Context(), "api:k", bson.D{{Key: "$set", Value: bson.D{{Key: "later", Value: 7}}}}); err != nil {
 		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := store.Apply(t.Context(), limit, "k", request(5)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var got struct {
-		Later   int            `bson:"later"`
-		Expires time.Time      `bson:"expires"`
-		Call    map[string]any `bson:"call"`
+		Later   int       `bson:"later"`
+		Expires time.Time `bson:"expires"`
 	}
 	if err := buckets.FindOne(t.Context(), bson.D{}).Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	full := clock.Now().Add(2*time.Second + time.Minute) // 5 and 15 tokens at 10 a second
-	if got.Later != 7 || !got.Expires.Equal(full) || got.Call != nil {
-		t.Errorf("stored %+v, want later 7, expires %v and no call", got, full)
+	full := clock.Now().Add(2*time.Second + time.Minute) // 20 tokens at 10 a second
+	if got.Later != 7 || !got.Expires.Equal(full) {
+		t.Errorf("stored %+v, want later 7, expires %v", got, full)
 	}
 }
 
@@ -216,27 +200,4 @@ func TestEnsureIndexes(t *testing.T) {
 		}
 	}
 	t.Errorf("no TTL index in %+v", specs)
-}
-
-// A document that is not ours brings an error, never a start.
-func TestForeignDocument(t *testing.T) {
-	t.Parallel()
-	db := database(t)
-	store := mongostore.New(db, mongostore.Options{})
-	foreign := bson.D{{Key: "_id", Value: "api"}, {Key: "at", Value: "yesterday"}, {Key: "led", Value: 3}, {Key: "meters", Value: "m"}}
-	if _, err := db.Collection(mongostore.DefaultCollection).InsertOne(t.Context(), foreign); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Apply(t.Context(), limit, "", request(1)); !errors.Is(err, reservations.ErrUnavailable) {
-		t.Errorf("apply: %v", err)
-	}
-	if _, _, err := store.Bucket(t.Context(), "api", ""); !errors.Is(err, reservations.ErrUnavailable) {
-		t.Errorf("read: %v", err)
-	}
-	if err := store.Reset(t.Context(), limit, ""); err != nil {
-		t.Fatal(err)
-	}
-	if o, err := store.Apply(t.Context(), limit, "", request(1)); err != nil || !o[0].Started() {
-		t.Errorf("after a reset: %+v %v", o, err)
-	}
 }

@@ -1,10 +1,10 @@
 package mongostore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,123 +14,139 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// A bucket that only this process uses is decided here, by reservations.Step, and written in one compare-and-swap: the server stores
-// the outcome if the bucket is still as this process left it, which costs it half of a lone pipeline, and a tenth of one with 64 requests.
-// If it is not, nothing was changed, and the pipeline decides. The server's clock stays the only one: see known.now.
-
 const (
-	// fieldClock is what the server's clock said at the last swap. Nothing is decided by it but the next swap of the process that reads it in the answer.
-	fieldClock = "clock"
-	fieldLed   = "led"
-	// clockKept is how long a reading of the server's clock is carried on by this machine's.
-	clockKept = time.Second
-	// driftsBy is one over the drift between two clocks that is allowed for: 1 ms in a second, twice what a clock is slewed by.
-	driftsBy = 1000
+	// maxAttempts bounds how often a call loses against other writers.
+	maxAttempts = 100
+	pauseMin    = time.Millisecond
+	pauseMax    = 50 * time.Millisecond
 )
 
-// swapping says when a call may be a swap. Tests set it; production has adaptive.
-type swapping int
+// errLost is matched when another process wrote between a read and the swap. Nothing was changed then.
+var errLost = errors.New("another process was faster")
 
-const (
-	swapAdaptive swapping = iota // where it is likely to match
-	swapAlways                   // wherever the state and the clock are known
-	swapNever
-)
-
-// swap decides the requests at now and writes that, if the bucket is still what before says; after is what is known then. No outcomes: it is not, and
-// nothing was changed.
-func (s *Store) swap(
-	ctx context.Context, name string, before known, now time.Time, limit reservations.Limit, requests []reservations.Request,
-) (outcomes []reservations.Outcome, after known, err error) {
-	bucket, decided := before.bucket, make([]reservations.Outcome, len(requests))
-	for i, r := range requests {
-		bucket, decided[i] = reservations.Step(bucket, limit, now, r)
+// Apply implements reservations.Store. It reads the bucket, folds the requests and writes the result where the document is still
+// the same: two round trips, and one for a process that wrote last.
+func (s *Store) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
+	name := reservations.BucketName(limit.Name, key)
+	if len(requests) == 0 {
+		return nil, nil
 	}
-	written, err := bson.Marshal(append(encodeBucket(bucket, limit), to("out", bson.A{})))
-	if err != nil {
-		return nil, known{}, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: fmt.Errorf("encode bucket: %w", err)}
-	}
-	update := bson.D{to("$set", bson.Raw(written))}
-	if s.local == nil {
-		update = append(update, to("$currentDate", bson.D{to(fieldClock, true)}))
-	}
-	if gone := dropped(before.bucket, bucket); len(gone) > 0 {
-		update = append(update, to("$unset", gone))
-	}
-	answer := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})
-	var raw bson.Raw
-	err = s.attempt(ctx, name, func(ctx context.Context) error {
-		var failed error
-		raw, failed = s.buckets.FindOneAndUpdate(ctx, before.filter(name), update, answer).Raw()
-		if errors.Is(failed, mongo.ErrNoDocuments) {
-			return nil
+	if known, now, ok := s.memory.find(name, s.now); ok {
+		after, outcomes := reservations.Fold(known.bucket, limit, now, requests)
+		if after.Version != known.bucket.Version { // else the answer needs the newest state
+			err := s.swap(ctx, name, known, after)
+			if !errors.Is(err, errLost) {
+				return answer(outcomes, err)
+			}
 		}
-		return failed
+	}
+	for pause, n := pauseMin, 1; ; pause, n = min(2*pause, pauseMax), n+1 {
+		before, err := s.read(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		after, outcomes := reservations.Fold(before.bucket, limit, before.clock, requests)
+		if after.Version == before.bucket.Version {
+			return outcomes, nil
+		}
+		err = s.swap(ctx, name, before, after)
+		if !errors.Is(err, errLost) {
+			return answer(outcomes, err)
+		}
+		if n == maxAttempts {
+			err = fmt.Errorf("%w: gave up after %d attempts", reservations.ErrContended, n)
+			return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+		}
+		if err = sleep(ctx, rand.N(pause)); err != nil { //nolint:gosec // jitter needs no secrecy
+			return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+		}
+	}
+}
+
+func answer(outcomes []reservations.Outcome, err error) ([]reservations.Outcome, error) {
+	if err != nil {
+		return nil, err
+	}
+	return outcomes, nil
+}
+
+// swap writes the bucket after a change where the document is still as it was before. Otherwise the error matches errLost.
+func (s *Store) swap(ctx context.Context, name string, before state, after reservations.Bucket) error {
+	written := state{bucket: after, tag: newTag(), clock: before.clock, heard: before.heard}
+	stored := encode(after, written.tag)
+	var raw bson.Raw
+	sent, err := s.send(ctx, name, func(ctx context.Context) (err error) {
+		if before.tag == 0 {
+			stored.Name = name
+			_, err = s.buckets.InsertOne(ctx, stored)
+			return err
+		}
+		update := bson.D{to("$set", stored)}
+		if s.now == nil {
+			update = append(update, to("$currentDate", bson.D{to(fieldClock, true)}))
+		}
+		raw, err = s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name), to(fieldTag, before.tag)}, update,
+			options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})).Raw()
+		return err
 	})
-	if err != nil || raw == nil {
-		return nil, known{}, err
+	switch {
+	case err == nil:
+		if ms, ok := raw.Lookup(fieldClock).DateTimeOK(); ok {
+			written.clock, written.heard = time.UnixMilli(ms).UTC(), time.Now()
+		}
+		s.memory.wrote(name, before, written)
+	case !errors.Is(err, errLost):
+		s.memory.forget(name)
+	case sent > 1: // the driver repeated the write, and the first one may have been the faster
+		s.memory.forget(name)
+		return &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedMaybe, BucketOnly: true, Err: err}
 	}
-	after = known{bucket: bucket, led: bson.Raw(written).Lookup(fieldLed), steady: true}
-	if ms, ok := raw.Lookup(fieldClock).DateTimeOK(); ok {
-		after.clock, after.heard = time.UnixMilli(ms), time.Now()
-	}
-	return decided, after, nil
+	return err
 }
 
-// dropped is the fields that a bucket had before, and has no more.
-func dropped(before, after reservations.Bucket) (fields bson.D) {
-	if len(before.Idle) > 0 && len(after.Idle) == 0 {
-		fields = append(fields, to("idle", 0), to("keep", 0))
+// newTag is never zero.
+func newTag() int64 { return rand.Int64() | 1 } //nolint:gosec // tells writes apart, needs no secrecy
+
+// send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError. It returns how
+// often the driver sent a command.
+func (s *Store) send(ctx context.Context, bucket string, call func(context.Context) error) (int32, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, &reservations.UnavailableError{Bucket: bucket, Applied: reservations.AppliedNo, Err: err}
 	}
-	if len(before.Express) > 0 && len(after.Express) == 0 {
-		fields = append(fields, to("express", 0))
+	watched, counter := withSent(ctx)
+	err := call(watched)
+	sent := counter.Load()
+	if sent > 0 {
+		s.monitored.Store(true)
 	}
-	return fields
+	switch {
+	case err == nil:
+		return sent, nil
+	case errors.Is(err, mongo.ErrNoDocuments) || isConflict(err):
+		return sent, fmt.Errorf("%w: %w", errLost, err)
+	}
+	return sent, &reservations.UnavailableError{
+		Bucket: bucket, Applied: s.applied(err, sent), BucketOnly: isOfOneDocument(err), Err: err,
+	}
 }
 
-// known is what this process knows of a bucket from its last call: a value that never changes.
-type known struct {
-	bucket reservations.Bucket
-	led    bson.RawValue // the ledgers as they are stored
-	// steady is set where nobody else wrote between the last two calls.
-	steady bool
-	// clock is a reading of the server's clock, and heard when its answer came, on this machine's. Zero where there is none.
-	clock, heard time.Time
+// unchanged is the error of a call that only reads.
+func unchanged(err error) error {
+	if u := (*reservations.UnavailableError)(nil); errors.As(err, &u) {
+		u.Applied = reservations.AppliedNo
+	}
+	return err
 }
 
-// filter finds the bucket if it is as it is known. The version alone tells, as long as the bucket is not deleted and made anew in the
-// millisecond in which it was made; the ledgers tell even then.
-func (k known) filter(name string) bson.D {
-	f := bson.D{
-		to("_id", name), to("gen", k.bucket.Generation), to("v", k.bucket.Version), to(fieldAt, bson.NewDateTimeFromTime(k.bucket.At)),
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if k.led.Type != 0 {
-		f = append(f, to(fieldLed, k.led))
-	}
-	return f
-}
-
-// now is a moment that the server's clock has reached: its last reading and the time that went by here since that arrived, which is
-// later than it was made. It is behind by the way of that answer, the drift that is allowed for, and up to a millisecond, so it grants a little
-// less than the server's own. It does not fall behind further, as each swap reads the clock again. False where no reading is young enough.
-func (k known) now() (time.Time, bool) {
-	if k.clock.IsZero() {
-		return time.Time{}, false
-	}
-	passed := time.Since(k.heard)
-	if passed < 0 || passed > clockKept {
-		return time.Time{}, false
-	}
-	return k.clock.Add(passed - passed/driftsBy).Truncate(time.Millisecond), true
-}
-
-// then is what is known after a pipeline with n requests has left the bucket as after says; ok where k was known before.
-func (k known) then(ok bool, after reservations.Bucket, led bson.RawValue, n int) known {
-	led.Value = bytes.Clone(led.Value) // not the whole answer
-	next := known{bucket: after, led: led, clock: k.clock, heard: k.heard}
-	next.steady = ok && after.Generation == k.bucket.Generation && after.Version == k.bucket.Version+int64(n)
-	if next.steady && !after.At.Equal(k.bucket.At) { // at was moved to the server's clock; else that may be behind it
-		next.clock, next.heard = after.At, time.Now()
-	}
-	return next
 }

@@ -19,7 +19,7 @@ func Bench(b *testing.B, open func(b *testing.B) Instance) {
 		{Name: "requests", Rate: 1e9, Period: time.Second, MaxReserved: reservations.Unlimited},
 		{Name: "tokens", Rate: 1e12, Period: time.Second, MaxReserved: 1e12},
 	}}
-	request := reservations.Request{Op: reservations.OpBegin, Tokens: []float64{1, 100}}
+	request := reservations.Request{Op: reservations.OpStart, Tokens: []float64{1, 100}}
 	b.Run("lone", func(b *testing.B) {
 		store := open(b).Store
 		for b.Loop() {
@@ -55,7 +55,7 @@ func Bench(b *testing.B, open func(b *testing.B) Instance) {
 		}
 		charge := reservations.Charge{Limit: limit.Name, Tokens: reservations.Tokens{"requests": 1, "tokens": 100}}
 		parallel(b, func() error {
-			_, err := limiter.Begin(b.Context(), charge, reservations.Place{})
+			_, err := limiter.Start(b.Context(), charge, nil)
 			return err
 		})
 	})

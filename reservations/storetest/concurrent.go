@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,29 +12,50 @@ import (
 
 const (
 	callers   = 64 // goroutines on one bucket
-	processes = 20 // stores that create the same bucket at once
+	processes = 20 // stores on one bucket
 )
 
 // eachOf runs f(0) to f(n-1) at the same time and waits for all.
 func eachOf(n int, f func(i int)) {
 	var running sync.WaitGroup
-	start := make(chan struct{})
+	gate := make(chan struct{})
 	for i := range n {
 		running.Go(func() {
-			<-start
+			<-gate
 			f(i)
 		})
 	}
-	close(start)
+	close(gate)
 	running.Wait()
+}
+
+func (d driver) peers(n int) []reservations.Store {
+	d.t.Helper()
+	all := make([]reservations.Store, n)
+	for p := range all {
+		all[p] = d.i.peer(d.t)
+	}
+	return all
 }
 
 // With the clock at rest a capacity of 100 admits 100, and 2 more that hold for at most 250 ms at 10 a second.
 func testConcurrent(d driver) {
 	limit := oneMeter(10, 100, reservations.Unlimited)
-	started := race(d.t, callers, 4, func(int) reservations.Store { return d.i.Store }, limit)
-	if started != 102 {
+	if started := race(d.t, callers, 4, []reservations.Store{d.i.Store}, limit); started != 102 {
 		d.t.Errorf("%d callers: %d started, want exactly 102", callers, started)
+	}
+}
+
+// The same of several processes. Each change is one version.
+func testConcurrentProcesses(d driver) {
+	d.limit = oneMeter(10, 100, reservations.Unlimited)
+	const each = 16
+	if started := race(d.t, processes, each, d.peers(processes), d.limit); started != 102 {
+		d.t.Errorf("%d processes: %d started, want exactly 102", processes, started)
+	}
+	b, _ := d.load()
+	if want := 100. - processes*each; b.Version != processes*each || math.Abs(b.Meters[0].Reserved-want) > noMoreThan {
+		d.t.Errorf("after %d calls there is %+v, want a reserved balance of %v", processes*each, b, want)
 	}
 }
 
@@ -46,7 +68,9 @@ func testConcurrentLimiter(d driver) {
 	var started atomic.Int64
 	eachOf(callers, func(int) {
 		for range 8 {
-			o, err := limiter.Begin(d.t.Context(), reservations.Charge{Limit: limit.Name, Tokens: reservations.Tokens{"m": 1}}, reservations.Place{})
+			o, err := limiter.Start(d.t.Context(), reservations.Charge{
+				Limit: limit.Name, Tokens: reservations.Tokens{"m": 1},
+			}, nil)
 			if err != nil {
 				d.t.Error(err)
 				return
@@ -61,25 +85,97 @@ func testConcurrentLimiter(d driver) {
 	}
 }
 
+// Settlements that several processes repeat count once.
+func testConcurrentSettlements(d driver) {
+	d.limit = oneMeter(.001, 100, reservations.Unlimited)
+	d.apply(start(100))
+	stores := d.peers(8)
+	eachOf(len(stores), func(p int) {
+		for id := range int64(20) {
+			_, err := stores[p].Apply(d.t.Context(), d.limit, "", []reservations.Request{
+				{Op: reservations.OpSettle, ID: id + 1, Tokens: []float64{1}},
+			})
+			if err != nil {
+				d.t.Error(err)
+				return
+			}
+		}
+	})
+	d.wantStart(d.one(allow(20)), 0)
+	d.want(d.one(allow(1)), reservations.StateRefused, 1000*time.Second)
+}
+
+// On a live clock at most capacity + rate*T start.
+func testBoundLive(d driver) {
+	const rate, capacity = 200., 50.
+	d.limit = oneMeter(rate, capacity, 0)
+	stores := d.peers(8)
+	var started atomic.Int64
+	var mu sync.Mutex // guards first, last
+	var first, last time.Time
+	eachOf(len(stores)*4, func(i int) {
+		for range 25 {
+			outcomes, err := stores[i%len(stores)].Apply(d.t.Context(), d.limit, "", []reservations.Request{allow(1)})
+			if err != nil {
+				d.t.Error(err)
+				return
+			}
+			if o := outcomes[0]; o.Started() {
+				started.Add(1)
+				mu.Lock()
+				if first.IsZero() || o.At.Before(first) {
+					first = o.At
+				}
+				if o.At.After(last) {
+					last = o.At
+				}
+				mu.Unlock()
+			}
+		}
+	})
+	most := int64(capacity + rate*last.Sub(first).Seconds() + noMoreThan)
+	if n := started.Load(); n > most || n < capacity {
+		d.t.Errorf("%d started in %v, want %v to %d", n, last.Sub(first), capacity, most)
+	}
+}
+
 // At one token a day nothing comes back while the test runs, whatever the clock does.
 func testConcurrentLive(d driver) {
-	started := race(d.t, callers, 4, func(int) reservations.Store { return d.i.Store }, daily(100))
-	if started != 100 {
+	if started := race(d.t, callers, 4, []reservations.Store{d.i.Store}, daily(100)); started != 100 {
 		d.t.Errorf("%d callers: %d started, want exactly 100", callers, started)
 	}
 }
 
 func testCreatedAtOnce(d driver) {
-	stores := make([]reservations.Store, processes)
-	for p := range stores {
-		stores[p] = d.i.peer(d.t)
-	}
+	stores := d.peers(processes)
 	for round := range 10 {
 		limit := daily(7)
 		limit.Name = "created-" + string(rune('a'+round))
-		if started := race(d.t, processes, 1, func(p int) reservations.Store { return stores[p] }, limit); started != 7 {
+		if started := race(d.t, processes, 1, stores, limit); started != 7 {
 			d.t.Errorf("round %d: %d of %d first callers started, want exactly 7", round, started, processes)
 		}
+	}
+}
+
+func testClockGoesOn(d driver) {
+	d.limit = oneMeter(1000, 1000, reservations.Unlimited)
+	first := d.one(start(1000))
+	last, deadline := first, time.Now().Add(10*time.Second)
+	for last.At.Sub(first.At) < 50*ms {
+		if time.Now().After(deadline) {
+			d.t.Fatalf("in 10 s the store's clock went on by %v", last.At.Sub(first.At))
+		}
+		next := d.one(start(0))
+		if next.At.Before(last.At) {
+			d.t.Errorf("a bucket's time went back from %v to %v", last.At, next.At)
+		}
+		last = next
+	}
+	if skew := time.Since(last.At).Abs(); skew > time.Hour {
+		d.t.Errorf("the store's clock is off by %v", skew)
+	}
+	if o := d.one(start(last.At.Sub(first.At).Seconds() * 1000)); !o.Started() {
+		d.t.Errorf("after %v the wait for what came back meanwhile is %v", last.At.Sub(first.At), o.Wait())
 	}
 }
 
@@ -89,13 +185,13 @@ func daily(capacity float64) reservations.Limit {
 	return l
 }
 
-// race lets n goroutines begin, each the given number of times, and returns how many began.
-func race(t *testing.T, n, times int, store func(i int) reservations.Store, limit reservations.Limit) int64 {
+// race lets n goroutines start tasks, each the given number of times, by one of the stores in turn. It returns how many started.
+func race(t *testing.T, n, times int, stores []reservations.Store, limit reservations.Limit) int64 {
 	t.Helper()
 	var started atomic.Int64
 	eachOf(n, func(i int) {
 		for range times {
-			outcomes, err := store(i).Apply(t.Context(), limit, "", []reservations.Request{begin(1)})
+			outcomes, err := stores[i%len(stores)].Apply(t.Context(), limit, "", []reservations.Request{start(1)})
 			if err != nil {
 				t.Errorf("caller %d: %v", i, err)
 				return

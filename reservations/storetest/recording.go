@@ -122,17 +122,6 @@ func (r recording) maxReserved() float64 {
 	return *r.Config.MaxReserved
 }
 
-// forNewcomers is l with a max_reserved of which newcomers may use what is l's: they leave two slacks to returning tickets,
-// which the recorded limiter does not know.
-func forNewcomers(l reservations.Limit) reservations.Limit {
-	m := l.Meters[0]
-	if m.MaxReserved != reservations.Unlimited {
-		m.MaxReserved = min(2*m.MaxReserved, m.MaxReserved+m.RatePerSecond()/2)
-	}
-	l.Meters = []reservations.Meter{m}
-	return l
-}
-
 // leftOut is why the step, which follows one at time last, and all after it can't be compared.
 func (s recordedStep) leftOut(last float64) string {
 	switch {

@@ -19,12 +19,12 @@ type Replayed struct {
 }
 
 // Replay replays recordings of Convex's rate limiter on the store of one instance, whose clock the test sets, and compares every
-// decision, every time to retry and every balance. The file is path, or what CONVEX_VECTORS names. A consuming call is a take,
-// with reserve a reservation, and their balance is that of the ledger line. It fails when it compares fewer steps of path than atLeast.
+// decision, every time to retry and every balance. The file is path, or what CONVEX_VECTORS names. A consuming call is an Allow,
+// with reserve a Reserve, and their balance is the reserved one. It fails when it compares fewer steps of path than atLeast.
 //
-// What differs on purpose is mapped: a max_reserved of zero there is unlimited, and newcomers may use all of it; a capacity of zero is 1e-9
-// tokens. Or it is not compared: the time told with a refused reservation, and with one above the capacity. Or it is left
-// out, with the steps that follow: see Replayed.LeftOut.
+// What differs on purpose is mapped: a max_reserved of zero there is unlimited, and a capacity of zero is 1e-9 tokens. Or it is not
+// compared: the time to retry of a refused reservation, and of one above the capacity. Or it is left out, with the steps that
+// follow: see Replayed.LeftOut.
 func Replay(t *testing.T, path string, atLeast int, open func(t *testing.T) Instance) Replayed {
 	t.Helper()
 	if other := os.Getenv("CONVEX_VECTORS"); other != "" {
@@ -58,23 +58,20 @@ type replay struct {
 
 	recording recording
 	limiter   *reservations.Limiter
-	recorded  reservations.Limit // as recorded; driver.limit is forNewcomers
 	now       float64
 }
 
 // run returns how many steps were compared, and why no more.
 func (r *replay) run() (steps int, leftOut string) {
-	if r.recorded, leftOut = r.recording.limit(); leftOut != "" || len(r.recording.Steps) == 0 {
+	if r.limit, leftOut = r.recording.limit(); leftOut != "" || len(r.recording.Steps) == 0 {
 		return 0, leftOut
 	}
-	r.limit = forNewcomers(r.recorded)
 	var err error
 	if r.limiter, err = reservations.New(r.i.Store, []reservations.Limit{r.limit}, reservations.Config{CallTimeout: time.Minute}); err != nil {
 		r.t.Fatal(err)
 	}
-	probe := r.driver // a bucket that is never used again tells where the store's clock stands
-	probe.key += ", clock"
-	r.now = float64(probe.one(ask(reservations.OpCheck, 0)).At.UnixMicro()) / 1000
+	_, now := r.load()
+	r.now = float64(now.UnixMicro()) / 1000
 	last := r.recording.Steps[0].At
 	for _, s := range r.recording.Steps {
 		if leftOut := s.leftOut(last); leftOut != "" {
@@ -113,9 +110,6 @@ func (r *replay) step(s recordedStep) string {
 	if ok != s.OK {
 		return fmt.Sprintf("got %s, wait %v", o.State, o.Wait())
 	}
-	if o.State == reservations.StateTicket && s.Op == "reserve" { // there nobody queues
-		r.one(reservations.Request{Op: reservations.OpRelease, State: o.State, Tokens: []float64{s.Count}})
-	}
 	overCapacity, refusedReserve := s.Count > r.limit.Meters[0].Cap(), s.Reserve && !ok
 	if want := retryAfter(s); !overCapacity && !refusedReserve && (o.Wait()-want).Abs() > ms/2 {
 		return fmt.Sprintf("wait %v, want %v", o.Wait(), want)
@@ -127,7 +121,7 @@ func (r *replay) step(s recordedStep) string {
 func (r *replay) ask(s recordedStep) (reservations.Outcome, error) {
 	charge := reservations.Charge{Limit: r.limit.Name, Key: r.key, Tokens: reservations.Tokens{"m": s.Count}}
 	if s.Reserve {
-		if err := charge.Validate(r.recorded); err != nil {
+		if err := charge.Validate(r.limit); err != nil {
 			return reservations.Outcome{}, err
 		}
 	}
@@ -136,11 +130,11 @@ func (r *replay) ask(s recordedStep) (reservations.Outcome, error) {
 	case s.Op == "check" && s.Reserve:
 		return r.one(reservations.Request{Op: reservations.OpReserve, Tokens: []float64{s.Count}, Dry: true}), nil
 	case s.Op == "check":
-		return r.limiter.CheckTake(ctx, charge)
+		return r.limiter.Check(ctx, charge)
 	case s.Op == "reserve" && s.Reserve:
 		return r.limiter.Reserve(ctx, charge)
 	case s.Op == "reserve":
-		return r.limiter.Take(ctx, charge)
+		return r.limiter.Allow(ctx, charge)
 	}
 	return reservations.Outcome{}, fmt.Errorf("unknown op %q", s.Op)
 }
@@ -152,22 +146,22 @@ func retryAfter(s recordedStep) time.Duration {
 	return time.Duration(*s.RetryAfter * float64(time.Millisecond))
 }
 
-// compareRow compares the ledger line with the stored row, which is older where the last calls were refused. No row is a bucket that
-// has never been used: full, unless its first window is still to come.
+// compareRow compares the reserved balance with the stored row, which is older where the last calls were refused. No row is a bucket
+// that has never been used: full, unless its first window is still to come.
 func (r *replay) compareRow(s recordedStep) string {
-	b, ok, err := r.i.Store.Bucket(r.t.Context(), r.limit.Name, r.key)
+	b, _, err := r.i.Store.Load(r.t.Context(), r.limit.Name, r.key)
 	if err != nil {
 		return err.Error()
 	}
 	if toCome := r.recording.Config.Start; s.Value == nil && toCome != nil && *toCome > s.At {
 		return ""
 	}
-	m := r.limit.Meters[0]
+	m, found := r.limit.Meters[0], !b.At.IsZero()
 	got, want := m.Cap(), m.Cap()
-	if ok {
-		got = b.Meters[0].Ledgers[reservations.LedgerLine]
+	if found {
+		got = b.Meters[0].Reserved
 	}
-	if ok && s.Value != nil && s.Stored != nil {
+	if found && s.Value != nil && s.Stored != nil {
 		passed := b.At.Sub(time.UnixMicro(int64(math.Round(*s.Stored * 1000))))
 		came := passed.Seconds() * m.RatePerSecond()
 		if m.Kind == reservations.KindWindow { // stored is when a window started
@@ -175,7 +169,7 @@ func (r *replay) compareRow(s recordedStep) string {
 		}
 		want = min(want, *s.Value+came)
 	}
-	if !close6(got, want) {
+	if math.Abs(got-want) > noMoreThan*max(1, math.Abs(want)) {
 		return fmt.Sprintf("balance %v, want %v", got, want)
 	}
 	return ""

@@ -13,8 +13,8 @@ import (
 type Instance struct {
 	// Store is what is tested.
 	Store reservations.Store
-	// Advance moves the store's clock by d; negative moves it back. It stands still otherwise, at a whole millisecond. Run
-	// needs it; RunLive does not use it.
+	// Advance moves the store's clock by d; negative moves it back. It stands still otherwise. Run needs it; RunLive does
+	// not use it.
 	Advance func(d time.Duration)
 	// Peer returns another store on the same data and clock, as another process would have it. Nil stands for Store itself.
 	Peer func(t *testing.T) reservations.Store
@@ -58,45 +58,25 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		name string
 		test func(d driver)
 	}{
-		{"moments", testMoments},
-		{"batch folds in order", testBatch},
+		{"requests fold in order", testFold},
 		{"empty batch", testEmptyBatch},
-		{"several meters", testSeveralMeters},
-		{"reserve", testReserve},
-		{"max_reserved zero gives tickets", testTickets},
-		{"late first", testLate},
-		{"check changes nothing", testCheck},
-		{"take", testTake},
+		{"meters", testMeters},
 		{"dry changes nothing", testDry},
-		{"settle", testSettle},
-		{"settle moves the line", testSettleMovesLine},
-		{"block", testBlock},
-		{"block is bounded", testBlockBounds},
-		{"window", testWindow},
-		{"window beside buckets", testWindowBesideBuckets},
-		{"window to start", testWindowToStart},
-		{"urgent", testUrgent},
-		{"release", testRelease},
-		{"yield", testYield},
-		{"advance", testAdvance},
-		{"advance a full bucket", testAdvanceFull},
+		{"unchanged is not written", testUnchanged},
 		{"reset", testReset},
-		{"version grows", testVersion},
+		{"reset by another", testResetByAnother},
+		{"load", testLoad},
 		{"buckets are apart", testApart},
-		{"clock runs back a little", testClockBack},
-		{"clock runs back far", testClockFarBack},
-		{"meters change", testMetersChange},
-		{"meters that a limit lacks", testIdleMeters},
-		{"rates change", testRateChanges},
-		{"time all but goes", testTimeAllButGoes},
-		{"block without a meter", testBlockWithoutAMeter},
-		{"max wait", testMaxWait},
-		{"sync", testSync},
+		{"clock runs back", testClockBack},
+		{"limit changes", testChange},
 		{"settle once", testSettleOnce},
-		{"block tells its end", testBlockTellsItsEnd},
+		{"block", testBlock},
+		{"sync", testSync},
 		{"context cancelled", testCancelled},
 		{"concurrent", testConcurrent},
+		{"concurrent processes", testConcurrentProcesses},
 		{"concurrent through a limiter", testConcurrentLimiter},
+		{"concurrent settlements", testConcurrentSettlements},
 		{"model", testModel},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -118,6 +98,7 @@ func RunLive(t *testing.T, open func(t *testing.T) Instance) {
 		test func(d driver)
 	}{
 		{"concurrent", testConcurrentLive},
+		{"bound", testBoundLive},
 		{"created at once", testCreatedAtOnce},
 		{"clock goes on", testClockGoesOn},
 	} {

@@ -1,0 +1,132 @@
+package mongostore
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	fieldExpires = "expires"
+	fieldTag     = "tag"
+	fieldClock   = "clock"
+	// keepFull is how long a full bucket is kept.
+	keepFull = time.Minute
+)
+
+// errMalformed is matched when a document is not a bucket of this package.
+var errMalformed = errors.New("malformed bucket document")
+
+// document is the stored bucket. An update leaves other fields as they are, so that a later version may add some. Moments and
+// durations are nanoseconds, so that no rounding changes a bucket; zero stands for the zero time.
+type document struct {
+	Name       string          `bson:"_id,omitempty"`
+	Tag        int64           `bson:"tag"` // random, another one after each write: a swap looks for it
+	Generation int64           `bson:"gen"`
+	Version    int64           `bson:"v"`
+	At         int64           `bson:"at"`
+	Blocked    int64           `bson:"blocked"`
+	Meters     []meterDocument `bson:"meters"`
+	Settled    []int64         `bson:"ids"`
+	Forgot     int64           `bson:"forgot"`
+	Expires    time.Time       `bson:"expires"` // from then on the TTL index deletes the document
+}
+
+// meterDocument is one reservations.Balance.
+type meterDocument struct {
+	Name     string  `bson:"n"`
+	Started  float64 `bson:"s"`
+	Reserved float64 `bson:"r"`
+	Rate     float64 `bson:"rate"`
+	Capacity float64 `bson:"cap"`
+	Headroom float64 `bson:"head,omitempty"`
+	Period   int64   `bson:"period,omitempty"`
+	Offset   int64   `bson:"offset,omitempty"`
+}
+
+// encode returns the document of a bucket, without a name.
+func encode(b reservations.Bucket, tag int64) document {
+	d := document{
+		Tag: tag, Generation: b.Generation, Version: b.Version, At: nanoseconds(b.At), Blocked: nanoseconds(b.Blocked),
+		Meters: make([]meterDocument, len(b.Meters)), Settled: append([]int64{}, b.Settled...), Forgot: nanoseconds(b.Forgot),
+		Expires: b.FullAt().Add(keepFull),
+	}
+	for k, m := range b.Meters {
+		f := m.Filling
+		d.Meters[k] = meterDocument{
+			Name: m.Name, Started: m.Started, Reserved: m.Reserved, Rate: f.Rate, Capacity: f.Capacity, Headroom: f.Headroom,
+			Period: int64(f.Period), Offset: int64(f.Offset),
+		}
+	}
+	return d
+}
+
+// decode is the inverse of encode. The error matches errMalformed.
+func decode(raw bson.Raw) (reservations.Bucket, int64, error) {
+	var d document
+	if err := bson.Unmarshal(raw, &d); err != nil {
+		return reservations.Bucket{}, 0, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	if d.Tag == 0 || d.Version <= 0 || len(d.Meters) == 0 {
+		return reservations.Bucket{}, 0, fmt.Errorf("%w: the tag, the version or all meters are missing", errMalformed)
+	}
+	b := reservations.Bucket{
+		At: time.Unix(0, d.At).UTC(), Generation: d.Generation, Version: d.Version, Blocked: moment(d.Blocked), Forgot: moment(d.Forgot),
+		Meters: make([]reservations.Balance, len(d.Meters)),
+	}
+	if len(d.Settled) > 0 {
+		b.Settled = d.Settled
+	}
+	for k, m := range d.Meters {
+		if fault := m.fault(); fault != "" {
+			return reservations.Bucket{}, 0, fmt.Errorf("%w: meter %q: %s", errMalformed, m.Name, fault)
+		}
+		b.Meters[k] = reservations.Balance{
+			Name: m.Name, Started: m.Started, Reserved: m.Reserved,
+			Filling: reservations.Filling{
+				Rate: m.Rate, Capacity: m.Capacity, Headroom: m.Headroom,
+				Period: time.Duration(m.Period), Offset: time.Duration(m.Offset),
+			},
+		}
+	}
+	return b, d.Tag, nil
+}
+
+// fault says why the meter can't be one of a bucket; empty where it can.
+func (m meterDocument) fault() string {
+	for _, x := range []float64{m.Started, m.Reserved, m.Rate, m.Capacity, m.Headroom} {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Sprintf("%v is not a number of tokens", x)
+		}
+	}
+	switch {
+	case m.Name == "":
+		return "it has no name"
+	case m.Rate <= 0 || m.Capacity <= 0:
+		return fmt.Sprintf("rate %v and capacity %v must be positive", m.Rate, m.Capacity)
+	case m.Period < 0:
+		return fmt.Sprintf("period %d must not be negative", m.Period)
+	}
+	return ""
+}
+
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func moment(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+func to(field string, value any) bson.E { return bson.E{Key: field, Value: value} }
