@@ -54,7 +54,9 @@ for bucket in pairs(left) do
 	tidy(bucket)
 end
 for bucket in pairs(first) do
-	forward(bucket)
+	if not idle(bucket) then -- a later entry may have moved the task
+		forward(bucket)
+	end
 end
 wake(before)
 return {}

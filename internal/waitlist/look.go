@@ -126,7 +126,7 @@ end
 
 local looked, numbers, again = {}, 0, false
 for _, bucket in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", whole(now), "LIMIT", 0, ARGV[8])) do
-	if seen >= 4 * most then
+	if seen >= 2 * (most + promotedMost) then
 		break
 	end
 	local state, offset, failed = unpack(redis.call("HMGET", root .. "meta:" .. bucket, "state", "offset", "failed_until"))
@@ -189,8 +189,8 @@ type Look struct {
 	TookOver bool
 	// Rest is the time until the next look at a bucket that is not in Due, at most that of Duty.
 	Rest time.Duration
-	// Due lists the buckets to plan now: at most 64, and no more after four times Duty.Heads tasks. Rest is zero if others
-	// are due.
+	// Due lists the buckets to plan now: at most 64, and no further one after 2*(Duty.Heads+Duty.Promoted) tasks. Rest is
+	// zero if others are due.
 	Due []Due
 }
 

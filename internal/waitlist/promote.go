@@ -30,12 +30,14 @@ while i < #ARGV do
 	local meta, promoted = root .. "meta:" .. bucket, root .. "promoted:" .. bucket
 	local before = tonumber(redis.call("HGET", meta, "virtual") or 0)
 	local virtual = before
+	local moment = math.max(now, 1 + tonumber(redis.call("ZRANGE", promoted, -1, -1, "WITHSCORES")[2] or 0))
 	for j = i + 4, last do
 		local queue, id = split(ARGV[j])
 		local tag = redis.call("ZSCORE", listOf(bucket, queue), id)
 		if tag then
 			unlist(bucket, queue, id)
-			redis.call("ZADD", promoted, whole(now + #answer - 1), ARGV[j])
+			redis.call("ZADD", promoted, whole(moment), ARGV[j])
+			moment = moment + 1
 			virtual = math.max(virtual, tonumber(tag))
 			answer[#answer + 1] = ARGV[j]
 		end

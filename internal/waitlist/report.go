@@ -38,10 +38,12 @@ for _ = 1, tonumber(ARGV[2]) do
 end
 local left = {}
 for j = i, #ARGV do
-	left[withdraw(ARGV[j]) or ""] = true
+	local bucket = withdraw(ARGV[j])
+	if bucket then
+		left[bucket] = true
+	end
 	redis.call("DEL", root .. "task:" .. ARGV[j])
 end
-left[""] = nil
 for bucket in pairs(left) do
 	tidy(bucket)
 end
