@@ -90,7 +90,7 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 	for some := range slices.Chunk(arrivals, together) {
 		var args []any
 		for _, a := range some {
-			args = append(args, a.Task.String(), len(a.Buckets))
+			args = append(args, a.String(), len(a.Buckets))
 			for _, bucket := range a.Buckets {
 				args = append(args, bucket)
 			}

@@ -88,7 +88,7 @@ type Entry struct {
 	Urgent bool
 	// Reserved is stored for the bucket: the task has a reservation there.
 	Reserved bool
-	// Info is stored for people.
+	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
 	// Keep is how long the task waits at most, as far as the caller knows. Its record expires a day later.
 	Keep time.Duration
@@ -114,7 +114,7 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) error {
 			if e.Tokens == nil {
 				tokens = []byte("{}")
 			}
-			args = append(args, e.Task.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
+			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
 				(max(0, e.Keep) + keepLonger).Milliseconds())
 		}
 		if _, err := w.run(ctx, "join a waitlist", w.scripts.join, args...); err != nil {

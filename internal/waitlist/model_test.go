@@ -2,7 +2,6 @@ package waitlist_test
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -16,8 +15,8 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 )
 
-// model is the waitlists as plain Go. It shares nothing with the scripts: counts, sums and ranks are worked out anew from
-// the tasks, and no flow is ever forgotten but in an idle bucket.
+// model is the waitlists as plain Go. It shares nothing with the scripts: counts, sums and ranks are worked out
+// anew from the tasks, and no flow is ever forgotten but in an idle bucket.
 type model struct {
 	buckets map[string]*bucketModel
 	tasks   map[waitlist.Task]*taskModel
@@ -147,11 +146,12 @@ var (
 	names  = rapid.SampledFrom([]string{"openai", "tenant:x", ""})
 	queues = rapid.SampledFrom([]string{"default", "slow/er"})
 	anyone = rapid.Custom(func(t *rapid.T) waitlist.Task {
-		return waitlist.Task{Queue: queues.Draw(t, "queue"), ID: fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "id"))}
+		return waitlist.Task{Queue: queues.Draw(t, "queue"), ID: rapid.StringMatching("[0-9]").Draw(t, "id")}
 	})
 	anyEntry = rapid.Custom(func(t *rapid.T) waitlist.Entry {
 		return waitlist.Entry{
-			Task: anyone.Draw(t, "task"), Bucket: names.Draw(t, "bucket"), Flow: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "flow"),
+			Task: anyone.Draw(t, "task"), Bucket: names.Draw(t, "bucket"),
+			Flow: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "flow"),
 			Cost: rapid.SampledFrom([]float64{0.1, 1, 1. / 3, 7}).Draw(t, "cost"), Reserved: rapid.Bool().Draw(t, "reserved"),
 			Tokens: map[string]float64{"n": rapid.SampledFrom([]float64{0.1, 3, 1000}).Draw(t, "tokens")},
 		}
@@ -279,7 +279,9 @@ func TestTheScriptsAgreeWithAModel(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			f.check(f.client.FlushDB(t.Context()).Err())
 			s := subject{T: rt, f: f, m: &model{buckets: map[string]*bucketModel{}, tasks: map[waitlist.Task]*taskModel{}}}
-			rt.Repeat(map[string]func(*rapid.T){"join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check})
+			rt.Repeat(map[string]func(*rapid.T){
+				"join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check,
+			})
 		})
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// promoteScript moves tasks from their lists to the promoted ones and plans the next looks. Times of promotion differ by
-// a microsecond, so that they keep the order.
+// promoteScript moves tasks from their lists to the promoted ones and plans the next looks. Times of promotion
+// differ by a microsecond, so that they keep the order.
 //
 //	ARGV[2]    -> id of the caller
 //	ARGV[3...] -> for each bucket: bucket, planned (of the look), time until the next look in microseconds or 0, number of
@@ -26,7 +26,8 @@ if duty ~= ARGV[2] then
 end
 local answer, i = {"1"}, 3
 while i < #ARGV do
-	local bucket, planned, next, last = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), i + 3 + tonumber(ARGV[i + 3])
+	local bucket, planned, next = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+	local last = i + 3 + tonumber(ARGV[i + 3])
 	local meta, promoted = root .. "meta:" .. bucket, root .. "promoted:" .. bucket
 	local before = tonumber(redis.call("HGET", meta, "virtual") or 0)
 	local virtual = before
@@ -83,9 +84,9 @@ type Plan struct {
 	Next time.Duration
 }
 
-// Promote moves tasks that still wait in their bucket from the list to the promoted ones, and returns these in order. It
-// plans the next look at each bucket, but keeps one that a Join, Report, Leave or Fail has planned since the look. If the
-// process with this ID is no longer on duty, nothing changes.
+// Promote moves tasks that still wait in their bucket from the list to the promoted ones, and returns these in
+// order. It plans the next look at each bucket, but keeps one that a Join, Report, Leave or Fail has planned since
+// the look. If the process with this ID is no longer on duty, nothing changes.
 func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promoted []Task, onDuty bool, err error) {
 	args := []any{id}
 	for _, p := range plans {
@@ -105,8 +106,8 @@ func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promot
 	return promoted, onDuty, r.err
 }
 
-// AllPromoted returns every task that was promoted and has not begun, in the order of promotion: the last dispatcher may
-// have died before it woke them.
+// AllPromoted returns every task that was promoted and has not begun, in the order of promotion: the last
+// dispatcher may have died before it woke them.
 func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 	buckets, _, err := w.buckets(ctx, "", math.MaxInt)
 	if err != nil {

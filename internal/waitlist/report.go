@@ -102,9 +102,9 @@ type Answer struct {
 	Sooner bool
 }
 
-// Report stores the newest answer of each bucket, unless no task waited there in the last ten minutes, and removes every
-// trace of the tasks that began. An answer that is stored ends the failure of its bucket. With Sooner, a look at the
-// bucket is due if tasks wait there, and the dispatcher is woken.
+// Report stores the newest answer of each bucket, unless no task waited there in the last ten minutes, and removes
+// every trace of the tasks that began. An answer that is stored ends the failure of its bucket. With Sooner, a look
+// at the bucket is due if tasks wait there, and the dispatcher is woken.
 func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
 	args := []any{len(answers)}
 	for _, a := range answers {
