@@ -87,7 +87,8 @@ func BenchmarkBacklog(b *testing.B) {
 	f := benchmarked(b)
 	before := f.used(b)
 	f.fill(b, 0, backlog)
-	b.Logf("%.0f bytes of Redis a task", (f.used(b)-before)/backlog)
+	each := (f.used(b) - before) / backlog
+	b.Run("memory", func(b *testing.B) { b.ReportMetric(each, "B-of-Redis/task") })
 	b.Run("dispatch", func(b *testing.B) { // an operation is one task of 100 that are promoted and begin
 		for done := 0; done < b.N; {
 			done += f.round(b.Context(), b, min(100, b.N-done))

@@ -138,6 +138,7 @@ func (w *Waitlist) describe(ctx context.Context, buckets []string) ([]List, erro
 func (r *reply) list(bucket string) List {
 	return List{
 		Bucket: bucket, Waiting: r.count(), Promoted: r.count(), State: []byte(r.text()),
-		Generation: r.int(), Version: r.int(), Offset: r.duration(), Now: r.moment(), Next: r.moment(), FailedUntil: r.moment(), Tokens: r.sums(),
+		Generation: r.int(), Version: r.int(), Offset: r.duration(), Now: r.moment(),
+		Next: r.moment(), FailedUntil: r.moment(), Tokens: r.sums(),
 	}
 }

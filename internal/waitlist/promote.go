@@ -15,8 +15,8 @@ import (
 // differ by a microsecond, so that they keep the order.
 //
 //	ARGV[2]    -> id of the caller
-//	ARGV[3...] -> for each bucket: bucket, planned (of the look), time until the next look in microseconds or 0, number of
-//	              tasks, these
+//	ARGV[3...] -> for each bucket: bucket, planned (of the look), microseconds until the next look or 0, number
+//	              of tasks, these
 //
 // Output: "1" on duty, the promoted tasks.
 const promoteScript = `

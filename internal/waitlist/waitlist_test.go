@@ -2,6 +2,7 @@ package waitlist_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -163,7 +164,7 @@ func TestALookIsLimited(t *testing.T) {
 		t.Helper()
 		var all []waitlist.Entry
 		for i := range 100 {
-			e := entry(fmt.Sprint(i))
+			e := entry(strconv.Itoa(i))
 			e.Bucket = fmt.Sprint("b", i)
 			all = append(all, e)
 		}
