@@ -53,6 +53,7 @@ type dispatcher struct {
 
 	followed   atomic.Pointer[reservations.LimitSet] // that the buckets of all waitlists follow
 	refreshing atomic.Bool
+	onDuty     atomic.Bool
 
 	mu   sync.Mutex // guards next
 	next time.Time  // when to look
@@ -63,7 +64,6 @@ type dispatcher struct {
 	checked time.Time
 	awake   []waking
 	pause   time.Duration // after an error; zero when there was none
-	onDuty  bool
 }
 
 // waking is a promoted task that asynq could not deliver yet, because its last worker has not put it back.
@@ -96,7 +96,11 @@ func (d *dispatcher) look(in time.Duration) {
 
 // run looks at the waitlists until ctx ends, and then gives up the duty.
 func (d *dispatcher) run(ctx context.Context) {
-	stop := d.s.list.Listen(ctx, d.look)
+	stop := d.s.list.Listen(ctx, func(in time.Duration) {
+		if in < 0 || d.onDuty.Load() {
+			d.look(max(0, in))
+		}
+	})
 	defer stop()
 	defer d.resign(ctx)
 	timer := time.NewTimer(0)
@@ -143,7 +147,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if d.onDuty = look.OnDuty; !look.OnDuty {
+	if d.onDuty.Store(look.OnDuty); !look.OnDuty {
 		d.awake = nil
 		return look.Rest, nil
 	}

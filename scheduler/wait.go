@@ -25,7 +25,7 @@ func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.
 	entry := s.entry(t, turn, c)
 	entry.Reserved = entry.Reserved || o.State == reservations.StateReserved
 	e.Delay = max(e.Delay, seconds(float64(turn.behind[c.Bucket()])*entry.Cost))
-	s.report.answer(c.Bucket(), o.Bucket, false)
+	s.report.joins(c.Bucket(), o.Bucket)
 	s.join(ctx, e, turn.info, entry)
 	return e
 }
@@ -34,8 +34,8 @@ func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.
 // whose clock is ahead. It keeps its place. The answer is as for Wait.
 func (s *Scheduler) Return(turn Turn) error {
 	now := time.Now()
-	e := &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: turn.info.Until}
-	e.Delay = max(turn.info.Until.Sub(now), now.Sub(turn.info.Since), 0)
+	e := &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, }
+	e.Delay = max(time.UnixMilli(turn.info.Until).Sub(now), now.Sub(time.UnixMilli(turn.info.Since)), 0)
 	e.Until = now.Add(e.Delay)
 	return e
 }
@@ -97,10 +97,10 @@ func (s *Scheduler) entry(t Task, turn Turn, c reservations.Charge) waitlist.Ent
 func (s *Scheduler) join(ctx context.Context, e *DeferredError, info waitInfo, entry waitlist.Entry) {
 	now := time.Now()
 	e.Until = now.Add(e.Delay)
-	if info.Since.IsZero() {
-		info.Since = now.UTC()
+	if info.Since == 0 {
+		info.Since = now.UnixMilli()
 	}
-	info.Until = e.Until.UTC()
+	info.Until = e.Until.UnixMilli()
 	entry.Keep = e.Delay
 	entry.Info = info.encode()
 	if _, err := s.joins.Do(ctx, struct{}{}, entry); err != nil {

@@ -168,10 +168,10 @@ func (f fixture) arrive(id string, buckets ...string) waitlist.Arrived {
 	return found[0]
 }
 
-// sooner has the look at the bucket due now.
-func (f fixture) sooner(bucket string) {
+// sooner has the look at the bucket "openai" due now.
+func (f fixture) sooner() {
 	f.t.Helper()
-	f.report(waitlist.Answer{Bucket: bucket, Sooner: true})
+	f.report(waitlist.Answer{Bucket: "openai", Sooner: true})
 }
 
 func (f fixture) report(answer waitlist.Answer, begun ...string) {

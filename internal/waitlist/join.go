@@ -56,7 +56,9 @@ for bucket in pairs(left) do
 	tidy(bucket)
 end
 for bucket in pairs(first) do
-	forward(bucket)
+	if not idle(bucket) then -- a later entry may have moved the task
+		forward(bucket)
+	end
 end
 wake(before)
 return {}
@@ -90,7 +92,7 @@ type Entry struct {
 	Reserved bool
 	// Front puts the task before all that wait, if it has no tag in the bucket yet.
 	Front bool
-	// Info is stored for people.
+	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
 	// Keep is how long the task waits at most, as far as the caller knows. Its record expires a day later.
 	Keep time.Duration
@@ -116,7 +118,7 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) error {
 			if e.Tokens == nil {
 				tokens = []byte("{}")
 			}
-			args = append(args, e.Task.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
+			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
 				(max(0, e.Keep) + keepLonger).Milliseconds())
 		}
 		if _, err := w.run(ctx, "join a waitlist", w.scripts.join, args...); err != nil {

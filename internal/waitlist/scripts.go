@@ -17,9 +17,9 @@ package waitlist
 //
 // and the channel "wake": in how many microseconds a look is due that was not planned before.
 //
-// All times are whole microseconds of Redis's clock, which a float64 holds exactly until the year 2255; scores and Lua's
-// numbers are float64. A tag is a float64 too, so it passes through text with 17 digits. A tag of another epoch cannot be
-// compared: its task has waited longest and becomes the first.
+// All times are whole microseconds of Redis's clock, which a float64 holds exactly until the year 2255; scores and
+// Lua's numbers are float64. A tag is a float64 too, so it passes through text with 17 digits. A tag of another
+// epoch cannot be compared: its task has waited longest and becomes the first.
 
 // preamble is shared by all scripts. KEYS are index, failed and dispatcher; ARGV[1] is root.
 const preamble = `
@@ -61,7 +61,8 @@ local function idle(bucket)
 	return redis.call("EXISTS", root .. "queues:" .. bucket) + redis.call("EXISTS", root .. "promoted:" .. bucket) == 0
 end
 
--- tidy ends the planning for an idle bucket and returns whether it is one. Later tasks come after all tags that were given.
+-- tidy ends the planning for an idle bucket and returns whether it is one. Later tasks come after all tags that
+-- were given.
 local function tidy(bucket)
 	if not idle(bucket) then
 		return false
@@ -101,7 +102,8 @@ local function unlist(bucket, queue, id)
 	return true
 end
 
--- withdraw takes a task out of the list or the promoted tasks of its bucket, and returns that bucket, nil if it has none.
+-- withdraw takes a task out of the list or the promoted tasks of its bucket, and returns that bucket, nil if it has
+-- none.
 local function withdraw(task)
 	local bucket, tokens = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens"))
 	if not bucket then
