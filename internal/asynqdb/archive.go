@@ -15,13 +15,15 @@ type Archived struct {
 	At time.Time
 }
 
-// Archived returns the tasks of a queue that were archived at since or later, the oldest first. A zero since returns all.
+// Archived returns the tasks of a queue that were archived at since or later, the oldest first. A zero since returns
+// all.
 func (d *DB) Archived(ctx context.Context, queue string, since time.Time) ([]Archived, error) {
 	from := "-inf"
 	if !since.IsZero() {
 		from = strconv.FormatInt(since.Unix(), 10)
 	}
-	found, err := d.client.ZRangeByScoreWithScores(ctx, keysOf(queue).archived(), &redis.ZRangeBy{Min: from, Max: "+inf"}).Result()
+	scores := &redis.ZRangeBy{Min: from, Max: "+inf"}
+	found, err := d.client.ZRangeByScoreWithScores(ctx, keysOf(queue).archived(), scores).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the archive of queue %s: %w", queue, err)
 	}

@@ -45,20 +45,21 @@ func TestStateOfAQueueWithoutWorkers(t *testing.T) {
 			t.Fatalf("archived are %v, %v", archived, err)
 		}
 		for since, n := range map[time.Duration]int{-time.Second: 1, 0: 1, time.Second: 0} {
-			if some, err := b.Archived(t.Context(), queue, archived[0].At.Add(since)); err != nil || len(some) != n {
-				t.Errorf("archived since %v: %v, %v", since, some, err)
+			if some, failed := b.Archived(t.Context(), queue, archived[0].At.Add(since)); failed != nil || len(some) != n {
+				t.Errorf("archived since %v: %v, %v", since, some, failed)
 			}
 		}
 		state := b.state(queue, "archived")
-		if since := time.Since(state.Archived); state.Before != -1 || !state.Archived.Equal(archived[0].At) || since < 0 || since > time.Minute {
+		since := time.Since(state.Archived)
+		if state.Before != -1 || !state.Archived.Equal(archived[0].At) || since < 0 || since > time.Minute {
 			t.Errorf("archived: %+v", state)
 		}
 		if diff := cmp.Diff(asynqdb.QueueState{Before: -1}, b.state("other", "first")); diff != "" {
 			t.Errorf("a queue that does not exist (-want +got):\n%s", diff)
 		}
 		serving := asynqdb.Serving{Paused: true}
-		if got, err := b.Serving(t.Context(), queue); err != nil || got != serving {
-			t.Errorf("serving: %+v, %v", got, err)
+		if got, failed := b.Serving(t.Context(), queue); failed != nil || got != serving {
+			t.Errorf("serving: %+v, %v", got, failed)
 		}
 		paused, err := b.Paused(t.Context(), []string{"other", queue})
 		if diff := cmp.Diff(map[string]bool{queue: true}, paused); diff != "" || err != nil {
