@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 )
@@ -28,14 +29,14 @@ type watch struct {
 	prices  map[string]config.Price
 	show    show
 	heal    func(context.Context, batches.Batch) error
-	serving func(ctx context.Context, queue string) (serving, error)
+	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
 	running runningOf
 
 	samples []sample
-	moved   time.Time // when something ended last, or the archive was looked through
-	asked   time.Time // when it was asked last who works, or something ended
-	by      *serving  // nil while something ends, and where it could not be asked
-	priced  time.Time // when usage is asked for next
+	moved   time.Time        // when something ended last, or the archive was looked through
+	asked   time.Time        // when it was asked last who works, or something ended
+	by      *asynqdb.Serving // nil while something ends, and where it could not be asked
+	priced  time.Time        // when usage is asked for next
 	usage   map[string]batches.Usage
 }
 
