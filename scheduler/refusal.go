@@ -42,6 +42,9 @@ func (s *Scheduler) WaitRefused(
 	entry := s.entry(t, Turn{}, c)
 	entry.Front = true
 	s.join(ctx, e, waitInfo{Why: whyProvider}, entry)
+	if blocked.At.IsZero() {
+		s.fail(ctx, c.Bucket())
+	}
 	return e
 }
 

@@ -34,7 +34,7 @@ func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.
 // whose clock is ahead. It keeps its place. The answer is as for Wait.
 func (s *Scheduler) Return(turn Turn) error {
 	now := time.Now()
-	e := &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, }
+	e := &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting}
 	e.Delay = max(time.UnixMilli(turn.info.Until).Sub(now), now.Sub(time.UnixMilli(turn.info.Since)), 0)
 	e.Until = now.Add(e.Delay)
 	return e
@@ -46,13 +46,19 @@ func (s *Scheduler) Return(turn Turn) error {
 func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservations.Charge, cause error) error {
 	bucket := c.Bucket()
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
-	e.Delay = outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	turn.info.Why = whyStore
+	e.Delay = s.fail(ctx, bucket)
 	s.join(ctx, e, turn.info, s.entry(t, turn, c))
-	if err := s.list.Fail(ctx, bucket, e.Delay); err != nil {
+	return e
+}
+
+// fail has nothing promoted for the bucket for a time, because it could not be asked, and returns that.
+func (s *Scheduler) fail(ctx context.Context, bucket string) time.Duration {
+	delay := outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
+	if err := s.list.Fail(ctx, bucket, delay); err != nil {
 		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted", slog.String("bucket", bucket), slog.Any("error", err))
 	}
-	return e
+	return delay
 }
 
 // Answered says that the bucket answers. A failure of the whole store that it ended ends for all buckets: the tasks that wait for the

@@ -239,7 +239,7 @@ type faultStore struct {
 	refuse  int           // how many requests to begin are told to come back at once
 	hold    time.Duration // what those that start have to wait locally, where not zero
 	stall   time.Duration // how long the next answer is on its way
-	begun   int // requests to begin that reached the bucket
+	begun   int           // requests to begin that reached the bucket
 }
 
 func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
