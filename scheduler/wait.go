@@ -21,23 +21,25 @@ const (
 // to its place there. It returns the *DeferredError that the handler has to return to asynq; never nil. Where Redis can't note it,
 // asynq's forwarder brings the task back, as a new one.
 func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.Charge, o reservations.Outcome) error {
-	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait()}
 	entry := s.entry(t, turn, c)
 	entry.Reserved = entry.Reserved || o.State == reservations.StateReserved
-	e.Delay = max(e.Delay, seconds(float64(turn.behind[c.Bucket()])*entry.Cost))
+	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: expectedWait(turn, entry, o)}
 	s.report.answer(c.Bucket(), o.Bucket, false)
 	s.join(ctx, e, turn.info, entry)
 	return e
+}
+
+// expectedWait is about how long the task waits: until RetryAt, or as long as tasks like this one take that wait before it.
+func expectedWait(turn Turn, e waitlist.Entry, o reservations.Outcome) time.Duration {
+	return max(o.Wait(), seconds(float64(turn.behind[e.Bucket])*e.Cost))
 }
 
 // Return sends a task back that was delivered while it waits, without having been promoted: by asynq's net, an operator, or a worker
 // whose clock is ahead. It keeps its place. The answer is as for Wait.
 func (s *Scheduler) Return(turn Turn) error {
 	now := time.Now()
-	e := &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: turn.info.Until}
-	e.Delay = max(turn.info.Until.Sub(now), now.Sub(turn.info.Since), 0)
-	e.Until = now.Add(e.Delay)
-	return e
+	d := turn.info.left(now)
+	return &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: now.Add(d), Delay: d}
 }
 
 // WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that grows with the
