@@ -26,15 +26,16 @@ const (
 	dispatcherLease = 400 * time.Millisecond
 	// dispatcherPause is the shortest time between two looks.
 	dispatcherPause = 10 * time.Millisecond
-	// headsMost is how many tasks at the head of a waitlist are planned at once, and how many promoted ones.
-	headsMost = 256
+	// headsMost is how many tasks at the head of a waitlist are planned at once, promotedMost how many promoted ones.
+	headsMost    = 256
+	promotedMost = 1024
 	// beginWithin is how long a promoted task has to begin until it counts as waiting again.
-	beginWithin = 30 * time.Second
+	beginWithin = 5 * time.Second
 	// wakePause is how soon a task is woken again that its last worker has not put back yet. It doubles, up to wakePauseMost.
 	wakePause     = 5 * time.Millisecond
 	wakePauseMost = 2 * time.Second
-	// wakeTries bounds that: a task that still runs then is left to its worker.
-	wakeTries = 14
+	// wakeTries bounds that: the worker of a task that has not been put back then is taken to be dead.
+	wakeTries = 9
 	// refreshMost is how many waitlists are looked through when the limits have changed.
 	refreshMost = 10000
 	// callTimeout bounds one call to Redis.
@@ -141,7 +142,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	duty := waitlist.Duty{
-		ID: d.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: headsMost, Retry: beginWithin,
+		ID: d.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: promotedMost, Retry: beginWithin,
 	}
 	look, err := d.s.list.Look(ctx, duty, d.pausedQueues())
 	if err != nil {
@@ -254,6 +255,10 @@ func (d *dispatcher) woke(ctx context.Context, w waking, result asynqdb.Wake) {
 			w.at = time.Now().Add(min(wakePause<<w.tries, wakePauseMost))
 			w.tries++
 			d.awake = append(d.awake, w)
+			return
+		}
+		if err := d.s.list.Park(ctx, []waitlist.Task{w.task}); err != nil {
+			d.s.config.Logger.DebugContext(ctx, "promoted task of a dead worker still counts", slog.String("task_id", w.task.ID), slog.Any("error", err))
 		}
 	case asynqdb.Unknown:
 		d.lost(ctx, w.task)

@@ -49,6 +49,12 @@ func (i waitInfo) encode() []byte {
 	return text
 }
 
+// left is how long a task that was delivered too early waits at least: until its time, or where that has passed, as
+// long again as it has waited.
+func (i waitInfo) left(now time.Time) time.Duration {
+	return max(time.UnixMilli(i.Until).Sub(now), now.Sub(time.UnixMilli(i.Since)), 0)
+}
+
 const (
 	whyStore    = "store"    // the bucket could not be asked
 	whyProvider = "provider" // the provider refused a call

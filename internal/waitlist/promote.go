@@ -60,6 +60,22 @@ end
 return answer
 `
 
+// parkScript stops counting promoted tasks.
+//
+//	ARGV[2...] -> the tasks
+//
+// Output: nothing.
+const parkScript = `
+for i = 2, #ARGV do
+	local bucket, tokens = unpack(redis.call("HMGET", root .. "task:" .. ARGV[i], "bucket", "tokens"))
+	if bucket and redis.call("ZREM", root .. "promoted:" .. bucket, ARGV[i]) == 1 then
+		charge(bucket, tokens, -1)
+		tidy(bucket)
+	end
+end
+return {}
+`
+
 // resignScript ends the duty of the caller.
 //
 //	ARGV[2] -> id of the caller
@@ -137,6 +153,17 @@ func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 		tasks[i] = r.task()
 	}
 	return tasks, r.err
+}
+
+// Park stops counting promoted tasks that can't be delivered now: their workers have died, and asynq delivers them again when their leases
+// end. They keep their tags, and are promoted tasks when they arrive.
+func (w *Waitlist) Park(ctx context.Context, tasks []Task) error {
+	args := make([]any, len(tasks))
+	for i, t := range tasks {
+		args[i] = t.String()
+	}
+	_, err := w.run(ctx, "park promoted tasks", w.scripts.park, args...)
+	return err
 }
 
 // Resign ends the duty of the process with this ID, and wakes the others.

@@ -140,7 +140,8 @@ local function arrived(task, answer)
 	end
 	local state = "0"
 	if #record > 0 then
-		state = redis.call("ZSCORE", root .. "promoted:" .. bucket, task) and "2" or "1"
+		local queue, id = split(task)
+		state = redis.call("ZSCORE", listOf(bucket, queue), id) and "1" or "2"
 	end
 	for _, text in ipairs({state, bucket, info, tostring(#held / 2)}) do
 		answer[#answer + 1] = text
