@@ -19,6 +19,7 @@ type judge struct {
 // event is a start, or tokens that were given back (negative) or taken (positive).
 type event struct {
 	at       float64 // in seconds that passed; of a start, after its hold
+	number   int     // in the order of the requests
 	tokens   float64
 	counts   float64 // of a start: at most the capacity, the rest is owed
 	start    bool
@@ -78,6 +79,7 @@ func (j *judge) corrected(passed, tokens float64) {
 }
 
 func (j *judge) add(e event) {
+	e.number = len(j.events)
 	for _, m := range j.force {
 		e.capacity = max(e.capacity, m.Cap())
 		if m.Kind != reservations.KindWindow {
@@ -92,8 +94,8 @@ func (j *judge) add(e event) {
 }
 
 // fault holds every window from one start to another against what was allowed: the capacity, what came back meanwhile, what was
-// given back while its first tasks held, and where limits change what they bring in a hold. Of the last start what it owes does not
-// count yet.
+// given back while its first tasks held, and where limits change what they bring in a hold. Of the start that was asked for last,
+// what it owes does not count, nor does what was taken afterwards.
 func (j *judge) fault() string {
 	for first, f := range j.events {
 		if !f.start {
@@ -103,17 +105,27 @@ func (j *judge) fault() string {
 		for i := first - 1; i >= 0 && j.events[i].at >= f.at-reservations.Hold.Seconds(); i-- {
 			slack += max(0, -j.events[i].tokens)
 		}
-		filled := f.filled
+		filled, latest, taken := f.filled, f, []event(nil)
 		for _, l := range j.events[first:] {
 			capacity, filled, changing = max(capacity, l.capacity), max(filled, l.filled), max(changing, l.changing)
-			if l.start {
-				allowed := capacity + filled - j.before(f) + slack + changing
-				if sum+l.counts > allowed*(1+1e-9) {
-					return fmt.Sprintf("%v started in %v s from second %v on, %v are allowed: %+v",
-						sum+l.counts, l.at-f.at, f.at, allowed, j.events)
+			if sum += l.tokens; !l.start {
+				if l.tokens > 0 {
+					taken = append(taken, l)
+				}
+				continue
+			}
+			if l.number > latest.number {
+				latest = l
+			}
+			got := sum - (latest.tokens - latest.counts)
+			for _, e := range taken {
+				if e.number > latest.number {
+					got -= e.tokens
 				}
 			}
-			sum += l.tokens
+			if allowed := capacity + filled - j.before(f) + slack + changing; got > allowed*(1+1e-9) {
+				return fmt.Sprintf("%v started in %v s from second %v on, %v are allowed: %+v", got, l.at-f.at, f.at, allowed, j.events)
+			}
 		}
 	}
 	return ""

@@ -249,6 +249,17 @@ func (m *machine) settle(t *rapid.T) {
 	}
 }
 
+// unblock lets a meter fill at once. For a task that holds until the end of the block that is as if it was given back.
+func (m *machine) unblock(t *rapid.T) {
+	if m.bucket.Blocked.After(clock(m.now)) {
+		for _, j := range m.judges {
+			j.corrected(m.passed, -j.most(clock(m.now), reservations.Hold))
+		}
+	}
+	m.ask(t, unblock())
+	m.blocked = 0
+}
+
 func (m *machine) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"new": func(t *rapid.T) { m.begin(t, m.drawn(t, reservations.OpStart)) },
@@ -298,7 +309,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			m.ask(t, block(d))
 			m.blocked = max(m.blocked, m.passed+d)
 		},
-		"unblock":     func(t *rapid.T) { m.ask(t, unblock()); m.blocked = 0 },
+		"unblock":     m.unblock,
 		"refresh":     func(t *rapid.T) { m.ask(t, refresh()) },
 		"time passes": func(t *rapid.T) { m.pass(rapid.SampledFrom([]float64{.01, .1, .3, 1, 20}).Draw(t, "seconds")) },
 		"the clock runs back": func(t *rapid.T) {
