@@ -12,8 +12,10 @@ import (
 // and nothing of balances.
 type judge struct {
 	force  []reservations.Meter // the limits in force
+	last   reservations.Meter   // the one that was asked for last, where it is kept
 	filled float64              // what the most generous of them has brought so far
-	events []event              // by time
+	events []event              // the last ones, by time
+	count  int                  // of all
 }
 
 // event is a start, or tokens that were given back (negative) or taken (positive).
@@ -23,7 +25,8 @@ type event struct {
 	tokens   float64
 	counts   float64 // of a start: at most the capacity, the rest is owed
 	start    bool
-	filled   float64 // by then
+	filled   float64 // by then, at most
+	before   float64 // by then, at least: times are rounded
 	capacity float64 // the largest in force
 	slack    float64 // what comes back in the nanoseconds to which times are rounded
 	changing float64 // where different limits are in force: what they bring in a hold
@@ -49,6 +52,9 @@ func (j *judge) most(from time.Time, d time.Duration) float64 {
 	return most
 }
 
+// judged is how many events a judge looks at.
+const judged = 64
+
 // pass fills while time passes from a moment.
 func (j *judge) pass(from time.Time, d time.Duration) { j.filled += j.most(from, d) }
 
@@ -59,7 +65,7 @@ const rounding = 20 * time.Nanosecond
 // Capacity is that of the asking limit.
 func (j *judge) begins(passed float64, at time.Time, hold time.Duration, tokens, capacity float64) string {
 	e := event{at: passed + hold.Seconds(), tokens: tokens, counts: min(tokens, capacity), start: true}
-	e.filled = j.filled + j.most(at, hold+rounding)
+	e.filled, e.before = j.filled+j.most(at, hold+rounding), j.filled+j.most(at, max(0, hold-rounding))
 	for k, m := range j.force {
 		if m.Filling() != j.force[0].Filling() {
 			for _, m := range j.force[:k+1] {
@@ -74,12 +80,13 @@ func (j *judge) begins(passed float64, at time.Time, hold time.Duration, tokens,
 // corrected adds what was given back (negative) or taken.
 func (j *judge) corrected(passed, tokens float64) {
 	if tokens != 0 {
-		j.add(event{at: passed, tokens: tokens, filled: j.filled})
+		j.add(event{at: passed, tokens: tokens, filled: j.filled, before: j.filled})
 	}
 }
 
 func (j *judge) add(e event) {
-	e.number = len(j.events)
+	j.count++
+	e.number = j.count
 	for _, m := range j.force {
 		e.capacity = max(e.capacity, m.Cap())
 		if m.Kind != reservations.KindWindow {
@@ -91,6 +98,9 @@ func (j *judge) add(e event) {
 		i--
 	}
 	j.events = slices.Insert(j.events, i, e)
+	if len(j.events) > judged {
+		j.events = slices.Delete(j.events, 0, 1)
+	}
 }
 
 // fault holds every window from one start to another against what was allowed: the capacity, what came back meanwhile, what was
@@ -105,7 +115,7 @@ func (j *judge) fault() string {
 		for i := first - 1; i >= 0 && j.events[i].at >= f.at-reservations.Hold.Seconds(); i-- {
 			slack += max(0, -j.events[i].tokens)
 		}
-		filled, latest, taken := f.filled, f, []event(nil)
+		before, filled, latest, taken := j.before(f), f.filled, f, []event(nil)
 		for _, l := range j.events[first:] {
 			capacity, filled, changing = max(capacity, l.capacity), max(filled, l.filled), max(changing, l.changing)
 			if sum += l.tokens; !l.start {
@@ -123,7 +133,7 @@ func (j *judge) fault() string {
 					got -= e.tokens
 				}
 			}
-			if allowed := capacity + filled - j.before(f) + slack + changing; got > allowed*(1+1e-9) {
+			if allowed := capacity + filled - before + slack + changing; got > allowed*(1+1e-9) {
 				return fmt.Sprintf("%v started in %v s from second %v on, %v are allowed: %+v", got, l.at-f.at, f.at, allowed, j.events)
 			}
 		}
@@ -133,10 +143,10 @@ func (j *judge) fault() string {
 
 // before is what had come back when a window begins with f. Of starts at the same moment the least counts.
 func (j *judge) before(f event) float64 {
-	least := f.filled
+	least := f.before
 	for _, e := range j.events {
 		if e.at >= f.at {
-			least = min(least, e.filled)
+			least = min(least, e.before)
 		}
 	}
 	return least
