@@ -59,7 +59,7 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 
 // Load implements reservations.Store: it reads the document and the server's clock.
 func (s *Store) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
-	read, err := s.read(ctx, reservations.BucketName(limit, key))
+	read, err := s.read(ctx, reservations.BucketName(limit, key), 0)
 	return read.bucket, read.clock, err
 }
 
