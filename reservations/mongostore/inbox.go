@@ -143,7 +143,7 @@ func (s *Store) leave(
 		if !errors.Is(err, errLost) {
 			break
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > s.patience {
 			if err = s.withdraw(ctx, name, mine.ID); !errors.Is(err, errLost) {
 				return nil, err
 			}
@@ -206,7 +206,7 @@ func (s *Store) withdraw(ctx context.Context, name string, id int64) error {
 	if err != nil {
 		return err
 	}
-	err = fmt.Errorf("%w: gave up after %v", reservations.ErrContended, patience)
+	err = fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
 	return &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
 }
 

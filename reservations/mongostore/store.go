@@ -31,7 +31,8 @@ type Store struct {
 	buckets   *mongo.Collection
 	now       func() time.Time // Options.Now
 	memory    memory
-	monitored atomic.Bool // the monitor of ClientOptions saw a call
+	patience  time.Duration // how long a call competes
+	monitored atomic.Bool   // the monitor of ClientOptions saw a call
 }
 
 var _ reservations.Store = (*Store)(nil)
@@ -43,7 +44,7 @@ func New(db *mongo.Database, o Options) *Store {
 		o.Collection = DefaultCollection
 	}
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Store{buckets: db.Collection(o.Collection, settings), now: o.Now}
+	return &Store{buckets: db.Collection(o.Collection, settings), now: o.Now, patience: patience}
 }
 
 // Reset implements reservations.Store: it deletes the document.

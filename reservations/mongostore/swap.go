@@ -35,7 +35,7 @@ func (s *Store) Apply(
 		}
 	}
 	pause := pauseMin
-	for n, began := 0, time.Now(); time.Since(began) < patience; n++ {
+	for n, began := 0, time.Now(); time.Since(began) < s.patience; n++ {
 		if n >= lossesMost || s.memory.busy(name) && !allDry(requests) {
 			outcomes, err := s.leave(ctx, name, limit, requests)
 			if !errors.Is(err, errNotLeft) {
@@ -59,7 +59,7 @@ func (s *Store) Apply(
 		}
 		pause = min(2*pause, pauseMost)
 	}
-	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, patience)
+	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
 	return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
 }
 
