@@ -31,7 +31,7 @@ type Outcome struct {
 	At time.Time
 	// Shard is the shard that answered, from 1, where the limit has Shards.
 	Shard int
-	// Bucket is the bucket after the request. It is what the scheduler's dispatcher plans with.
+	// Bucket is the bucket after the request, or a later state of it. It is what the scheduler's dispatcher plans with.
 	Bucket Bucket
 }
 

@@ -24,8 +24,8 @@ const (
 // errMalformed is matched when a document is not a bucket of this package.
 var errMalformed = errors.New("malformed bucket document")
 
-// document is the stored bucket. An update leaves other fields as they are, so that a later version may add some. Moments and
-// durations are nanoseconds, so that no rounding changes a bucket; zero stands for the zero time.
+// document is the stored bucket. An update leaves other fields as they are, so that a later version may add some.
+// Moments and durations are nanoseconds, so that no rounding changes a bucket; zero stands for the zero time.
 type document struct {
 	Tag        int64            `bson:"tag"` // random, another one after each swap: a swap looks for it
 	Generation int64            `bson:"gen"`
@@ -64,9 +64,9 @@ func encode(b reservations.Bucket, tag int64) bson.D {
 		}
 	}
 	return bson.D{
-		to(fieldTag, tag), to("gen", b.Generation), to("v", b.Version), to("at", b.At.UnixNano()), to("blocked", nanoseconds(b.Blocked)),
-		to("meters", meters), to("ids", append([]int64{}, b.Settled...)), to("forgot", nanoseconds(b.Forgot)),
-		to(fieldExpires, b.FullAt().Add(keepFull)),
+		to(fieldTag, tag), to("gen", b.Generation), to("v", b.Version), to("at", b.At.UnixNano()),
+		to("blocked", nanoseconds(b.Blocked)), to("meters", meters), to("ids", append([]int64{}, b.Settled...)),
+		to("forgot", nanoseconds(b.Forgot)), to(fieldExpires, b.FullAt().Add(keepFull)),
 	}
 }
 
@@ -80,7 +80,8 @@ func decode(raw bson.Raw) (reservations.Bucket, document, error) {
 		return reservations.Bucket{}, d, fmt.Errorf("%w: the tag, the version or all meters are missing", errMalformed)
 	}
 	b := reservations.Bucket{
-		At: time.Unix(0, d.At).UTC(), Generation: d.Generation, Version: d.Version, Blocked: moment(d.Blocked), Forgot: moment(d.Forgot),
+		At: time.Unix(0, d.At).UTC(), Generation: d.Generation, Version: d.Version,
+		Blocked: moment(d.Blocked), Forgot: moment(d.Forgot),
 		Meters: make([]reservations.Balance, len(d.Meters)),
 	}
 	if len(d.Settled) > 0 {

@@ -2,10 +2,10 @@ package mongostore_test
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -13,7 +13,8 @@ import (
 	"github.com/headway-go/headway/reservations/mongostore"
 )
 
-// A document that is no bucket, and a key that the server does not take, are errors of that bucket alone, and never a start.
+// A document that is no bucket, and a key that the server does not take, are errors of that bucket alone, and never a
+// start.
 func TestFaultsOfOneDocument(t *testing.T) {
 	t.Parallel()
 	db := database(t)
@@ -41,12 +42,8 @@ func TestFaultsOfOneDocument(t *testing.T) {
 		"a text as answers":   {"answers": "many"},
 	} {
 		document := bson.M{}
-		for field, value := range good {
-			document[field] = value
-		}
-		for field, value := range change {
-			document[field] = value
-		}
+		maps.Copy(document, good)
+		maps.Copy(document, change)
 		document["_id"] = "api:" + what
 		if _, err := buckets.InsertOne(t.Context(), document); err != nil {
 			t.Fatal(err)
@@ -93,5 +90,3 @@ func wantBucketFault(t *testing.T, what string, err error) {
 		t.Errorf("%s: applied %q: %.300v", what, u.Applied, err)
 	}
 }
-
-var _ = time.Second

@@ -25,7 +25,8 @@ func isConflict(err error) bool {
 		strings.Contains(se.Error(), "duplicate key value violates unique constraint")) // FerretDB, now and then
 }
 
-// isOfOneDocument says whether a call failed, and changed nothing, because of its document or key: other buckets can be asked.
+// isOfOneDocument says whether a call failed, and changed nothing, because of its document or key: other buckets can be
+// asked.
 func isOfOneDocument(err error) bool {
 	var we mongo.WriteException
 	var ce mongo.CommandError
@@ -77,8 +78,8 @@ func withSent(ctx context.Context) (context.Context, *atomic.Int32) {
 	return context.WithValue(ctx, sentKey{}, sent), sent
 }
 
-// monitor counts the commands that leave. The driver repeats some calls itself, and then returns an error of any of the attempts, so
-// the error alone does not say whether another attempt arrived.
+// monitor counts the commands that leave. The driver repeats some calls itself, and then returns an error of any of the
+// attempts, so the error alone does not say whether another attempt arrived.
 func monitor() *event.CommandMonitor {
 	return &event.CommandMonitor{Started: func(ctx context.Context, _ *event.CommandStartedEvent) {
 		if sent, ok := ctx.Value(sentKey{}).(*atomic.Int32); ok {

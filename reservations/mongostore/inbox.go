@@ -16,9 +16,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// A process that lost twice leaves its requests in the inbox of the document, which does not change the tag. Every swap after that
-// answers all requests of the inbox that its process has read, in their order, and so does that of the process itself. Each loss is a
-// win of another process, so a request waits for about two wins.
+// A process that lost twice leaves its requests in the inbox of the document, which does not change the tag. Every swap
+// after that answers all requests of the inbox that its process has read, in their order, and so does that of the
+// process itself. Each loss is a win of another process, so a request waits for about two wins.
 
 const (
 	// inboxMost bounds the entries of a document.
@@ -91,7 +91,7 @@ func (s state) fold(limit reservations.Limit, now time.Time, requests []reservat
 	if len(s.inbox) > 0 {
 		shape := fingerprint(limit)
 		for _, e := range s.inbox {
-			if e.Limit == shape && len(e.Requests) > 0 && fits(limit, e.Requests) {
+			if _, done := c.answered[e.ID]; !done && e.Limit == shape && len(e.Requests) > 0 && fits(limit, e.Requests) {
 				c.after, c.answered[e.ID] = reservations.Fold(c.after, limit, now, e.Requests)
 				c.taken = append(c.taken, e.ID)
 			} else if now.Sub(moment(e.At)).Abs() > entryKept {
@@ -144,10 +144,12 @@ func (s *Store) leave(
 			break
 		}
 		if time.Since(began) > s.patience {
-			if err = s.withdraw(ctx, name, mine.ID); !errors.Is(err, errLost) {
+			if err = s.withdraw(ctx, name, mine.ID); errors.Is(err, reservations.ErrContended) {
 				return nil, err
 			}
-			gone = true // the answer is there
+			if gone = errors.Is(err, errLost); !gone { // else the answer is there
+				break
+			}
 		} else if err = sleep(ctx, rand.N(pause)); err != nil { //nolint:gosec // jitter needs no secrecy
 			err = &reservations.UnavailableError{Bucket: name, Err: err}
 			break
@@ -157,10 +159,7 @@ func (s *Store) leave(
 		}
 	}
 	s.memory.forget(name)
-	if u := (*reservations.UnavailableError)(nil); errors.As(err, &u) {
-		u.Applied = reservations.AppliedMaybe // another process may answer the entry
-	}
-	return nil, err
+	return nil, maybeApplied(err)
 }
 
 // push adds an entry to the inbox, removes answers that were read, and returns the document.
@@ -180,25 +179,39 @@ func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
 	}
 	after := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(returned(1, e.ID))
 	var raw bson.Raw
-	_, err := s.send(ctx, name, func(ctx context.Context) (err error) {
+	sent, err := s.send(ctx, name, func(ctx context.Context) (err error) {
 		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, update, after).Raw()
 		return err
 	})
 	if errors.Is(err, errLost) {
+		if sent > 1 { // the driver repeated the push, and the first one may have arrived
+			return state{}, &reservations.UnavailableError{Bucket: name, BucketOnly: true, Err: err}
+		}
 		return state{}, errNotLeft
+	}
+	var seen state
+	if err == nil {
+		seen, err = s.state(name, raw)
+		err = maybeApplied(err)
 	}
 	if err != nil {
 		s.memory.forget(name)
 		return state{}, err
 	}
-	seen, err := s.state(name, raw)
-	if err == nil {
-		s.memory.pushed(name, seen, len(last.discarded))
-	}
-	return seen, err
+	s.memory.pushed(name, seen, len(last.discarded))
+	return seen, nil
 }
 
-// withdraw takes an entry back and returns why its process gave up. The error matches errLost where the entry was answered.
+// maybeApplied is the error of a process whose entry another process may answer.
+func maybeApplied(err error) error {
+	if u := (*reservations.UnavailableError)(nil); errors.As(err, &u) {
+		u.Applied = reservations.AppliedMaybe
+	}
+	return err
+}
+
+// withdraw takes an entry back and returns why its process gave up. The error matches errLost where the entry was
+// answered.
 func (s *Store) withdraw(ctx context.Context, name string, id int64) error {
 	_, err := s.send(ctx, name, func(ctx context.Context) error {
 		return s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name), to(fieldInbox+".i", id)}, pull([]int64{id})).Err()

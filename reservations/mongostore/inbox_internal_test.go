@@ -99,7 +99,8 @@ func TestInboxIsCleared(t *testing.T) {
 	r, l := newRivals(t), hourly()
 	mustApply(t, r.one, l, 1)
 	mustPush(t, r.other, entry{ID: 11, Limit: 7, Requests: startOf(1)})
-	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l), Requests: []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{1, 2}}}})
+	unfit := []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{1, 2}}}
+	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l), Requests: unfit})
 	mustPush(t, r.other, entry{ID: 13, Limit: fingerprint(l), Requests: startOf(1)})
 	mustApply(t, r.one, l, 1)
 	if seen := mustRead(t, r.one); len(seen.inbox) != 2 || len(seen.answers) != 1 || seen.bucket.Version != 3 {

@@ -11,7 +11,8 @@ const (
 	memoryMost = 1024
 	// clockKept is how long a reading of the server's clock is carried on by this machine's.
 	clockKept = time.Second
-	// driftsBy is one over the drift between two clocks that is allowed for: 1 ms in a second, twice what a clock is slewed by.
+	// driftsBy is one over the drift between two clocks that is allowed for: 1 ms in a second, twice what a clock is
+	// slewed by.
 	driftsBy = 1000
 	// discardedMost bounds the answers that a push removes.
 	discardedMost = 64
@@ -45,9 +46,9 @@ func (m *memory) steady(name string, clock func() time.Time) (state, time.Time, 
 	return r.state, r.now(), passed >= 0 && passed <= clockKept
 }
 
-// now is a moment that the server's clock has reached: its last reading and the time that went by on this machine since that
-// arrived. It is behind by the way of the answer and the drift that is allowed for, so a swap grants a little less than the
-// server's own clock would. Each swap reads the clock again.
+// now is a moment that the server's clock has reached: its last reading and the time that went by on this machine since
+// that arrived. It is behind by the way of the answer and the drift that is allowed for, so a swap grants a little less
+// than the server's own clock would. Each swap reads the clock again.
 func (s state) now() time.Time {
 	passed := time.Since(s.heard)
 	return s.clock.Add(passed - passed/driftsBy)

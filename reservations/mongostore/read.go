@@ -23,8 +23,8 @@ type state struct {
 	answers map[string]reply
 }
 
-// returned is what an answer holds of a document, beside the server's clock: of the answers to entries only that of id, or all where
-// it is zero.
+// returned is what an answer holds of a document, beside the server's clock: of the answers to entries only that of id,
+// or all where it is zero.
 func returned(clock any, id int64) bson.D {
 	answers := fieldAnswers
 	if id != 0 {
@@ -42,7 +42,8 @@ func (s *Store) read(ctx context.Context, name string, id int64) (state, error) 
 	var raw bson.Raw
 	var clock time.Time
 	_, err := s.send(ctx, name, func(ctx context.Context) (err error) {
-		raw, err = s.buckets.FindOne(ctx, bson.D{to("_id", name)}, options.FindOne().SetProjection(returned("$$NOW", id))).Raw()
+		fields := options.FindOne().SetProjection(returned("$$NOW", id))
+		raw, err = s.buckets.FindOne(ctx, bson.D{to("_id", name)}, fields).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			raw = nil
 			clock, err = s.serverClock(ctx, name)

@@ -42,7 +42,7 @@ func (c *sent) open(t *testing.T, uri, name string) *mongostore.Store {
 		t.Fatal(err)
 	}
 	ours := settings.Monitor
-	client, err := mongo.Connect(settings.SetMonitor(&event.CommandMonitor{Started: func(ctx context.Context, e *event.CommandStartedEvent) {
+	started := func(ctx context.Context, e *event.CommandStartedEvent) {
 		ours.Started(ctx, e)
 		switch e.CommandName {
 		case "find", "aggregate":
@@ -53,7 +53,8 @@ func (c *sent) open(t *testing.T, uri, name string) *mongostore.Store {
 		if c.before != nil {
 			c.before(e)
 		}
-	}}))
+	}
+	client, err := mongo.Connect(settings.SetMonitor(&event.CommandMonitor{Started: started}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,9 @@ func (c *sent) open(t *testing.T, uri, name string) *mongostore.Store {
 	return mongostore.New(client.Database(name), mongostore.Options{})
 }
 
-func apply(t *testing.T, store reservations.Store, limit reservations.Limit, requests ...reservations.Request) reservations.Outcome {
+func apply(
+	t *testing.T, store reservations.Store, limit reservations.Limit, requests ...reservations.Request,
+) reservations.Outcome {
 	t.Helper()
 	outcomes, err := store.Apply(t.Context(), limit, "", requests)
 	if err != nil || len(outcomes) != len(requests) {
@@ -86,7 +89,8 @@ func TestLoneProcessSendsOneCommandACall(t *testing.T) {
 	}
 }
 
-// Two processes that do not compete send two commands a call. A swap in vain comes on top for a process that wrote twice.
+// Two processes that do not compete send two commands a call. A swap in vain comes on top for a process that wrote
+// twice.
 func TestProcessesInTurnSendFewCommands(t *testing.T) {
 	t.Parallel()
 	const calls = 200
@@ -147,7 +151,8 @@ func TestRivalsShareABucket(t *testing.T) {
 	running.Wait()
 	b, _, err := mongostore.New(connect(t, uri).Database(name), mongostore.Options{}).Load(t.Context(), "daily", "")
 	if err != nil || b.Version != processes*callers*times || slices.Max(versions) != b.Version {
-		t.Errorf("%d versions for %d calls, the largest answer is of %d: %v", b.Version, processes*callers*times, slices.Max(versions), err)
+		t.Errorf("%d versions for %d calls, the largest answer is of %d: %v",
+			b.Version, processes*callers*times, slices.Max(versions), err)
 	}
 	if started.Load() != capacity {
 		t.Errorf("%d started, want exactly %d", started.Load(), capacity)

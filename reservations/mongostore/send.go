@@ -14,8 +14,8 @@ import (
 // errLost is matched when a write changed nothing, because another process was faster.
 var errLost = errors.New("another process was faster")
 
-// send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError. It returns how
-// often the driver sent a command.
+// send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError. It
+// returns how often the driver sent a command.
 func (s *Store) send(ctx context.Context, bucket string, call func(context.Context) error) (int32, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, &reservations.UnavailableError{Bucket: bucket, Applied: reservations.AppliedNo, Err: err}

@@ -22,7 +22,8 @@ const DefaultCollection = "headway_buckets"
 type Options struct {
 	// Collection holds the buckets. Defaults to DefaultCollection. All users of a limit must name the same.
 	Collection string
-	// Now replaces the server's clock. It is for tests only: a fleet needs the one clock of the server. Nil means the server's.
+	// Now replaces the server's clock. It is for tests only: a fleet needs the one clock of the server. Nil means the
+	// server's.
 	Now func() time.Time
 }
 
@@ -37,8 +38,8 @@ type Store struct {
 
 var _ reservations.Store = (*Store)(nil)
 
-// New returns a Store that keeps its buckets in db. It sends nothing; see Ping and EnsureIndexes. The caller disconnects the client
-// of db.
+// New returns a Store that keeps its buckets in db. It sends nothing; see Ping and EnsureIndexes. The caller
+// disconnects the client of db.
 func New(db *mongo.Database, o Options) *Store {
 	if o.Collection == "" {
 		o.Collection = DefaultCollection

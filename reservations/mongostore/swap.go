@@ -17,8 +17,8 @@ import (
 // lossesMost is how often a call loses before it leaves its requests in the inbox.
 const lossesMost = 2
 
-// Apply implements reservations.Store. It reads the bucket, folds the requests and writes the result where no other process wrote
-// meanwhile: two round trips, and one for a process that wrote last.
+// Apply implements reservations.Store. It reads the bucket, folds the requests and writes the result where no other
+// process wrote meanwhile: two round trips, and one for a process that wrote last.
 func (s *Store) Apply(
 	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
 ) ([]reservations.Outcome, error) {
@@ -109,8 +109,9 @@ func (s *Store) swap(ctx context.Context, name string, before state, c change) e
 		if s.now == nil {
 			update = append(update, to("$currentDate", bson.D{to(fieldClock, true)}))
 		}
-		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, update,
-			options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})).Raw()
+		after := options.FindOneAndUpdate().SetReturnDocument(options.After)
+		after.SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})
+		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, update, after).Raw()
 		return err
 	})
 	switch {
