@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
