@@ -129,9 +129,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 		if err := server.Stop(ctx); err != nil {
 			t.Error(err)
 		}
-		if err := recorder.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		recorder.Close()
 		client.Close()
 		_ = queue.Close()
 		_ = buckets.Close(ctx)
