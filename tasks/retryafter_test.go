@@ -22,8 +22,8 @@ func TestRetryAfter(t *testing.T) {
 	}{
 		{5 * time.Second, io.EOF, 5 * time.Second, "EOF"},
 		{5 * time.Second, nil, 5 * time.Second, "refused by the provider, retry after 5s"},
-		{365 * 24 * time.Hour, io.EOF, reservations.MaxBlock, "EOF"},
-		{math.MaxInt64, io.EOF, reservations.MaxBlock, "EOF"},
+		{365 * 24 * time.Hour, io.EOF, reservations.MaxBlockMost, "EOF"},
+		{math.MaxInt64, io.EOF, reservations.MaxBlockMost, "EOF"},
 		{0, io.EOF, 0, "EOF"},
 		{-time.Second, io.EOF, -time.Second, "EOF"},
 	} {

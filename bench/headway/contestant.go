@@ -101,16 +101,16 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 	return w.Stop(context.WithoutCancel(ctx))
 }
 
-// events count each delivery, also those that the worker sends back before the handler would see them. Without limits nobody is placed, and nobody asks
-// how many are: then no more is counted of a task than of the other contestants'.
+// events count each delivery, also those that the worker sends back before a handler sees them. Without limits no task is placed in a
+// waitlist, and nothing is counted beyond what the other contestants count.
 func events(probe *contest.Probe, limited bool) worker.Events {
 	return worker.Events{
 		OnStart: func(s worker.Start) {
 			probe.Delivered()
-			if s.Waited || s.Held {
+			if s.Waited || s.Outcome.Hold > 0 {
 				probe.Late(s.Lateness)
 			}
-			if limited && s.Place.State == "" {
+			if limited && !s.Waited {
 				probe.Placed(1)
 			}
 		},

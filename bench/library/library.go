@@ -82,11 +82,12 @@ func New(ctx context.Context, mongoURI, redisURL, database string, many int) (*B
 	direct := mongostore.New(client.Database(database), mongostore.Options{Collection: "direct"})
 	b.by = map[string]reserve{
 		Headway: func(ctx context.Context, key string) error {
-			_, err := limiter.Begin(ctx, reservations.Charge{Limit: "hot", Key: key, Tokens: reservations.Tokens{"requests": 1, "tokens": 100}}, reservations.Place{})
+			charge := reservations.Charge{Limit: "hot", Key: key, Tokens: reservations.Tokens{"requests": 1, "tokens": 100}}
+			_, err := limiter.Start(ctx, charge, nil)
 			return err
 		},
 		OneByOne: func(ctx context.Context, key string) error {
-			_, err := direct.Apply(ctx, limit(), key, []reservations.Request{{Op: reservations.OpBegin, Tokens: []float64{1, 100}}})
+			_, err := direct.Apply(ctx, limit(), key, []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{1, 100}}})
 			return err
 		},
 		Rate: b.rate(),

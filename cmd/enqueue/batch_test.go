@@ -225,7 +225,7 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "60 requests were taken back") || c.pending(t) != 0 {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if plan := w.planned(t); plan > 1 {
+	if plan := w.promised(t); plan > 1 {
 		t.Errorf("%v requests are still in the plan", plan)
 	}
 	errs := filepath.Join(t.TempDir(), "err.jsonl")
@@ -276,8 +276,8 @@ func TestWorkersComeAndGo(t *testing.T) {
 	}
 }
 
-// planned is how far ahead the plan of the requests has gone.
-func (w *world) planned(t *testing.T) float64 {
+// promised is how many requests are reserved for waiting tasks.
+func (w *world) promised(t *testing.T) float64 {
 	t.Helper()
 	settings := target{file: w.config}
 	s, err := settings.openStored(t.Context(), cli.Environment{Getenv: w.getenv, Err: io.Discard})
@@ -289,7 +289,7 @@ func (w *world) planned(t *testing.T) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return view.Meters[0].Plan
+	return view.Meters[0].Promised
 }
 
 // A worker drops what it still gets of a cancelled batch, and asks nobody.

@@ -126,6 +126,9 @@ func checkedLimits(limits []reservations.Limit) []checked {
 		if l.MaxWait > 0 {
 			whole = append(whole, "max_wait "+l.MaxWait.String())
 		}
+		if l.MaxBlock > 0 {
+			whole = append(whole, "max_block "+l.MaxBlock.String())
+		}
 		if l.Shards > 1 {
 			whole = append(whole, fmt.Sprintf("shards %d", l.Shards))
 		}

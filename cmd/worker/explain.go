@@ -23,11 +23,12 @@ func explainCommand(env cli.Environment) *cobra.Command {
 	var file, queue string
 	c := &cobra.Command{
 		Use:   "explain ID",
-		Short: "Tell why a task does not run, since when, and until when",
-		Long: `Explain answers in one sentence why the task does not run, and shows below what it waits for: its limit, its place in the line,
-until when, what it takes, and the bucket. It changes nothing. A task ID that is in several queues is explained for each.
+		Short: "Explain why a task does not run, since when, and until when",
+		Long: `Explain answers in one sentence why the task does not run. Below it shows what the task waits for: its limit, its position in the
+waitlist and of how many, the tokens ahead of it, its expected start, its charges, and the bucket. It changes nothing. A task ID that
+is in several queues is explained for each.
 
-The file is needed only to show the bucket; without one, or while MongoDB does not answer, the rest is told.
+The file is needed only to show the bucket; without one, or while MongoDB does not answer, the rest is shown.
 The exit code is 1 where there is no such task.`,
 		Example: `  worker explain 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
   worker explain report-42 --queue batch --json | jq -r '.[0].summary'`,
@@ -49,7 +50,7 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		defer func() { _ = client.Close() }()
-		told, err := explain(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
+		explained, err := explain(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
 		if errors.Is(err, asynq.ErrTaskNotFound) {
 			return fmt.Errorf("%w; `worker dead show %s` has its record, should it have failed for good; "+
 				"batches are shown by `enqueue status`", err, args[0])
@@ -58,9 +59,9 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		if asJSON {
-			return json.NewEncoder(env.Out).Encode(told)
+			return json.NewEncoder(env.Out).Encode(explained)
 		}
-		for i, t := range told {
+		for i, t := range explained {
 			if i > 0 {
 				fmt.Fprintln(env.Out)
 			}
@@ -71,8 +72,8 @@ The exit code is 1 where there is no such task.`,
 	return c
 }
 
-// toldTask is an explanation as the command prints it.
-type toldTask struct {
+// explainedTask is an explanation as the command prints it.
+type explainedTask struct {
 	ID      string `json:"id"`
 	Queue   string `json:"queue"`
 	Summary string `json:"summary"`
@@ -83,8 +84,8 @@ type toldTask struct {
 	Problem string `json:"bucket_problem,omitempty"`
 }
 
-// explain tells of the task, in all queues where none is named. MongoDB is asked only for a task that waits for a bucket.
-func explain(ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task) ([]toldTask, error) {
+// explain explains the task, in all queues where none is named. MongoDB is asked only for a task that waits for a bucket.
+func explain(ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task) ([]explainedTask, error) {
 	s, err := scheduler.New(client, nil, scheduler.Config{})
 	if err != nil {
 		return nil, err
@@ -95,32 +96,32 @@ func explain(ctx context.Context, env cli.Environment, client redis.UniversalCli
 			return nil, err
 		}
 	}
-	var told []toldTask
+	var all []explainedTask
 	for _, t := range found {
 		e, err := s.Explain(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		one := toldTask{Explanation: e}
-		if e.Waits != nil && !e.Waits.Store {
+		one := explainedTask{Explanation: e}
+		if e.Waits != nil && e.Reason != scheduler.ReasonStore {
 			if one, err = explainBucket(ctx, env, client, settings, t, one); err != nil {
 				return nil, err
 			}
 		}
 		one.ID, one.Queue, one.Summary = t.ID, t.Queue, one.Explanation.Summary()
-		told = append(told, one)
+		all = append(all, one)
 	}
-	return told, nil
+	return all, nil
 }
 
 // explainBucket explains once more, with the bucket.
 func explainBucket(
-	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task, one toldTask,
-) (toldTask, error) {
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task, one explainedTask,
+) (explainedTask, error) {
 	s, err := openBuckets(ctx, settings, env, client)
 	if err != nil {
 		one.Problem = err.Error()
-		return one, nil // told beside what is known
+		return one, nil // shown beside what is known
 	}
 	defer s.close()
 	e, err := s.scheduler.Explain(ctx, t)
@@ -132,11 +133,11 @@ func explainBucket(
 	case e.BucketErr != nil:
 		one.Problem = e.BucketErr.Error()
 	case e.Bucket != nil:
-		line, err := s.scheduler.Line(ctx, e.Waits.Bucket, e.Waits.Generation)
+		w, err := s.scheduler.Waitlist(ctx, e.Waits.Bucket)
 		if err != nil {
 			return one, err
 		}
-		b := s.shown(*e.Bucket).with(line)
+		b := s.shown(*e.Bucket).with(w)
 		one.Bucket = &b
 	}
 	return one, nil

@@ -14,7 +14,7 @@ import (
 )
 
 // print shows the sentence, then what it rests on, then the bucket.
-func (t toldTask) print(s screen) {
+func (t explainedTask) print(s screen) {
 	fmt.Fprintf(s, "%s\n\n", s.title(cli.Printable(t.Summary)))
 	rows := [][]string{{"task", fmt.Sprintf("%s (%s) in queue %s", t.ID, t.Type, t.Queue)}, {"state", t.stateText()}}
 	row := func(name, text string) {
@@ -31,9 +31,9 @@ func (t toldTask) print(s screen) {
 		row([]string{"charges", ""}[min(i, 1)], line)
 	}
 	if t.Waits != nil {
-		for _, other := range t.Waits.Others {
-			row("also", fmt.Sprintf("%s in %s", other.Place.State, other.Name()))
-		}
+		row("ahead", t.aheadText())
+		row("reserved", t.reservedText())
+		row("also in", strings.Join(t.Waits.Others, ", "))
 	}
 	row("failures", t.failuresText())
 	if t.Refusals > 0 {
@@ -55,24 +55,44 @@ func (t toldTask) print(s screen) {
 	}
 }
 
-// stateText is asynq's word for where the task is, and ours for how it waits.
-func (t toldTask) stateText() string {
-	if t.Waits == nil {
+// stateText is asynq's word for where the task is, and its position in the waitlist.
+func (t explainedTask) stateText() string {
+	w := t.Waits
+	switch {
+	case w == nil:
 		return t.State
+	case t.Reason == scheduler.ReasonPromoted:
+		return t.State + " in asynq; promoted, " + plural(w.Of, "task waits", "tasks wait") + " behind it"
 	}
-	means := map[reservations.State]string{
-		reservations.StateNew: "has not been given anything yet", reservations.StateTicket: "has a place behind max_reserved",
-		reservations.StateAgain:    "has a place behind max_reserved, for the second time",
-		reservations.StateReserved: "was given a time in the plan", reservations.StateLate: "came at its time and found no room",
-	}[t.Waits.State]
-	if t.Reason == scheduler.ReasonUpstream {
-		means = "comes first when the provider's time is over"
+	return fmt.Sprintf("%s in asynq; position %d of %d in the waitlist of %s", t.State, w.Position, w.Of, w.Bucket)
+}
+
+// aheadText is what the tasks before it take.
+func (t explainedTask) aheadText() string {
+	text := tokensText(t.Waits.TokensAhead)
+	switch {
+	case text == "":
+		return "no task"
+	case !t.Waits.AheadExact:
+		return "about " + text
 	}
-	return fmt.Sprintf("%s in asynq; %s: %s", t.State, t.Waits.State, means)
+	return text
+}
+
+// reservedText says whether the bucket has promised the task's tokens, and what else helps it.
+func (t explainedTask) reservedText() string {
+	text := "its tokens are promised"
+	if !t.Waits.Reserved {
+		text = "none of its tokens are promised: max_reserved or max_wait leaves no room for that; it starts in its turn all the same"
+	}
+	if t.Waits.Urgent {
+		text += "; urgent, so it may use the headroom"
+	}
+	return text
 }
 
 // untilText is when the task goes on; where its queue is paused, not before.
-func (t toldTask) untilText() string {
+func (t explainedTask) untilText() string {
 	text := moment(t.Until, t.Now)
 	if text != "" && t.Resume != "" && t.Reason != scheduler.ReasonStore { // those go on as soon as the store answers
 		text += ", at the earliest"
@@ -80,23 +100,23 @@ func (t toldTask) untilText() string {
 	return text
 }
 
-// netText is what asynq does with a task that no worker has woken.
-func (t toldTask) netText() string {
+// netText is what asynq does with a task that no dispatcher promotes.
+func (t explainedTask) netText() string {
 	if t.Resume != "" {
-		return "asynq puts it into its queue then, should no worker wake it"
+		return "asynq puts it into its queue then, should no dispatcher promote it"
 	}
-	return "asynq delivers it then, should no worker wake it"
+	return "asynq delivers it then, should no dispatcher promote it"
 }
 
-func (t toldTask) failuresText() string {
+func (t explainedTask) failuresText() string {
 	if t.Reason == scheduler.ReasonCompleted || t.Reason == scheduler.ReasonArchived {
 		return strconv.Itoa(t.Failures)
 	}
 	return fmt.Sprintf("%d; it is tried again %d times at most", t.Failures, max(0, t.MaxRetry-t.Failures))
 }
 
-// chargeLines are the task's charges, one a line: those of its headers, or else what its place tells.
-func (t toldTask) chargeLines() []string {
+// chargeLines are the task's charges, one a line: those of its headers, or else what its waitlist has.
+func (t explainedTask) chargeLines() []string {
 	charges := t.Charges
 	if len(charges) == 0 && t.Waits != nil && len(t.Waits.Tokens) > 0 {
 		return []string{t.Waits.Bucket + ": " + tokensText(t.Waits.Tokens)}

@@ -19,18 +19,23 @@ func limitsCommand(env cli.Environment) *cobra.Command {
 		Use:   "limits",
 		Short: "Show the limits, and change them while the fleet runs",
 		Long: `Limits shows what headway.yaml says and what was set above it, and sets another rate for a meter: the whole fleet goes by it
-within 2 seconds, without a restart. Tasks that wait come earlier or later accordingly; none is lost.
+within 2 seconds, without a restart. Waiting tasks start earlier or later accordingly; none is lost. Reset and unblock let waiting tasks
+start at once.
 
 What is set stays set, also when workers restart, until "limits unset". It is kept in MongoDB (MONGODB_URI).`,
 		Example: `  worker limits list
   worker limits show openai
   worker limits set openai.requests 300/m
   worker limits set openai.tokens 50000/m --capacity 5000 --key acme
-  worker limits unset openai.requests`,
+  worker limits unset openai.requests
+  worker limits unblock openai`,
 		Args: cli.Args(cobra.NoArgs),
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	c.AddCommand(limitsSetCommand(env), limitsUnsetCommand(env), limitsListCommand(env), limitsResetCommand(env), newLimitsShow(env))
+	c.AddCommand(
+		limitsSetCommand(env), limitsUnsetCommand(env), limitsListCommand(env), newLimitsShow(env),
+		limitsResetCommand(env), limitsUnblockCommand(env),
+	)
 	return c
 }
 

@@ -18,24 +18,28 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// linesMost is how many lines of waiting tasks one look takes in.
-const linesMost = 1000
+// waitlistsMost is how many waitlists one look reads.
+const waitlistsMost = 1000
 
 func newLimitsShow(env cli.Environment) *cobra.Command {
 	var asJSON bool
 	var file string
 	c := &cobra.Command{
 		Use:   "show [LIMIT[:KEY]]",
-		Short: "Show how full buckets are, who waits for them, and for how long",
-		Long: `Show tells of each bucket its level, what late tasks and the plan are owed, who stands in line behind max_reserved, a block,
-how many tasks wait, and when the present backlog is done if nothing else comes. A ~ marks what a meter that is not scarce owes only to
-keep the places in time of tasks that wait for another one.
+		Short: "Show how full buckets are, how many tasks wait for them, and for how long",
+		Long: `Show prints for each bucket the length of its waitlist and when the last task there is expected to start, if no other
+comes; then for each meter
+  LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first
+  PROMISED  the tokens that are reserved for waiting tasks
+  AHEAD     how many of them have yet to come back, of max_reserved, and when that will be
+  WAITING   the tokens that all waiting tasks take, also those that wait without a reservation
+and a block, a rate that was set, and a bucket that could not be asked.
 
-Without an argument it shows all limits of the file: the bucket that all share, and the buckets of keys for which tasks
-wait. It changes nothing.`,
+Without an argument it shows all limits of the file: the bucket that all keys share, and the buckets of keys for which
+tasks wait. It changes nothing.`,
 		Example: `  worker limits show
   worker limits show openai
-  worker limits show tenant:acme --json | jq '.limits[].buckets[].done_in_seconds'`,
+  worker limits show tenant:acme --json | jq '.limits[].buckets[].end_in_seconds'`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
 	configFlag(c, &file)
@@ -135,8 +139,6 @@ func (s *sight) override(limit, key string) string {
 // shownLimits is what `worker limits show` found.
 type shownLimits struct {
 	Limits []shownLimit `json:"limits"`
-	// Store are the tasks that wait for the store to answer, whatever their limit.
-	Store int `json:"waiting_for_store"`
 }
 
 type shownLimit struct {
@@ -168,40 +170,46 @@ func (s *sight) show(ctx context.Context, what string) (shownLimits, error) {
 		}
 		shown.Limits = append(shown.Limits, limit)
 	}
-	outage, err := s.scheduler.OutageLine(ctx)
-	shown.Store = outage.Waiting
-	return shown, err
+	return shown, nil
 }
 
-// showOne looks at one bucket and its line.
+// showOne looks at one bucket and its waitlist, or those of its shards.
 func (s *sight) showOne(ctx context.Context, limit, key string) (shownBucket, error) {
 	v, err := s.limiter.View(ctx, limit, key)
 	if err != nil {
 		return shownBucket{}, err
 	}
 	b := s.shown(v)
-	parts := v.Shards
-	if parts == nil {
-		parts = []reservations.View{v}
-	}
-	for _, p := range parts {
-		line, err := s.scheduler.Line(ctx, p.Bucket(), p.Generation)
+	for _, name := range bucketsOf(v) {
+		w, err := s.scheduler.Waitlist(ctx, name)
 		if err != nil {
 			return shownBucket{}, err
 		}
-		b = b.with(line)
+		b = b.with(w)
 	}
 	return b, nil
 }
 
+// bucketsOf are the names of the stored buckets of a view: that of each shard, where there are some.
+func bucketsOf(v reservations.View) []string {
+	if v.Shards == nil {
+		return []string{v.Bucket()}
+	}
+	var names []string
+	for _, shard := range v.Shards {
+		names = append(names, shard.Bucket())
+	}
+	return names
+}
+
 // showAll looks at the shared bucket of a limit, and at those of keys for which tasks wait.
 func (s *sight) showAll(ctx context.Context, limit string) (buckets []shownBucket, more bool, err error) {
-	lines, more, err := s.scheduler.Lines(ctx, limit, linesMost)
+	lists, more, err := s.scheduler.Waitlists(ctx, limit, waitlistsMost)
 	if err != nil {
 		return nil, false, err
 	}
-	keys, waiting := []string{""}, map[string][]scheduler.Line{}
-	for _, l := range lines {
+	keys, waiting := []string{""}, map[string][]scheduler.Waitlist{}
+	for _, l := range lists {
 		if waiting[l.Key] == nil && l.Key != "" {
 			keys = append(keys, l.Key)
 		}
@@ -225,22 +233,6 @@ func (s *sight) showAll(ctx context.Context, limit string) (buckets []shownBucke
 func (s *sight) shown(v reservations.View) shownBucket {
 	b := newShownBucket(v)
 	b.Override = s.override(v.Limit, v.Key)
-	return b
-}
-
-// with counts the tasks of a line in that wait for the bucket.
-func (b shownBucket) with(l scheduler.Line) shownBucket {
-	if l.Waiting == 0 {
-		return b
-	}
-	b.Waiting += l.Waiting
-	first, last := max(0, l.First.Sub(l.Now)).Seconds(), max(0, l.Last.Sub(l.Now)).Seconds()
-	if b.FirstIn == nil || first < *b.FirstIn {
-		b.FirstIn = &first
-	}
-	if b.LastIn == nil || last > *b.LastIn {
-		b.LastIn = &last
-	}
 	return b
 }
 

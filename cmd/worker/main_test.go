@@ -75,6 +75,7 @@ limits:
     meters: {r: {rate: 500/m, headroom: 50, max_reserved: 9, settle: adjust}}
     settle: keep
     max_wait: 1h
+    max_block: 2h
     ordinary_share: 0.2
   b: {meters: {d: {rate: 10000/d, window: "08:00"}, e: {rate: 1000/d, window: spread, capacity: 2000}}, shards: 4}
 http: {allow_hosts: [api.example.com], secrets: [EXAMPLE_KEY]}
@@ -85,7 +86,7 @@ http: {allow_hosts: [api.example.com], secrets: [EXAMPLE_KEY]}
 	env := map[string]string{"REDIS_URL": "redis://" + miniredis.RunT(t).Addr(), "MONGODB_URI": "mongodb://127.0.0.1:1/"}
 	_, out, _ := command(t, env, "check", "--config", file)
 	for _, want := range []string{
-		"limit a: r 500/m, at most 500 at once, max_reserved 9, headroom 50, settle adjust\n       settle keep, ordinary_share 0.2, max_wait 1h0m0s\n",
+		"limit a: r 500/m, at most 500 at once, max_reserved 9, headroom 50, settle adjust\n       settle keep, ordinary_share 0.2, max_wait 1h0m0s, max_block 2h0m0s\n",
 		"limit b: d 10000/d, at most 10000 at once, in windows that start at 08:00 UTC\n       e 1000/d, at most 2000 at once, in windows that start at a time of each bucket's own\n       shards 4\n",
 		"EXAMPLE_KEY: is not set, and http.secrets lists it",
 	} {

@@ -45,75 +45,63 @@ func (l shownLimits) print(s screen) {
 			b.print(s)
 		}
 		if limit.More {
-			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", linesMost, limit.Limit)
+			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", waitlistsMost, limit.Limit)
 		}
-	}
-	if l.Store > 0 {
-		fmt.Fprintf(s, "\n%s for the store, which could not be asked.\n", waitText(l.Store))
 	}
 }
 
-// print shows one bucket: who waits, its meters, and what is out of the ordinary.
+// print shows one bucket: its waitlist, its meters, and what is out of the ordinary.
 func (b shownBucket) print(s screen) {
-	fmt.Fprintf(s, "%s  %s\n", s.title(b.Bucket), b.waits())
-	rows := [][]string{{"METER", "RATE", "LEVEL", "LATE", "PLAN", "LINE"}}
-	marked, notes := gaps(b.meters)
-	for _, m := range b.meters {
-		owed := []string{owing(m.Late, 0), owing(m.Plan, m.PlanIn), owing(m.Line, m.LineIn)}
-		for i, text := range owed {
-			if marked[m.Name] && text != owing(0, 0) {
-				owed[i] = gapMark + text
-			}
-		}
-		rows = append(rows, append([]string{m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m)}, owed...))
+	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Printable(b.Bucket)), b.waits())
+	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
+	for i, m := range b.meters {
+		rows = append(rows, []string{
+			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(m.Promised), aheadText(m), some(b.Meters[i].Waiting),
+		})
 	}
 	s.table("  ", rows)
-	for _, note := range notes {
-		fmt.Fprintln(s, "  "+note)
-	}
 	if b.Blocked > 0 {
-		fmt.Fprintf(s, "  blocked for %s: a provider refused a call\n", inText(b.Blocked))
+		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `worker limits unblock` ends that\n", inText(b.Blocked))
+	}
+	if b.FailedIn > 0 {
+		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", inText(b.FailedIn))
 	}
 	if b.Override != "" {
-		fmt.Fprintf(s, "  override: %s\n", b.Override)
-	}
-	if speed := speedText(b.Speed); speed != "" {
-		fmt.Fprintf(s, "  the limit was changed while tasks wait: their clock runs at %s times its speed\n", speed)
+		fmt.Fprintf(s, "  override: %s\n", cli.Printable(b.Override))
 	}
 	if len(b.Shards) > 0 {
 		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
 	}
 }
 
-// waits says who waits for the bucket and for how long.
+// waits says how many tasks wait for the bucket and for how long.
 func (b shownBucket) waits() string {
-	var text string
 	switch {
-	case b.Waiting > 0 && b.FirstIn != nil:
-		text = waitText(b.Waiting)
-		if b.Waiting == 1 {
-			text += ", due " + dueText(*b.FirstIn)
-		} else {
-			text += fmt.Sprintf(", the first is due %s, the last %s", dueText(*b.FirstIn), dueText(*b.LastIn))
-		}
-	case b.waiting:
-		text = "no task stands in line"
-	case !b.InUse:
+	case b.Waiting+b.Promoted == 0 && !b.InUse:
 		return "not in use, so it is full"
-	default:
-		text = "nobody waits"
+	case b.Waiting+b.Promoted == 0:
+		return "no task waits"
+	case b.Waiting == 0:
+		return plural(b.Promoted, "task is", "tasks are") + " promoted, none waits"
 	}
-	if b.DoneIn > 0 && (b.waiting || b.Waiting > 0) {
-		text += "; the backlog is done in " + inText(b.DoneIn)
+	text := plural(b.Waiting, "task waits", "tasks wait")
+	if b.Promoted > 0 {
+		text += fmt.Sprintf(", %d more promoted", b.Promoted)
 	}
-	return text
+	if b.EndIn == nil {
+		return text
+	}
+	if b.Waiting == 1 {
+		return text + ", expected to start " + dueText(*b.EndIn)
+	}
+	return text + ", the last is expected to start " + dueText(*b.EndIn)
 }
 
-func waitText(n int) string {
+func plural(n int, one, more string) string {
 	if n == 1 {
-		return "1 task waits"
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d tasks wait", n)
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 // level is how full a meter is.
@@ -126,15 +114,24 @@ func (s screen) level(m reservations.MeterView) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + " " + text
 }
 
-// owing is an amount that is owed to tasks, and before it how long it takes to come.
-func owing(tokens float64, in time.Duration) string {
-	switch {
-	case tokens == 0:
+// some is an amount of tokens, or a dash for none.
+func some(tokens float64) string {
+	if tokens == 0 {
 		return "-"
-	case in == 0:
-		return amount(tokens)
 	}
-	return inText(in.Seconds()) + " (" + amount(tokens) + ")"
+	return amount(tokens)
+}
+
+// aheadText is how far the promises of a meter go into deficit, of what it may promise, and when that will have come back.
+func aheadText(m reservations.MeterView) string {
+	text := some(m.Ahead)
+	if m.MaxReserved != reservations.Unlimited {
+		text += " of " + amount(m.MaxReserved)
+	}
+	if m.AheadIn > 0 {
+		text += ", back in " + inText(m.AheadIn.Seconds())
+	}
+	return text
 }
 
 func kindText(k reservations.Kind) string {
@@ -157,19 +154,6 @@ func amount(n float64) string {
 		n = math.Round(n)
 	}
 	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
-}
-
-// speedText is how fast the clock of a line runs, empty where that is its usual speed as far as anybody wants to see: after a limit has been
-// set and unset it is not 1 to the last digit.
-func speedText(speed float64) string {
-	switch text := amount(speed); {
-	case speed == 0 || text == "1":
-		return ""
-	case speed < 0.1:
-		return strconv.FormatFloat(speed, 'g', 2, 64)
-	default:
-		return text
-	}
 }
 
 // inText is a time in seconds, rounded.

@@ -4,33 +4,36 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 )
 
-// shownBucket is a bucket as the commands print it. The keys of its JSON are a promise to scripts; times are seconds from now.
+// shownBucket is a bucket with its waitlist, as the commands print it. The keys of its JSON are a promise to scripts; times are
+// seconds from now.
 type shownBucket struct {
 	Bucket string    `json:"bucket"`
 	Limit  string    `json:"limit"`
 	Key    string    `json:"key"`
 	InUse  bool      `json:"in_use"`
 	Now    time.Time `json:"now"`
-	// Waiting is how many tasks wait in its line, FirstIn and LastIn are when they are due.
-	Waiting int      `json:"waiting"`
-	FirstIn *float64 `json:"first_in_seconds,omitempty"`
-	LastIn  *float64 `json:"last_in_seconds,omitempty"`
-	DoneIn  float64  `json:"done_in_seconds"`
-	Blocked float64  `json:"blocked_seconds"`
+	// Waiting is how many tasks are in its waitlist, Promoted how many are on their way to ask the bucket. EndIn is when the last of
+	// them is expected to start; nil where no task waits, or that is not known.
+	Waiting  int      `json:"waiting"`
+	Promoted int      `json:"promoted"`
+	EndIn    *float64 `json:"end_in_seconds,omitempty"`
+	// DoneIn is when all reserved tokens will have come back.
+	DoneIn  float64 `json:"done_in_seconds"`
+	Blocked float64 `json:"blocked_seconds"`
+	// FailedIn is for how long the bucket is left alone because it could not be asked.
+	FailedIn float64 `json:"failed_seconds,omitempty"`
 	// Override is what replaces the limit of the file.
 	Override string        `json:"override,omitempty"`
 	Meters   []shownMeter  `json:"meters"`
-	Shift    float64       `json:"shift_seconds"`
-	Speed    float64       `json:"speed"`
-	Version  int64         `json:"version"`
 	Shards   []shownBucket `json:"shards,omitempty"`
 
-	waiting bool // says the bucket, whatever stands in Redis
-	meters  []reservations.MeterView
+	meters []reservations.MeterView
 }
 
+// shownMeter is one meter of a bucket, in tokens.
 type shownMeter struct {
 	Meter    string  `json:"meter"`
 	Kind     string  `json:"kind"`
@@ -41,24 +44,24 @@ type shownMeter struct {
 	MaxReserved *float64 `json:"max_reserved"`
 	Level       float64  `json:"level"`
 	Debt        float64  `json:"debt"`
-	Late        float64  `json:"late"`
-	Plan        float64  `json:"plan"`
-	PlanIn      float64  `json:"plan_seconds"`
-	Line        float64  `json:"line"`
-	LineIn      float64  `json:"line_seconds"`
-	// Gap is what of Plan and Line nobody asked for: it keeps the places in time of tasks that wait for a scarcer meter.
-	Gap float64 `json:"gap"`
+	// Promised is what is reserved for waiting tasks. Ahead is how far that goes into deficit, at most MaxReserved, and AheadIn when
+	// it will have come back.
+	Promised float64 `json:"promised"`
+	Ahead    float64 `json:"ahead"`
+	AheadIn  float64 `json:"ahead_seconds"`
+	// Waiting is what the waiting and promoted tasks take together.
+	Waiting float64 `json:"waiting"`
 }
 
 func newShownBucket(v reservations.View) shownBucket {
 	b := shownBucket{
-		Bucket: v.Bucket(), Limit: v.Limit, Key: v.Key, InUse: v.Found, Now: v.Now.UTC(), DoneIn: v.DoneIn.Seconds(), Blocked: v.Blocked.Seconds(),
-		Shift: v.Shift.Seconds(), Speed: v.Speed, Version: v.Version, waiting: v.Waiting, meters: v.Meters,
+		Bucket: v.Bucket(), Limit: v.Limit, Key: v.Key, InUse: v.Found, Now: v.Now.UTC(), DoneIn: v.DoneIn.Seconds(),
+		Blocked: v.Blocked.Seconds(), meters: v.Meters,
 	}
 	for _, m := range v.Meters {
 		s := shownMeter{
-			Meter: m.Name, Kind: string(m.Kind), Rate: m.Rate, Period: m.Period.Seconds(), Capacity: m.Cap(), Level: m.Level, Debt: m.Debt,
-			Late: m.Late, Plan: m.Plan, PlanIn: m.PlanIn.Seconds(), Line: m.Line, LineIn: m.LineIn.Seconds(), Gap: m.Gap,
+			Meter: m.Name, Kind: string(m.Kind), Rate: m.Rate, Period: m.Period.Seconds(), Capacity: m.Cap(), Level: m.Level,
+			Debt: m.Debt, Promised: m.Promised, Ahead: m.Ahead, AheadIn: m.AheadIn.Seconds(),
 		}
 		if s.Kind == "" {
 			s.Kind = string(reservations.KindBucket)
@@ -70,6 +73,29 @@ func newShownBucket(v reservations.View) shownBucket {
 	}
 	for _, shard := range v.Shards {
 		b.Shards = append(b.Shards, newShownBucket(shard))
+	}
+	return b
+}
+
+// with adds the waitlist of the bucket, or of one of its shards.
+func (b shownBucket) with(l scheduler.Waitlist) shownBucket {
+	for i := range b.Shards {
+		if b.Shards[i].Bucket == l.Bucket {
+			b.Shards[i] = b.Shards[i].with(l)
+		}
+	}
+	b.Waiting += l.Waiting
+	b.Promoted += l.Promoted
+	for i := range b.Meters {
+		b.Meters[i].Waiting += l.Tokens[b.Meters[i].Meter]
+	}
+	if !l.End.IsZero() {
+		if end := max(0, l.End.Sub(l.Now)).Seconds(); b.EndIn == nil || end > *b.EndIn {
+			b.EndIn = &end
+		}
+	}
+	if !l.Failed.IsZero() {
+		b.FailedIn = max(b.FailedIn, l.Failed.Sub(l.Now).Seconds())
 	}
 	return b
 }

@@ -76,11 +76,11 @@ func TestChatSyncsTheBucket(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("nothing was synced")
 	}
-	bucket, _, err := store.Bucket(t.Context(), "openai", "")
+	bucket, _, err := store.Load(t.Context(), "openai", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if use := bucket.Meters[0].Ledgers[reservations.LedgerUse]; use < 2 || use > 2.1 {
-		t.Errorf("%v are left, want 2", use)
+	if left := bucket.Meters[0].Started; left < 2 || left > 2.1 {
+		t.Errorf("%v are left, want 2", left)
 	}
 }

@@ -90,10 +90,11 @@ type file struct {
 }
 
 type limitFile struct {
-	Meters  map[string]meterFile `mapstructure:"meters"`
-	Settle  string               `mapstructure:"settle"`
-	MaxWait time.Duration        `mapstructure:"max_wait"`
-	Shards  int                  `mapstructure:"shards"`
+	Meters   map[string]meterFile `mapstructure:"meters"`
+	Settle   string               `mapstructure:"settle"`
+	MaxWait  time.Duration        `mapstructure:"max_wait"`
+	MaxBlock time.Duration        `mapstructure:"max_block"`
+	Shards   int                  `mapstructure:"shards"`
 
 	OrdinaryShare float64 `mapstructure:"ordinary_share"`
 }
@@ -157,8 +158,10 @@ func (f file) config() Config {
 }
 
 func (l limitFile) limit(name string) reservations.Limit {
-	limit := reservations.Limit{Name: name, Settle: reservations.SettleMode(l.Settle), MaxWait: l.MaxWait, Shards: l.Shards}
-	limit.OrdinaryShare = l.OrdinaryShare
+	limit := reservations.Limit{
+		Name: name, Settle: reservations.SettleMode(l.Settle), MaxWait: l.MaxWait, MaxBlock: l.MaxBlock, Shards: l.Shards,
+		OrdinaryShare: l.OrdinaryShare,
+	}
 	for _, meter := range sortedKeys(l.Meters) {
 		m := l.Meters[meter]
 		limit.Meters = append(limit.Meters, reservations.Meter{

@@ -58,6 +58,9 @@ func TestHeadroom(t *testing.T) {
 	if l := c.Limits[0]; l.OrdinaryShare != .2 || l.Meters[0].Headroom != 30 || l.Meters[1].Headroom != 0 {
 		t.Errorf("limit is %+v", l)
 	}
+	if _, err = config.Parse([]byte(`limits: {a: {meters: {r: {rate: 100/s, headroom: 30}, d: {rate: 1000/d, window: "00:00"}}}}`)); err != nil {
+		t.Errorf("headroom beside a window: %v", err)
+	}
 	_, err = config.Parse([]byte("limits: {a: {ordinary_share: 2, meters: {r: {rate: 100/s, headroom: 100}}}}"))
 	for _, want := range []string{"limits.a", "ordinary_share", "r.headroom"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -107,11 +110,15 @@ limits:
   c: {shards: 3, meters: {d: {rate: 10000/d, window: "00:00"}}}
   d: {max_wait: 30, shards: many, meters: {w: {rate: 5/d, window: "25:00"}, v: {rate: 5/d, window: yes}, u: {rate: 5/d, window: {start: "08:00"}}}}
   e: {meters: {w: {rate: 5/100us, window: "00:00"}}}
+  f: {max_block: -1s, meters: {r: 5/m}}
+  g: {max_block: 25h, meters: {r: 5/m}}
+  h: {max_block: 600, meters: {r: 5/m}}
 `, []string{
 			"max_refusals: -1", "limits.a.max_wait: -5s", "limits.a.shards: 1000", "limits.a.meters.r.period: 0s", "limits.a.meters.s.settle: \"perhaps\"",
 			"limits.b.shards: capacity 5 of r in 8 shards", "limits.c.shards: 3 must divide the rate 10000 of the window d",
 			"limits.d.max_wait: 30 must be a duration", "limits.d.shards: many must be a whole number",
 			"limits.d.meters.w.window: 25:00 must be when a window starts", "limits.d.meters.v.window", "limits.d.meters.u.window", "limits.e.meters.w.period",
+			"limits.f.max_block: -1s must be from 0 to 24h", "limits.g.max_block: 25h0m0s must be from 0 to 24h", "limits.h.max_block: 600 must be a duration",
 		}},
 		"fractions": {"limits: {a: {shards: 2.5, meters: {r: 5/m}}}\nconcurrency: 1e3\nqueues: {default: 1.5}\nmax_refusals: .nan", []string{
 			"limits.a.shards: 2.5 must be a whole number", "queues.default: 1.5 must be a whole number", "max_refusals: NaN must be a whole number",
@@ -163,6 +170,7 @@ max_refusals: 7
 limits:
   hot:
     max_wait: 90s
+    max_block: 1h
     shards: 4
     settle: keep
     meters:
@@ -176,7 +184,7 @@ limits:
 	}
 	monday := time.Duration(time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC).UnixNano())
 	want := reservations.Limit{
-		Name: "hot", Settle: reservations.SettleKeep, MaxWait: 90 * time.Second, Shards: 4,
+		Name: "hot", Settle: reservations.SettleKeep, MaxWait: 90 * time.Second, MaxBlock: time.Hour, Shards: 4,
 		Meters: []reservations.Meter{
 			{Name: "day", Rate: 10000, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Start: 8*time.Hour + 30*time.Minute},
 			{Name: "hour", Rate: 1000, Period: time.Hour, Capacity: 2000, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Spread: true},

@@ -33,7 +33,7 @@
 // Every failed call is an *[Error]. One that no retry mends (a 4xx other than 408, 409, 425 and 429, a body that is not a chat
 // request) is permanent as in package tasks; all others may be retried. A 429 or 503 that names a time
 // (Retry-After, Retry-After-Ms; for a 429 without either also the resets of X-Ratelimit-* and Anthropic-Ratelimit-*) is a [tasks.RetryAfterError]: the
-// bucket is blocked for that long, at most reservations.MaxBlock. The client itself never retries, because each attempt has to pass the limit.
+// bucket is blocked for that long, at most reservations.MaxBlockMost. The client itself never retries, because each attempt has to pass the limit.
 // The texts of errors never hold the API key.
 //
 // # Not promised

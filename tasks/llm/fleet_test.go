@@ -31,10 +31,11 @@ type fleet struct {
 	t       *testing.T
 	client  *llm.Client
 	limiter *reservations.Limiter
-
-	mu    sync.Mutex // guards shift
-	shift reservations.Outcome
+	turn    chan struct{} // first come, first served: of blocked senders the first is the next, as in a waitlist
 }
+
+// lookEvery is how often the first waiting chat asks: what others gave back may let it start.
+const lookEvery = 50 * time.Millisecond
 
 const (
 	fleetRequests = 20.0   // a second
@@ -70,7 +71,7 @@ func (c scene) play(t *testing.T, mode llm.Sync) judge.Report {
 			{Name: llm.MeterRequests, Rate: fleetRequests, Period: time.Second, Capacity: c.burst * fleetRequests, MaxReserved: reservations.Unlimited},
 			{Name: llm.MeterTokens, Rate: fleetTokens, Period: time.Second, Capacity: c.burst * fleetTokens, MaxReserved: reservations.Unlimited},
 		}}
-		f := &fleet{t: t}
+		f := &fleet{t: t, turn: make(chan struct{}, 1)}
 		if f.limiter, err = reservations.New(memstore.New(nil), []reservations.Limit{limit}, reservations.Config{}); err != nil {
 			t.Fatal(err)
 		}
@@ -114,41 +115,25 @@ func (f *fleet) run(ctx context.Context, c scene) {
 // attempt is one start of a task, as a worker makes it; false where the provider refused it.
 func (f *fleet) attempt(ctx context.Context, chat llm.Chat) bool {
 	charge := chat.Charges()[0]
-	var place reservations.Place
-	for {
-		o, err := f.limiter.Begin(ctx, charge, place)
-		if err != nil {
-			f.t.Error(err)
-			return true
-		}
-		if o.Started() {
-			<-time.After(o.Hold)
-			break
-		}
-		f.moved(o)
-		place = o.Place()
-		for wait := f.wait(place); wait > 0; wait = f.wait(place) {
-			<-time.After(wait/4 + 2*time.Millisecond) // the line may move on
-		}
+	hold, ok := f.start(ctx, charge)
+	if !ok {
+		return true
 	}
+	<-time.After(hold)
 	var (
 		used reservations.Tokens
 		seen *reservations.Observation
 	)
 	_, failure := f.client.Run(ctx, chat, func(u reservations.Tokens) { used = u }, func(o reservations.Observation) { seen = &o })
 	if used != nil {
-		o, err := f.limiter.Settle(ctx, charge, used, "")
-		if err != nil {
+		if _, err := f.limiter.Settle(ctx, charge, used, ""); err != nil {
 			f.t.Error(err)
 		}
-		f.moved(o)
 	}
 	if seen != nil {
-		o, err := f.limiter.Sync(ctx, charge, *seen)
-		if err != nil {
+		if _, err := f.limiter.Sync(ctx, charge, *seen); err != nil {
 			f.t.Error(err)
 		}
-		f.moved(o)
 	}
 	if failed, ok := errors.AsType[*llm.Error](failure); ok {
 		<-time.After(max(failed.RetryAfter, 10*time.Millisecond))
@@ -157,22 +142,29 @@ func (f *fleet) attempt(ctx context.Context, chat llm.Chat) bool {
 	return true
 }
 
-// moved follows the clock of the line.
-func (f *fleet) moved(o reservations.Outcome) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !o.At.IsZero() && o.Version > f.shift.Version {
-		f.shift = o
+// start waits until the bucket lets the task start, and returns how long the task holds.
+func (f *fleet) start(ctx context.Context, charge reservations.Charge) (hold time.Duration, ok bool) {
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
+	var held *reservations.Reservation
+	for {
+		o, err := f.limiter.Start(ctx, charge, held)
+		if err != nil {
+			f.t.Error(err)
+			return 0, false
+		}
+		if o.Started() {
+			return o.Hold, true
+		}
+		if held == nil {
+			r := o.Reservation()
+			held = &r
+		}
+		<-time.After(min(lookEvery, o.Wait()))
 	}
 }
 
-func (f *fleet) wait(p reservations.Place) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return time.Until(p.Due) - f.shift.Shift
-}
-
-// Where nobody else spends the limit, what the headers say costs nothing of it, however the provider counts.
+// Where no other program spends the limit, corrections by headers cost nothing of it, however the provider counts.
 func TestSyncDoesNotWasteTheLimit(t *testing.T) {
 	t.Parallel()
 	const quick, slow = 400 * time.Millisecond, 8 * time.Second
@@ -196,7 +188,7 @@ func TestSyncDoesNotWasteTheLimit(t *testing.T) {
 	}
 }
 
-// Where another program has spent most of a minute's limit, the fleet hears of it from the first answers, and goes on at the rate.
+// Where another program has spent most of a minute's limit, the first answers say so, and the fleet goes on at the rate.
 func TestSyncSeesWhatOthersHaveSpent(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]judge.Config{
