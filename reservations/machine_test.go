@@ -185,7 +185,7 @@ func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Ou
 		if !takes && is.Started != was.Started {
 			t.Fatalf("%+v was answered %s and changed what may start: %+v became %+v", r, o.State, was, is)
 		}
-		if (o.State == waiting || o.State == refused) && is != was {
+		if (o.State == waiting || o.State == refused) && !cmp.Equal(is, was) {
 			t.Fatalf("%+v was answered %s and changed %+v to %+v", r, o.State, was, is)
 		}
 	}

@@ -51,6 +51,13 @@ type meter struct {
 	Headroom float64 `bson:"head,omitempty"`
 	Period   int64   `bson:"period,omitempty"`
 	Offset   int64   `bson:"offset,omitempty"`
+	Held     []held  `bson:"held,omitempty"`
+}
+
+// held is one reservations.Held.
+type held struct {
+	Until  int64   `bson:"u"`
+	Tokens float64 `bson:"n"`
 }
 
 // encode returns the fields of a bucket.
@@ -61,6 +68,9 @@ func encode(b reservations.Bucket, tag int64) bson.D {
 		meters[k] = meter{
 			Name: m.Name, Started: m.Started, Reserved: m.Reserved, Rate: f.Rate, Capacity: f.Capacity, Headroom: f.Headroom,
 			Period: int64(f.Period), Offset: int64(f.Offset),
+		}
+		for _, h := range m.Held {
+			meters[k].Held = append(meters[k].Held, held{Until: h.Until.UnixNano(), Tokens: h.Tokens})
 		}
 	}
 	return bson.D{
@@ -97,6 +107,9 @@ func decode(raw bson.Raw) (reservations.Bucket, document, error) {
 				Rate: m.Rate, Capacity: m.Capacity, Headroom: m.Headroom,
 				Period: time.Duration(m.Period), Offset: time.Duration(m.Offset),
 			},
+		}
+		for _, h := range m.Held {
+			b.Meters[k].Held = append(b.Meters[k].Held, reservations.Held{Until: moment(h.Until), Tokens: h.Tokens})
 		}
 	}
 	return b, d, nil
