@@ -1,4 +1,4 @@
-package testenv_test
+package scripts_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // services runs scripts/services with a folder of its own, and no variables but these.
 func services(t *testing.T, folder string, env []string, args ...string) (out string, err error) {
 	t.Helper()
-	args = append([]string{"-c", `umask 027; exec bash "$0" "$@"`, filepath.Join(root, "scripts/services")}, args...)
+	args = append([]string{"-c", `umask 027; exec bash "$0" "$@"`, "./services"}, args...)
 	c := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", args...)
 	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "HEADWAY_SERVICES_DIR=" + folder}, env...)
 	text, err := c.CombinedOutput()
