@@ -10,6 +10,7 @@ import (
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestCancelled(t *testing.T) {
+	measures(t, 20*time.Second)
 	const first, second, third = 700, 200, 200
 	w := newWorld(t, setting{
 		limit:    "{meters: {requests: {rate: 50/s, capacity: 100}}}",

@@ -11,6 +11,7 @@ import (
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestPaused(t *testing.T) {
+	measures(t, 25*time.Second)
 	const tasks = 700
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))

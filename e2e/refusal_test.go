@@ -12,6 +12,7 @@ import (
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestRefusedByProvider(t *testing.T) {
+	measures(t, 25*time.Second)
 	const tasks, number, block = 500, 150, 5 * time.Second
 	s := requestsOnly
 	s.provider = append([]string{"-block-number=" + strconv.Itoa(number), "-block-for=" + block.String()}, s.provider...)

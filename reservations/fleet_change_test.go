@@ -4,7 +4,9 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/headway-go/headway/internal/longtest"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -62,6 +64,7 @@ func came(first reservations.Limit, all []changed, from, to float64, k int) floa
 // once, nobody is delivered more often, and the order is kept. Where the plan is bounded, its horizon changes with the rate: a ticket that was told
 // its time before comes too early or too late for the new one, which may cost a delivery at each change, and places among tickets.
 func TestFleetChange(t *testing.T) {
+	longtest.Only(t, 60*time.Second)
 	t.Parallel()
 	inf := math.Inf(1)
 	big := func(n int) [][]float64 { // requests and tokens, tokens scarce

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headway-go/headway/internal/longtest"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -25,7 +26,11 @@ const (
 // force allowed, whoever asks for nothing changes nothing, nothing is minted, nobody is left over, and at the end all ledgers are full.
 func TestHistoriesKeepTheLimits(t *testing.T) {
 	t.Parallel()
-	for range 12 { // each -rapid.checks histories, 100 where nothing is said
+	rounds := 12 // each -rapid.checks histories, 100 where nothing is said
+	if longtest.Short(t, time.Minute) {
+		rounds = 2
+	}
+	for range rounds {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, keepsTheLimits)

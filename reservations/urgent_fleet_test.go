@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/longtest"
 )
 
 // classReport is what the reference prints of a classScenario.
@@ -201,6 +204,7 @@ func TestUrgentRandom(t *testing.T) {
 // In overload by urgent tasks ordinary ones keep their share, as soon as the headroom was used and could fill at their share once, whatever the rate and the headroom; urgent ones within their part of the rate wait
 // no longer than a delivery takes.
 func TestUrgentShare(t *testing.T) {
+	longtest.Only(t, 30*time.Second)
 	t.Parallel()
 	r, d := newPythonRandom(11), draws{}
 	for n := range 30 {
