@@ -13,6 +13,8 @@ const (
 	shortSlack = "-slack=500ms"
 	// shortShare is the part of a wanted use that has to be used.
 	shortShare = 0.9
+	// shortMore is how many times the deliveries, and the time of a small tenant, may be.
+	shortMore = 1.4
 )
 
 // measures is called first by a test that measures a limit, and takes so long. The test has the machine to itself; with
@@ -22,6 +24,14 @@ func measures(t *testing.T, takes time.Duration) {
 	if longtest.Short(t, takes) {
 		t.Parallel()
 	}
+}
+
+// atMost is a bound that a busy machine exceeds.
+func atMost(bound float64) float64 {
+	if testing.Short() {
+		return bound * shortMore
+	}
+	return bound
 }
 
 // sized is the first number with -short, else the second one.

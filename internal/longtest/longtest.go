@@ -74,7 +74,7 @@ func list(tb testing.TB, takes time.Duration) {
 	if err != nil {
 		tb.Fatalf("find the folder of the test: %v", err)
 	}
-	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // named by scripts/test
 	if err != nil {
 		tb.Fatalf("list the test: %v", err)
 	}

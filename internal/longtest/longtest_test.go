@@ -2,10 +2,10 @@ package longtest_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +40,7 @@ func TestMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).Unix()) }
+	in := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
 	const (
 		only  = "TestMarked\t60\n"
 		short = "TestMarked\t120\n"
@@ -70,7 +70,7 @@ func TestMarks(t *testing.T) {
 			if tc.flag != "" {
 				args = append(args, tc.flag)
 			}
-			c := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], args...) //nolint:gosec // this binary
+			c := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], args...)
 			c.Env = []string{child + "=1", "GORACE=atexit_sleep_ms=0", "HEADWAY_TESTS_LEFT=" + list, "HEADWAY_TESTS_UNTIL=" + tc.until}
 			out, _ := c.CombinedOutput() // a failure is in the text
 			for _, text := range tc.says {
@@ -83,12 +83,12 @@ func TestMarks(t *testing.T) {
 					t.Errorf("%q is in: %s", text, out)
 				}
 			}
-			want := ""
+			var want strings.Builder
 			for _, line := range tc.left {
-				want += folder + "\t" + line
+				want.WriteString(folder + "\t" + line)
 			}
-			if got, err := os.ReadFile(list); string(got) != want {
-				t.Errorf("listed %q, %v; want %q", got, err, want)
+			if got, err := os.ReadFile(list); string(got) != want.String() {
+				t.Errorf("listed %q, %v; want %q", got, err, want.String())
 			}
 		})
 	}
