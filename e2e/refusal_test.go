@@ -27,7 +27,7 @@ func TestRefusedByProvider(t *testing.T) {
 	if f.BlockedAt.IsZero() || f.Blocked != 0 {
 		t.Errorf("refused at %v; then %d calls came that should not have", f.BlockedAt, f.Blocked)
 	}
-	if f.LongestGapSeconds > block.Seconds()+1 {
+	if f.LongestGapSeconds > block.Seconds()+atMost(1) {
 		t.Errorf("the fleet stood still for %.2f s", f.LongestGapSeconds)
 	}
 	// Order counts from the first accepted call; those that were on their way when the one was refused come before it.
@@ -44,7 +44,7 @@ func TestRefusedByProvider(t *testing.T) {
 	back := slices.Index(f.Order, f.BlockedTask) + 1
 	t.Logf("longest gap %.2f s; task %s, refused as number %d, started as number %d; another was %d places away from its own at most",
 		f.LongestGapSeconds, f.BlockedTask, number, back, most)
-	if most > 25 || back > number+25 {
+	if places := int(atMost(25)); most > places || back > number+places {
 		t.Errorf("the order was not kept")
 	}
 }
