@@ -44,7 +44,7 @@ func TestRefusedByProvider(t *testing.T) {
 	back := slices.Index(f.Order, f.BlockedTask) + 1
 	t.Logf("longest gap %.2f s; task %s, refused as number %d, started as number %d; another was %d places away from its own at most",
 		f.LongestGapSeconds, f.BlockedTask, number, back, most)
-	if places := int(atMost(25)); most > places || back > number+places {
+	if places := sized(100, 25); most > places || back > number+places {
 		t.Errorf("the order was not kept")
 	}
 }
