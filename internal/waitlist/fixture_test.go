@@ -116,7 +116,8 @@ func duty(id string) waitlist.Duty {
 
 func (f fixture) join(entries ...waitlist.Entry) {
 	f.t.Helper()
-	f.check(f.Join(f.t.Context(), entries))
+	_, err := f.Join(f.t.Context(), entries)
+	f.check(err)
 }
 
 // look takes the duty as "me".

@@ -127,7 +127,7 @@ func TestHostileNames(t *testing.T) {
 		}
 		bad := entry("a")
 		bad.Tokens = map[string]float64{"requests": math.NaN()}
-		if err := f.Join(t.Context(), []waitlist.Entry{bad}); err == nil || !strings.Contains(err.Error(), "default/a") {
+		if _, err := f.Join(t.Context(), []waitlist.Entry{bad}); err == nil || !strings.Contains(err.Error(), "default/a") {
 			t.Errorf("tokens that are no number: %v", err)
 		}
 	})
@@ -139,7 +139,7 @@ func TestErrorsOfRedis(t *testing.T) {
 	f.server.SetError("LOADING busy")
 	ctx, plans := t.Context(), []waitlist.Plan{{Bucket: "openai"}}
 	for operation, call := range map[string]func() error{
-		"join":     func() error { return f.Join(ctx, entries("a")) },
+		"join":     func() error { _, err := f.Join(ctx, entries("a")); return err },
 		"report":   func() error { return f.Report(ctx, nil, tasks("a")) },
 		"fail":     func() error { return f.Fail(ctx, "openai", time.Second) },
 		"recover":  func() error { return f.Recover(ctx) },
