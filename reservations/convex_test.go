@@ -43,8 +43,9 @@ type recorded struct {
 	Throws bool `json:"throws"`
 }
 
-// What Convex's rate limiter did, Step does. A consuming call is an Allow, with reserve a Reserve, and its balance is the reserved
-// one. What differs on purpose is left out, see the table in oracle/README.md. CONVEX_VECTORS names another file.
+// What Convex's rate limiter did, Step does. A consuming call is an Allow, with reserve a Reserve, and its balance is
+// the reserved one. What differs on purpose is left out, see the table in oracle/README.md. CONVEX_VECTORS names
+// another file.
 func TestConvexRecordings(t *testing.T) {
 	t.Parallel()
 	path, least := "testdata/convex_hand.jsonl", 516
@@ -125,7 +126,8 @@ func (r recording) step(b reservations.Bucket, l reservations.Limit, s recorded)
 	c := reservations.Charge{Limit: l.Name, Tokens: reservations.Tokens{"m": s.Count}}
 	overCapacity := s.Count > l.Meters[0].Cap()
 	if tooLarge := c.Validate(l) != nil || !s.Reserve && overCapacity; tooLarge || s.Error != nil {
-		if err := c.Validate(l); s.Error == nil || err != nil && !errors.Is(err, reservations.ErrChargeTooLarge) || !tooLarge {
+		if err := c.Validate(l); s.Error == nil || err != nil && !errors.Is(err, reservations.ErrChargeTooLarge) ||
+			!tooLarge {
 			return b, fmt.Sprintf("%+v: too large %v", s, tooLarge)
 		}
 		return b, r.row(b, l, s)
@@ -142,14 +144,15 @@ func (r recording) step(b reservations.Bucket, l reservations.Limit, s recorded)
 	if s.RetryAfter != nil {
 		want = time.Duration(*s.RetryAfter * float64(time.Millisecond))
 	}
-	if refusedReserve := s.Reserve && !s.OK; !overCapacity && !refusedReserve && (o.Wait()-want).Abs() > time.Millisecond/2 {
+	if refusedReserve := s.Reserve && !s.OK; !overCapacity && !refusedReserve &&
+		(o.Wait()-want).Abs() > time.Millisecond/2 {
 		return b, fmt.Sprintf("%+v: wait %v, want %v", s, o.Wait(), want)
 	}
 	return b, r.row(b, l, s)
 }
 
-// row compares the reserved balance with the stored row, which is older where the last calls were refused. No row is a bucket that
-// has never been used: full, unless its first window is still to come.
+// row compares the reserved balance with the stored row, which is older where the last calls were refused. No row is a
+// bucket that has never been used: full, unless its first window is still to come.
 func (r recording) row(b reservations.Bucket, l reservations.Limit, s recorded) string {
 	if toCome := r.Config.Start; s.Value == nil && toCome != nil && *toCome > s.At {
 		return ""
@@ -173,7 +176,8 @@ func (r recording) row(b reservations.Bucket, l reservations.Limit, s recorded) 
 	return ""
 }
 
-// rounded says whether the decision hangs on less than 1e-6 tokens of a limit that binary fractions do not hold exactly.
+// rounded says whether the decision hangs on less than 1e-6 tokens of a limit that binary fractions do not hold
+// exactly.
 func (r recording) rounded(s recorded) bool {
 	if s.Calculated == nil {
 		return false
