@@ -173,7 +173,9 @@ func (h *history) Apply(
 	before, _, _ := h.Load(ctx, l.Name, key)
 	outcomes, err := h.Store.Apply(ctx, l, key, requests)
 	after, _, _ := h.Load(ctx, l.Name, key)
-	wellFormed(h, l, after)
+	if !after.At.IsZero() { // an unchanged bucket is not kept
+		wellFormed(h, l, after)
+	}
 	h.judge(l, key, requests, outcomes, before)
 	if h.lose {
 		h.lose = false

@@ -35,9 +35,7 @@ func TestSettleRepeatsWithID(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := setupLimiter(t, openai())
-				if _, err := l.Refresh(t.Context(), reservations.Charge{Limit: "openai"}); err != nil {
-					t.Fatal(err)
-				}
+				l.mustStart(t, reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}})
 				l.now = l.now.Add(time.Minute) // the bucket is older than the settlement
 				task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
 				l.mustStart(t, task)
