@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/web"
 )
 
 // FileDefault is where the commands look for their settings.
@@ -48,8 +49,17 @@ type Config struct {
 type HTTP struct {
 	// AllowHosts are the hosts that may be called, see web.Config.
 	AllowHosts []string `mapstructure:"allow_hosts"`
-	// Secrets are the environment variables that a header may name as ${NAME}.
-	Secrets []string `mapstructure:"secrets"`
+	// Secrets are the environment variables that a header may name as ${NAME}, each with the hosts that it may be sent to, see web.Secret.
+	Secrets map[string][]string `mapstructure:"secrets"`
+}
+
+// Client is the configuration of a client; getenv has the values of the secrets.
+func (h HTTP) Client(getenv func(string) string) web.Config {
+	c := web.Config{AllowHosts: h.AllowHosts, Secrets: map[string]web.Secret{}}
+	for name, hosts := range h.Secrets {
+		c.Secrets[name] = web.Secret{Value: getenv(name), Hosts: hosts}
+	}
+	return c
 }
 
 // Estimates says how tokens are reserved. What is learned is told of all limits.
