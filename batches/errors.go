@@ -5,12 +5,17 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/headway-go/headway/internal/packed"
 )
 
 var (
 	// ErrUnavailable is matched when the database did not answer, or turned the command away. Where it was a write, it may
 	// have been applied; it may be repeated.
 	ErrUnavailable = errors.New("batches: the database is not available")
+
+	// ErrTooLarge is matched when a document would be larger than the database takes. No repetition mends it.
+	ErrTooLarge = errors.New("batches: too large for a document")
 
 	// ErrUnknownBatch is an ID that no batch has, or begins with.
 	ErrUnknownBatch = errors.New("batches: unknown batch")
@@ -62,7 +67,7 @@ func checkLine(batch string, line int) error {
 	return nil
 }
 
-// unavailable wraps what the driver said. Its errors name addresses, never credentials.
+// unavailable wraps what the driver said, as ErrTooLarge or ErrUnavailable. Its errors name addresses, never credentials.
 func unavailable(op, batch string, err error) error {
 	if batch == "" {
 		return fmt.Errorf("%w: %s batches: %w", ErrUnavailable, op, err)
@@ -71,7 +76,11 @@ func unavailable(op, batch string, err error) error {
 }
 
 func unavailableLine(op, batch string, line int, err error) error {
-	return fmt.Errorf("%w: %s line %d of batch %q: %w", ErrUnavailable, op, line, batch, err)
+	kind := ErrUnavailable
+	if packed.TooLarge(err) {
+		kind = ErrTooLarge
+	}
+	return fmt.Errorf("%w: %s line %d of batch %q: %w", kind, op, line, batch, err)
 }
 
 const (
