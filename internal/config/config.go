@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ type meterFile struct {
 
 // Load reads and validates a file. The error is an *Error with all faults, or says that there is no such file and what to do.
 func Load(name string) (Config, error) {
-	text, err := os.ReadFile(name) //nolint:gosec // the user names the file
+	text, err := read(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return Config{}, &Error{File: name, Err: fmt.Errorf("%w: name another file with --config, or copy the headway.yaml of the repository", os.ErrNotExist)}
 	}
@@ -133,17 +134,34 @@ func Load(name string) (Config, error) {
 	return c, nil
 }
 
+// read reads a file, and one that has no end no further than Parse needs to refuse it.
+func read(name string) (text []byte, err error) {
+	f, err := os.Open(name) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(io.LimitReader(f, bytesMost+1))
+}
+
 // Parse reads the text of a headway.yaml. The error joins all faults, sorted, each naming its field.
 func Parse(text []byte) (Config, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // editors on Windows begin a file so
+	err := bounded(text)
 	var raw map[string]any
-	if err := yaml.Unmarshal(text, &raw); err != nil {
-		return Config{}, fmt.Errorf("not valid YAML: %s", strings.TrimRight(err.Error(), " \n"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &raw)
+	}
+	switch {
+	case errors.Is(err, errBounds):
+		return Config{}, err
+	case err != nil:
+		return Config{}, fmt.Errorf("not valid YAML: %s", shortened(err.Error()))
 	}
 	f, faults := decode(raw)
 	faults = append(faults, others(f.validate(), faults)...)
 	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
-	if err := errors.Join(faults...); err != nil {
+	if err = errors.Join(faults...); err != nil {
 		return Config{}, err
 	}
 	return f.config(), nil

@@ -179,5 +179,5 @@ func fieldFault(err error) error {
 	if wrong := (*mapstructure.UnconvertibleTypeError)(nil); errors.As(err, &wrong) {
 		problem = fmt.Sprintf("%v must be %s", wrong.Value, wanted(wrong.Expected.Kind()))
 	}
-	return &reservations.FieldError{Field: field, Problem: problem}
+	return &reservations.FieldError{Field: field, Problem: shortened(problem)}
 }
