@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/headway-go/headway/internal/packed"
@@ -67,20 +68,27 @@ func checkLine(batch string, line int) error {
 	return nil
 }
 
-// unavailable wraps what the driver said, as ErrTooLarge or ErrUnavailable. Its errors name addresses, never credentials.
+// kindOf tells the fault of one document, which no repetition mends, from a database that is away.
+func kindOf(err error) error {
+	if packed.TooLarge(err) {
+		return ErrTooLarge
+	}
+	if _, ok := errors.AsType[*bson.DecodeError](err); ok {
+		return ErrMalformed
+	}
+	return ErrUnavailable
+}
+
+// unavailable wraps what the driver said by its kind. Its errors name addresses, never credentials.
 func unavailable(op, batch string, err error) error {
 	if batch == "" {
-		return fmt.Errorf("%w: %s batches: %w", ErrUnavailable, op, err)
+		return fmt.Errorf("%w: %s batches: %w", kindOf(err), op, err)
 	}
-	return fmt.Errorf("%w: %s batch %q: %w", ErrUnavailable, op, batch, err)
+	return fmt.Errorf("%w: %s batch %q: %w", kindOf(err), op, batch, err)
 }
 
 func unavailableLine(op, batch string, line int, err error) error {
-	kind := ErrUnavailable
-	if packed.TooLarge(err) {
-		kind = ErrTooLarge
-	}
-	return fmt.Errorf("%w: %s line %d of batch %q: %w", kind, op, line, batch, err)
+	return fmt.Errorf("%w: %s line %d of batch %q: %w", kindOf(err), op, line, batch, err)
 }
 
 const (
