@@ -23,11 +23,14 @@ func TestCorruptDocuments(t *testing.T) {
 		t.Errorf("a batch: %v", err)
 	}
 	for i, fields := range []bson.D{
-		{{Key: "status", Value: 5}}, {{Key: "status", Value: "done"}, {Key: "at", Value: "never"}},
+		{{Key: "status", Value: 5}},
+		{{Key: "status", Value: "done"}, {Key: "at", Value: "never"}},
 		{{Key: "status", Value: "done"}, {Key: "code", Value: 200}, {Key: "body", Value: bson.Binary{Subtype: 0x80, Data: []byte("no zstd")}}},
 		{{Key: "status", Value: "done"}, {Key: "code", Value: 200}, {Key: "body", Value: bson.Binary{Subtype: 0x05, Data: []byte("x")}}},
-		{{Key: "status", Value: "failed"}, {Key: "tries", Value: "none"}}, {{Key: "custom", Value: bson.A{1}}},
-		{{Key: "status", Value: "failed"}, {Key: "failure", Value: 3}}, {{Key: "request", Value: 1.5}},
+		{{Key: "status", Value: "failed"}, {Key: "tries", Value: "none"}},
+		{{Key: "custom", Value: bson.A{1}}},
+		{{Key: "status", Value: "failed"}, {Key: "failure", Value: 3}},
+		{{Key: "request", Value: 1.5}},
 	} {
 		batch := fmt.Sprintf("b%d", i)
 		if fields[0].Key != "custom" {

@@ -129,8 +129,8 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 		var again []grave
 		var faults []error
 		for _, g := range graves {
-			one, err := s.dig(ctx, []grave{g})
-			again, faults = append(again, one...), append(faults, err)
+			one, fault := s.dig(ctx, []grave{g})
+			again, faults = append(again, one...), append(faults, fault)
 		}
 		return again, errors.Join(faults...)
 	}

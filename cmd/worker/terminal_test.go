@@ -21,7 +21,7 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(bad, []byte(`limits: {"\e[2J‮": {meters: {"\e[2J": 5/m}}}`), 0o600); err != nil {
+	if err := os.WriteFile(bad, []byte(`limits: {"\e[2J`+"\u202e"+`": {meters: {"\e[2J": 5/m}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	dead := deadMail("dead", 1)

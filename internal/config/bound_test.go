@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -15,15 +16,14 @@ func bombs() map[string]string {
 	for i := range 1000 {
 		steps.WriteString(strings.Repeat(" ", i) + "a:\n")
 	}
-	laughs := "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+	var laughs strings.Builder
+	laughs.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
 	for i := range 9 {
-		from := string(rune('0' + i))
-		to := string(rune('1' + i))
-		laughs += "a" + to + ": &a" + to + " [" + strings.Repeat("*a"+from+",", 9) + "]\n"
+		fmt.Fprintf(&laughs, "a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 9))
 	}
 	return map[string]string{
 		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 50_000), "closed": strings.Repeat("[", 40) + strings.Repeat("]", 40),
-		"dashes": strings.Repeat("- ", 50_000), "keys": strings.Repeat("? ", 50_000), "steps": steps.String(), "laughs": laughs,
+		"dashes": strings.Repeat("- ", 50_000), "keys": strings.Repeat("? ", 50_000), "steps": steps.String(), "laughs": laughs.String(),
 		"tags": strings.Repeat("!!a ", 50_000), "anchors": strings.Repeat("&a ", 50_000), "colons": strings.Repeat("a: ", 50_000),
 		"size": "a: " + strings.Repeat("x", 1<<20), "lines": strings.Repeat("x\n", 100_000), "quotes": strings.Repeat("'", 100_001),
 		"aliases": "a: &a 1\nlimits: [" + strings.Repeat("*a,", 80_000) + "]",
@@ -52,11 +52,12 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // it counts what the proce
 // The bounds are far from what settings need.
 func TestLargeSettings(t *testing.T) {
 	t.Parallel()
-	text := "x: &m {rate: 5/m, capacity: 7}\nlimits:\n"
+	var text strings.Builder
+	text.WriteString("x: &m {rate: 5/m, capacity: 7}\nlimits:\n")
 	for i := range 1000 {
-		text += "  limit" + strings.Repeat("x", i%20) + string(rune('a'+i/26%26)) + string(rune('a'+i%26)) + ":\n    meters:\n      requests: *m\n      tokens: {<<: *m}\n"
+		fmt.Fprintf(&text, "  limit%d:\n    meters:\n      requests: *m\n      tokens: {<<: *m}\n", i)
 	}
-	_, err := config.Parse([]byte(text))
+	_, err := config.Parse([]byte(text.String()))
 	if err == nil || strings.Contains(err.Error(), "too large") || !strings.Contains(err.Error(), "no setting named x") {
 		t.Errorf("got %.500v", err)
 	}
