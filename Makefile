@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short bench bench-report bench-go fuzz lint fmt services-up services-down compiler
+.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz lint fmt services-up services-down compiler
 
 GOLANGCI_VERSION := 2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
@@ -15,11 +15,14 @@ help: ## print this list
 demo: ## a fleet of workers against a limited provider, on this machine alone (no services)
 	go run ./cmd/worker demo
 
-test: compiler ## all tests with the race detector; starts Redis and MongoDB, and stops them
+test: compiler ## the tests with the race detector, six minutes; starts Redis and MongoDB, and stops them
 	@scripts/services run scripts/test
 
+test-all: compiler ## the same, then the long ones: fleets, histories and the cold start
+	@scripts/services run scripts/test all
+
 test-short: compiler ## the tests that need no services
-	@go test -race -shuffle=on -count=1 $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... \
+	@go test -race -short -shuffle=on -count=1 $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... \
 		| grep -v -e internal/testenv -e /e2e | cut -d' ' -f1)
 
 # REPS and PEERS: how often Headway, and the others, do each work.

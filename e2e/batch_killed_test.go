@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/longtest"
 	"github.com/headway-go/headway/internal/provider"
 )
 
@@ -166,6 +167,7 @@ func newBatchRun(t *testing.T, input mixed) *batchRun {
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestBatchKilledTwice(t *testing.T) {
+	longtest.Only(t, 150*time.Second)
 	const requests = 5000
 	const down = 3 * time.Second
 	input := mixedRequests(t, requests)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/longtest"
 )
 
 // followWithin is how long the fleet may take to go by a limit that has changed.
@@ -152,6 +154,7 @@ func (w *world) explainOne(t *testing.T, rate float64) {
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestLimitChangesWhileTasksWait(t *testing.T) {
+	longtest.Only(t, 40*time.Second)
 	const tasks, capacity = 1400, 20
 	s := setting{limit: "{meters: {requests: {rate: 20/s, capacity: 20}}}", provider: []string{"-requests-rate=100", "-requests-capacity=20"}}
 	w := newWorld(t, s)

@@ -6,6 +6,9 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/longtest"
 )
 
 // strictTiming makes the tests insist on how late tasks start. Elsewhere that is only logged: a busy machine is late.
@@ -13,6 +16,7 @@ const strictTiming = "HEADWAY_STRICT_TIMING"
 
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestDemo(t *testing.T) {
+	longtest.Only(t, 50*time.Second)
 	r := command(t, "demo", []string{}, "", "demo", "--json")
 	if r.code != 0 {
 		t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)

@@ -179,9 +179,12 @@ func (f *figures) wantOnce(t *testing.T, tasks int) {
 	}
 }
 
-// wantUsed fails where less than this share of the limit was used while the machine ran; see pulse.
+// wantUsed fails where less than this share of the limit was used while the machine ran; see pulse and shortShare.
 func (f *figures) wantUsed(t *testing.T, share, atLeast float64) {
 	t.Helper()
+	if testing.Short() {
+		atLeast *= shortShare
+	}
 	if ran := 1 - 2*f.stood.Seconds()/f.LastStart.Sub(f.FirstStart).Seconds(); share < atLeast*ran {
 		t.Errorf("%.2f %% of the limit used, wanted %.0f %%", 100*share, 100*atLeast*ran)
 	}

@@ -9,7 +9,8 @@ import (
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestStoreDown(t *testing.T) {
-	const tasks = 1000
+	measures(t, 40*time.Second)
+	tasks, down := sized(400, 1000), sized(3*time.Second, 9*time.Second)
 	s := requestsOnly
 	s.cutMongo = true
 	w := newWorld(t, s)
@@ -19,7 +20,7 @@ func TestStoreDown(t *testing.T) {
 	w.mongoProxy.Cut()
 	pass(t, time.Second)
 	before := w.report(t).Accepted
-	pass(t, 9*time.Second)
+	pass(t, down)
 	after := w.report(t).Accepted
 	w.mongoProxy.Restore()
 	if after != before {
@@ -29,14 +30,15 @@ func TestStoreDown(t *testing.T) {
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
-	if f.LongestGapSeconds < 9 {
+	if f.LongestGapSeconds < down.Seconds() {
 		t.Errorf("the longest gap is %.1f s", f.LongestGapSeconds)
 	}
 }
 
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestRedisDown(t *testing.T) {
-	const tasks = 1000
+	measures(t, 35*time.Second)
+	tasks := sized(400, 1000)
 	s := requestsOnly
 	s.cutRedis = true
 	w := newWorld(t, s)

@@ -9,7 +9,8 @@ import (
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestShards(t *testing.T) {
-	const tasks = 900
+	measures(t, 25*time.Second)
+	tasks := sized(400, 900)
 	w := newWorld(t, setting{
 		limit:    "{meters: {requests: {rate: 60/s, capacity: 20}}, shards: 4}",
 		provider: []string{"-requests-rate=60", "-requests-capacity=20"},

@@ -90,6 +90,9 @@ func newWorld(t *testing.T, s setting) *world {
 
 func (w *world) startProvider(t *testing.T, flags []string) {
 	t.Helper()
+	if testing.Short() {
+		flags = append(slices.Clone(flags), shortSlack)
+	}
 	w.provider = spawn(t, "provider", "provider", []string{}, flags...)
 	timer := time.NewTimer(startWithin)
 	defer timer.Stop()

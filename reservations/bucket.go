@@ -48,6 +48,8 @@ type Balance struct {
 	// may start.
 	Reserved float64 `json:"reserved"`
 	Filling  Filling `json:"filling"`
+	// Held is what started tasks hold that have not begun, by the end of their holds.
+	Held []Held `json:"-"`
 }
 
 // Newer says whether b is a later state of the bucket than other.
@@ -141,7 +143,7 @@ func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
 	s.Started = min(f.Capacity, s.Filling.Capacity, s.Started+came)
 	s.Reserved = min(s.Started, s.Reserved+came)
 	s.Filling = f
-	return s
+	return s.endHolds(to)
 }
 
 // comes is how many tokens come back from At until a moment. A token bucket does not fill during a block; windows end

@@ -44,10 +44,11 @@
 // The tokens that start in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or
 // delivered twice. For a meter with fixed windows they are at most capacity, and Rate more for each window that begins
 // in T. A charge above the capacity counts as the capacity while it is owed. What is given back counts when it is given
-// back: tokens that are given back while a task holds may start beside that task.
+// back: tokens that are given back while a task holds may start beside that task, and so may those that an unblock lets
+// come back earlier.
 //
-// Where a limit changes, or processes have different limits, the largest of those in force counts. Shards together keep
-// the limit.
+// Where a limit changes, or processes have different limits, the largest of those in force counts, and what comes back
+// in Hold may start in addition. Shards together keep the limit.
 //
 // Nothing starts during a block, whatever is given back meanwhile. A settlement with an ID counts once. A lost
 // [Reservation] delays new tasks once, and never affects the limit. When the store can't answer, nothing starts.

@@ -18,18 +18,20 @@ var (
 	ErrInvalidLimit = errors.New("reservations: invalid limit")
 	// ErrUnavailable is matched when the store could not answer. Nothing that is limited may start.
 	ErrUnavailable = errors.New("reservations: store unavailable")
-	// ErrBucket is matched when the store answers and only this bucket can't be asked: its document does not decode, it or its key is
-	// too large, or too many writers contend for it. Other buckets may well work. It matches ErrUnavailable too.
+	// ErrBucket is matched when the store answers and only this bucket can't be asked: its document does not decode, it or
+	// its key is too large, or too many writers contend for it. Other buckets may well work. It matches ErrUnavailable
+	// too.
 	ErrBucket = errors.New("reservations: bucket unavailable")
 	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches ErrBucket and
 	// ErrUnavailable too.
 	ErrContended = errors.New("reservations: too many conflicts")
 )
 
-// IsPermanent says whether a charge failed for a reason that waiting does not mend: an unknown limit or meter, an invalid
-// or a too large charge. A task with such a charge can never start.
+// IsPermanent says whether a charge failed for a reason that waiting does not mend: an unknown limit or meter, an
+// invalid or a too large charge. A task with such a charge can never start.
 func IsPermanent(err error) bool {
-	return errors.Is(err, ErrUnknownLimit) || errors.Is(err, ErrUnknownMeter) || errors.Is(err, ErrInvalidCharge) || errors.Is(err, ErrChargeTooLarge)
+	return errors.Is(err, ErrUnknownLimit) || errors.Is(err, ErrUnknownMeter) ||
+		errors.Is(err, ErrInvalidCharge) || errors.Is(err, ErrChargeTooLarge)
 }
 
 // ChargeError says which charge can never be served, and why. Err is the sentinel it matches.

@@ -9,49 +9,49 @@ import (
 	"github.com/headway-go/headway/reservations/memstore"
 )
 
-// Two tasks share a limit of one request a second. The second one is given a time, comes back then, and starts.
-func ExampleLimiter_Begin() {
-	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	store := memstore.New(func() time.Time { return now })
-	limiter, err := reservations.New(store, []reservations.Limit{{
-		Name:   "search",
-		Meters: []reservations.Meter{reservations.PerSecond("requests", 1)},
-	}}, reservations.Config{})
+// newLimiter is a Limiter on a store whose clock is now.
+func newLimiter(now *time.Time, limit reservations.Limit) *reservations.Limiter {
+	*now = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	store := memstore.New(func() time.Time { return *now })
+	limiter, err := reservations.New(store, []reservations.Limit{limit}, reservations.Config{})
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
+	return limiter
+}
+
+// Two tasks share a limit of one request a second. The second one waits with a reservation, and starts when it is promoted.
+func ExampleLimiter_Start() {
+	var now time.Time
+	limiter := newLimiter(&now, reservations.Limit{
+		Name: "search", Meters: []reservations.Meter{reservations.PerSecond("requests", 1)},
+	})
 	ctx := context.Background()
 	charge := reservations.Charge{Limit: "search", Tokens: reservations.Tokens{"requests": 1}}
 
-	first, _ := limiter.Begin(ctx, charge, reservations.Place{})
+	first, _ := limiter.Start(ctx, charge, nil)
 	fmt.Println("first:", first.State)
-	second, _ := limiter.Begin(ctx, charge, reservations.Place{})
-	fmt.Println("second:", second.State, "come back in", second.Wait())
+	second, _ := limiter.Start(ctx, charge, nil)
+	fmt.Println("second:", second.State, "for", second.Wait())
 
-	now = now.Add(second.Wait())
-	second, _ = limiter.Begin(ctx, charge, second.Place())
+	now = second.RetryAt
+	held := second.Reservation()
+	second, _ = limiter.Start(ctx, charge, &held)
 	fmt.Println("second:", second.State)
 	// Output:
 	// first: started
-	// second: reserved come back in 1s
+	// second: reserved for 1s
 	// second: started
 }
 
-// Places are reserved for a batch before its tasks are enqueued, so that each goes straight to its time.
+// The tokens of a batch are reserved before its tasks are enqueued.
 func ExampleLimiter_ReserveMany() {
-	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	store := memstore.New(func() time.Time { return now })
-	limiter, err := reservations.New(store, []reservations.Limit{{
-		Name:   "search",
-		Meters: []reservations.Meter{{Name: "requests", Rate: 2, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited}},
-	}}, reservations.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	var now time.Time
+	limiter := newLimiter(&now, reservations.Limit{Name: "search", Meters: []reservations.Meter{
+		{Name: "requests", Rate: 2, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
+	}})
 	charge := reservations.Charge{Limit: "search", Key: "tenant-7", Tokens: reservations.Tokens{"requests": 1}}
-	outcomes, _ := limiter.ReserveMany(context.Background(), []reservations.Charge{charge, charge, charge, charge})
+	outcomes, _ := limiter.ReserveMany(context.Background(), []reservations.Charge{charge, charge, charge})
 	for _, o := range outcomes {
 		fmt.Println(o.State, o.Wait())
 	}
@@ -59,23 +59,16 @@ func ExampleLimiter_ReserveMany() {
 	// reserved 0s
 	// reserved 500ms
 	// reserved 1s
-	// reserved 1.5s
 }
 
-// A charge that could never be served is refused at once, not made to wait forever.
+// A charge that can never be served is refused at once.
 func ExampleLimiter_Validate() {
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
-		Name:   "openai",
-		Meters: []reservations.Meter{{Name: "tokens", Rate: 1000, Period: time.Minute}},
-	}}, reservations.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	err = limiter.Validate(reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"tokens": 4000}})
-	fmt.Println(err)
-	fmt.Println("permanent:", reservations.IsPermanent(err))
+	var now time.Time
+	limiter := newLimiter(&now, reservations.Limit{Name: "openai", Meters: []reservations.Meter{
+		{Name: "tokens", Rate: 1000, Period: time.Minute},
+	}})
+	err := limiter.Validate(reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"tokens": 4000}})
+	fmt.Println(reservations.IsPermanent(err), err)
 	// Output:
-	// reservations: charge is too large: tokens of openai: 4000 tokens are more than can ever be served (capacity 1000 + max_reserved 0)
-	// permanent: true
+	// true reservations: charge is too large: tokens of openai: 4000 tokens are more than can ever be served (capacity 1000 + max_reserved 0)
 }

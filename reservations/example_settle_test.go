@@ -6,38 +6,25 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/reservations/memstore"
 )
 
-// A chat request reserves more tokens than it uses. When its real cost is settled, the task behind it may come sooner.
+// A chat request takes more tokens than it uses. When its real cost is settled, the next task can start earlier.
 func ExampleLimiter_Settle() {
-	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	store := memstore.New(func() time.Time { return now })
-	limiter, err := reservations.New(store, []reservations.Limit{{
-		Name:   "openai",
-		Meters: []reservations.Meter{reservations.PerMinute("requests", 60), reservations.PerMinute("tokens", 6000)},
-	}}, reservations.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	var now time.Time
+	limiter := newLimiter(&now, reservations.Limit{
+		Name: "openai", Meters: []reservations.Meter{reservations.PerMinute("tokens", 6000)},
+	})
 	ctx := context.Background()
-	chat := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 5000}}
+	chat := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"tokens": 5000}}
 
-	first, _ := limiter.Begin(ctx, chat, reservations.Place{})
-	second, _ := limiter.Begin(ctx, chat, reservations.Place{})
-	fmt.Println("first:", first.State)
-	fmt.Println("second:", second.State, "for", second.Wait())
+	first, _ := limiter.Start(ctx, chat, nil)
+	second, _ := limiter.Check(ctx, chat)
+	fmt.Println(first.State, "- the next one waits", second.Wait())
 
-	settled, _ := limiter.Settle(ctx, chat, reservations.Tokens{"tokens": 2000}, "")
-	fmt.Println("the line moves by", settled.Shift-second.Shift)
-
-	now = now.Add(second.Wait() - (settled.Shift - second.Shift))
-	second, _ = limiter.Begin(ctx, chat, second.Place())
-	fmt.Println("second:", second.State)
+	_, _ = limiter.Settle(ctx, chat, reservations.Tokens{"tokens": 2000}, "task-1/1")
+	second, _ = limiter.Check(ctx, chat)
+	fmt.Println("settled - the next one waits", second.Wait())
 	// Output:
-	// first: started
-	// second: reserved for 40s
-	// the line moves by 30s
-	// second: started
+	// started - the next one waits 40s
+	// settled - the next one waits 10s
 }

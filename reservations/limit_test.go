@@ -41,6 +41,8 @@ func TestLimitValidate(t *testing.T) {
 		{"a window too short", windowOfDay(func(m *reservations.Meter) { m.Period = time.Microsecond }), []string{"daily.period"}},
 		{"a window of no length", windowOfDay(func(m *reservations.Meter) { m.Period = 0 }), []string{"daily.period"}},
 		{"unknown settle mode", reservations.Limit{Name: "x", Settle: "maybe", Meters: []reservations.Meter{good}}, []string{"settle"}},
+		{"max_block negative", reservations.Limit{Name: "x", MaxBlock: -1, Meters: []reservations.Meter{good}}, []string{"max_block"}},
+		{"max_block too long", reservations.Limit{Name: "x", MaxBlock: 25 * time.Hour, Meters: []reservations.Meter{good}}, []string{"max_block"}},
 		{"no meters", reservations.Limit{Name: "x"}, []string{"meters"}},
 		{"meter name", with(func(m *reservations.Meter) { m.Name = "to kens" }), []string{"meters"}},
 		{"meter twice", reservations.Limit{Name: "x", Meters: []reservations.Meter{good, good}}, []string{"meters"}},
@@ -106,19 +108,16 @@ func faultyFields(err error) (fields []string) {
 func TestMeterDefaults(t *testing.T) {
 	t.Parallel()
 	m := reservations.PerMinute("tokens", 600)
-	if m.RatePerSecond() != 10 || m.Cap() != 600 || m.Slack() != 0 || m.Largest() != 600+10*reservations.MaxWait.Seconds() {
-		t.Errorf("600 a minute: %v/s, capacity %v, slack %v, largest %v", m.RatePerSecond(), m.Cap(), m.Slack(), m.Largest())
+	if m.RatePerSecond() != 10 || m.Cap() != 600 || m.Largest() != 600+10*reservations.MaxWait.Seconds() {
+		t.Errorf("600 a minute: %v/s, capacity %v, largest %v", m.RatePerSecond(), m.Cap(), m.Largest())
 	}
 	m = reservations.PerSecond("tokens", 8)
 	m.Capacity, m.MaxReserved = 3, 100
-	if m.RatePerSecond() != 8 || m.Cap() != 3 || m.Slack() != 2 || m.Largest() != 103 {
-		t.Errorf("8 a second: %v/s, capacity %v, slack %v, largest %v", m.RatePerSecond(), m.Cap(), m.Slack(), m.Largest())
+	if m.RatePerSecond() != 8 || m.Cap() != 3 || m.Largest() != 103 {
+		t.Errorf("8 a second: %v/s, capacity %v, largest %v", m.RatePerSecond(), m.Cap(), m.Largest())
 	}
-	if m.MaxReserved = 4; m.Slack() != 1 {
-		t.Errorf("slack of a small max_reserved is %v, want a quarter", m.Slack())
-	}
-	if m.MaxReserved = 0; m.Slack() != 0 || m.Largest() != 3 {
-		t.Errorf("no max_reserved: slack %v, largest %v", m.Slack(), m.Largest())
+	if m.MaxReserved = 0; m.Largest() != 3 {
+		t.Errorf("no max_reserved: largest %v", m.Largest())
 	}
 }
 
@@ -170,5 +169,128 @@ func TestBucketName(t *testing.T) {
 	}
 	if got := (reservations.Charge{Limit: "openai", Key: "a:b"}).Bucket(); got != "openai:a:b" {
 		t.Errorf("bucket of a key is %q", got)
+	}
+	for _, c := range []reservations.Charge{{Limit: "a"}, {Limit: "a", Key: "k#2:z"}, {Limit: "a", Key: "k", Shard: 12}, {Limit: "a", Shard: 1}} {
+		if got := reservations.ParseBucket(c.Bucket()); !cmp.Equal(got, c) {
+			t.Errorf("%q is parsed as %+v", c.Bucket(), got)
+		}
+	}
+	if got := reservations.Unused(); got == nil || len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestLimitWarnings(t *testing.T) {
+	t.Parallel()
+	bounded := func(name string, perMinute, maxReserved float64) reservations.Meter {
+		m := reservations.PerMinute(name, perMinute)
+		m.MaxReserved = maxReserved
+		return m
+	}
+	for _, c := range []struct {
+		name   string
+		meters []reservations.Meter
+		want   []string // part of each
+	}{
+		{"unlimited", []reservations.Meter{reservations.PerMinute("a", 1), reservations.PerDay("b", 1)}, nil},
+		{"one bounded", []reservations.Meter{reservations.PerMinute("a", 1), bounded("b", 60, 10)}, nil},
+		{"ten times", []reservations.Meter{bounded("a", 60, 100), bounded("b", 600, 100)}, nil},
+		{"more", []reservations.Meter{bounded("a", 60, 101), bounded("b", 600, 100)}, []string{"of b is 10s ahead, that of a 1m41s"}},
+		{"one has none", []reservations.Meter{bounded("a", 60, 1), bounded("b", 600, 0)}, []string{"of b is 0s ahead"}},
+	} {
+		got := reservations.Limit{Name: "api", Meters: c.meters}.Warnings()
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %q", c.name, got)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.Contains(got[i], want) || !strings.Contains(got[i], `"api"`) {
+				t.Errorf("%s: %q, want %q", c.name, got[i], want)
+			}
+		}
+	}
+}
+
+func TestLimitValidatesModesAndMaxWait(t *testing.T) {
+	t.Parallel()
+	l := reservations.Limit{Name: "api", MaxWait: -1, Settle: "?", Meters: []reservations.Meter{reservations.PerMinute("a", 1)}}
+	l.Meters[0].Settle = "sometimes"
+	if diff := cmp.Diff([]string{"settle", "max_wait", "a.settle"}, faultyFields(l.Validate())); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	l.MaxWait, l.Settle, l.Meters[0].Settle = time.Nanosecond, reservations.SettleKeep, reservations.SettleAdjust
+	if err := l.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHeadroomFaults(t *testing.T) {
+	t.Parallel()
+	urgentLimit := func() reservations.Limit {
+		l := withHeadroom(ten(inf), 4)
+		l.OrdinaryShare = .5
+		return l
+	}
+	daily := reservations.PerDay("daily", 5)
+	for name, c := range map[string]struct {
+		change func(l *reservations.Limit)
+		want   string
+	}{
+		"fine":            {func(*reservations.Limit) {}, ""},
+		"negative":        {func(l *reservations.Limit) { l.Meters[0].Headroom = -1 }, "tokens.headroom: -1 must not be negative"},
+		"not a number":    {func(l *reservations.Limit) { l.Meters[0].Headroom = math.NaN() }, "tokens.headroom"},
+		"the capacity":    {func(l *reservations.Limit) { l.Meters[0].Headroom = 10 }, "less than the capacity, 10"},
+		"share one":       {func(l *reservations.Limit) { l.OrdinaryShare = 1 }, "ordinary_share: 1 must be between 0 and 1"},
+		"share no number": {func(l *reservations.Limit) { l.OrdinaryShare = math.NaN() }, "ordinary_share"},
+		"on a window": {func(l *reservations.Limit) {
+			m := daily
+			m.Headroom = 1
+			l.Meters = append(l.Meters, m)
+		}, "daily.headroom: a fixed window"},
+		"beside a window":   {func(l *reservations.Limit) { l.Meters = append(l.Meters, daily) }, ""},
+		"no limit of tasks": {func(l *reservations.Limit) { l.Meters[0].Headroom, l.OrdinaryShare = 0, .3 }, ""},
+	} {
+		l := urgentLimit()
+		c.change(&l)
+		if err := l.Validate(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	for headroom, want := range map[float64]string{4: "", 2: "less than what comes back in 250ms", 6: "more than half"} {
+		l := urgentLimit()
+		l.Meters[0].Headroom = headroom
+		if text := strings.Join(l.Warnings(), ""); want == "" != (text == "") || !strings.Contains(text, want) {
+			t.Errorf("headroom %v: %q", headroom, text)
+		}
+	}
+	l := urgentLimit()
+	l.Meters[0].Headroom = 0
+	if w := l.Warnings(); len(w) != 1 || !strings.Contains(w[0], "ordinary_share has no effect") {
+		t.Errorf("%q", w)
+	}
+	if l.Share() != .5 || ten(inf).Share() != reservations.OrdinaryShareDefault {
+		t.Errorf("shares %v and %v", l.Share(), ten(inf).Share())
+	}
+}
+
+func TestLimitTooSmallToCountWith(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{1e-300, 9e-16, math.NaN(), 1e16} {
+		for _, m := range []reservations.Meter{
+			{Name: "r", Rate: rate, Period: time.Minute}, {Name: "r", Rate: 1, Period: time.Minute, Capacity: rate},
+		} {
+			if err := (reservations.Limit{Name: "x", Meters: []reservations.Meter{m}}).Validate(); err == nil {
+				t.Errorf("%+v is valid", m)
+			}
+		}
+	}
+}
+
+// The cost of a task is what the scarcest meter needs.
+func TestLimitSeconds(t *testing.T) {
+	t.Parallel()
+	c := reservations.Charge{Tokens: reservations.Tokens{"requests": 1, "tokens": 500}}
+	if got := openai().Seconds(c); math.Abs(got-30) > 1e-9 {
+		t.Errorf("%v s", got)
 	}
 }

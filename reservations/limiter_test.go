@@ -23,7 +23,7 @@ func openai() reservations.Limit {
 	return reservations.Limit{Name: "openai", Meters: []reservations.Meter{requests, tokens}}
 }
 
-// steady is 10 tokens a second with a capacity of 10 and an unlimited plan.
+// steady is 10 tokens a second with a capacity of 10 and unlimited promises.
 func steady() reservations.Limit {
 	return reservations.Limit{Name: "steady", Meters: []reservations.Meter{reservations.PerSecond("tokens", 10)}}
 }
@@ -48,18 +48,33 @@ func setupLimiter(t *testing.T, limits ...reservations.Limit) *limiterBundle {
 	return b
 }
 
-// use is what the limit itself still admits, by meter, as of the last request.
-func (b *limiterBundle) use(limit, key string) map[string]float64 {
-	bucket, _, _ := b.mem.Bucket(context.Background(), limit, key)
-	use := map[string]float64{}
-	for _, m := range bucket.Meters {
-		use[m.Name] = m.Ledgers[reservations.LedgerUse]
+// bucket is the stored one.
+func (b *limiterBundle) bucket(limit, key string) reservations.Bucket {
+	bucket, _, _ := b.mem.Load(context.Background(), limit, key)
+	return bucket
+}
+
+// left is what may still start, by meter, as of the last request.
+func (b *limiterBundle) left(limit, key string) map[string]float64 {
+	left := map[string]float64{}
+	for _, m := range b.bucket(limit, key).Meters {
+		left[m.Name] = m.Started
 	}
-	return use
+	return left
 }
 
 func chargeOf(limit string, tokens float64) reservations.Charge {
 	return reservations.Charge{Limit: limit, Tokens: reservations.Tokens{"tokens": tokens}}
+}
+
+// mustStart starts a new task.
+func (b *limiterBundle) mustStart(t *testing.T, c reservations.Charge) reservations.Outcome {
+	t.Helper()
+	o, err := b.Start(t.Context(), c, nil)
+	if err != nil || !o.Started() {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	return o
 }
 
 func TestNewReportsEveryFault(t *testing.T) {
@@ -69,7 +84,9 @@ func TestNewReportsEveryFault(t *testing.T) {
 	if !errors.Is(err, reservations.ErrInvalidLimit) {
 		t.Fatalf("%v is no ErrInvalidLimit", err)
 	}
-	for _, want := range []string{`limit "bad": tokens.rate: -1`, `limit "openai": name: is there twice`, `limit "none": meters: needs at least one`} {
+	for _, want := range []string{
+		`limit "bad": tokens.rate: -1`, `limit "openai": name: is there twice`, `limit "none": meters: needs at least one`,
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %q", want, err)
 		}
@@ -96,6 +113,15 @@ func TestLimiterNames(t *testing.T) {
 // A charge that can never be served is refused by every call before the store is asked, with an error that says what is wrong.
 func TestLimiterRefusesBadCharges(t *testing.T) {
 	t.Parallel()
+	keyed := func(key string) reservations.Charge {
+		c := chargeOf("steady", 1)
+		c.Key = key
+		return c
+	}
+	tokens := func(name string, n float64) reservations.Charge {
+		return reservations.Charge{Limit: "openai", Key: "k", Tokens: reservations.Tokens{name: n}}
+	}
+	long := strings.Repeat("k", reservations.MaxKey+1)
 	for _, c := range []struct {
 		name   string
 		charge reservations.Charge
@@ -103,17 +129,22 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 		text   []string
 	}{
 		{"unknown limit", chargeOf("opanai", 1), reservations.ErrUnknownLimit, []string{`"opanai"`, `"openai"`, `"steady"`}},
-		{"unknown meter", reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"images": 1}}, reservations.ErrUnknownMeter, []string{"images", "openai"}},
-		{"negative", reservations.Charge{Limit: "openai", Key: "k", Tokens: reservations.Tokens{"requests": -1}}, reservations.ErrInvalidCharge, []string{"requests", "openai:k", "-1"}},
-		{"too large", chargeOf("openai", 1501), reservations.ErrChargeTooLarge, []string{"tokens", "openai", "1501", "1000", "500"}},
+		{"unknown meter", tokens("images", 1), reservations.ErrUnknownMeter, []string{"images", "openai"}},
+		{"negative", tokens("requests", -1), reservations.ErrInvalidCharge, []string{"requests", "openai:k", "-1"}},
+		{"too large", tokens("tokens", 1501), reservations.ErrChargeTooLarge, []string{"tokens", "openai", "1501", "1000", "500"}},
+		{"key too long", keyed(long), reservations.ErrInvalidCharge, []string{"513 bytes", "512"}},
+		{"key not UTF-8", keyed("a\xff"), reservations.ErrInvalidCharge, []string{`"a\xff"`, "UTF-8"}},
+		{"key with NUL", keyed("a\x00b"), reservations.ErrInvalidCharge, []string{`"a\x00b"`, "NUL"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, steady(), openai())
 			ctx := t.Context()
+			held := reservations.Reservation{Promised: true}
 			for call, ask := range map[string]func() error{
 				"Validate": func() error { return l.Validate(c.charge) },
-				"Begin":    func() error { _, err := l.Begin(ctx, c.charge, reservations.Place{}); return err },
+				"Start":    func() error { _, err := l.Start(ctx, c.charge, nil); return err },
+				"promoted": func() error { _, err := l.Start(ctx, c.charge, &held); return err },
 				"Reserve":  func() error { _, err := l.Reserve(ctx, c.charge); return err },
 				"ReserveMany": func() error {
 					good := chargeOf(c.charge.Limit, 1)
@@ -121,14 +152,14 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 					_, err := l.ReserveMany(ctx, []reservations.Charge{good, c.charge})
 					return err
 				},
-				"Check":     func() error { _, err := l.Check(ctx, c.charge); return err },
-				"Take":      func() error { _, err := l.Take(ctx, c.charge); return err },
-				"CheckTake": func() error { _, err := l.CheckTake(ctx, c.charge); return err },
-				"Release":   func() error { _, err := l.Release(ctx, c.charge, reservations.Place{}); return err },
+				"Check":   func() error { _, err := l.Check(ctx, c.charge); return err },
+				"Allow":   func() error { _, err := l.Allow(ctx, c.charge); return err },
+				"Release": func() error { _, err := l.Release(ctx, c.charge, held); return err },
 			} {
 				err := ask()
 				var e *reservations.ChargeError
-				if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Charge.Limit != c.charge.Limit || !reservations.IsPermanent(err) || errors.Is(err, reservations.ErrUnavailable) {
+				if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Charge.Limit != c.charge.Limit ||
+					!reservations.IsPermanent(err) || errors.Is(err, reservations.ErrUnavailable) {
 					t.Errorf("%s: %#v, want a permanent %v", call, err, c.want)
 					continue
 				}
@@ -145,41 +176,91 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 	}
 }
 
+// No call reaches a store with a key that it could not keep.
+func TestLimiterBoundsKeys(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, steady())
+	ctx := t.Context()
+	for key, ok := range map[string]bool{
+		strings.Repeat("k", 512): true, strings.Repeat("é", 256): true, "": true, "a:b#1 ?": true,
+		strings.Repeat("k", 513): false, strings.Repeat("é", 257): false, "\xff": false, "a\x00": false,
+	} {
+		c := chargeOf("steady", 5)
+		c.Key = key
+		for call, ask := range map[string]func() error{
+			"Settle":  func() error { _, err := l.Settle(ctx, c, reservations.Tokens{"tokens": 1}, ""); return err },
+			"Cancel":  func() error { _, err := l.Cancel(ctx, c, nil, ""); return err },
+			"Block":   func() error { _, err := l.Block(ctx, c, time.Second); return err },
+			"Unblock": func() error { _, err := l.Unblock(ctx, c.Limit, key); return err },
+			"Sync": func() error {
+				_, err := l.Sync(ctx, c, reservations.Observation{Remaining: reservations.Tokens{"tokens": 1}})
+				return err
+			},
+			"Refresh": func() error { _, err := l.Refresh(ctx, c); return err },
+			"Reset":   func() error { return l.Reset(ctx, c.Limit, key) },
+			"View":    func() error { _, err := l.View(ctx, c.Limit, key); return err },
+		} {
+			if err := ask(); ok != (err == nil) || !ok && !errors.Is(err, reservations.ErrInvalidCharge) {
+				t.Errorf("%s of a key of %d bytes: %v", call, len(key), err)
+			}
+		}
+	}
+}
+
 func TestLimiterLifeOfATask(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady())
 	ctx := t.Context()
-	if o, err := l.Begin(ctx, chargeOf("steady", 10), reservations.Place{}); err != nil || !o.Started() {
-		t.Fatalf("%+v, %v", o, err)
-	}
-	waits, err := l.Begin(ctx, chargeOf("steady", 5), reservations.Place{})
+	l.mustStart(t, chargeOf("steady", 10))
+	waits, err := l.Start(ctx, chargeOf("steady", 5), nil)
 	if err != nil || waits.State != reserved || waits.Wait() != 500*time.Millisecond {
 		t.Fatalf("%+v, %v", waits, err)
 	}
-	if o, err := l.Reserve(ctx, chargeOf("steady", 5)); err != nil || o.State != reserved || o.Wait() != time.Second {
+	behind, err := l.Reserve(ctx, chargeOf("steady", 5))
+	if err != nil || behind.State != reserved || behind.Wait() != time.Second {
+		t.Fatalf("%+v, %v", behind, err)
+	}
+	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.State != refused || o.Wait() != 1500*time.Millisecond {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.State != reserved || o.Wait() != 1500*time.Millisecond {
-		t.Fatalf("%+v, %v", o, err)
-	}
-	if o, err := l.Release(ctx, chargeOf("steady", 5), waits.Place()); err != nil || o.State != settled {
+	if o, err := l.Release(ctx, chargeOf("steady", 5), waits.Reservation()); err != nil || o.State != settled {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.Wait() != time.Second {
 		t.Fatalf("after a release: %+v, %v", o, err)
 	}
-	if o, err := l.Settle(ctx, chargeOf("steady", 10), reservations.Tokens{"tokens": 4}, ""); err != nil || o.State != settled || o.Shift != 600*time.Millisecond {
+	held := behind.Reservation()
+	if o, err := l.Start(ctx, chargeOf("steady", 5), &held); err != nil || o.State != waiting || o.Wait() != 500*time.Millisecond {
+		t.Fatalf("promoted too early: %+v, %v", o, err)
+	}
+	if o, err := l.Settle(ctx, chargeOf("steady", 10), reservations.Tokens{"tokens": 4}, ""); err != nil || o.State != settled {
 		t.Fatalf("%+v, %v", o, err)
 	}
+	if o, err := l.Start(ctx, chargeOf("steady", 5), &held); err != nil || !o.Started() || o.Hold != 0 {
+		t.Fatalf("after a settlement: %+v, %v", o, err)
+	}
+	near(t, balances(l.bucket("steady", "")), 1, 1)
 	if err := l.Reset(ctx, "steady", ""); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := l.Begin(ctx, chargeOf("steady", 10), reservations.Place{}); err != nil || !o.Started() || o.Hold != 0 {
-		t.Fatalf("after a reset: %+v, %v", o, err)
+	if o := l.mustStart(t, chargeOf("steady", 10)); o.Hold != 0 {
+		t.Fatalf("after a reset: %+v", o)
 	}
 }
 
-func TestLimiterTake(t *testing.T) {
+// A reservation without a promise is nothing that could be released.
+func TestReleaseOfNothing(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, steady())
+	if o, err := l.Release(t.Context(), chargeOf("steady", 5), reservations.Reservation{}); err != nil || o.State != "" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if calls := l.store.asked(); len(calls) > 0 {
+		t.Errorf("the store was asked %v", calls)
+	}
+}
+
+func TestLimiterAllow(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady())
 	ctx := t.Context()
@@ -189,11 +270,11 @@ func TestLimiterTake(t *testing.T) {
 		want   reservations.State
 		wait   time.Duration
 	}{
-		{l.CheckTake, 10, started, 0},
-		{l.Take, 9, started, 0},
-		{l.CheckTake, 3, refused, 200 * time.Millisecond},
-		{l.Take, 3, refused, 200 * time.Millisecond},
-		{l.Take, 1, started, 0},
+		{l.Check, 10, started, 0},
+		{l.Allow, 9, started, 0},
+		{l.Check, 3, refused, 200 * time.Millisecond},
+		{l.Allow, 3, refused, 200 * time.Millisecond},
+		{l.Allow, 1, started, 0},
 	} {
 		o, err := c.ask(ctx, chargeOf("steady", c.tokens))
 		if err != nil || o.State != c.want || o.Wait() != c.wait || o.Hold != 0 {
@@ -201,9 +282,25 @@ func TestLimiterTake(t *testing.T) {
 		}
 	}
 	var e *reservations.ChargeError
-	if _, err := l.Take(ctx, chargeOf("steady", 10.5)); !errors.Is(err, reservations.ErrChargeTooLarge) || !errors.As(err, &e) || e.Meter != "tokens" {
-		t.Errorf("above the capacity, which a begin may owe: %v", err)
+	if _, err := l.Allow(ctx, chargeOf("steady", 10.5)); !errors.Is(err, reservations.ErrChargeTooLarge) || !errors.As(err, &e) || e.Meter != "tokens" {
+		t.Errorf("above the capacity, which a start may owe: %v", err)
 	}
+}
+
+func TestLimiterUrgent(t *testing.T) {
+	t.Parallel()
+	limit := withHeadroom(steady(), 4)
+	l := setupLimiter(t, limit)
+	l.mustStart(t, chargeOf("steady", 6))
+	c := chargeOf("steady", 4)
+	if o, err := l.Reserve(t.Context(), c); err != nil || o.Wait() != 400*time.Millisecond {
+		t.Errorf("%+v, %v", o, err)
+	}
+	c.Urgent = true
+	if o, err := l.Check(t.Context(), c); err != nil || !o.Started() {
+		t.Errorf("%+v, %v", o, err)
+	}
+	l.mustStart(t, c)
 }
 
 func TestLimiterKeysHaveTheirOwnBuckets(t *testing.T) {
@@ -212,14 +309,12 @@ func TestLimiterKeysHaveTheirOwnBuckets(t *testing.T) {
 	for _, key := range []string{"", "a", "b"} {
 		c := chargeOf("steady", 10)
 		c.Key = key
-		if o, err := l.Begin(t.Context(), c, reservations.Place{}); err != nil || !o.Started() {
-			t.Errorf("key %q: %+v, %v", key, o, err)
-		}
+		l.mustStart(t, c)
 	}
 	if err := l.Reset(t.Context(), "steady", "a"); err != nil {
 		t.Error(err)
 	}
-	if _, ok, _ := l.mem.Bucket(t.Context(), "steady", "a"); ok {
+	if !l.bucket("steady", "a").At.IsZero() {
 		t.Error("the bucket of key a is still there")
 	}
 	if err := l.Reset(t.Context(), "unknown", "a"); !errors.Is(err, reservations.ErrUnknownLimit) {
@@ -244,39 +339,44 @@ func TestReserveMany(t *testing.T) {
 			t.Fatalf("outcome %d is %s in %v, want reserved in %v", i, o.State, o.Wait(), want)
 		}
 	}
-	if calls := len(l.store.asked()); calls > 4 {
+	if calls := len(l.store.asked()); calls != 1 {
 		t.Errorf("%d calls for %d charges", calls, n)
 	}
 	charges[n-1].Key = "other"
-	if _, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrInvalidCharge) || !strings.Contains(err.Error(), "bucket steady") {
+	if _, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrInvalidCharge) || !strings.Contains(err.Error(), `bucket "steady"`) {
 		t.Errorf("of two buckets: %v", err)
 	}
-	l.store.faults = []fault{"", down}
+	l.store.faults = []fault{down}
 	charges[n-1].Key = ""
 	if _, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrUnavailable) {
-		t.Errorf("with a fault in the middle: %v", err)
+		t.Errorf("with a fault: %v", err)
 	}
 }
 
 // When the store can't answer, every call says so, and the error leads to the store's own.
 func TestLimiterUnavailable(t *testing.T) {
 	t.Parallel()
-	for _, f := range []fault{down, lost, untold} {
+	for _, f := range []fault{down, lost, unsaid, breaking} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, steady())
 			ctx, c := t.Context(), chargeOf("steady", 1)
+			held := reservations.Reservation{Promised: true}
 			for call, ask := range map[string]func() error{
-				"Begin":   func() error { _, err := l.Begin(ctx, c, reservations.Place{}); return err },
-				"Reserve": func() error { _, err := l.Reserve(ctx, c); return err },
-				"Check":   func() error { _, err := l.Check(ctx, c); return err },
-				"Take":    func() error { _, err := l.Take(ctx, c); return err },
-				"Release": func() error { _, err := l.Release(ctx, c, reservations.Place{}); return err },
+				"Start":    func() error { _, err := l.Start(ctx, c, nil); return err },
+				"promoted": func() error { _, err := l.Start(ctx, c, &held); return err },
+				"Reserve":  func() error { _, err := l.Reserve(ctx, c); return err },
+				"Check":    func() error { _, err := l.Check(ctx, c); return err },
+				"Allow":    func() error { _, err := l.Allow(ctx, c); return err },
+				"Release":  func() error { _, err := l.Release(ctx, c, held); return err },
+				"Refresh":  func() error { _, err := l.Refresh(ctx, c); return err },
+				"Unblock":  func() error { _, err := l.Unblock(ctx, "steady", ""); return err },
 			} {
 				l.store.faults = []fault{f}
 				err := ask()
 				var e *reservations.UnavailableError
-				if !errors.Is(err, reservations.ErrUnavailable) || !errors.Is(err, errCable) || !errors.As(err, &e) || e.Bucket != "steady" || reservations.IsPermanent(err) {
+				if !errors.Is(err, reservations.ErrUnavailable) || !errors.Is(err, errCable) || !errors.As(err, &e) ||
+					e.Bucket != "steady" || reservations.IsPermanent(err) || (e.Applied == reservations.AppliedNo) != (f == down) {
 					t.Errorf("%s: %#v", call, err)
 				}
 				if !strings.Contains(err.Error(), "bucket steady: reservations: store unavailable: cable cut") {
@@ -297,7 +397,31 @@ func TestLimiterResetUnavailable(t *testing.T) {
 	}
 }
 
-// Exactly as many as there is room for are admitted, however many ask at once, and everybody else is told when to come back.
+// A bucket follows a changed limit by Refresh, and is only read where it follows already.
+func TestLimiterRefresh(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, steady())
+	l.mustStart(t, chargeOf("steady", 3))
+	before := l.bucket("steady", "")
+	if o, err := l.Refresh(t.Context(), reservations.Charge{Limit: "steady"}); err != nil || len(o) != 1 || o[0].Bucket.Version != before.Version {
+		t.Errorf("%+v, %v", o, err)
+	}
+	faster := steady()
+	faster.Meters[0].Rate = 5
+	if err := l.SetLimits([]reservations.Limit{faster}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := l.Refresh(t.Context(), reservations.Charge{Limit: "steady"})
+	if limit, _ := l.Limit("steady"); err != nil || !o[0].Bucket.Follows(limit) || before.Follows(limit) || o[0].Bucket.Version != before.Version+1 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	near(t, balances(l.bucket("steady", "")), 5, 5)
+	if _, err := l.Refresh(t.Context(), reservations.Charge{Limit: "none"}); !errors.Is(err, reservations.ErrUnknownLimit) {
+		t.Errorf("of an unknown limit: %v", err)
+	}
+}
+
+// Exactly as many start as there is room for, however many ask at once, and all others get a time of their own.
 func TestLimiterAdmitsExactly(t *testing.T) {
 	t.Parallel()
 	const callers, each, room = 64, 20, 500
@@ -308,7 +432,7 @@ func TestLimiterAdmitsExactly(t *testing.T) {
 	for range callers {
 		wg.Go(func() {
 			for range each {
-				o, err := l.Begin(t.Context(), chargeOf("exact", 1), reservations.Place{})
+				o, err := l.Start(t.Context(), chargeOf("exact", 1), nil)
 				if err != nil {
 					t.Error(err)
 				}
@@ -318,20 +442,21 @@ func TestLimiterAdmitsExactly(t *testing.T) {
 	}
 	wg.Wait()
 	close(outcomes)
-	started := 0
-	versions, dues := map[int64]bool{}, map[string]bool{}
+	starts := 0
+	versions, times := map[int64]bool{}, map[string]bool{}
 	for o := range outcomes {
-		versions[o.Version] = true
+		versions[o.Bucket.Version] = true
 		if o.Started() {
-			started++
+			starts++
 			continue
 		}
-		dues[fmt.Sprint(o.Wait().Round(time.Second))] = true
+		times[fmt.Sprint(o.Wait().Round(time.Second))] = true
 	}
-	if started != room || len(versions) != callers*each || len(dues) != callers*each-room {
-		t.Errorf("%d started, %d versions, %d times; want %d, %d, %d", started, len(versions), len(dues), room, callers*each, callers*each-room)
+	if starts != room || len(versions) != callers*each || len(times) != callers*each-room {
+		t.Errorf("%d started, %d versions, %d times; want %d, %d, %d",
+			starts, len(versions), len(times), room, callers*each, callers*each-room)
 	}
-	if use := l.use("exact", "")["tokens"]; use != 0 {
-		t.Errorf("%v left", use)
+	if left := l.left("exact", "")["tokens"]; left != 0 {
+		t.Errorf("%v left", left)
 	}
 }

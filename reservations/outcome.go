@@ -32,7 +32,7 @@ type Outcome struct {
 	At time.Time
 	// Shard is the shard that answered, from 1, where the limit has Shards.
 	Shard int
-	// Bucket is the bucket after the request. The dispatcher plans with it.
+	// Bucket is the bucket after the request, or a later state of it. The dispatcher plans with it.
 	Bucket Bucket
 }
 

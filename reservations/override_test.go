@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,12 +77,13 @@ func TestOverridesThatCannotBe(t *testing.T) {
 		want     error
 		text     string
 	}{
+		"long key": {reservations.Override{Limit: "openai", Key: strings.Repeat("k", 513), Meter: "requests", Rate: 5, Period: time.Second}, reservations.ErrInvalidLimit, "must be at most 512"},
 		"limit":    {perMinute("opanai", "requests", 5), reservations.ErrUnknownLimit, `"opanai" is not configured; there are ["openai" "steady"]`},
 		"meter":    {perMinute("openai", "images", 5), reservations.ErrUnknownMeter, `no meter "images"; it has ["requests" "tokens"]`},
 		"rate":     {perMinute("openai", "requests", -5), reservations.ErrInvalidLimit, "requests.rate: -5"},
 		"no rate":  {perMinute("openai", "requests", 0), reservations.ErrInvalidLimit, "requests.rate: 0"},
 		"period":   {reservations.Override{Limit: "openai", Meter: "requests", Rate: 5}, reservations.ErrInvalidLimit, "requests.period: 0s"},
-		"key":      {reservations.Override{Limit: "openai", Key: "\xff", Meter: "requests", Rate: 5, Period: time.Second}, reservations.ErrInvalidLimit, `key: "\xff" is not valid UTF-8`},
+		"key":      {reservations.Override{Limit: "openai", Key: "\xff", Meter: "requests", Rate: 5, Period: time.Second}, reservations.ErrInvalidLimit, `key: key "\xff" must be valid UTF-8`},
 		"capacity": {reservations.Override{Limit: "openai", Meter: "requests", Rate: 5, Period: time.Second, Capacity: -1}, reservations.ErrInvalidLimit, "requests.capacity: -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,18 +121,19 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 	if is, err := l.Limit("steady"); err != nil || is.Meters[0].Cap() != 1 || is.Meters[0].Largest() != 15 {
 		t.Errorf("%+v, %v: stores must never see a charge above the largest of its limit", is, err)
 	}
-	if _, err := l.Begin(t.Context(), chargeOf("steady", 1), reservations.Place{}); err != nil {
+	if _, err := l.Start(t.Context(), chargeOf("steady", 1), nil); err != nil {
 		t.Fatal(err)
 	}
-	var o reservations.Outcome
-	for n := 0; !o.Started(); n++ {
-		var err error
-		if o, err = l.Begin(t.Context(), c, o.Place()); err != nil || n == 5 {
-			t.Fatalf("delivery %d: %+v, %v", n, o, err)
-		}
-		l.now = l.now.Add(o.Wait())
+	o, err := l.Start(t.Context(), c, nil)
+	if err != nil || o.State != waiting && o.State != reserved {
+		t.Fatalf("%+v, %v", o, err)
 	}
-	if owed := -l.use("steady", "")["tokens"]; owed < 13 || owed > 14.5 {
+	l.now = l.now.Add(o.Wait())
+	held := o.Reservation()
+	if o, err = l.Start(t.Context(), c, &held); err != nil || !o.Started() {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if owed := -l.left("steady", "")["tokens"]; owed != 14 {
 		t.Errorf("%v tokens are owed: the next one has to wait until the large one is paid back", owed)
 	}
 	larger := reservations.Override{Limit: "steady", Meter: "tokens", Rate: 100, Period: time.Second}
@@ -141,53 +142,6 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 	}
 	if err := l.Validate(chargeOf("steady", 16)); !errors.Is(err, reservations.ErrChargeTooLarge) {
 		t.Errorf("%v: what would be refused without the override must not be accepted with it", err)
-	}
-}
-
-// A large charge below an override of a smaller burst is served in its turn, although others keep coming.
-func TestOverrideLetsNoTaskStarve(t *testing.T) {
-	t.Parallel()
-	limit := steady() // 10 a second
-	limit.Meters[0].Capacity, limit.Meters[0].MaxReserved = 30, 5
-	l := setupLimiter(t, limit)
-	smaller := reservations.Override{Limit: "steady", Meter: "tokens", Rate: 1, Period: time.Second, Capacity: 2}
-	if err := l.SetOverrides([]reservations.Override{smaller}); err != nil {
-		t.Fatal(err)
-	}
-	begin := func(tokens float64, p reservations.Place) reservations.Outcome {
-		o, err := l.Begin(t.Context(), chargeOf("steady", tokens), p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	var small []reservations.Place
-	var large reservations.Place
-	deliveries := 0
-	const began = 60 // half seconds until the large one comes
-	for half := 0; ; half++ {
-		if half%3 > 0 { // more than there is room for
-			small = append(small, reservations.Place{})
-		}
-		var still []reservations.Place
-		for _, p := range small {
-			if p.Due.After(l.now) {
-				still = append(still, p)
-			} else if o := begin(1, p); !o.Started() {
-				still = append(still, o.Place())
-			}
-		}
-		small = still
-		if half >= began && !large.Due.After(l.now) {
-			o := begin(35, large) // the most that is served as configured
-			if large = o.Place(); o.Started() {
-				return
-			}
-			deliveries++
-		}
-		if l.now = l.now.Add(time.Second / 2); deliveries > 4 {
-			t.Fatalf("after %d deliveries in %d s: %+v", deliveries, (half-began)/2, large)
-		}
 	}
 }
 
@@ -223,53 +177,9 @@ func TestSetLimits(t *testing.T) {
 	if configured, _ := l.Limits().Configured("steady"); configured.Meters[0].Rate != 50 {
 		t.Errorf("configured: %+v", configured)
 	}
-	if _, err := l.Begin(t.Context(), chargeOf("openai", 1), reservations.Place{}); !errors.Is(err, reservations.ErrUnknownLimit) {
+	if _, err := l.Start(t.Context(), chargeOf("openai", 1), nil); !errors.Is(err, reservations.ErrUnknownLimit) {
 		t.Errorf("%v: the limit is gone", err)
 	}
-}
-
-func TestRevisionNamesWhatCounts(t *testing.T) {
-	t.Parallel()
-	l := setupLimiter(t, openai(), steady())
-	plain := l.Limits()
-	set := func(o ...reservations.Override) *reservations.LimitSet {
-		_ = l.SetOverrides(o)
-		return l.Limits()
-	}
-	a, b := perMinute("openai", "requests", 5), perMinute("steady", "tokens", 60)
-	signed := a
-	signed.By, signed.SetAt = "somebody", time.Now()
-	one := set(a, b)
-	if one.Revision() == plain.Revision() || one.Revision() != set(b, signed).Revision() || one.Revision() != set(a, b, perMinute("none", "x", 1)).Revision() {
-		t.Error("the revision has to name the overrides in force, and nothing else")
-	}
-	other := openai()
-	other.MaxWait = time.Minute
-	same := setupLimiter(t, steady(), openai()).Limits()
-	if same.Revision() != plain.Revision() || setupLimiter(t, other, steady()).Limits().Revision() == plain.Revision() {
-		t.Error("the revision has to name what is configured")
-	}
-	if keyed := set(reservations.Override{Limit: "openai", Key: "k", Meter: "requests", Rate: 1, Period: time.Second}); keyed.SameFor(plain, "openai", "k") ||
-		!keyed.SameFor(plain, "openai", "") || !keyed.SameFor(plain, "none", "") || one.SameFor(plain, "openai", "k") {
-		t.Error("SameFor has to tell which buckets have another limit")
-	}
-}
-
-// Requests that gathered by one limit are not asked for by another.
-func TestCombineSplitsWhereTheLimitChanged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setupCombine(t)
-		b.ask(t.Context(), "", 10, b.waits(0))
-		b.ask(t.Context(), "", 5, b.waits(500*time.Millisecond))
-		if err := b.SetOverrides([]reservations.Override{{Limit: "steady", Meter: "tokens", Rate: 5, Period: time.Second, Capacity: 10}}); err != nil {
-			t.Fatal(err)
-		}
-		b.ask(t.Context(), "", 6, b.waits(2200*time.Millisecond)) // 11 owed, 5 a second
-		b.ask(t.Context(), "", 4, b.waits(3*time.Second))
-		b.open(3)
-		b.wantCalls([]float64{10}, []float64{5}, []float64{6, 4})
-	})
 }
 
 // Limits that change while others ask are always whole: the meters of a request are those of its limit.
@@ -288,7 +198,7 @@ func TestLimitsChangeWhileOthersAsk(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range rounds {
-				o, err := l.Begin(t.Context(), chargeOf("openai", 3), reservations.Place{})
+				o, err := l.Start(t.Context(), chargeOf("openai", 3), nil)
 				if err == nil && o.Started() {
 					_, err = l.Settle(t.Context(), chargeOf("openai", 3), reservations.Tokens{"tokens": 2}, "")
 				}

@@ -9,11 +9,11 @@ import (
 const settledMost = 64
 
 // settle gives x back to both balances, and takes where x is negative. A task that keeps its reservation gets nothing
-// back of the reserved balance.
+// back of the reserved balance. While tasks hold, a refund counts only as far as the provider has room for it.
 func (b *Bucket) settle(x []float64, reserved bool) {
 	for k, n := range x {
 		s := &b.Meters[k]
-		s.Started = min(s.Filling.Capacity, s.Started+n)
+		s.Started = min(s.Started+n, max(s.Started, b.refundable(*s)))
 		if !reserved {
 			s.Reserved += n
 		}

@@ -23,19 +23,21 @@ func TestSettleRepeatsWithID(t *testing.T) {
 		{"no fault", nil, 0, map[string]float64{"requests": 57, "tokens": 850}},
 		{"down", []fault{down, down}, 0, map[string]float64{"requests": 57, "tokens": 850}},
 		{"answer lost", []fault{lost}, 0, map[string]float64{"requests": 57, "tokens": 850}},
-		{"untold", []fault{untold}, 0, map[string]float64{"requests": 57, "tokens": 850}},
+		{"unsaid", []fault{unsaid}, 0, map[string]float64{"requests": 57, "tokens": 850}},
 		{"lost, down, hanging, lost", []fault{lost, down, hanging, lost}, 0, map[string]float64{"requests": 57, "tokens": 850}},
 		{"answer lost, and forgotten", []fault{lost}, 64, map[string]float64{"requests": 55, "tokens": 850}}, // only takes
-		{"untold, and perhaps forgotten", []fault{untold}, 65, map[string]float64{"requests": 57, "tokens": 600}},
+		{"unsaid, and perhaps forgotten", []fault{unsaid}, 65, map[string]float64{"requests": 57, "tokens": 600}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := setupLimiter(t, openai())
-				task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
-				if _, err := l.Begin(t.Context(), task, reservations.Place{}); err != nil {
+				if _, err := l.Refresh(t.Context(), reservations.Charge{Limit: "openai"}); err != nil {
 					t.Fatal(err)
 				}
+				l.now = l.now.Add(time.Minute) // the bucket is older than the settlement
+				task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
+				l.mustStart(t, task)
 				l.store.faults = c.faults
 				done := make(chan error)
 				go func() {
@@ -44,14 +46,14 @@ func TestSettleRepeatsWithID(t *testing.T) {
 				}()
 				synctest.Wait() // the first attempt is over
 				for i := range c.others {
-					if _, err := l.mem.Apply(t.Context(), openai(), "", []reservations.Request{{Op: settle, ID: int64(i + 1), Tokens: []float64{0, 0}}}); err != nil {
+					if _, err := l.mem.Apply(t.Context(), openai(), "", []reservations.Request{settleID(int64(i+1), 0, 0, 0)}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if err := <-done; err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(c.want, l.use("openai", "")); diff != "" {
+				if diff := cmp.Diff(c.want, l.left("openai", "")); diff != "" {
 					t.Errorf("left (-want +got):\n%s", diff)
 				}
 				<-time.After(reservations.CallTimeoutDefault) // a call that hangs ends without its caller
@@ -67,14 +69,12 @@ func TestSettleOnce(t *testing.T) {
 	c := chargeOf("steady", 5)
 	want := func(left float64) {
 		t.Helper()
-		if diff := cmp.Diff(map[string]float64{"tokens": left}, l.use("steady", "")); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"tokens": left}, l.left("steady", "")); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
 	}
 	for range 2 {
-		if o, err := l.Begin(t.Context(), c, reservations.Place{}); err != nil || !o.Started() {
-			t.Fatalf("%+v, %v", o, err)
-		}
+		l.mustStart(t, c)
 	}
 	for range 3 {
 		if o, err := l.Settle(t.Context(), c, reservations.Tokens{"tokens": 1}, "a/1"); err != nil || o.State != settled {
@@ -82,11 +82,11 @@ func TestSettleOnce(t *testing.T) {
 		}
 		want(4)
 	}
-	if _, err := l.Cancel(t.Context(), c, "a/1"); err != nil {
+	if _, err := l.Cancel(t.Context(), c, nil, "a/1"); err != nil {
 		t.Error(err)
 	}
 	want(4)
-	if _, err := l.Cancel(t.Context(), c, "a/2"); err != nil {
+	if _, err := l.Cancel(t.Context(), c, nil, "a/2"); err != nil {
 		t.Error(err)
 	}
 	want(9)
@@ -100,13 +100,11 @@ func TestSettleByMeter(t *testing.T) {
 	l.Meters[1].Settle = reservations.SettleAdjust
 	b := setupLimiter(t, l)
 	task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 10, "tokens": 400}}
-	if _, err := b.Begin(t.Context(), task, reservations.Place{}); err != nil {
-		t.Fatal(err)
-	}
+	b.mustStart(t, task)
 	if _, err := b.Settle(t.Context(), task, reservations.Tokens{"requests": 1, "tokens": 150}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]float64{"requests": 50, "tokens": 850}, b.use("openai", "")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"requests": 50, "tokens": 850}, b.left("openai", "")); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 }

@@ -37,14 +37,12 @@ func TestSettle(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, c.limit)
 			task := reservations.Charge{Limit: "openai", Key: "gpt", Tokens: charge}
-			if o, err := l.Begin(t.Context(), task, reservations.Place{}); err != nil || !o.Started() {
-				t.Fatalf("%+v, %v", o, err)
-			}
+			l.mustStart(t, task)
 			o, err := l.Settle(t.Context(), task, c.used, "")
 			if err != nil || (o.State == settled) != (c.calls > 0) {
 				t.Errorf("%+v, %v", o, err)
 			}
-			if diff := cmp.Diff(c.want, l.use("openai", "gpt")); diff != "" {
+			if diff := cmp.Diff(c.want, l.left("openai", "gpt")); diff != "" {
 				t.Errorf("left (-want +got):\n%s", diff)
 			}
 			if calls := len(l.store.asked()) - 1; calls != c.calls {
@@ -58,14 +56,12 @@ func TestSettleCorrectsTheMetersThatItCan(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, openai())
 	task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
-	if o, err := l.Begin(t.Context(), task, reservations.Place{}); err != nil || !o.Started() {
-		t.Fatalf("%+v, %v", o, err)
-	}
+	l.mustStart(t, task)
 	o, err := l.Settle(t.Context(), task, reservations.Tokens{"tokens": 700, "requests": -1, "images": 3}, "")
 	if o.State != settled || !errors.Is(err, reservations.ErrUnknownMeter) || !errors.Is(err, reservations.ErrInvalidCharge) {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if diff := cmp.Diff(map[string]float64{"requests": 59, "tokens": 300}, l.use("openai", "")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"requests": 59, "tokens": 300}, l.left("openai", "")); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 }
@@ -107,7 +103,7 @@ func TestSettleRepeats(t *testing.T) {
 	}{
 		{"down", mixed, []fault{down, down, down}, [][]float64{full, full, full, full}, map[string]float64{"requests": 57, "tokens": 850}},
 		{"answer lost", mixed, []fault{lost}, [][]float64{full, takes}, map[string]float64{"requests": 55, "tokens": 850}},
-		{"untold", mixed, []fault{untold}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
+		{"unsaid", mixed, []fault{unsaid}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
 		{"down, then lost, then down", mixed, []fault{down, lost, down}, [][]float64{full, full, takes, takes}, map[string]float64{"requests": 55, "tokens": 850}},
 		{"hanging", mixed, []fault{hanging}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
 		{"lost, and nothing to take", gives, []fault{lost}, [][]float64{only}, map[string]float64{"requests": 59, "tokens": 850}},
@@ -118,9 +114,7 @@ func TestSettleRepeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := setupLimiter(t, openai())
 				task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
-				if _, err := l.Begin(t.Context(), task, reservations.Place{}); err != nil {
-					t.Fatal(err)
-				}
+				l.mustStart(t, task)
 				l.store.faults = c.faults
 				if _, err := l.Settle(t.Context(), task, c.used, ""); err != nil {
 					t.Fatal(err)
@@ -132,7 +126,7 @@ func TestSettleRepeats(t *testing.T) {
 				if diff := cmp.Diff(c.asked, asked); diff != "" {
 					t.Errorf("asked (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(c.want, l.use("openai", "")); diff != "" {
+				if diff := cmp.Diff(c.want, l.left("openai", "")); diff != "" {
 					t.Errorf("left (-want +got):\n%s", diff)
 				}
 			})
@@ -184,15 +178,63 @@ func TestSettleGivesUpWithItsContext(t *testing.T) {
 	}
 }
 
-// An error that repeating does not mend ends the settlement.
-func TestSettleDoesNotRepeatOtherErrors(t *testing.T) {
+// A store that gives another error than it should is one that is away.
+func TestSettleRepeatsOtherErrors(t *testing.T) {
 	t.Parallel()
-	l := setupLimiter(t, steady())
-	l.store.faults = []fault{breaking}
-	if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Tokens{"tokens": 9}, ""); !errors.Is(err, errCable) {
-		t.Errorf("%v", err)
+	synctest.Test(t, func(t *testing.T) {
+		l := setupLimiter(t, steady())
+		l.store.faults = []fault{breaking, breaking}
+		if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Tokens{"tokens": 9}, "a"); err != nil {
+			t.Errorf("%v", err)
+		}
+		if calls := len(l.store.asked()); calls != 3 {
+			t.Errorf("%d calls", calls)
+		}
+	})
+}
+
+// A task that started with a promise keeps it when the start is given back.
+func TestCancelKeepsTheReservation(t *testing.T) {
+	t.Parallel()
+	for _, keeps := range []bool{false, true} {
+		l := setupLimiter(t, steady())
+		ctx, c := t.Context(), chargeOf("steady", 5)
+		o, err := l.Reserve(ctx, c)
+		if err != nil || o.State != reserved {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		held := o.Reservation()
+		if o, err = l.Start(ctx, c, &held); err != nil || !o.Started() {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		want := []float64{10, 10}
+		with := (*reservations.Reservation)(nil)
+		if keeps {
+			want, with = []float64{10, 5}, &held
+		}
+		if _, err := l.Cancel(ctx, c, with, "task/1"); err != nil {
+			t.Fatal(err)
+		}
+		near(t, balances(l.bucket("steady", "")), want...)
 	}
-	if calls := len(l.store.asked()); calls != 1 {
-		t.Errorf("%d calls", calls)
+}
+
+// Cancel gives back what SettleKeep would keep.
+func TestCancelGivesAllBack(t *testing.T) {
+	t.Parallel()
+	limit := steady()
+	limit.Settle = reservations.SettleKeep
+	l := setupLimiter(t, limit)
+	l.mustStart(t, chargeOf("steady", 5))
+	if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Unused(chargeOf("steady", 5)), "a"); err != nil {
+		t.Fatal(err)
+	}
+	near(t, balances(l.bucket("steady", "")), 5, 5)
+	if _, err := l.Cancel(t.Context(), chargeOf("steady", 5), nil, "a"); err != nil {
+		t.Fatal(err)
+	}
+	near(t, balances(l.bucket("steady", "")), 10, 10)
+	if _, err := l.Cancel(t.Context(), chargeOf("unknown", 5), nil, "a"); !errors.Is(err, reservations.ErrUnknownLimit) {
+		t.Errorf("%v", err)
 	}
 }

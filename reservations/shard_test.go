@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/reservations/memstore"
 )
 
 // split is 40 tokens a second in 4 shards of 5 and 10 a second each.
@@ -27,87 +26,91 @@ func TestShardsHoldTheirPart(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, split())
 	ctx := t.Context()
-	started := map[int]int{}
+	starts := map[int]int{}
 	for range 200 {
-		c := chargeOf("hot", 1)
-		o, err := l.Begin(ctx, c, reservations.Place{})
+		o, err := l.Start(ctx, chargeOf("hot", 1), nil)
 		if err != nil || o.Shard < 1 || o.Shard > 4 {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		if o.Started() && o.Hold == 0 {
-			started[o.Shard]++
+			starts[o.Shard]++
 		}
 	}
-	if diff := cmp.Diff(map[int]int{1: 5, 2: 5, 3: 5, 4: 5}, started); diff != "" {
+	if diff := cmp.Diff(map[int]int{1: 5, 2: 5, 3: 5, 4: 5}, starts); diff != "" {
 		t.Error(diff)
 	}
 	for shard := 1; shard <= 4; shard++ {
-		b, ok, _ := l.mem.Bucket(ctx, fmt.Sprintf("hot#%d", shard), "")
-		if !ok || b.Meters[0].Ledgers[reservations.LedgerLine] > -20 {
-			t.Errorf("shard %d: %+v: the waiting ones are not spread", shard, b)
+		if b := l.bucket(fmt.Sprintf("hot#%d", shard), ""); b.At.IsZero() || b.Meters[0].Reserved > -20 {
+			t.Errorf("shard %d: %+v: the waiting tasks are not spread", shard, b)
 		}
 	}
 }
 
-// What gives back, corrects or blocks is answered at once, and says nothing of how long a newcomer would wait in that shard.
-func TestShardIsChosenByAnswersToNewcomers(t *testing.T) {
+// A settlement, a sync or a promoted task says nothing of how long a new task would wait in that shard.
+func TestShardIsChosenByAnswersToNewTasks(t *testing.T) {
 	t.Parallel()
-	l := setupLimiter(t, reservations.Limit{Name: "hot", Shards: 2, Meters: []reservations.Meter{reservations.PerMinute("tokens", 60)}})
+	hot := reservations.Limit{Name: "hot", Shards: 2, Meters: []reservations.Meter{reservations.PerMinute("tokens", 60)}}
+	l := setupLimiter(t, hot)
 	ctx, first := t.Context(), chargeOf("hot", 30)
 	first.Shard = 1
 	for range 2 { // the second waits half a minute
-		if _, err := l.Begin(ctx, first, reservations.Place{}); err != nil {
+		if _, err := l.Start(ctx, first, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := l.Sync(ctx, first, reservations.Observation{Remaining: reservations.Tokens{"tokens": 60}}); err != nil {
 		t.Fatal(err)
 	}
-	one := chargeOf("hot", 1)
-	one.Shard = 1
-	if _, err := l.Yield(ctx, one); err != nil {
+	if _, err := l.Release(ctx, first, reservations.Reservation{Shard: 1, Promised: true}); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		if o, err := l.Begin(ctx, chargeOf("hot", 1), reservations.Place{}); err != nil || o.Shard != 2 {
+		if o, err := l.Start(ctx, chargeOf("hot", 1), nil); err != nil || o.Shard != 2 {
 			t.Fatalf("%+v, %v: want the shard with room", o, err)
 		}
 	}
+	if c := l.Choose(chargeOf("hot", 1)); c.Shard != 2 {
+		t.Errorf("chose %+v", c)
+	}
+	if c := l.Choose(chargeOf("none", 1)); c.Shard != 0 {
+		t.Errorf("chose %+v", c)
+	}
 }
 
-// Whoever waits comes back to the shard it waits in, and settles there.
+// A waiting task comes back to the shard that it waits for, and settles there.
 func TestShardStaysWithTheTask(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, split())
 	ctx := t.Context()
 	c := chargeOf("hot", 5)
-	waits := reservations.Outcome{State: reservations.StateStarted}
+	waits := reservations.Outcome{State: started}
 	for waits.Started() { // each shard starts one of them
 		var err error
-		if waits, err = l.Begin(ctx, c, reservations.Place{}); err != nil {
+		if waits, err = l.Start(ctx, c, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if waits.Place().Shard != waits.Shard {
-		t.Fatalf("%+v", waits)
+	held := waits.Reservation()
+	if held.Shard != waits.Shard || !held.Promised {
+		t.Fatalf("%+v", held)
 	}
 	l.now = l.now.Add(waits.Wait())
-	back, err := l.Begin(ctx, c, waits.Place())
-	if err != nil || back.Shard != waits.Shard {
+	back, err := l.Start(ctx, c, &held)
+	if err != nil || !back.Started() || back.Shard != waits.Shard {
 		t.Fatalf("%+v, %v: want shard %d", back, err, waits.Shard)
 	}
 	if _, err = l.Settle(ctx, c, reservations.Tokens{"tokens": 1}, ""); !errors.Is(err, reservations.ErrInvalidCharge) {
 		t.Errorf("%v: a charge without its shard can't be settled", err)
 	}
 	c.Shard = back.Shard
-	settled, err := l.Settle(ctx, c, reservations.Tokens{"tokens": 1}, "")
-	if err != nil || settled.Shard != back.Shard || settled.Version <= back.Version {
-		t.Errorf("%+v, %v", settled, err)
+	done, err := l.Settle(ctx, c, reservations.Tokens{"tokens": 1}, "")
+	if err != nil || done.Shard != back.Shard || done.Bucket.Version <= back.Bucket.Version {
+		t.Errorf("%+v, %v", done, err)
 	}
-	for _, p := range []reservations.Place{{State: reservations.StateReserved, Shard: 9}, {State: reservations.StateReserved}} {
-		o, err := l.Begin(ctx, chargeOf("hot", 1), p)
-		if err != nil || o.State == reservations.StateLate {
-			t.Errorf("%+v, %v: a place of another number of shards means nothing", o, err)
+	for _, shard := range []int{9, 0} {
+		o, err := l.Start(ctx, chargeOf("hot", 1), &reservations.Reservation{Shard: shard})
+		if err != nil || o.Shard < 1 || o.Shard > 4 {
+			t.Errorf("%+v, %v: a reservation of another number of shards means nothing", o, err)
 		}
 	}
 }
@@ -116,33 +119,39 @@ func TestShardsAreAllAsked(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, split())
 	ctx := t.Context()
-	blocked, err := l.BlockAll(ctx, reservations.Charge{Limit: "hot", Key: "k", Shard: 3}, time.Minute)
+	third := reservations.Charge{Limit: "hot", Key: "k", Shard: 3}
+	blocked, err := l.Block(ctx, third, time.Minute)
 	if err != nil || len(blocked) != 4 || blocked[0].Shard != 3 {
 		t.Fatalf("%+v, %v", blocked, err)
 	}
 	for range 20 {
 		c := chargeOf("hot", 1)
 		c.Key = "k"
-		if o, err := l.Begin(ctx, c, reservations.Place{}); err != nil || o.Wait() < time.Minute {
+		if o, err := l.Start(ctx, c, nil); err != nil || o.Wait() < time.Minute {
 			t.Fatalf("%+v, %v: blocked", o, err)
 		}
 	}
-	if _, err := l.Revise(ctx, "hot", "k"); err != nil {
+	if all, err := l.Refresh(ctx, third); err != nil || len(all) != 4 || all[0].Shard != 3 || all[3].Shard != 2 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if all, err := l.Unblock(ctx, "hot", "k"); err != nil || len(all) != 4 || slices.ContainsFunc(all, func(o reservations.Outcome) bool {
+		return !o.Bucket.Blocked.IsZero()
+	}) {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if _, err := l.Sync(ctx, third, reservations.Observation{Remaining: reservations.Tokens{"tokens": 40}, Up: true}); err != nil {
 		t.Fatal(err)
 	}
-	before, _, _ := l.mem.Bucket(ctx, "hot#2", "k")
-	other, _, _ := l.mem.Bucket(ctx, "hot#1", "k")
-	if o, err := l.Revise(ctx, "hot#2", "k"); err != nil || o.Shard != 2 || o.Version != before.Version+1 {
-		t.Errorf("%+v, %v", o, err)
-	}
-	if b, _, _ := l.mem.Bucket(ctx, "hot#1", "k"); b.Version != other.Version {
-		t.Error("a revision of one shard has asked another")
+	for shard := 1; shard <= 4; shard++ {
+		if b := l.bucket(fmt.Sprintf("hot#%d", shard), "k"); b.Meters[0].Started != 5 {
+			t.Errorf("shard %d is not synced: %+v", shard, b)
+		}
 	}
 	if err := l.Reset(ctx, "hot", "k"); err != nil {
 		t.Fatal(err)
 	}
 	for shard := 1; shard <= 4; shard++ {
-		if _, ok, _ := l.mem.Bucket(ctx, fmt.Sprintf("hot#%d", shard), "k"); ok {
+		if !l.bucket(fmt.Sprintf("hot#%d", shard), "k").At.IsZero() {
 			t.Errorf("shard %d is not reset", shard)
 		}
 	}
@@ -152,10 +161,7 @@ func TestShardsAreAllAsked(t *testing.T) {
 func TestReserveManyIsSpreadOverShards(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, split())
-	charges := make([]reservations.Charge, 10)
-	for i := range charges {
-		charges[i] = chargeOf("hot", 5)
-	}
+	charges := slices.Repeat([]reservations.Charge{chargeOf("hot", 5)}, 10)
 	outcomes, err := l.ReserveMany(t.Context(), charges)
 	if err != nil {
 		t.Fatal(err)
@@ -167,11 +173,16 @@ func TestReserveManyIsSpreadOverShards(t *testing.T) {
 			changes++
 		}
 	}
-	if changes != 3 || len(count) != 4 || max(count[1], count[2], count[3], count[4]) != 3 || min(count[1], count[2], count[3], count[4]) != 2 {
+	most, least := max(count[1], count[2], count[3], count[4]), min(count[1], count[2], count[3], count[4])
+	if changes != 3 || len(count) != 4 || most != 3 || least != 2 {
 		t.Errorf("%v with %d changes", count, changes)
 	}
 	if o, err := l.ReserveMany(t.Context(), charges[:1]); err != nil || o[0].Shard == 0 {
 		t.Errorf("%+v, %v", o, err)
+	}
+	l.store.faults = []fault{"", down}
+	if o, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrUnavailable) || o != nil {
+		t.Errorf("with one shard away: %+v, %v", o, err)
 	}
 }
 
@@ -198,7 +209,7 @@ func TestShardsThatCannotBe(t *testing.T) {
 		})
 	}
 	l := setupLimiter(t, split())
-	_, err := l.Begin(t.Context(), chargeOf("hot", 6), reservations.Place{})
+	_, err := l.Start(t.Context(), chargeOf("hot", 6), nil)
 	if !errors.Is(err, reservations.ErrChargeTooLarge) || !strings.Contains(err.Error(), "capacity 20 of 4 shards is 5 each") {
 		t.Errorf("error is %v", err)
 	}
@@ -208,135 +219,45 @@ func TestShardsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Whatever is asked of a sharded limit, all shards together start no more than the limit allows in any window of time.
-func TestShardsKeepTheLimit(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		shards := rapid.IntRange(2, 8).Draw(t, "shards")
-		rate := float64(shards) * rapid.Float64Range(1, 20).Draw(t, "rate")
-		capacity := float64(shards) * rapid.Float64Range(1, 10).Draw(t, "capacity")
-		now := clock(1000)
-		m := reservations.Meter{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited}
-		l, err := reservations.New(memstore.New(func() time.Time { return now }), []reservations.Limit{{Name: "hot", Shards: shards, Meters: []reservations.Meter{m}}}, reservations.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		type start struct {
-			at time.Time
-			n  float64
-		}
-		var starts []start
-		var waiting []reservations.Place
-		each := capacity / float64(shards)
-		for range rapid.IntRange(20, 120).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "pause")) * time.Millisecond)
-			p := reservations.Place{}
-			if len(waiting) > 0 && rapid.Bool().Draw(t, "returns") {
-				p, waiting = waiting[0], waiting[1:]
-			}
-			n := each * rapid.Float64Range(0.05, 1).Draw(t, "part")
-			o, err := l.Begin(context.Background(), reservations.Charge{Limit: "hot", Tokens: reservations.Tokens{"tokens": n}}, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !o.Started() {
-				waiting = append(waiting, o.Place())
-				continue
-			}
-			starts = append(starts, start{now.Add(o.Hold), n})
-		}
-		for i := range starts {
-			for j := range starts {
-				from, to, sum := starts[i].at, starts[j].at, 0.
-				if to.Before(from) {
-					continue
-				}
-				for _, s := range starts {
-					if !s.at.Before(from) && !s.at.After(to) {
-						sum += s.n
-					}
-				}
-				if allowed := capacity + rate*to.Sub(from).Seconds(); sum > allowed*(1+1e-9)+1e-6 {
-					t.Fatalf("%v tokens in %v, allowed %v", sum, to.Sub(from), allowed)
-				}
-			}
-		}
-	})
-}
-
-// With two choices the shards are used evenly, and what waits is spread.
+// With two choices the shards are used evenly, and waiting tasks are spread.
 func TestShardsAreUsedEvenly(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, split())
-	started := 0.
-	var waiting []reservations.Place
-	begin := func(p reservations.Place) {
-		o, err := l.Begin(t.Context(), chargeOf("hot", 1), p)
+	starts := 0.
+	type task struct {
+		due  time.Time
+		held *reservations.Reservation
+	}
+	var waits []task
+	ask := func(held *reservations.Reservation) {
+		o, err := l.Start(context.Background(), chargeOf("hot", 1), held)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if o.Started() {
-			started++
-		} else {
-			waiting = append(waiting, o.Place())
+			starts++
+			return
 		}
+		r := o.Reservation()
+		waits = append(waits, task{o.RetryAt, &r})
 	}
 	const seconds = 30
 	for range seconds * 10 {
 		for range 4 {
-			begin(reservations.Place{})
+			ask(nil)
 		}
-		due := waiting
-		waiting = nil
-		for _, p := range due {
-			if !p.Due.After(l.now) {
-				begin(p)
+		all := waits
+		waits = nil
+		for _, w := range all {
+			if w.due.After(l.now) {
+				waits = append(waits, w)
 			} else {
-				waiting = append(waiting, p)
+				ask(w.held)
 			}
 		}
 		l.now = l.now.Add(time.Duration(90+rand.IntN(20)) * time.Millisecond)
 	}
-	if most := 20 + 40.*seconds*1.05; started < 0.9*40*seconds || started > most {
-		t.Errorf("%v of %v started", started, 40*seconds)
+	if most := 20 + 40.*seconds*1.05; starts < 0.9*40*seconds || starts > most {
+		t.Errorf("%v of %v started", starts, 40*seconds)
 	}
-}
-
-// No window of a sharded limit ever sees more than its rate, whatever the key and its start.
-func TestShardsKeepFixedWindows(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		shards := rapid.IntRange(2, 6).Draw(t, "shards")
-		rate := float64(shards * rapid.IntRange(1, 8).Draw(t, "each"))
-		m := reservations.Meter{
-			Name: "tokens", Kind: reservations.KindWindow, Rate: rate, Period: 5 * time.Second, MaxReserved: reservations.Unlimited,
-			Start: time.Duration(rapid.IntRange(0, 4999).Draw(t, "start")) * time.Millisecond,
-		}
-		now := clock(1000)
-		l, err := reservations.New(memstore.New(func() time.Time { return now }), []reservations.Limit{{Name: "hot", Shards: shards, Meters: []reservations.Meter{m}}}, reservations.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		used := map[int64]float64{}
-		var waiting []reservations.Place
-		for range rapid.IntRange(20, 150).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 900).Draw(t, "pause")) * time.Millisecond)
-			p := reservations.Place{}
-			if len(waiting) > 0 && rapid.Bool().Draw(t, "returns") {
-				p, waiting = waiting[0], waiting[1:]
-			}
-			o, err := l.Begin(context.Background(), chargeOf("hot", 1), p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !o.Started() {
-				waiting = append(waiting, o.Place())
-				continue
-			}
-			window := (now.Add(o.Hold).UnixNano() - int64(m.Start)) / int64(m.Period)
-			if used[window]++; used[window] > rate {
-				t.Fatalf("%v tokens in a window of %v", used[window], rate)
-			}
-		}
-	})
 }

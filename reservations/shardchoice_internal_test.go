@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Who asks before any answer comes is spread as well, by what was sent to each shard.
+// Requests before the first answer are spread as well, by what was sent to each shard.
 func TestPickSpreadsWithoutAnswers(t *testing.T) {
 	t.Parallel()
 	var s shardAnswers
@@ -20,7 +20,7 @@ func TestPickSpreadsWithoutAnswers(t *testing.T) {
 	}
 }
 
-// An answer, or that there is none, ends what was counted beforehand, also where the limit has changed meanwhile.
+// An answer, or an error, ends what was counted beforehand, also where the limit has changed meanwhile.
 func TestAnswersReplaceWhatWasSent(t *testing.T) {
 	t.Parallel()
 	var s shardAnswers
@@ -37,13 +37,13 @@ func TestAnswersReplaceWhatWasSent(t *testing.T) {
 	}
 }
 
-// That a task with a place could start in its turn says nothing of how long a newcomer would wait there, and settlements say less.
-func TestOnlyNewcomersTellOfAShard(t *testing.T) {
+// Only an answer to a new task says how long other new tasks would wait there.
+func TestOnlyNewTasksSayHowLongAShardIsTaken(t *testing.T) {
 	t.Parallel()
 	for r, want := range map[*Request]bool{
-		{Op: OpBegin}: true, {Op: OpBegin, State: StateNew}: true, {Op: OpReserve}: true, {Op: OpTake}: true, {Op: OpCheck}: true,
-		{Op: OpBegin, State: StateReserved}: false, {Op: OpBegin, State: StateLate}: false, {Op: OpSettle}: false, {Op: OpBlock}: false,
-		{Op: OpSync}: false, {Op: OpYield}: false, {Op: OpRelease}: false,
+		{Op: OpStart}: true, {Op: OpStart, Urgent: true}: true, {Op: OpReserve}: true, {Op: OpAllow}: true,
+		{Op: OpStart, Promoted: true}: false, {Op: OpSettle}: false, {Op: OpBlock}: false, {Op: OpUnblock}: false,
+		{Op: OpSync}: false, {Op: OpRelease}: false, {Op: OpRefresh}: false,
 	} {
 		if got := r.newcomer(); got != want {
 			t.Errorf("%+v: %v, want %v", *r, got, want)

@@ -87,7 +87,8 @@ func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []O
 
 // differs says whether a request changed the bucket.
 func (b Bucket) differs(before Bucket) bool {
-	return !slices.Equal(b.Meters, before.Meters) || !b.Blocked.Equal(before.Blocked) ||
+	same := func(a, b Balance) bool { return a.Started == b.Started && a.Reserved == b.Reserved && slices.Equal(a.Held, b.Held) }
+	return !slices.EqualFunc(b.Meters, before.Meters, same) || !b.Blocked.Equal(before.Blocked) ||
 		!slices.Equal(b.Settled, before.Settled)
 }
 
@@ -156,6 +157,9 @@ func (b *Bucket) take(r Request, w time.Duration) {
 		}
 		s.Started = b.afterStart(k, s.Started, n, w)
 		s.Reserved = min(s.Reserved, s.Started)
+		if w > 0 {
+			*s = s.hold(n, b.At.Add(w))
+		}
 	}
 }
 

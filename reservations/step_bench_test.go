@@ -1,25 +1,39 @@
 package reservations_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/headway-go/headway/reservations"
 )
 
-// A begin that is deferred, its return and its settlement: what one waiting task asks of Step.
+// A start that has to wait, its promotion and its settlement: what one waiting task asks of Step.
 func BenchmarkStep(b *testing.B) {
-	l := chatLimit(math.Inf(1), math.Inf(1), 10, 1000)
-	n := []float64{1, 100}
+	l := limitOf(perSecond("requests", 10, 10, inf), perSecond("tokens", 1000, 1000, inf))
 	b.ReportAllocs()
 	now := 0.
 	var bucket reservations.Bucket
 	for b.Loop() {
 		now += .1
 		at := clock(now)
-		bucket, _ = reservations.Step(bucket, l, at, reservations.Request{Op: begin, Tokens: n})
-		bucket, _ = reservations.Step(bucket, l, at, reservations.Request{Op: begin, State: reserved, Tokens: n})
-		bucket, _ = reservations.Step(bucket, l, at, reservations.Request{Op: settle, Tokens: n})
+		for _, r := range []reservations.Request{start(1, 100), holder(1, 100), settle(0, 100)} {
+			bucket, _ = reservations.Step(bucket, l, at, r)
+		}
 	}
 	b.ReportMetric(3, "steps/op")
+}
+
+// A look of the dispatcher at 100 waiting tasks.
+func BenchmarkPlan(b *testing.B) {
+	l := limitOf(perSecond("requests", 10, 10, inf), perSecond("tokens", 1000, 1000, inf))
+	bucket, _ := reservations.Step(reservations.Bucket{}, l, clock(0), start(10, 1000))
+	all := make([]reservations.Ask, 100)
+	for i := range all {
+		all[i].Tokens = reservations.Tokens{"requests": 1, "tokens": 100}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if starts := bucket.Plan(clock(1), all, clock(100)); len(starts) != len(all) {
+			b.Fatal(len(starts))
+		}
+	}
 }

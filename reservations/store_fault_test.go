@@ -23,7 +23,7 @@ type fault string
 const (
 	down     fault = "down"     // certainly not applied
 	lost     fault = "lost"     // applied, but the answer was lost
-	untold   fault = "untold"   // an ErrUnavailable that does not say whether it was applied
+	unsaid   fault = "unsaid"   // an ErrUnavailable that does not say whether it was applied
 	hanging  fault = "hanging"  // no answer until the call's context ends
 	breaking fault = "breaking" // an error that no store should give
 )
@@ -42,7 +42,7 @@ func (s *faultyStore) Apply(ctx context.Context, limit reservations.Limit, key s
 			return nil, err
 		}
 		return nil, unavailable(reservations.AppliedMaybe, errCable)
-	case untold:
+	case unsaid:
 		return nil, unavailable("", errCable)
 	case hanging:
 		<-ctx.Done()

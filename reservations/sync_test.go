@@ -35,14 +35,12 @@ func TestSync(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, openai())
 			task := reservations.Charge{Limit: "openai", Key: "gpt", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
-			if _, err := l.Begin(t.Context(), task, reservations.Place{}); err != nil {
-				t.Fatal(err)
-			}
+			l.mustStart(t, task)
 			o, err := l.Sync(t.Context(), task, c.seen)
 			if !errors.Is(err, c.fault) || c.fault == nil && err != nil || (o.State == settled) != (c.calls > 0) {
 				t.Errorf("%+v, %v", o, err)
 			}
-			if diff := cmp.Diff(c.want, l.use("openai", "gpt")); diff != "" {
+			if diff := cmp.Diff(c.want, l.left("openai", "gpt")); diff != "" {
 				t.Errorf("left (-want +got):\n%s", diff)
 			}
 			if calls := len(l.store.asked()) - 1; calls != c.calls {

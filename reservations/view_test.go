@@ -14,74 +14,44 @@ import (
 
 // seen is what a table wants of a view of one meter; waits are in seconds.
 type seen struct {
-	Level, Debt, Late, Ahead, Line float64
-	Plan, Behind, Blocked, Done    float64
+	Level, Debt, Promised, Ahead float64
+	AheadIn, Blocked, Done       float64
 }
 
 func seenOf(v reservations.View) seen {
 	m := v.Meters[0]
 	return seen{
-		Level: m.Level, Debt: m.Debt, Late: m.Late, Ahead: m.Plan, Line: m.Line, Plan: m.PlanIn.Seconds(), Behind: m.LineIn.Seconds(),
-		Blocked: v.Blocked.Seconds(), Done: v.DoneIn.Seconds(),
+		Level: m.Level, Debt: m.Debt, Promised: m.Promised, Ahead: m.Ahead,
+		AheadIn: m.AheadIn.Seconds(), Blocked: v.Blocked.Seconds(), Done: v.DoneIn.Seconds(),
 	}
 }
 
 func TestBucketView(t *testing.T) {
 	t.Parallel()
+	of := func(r ...reservations.Request) []reservations.Request { return r }
 	for name, c := range map[string]struct {
-		limit reservations.Limit
-		asks  []reservations.Request
-		after float64
-		want  seen
+		limit    reservations.Limit
+		requests []reservations.Request
+		after    float64
+		want     seen
 	}{
-		"never used":    {ten(0), nil, 0, seen{Level: 10}},
-		"started":       {ten(0), []reservations.Request{{Op: begin, Tokens: []float64{6}}}, 0, seen{Level: 4}},
-		"filled again":  {ten(0), []reservations.Request{{Op: begin, Tokens: []float64{6}}}, 0.25, seen{Level: 6.5}},
-		"full":          {ten(0), []reservations.Request{{Op: begin, Tokens: []float64{6}}}, 60, seen{Level: 10}},
-		"before itself": {ten(0), []reservations.Request{{Op: begin, Tokens: []float64{6}}}, -5, seen{Level: 4}},
-		"promised": {
-			ten(reservations.Unlimited),
-			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: begin, Tokens: []float64{25}}},
-			0,
-			seen{Ahead: 25, Plan: 2.5, Behind: 2.5, Done: 2.5},
-		},
-		"promised, a second later": {
-			ten(reservations.Unlimited),
-			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: begin, Tokens: []float64{25}}},
-			1,
-			seen{Level: 10, Ahead: 15, Plan: 1.5, Behind: 1.5, Done: 1.5},
-		},
-		"behind max_reserved": {
-			ten(10),
-			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: begin, Tokens: []float64{4}}, {Op: begin, Tokens: []float64{8}}},
-			0,
-			seen{Ahead: 4, Line: 8, Plan: 0.4, Behind: 1.2, Done: 1.2},
-		},
-		"late": {
-			ten(reservations.Unlimited),
-			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: begin, State: reserved, Tokens: []float64{8}}},
-			0,
-			seen{Late: 8, Ahead: 8, Plan: 0.8, Behind: 0.8, Done: 0.8},
-		},
-		"debt": {
-			ten(reservations.Unlimited),
-			[]reservations.Request{{Op: begin, Tokens: []float64{10}}, {Op: settle, Tokens: []float64{-30}}},
-			1,
-			seen{Level: -20, Debt: 20, Ahead: 20, Plan: 2, Behind: 2, Done: 2},
-		},
-		"blocked": {
-			ten(reservations.Unlimited),
-			[]reservations.Request{{Op: block, Tokens: []float64{0}, For: 5 * time.Second}},
-			2,
-			seen{Level: -30, Debt: 30, Ahead: 30, Plan: 3, Behind: 3, Blocked: 3, Done: 3},
-		},
+		"never used":               {ten(0), nil, 0, seen{Level: 10}},
+		"started":                  {ten(0), of(start(6)), 0, seen{Level: 4}},
+		"filled again":             {ten(0), of(start(6)), .25, seen{Level: 6.5}},
+		"full":                     {ten(0), of(start(6)), 60, seen{Level: 10}},
+		"before itself":            {ten(0), of(start(6)), -5, seen{Level: 4}},
+		"long before itself":       {ten(0), of(start(6)), -500, seen{Level: 4}},
+		"promised":                 {ten(inf), of(start(4), reserve(3)), 0, seen{Level: 6, Promised: 3}},
+		"promised ahead":           {ten(inf), of(start(10), start(25)), 0, seen{Promised: 25, Ahead: 25, AheadIn: 2.5, Done: 2.5}},
+		"promised, a second later": {ten(inf), of(start(10), start(25)), 1, seen{Level: 10, Promised: 25, Ahead: 15, AheadIn: 1.5, Done: 1.5}},
+		"debt":                     {ten(inf), of(start(10), settle(-30)), 1, seen{Level: -20, Debt: 20, Ahead: 20, AheadIn: 2, Done: 2}},
+		"blocked":                  {ten(inf), of(block(5)), 2, seen{Blocked: 3, Done: 3}},
+		"blocked with promises":    {ten(inf), of(reserve(30), block(5)), 2, seen{Promised: 20, Ahead: 20, AheadIn: 5, Blocked: 3, Done: 5}},
+		"a window":                 {limitOf(window("w", 10, 0, 60, inf)), of(start(10), start(8), start(8)), 5, seen{Promised: 16, Ahead: 16, AheadIn: 15 + 60, Done: 75}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var b reservations.Bucket
-			for _, r := range c.asks {
-				b, _ = reservations.Step(b, c.limit, clock(1000), r)
-			}
+			b, _ := reservations.Fold(reservations.Bucket{}, c.limit, clock(1000), c.requests)
 			got := seenOf(b.View(c.limit, "k", clock(1000+c.after)))
 			if d := cmp.Diff(c.want, got, cmpopts.EquateApprox(0, 1e-6)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
@@ -90,73 +60,26 @@ func TestBucketView(t *testing.T) {
 	}
 }
 
-// What nobody asked for of a meter that is not scarce is told, and is no more than what it owes.
-func TestViewOfAGap(t *testing.T) {
-	t.Parallel()
-	requests, tokens := reservations.PerSecond("requests", 1), reservations.PerSecond("tokens", 100)
-	limit := reservations.Limit{Name: "two", Meters: []reservations.Meter{requests, tokens}}
-	var b reservations.Bucket
-	for range 101 { // the first starts
-		b, _ = reservations.Step(b, limit, clock(1000), reservations.Request{Op: begin, Tokens: []float64{1, 10}})
-	}
-	for after, share := range map[float64]float64{0: 1, 50: 0.5, 200: 0} {
-		v := b.View(limit, "k", clock(1000+after))
-		if gap := v.Meters[0].Gap; gap != 0 {
-			t.Errorf("after %v s, requests: %v", after, gap)
-		}
-		// 100 wait for requests, the last for 100 s; tokens have 10 of the 1000 that each 10 s asks for.
-		if m := v.Meters[1]; m.Gap > m.Plan || m.Gap < 0.85*m.Plan || m.Plan > share*10_000 || m.Plan < share*9_700 {
-			t.Errorf("after %v s, tokens: %+v", after, m)
-		}
-	}
-}
-
-func TestViewOfAWindow(t *testing.T) {
-	t.Parallel()
-	limit := reservations.Limit{Name: "daily", Meters: []reservations.Meter{reservations.PerDay("requests", 100)}}
-	noon := time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC)
-	var b reservations.Bucket
-	for _, n := range []float64{100, 30, 100} {
-		b, _ = reservations.Step(b, limit, noon, reservations.Request{Op: begin, Tokens: []float64{n}})
-	}
-	want := seen{Level: 0, Ahead: 130, Plan: 36 * 3600, Behind: 36 * 3600, Done: 36 * 3600}
-	if d := cmp.Diff(want, seenOf(b.View(limit, "", noon)), cmpopts.EquateApprox(0, 1e-6)); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-}
-
-// setupView is setupLimiter with a store that tells its clock.
-func setupView(t *testing.T, limits ...reservations.Limit) *limiterBundle {
-	t.Helper()
-	b := setupLimiter(t, limits...)
-	var err error
-	if b.Limiter, err = reservations.New(b.mem, limits, reservations.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func TestLimiterViewChangesNothing(t *testing.T) {
 	t.Parallel()
-	b := setupView(t, steady())
+	b := setupLimiter(t, steady())
 	v, err := b.View(t.Context(), "steady", "k")
-	if err != nil || v.Found || v.Meters[0].Level != 10 || v.Bucket() != "steady:k" || !v.Now.Equal(b.now) || v.Waiting {
+	if err != nil || v.Found || v.Meters[0].Level != 10 || v.Bucket() != "steady:k" || !v.Now.Equal(b.now) {
 		t.Errorf("an unused bucket: %+v, %v", v, err)
 	}
-	if _, ok, _ := b.mem.Bucket(t.Context(), "steady", "k"); ok {
-		t.Error("a look at a bucket created it")
+	if !b.bucket("steady", "k").At.IsZero() {
+		t.Error("a view of a bucket created it")
 	}
-	if _, err = b.Begin(t.Context(), reservations.Charge{Limit: "steady", Key: "k", Tokens: reservations.Tokens{"tokens": 10}}, reservations.Place{}); err != nil {
-		t.Fatal(err)
-	}
-	before, _, _ := b.mem.Bucket(t.Context(), "steady", "k")
+	c := chargeOf("steady", 10)
+	c.Key = "k"
+	b.mustStart(t, c)
+	before := b.bucket("steady", "k")
 	b.now = b.now.Add(500 * time.Millisecond)
-	if v, err = b.View(t.Context(), "steady", "k"); err != nil || !v.Found || v.Meters[0].Level != 5 || v.Version != before.Version {
+	if v, err = b.View(t.Context(), "steady", "k"); err != nil || !v.Found || v.Meters[0].Level != 5 || !v.At.Equal(before.At) {
 		t.Errorf("half a second later: %+v, %v", v, err)
 	}
-	after, _, _ := b.mem.Bucket(t.Context(), "steady", "k")
-	if d := cmp.Diff(before, after); d != "" {
-		t.Errorf("a look changed the bucket:\n%s", d)
+	if d := cmp.Diff(before, b.bucket("steady", "k")); d != "" {
+		t.Errorf("a view changed the bucket:\n%s", d)
 	}
 }
 
@@ -164,18 +87,19 @@ func TestViewSumsShards(t *testing.T) {
 	t.Parallel()
 	limit := steady()
 	limit.Shards = 2
-	b := setupView(t, limit)
+	b := setupLimiter(t, limit)
 	half := reservations.Limit{Name: "steady#2", Meters: []reservations.Meter{reservations.PerSecond("tokens", 5)}}
 	for _, n := range []float64{5, 10} {
-		if _, err := b.mem.Apply(t.Context(), half, "k", []reservations.Request{{Op: begin, Tokens: []float64{n}}}); err != nil {
+		if _, err := b.mem.Apply(t.Context(), half, "k", []reservations.Request{start(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	v, err := b.View(t.Context(), "steady", "k")
-	if err != nil || len(v.Shards) != 2 || v.Shards[1].Bucket() != "steady#2:k" || v.Bucket() != "steady:k" || !v.Found || !v.Waiting {
+	if err != nil || len(v.Shards) != 2 || v.Shards[1].Bucket() != "steady#2:k" || v.Bucket() != "steady:k" || !v.Found {
 		t.Fatalf("%+v, %v", v, err)
 	}
-	if d := cmp.Diff(seen{Level: 5, Ahead: 10, Plan: 2, Behind: 2, Done: 2}, seenOf(v), cmpopts.EquateApprox(0, 1e-6)); d != "" {
+	want := seen{Level: 5, Promised: 10, Ahead: 10, AheadIn: 2, Done: 2}
+	if d := cmp.Diff(want, seenOf(v), cmpopts.EquateApprox(0, 1e-6)); d != "" {
 		t.Errorf("sum (-want +got):\n%s", d)
 	}
 	if m := v.Meters[0]; m.Rate != 10 || m.Cap() != 10 {
@@ -186,35 +110,24 @@ func TestViewSumsShards(t *testing.T) {
 	}
 }
 
-// clockless hides the clock of a store, and may fail to answer.
-type clockless struct {
-	reservations.Store
+// away is a store that can't be read.
+type away struct{ reservations.Store }
 
-	err error
-}
-
-func (s clockless) Bucket(ctx context.Context, limit, key string) (reservations.Bucket, bool, error) {
-	if s.err != nil {
-		return reservations.Bucket{}, false, s.err
-	}
-	return s.Store.Bucket(ctx, limit, key)
+func (away) Load(context.Context, string, string) (reservations.Bucket, time.Time, error) {
+	return reservations.Bucket{}, time.Time{}, &reservations.UnavailableError{Bucket: "steady", Err: errCable}
 }
 
 func TestViewErrors(t *testing.T) {
 	t.Parallel()
-	b := setupLimiter(t, steady())
-	if _, err := b.View(t.Context(), "unknown", ""); !errors.Is(err, reservations.ErrUnknownLimit) {
-		t.Errorf("an unknown limit: %v", err)
+	sharded := steady()
+	sharded.Name, sharded.Shards = "sharded", 2
+	l, err := reservations.New(away{}, []reservations.Limit{steady(), sharded}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	down := &reservations.UnavailableError{Bucket: "steady", Err: errors.New("away")}
-	for _, c := range []struct{ err error }{{nil}, {down}} {
-		l, err := reservations.New(clockless{Store: b.mem, err: c.err}, []reservations.Limit{steady()}, reservations.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := l.View(t.Context(), "steady", "")
-		if !errors.Is(err, c.err) || c.err == nil && time.Since(v.Now) > time.Minute {
-			t.Errorf("%+v, %v, want %v", v, err, c.err)
+	for limit, want := range map[string]error{"unknown": reservations.ErrUnknownLimit, "steady": errCable, "sharded": errCable} {
+		if v, err := l.View(t.Context(), limit, ""); !errors.Is(err, want) || v.Found {
+			t.Errorf("%s: %+v, %v, want %v", limit, v, err, want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package reservations_test
 
 import (
-	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -16,6 +15,8 @@ func windowOfDay(change func(*reservations.Meter)) reservations.Limit {
 	return limitOf(m)
 }
 
+const day = 24 * time.Hour
+
 func TestPerDayIsFromMidnightToMidnight(t *testing.T) {
 	t.Parallel()
 	l := windowOfDay(func(*reservations.Meter) {})
@@ -23,17 +24,76 @@ func TestPerDayIsFromMidnightToMidnight(t *testing.T) {
 		t.Fatal(err)
 	}
 	noon := virtualStart.Add(12 * time.Hour)
-	b, o := reservations.Step(reservations.Bucket{}, l, noon, reservations.Request{Op: take, Tokens: []float64{10}})
+	b, o := reservations.Step(reservations.Bucket{}, l, noon, allow(10))
 	if !o.Started() {
 		t.Fatalf("%+v", o)
 	}
-	b, o = reservations.Step(b, l, noon.Add(time.Hour), reservations.Request{Op: begin, Tokens: []float64{1}})
-	if o.State != reserved || !o.Due.Equal(virtualStart.Add(24*time.Hour)) {
+	b, o = reservations.Step(b, l, noon.Add(time.Hour), start(1))
+	if o.State != reserved || !o.RetryAt.Equal(virtualStart.Add(day)) {
 		t.Errorf("%+v, want midnight", o)
 	}
-	if full := b.FullAt(l); !full.Equal(virtualStart.Add(48 * time.Hour)) { // one of the next day is promised
+	if full := b.FullAt(); !full.Equal(virtualStart.Add(2 * day)) { // one of the next day is promised
 		t.Errorf("full at %v", full)
 	}
+}
+
+// A start in the last moment of a window is charged to that window, and the next one is whole.
+func TestStartsBeforeMidnight(t *testing.T) {
+	t.Parallel()
+	l := windowOfDay(func(*reservations.Meter) {})
+	midnight := virtualStart.Add(day)
+	for _, before := range []time.Duration{time.Hour, 249 * time.Millisecond, 86 * time.Millisecond, 80 * time.Millisecond, time.Millisecond, 11, 1} {
+		b, o := reservations.Step(reservations.Bucket{}, l, midnight.Add(-before), start(6))
+		if !o.Started() || o.Hold != 0 {
+			t.Errorf("%v before midnight: %+v", before, o)
+		}
+		if _, o = reservations.Step(b, l, midnight, allow(10)); !o.Started() {
+			t.Errorf("%v before midnight 6 were taken, after it %+v", before, o)
+		}
+		if _, o = reservations.Step(b, l, midnight.Add(-1), allow(4)); !o.Started() {
+			t.Errorf("%v before midnight 6 were taken, just before it %+v", before, o)
+		}
+	}
+}
+
+// A start that holds over the end of a window is charged to the next one, with nothing of what the first leaves.
+func TestHoldOverMidnight(t *testing.T) {
+	t.Parallel()
+	midnight := virtualStart.Add(day)
+	for _, c := range []struct {
+		capacity, first, second, left float64
+	}{
+		{0, 10, 6, 4},
+		{0, 6, 6, 4},
+		{0, 6, 10, 0},
+		{15, 10, 8, 7}, // 5 of the first window are left, and with the next one 15
+		{15, 15, 8, 2},
+		{25, 12, 20, 3}, // 13 are left, and with the next one 23
+	} {
+		l := windowOfDay(func(m *reservations.Meter) { m.Capacity = c.capacity })
+		b, _ := reservations.Step(reservations.Bucket{}, l, midnight.Add(-time.Second), start(c.first))
+		b, o := reservations.Step(b, l, midnight.Add(-100*time.Millisecond), promoted(c.second))
+		if !o.Started() || o.Hold != 100*time.Millisecond {
+			t.Errorf("%+v: %+v", c, o)
+		}
+		b, _ = reservations.Step(b, l, midnight, refresh())
+		if b.Meters[0].Started != c.left {
+			t.Errorf("%+v: %v left", c, b.Meters[0].Started)
+		}
+	}
+}
+
+// What a promise takes of a window that ends before its start is lost: another meter makes the task wait.
+func TestPromiseBehindAnotherMeter(t *testing.T) {
+	t.Parallel()
+	l := limitOf(window("w", 10, 0, 60, inf), perSecond("slow", 1, 100, inf))
+	b := life(t, l, []moment{
+		{0, start(0, 100), started, 0},
+		{0, start(6, 90), reserved, 90},
+		{0, start(0, 0), reserved, 90},
+		{60, refresh(), settled, 0},
+	})
+	near(t, balances(b), 10, 4, 60, -30)
 }
 
 // Windows that are spread start where the bucket's name says: the same on all machines, another for another key.
@@ -43,14 +103,11 @@ func TestSpreadWindows(t *testing.T) {
 	wait := func(key string) time.Duration {
 		l := setupLimiter(t, limit)
 		c := reservations.Charge{Limit: "fleet", Key: key, Tokens: reservations.Tokens{"daily": 10}}
-		if o, err := l.Take(t.Context(), c); err != nil || !o.Started() {
+		if o, err := l.Allow(t.Context(), c); err != nil || !o.Started() {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		if _, err := l.ReserveMany(t.Context(), []reservations.Charge{c}); err != nil {
-			t.Fatal(err)
-		}
-		o, err := l.CheckTake(t.Context(), c)
-		if err != nil || o.State != refused || o.Wait() <= 24*time.Hour || o.Wait() > 48*time.Hour {
+		o, err := l.Check(t.Context(), c)
+		if err != nil || o.State != refused || o.Wait() <= 0 || o.Wait() > day {
 			t.Fatalf("key %q: %+v, %v", key, o, err)
 		}
 		return o.Wait()
@@ -68,62 +125,49 @@ func TestSpreadWindows(t *testing.T) {
 	}
 }
 
-// A backlog against 20 requests a second and 300 in a window of 30 s: every window is used up at once when it begins, nobody is
-// delivered often, no window is exceeded, also after an outage, a 429, and with estimates that are too high. What comes back
-// to a window is not used by those who wait: with estimates twice too high it is half used.
-func TestFleetWindows(t *testing.T) {
+// Before its Start a meter lacks what comes back until then, so that it is full at its Start.
+func TestWindowThatStartsLater(t *testing.T) {
 	t.Parallel()
-	limit := func(maxReserved float64) reservations.Limit {
-		return limitOf(perSecond("requests", 20, 20, maxReserved), reservations.Meter{
-			Name: "window", Kind: reservations.KindWindow, Rate: 300, Period: 30 * time.Second, MaxReserved: min(5*maxReserved, reservations.Unlimited),
-		})
-	}
-	half := make([]float64, 3000)
-	for i := range half {
-		half[i] = .5
-	}
-	for _, c := range []struct {
-		name string
-		fleet
-		util, deliveries float64
-		most             int
-	}{
-		{"unlimited", fleet{limit: limit(math.Inf(1))}, .95, 2, 2},
-		{"bounded", fleet{limit: limit(100)}, .95, 3, 3},
-		{"outage", fleet{limit: limit(math.Inf(1)), outage: [2]float64{40, 100}}, .8, 3, 3},
-		{"429", fleet{limit: limit(math.Inf(1)), block: [2]float64{40, 50}}, .9, 2, 3},
-		{"too high", fleet{limit: limit(math.Inf(1)), real: half}, .5, 2, 2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := c.fleet
-			f.tasks, f.seed = 3000, 1
-			f = withDefaults(f)
-			f.simulate()
-			r := f.report()
-			t.Logf("%+v", r)
-			if r.done < f.tasks || r.early > 0 || r.win > 1+1e-9 || r.util < c.util || r.deliveries > c.deliveries || r.most > c.most {
-				t.Errorf("%+v", r)
+	for _, days := range []time.Duration{2, 200 * 365} { // so many nanoseconds are no exact float64
+		first := virtualStart.Add(days * day)
+		l := windowOfDay(func(m *reservations.Meter) { m.Capacity, m.Start = 25, time.Duration(first.UnixNano()) })
+		for _, early := range []time.Duration{time.Microsecond, time.Hour, day} { // one window is to come
+			b, o := reservations.Step(reservations.Bucket{}, l, first.Add(-early), allow(16))
+			if near(t, balances(b), 15, 15); o.State != refused || !o.RetryAt.Equal(first) {
+				t.Errorf("%v before %d days: %+v", early, days, o)
 			}
-		})
+			if full := b.FullAt(); !full.Equal(first) {
+				t.Errorf("%v before %d days: full at %v", early, days, full)
+			}
+			if _, o := reservations.Step(b, l, first, allow(25)); !o.Started() {
+				t.Errorf("at its start: %+v", o)
+			}
+		}
+		b, _ := reservations.Step(reservations.Bucket{}, l, first.Add(-day-1), refresh())
+		near(t, balances(b), 5, 5)
 	}
 }
 
-// Before its Start a meter has what leaves it full at its Start.
-func TestWindowThatStartsLater(t *testing.T) {
+func TestSameWindows(t *testing.T) {
 	t.Parallel()
-	l := windowOfDay(func(m *reservations.Meter) {
-		m.Capacity, m.Start = 25, time.Duration(virtualStart.Add(48*time.Hour).UnixNano())
-	})
-	day := 24 * time.Hour
-	b, o := reservations.Step(reservations.Bucket{}, l, virtualStart.Add(time.Hour), reservations.Request{Op: take, Tokens: []float64{6}})
-	if o.State != refused || !o.Due.Equal(virtualStart.Add(day)) {
-		t.Errorf("%+v: there are 5 of 25, and 10 more at midnight", o)
-	}
-	if full := b.FullAt(l); !full.Equal(virtualStart.Add(2 * day)) {
-		t.Errorf("full at %v", full)
-	}
-	if _, o := reservations.Step(b, l, virtualStart.Add(2*day), reservations.Request{Op: take, Tokens: []float64{25}}); !o.Started() {
-		t.Errorf("at its start: %+v", o)
+	daily := reservations.PerDay("requests", 10)
+	hour := daily
+	hour.Name, hour.Period, hour.Start = "tokens", time.Hour, 30*time.Minute
+	bucket := perSecond("bucket", 1, 1, 0)
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		meters []reservations.Meter
+		late   time.Duration
+		want   bool
+	}{
+		{[]reservations.Meter{daily}, 12*time.Hour - 1, true},
+		{[]reservations.Meter{daily}, 12 * time.Hour, false},
+		{[]reservations.Meter{daily, hour}, 30*time.Minute - 1, true},
+		{[]reservations.Meter{daily, hour}, 30 * time.Minute, false},
+		{[]reservations.Meter{daily, bucket}, 0, false},
+	} {
+		if got := limitOf(c.meters...).SameWindows(noon, noon.Add(c.late)); got != c.want {
+			t.Errorf("%d meters, %v: %v", len(c.meters), c.late, got)
+		}
 	}
 }

@@ -26,15 +26,16 @@ const (
 	dispatcherLease = 400 * time.Millisecond
 	// dispatcherPause is the shortest time between two looks.
 	dispatcherPause = 10 * time.Millisecond
-	// headsMost is how many tasks at the head of a waitlist are planned at once, and how many promoted ones.
-	headsMost = 256
+	// headsMost is how many tasks at the head of a waitlist are planned at once, promotedMost how many promoted ones.
+	headsMost    = 256
+	promotedMost = 1024
 	// beginWithin is how long a promoted task has to begin until it counts as waiting again.
-	beginWithin = 30 * time.Second
+	beginWithin = 5 * time.Second
 	// wakePause is how soon a task is woken again that its last worker has not put back yet. It doubles, up to wakePauseMost.
 	wakePause     = 5 * time.Millisecond
 	wakePauseMost = 2 * time.Second
-	// wakeTries bounds that: a task that still runs then is left to its worker.
-	wakeTries = 14
+	// wakeTries bounds that: the worker of a task that has not been put back then is taken to be dead.
+	wakeTries = 9
 	// refreshMost is how many waitlists are looked through when the limits have changed.
 	refreshMost = 10000
 	// callTimeout bounds one call to Redis.
@@ -53,6 +54,7 @@ type dispatcher struct {
 
 	followed   atomic.Pointer[reservations.LimitSet] // that the buckets of all waitlists follow
 	refreshing atomic.Bool
+	onDuty     atomic.Bool
 
 	mu   sync.Mutex // guards next
 	next time.Time  // when to look
@@ -63,7 +65,6 @@ type dispatcher struct {
 	checked time.Time
 	awake   []waking
 	pause   time.Duration // after an error; zero when there was none
-	onDuty  bool
 }
 
 // waking is a promoted task that asynq could not deliver yet, because its last worker has not put it back.
@@ -96,7 +97,11 @@ func (d *dispatcher) look(in time.Duration) {
 
 // run looks at the waitlists until ctx ends, and then gives up the duty.
 func (d *dispatcher) run(ctx context.Context) {
-	stop := d.s.list.Listen(ctx, d.look)
+	stop := d.s.list.Listen(ctx, func(in time.Duration) {
+		if in < 0 || d.onDuty.Load() {
+			d.look(max(0, in))
+		}
+	})
 	defer stop()
 	defer d.resign(ctx)
 	timer := time.NewTimer(0)
@@ -137,13 +142,13 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	duty := waitlist.Duty{
-		ID: d.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: headsMost, Retry: beginWithin,
+		ID: d.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: promotedMost, Retry: beginWithin,
 	}
 	look, err := d.s.list.Look(ctx, duty, d.pausedQueues())
 	if err != nil {
 		return 0, err
 	}
-	if d.onDuty = look.OnDuty; !look.OnDuty {
+	if d.onDuty.Store(look.OnDuty); !look.OnDuty {
 		d.awake = nil
 		return look.Rest, nil
 	}
@@ -250,6 +255,10 @@ func (d *dispatcher) woke(ctx context.Context, w waking, result asynqdb.Wake) {
 			w.at = time.Now().Add(min(wakePause<<w.tries, wakePauseMost))
 			w.tries++
 			d.awake = append(d.awake, w)
+			return
+		}
+		if err := d.s.list.Park(ctx, []waitlist.Task{w.task}); err != nil {
+			d.s.config.Logger.DebugContext(ctx, "promoted task of a dead worker still counts", slog.String("task_id", w.task.ID), slog.Any("error", err))
 		}
 	case asynqdb.Unknown:
 		d.lost(ctx, w.task)

@@ -31,6 +31,10 @@ func plan(due waitlist.Due, now time.Time, delivery time.Duration) (waitlist.Pla
 		}
 		return p, nil
 	}
+	if due.PromotedCount > promotedMost { // more than are known: some have to begin first
+		p.Next = lookEvery
+		return p, nil
+	}
 	if due.Failed || len(due.State) == 0 {
 		return probe(p, due), nil
 	}

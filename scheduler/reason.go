@@ -127,7 +127,10 @@ func setWait(e *Explanation, at waitlist.Position) {
 			w.Others = append(w.Others, h.Bucket)
 		}
 	}
-	e.Waits, e.Since, e.Until = w, info.Since, info.Until
+	e.Waits = w
+	if info.Since != 0 {
+		e.Since, e.Until = time.UnixMilli(info.Since).UTC(), time.UnixMilli(info.Until).UTC()
+	}
 	switch {
 	case at.State == waitlist.StatePromoted:
 		e.Reason, e.Until = ReasonPromoted, e.Now

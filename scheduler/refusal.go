@@ -30,15 +30,21 @@ func (e *DeferredError) refusalText(when string) string {
 func (s *Scheduler) WaitRefused(
 	ctx context.Context, t Task, c reservations.Charge, d time.Duration, blocked reservations.Outcome, refusal, cause error,
 ) error {
-	e := &DeferredError{Bucket: c.Bucket(), State: reservations.StateWaiting, Delay: max(0, d, blocked.Wait()), Cause: cause, Refusal: refusal}
+	e := &DeferredError{Bucket: c.Bucket(), State: reservations.StateWaiting, Delay: max(0, d), Cause: cause, Refusal: refusal}
+	if !blocked.At.IsZero() {
+		e.Delay = blocked.Wait()
+	}
 	if c.Limit == "" {
 		e.Until, e.unwatched = time.Now().Add(e.Delay), true
 		return e
 	}
-	s.report.answer(c.Bucket(), blocked.Bucket, true)
+	s.report.joins(c.Bucket(), blocked.Bucket)
 	entry := s.entry(t, Turn{}, c)
 	entry.Front = true
 	s.join(ctx, e, waitInfo{Why: whyProvider}, entry)
+	if blocked.At.IsZero() {
+		s.fail(ctx, c.Bucket())
+	}
 	return e
 }
 

@@ -44,6 +44,7 @@ type reported struct {
 	bucket reservations.Bucket
 	came   time.Time
 	sooner bool
+	joins  bool // a task is about to join the waitlist
 }
 
 func newReporter(list *waitlist.Waitlist, logger *slog.Logger) *reporter {
@@ -52,18 +53,32 @@ func newReporter(list *waitlist.Waitlist, logger *slog.Logger) *reporter {
 
 // answer queues an answer of a bucket. Sooner says that waiting tasks may start earlier by it.
 func (r *reporter) answer(bucket string, b reservations.Bucket, sooner bool) {
-	if b.At.IsZero() {
+	r.add(bucket, reported{bucket: b, came: time.Now(), sooner: sooner})
+}
+
+// joins queues the answer that has a task join the waitlist of the bucket.
+func (r *reporter) joins(bucket string, b reservations.Bucket) {
+	r.add(bucket, reported{bucket: b, came: time.Now(), joins: true})
+}
+
+func (r *reporter) add(bucket string, a reported) {
+	if a.bucket.At.IsZero() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, ok := r.answers[bucket]
-	if !ok || b.Newer(known.bucket) {
-		known = reported{bucket: b, came: time.Now(), sooner: known.sooner}
-	}
-	known.sooner = known.sooner || sooner
-	r.answers[bucket] = known
+	r.answers[bucket] = r.answers[bucket].with(a)
 	r.run()
+}
+
+// with is the newer of two answers, with what both ask for.
+func (r reported) with(other reported) reported {
+	newest := r
+	if other.bucket.Newer(r.bucket) || r.bucket.At.IsZero() {
+		newest = other
+	}
+	newest.sooner, newest.joins = r.sooner || other.sooner, r.joins || other.joins
+	return newest
 }
 
 // began queues a task that started: it waits no more.
@@ -146,7 +161,7 @@ func (r *reporter) sendSome(ctx context.Context, answers map[string]reported, be
 		}
 		sent = append(sent, waitlist.Answer{
 			Bucket: name, Generation: a.bucket.Generation, Version: a.bucket.Version,
-			Store: a.bucket.At.Add(time.Since(a.came)), State: state, Sooner: a.sooner,
+			Store: a.bucket.At.Add(time.Since(a.came)), State: state, Sooner: a.sooner, Joins: a.joins,
 		})
 	}
 	return errors.Join(errors.Join(faults...), r.list.Report(ctx, sent, begun))
@@ -176,12 +191,7 @@ func (r *reporter) putBack(answers map[string]reported, begun []waitlist.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, a := range answers {
-		newer, ok := r.answers[name]
-		if !ok || a.bucket.Newer(newer.bucket) {
-			newer = reported{bucket: a.bucket, came: a.came, sooner: newer.sooner}
-		}
-		newer.sooner = newer.sooner || a.sooner
-		r.answers[name] = newer
+		r.answers[name] = a.with(r.answers[name])
 	}
 	r.begun = append(begun, r.begun...)
 }

@@ -153,10 +153,10 @@ func (s *Scheduler) joinParcels(ctx context.Context, batch []*parcel) error {
 			continue
 		}
 		c, o := p.held.charge, p.held.out
-		s.report.answer(c.Bucket(), o.Bucket, false)
+		s.report.joins(c.Bucket(), o.Bucket)
 		e := s.entry(Task{Queue: p.info.Queue, ID: p.info.ID}, Turn{}, c)
 		e.Reserved, e.Keep = o.State == reservations.StateReserved, p.held.wait
-		e.Info = waitInfo{Since: now.UTC(), Until: now.Add(p.held.wait).UTC()}.encode()
+		e.Info = waitInfo{Since: now.UnixMilli(), Until: now.Add(p.held.wait).UnixMilli()}.encode()
 		p.info.NextProcessAt = now.Add(p.held.wait)
 		entries = append(entries, e)
 	}

@@ -38,7 +38,7 @@ type Scheduler struct {
 	sorter    sorter
 	outages   outages
 	arrivals  coalesce.Group[struct{}, waitlist.Arrival, waitlist.Arrived]
-	joins     coalesce.Group[struct{}, waitlist.Entry, struct{}]
+	joins     coalesce.Group[struct{}, waitlist.Entry, reservations.Tokens]
 	unfreed   seldom // warnings of reservations that were not given back
 
 	background sync.WaitGroup

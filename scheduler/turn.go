@@ -35,23 +35,30 @@ type Turn struct {
 	info   waitInfo
 }
 
-// waitInfo is what the waitlist stores of a waiting task for people, and for its net.
+// waitInfo is what the waitlist stores of a waiting task for people, and for its net. It is short: a long one doubles the memory that
+// Redis takes for a waiting task.
 type waitInfo struct {
-	// Since is when the task began to wait, Until when it was expected to start, by a worker's clock.
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until,omitzero"`
-	// Why is empty for a limit; "store" where the bucket could not be asked, "provider" where a call was refused.
-	Why string `json:"why,omitempty"`
+	// Since is when the task began to wait, Until when it was expected to start: milliseconds since 1970 by a worker's clock.
+	Since int64 `json:"s"`
+	Until int64 `json:"u,omitempty"`
+	// Why is empty for a limit.
+	Why string `json:"w,omitempty"`
 }
 
 func (i waitInfo) encode() []byte {
-	text, _ := json.Marshal(i) // texts and times
+	text, _ := json.Marshal(i) // numbers and a text
 	return text
 }
 
+// left is how long a task that was delivered too early waits at least: until its time, or where that has passed, as
+// long again as it has waited.
+func (i waitInfo) left(now time.Time) time.Duration {
+	return max(time.UnixMilli(i.Until).Sub(now), now.Sub(time.UnixMilli(i.Since)), 0)
+}
+
 const (
-	whyStore    = "store"
-	whyProvider = "provider"
+	whyStore    = "store"    // the bucket could not be asked
+	whyProvider = "provider" // the provider refused a call
 )
 
 // Reservation is what the task holds in the bucket of the charge; nil where it is new there.

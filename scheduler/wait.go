@@ -21,23 +21,29 @@ const (
 // to its place there. It returns the *DeferredError that the handler has to return to asynq; never nil. Where Redis can't note it,
 // asynq's forwarder brings the task back, as a new one.
 func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.Charge, o reservations.Outcome) error {
-	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait()}
 	entry := s.entry(t, turn, c)
 	entry.Reserved = entry.Reserved || o.State == reservations.StateReserved
-	e.Delay = max(e.Delay, seconds(float64(turn.behind[c.Bucket()])*entry.Cost))
-	s.report.answer(c.Bucket(), o.Bucket, false)
-	s.join(ctx, e, turn.info, entry)
+	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait()}
+	s.report.joins(c.Bucket(), o.Bucket)
+	if joined := s.join(ctx, e, turn.info, entry); joined != nil {
+		e.Delay = expectedWait(o, joined)
+		e.Until = time.Now().Add(e.Delay)
+	}
 	return e
+}
+
+// expectedWait is about how long a task waits: until RetryAt, or until all that waits with it has come back. Joined is what the tasks of
+// the waitlist charge together, the task included.
+func expectedWait(o reservations.Outcome, joined reservations.Tokens) time.Duration {
+	return max(o.Wait(), o.Bucket.Expect(o.At, joined).Sub(o.At))
 }
 
 // Return sends a task back that was delivered while it waits, without having been promoted: by asynq's net, an operator, or a worker
 // whose clock is ahead. It keeps its place. The answer is as for Wait.
 func (s *Scheduler) Return(turn Turn) error {
 	now := time.Now()
-	e := &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: turn.info.Until}
-	e.Delay = max(turn.info.Until.Sub(now), now.Sub(turn.info.Since), 0)
-	e.Until = now.Add(e.Delay)
-	return e
+	d := turn.info.left(now)
+	return &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: now.Add(d), Delay: d}
 }
 
 // WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that grows with the
@@ -46,13 +52,19 @@ func (s *Scheduler) Return(turn Turn) error {
 func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservations.Charge, cause error) error {
 	bucket := c.Bucket()
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
-	e.Delay = outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	turn.info.Why = whyStore
+	e.Delay = s.fail(ctx, bucket)
 	s.join(ctx, e, turn.info, s.entry(t, turn, c))
-	if err := s.list.Fail(ctx, bucket, e.Delay); err != nil {
+	return e
+}
+
+// fail has nothing promoted for the bucket for a time, because it could not be asked, and returns that.
+func (s *Scheduler) fail(ctx context.Context, bucket string) time.Duration {
+	delay := outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
+	if err := s.list.Fail(ctx, bucket, delay); err != nil {
 		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted", slog.String("bucket", bucket), slog.Any("error", err))
 	}
-	return e
+	return delay
 }
 
 // Answered says that the bucket answers. A failure of the whole store that it ended ends for all buckets: the tasks that wait for the
@@ -93,32 +105,41 @@ func (s *Scheduler) entry(t Task, turn Turn, c reservations.Charge) waitlist.Ent
 	return e
 }
 
-// join stores when the task is expected, and lets it wait, together with the tasks of other callers.
-func (s *Scheduler) join(ctx context.Context, e *DeferredError, info waitInfo, entry waitlist.Entry) {
+// join lets the task wait, together with the tasks of other callers. It returns what the tasks of the waitlist charge together; nil where
+// Redis could not store the wait.
+func (s *Scheduler) join(ctx context.Context, e *DeferredError, info waitInfo, entry waitlist.Entry) reservations.Tokens {
 	now := time.Now()
 	e.Until = now.Add(e.Delay)
-	if info.Since.IsZero() {
-		info.Since = now.UTC()
+	if info.Since == 0 {
+		info.Since = now.UnixMilli()
 	}
-	info.Until = e.Until.UTC()
+	info.Until = e.Until.UnixMilli()
 	entry.Keep = e.Delay
 	entry.Info = info.encode()
-	if _, err := s.joins.Do(ctx, struct{}{}, entry); err != nil {
+	joined, err := s.joins.Do(ctx, struct{}{}, entry)
+	if err != nil {
 		e.unwatched = true
 		s.config.Logger.WarnContext(ctx, "the wait of a task could not be stored", slog.String("queue", entry.Queue),
 			slog.String("task_id", entry.ID), slog.String("bucket", entry.Bucket), slog.Any("error", err))
+		return nil
 	}
+	return joined[0]
 }
 
 // joinAll makes one call for entries of several callers. The answers of their buckets go first: the dispatcher plans with them.
-func (s *Scheduler) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Entry) ([]struct{}, error) {
+func (s *Scheduler) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Entry) ([]reservations.Tokens, error) {
 	if err := s.report.flush(ctx); err != nil {
 		return nil, fmt.Errorf("report before joining: %w", err)
 	}
-	if err := s.list.Join(ctx, entries); err != nil {
+	sums, err := s.list.Join(ctx, entries)
+	if err != nil {
 		return nil, fmt.Errorf("join the waitlists: %w", err)
 	}
-	return make([]struct{}, len(entries)), nil
+	joined := make([]reservations.Tokens, len(entries))
+	for i, e := range entries {
+		joined[i] = reservations.Tokens(sums[e.Bucket])
+	}
+	return joined, nil
 }
 
 // Begun says that a task started which had waited: it leaves the waitlists. The answers are those of its buckets to the starts.

@@ -164,8 +164,8 @@ func TestForeignTaskOnItsLastAttemptGetsASuccessor(t *testing.T) {
 	if f.Task.ID != "chat-1~1" || f.Result != worker.ResultArchived {
 		t.Errorf("finish %+v", f)
 	}
-	if s := receive(t, b.starts); s.Place.State != reservations.StateReserved {
-		t.Errorf("the copy came with %+v", s.Place)
+	if s := receive(t, b.starts); !s.Waited {
+		t.Errorf("the copy started as %+v", s)
 	}
 	archived := b.info("chat-1~1", asynq.TaskStateArchived)
 	if archived.MaxRetry != tasks.Slack || archived.Timeout != time.Minute || archived.Retention != time.Hour {
@@ -209,6 +209,6 @@ func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
 
 func TestAdoptConfigFaults(t *testing.T) {
 	t.Parallel()
-	_, err := worker.Adopt(nil, nil, worker.AdoptConfig{SettleTimeout: -1, MaxRefusals: -1, Scheduler: scheduler.Config{WakeEarly: time.Hour}})
-	named(t, err, "settle_timeout", "max_refusals", "wake_early")
+	_, err := worker.Adopt(nil, nil, worker.AdoptConfig{SettleTimeout: -1, MaxRefusals: -1, Scheduler: scheduler.Config{Delivery: time.Hour}})
+	named(t, err, "settle_timeout", "max_refusals", "delivery")
 }

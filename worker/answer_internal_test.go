@@ -17,7 +17,7 @@ import (
 // alone is a gate that knows tasks without a charge only.
 func alone(finished chan<- Finish) *gate {
 	return &gate{
-		log: slog.New(slog.DiscardHandler), lateness: &Lateness{}, stopping: make(chan struct{}),
+		log: slog.New(slog.DiscardHandler), stopping: make(chan struct{}),
 		charges: func(*asynq.Task) ([]reservations.Charge, error) { return nil, nil },
 		events:  Events{OnFinish: func(f Finish) { finished <- f }},
 	}
@@ -92,7 +92,6 @@ func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finished := make(chan Finish, 3)
 		g := alone(finished)
-		g.crew.keep(3)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
@@ -116,6 +115,5 @@ func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 		if err = g.process(ctx, asynq.NewTask("any", nil), runs(func(context.Context) error { return nil })); err != nil || time.Since(began) > 0 {
 			t.Errorf("the next one: %v, after %v", err, time.Since(began))
 		}
-		g.crew.dismiss()
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 func threeClaims() claims {
@@ -16,40 +15,20 @@ func threeClaims() claims {
 	})
 }
 
-func TestClaimsHaveTheirPlaces(t *testing.T) {
-	t.Parallel()
-	late := reservations.Place{State: reservations.StateLate, Generation: 3, Shard: 2}
-	reserved := reservations.Place{State: reservations.StateReserved, Generation: 4}
-	cs := threeClaims()
-	stood := cs.recall([]scheduler.Held{
-		{Bucket: "provider", Place: reserved},
-		{Bucket: "tenant#2:a", Place: late},
-		{Bucket: "gone:k", Place: late}, // of a charge that the task has no more
-		{Bucket: "model", Place: late},
-	})
-	if stood != cs[2] || cs[2].place != reserved || cs[2].charge.Shard != 0 {
-		t.Errorf("the task stood in %+v", stood)
-	}
-	if cs[0].place != late || cs[0].charge.Bucket() != "tenant#2:a" || cs[1].place != (reservations.Place{}) {
-		t.Errorf("the tenant's is %+v, the model's %+v", cs[0], cs[1])
-	}
-	if fresh := threeClaims(); fresh.recall(nil) != fresh[0] || fresh[0].charge.Shard != 0 {
-		t.Errorf("a new task asks with %+v", fresh[0])
-	}
-}
-
-func TestClaimsAfterARefusal(t *testing.T) {
+func TestClaimsAreAskedInOrder(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	cs := threeClaims()
-	cs[2].place = reservations.Place{State: reservations.StateReserved, Due: at}
+	if cs[0].charge.Shard != 0 {
+		t.Errorf("the shard of the payload counts: %+v", cs[0].charge)
+	}
 	var asked []string
 	stopped, err := cs.admit(func(c *claim) error {
 		asked = append(asked, c.charge.Limit)
-		c.decided, c.latest, c.charge.Shard = at, at, 1
-		c.outcome = reservations.Outcome{State: reservations.StateStarted, At: at, Hold: time.Second, Shift: time.Minute, Shard: 1, Generation: 7}
+		c.decided, c.latest = at, at
+		c.outcome = reservations.Outcome{State: reservations.StateStarted, At: at, Hold: time.Second}
 		if c == cs[1] {
-			c.outcome.State, c.outcome.Hold, c.outcome.Due = reservations.StateTicket, 0, at.Add(time.Hour)
+			c.outcome = reservations.Outcome{State: reservations.StateWaiting, At: at, RetryAt: at.Add(time.Hour)}
 		}
 		return nil
 	})
@@ -58,17 +37,6 @@ func TestClaimsAfterARefusal(t *testing.T) {
 	}
 	if started := cs.started(); len(started) != 1 || started[0] != cs[0] || !cs.ready().Equal(at.Add(time.Second)) {
 		t.Errorf("started %+v, ready %v", started, cs.ready())
-	}
-	cs.keep()
-	want := []scheduler.Held{
-		{Bucket: "tenant#1:a", Place: reservations.Place{State: reservations.StateLate, Due: at.Add(time.Minute + time.Second), Generation: 7, Shard: 1}},
-		{Bucket: "provider", Place: reservations.Place{State: reservations.StateReserved, Due: at}},
-	}
-	if others := cs.others(stopped); !slices.Equal(others, want) {
-		t.Errorf("kept beside are %+v, want %+v", others, want)
-	}
-	if stopped.place.State != reservations.StateTicket {
-		t.Errorf("the task waits with %+v", stopped.place)
 	}
 }
 
@@ -85,8 +53,27 @@ func TestClaimThatCannotBeAsked(t *testing.T) {
 	if stopped != cs[1] || !errors.Is(err, down) || len(cs.started()) != 1 {
 		t.Errorf("stopped by %+v, %v", stopped, err)
 	}
-	cs.keep()
-	if others := cs.others(stopped); len(others) != 1 || others[0].State != reservations.StateLate || cs[1].place != (reservations.Place{}) {
-		t.Errorf("kept: %+v", others)
+}
+
+// A start that came too late is asked for again, as that of a task that waited: what it took is lost, with its reservation.
+func TestClaimsThatCameTooLate(t *testing.T) {
+	t.Parallel()
+	cs := threeClaims()
+	for _, c := range cs {
+		c.outcome.State = reservations.StateStarted
+		c.held = &reservations.Reservation{Shard: 3, Promised: true}
+		c.charge.Shard = 3
+	}
+	if !cs.lose(func(c *claim) bool { return c == cs[1] }) {
+		t.Fatal("nothing is asked again")
+	}
+	if cs[0].outcome.Started() || !cs[1].outcome.Started() || cs[2].outcome.Started() {
+		t.Errorf("outcomes %v, %v, %v", cs[0].outcome, cs[1].outcome, cs[2].outcome)
+	}
+	if want := (reservations.Reservation{Shard: 3}); *cs[0].held != want || !cs[1].held.Promised {
+		t.Errorf("held %+v, %+v", cs[0].held, cs[1].held)
+	}
+	if cs.lose(func(*claim) bool { return true }) {
+		t.Error("starts that last are asked again")
 	}
 }

@@ -30,9 +30,9 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	_, err := worker.New(nil, nil, worker.Config{
 		Concurrency: -1, Queues: map[string]int{"low": 0, " ": 1, "fine": 2}, ShutdownTimeout: -time.Second, SettleTimeout: -time.Second,
-		Scheduler: scheduler.Config{WakeEarly: time.Hour},
+		Scheduler: scheduler.Config{Delivery: time.Hour},
 	})
-	named(t, err, "concurrency", "queues.low", "queues", "shutdown_timeout", "settle_timeout", "wake_early")
+	named(t, err, "concurrency", "queues.low", "queues", "shutdown_timeout", "settle_timeout", "delivery")
 	if strings.Contains(err.Error(), "fine") {
 		t.Errorf("names what is right: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -111,7 +112,9 @@ func (g *gate) keep(graves Graveyard, every time.Duration, client redis.Universa
 	}
 	inspector := asynq.NewInspectorFromRedisClient(client)
 	g.dead = newDead(graves, inspector)
-	g.sweeper = &sweeper{client: client, inspector: inspector, graves: graves, queues: queues, every: every, log: g.log}
+	g.sweeper = &sweeper{
+		client: client, db: asynqdb.New(client), inspector: inspector, graves: graves, queues: queues, every: every, log: g.log,
+	}
 }
 
 // keepRecord writes down how a delivery failed, before asynq hears of it. What can't be written of a task that is archived is found in the archive later.

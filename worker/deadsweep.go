@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/asynqdb"
 )
 
 const (
@@ -31,6 +32,7 @@ const (
 // costs one command, for this one a second.
 type sweeper struct {
 	client    redis.UniversalClient
+	db        *asynqdb.DB
 	inspector *asynq.Inspector
 	graves    Graveyard
 	queues    func() []string
@@ -117,24 +119,22 @@ func (s *sweeper) sweep(ctx context.Context) error {
 
 func sweepKey(queue string) string { return "headway:dead:swept:" + queue }
 
-// queue buries what the archive of a queue has and the graveyard has not. The key is asynq's own.
+// queue buries what the archive of a queue has and the graveyard has not.
 func (s *sweeper) queue(ctx context.Context, queue string) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepPatience)
 	defer cancel()
-	from := "-inf"
+	since := time.Time{}
 	if seen, ok := s.seen[queue]; ok {
-		from = strconv.FormatInt(seen.Add(-sweepOverlap).Unix(), 10)
+		since = seen.Add(-sweepOverlap)
 	}
-	found, err := s.client.ZRangeByScoreWithScores(ctx, "asynq:{"+queue+"}:archived", &redis.ZRangeBy{Min: from, Max: "+inf"}).Result()
+	found, err := s.db.Archived(ctx, queue, since)
 	if err != nil {
-		return fmt.Errorf("read the archive of queue %s: %w", queue, err)
+		return err
 	}
 	for chunk := range slices.Chunk(found, sweepTogether) {
-		archived := make([]Archived, 0, len(chunk))
-		for _, z := range chunk {
-			if id, ok := z.Member.(string); ok {
-				archived = append(archived, Archived{ID: id, Queue: queue, At: time.Unix(int64(z.Score), 0)})
-			}
+		archived := make([]Archived, len(chunk))
+		for i, a := range chunk {
+			archived[i] = Archived{ID: a.ID, Queue: queue, At: a.At}
 		}
 		unknown, err := s.graves.Unknown(ctx, archived)
 		if err == nil {

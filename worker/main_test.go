@@ -185,7 +185,7 @@ func (b *bundle) hurry(id string) {
 	}
 }
 
-// balance is what the use ledger of the limit api holds.
+// balance is the started balance of the limit api.
 func (b *bundle) balance() float64 {
 	b.t.Helper()
 	return b.balanceOf("api", "")
@@ -193,11 +193,11 @@ func (b *bundle) balance() float64 {
 
 func (b *bundle) balanceOf(limit, key string) float64 {
 	b.t.Helper()
-	bucket, ok, _ := b.store.Bucket(b.t.Context(), limit, key)
-	if !ok {
+	bucket, _, _ := b.store.Load(b.t.Context(), limit, key)
+	if len(bucket.Meters) == 0 {
 		b.t.Fatal("nothing was ever charged")
 	}
-	return bucket.Meters[0].Ledgers[reservations.LedgerUse]
+	return bucket.Meters[0].Started
 }
 
 // eventually polls: asynq changes a task's state in Redis and tells nobody.
@@ -239,8 +239,7 @@ type faultStore struct {
 	refuse  int           // how many requests to begin are told to come back at once
 	hold    time.Duration // what those that start have to wait locally, where not zero
 	stall   time.Duration // how long the next answer is on its way
-	version int64
-	begun   int // requests to begin that reached the bucket
+	begun   int           // requests to begin that reached the bucket
 }
 
 func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
@@ -255,18 +254,17 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 	}
 	var outcomes []reservations.Outcome
 	for _, r := range requests {
-		if r.Op == reservations.OpBegin && s.refuse > 0 {
+		if r.Op == reservations.OpStart && s.refuse > 0 {
 			s.refuse--
-			s.version++
 			now := time.Now()
-			outcomes = append(outcomes, reservations.Outcome{State: reservations.StateReserved, Due: now, At: now, Generation: 1, Version: s.version})
+			outcomes = append(outcomes, reservations.Outcome{State: reservations.StateWaiting, RetryAt: now, At: now})
 			continue
 		}
 		o, err := s.Store.Apply(ctx, limit, key, []reservations.Request{r})
 		if err != nil {
 			return nil, err
 		}
-		if r.Op == reservations.OpBegin {
+		if r.Op == reservations.OpStart {
 			s.begun++
 			if o[0].Started() && s.hold != 0 {
 				o[0].Hold = s.hold

@@ -113,7 +113,7 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 		t.Errorf("finish %+v", f)
 	}
 	d := receive(t, b.deferrals)
-	if d.Task.ID != first.ID || d.Outcome.State != reservations.StateLate || !errors.Is(d.Err, errUpstream) || !strings.Contains(d.Err.Error(), "refused by the provider") {
+	if d.Task.ID != first.ID || !errors.Is(d.Err, errUpstream) || !strings.Contains(d.Err.Error(), "refused by the provider") {
 		t.Errorf("deferral %+v", d)
 	}
 	for len(b.deferrals) > 0 {
@@ -163,8 +163,8 @@ func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 		"no time":       {tasks.RetryAfter(0, errUpstream), worker.ResultFailed, 0},
 		"negative time": {tasks.RetryAfter(-time.Second, errUpstream), worker.ResultFailed, 0},
 		"permanent":     {tasks.RetryAfter(time.Second, tasks.Permanent(errUpstream)), worker.ResultArchived, 0},
-		"a year":        {tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.ResultRefused, reservations.MaxBlock},
-		"handmade":      {&tasks.RetryAfterError{After: 365 * 24 * time.Hour}, worker.ResultRefused, reservations.MaxBlock},
+		"a year":        {tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.ResultRefused, reservations.MaxBlockDefault},
+		"handmade":      {&tasks.RetryAfterError{After: 365 * 24 * time.Hour}, worker.ResultRefused, reservations.MaxBlockDefault},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +180,7 @@ func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 				}
 				return
 			}
-			if e := receive(t, b.blocks); e.For != c.long || e.Outcome.Shift != -c.long {
+			if e := receive(t, b.blocks); e.For != reservations.MaxBlockMost || e.Outcome.Wait() != c.long {
 				t.Errorf("blocked %+v", e)
 			}
 			if d := receive(t, b.deferrals); (time.Until(d.Until) - c.long).Abs() > time.Minute {
@@ -235,7 +235,7 @@ func TestRefusedWhileTheStoreIsDown(t *testing.T) {
 		t.Errorf("deferral %+v", d)
 	}
 	b.store.set(func(s *faultStore) { s.down = false })
-	if e := receive(t, b.blocks); e.Err != nil || e.Outcome.Shift > -59*time.Minute {
+	if e := receive(t, b.blocks); e.Err != nil || e.Outcome.Wait() < 9*time.Minute {
 		t.Errorf("block %+v", e)
 	}
 }

@@ -65,7 +65,7 @@ func TestTheProviderRefuses(t *testing.T) {
 		return nil
 	})
 	b.enqueue(both{Tenant: "a", Cost: 10})
-	if s := receive(t, b.starts); len(s.Charges) != 2 || s.Waited || s.Place.State != "" || !s.Outcome.Started() {
+	if s := receive(t, b.starts); len(s.Charges) != 2 || s.Waited || !s.Outcome.Started() {
 		t.Errorf("start %+v", s)
 	}
 	b.enqueue(both{Tenant: "a", Cost: 10}, scheduler.MaxRetry(0))
@@ -77,7 +77,7 @@ func TestTheProviderRefuses(t *testing.T) {
 		t.Errorf("the tenant's start is given back by %+v", s)
 	}
 	b.left("tenant", "a", 90)
-	if s := receive(t, b.starts); s.Place.State != reservations.StateReserved || !s.Waited || s.Charges[1].Limit != "api" {
+	if s := receive(t, b.starts); !s.Waited || s.Charges[1].Limit != "api" {
 		t.Errorf("start %+v", s)
 	}
 	b.left("tenant", "a", 80)
@@ -158,10 +158,10 @@ func TestSuccessorHasAllPlaces(t *testing.T) {
 		t.Errorf("deferral %+v", d)
 	}
 	b.left("tenant", "a", 90)
-	held, err := b.scheduler.Recall(t.Context(), scheduler.Task{Queue: "default", ID: "b~1"})
-	if err != nil || len(held) != 2 || held[0].Bucket != "api" || held[0].State != reservations.StateReserved ||
-		held[1].Bucket != "tenant:a" || held[1].State != reservations.StateLate || held[1].Due.IsZero() {
-		t.Errorf("the copy holds %+v, %v", held, err)
+	charged := []reservations.Charge{{Limit: "tenant", Key: "a"}, {Limit: "api"}}
+	turn, err := b.scheduler.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: "b~1"}, charged)
+	if err != nil || turn.Bucket != "api" || turn.Reservation(charged[1]) == nil || turn.Reservation(charged[0]) != nil {
+		t.Errorf("the copy waits as %+v, %v", turn, err)
 	}
 	copied := b.info("b~1", asynq.TaskStateScheduled)
 	charges, err := tasks.Charges(asynq.NewTaskWithHeaders("both", nil, copied.Headers))
@@ -196,7 +196,7 @@ func TestReservedWithTwoLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if s := receive(t, b.starts); s.Place.State != reservations.StateReserved || !s.Waited || s.Lateness > 10*time.Second {
+		if s := receive(t, b.starts); !s.Waited || s.Lateness > 10*time.Second {
 			t.Errorf("start %+v", s)
 		}
 	}
@@ -221,18 +221,18 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 			t.Errorf("finish %+v", f)
 		}
 	}
-	bucket, _, _ := b.store.Bucket(t.Context(), "api", "")
-	if line := bucket.Meters[0].Ledgers[reservations.LedgerLine]; line < 79.99 { // less what a full bucket loses while the first is on its way
-		t.Errorf("the provider's line is charged down to %v, want 80", line)
+	bucket, _, _ := b.store.Load(t.Context(), "api", "")
+	if reserved := bucket.Meters[0].Reserved; reserved < 79.99 {
+		t.Errorf("the provider's bucket has promised down to %v, want 80", reserved)
 	}
 	// When a later bucket can't be asked, the earlier ones have their places back.
 	b.store.set(func(s *faultStore) { s.gone = "api" })
 	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10}, scheduler.Reserved()); !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("enqueue: %v", err)
 	}
-	bucket, _, _ = b.store.Bucket(t.Context(), "tenant", "c")
-	if line := bucket.Meters[0].Ledgers[reservations.LedgerLine]; line < 9.99 {
-		t.Errorf("the tenant's line is charged down to %v, want 10", line)
+	bucket, _, _ = b.store.Load(t.Context(), "tenant", "c")
+	if reserved := bucket.Meters[0].Reserved; reserved < 9.99 {
+		t.Errorf("the tenant's bucket has promised down to %v, want 10", reserved)
 	}
 }
 
@@ -283,8 +283,8 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	if e := receive(t, b.blocks); e.Charge.Limit != "api" || e.Err != nil {
 		t.Errorf("block %+v", e)
 	}
-	if bucket, _, _ := b.store.Bucket(t.Context(), "tenant", "a"); bucket.Blocked != 0 {
-		t.Errorf("the tenant is blocked for %v s", bucket.Blocked)
+	if bucket, _, _ := b.store.Load(t.Context(), "tenant", "a"); !bucket.Blocked.IsZero() {
+		t.Errorf("the tenant is blocked until %v", bucket.Blocked)
 	}
 	if f := receive(t, b.finishes); f.Result != worker.ResultRefused {
 		t.Errorf("finish %+v", f)
@@ -311,9 +311,9 @@ func TestHeldTaskIsGivenBackByTheTenantAtStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.left("tenant", "a", 100)
-	held, err := b.scheduler.Recall(t.Context(), scheduler.Task{Queue: "default", ID: info.ID})
-	if err != nil || len(held) != 1 || held[0].State != reservations.StateLate || held[0].Bucket != "tenant:a" {
-		t.Errorf("the task holds %+v, %v", held, err)
+	turn, err := b.scheduler.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: info.ID}, nil)
+	if err != nil || turn.Status != scheduler.StatusWaiting || turn.Bucket != "tenant:a" {
+		t.Errorf("the task waits as %+v, %v", turn, err)
 	}
 }
 

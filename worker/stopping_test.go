@@ -132,7 +132,7 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 	if got := b.balance(); math.Abs(got-100) > 0.1 {
 		t.Errorf("balance %v, want 100", got)
 	}
-	if d := receive(t, b.deferrals); d.Outcome.State != reservations.StateLate {
+	if d := receive(t, b.deferrals); !errors.Is(d.Err, scheduler.ErrDeferred) {
 		t.Errorf("deferral %+v", d)
 	}
 	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 0 || len(b.starts) != 0 {

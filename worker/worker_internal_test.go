@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-
-	"github.com/headway-go/headway/reservations"
 )
 
 func TestNextID(t *testing.T) {
@@ -67,49 +65,6 @@ func TestAheadOfTheDeadline(t *testing.T) {
 			t.Error("a context without a deadline got one")
 		}
 	})
-}
-
-func TestLatenessFollowsTheClockOfTheLine(t *testing.T) {
-	t.Parallel()
-	t0 := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	seen := func(after time.Duration, version int64, shift time.Duration) reservations.Outcome {
-		return reservations.Outcome{At: t0.Add(after), Version: version, Shift: shift, Generation: 1}
-	}
-	var l Lateness
-	l.Observe("b", seen(4*time.Second, 4, 10*time.Second)) // out of order
-	l.Observe("b", seen(0, 1, 0))
-	l.Observe("b", seen(time.Second, 2, 0))
-	l.Observe("b", seen(2*time.Second, 3, 10*time.Second))
-	tests := []struct {
-		name     string
-		due, now time.Duration
-		want     time.Duration
-	}{
-		{"due before the jump", time.Second, 5 * time.Second, 4 * time.Second},
-		{"due by the jump", 8 * time.Second, 2*time.Second + time.Millisecond, time.Millisecond},
-		{"due after the jump", 15 * time.Second, 6 * time.Second, time.Second},
-		{"early", 15 * time.Second, 4 * time.Second, -time.Second},
-	}
-	for _, test := range tests {
-		p := reservations.Place{Due: t0.Add(test.due), Generation: 1}
-		if got, ok := l.Of("b", p, t0.Add(test.now)); !ok || got != test.want {
-			t.Errorf("%s: late by %v (%v), want %v", test.name, got, ok, test.want)
-		}
-	}
-	for name, p := range map[string]reservations.Place{"new": {}, "other generation": {Due: t0, Generation: 2}} {
-		if got, ok := l.Of("b", p, t0); ok {
-			t.Errorf("%s: late by %v", name, got)
-		}
-	}
-	if _, ok := l.Of("other", reservations.Place{Due: t0, Generation: 1}, t0); ok {
-		t.Error("knows a bucket that it never saw")
-	}
-	next := seen(9*time.Second, 1, 0)
-	next.Generation = 2
-	l.Observe("b", next)
-	if _, ok := l.Of("b", reservations.Place{Due: t0, Generation: 1}, t0); ok {
-		t.Error("knows a generation that is over")
-	}
 }
 
 func TestOutageLetsOneAskAtATime(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
@@ -102,7 +103,7 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 }
 
 // served adds what takes from its queue.
-func (f *figures) served(by serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
+func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
 
 // rests says that nothing works on it, so that no time can be told.
 func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/tasks"
 )
@@ -81,9 +82,9 @@ func TestRequestsJustTakenAreNotLost(t *testing.T) {
 // A command that waits for a batch asks once nothing has ended for a while, and only if a worker takes from the queue.
 func TestWatchAsksForLostRequests(t *testing.T) {
 	t.Parallel()
-	by, asked := serving{Workers: 1}, 0
+	by, asked := asynqdb.Serving{Workers: 1}, 0
 	w := &watch{
-		serving: func(context.Context, string) (serving, error) { return by, nil },
+		serving: func(context.Context, string) (asynqdb.Serving, error) { return by, nil },
 		lost: func(context.Context, batches.Batch, int) (lost, error) {
 			asked++
 			return lost{requests: 3, in: time.Minute}, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 )
@@ -28,16 +29,16 @@ type watch struct {
 	prices  map[string]config.Price
 	show    show
 	heal    func(context.Context, batches.Batch) error
-	serving func(ctx context.Context, queue string) (serving, error)
+	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
 	running runningOf
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 
 	samples []sample
-	moved   time.Time // when something ended last, or the archive was looked through
-	asked   time.Time // when Redis was asked last what works, or something ended
-	by      *serving  // nil while something ends, and where Redis could not be asked
-	gone    lost      // as of asked
-	priced  time.Time // when usage is asked for next
+	moved   time.Time        // when something ended last, or the archive was looked through
+	asked   time.Time        // when Redis was asked last what works, or something ended
+	by      *asynqdb.Serving // nil while something ends, and where Redis could not be asked
+	gone    lost             // as of asked
+	priced  time.Time        // when usage is asked for next
 	usage   map[string]batches.Usage
 }
 

@@ -36,12 +36,17 @@ func onBoth(t *testing.T, test func(t *testing.T, b *bundle)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		options, err := redis.ParseURL(testenv.Redis(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, setup(t, options))
+		test(t, onRedis(t))
 	})
+}
+
+func onRedis(t *testing.T) *bundle {
+	t.Helper()
+	options, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return setup(t, options)
 }
 
 func setup(t *testing.T, options *redis.Options) *bundle {

@@ -25,7 +25,7 @@ func DecodeMessage(message []byte) (*asynq.Task, error) {
 	var name string
 	var payload []byte
 	headers := map[string]string{}
-	err := eachField(message, func(field protowire.Number, value []byte, _ uint64) error {
+	err := eachField(message, func(field int, value []byte, _ uint64) error {
 		switch field {
 		case messageType:
 			name = string(value)
@@ -47,7 +47,7 @@ func DecodeMessage(message []byte) (*asynq.Task, error) {
 }
 
 func decodeHeader(entry []byte) (key, value string, err error) {
-	err = eachField(entry, func(field protowire.Number, text []byte, _ uint64) error {
+	err = eachField(entry, func(field int, text []byte, _ uint64) error {
 		switch field {
 		case headerKey:
 			key = string(text)
@@ -62,7 +62,7 @@ func decodeHeader(entry []byte) (key, value string, err error) {
 // failedAt returns the second in which the task of the message failed or was deferred last. Zero means never, or that
 // the message is unreadable.
 func failedAt(message []byte) (second uint64) {
-	err := eachField(message, func(field protowire.Number, _ []byte, number uint64) error {
+	err := eachField(message, func(field int, _ []byte, number uint64) error {
 		if field == messageFailedAt {
 			second = number
 		}
@@ -74,8 +74,9 @@ func failedAt(message []byte) (second uint64) {
 	return second
 }
 
-// eachField calls f for each field of a message that has bytes or is a number.
-func eachField(message []byte, f func(field protowire.Number, value []byte, number uint64) error) error {
+// eachField calls f for each field of a message: with its bytes, or with its number. A field of another kind has
+// neither.
+func eachField(message []byte, f func(field int, value []byte, number uint64) error) error {
 	for len(message) > 0 {
 		field, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
@@ -84,21 +85,17 @@ func eachField(message []byte, f func(field protowire.Number, value []byte, numb
 		message = message[n:]
 		var value []byte
 		var number uint64
-		switch kind {
-		case protowire.BytesType:
+		if kind == protowire.BytesType {
 			value, n = protowire.ConsumeBytes(message)
-		case protowire.VarintType:
+		} else if kind == protowire.VarintType {
 			number, n = protowire.ConsumeVarint(message)
-		default:
-			if n = protowire.ConsumeFieldValue(field, kind, message); n >= 0 {
-				message = message[n:]
-				continue
-			}
+		} else {
+			n = protowire.ConsumeFieldValue(field, kind, message)
 		}
 		if n < 0 {
 			return errMessage
 		}
-		if err := f(field, value, number); err != nil {
+		if err := f(int(field), value, number); err != nil {
 			return err
 		}
 		message = message[n:]

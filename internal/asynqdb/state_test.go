@@ -40,12 +40,26 @@ func TestStateOfAQueueWithoutWorkers(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", id, diff)
 			}
 		}
+		archived, err := b.Archived(t.Context(), queue, time.Time{})
+		if err != nil || len(archived) != 1 || archived[0].ID != "archived" {
+			t.Fatalf("archived are %v, %v", archived, err)
+		}
+		for since, n := range map[time.Duration]int{-time.Second: 1, 0: 1, time.Second: 0} {
+			if some, failed := b.Archived(t.Context(), queue, archived[0].At.Add(since)); failed != nil || len(some) != n {
+				t.Errorf("archived since %v: %v, %v", since, some, failed)
+			}
+		}
 		state := b.state(queue, "archived")
-		if since := time.Since(state.Archived); state.Before != -1 || since < 0 || since > time.Minute {
+		since := time.Since(state.Archived)
+		if state.Before != -1 || !state.Archived.Equal(archived[0].At) || since < 0 || since > time.Minute {
 			t.Errorf("archived: %+v", state)
 		}
 		if diff := cmp.Diff(asynqdb.QueueState{Before: -1}, b.state("other", "first")); diff != "" {
 			t.Errorf("a queue that does not exist (-want +got):\n%s", diff)
+		}
+		serving := asynqdb.Serving{Paused: true}
+		if got, failed := b.Serving(t.Context(), queue); failed != nil || got != serving {
+			t.Errorf("serving: %+v, %v", got, failed)
 		}
 		paused, err := b.Paused(t.Context(), []string{"other", queue})
 		if diff := cmp.Diff(map[string]bool{queue: true}, paused); diff != "" || err != nil {
@@ -54,39 +68,42 @@ func TestStateOfAQueueWithoutWorkers(t *testing.T) {
 	})
 }
 
+// asynq shows which worker runs a task in its signs of life, every 5 s.
 func TestStateOfAnActiveTask(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bundle) {
-		t.Helper()
-		began, running, release := time.Now().Truncate(time.Second), make(chan struct{}), make(chan struct{})
-		b.start(func(context.Context, *asynq.Task) error {
-			close(running)
-			<-release
-			return nil
-		})
-		t.Cleanup(func() { close(release) })
-		b.add(0, "active")
-		<-running
-		var state asynqdb.QueueState
-		eventually(t, "the server shows its worker", func() bool {
-			state = b.state(queue, "active")
-			return state.Worker != ""
-		})
-		host, err := os.Hostname()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if state.Worker != fmt.Sprintf("%s:%d", host, os.Getpid()) || state.Workers != 1 || state.Others != 0 ||
-			state.Before != -1 || state.Paused || state.Started.Before(began) || state.Orphaned(time.Now()) {
-			t.Errorf("%+v", state)
-		}
-		if left := time.Until(state.Lease); left < 0 || left > time.Minute {
-			t.Errorf("the lease ends in %v", left)
-		}
-		if other := b.state("other", "active"); other.Workers != 0 || other.Others != 1 || other.Worker != "" {
-			t.Errorf("another queue: %+v", other)
-		}
+	b := onRedis(t)
+	began, running, release := time.Now().Truncate(time.Second), make(chan struct{}), make(chan struct{})
+	b.start(func(context.Context, *asynq.Task) error {
+		close(running)
+		<-release
+		return nil
 	})
+	t.Cleanup(func() { close(release) })
+	b.add(0, "active")
+	<-running
+	var state asynqdb.QueueState
+	eventually(t, "the server shows its worker", func() bool {
+		state = b.state(queue, "active")
+		return state.Worker != ""
+	})
+	serving := asynqdb.Serving{Workers: 1}
+	if got, err := b.Serving(t.Context(), queue); err != nil || got != serving {
+		t.Errorf("serving: %+v, %v", got, err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Worker != fmt.Sprintf("%s:%d", host, os.Getpid()) || state.Workers != 1 || state.Others != 0 ||
+		state.Before != -1 || state.Paused || state.Started.Before(began) || state.Orphaned(time.Now()) {
+		t.Errorf("%+v", state)
+	}
+	if left := time.Until(state.Lease); left < 0 || left > time.Minute {
+		t.Errorf("the lease ends in %v", left)
+	}
+	if other := b.state("other", "active"); other.Workers != 0 || other.Others != 1 || other.Worker != "" {
+		t.Errorf("another queue: %+v", other)
+	}
 }
 
 func TestOrphaned(t *testing.T) {

@@ -95,7 +95,8 @@ func TestMissingAnswers(t *testing.T) {
 	group := coalesce.Group[int, int, int]{
 		Call: func(_ context.Context, _ int, requests []int) ([]int, error) { return requests[1:], nil },
 	}
-	if answers, err := group.Do(t.Context(), 0, 1, 2); err == nil || !strings.Contains(err.Error(), "1 answers to 2 requests") {
+	answers, err := group.Do(t.Context(), 0, 1, 2)
+	if err == nil || !strings.Contains(err.Error(), "1 answers to 2 requests") {
 		t.Errorf("%v, %v", answers, err)
 	}
 	group.Close()
@@ -130,6 +131,7 @@ func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
 		b.Gather = time.Hour
+		began := time.Now()
 		b.do(t.Context(), "", nil, 1)
 		closed := make(chan struct{})
 		go func() {
@@ -145,6 +147,9 @@ func TestClose(t *testing.T) {
 		}
 		b.open(1)
 		<-closed
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("Close waited %v for other callers", waited)
+		}
 		b.wantCalls([]int{1})
 	})
 }

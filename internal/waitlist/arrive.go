@@ -33,10 +33,12 @@ const leaveScript = `
 local before, answer, left = soonest(), {}, {}
 for i = 2, #ARGV do
 	arrived(ARGV[i], answer)
-	left[withdraw(ARGV[i]) or ""] = true
+	local bucket = withdraw(ARGV[i])
+	if bucket then
+		left[bucket] = true
+	end
 	redis.call("DEL", root .. "task:" .. ARGV[i])
 end
-left[""] = nil
 for bucket in pairs(left) do
 	if not tidy(bucket) then
 		forward(bucket)
@@ -88,7 +90,7 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 	for some := range slices.Chunk(arrivals, together) {
 		var args []any
 		for _, a := range some {
-			args = append(args, a.Task.String(), len(a.Buckets))
+			args = append(args, a.String(), len(a.Buckets))
 			for _, bucket := range a.Buckets {
 				args = append(args, bucket)
 			}

@@ -2,6 +2,7 @@ package waitlist_test
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,7 +102,7 @@ func TestALookIsPlanned(t *testing.T) {
 	next := f.list("openai")
 	same(t, "not later than the retry", 30*time.Second, next.Next.Sub(next.Now))
 	f.report(waitlist.Answer{Bucket: "openai"}, "a")
-	f.sooner("openai")
+	f.sooner()
 	due := f.due()
 	f.promote(due)
 	f.pass(59 * time.Second)
@@ -133,7 +134,7 @@ func TestAnAnswerIsKeptUnlessItIsOlder(t *testing.T) {
 	}
 	f.report(answer(3, 1, -time.Second))
 	same(t, "no look", 0, len(f.look().Due))
-	f.sooner("openai") // an old answer
+	f.sooner() // an old answer
 	due := f.due()
 	same(t, "state", "3.1", string(due.State))
 	same(t, "offset", -time.Second, due.Offset)
@@ -207,7 +208,10 @@ func TestLeaveRemovesEveryTrace(t *testing.T) {
 	left, err := f.Leave(t.Context(), tasks("a", "b", "stranger", "c"))
 	f.check(err)
 	same(t, "left", []waitlist.Arrived{
-		{State: waitlist.StateWaiting, Bucket: "other", Held: []waitlist.Held{{Bucket: "openai"}, {Bucket: "other", Reserved: true}}},
+		{
+			State: waitlist.StateWaiting, Bucket: "other",
+			Held: []waitlist.Held{{Bucket: "openai"}, {Bucket: "other", Reserved: true}},
+		},
 		{State: waitlist.StatePromoted, Bucket: "openai", Held: []waitlist.Held{{Bucket: "openai"}}},
 		{},
 		{State: waitlist.StateWaiting, Bucket: "openai", Held: []waitlist.Held{{Bucket: "openai"}}},
@@ -273,7 +277,7 @@ func TestDispatchersAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for d := range dispatchers {
 		all.Go(func() {
-			me := duty(fmt.Sprint(d))
+			me := duty(strconv.Itoa(d))
 			me.Rest, me.Lease, me.Heads = 0, 5*time.Millisecond, 5 // each is soon taken for dead
 			me.Retry = time.Hour
 			for more := true; more; {

@@ -116,7 +116,8 @@ func duty(id string) waitlist.Duty {
 
 func (f fixture) join(entries ...waitlist.Entry) {
 	f.t.Helper()
-	f.check(f.Join(f.t.Context(), entries))
+	_, err := f.Join(f.t.Context(), entries)
+	f.check(err)
 }
 
 // look takes the duty as "me".
@@ -168,10 +169,10 @@ func (f fixture) arrive(id string, buckets ...string) waitlist.Arrived {
 	return found[0]
 }
 
-// sooner has the look at the bucket due now.
-func (f fixture) sooner(bucket string) {
+// sooner has the look at the bucket "openai" due now.
+func (f fixture) sooner() {
 	f.t.Helper()
-	f.report(waitlist.Answer{Bucket: bucket, Sooner: true})
+	f.report(waitlist.Answer{Bucket: "openai", Sooner: true})
 }
 
 func (f fixture) report(answer waitlist.Answer, begun ...string) {

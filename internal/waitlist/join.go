@@ -13,7 +13,7 @@ import (
 //	ARGV[2...] -> for each task: task, bucket, flow, cost (negative: before all that wait), reserved, urgent (each "1" or "0"), tokens (JSON), info,
 //	              how long to keep the record in milliseconds
 //
-// Output: nothing.
+// Output: for each bucket of the tasks: its name, how many sums of tokens follow, these.
 const joinScript = `
 local before, first, left = soonest(), {}, {}
 for i = 2, #ARGV, 9 do
@@ -56,10 +56,25 @@ for bucket in pairs(left) do
 	tidy(bucket)
 end
 for bucket in pairs(first) do
-	forward(bucket)
+	if not idle(bucket) then -- a later entry may have moved the task
+		forward(bucket)
+	end
 end
 wake(before)
-return {}
+local answer, named = {}, {}
+for i = 3, #ARGV, 9 do
+	local bucket = ARGV[i]
+	if not named[bucket] then
+		named[bucket] = true
+		local sums = redis.call("HGETALL", root .. "sums:" .. bucket)
+		answer[#answer + 1] = bucket
+		answer[#answer + 1] = tostring(#sums / 2)
+		for _, text in ipairs(sums) do
+			answer[#answer + 1] = text
+		end
+	end
+end
+return answer
 `
 
 const (
@@ -90,7 +105,7 @@ type Entry struct {
 	Reserved bool
 	// Front puts the task before all that wait, if it has no tag in the bucket yet.
 	Front bool
-	// Info is stored for people.
+	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
 	// Keep is how long the task waits at most, as far as the caller knows. Its record expires a day later.
 	Keep time.Duration
@@ -104,26 +119,37 @@ type Entry struct {
 // If a task is now the first of its queue in the bucket, a look at the bucket is due and the dispatcher is woken. So a
 // task that its bucket refused goes back after the answer of the bucket was reported, not before.
 //
+// It returns what the waiting and promoted tasks of each of these buckets charge together, by bucket and meter.
+//
 // More than 128 entries are several atomic changes, in their order.
-func (w *Waitlist) Join(ctx context.Context, entries []Entry) error {
+func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]map[string]float64, err error) {
+	sums = map[string]map[string]float64{}
 	for some := range slices.Chunk(entries, together) {
 		args := make([]any, 0, 9*len(some))
 		for _, e := range some {
 			tokens, err := json.Marshal(e.Tokens)
 			if err != nil {
-				return fmt.Errorf("join a waitlist: tokens of %s: %w", e.Task, err)
+				return nil, fmt.Errorf("join a waitlist: tokens of %s: %w", e.Task, err)
 			}
 			if e.Tokens == nil {
 				tokens = []byte("{}")
 			}
-			args = append(args, e.Task.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
+			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
 				(max(0, e.Keep) + keepLonger).Milliseconds())
 		}
-		if _, err := w.run(ctx, "join a waitlist", w.scripts.join, args...); err != nil {
-			return err
+		r, err := w.run(ctx, "join a waitlist", w.scripts.join, args...)
+		if err != nil {
+			return nil, err
+		}
+		for len(r.texts) > 0 && r.err == nil {
+			bucket := r.text()
+			sums[bucket] = r.sums()
+		}
+		if r.err != nil {
+			return nil, r.err
 		}
 	}
-	return nil
+	return sums, nil
 }
 
 // cost is within its bounds; one that is not a number counts as the least. It is negative for Front.

@@ -12,8 +12,9 @@ import (
 // listenPause is how soon Listen subscribes again after an error.
 const listenPause = time.Second
 
-// Listen calls look, from one goroutine, if a look is due earlier than before: in d. It returns at once. Messages can be
-// lost, so the dispatcher also looks after Look.Rest. The stop function ends the listening and waits for it.
+// Listen calls look, from one goroutine, if a look is due earlier than before: in d. A negative d means that no process is on duty any
+// more; processes that are not on duty need not look otherwise. It returns at once. Messages
+// can be lost, so the dispatcher also looks after Look.Rest. The stop function ends the listening and waits for it.
 func (w *Waitlist) Listen(ctx context.Context, look func(d time.Duration)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	messages := w.client.Subscribe(ctx) // to nothing yet: that would wait for Redis

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// describe adds what is known of a bucket to the answer: how many tasks wait, how many are promoted, state, generation,
-// version, offset, now, the next look or 0, the end of the failure or 0, the number of meters, for each its name and sum.
+// describe adds what is known of a bucket to the answer: how many tasks wait, how many are promoted, state,
+// generation, version, offset, now, the next look or 0, the end of the failure or 0, the number of meters, for each
+// its name and sum.
 const describe = `
 local function describe(bucket, answer)
 	local kept = redis.call("HMGET", root .. "meta:" .. bucket, "state", "generation", "version", "offset", "failed_until")
@@ -136,7 +137,8 @@ func (w *Waitlist) describe(ctx context.Context, buckets []string) ([]List, erro
 // list reads what describe wrote.
 func (r *reply) list(bucket string) List {
 	return List{
-		Bucket: bucket, Waiting: r.count(), Promoted: r.count(), State: []byte(r.text()), Generation: r.int(), Version: r.int(),
-		Offset: r.duration(), Now: r.moment(), Next: r.moment(), FailedUntil: r.moment(), Tokens: r.sums(),
+		Bucket: bucket, Waiting: r.count(), Promoted: r.count(), State: []byte(r.text()),
+		Generation: r.int(), Version: r.int(), Offset: r.duration(), Now: r.moment(),
+		Next: r.moment(), FailedUntil: r.moment(), Tokens: r.sums(),
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// lookScript takes or renews the duty and returns the buckets that are due. It plans the next look at each for the end of
-// the lease, so that a change after this look is a change of the plan.
+// lookScript takes or renews the duty and returns the buckets that are due. It plans the next look at each for the
+// end of the lease, so that a change after this look is a change of the plan.
 //
 //	ARGV[2]    -> id of the caller
 //	ARGV[3]    -> the longest rest, in microseconds as all times
@@ -18,12 +18,12 @@ import (
 //	ARGV[8]    -> how many buckets to look at
 //	ARGV[9...] -> escaped names of paused queues
 //
-// Output: now, "1" on duty, "1" took over, rest, number of buckets. For each bucket: bucket, planned, state, offset, "1"
-// failed, number of promoted tasks, how many follow, these, how many heads follow, these, "1" others wait behind.
-// For each task: task, tag, tokens, "1" urgent, "1" reserved, when it was promoted.
+// Output: now, "1" on duty, "1" took over, rest, number of buckets. For each bucket: bucket, planned, state,
+// offset, "1" failed, number of promoted tasks, how many follow, these, how many heads follow, these, "1" others
+// wait behind. For each task: task, tag, tokens, "1" urgent, "1" reserved, when it was promoted.
 const lookScript = `
-local id, rest, lease, most, promotedMost = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local retry, paused = tonumber(ARGV[7]), {}
+local id, rest, lease, retry = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7])
+local most, promotedMost, paused = tonumber(ARGV[5]), tonumber(ARGV[6]), {}
 for i = 9, #ARGV do
 	paused[ARGV[i]] = true
 end
@@ -39,9 +39,11 @@ local function add(...)
 	end
 end
 
--- read returns tag, tokens, urgent and reserved of a task that is in the bucket; nil if it is not, or if its record has expired.
+-- read returns tag, tokens, urgent and reserved of a task that is in the bucket; nil if it is not, or if its record
+-- has expired.
 local function read(bucket, task)
-	local at, tokens, urgent, inside = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "urgent", "in:" .. bucket))
+	local kept = redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "urgent", "in:" .. bucket)
+	local at, tokens, urgent, inside = unpack(kept)
 	if at ~= bucket then
 		return nil
 	end
@@ -126,7 +128,7 @@ end
 
 local looked, numbers, again = {}, 0, false
 for _, bucket in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", whole(now), "LIMIT", 0, ARGV[8])) do
-	if seen >= 4 * most then
+	if seen >= 2 * (most + promotedMost) then
 		break
 	end
 	local state, offset, failed = unpack(redis.call("HMGET", root .. "meta:" .. bucket, "state", "offset", "failed_until"))
@@ -183,14 +185,15 @@ type Duty struct {
 type Look struct {
 	// Now is the clock of Redis, as are all times of the package unless something else is said.
 	Now time.Time
-	// OnDuty says that the caller is the dispatcher. If it is not, Rest is the time until that may change, and Due is empty.
+	// OnDuty says that the caller is the dispatcher. If it is not, Rest is the time until that may change, and Due is
+	// empty.
 	OnDuty bool
 	// TookOver says that the caller became the dispatcher with this look.
 	TookOver bool
 	// Rest is the time until the next look at a bucket that is not in Due, at most that of Duty.
 	Rest time.Duration
-	// Due lists the buckets to plan now: at most 64, and no more after four times Duty.Heads tasks. Rest is zero if others
-	// are due.
+	// Due lists the buckets to plan now: at most 64, and no further one after 2*(Duty.Heads+Duty.Promoted) tasks. Rest is
+	// zero if others are due.
 	Due []Due
 }
 
@@ -205,12 +208,12 @@ type Due struct {
 	Offset time.Duration
 	// Failed says that the bucket could not be asked the last time.
 	Failed bool
-	// Promoted are the tasks that were promoted and have not begun, in the order of their promotion. PromotedCount counts all
-	// of them, also those beyond Duty.Promoted.
+	// Promoted are the tasks that were promoted and have not begun, in the order of their promotion. PromotedCount
+	// counts all of them, also those beyond Duty.Promoted.
 	Promoted      []Waiting
 	PromotedCount int
-	// Heads are the first waiting tasks of the queues that are not paused, in order of their tags. More says that others wait
-	// behind them.
+	// Heads are the first waiting tasks of the queues that are not paused, in order of their tags. More says that
+	// others wait behind them.
 	Heads []Waiting
 	More  bool
 }
@@ -226,9 +229,9 @@ type Waiting struct {
 	Since time.Time
 }
 
-// Look takes or renews the duty and returns the buckets that are due. Each must be passed to Promote, also if no task of
-// it is promoted. Promoted tasks of a due bucket that did not begin within Duty.Retry are back in their list. Tasks of the
-// paused queues are passed over.
+// Look takes or renews the duty and returns the buckets that are due. Each must be passed to Promote, also if no
+// task of it is promoted. Promoted tasks of a due bucket that did not begin within Duty.Retry are back in their
+// list. Tasks of the paused queues are passed over.
 func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, error) {
 	args := []any{
 		duty.ID, duty.Rest.Microseconds(), duty.Lease.Microseconds(), max(1, duty.Heads), max(1, duty.Promoted),

@@ -3,6 +3,7 @@ package waitlist_test
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestPosition(t *testing.T) {
 		for i := range 700 {
 			e := entry(fmt.Sprintf("%03d", i))
 			e.Queue = fmt.Sprint("q", i%3)
-			e.Flow = fmt.Sprint(i % 2) // two tasks have the same tag
+			e.Flow = strconv.Itoa(i % 2) // two tasks have the same tag
 			e.Tokens = map[string]float64{"requests": 1, "tokens": float64(i)}
 			all = append(all, e)
 		}
@@ -42,7 +43,7 @@ func TestPosition(t *testing.T) {
 			if i%50 != 0 {
 				continue
 			}
-			p := position(h.Queue, h.ID)
+			p = position(h.Queue, h.ID)
 			sum := 0.
 			for _, before := range due.Heads[:i] {
 				sum += before.Tokens["tokens"]
@@ -54,9 +55,8 @@ func TestPosition(t *testing.T) {
 			same(t, "tag", h.Tag, p.Tag)
 			same(t, "of", 700, p.List.Waiting)
 		}
-		_, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{{
-			Bucket: "openai", Planned: due.Planned, Promote: []waitlist.Task{due.Heads[0].Task, due.Heads[1].Task, due.Heads[2].Task},
-		}})
+		plan := waitlist.Plan{Bucket: "openai", Planned: due.Planned, Promote: tasksOf(due.Heads[:3])}
+		_, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{plan})
 		f.check(err)
 		third := due.Heads[2]
 		p = position(third.Queue, third.ID)
@@ -67,7 +67,8 @@ func TestPosition(t *testing.T) {
 			t.Errorf("promoted %v ago", since)
 		}
 		p = position(due.Heads[4].Queue, due.Heads[4].ID)
-		same(t, "behind three promoted ones and one that waits", map[string]float64{"requests": 4, "tokens": 6}, p.TokensAhead)
+		want := map[string]float64{"requests": 4, "tokens": 6}
+		same(t, "behind three promoted ones and one that waits", want, p.TokensAhead)
 		same(t, "rank", 2, p.Rank)
 		p = position("q0", "699")
 		same(t, "exact", false, p.Exact)
@@ -115,7 +116,8 @@ func TestHostileNames(t *testing.T) {
 			due := f.due()
 			same(t, "bucket", text, due.Bucket)
 			same(t, "task", e.Task, due.Heads[0].Task)
-			promoted, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{{Bucket: text, Planned: due.Planned, Promote: []waitlist.Task{e.Task}}})
+			plan := waitlist.Plan{Bucket: text, Planned: due.Planned, Promote: []waitlist.Task{e.Task}}
+			promoted, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{plan})
 			f.check(err)
 			same(t, "promoted", []waitlist.Task{e.Task}, promoted)
 			left, err := f.Leave(t.Context(), promoted)
@@ -125,7 +127,7 @@ func TestHostileNames(t *testing.T) {
 		}
 		bad := entry("a")
 		bad.Tokens = map[string]float64{"requests": math.NaN()}
-		if err := f.Join(t.Context(), []waitlist.Entry{bad}); err == nil || !strings.Contains(err.Error(), "default/a") {
+		if _, err := f.Join(t.Context(), []waitlist.Entry{bad}); err == nil || !strings.Contains(err.Error(), "default/a") {
 			t.Errorf("tokens that are no number: %v", err)
 		}
 	})
@@ -137,7 +139,7 @@ func TestErrorsOfRedis(t *testing.T) {
 	f.server.SetError("LOADING busy")
 	ctx, plans := t.Context(), []waitlist.Plan{{Bucket: "openai"}}
 	for operation, call := range map[string]func() error{
-		"join":     func() error { return f.Join(ctx, entries("a")) },
+		"join":     func() error { _, err := f.Join(ctx, entries("a")); return err },
 		"report":   func() error { return f.Report(ctx, nil, tasks("a")) },
 		"fail":     func() error { return f.Fail(ctx, "openai", time.Second) },
 		"recover":  func() error { return f.Recover(ctx) },
@@ -175,7 +177,7 @@ func TestListen(t *testing.T) {
 		same(t, "joined", time.Duration(0), <-looks)
 		f.join(entry("b")) // the dispatcher knows already
 		f.promote(f.due())
-		f.sooner("openai")
+		f.sooner()
 		same(t, "sooner", time.Duration(0), <-looks)
 		f.check(f.client.Publish(t.Context(), "headway:{wait}:wake", "nonsense").Err())
 		f.check(f.Resign(t.Context(), "me"))
@@ -215,7 +217,8 @@ func TestRedisLosesTheWaitlists(t *testing.T) {
 	f.join(entries("a", "b")...)
 	due := f.due()
 	f.check(f.client.FlushDB(t.Context()).Err())
-	_, onDuty, err := f.Promote(t.Context(), "me", []waitlist.Plan{{Bucket: "openai", Planned: due.Planned, Promote: tasks("a")}})
+	plan := waitlist.Plan{Bucket: "openai", Planned: due.Planned, Promote: tasks("a")}
+	_, onDuty, err := f.Promote(t.Context(), "me", []waitlist.Plan{plan})
 	f.check(err)
 	same(t, "on duty", false, onDuty)
 	same(t, "state", waitlist.StateNew, f.arrive("a").State)

@@ -10,8 +10,9 @@ import (
 //	ARGV[2] -> task
 //	ARGV[3] -> how many tasks ahead are read for their tokens
 //
-// Output: see arrived; see describe. Of a task in a waitlist also: tag, tokens, "1" urgent, "1" reserved, when it was
-// promoted or 0, its rank from 1 or 0, "1" if the tokens ahead are exact, number of meters, for each its name and tokens.
+// Output: see arrived; see describe. Of a task in a waitlist also: tag, tokens, "1" urgent, "1" reserved, when it
+// was promoted or 0, its rank from 1 or 0, "1" if the tokens ahead are exact, number of meters, for each its name
+// and tokens.
 const positionScript = `
 local task, most, answer = ARGV[2], tonumber(ARGV[3]), {}
 arrived(task, answer)
@@ -76,7 +77,9 @@ else
 		add(kept[i], tonumber(kept[i + 1]) / all * ahead)
 	end
 end
-for _, text in ipairs({exact(tag), tokens, urgent, reserved, whole(since), tostring(rank), ahead <= most and "1" or "0", tostring(meters)}) do
+for _, text in ipairs({
+	exact(tag), tokens, urgent, reserved, whole(since), tostring(rank), ahead <= most and "1" or "0", tostring(meters),
+}) do
 	answer[#answer + 1] = text
 end
 for meter, n in pairs(sums) do
@@ -102,8 +105,8 @@ type Position struct {
 	Since            time.Time
 	// Rank counts from 1, over all queues of the bucket, also paused ones; zero for a task that does not wait.
 	Rank int
-	// TokensAhead is what the tasks before this one charge that have not begun, the promoted ones among them. It is exact for
-	// at most 500 such tasks, and else their number times the average of the whole list.
+	// TokensAhead is what the tasks before this one charge that have not begun, the promoted ones among them. It is
+	// exact for at most 500 such tasks, and else their number times the average of the whole list.
 	TokensAhead map[string]float64
 	Exact       bool
 }
@@ -115,7 +118,7 @@ func (w *Waitlist) Position(ctx context.Context, task Task) (Position, error) {
 		return Position{}, err
 	}
 	p := Position{Arrived: r.arrived()}
-	p.List = r.list(p.Arrived.Bucket)
+	p.List = r.list(p.Bucket)
 	if p.State != StateNew {
 		p.Tag, p.Tokens, p.Urgent, p.Reserved, p.Since = r.float(), r.tokens(), r.flag(), r.flag(), r.moment()
 		p.Rank, p.Exact, p.TokensAhead = r.count(), r.flag(), r.sums()

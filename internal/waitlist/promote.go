@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// promoteScript moves tasks from their lists to the promoted ones and plans the next looks. Times of promotion differ by
-// a microsecond, so that they keep the order.
+// promoteScript moves tasks from their lists to the promoted ones and plans the next looks. Times of promotion
+// differ by a microsecond, so that they keep the order.
 //
 //	ARGV[2]    -> id of the caller
-//	ARGV[3...] -> for each bucket: bucket, planned (of the look), time until the next look in microseconds or 0, number of
-//	              tasks, these
+//	ARGV[3...] -> for each bucket: bucket, planned (of the look), microseconds until the next look or 0, number
+//	              of tasks, these
 //
 // Output: "1" on duty, the promoted tasks.
 const promoteScript = `
@@ -26,16 +26,19 @@ if duty ~= ARGV[2] then
 end
 local answer, i = {"1"}, 3
 while i < #ARGV do
-	local bucket, planned, next, last = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), i + 3 + tonumber(ARGV[i + 3])
+	local bucket, planned, next = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+	local last = i + 3 + tonumber(ARGV[i + 3])
 	local meta, promoted = root .. "meta:" .. bucket, root .. "promoted:" .. bucket
 	local before = tonumber(redis.call("HGET", meta, "virtual") or 0)
 	local virtual = before
+	local moment = math.max(now, 1 + tonumber(redis.call("ZRANGE", promoted, -1, -1, "WITHSCORES")[2] or 0))
 	for j = i + 4, last do
 		local queue, id = split(ARGV[j])
 		local tag = redis.call("ZSCORE", listOf(bucket, queue), id)
 		if tag then
 			unlist(bucket, queue, id)
-			redis.call("ZADD", promoted, whole(now + #answer - 1), ARGV[j])
+			redis.call("ZADD", promoted, whole(moment), ARGV[j])
+			moment = moment + 1
 			virtual = math.max(virtual, tonumber(tag))
 			answer[#answer + 1] = ARGV[j]
 		end
@@ -57,6 +60,22 @@ end
 return answer
 `
 
+// parkScript stops counting promoted tasks.
+//
+//	ARGV[2...] -> the tasks
+//
+// Output: nothing.
+const parkScript = `
+for i = 2, #ARGV do
+	local bucket, tokens = unpack(redis.call("HMGET", root .. "task:" .. ARGV[i], "bucket", "tokens"))
+	if bucket and redis.call("ZREM", root .. "promoted:" .. bucket, ARGV[i]) == 1 then
+		charge(bucket, tokens, -1)
+		tidy(bucket)
+	end
+end
+return {}
+`
+
 // resignScript ends the duty of the caller.
 //
 //	ARGV[2] -> id of the caller
@@ -65,7 +84,7 @@ return answer
 const resignScript = `
 if redis.call("HGET", KEYS[3], "id") == ARGV[2] then
 	redis.call("DEL", KEYS[3])
-	redis.pcall("PUBLISH", root .. "wake", "0")
+	redis.pcall("PUBLISH", root .. "wake", "-1")
 end
 return {}
 `
@@ -81,9 +100,9 @@ type Plan struct {
 	Next time.Duration
 }
 
-// Promote moves tasks that still wait in their bucket from the list to the promoted ones, and returns these in order. It
-// plans the next look at each bucket, but keeps one that a Join, Report, Leave or Fail has planned since the look. If the
-// process with this ID is no longer on duty, nothing changes.
+// Promote moves tasks that still wait in their bucket from the list to the promoted ones, and returns these in
+// order. It plans the next look at each bucket, but keeps one that a Join, Report, Leave or Fail has planned since
+// the look. If the process with this ID is no longer on duty, nothing changes.
 func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promoted []Task, onDuty bool, err error) {
 	args := []any{id}
 	for _, p := range plans {
@@ -103,8 +122,8 @@ func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promot
 	return promoted, onDuty, r.err
 }
 
-// AllPromoted returns every task that was promoted and has not begun, in the order of promotion: the last dispatcher may
-// have died before it woke them.
+// AllPromoted returns every task that was promoted and has not begun, in the order of promotion: the last
+// dispatcher may have died before it woke them.
 func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 	buckets, _, err := w.buckets(ctx, "", math.MaxInt)
 	if err != nil {
@@ -134,6 +153,17 @@ func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 		tasks[i] = r.task()
 	}
 	return tasks, r.err
+}
+
+// Park stops counting promoted tasks that can't be delivered now: their workers have died, and asynq delivers them again when their leases
+// end. They keep their tags, and are promoted tasks when they arrive.
+func (w *Waitlist) Park(ctx context.Context, tasks []Task) error {
+	args := make([]any, len(tasks))
+	for i, t := range tasks {
+		args[i] = t.String()
+	}
+	_, err := w.run(ctx, "park promoted tasks", w.scripts.park, args...)
+	return err
 }
 
 // Resign ends the duty of the process with this ID, and wakes the others.

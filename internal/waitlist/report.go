@@ -8,7 +8,8 @@ import (
 // reportScript stores answers of buckets and removes tasks that began.
 //
 //	ARGV[2]    -> number of answers
-//	ARGV[3...] -> for each: bucket, generation, version, the store's clock, state, "1" for a look now, else "0"
+//	ARGV[3...] -> for each: bucket, generation, version, the store's clock, state, "1" for a look now, else "0", "1" to store it in any
+//	              case, else "0"
 //	then the tasks that began
 //
 // Output: nothing.
@@ -19,6 +20,11 @@ for _ = 1, tonumber(ARGV[2]) do
 	local meta = root .. "meta:" .. bucket
 	local epoch, g, v, failed = unpack(redis.call("HMGET", meta, "epoch", "generation", "version", "failed_until"))
 	g, v = tonumber(g or 0), tonumber(v or 0)
+	if not epoch and ARGV[i + 6] == "1" then
+		epoch = whole(now)
+		redis.call("HSET", meta, "epoch", epoch)
+		redis.call("PEXPIRE", meta, 600000)
+	end
 	if epoch then
 		local look = ARGV[i + 5] == "1"
 		if generation > g or generation == g and version >= v then
@@ -34,14 +40,16 @@ for _ = 1, tonumber(ARGV[2]) do
 			forward(bucket)
 		end
 	end
-	i = i + 6
+	i = i + 7
 end
 local left = {}
 for j = i, #ARGV do
-	left[withdraw(ARGV[j]) or ""] = true
+	local bucket = withdraw(ARGV[j])
+	if bucket then
+		left[bucket] = true
+	end
 	redis.call("DEL", root .. "task:" .. ARGV[j])
 end
-left[""] = nil
 for bucket in pairs(left) do
 	tidy(bucket)
 end
@@ -98,15 +106,17 @@ type Answer struct {
 	State []byte
 	// Sooner says that waiting tasks may be able to start earlier than the dispatcher knows.
 	Sooner bool
+	// Joins says that a task is about to join: the answer is stored although no task waits yet.
+	Joins bool
 }
 
-// Report stores the newest answer of each bucket, unless no task waited there in the last ten minutes, and removes every
-// trace of the tasks that began. An answer that is stored ends the failure of its bucket. With Sooner, a look at the
-// bucket is due if tasks wait there, and the dispatcher is woken.
+// Report stores the newest answer of each bucket, unless no task waited there in the last ten minutes or Joins, and removes
+// every trace of the tasks that began. An answer that is stored ends the failure of its bucket. With Sooner, a look
+// at the bucket is due if tasks wait there, and the dispatcher is woken.
 func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
 	args := []any{len(answers)}
 	for _, a := range answers {
-		args = append(args, a.Bucket, a.Generation, a.Version, a.Store.UnixMicro(), a.State, a.Sooner)
+		args = append(args, a.Bucket, a.Generation, a.Version, a.Store.UnixMicro(), a.State, a.Sooner, a.Joins)
 	}
 	for _, t := range begun {
 		args = append(args, t.String())

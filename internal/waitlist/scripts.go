@@ -17,9 +17,9 @@ package waitlist
 //
 // and the channel "wake": in how many microseconds a look is due that was not planned before.
 //
-// All times are whole microseconds of Redis's clock, which a float64 holds exactly until the year 2255; scores and Lua's
-// numbers are float64. A tag is a float64 too, so it passes through text with 17 digits. A tag of another epoch cannot be
-// compared: its task has waited longest and becomes the first.
+// All times are whole microseconds of Redis's clock, which a float64 holds exactly until the year 2255; scores and
+// Lua's numbers are float64. A tag is a float64 too, so it passes through text with 17 digits. A tag of another
+// epoch cannot be compared: its task has waited longest and becomes the first.
 
 // preamble is shared by all scripts. KEYS are index, failed and dispatcher; ARGV[1] is root.
 const preamble = `
@@ -61,7 +61,8 @@ local function idle(bucket)
 	return redis.call("EXISTS", root .. "queues:" .. bucket) + redis.call("EXISTS", root .. "promoted:" .. bucket) == 0
 end
 
--- tidy ends the planning for an idle bucket and returns whether it is one. Later tasks come after all tags that were given.
+-- tidy ends the planning for an idle bucket and returns whether it is one. Later tasks come after all tags that
+-- were given.
 local function tidy(bucket)
 	if not idle(bucket) then
 		return false
@@ -101,7 +102,8 @@ local function unlist(bucket, queue, id)
 	return true
 end
 
--- withdraw takes a task out of the list or the promoted tasks of its bucket, and returns that bucket, nil if it has none.
+-- withdraw takes a task out of the list or the promoted tasks of its bucket, and returns that bucket, nil if it has
+-- none.
 local function withdraw(task)
 	local bucket, tokens = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens"))
 	if not bucket then
@@ -138,7 +140,8 @@ local function arrived(task, answer)
 	end
 	local state = "0"
 	if #record > 0 then
-		state = redis.call("ZSCORE", root .. "promoted:" .. bucket, task) and "2" or "1"
+		local queue, id = split(task)
+		state = redis.call("ZSCORE", listOf(bucket, queue), id) and "1" or "2"
 	end
 	for _, text in ipairs({state, bucket, info, tostring(#held / 2)}) do
 		answer[#answer + 1] = text

@@ -2,6 +2,7 @@ package waitlist_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,22 +15,25 @@ func TestATaskGoesThroughTheWaitlist(t *testing.T) {
 		t.Helper()
 		same(t, "at first", waitlist.Arrived{Waiting: []int{0}}, f.arrive("a", "openai"))
 		a := entry("a")
-		a.Info, a.Urgent, a.Reserved, a.Tokens = []byte(`{"why":"rate"}`), true, true, map[string]float64{"requests": 1, "tokens": 0.1}
+		a.Info, a.Urgent, a.Reserved = []byte(`{"why":"rate"}`), true, true
+		a.Tokens = map[string]float64{"requests": 1, "tokens": 0.1}
 		f.join(a, entry("b"))
 		held := []waitlist.Held{{Bucket: "openai", Reserved: true}}
-		want := waitlist.Arrived{State: waitlist.StateWaiting, Bucket: "openai", Held: held, Waiting: []int{0, 2}, Info: a.Info}
+		want := waitlist.Arrived{State: waitlist.StateWaiting, Bucket: "openai", Held: held, Waiting: []int{0, 2}}
+		want.Info = a.Info
 		same(t, "joined", want, f.arrive("a", "other", "openai"))
 
 		look := f.look()
 		head := waitlist.Waiting{Task: task("a"), Tokens: a.Tokens, Urgent: true, Reserved: true}
 		next := waitlist.Waiting{Task: task("b"), Tag: 1, Tokens: map[string]float64{"requests": 1}}
 		due := waitlist.Due{Bucket: "openai", Planned: look.Due[0].Planned, Heads: []waitlist.Waiting{head, next}}
-		same(t, "look", waitlist.Look{Now: look.Now, OnDuty: true, TookOver: true, Rest: 5 * time.Second, Due: []waitlist.Due{due}}, look)
+		all := waitlist.Look{Now: look.Now, OnDuty: true, TookOver: true, Rest: 5 * time.Second, Due: []waitlist.Due{due}}
+		same(t, "look", all, look)
 		same(t, "promoted", []string{"a"}, f.promote(look.Due[0], "a", "stranger"))
 		same(t, "state", waitlist.StatePromoted, f.arrive("a").State)
-		all, err := f.AllPromoted(t.Context())
+		woken, err := f.AllPromoted(t.Context())
 		f.check(err)
-		same(t, "all promoted", []string{"a"}, idsOf(all))
+		same(t, "all promoted", []string{"a"}, idsOf(woken))
 
 		f.report(waitlist.Answer{Bucket: "openai"}, "a")
 		same(t, "begun", waitlist.Arrived{Waiting: []int{1}}, f.arrive("a", "openai"))
@@ -59,10 +63,11 @@ func TestFlowsShareABucket(t *testing.T) {
 			f.join(flow("other", fmt.Sprint("o", i), 1), flow("heavy", fmt.Sprint("w", i), 0.5)) // twice the weight
 		}
 		due := f.due()
-		same(t, "order", []string{"f0", "o0", "w0", "w1", "f1", "o1", "w2", "f2", "o2", "f3", "f4", "f5"}, ids(due.Heads, waiting))
+		want := []string{"f0", "o0", "w0", "w1", "f1", "o1", "w2", "f2", "o2", "f3", "f4", "f5"}
+		same(t, "order", want, ids(due.Heads, waiting))
 		f.promote(due, "f0", "o0", "w0", "w1", "f1", "o1", "w2", "f2", "o2", "f3")
 		f.join(flow("late", "l", 1)) // not before tasks that were promoted, not behind the flood
-		f.sooner("openai")
+		f.sooner()
 		same(t, "late", []string{"l", "f4", "f5"}, ids(f.due().Heads, waiting))
 	})
 }
@@ -87,12 +92,13 @@ func TestATaskKeepsItsTag(t *testing.T) {
 		same(t, "tokens", map[string]float64{"requests": 4}, f.list("openai").Tokens)
 		f.join(back)
 		same(t, "other", 0, f.list("other").Waiting)
-		f.sooner("openai")
+		f.sooner()
 		same(t, "back again", []string{"b", "d", "e"}, ids(f.due().Heads, waiting))
 	})
 }
 
-// A task that waits elsewhere keeps its tag also while its first bucket is idle, and for longer than Redis keeps the bucket.
+// A task that waits elsewhere keeps its tag also while its first bucket is idle, and for longer than Redis keeps
+// the bucket.
 func TestATagOutlivesItsBucket(t *testing.T) {
 	t.Parallel()
 	for _, away := range []time.Duration{time.Second, 11 * time.Minute} {
@@ -123,7 +129,7 @@ func TestPausedQueuesArePassedOver(t *testing.T) {
 		due := f.due("slow/50%")
 		same(t, "heads", []string{"b"}, ids(due.Heads, waiting))
 		same(t, "more", false, due.More)
-		f.sooner("openai")
+		f.sooner()
 		due = f.due("default", "default", "unknown")
 		same(t, "heads", []waitlist.Task{slow.Task}, []waitlist.Task{due.Heads[0].Task})
 		same(t, "one", 1, len(due.Heads))
@@ -142,7 +148,7 @@ func TestHeadsAreLimited(t *testing.T) {
 		same(t, "heads", []string{"a", "b"}, ids(look.Due[0].Heads, waiting))
 		same(t, "more", true, look.Due[0].More)
 		f.promote(look.Due[0], "a", "b")
-		f.sooner("openai")
+		f.sooner()
 		look, err = f.Look(t.Context(), few, nil)
 		f.check(err)
 		same(t, "promoted", []string{"a"}, ids(look.Due[0].Promoted, waiting))
@@ -158,7 +164,7 @@ func TestALookIsLimited(t *testing.T) {
 		t.Helper()
 		var all []waitlist.Entry
 		for i := range 100 {
-			e := entry(fmt.Sprint(i))
+			e := entry(strconv.Itoa(i))
 			e.Bucket = fmt.Sprint("b", i)
 			all = append(all, e)
 		}

@@ -1,5 +1,5 @@
-// Package memstore keeps buckets in the memory of one process: for tests, for demos, and for fleets of one. Nothing survives
-// a restart: buckets are full again, so at most one capacity more than allowed may start around it.
+// Package memstore keeps buckets in the memory of one process: for tests, for demos, and for fleets of one. Nothing
+// survives a restart: buckets are full again, so at most one capacity more than allowed may start around it.
 package memstore
 
 import (

@@ -72,7 +72,8 @@ func TestDoneContextAppliesNothing(t *testing.T) {
 	_, applied := store.Apply(ctx, hourly(), "k", startOf(1))
 	for call, err := range map[string]error{"Apply": applied, "Reset": store.Reset(ctx, "hourly", "k")} {
 		var u *reservations.UnavailableError
-		if !errors.As(err, &u) || u.Applied != reservations.AppliedNo || u.Bucket != "hourly:k" || !errors.Is(err, context.Canceled) {
+		if !errors.As(err, &u) || u.Applied != reservations.AppliedNo || u.Bucket != "hourly:k" ||
+			!errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}

@@ -21,9 +21,9 @@ const (
 	dialTimeout      = 5 * time.Second
 )
 
-// Connect returns a client for the server at uri, which has answered. TLS, credentials and timeouts are those of the uri; where it does
-// not say, calls look for a server for 2 seconds. An error never shows the uri's credentials; where the server does not answer it
-// matches reservations.ErrUnavailable. The caller disconnects the client.
+// Connect returns a client for the server at uri, which has answered. TLS, credentials and timeouts are those of the
+// uri; where it does not say, calls look for a server for 2 seconds. An error never shows the uri's credentials; where
+// the server does not answer it matches reservations.ErrUnavailable. The caller disconnects the client.
 func Connect(ctx context.Context, uri string) (*mongo.Client, error) {
 	settings, err := ClientOptions(uri)
 	if err != nil {
@@ -35,13 +35,14 @@ func Connect(ctx context.Context, uri string) (*mongo.Client, error) {
 	}
 	if err := client.Ping(ctx, readpref.Primary()); err != nil {
 		_ = client.Disconnect(context.WithoutCancel(ctx)) // it never was connected
-		return nil, fmt.Errorf("%w: connect to MongoDB at %s: %w", reservations.ErrUnavailable, strings.Join(settings.Hosts, ","), err)
+		hosts := strings.Join(settings.Hosts, ",")
+		return nil, fmt.Errorf("%w: connect to MongoDB at %s: %w", reservations.ErrUnavailable, hosts, err)
 	}
 	return client, nil
 }
 
-// ClientOptions are the settings that Connect uses, for callers who want to add their own. Keep the Monitor, or call it from
-// yours: through it a Store knows whether a call was sent at all.
+// ClientOptions are the settings that Connect uses, for callers who want to add their own. Keep the Monitor, or call it
+// from yours: through it a Store knows whether a call was sent at all.
 func ClientOptions(uri string) (*options.ClientOptions, error) {
 	settings := options.Client().ApplyURI(uri)
 	if err := settings.Validate(); err != nil {

@@ -2,19 +2,21 @@
 //
 // # Consistency
 //
-// Each bucket is one document. A call reads the document and the server's clock, folds its requests by [reservations.Fold] and writes
-// the result where no other process wrote meanwhile (a swap); else it repeats this. A process that wrote last swaps without reading,
-// in one round trip. There is no lock and no transaction. A majority acknowledges each write, so a failover takes nothing back.
+// Each bucket is one document. A call reads the document and the server's clock, folds its requests by
+// [reservations.Fold] and writes the result where no other process wrote meanwhile (a swap); else it repeats this. A
+// process that wrote last swaps without reading, in one round trip. There is no lock and no transaction. A majority
+// acknowledges each write, so a failover takes nothing back.
 //
 // # Clock
 //
-// The server's $$NOW is the only clock that decides; the clocks of the callers do not matter. A swap without a read decides at a
-// moment that the server's clock has reached: its last reading, at most a second old, and the time since that reading arrived.
+// The server's $$NOW is the only clock that decides; the clocks of the callers do not matter. A swap without a read
+// decides at a moment that the server's clock has reached: its last reading, at most a second old, and the time since
+// that reading arrived.
 //
 // # Storage
 //
-// Documents are in the collection [DefaultCollection], named by their bucket. A missing document means a full bucket, so a document
-// may be deleted a minute after its bucket is full: [Store.EnsureIndexes] creates a TTL index for that.
+// Documents are in the collection [DefaultCollection], named by their bucket. A missing document means a full bucket,
+// so a document may be deleted a minute after its bucket is full: [Store.EnsureIndexes] creates a TTL index for that.
 //
 // # Servers
 //
@@ -22,8 +24,9 @@
 //
 // # Failures
 //
-// The store repeats only what certainly changed nothing; the driver's own retryable writes repeat exactly once, where the server
-// supports them. Every error is a *[reservations.UnavailableError] that says what is known. It matches [reservations.ErrBucket] where
-// the fault is one of the bucket's document. A client of [Connect] or [ClientOptions] lets the store tell calls that were never sent
-// from calls whose answer was lost; with another client it says [reservations.AppliedMaybe] more often than it has to.
+// The store repeats only what certainly changed nothing; the driver's own retryable writes repeat exactly once, where
+// the server supports them. Every error is a *[reservations.UnavailableError] that says what is known. It matches
+// [reservations.ErrBucket] where the fault is one of the bucket's document. A client of [Connect] or [ClientOptions]
+// lets the store tell calls that were never sent from calls whose answer was lost; with another client it says
+// [reservations.AppliedMaybe] more often than it has to.
 package mongostore

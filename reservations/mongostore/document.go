@@ -15,6 +15,8 @@ const (
 	fieldExpires = "expires"
 	fieldTag     = "tag"
 	fieldClock   = "clock"
+	fieldInbox   = "inbox"
+	fieldAnswers = "answers"
 	// keepFull is how long a full bucket is kept.
 	keepFull = time.Minute
 )
@@ -22,23 +24,25 @@ const (
 // errMalformed is matched when a document is not a bucket of this package.
 var errMalformed = errors.New("malformed bucket document")
 
-// document is the stored bucket. An update leaves other fields as they are, so that a later version may add some. Moments and
-// durations are nanoseconds, so that no rounding changes a bucket; zero stands for the zero time.
+// document is the stored bucket. An update leaves other fields as they are, so that a later version may add some.
+// Moments and durations are nanoseconds, so that no rounding changes a bucket; zero stands for the zero time.
 type document struct {
-	Name       string          `bson:"_id,omitempty"`
-	Tag        int64           `bson:"tag"` // random, another one after each write: a swap looks for it
-	Generation int64           `bson:"gen"`
-	Version    int64           `bson:"v"`
-	At         int64           `bson:"at"`
-	Blocked    int64           `bson:"blocked"`
-	Meters     []meterDocument `bson:"meters"`
-	Settled    []int64         `bson:"ids"`
-	Forgot     int64           `bson:"forgot"`
-	Expires    time.Time       `bson:"expires"` // from then on the TTL index deletes the document
+	Tag        int64            `bson:"tag"` // random, another one after each swap: a swap looks for it
+	Generation int64            `bson:"gen"`
+	Version    int64            `bson:"v"`
+	At         int64            `bson:"at"`
+	Blocked    int64            `bson:"blocked"`
+	Meters     []meter          `bson:"meters"`
+	Settled    []int64          `bson:"ids"`
+	Forgot     int64            `bson:"forgot"`
+	Clock      time.Time        `bson:"clock"`   // the server's clock, in answers
+	Inbox      []entry          `bson:"inbox"`   // see inbox.go
+	Answers    map[string]reply `bson:"answers"` // by the ID of the entry
+	// expires is the date from which the TTL index deletes the document.
 }
 
-// meterDocument is one reservations.Balance.
-type meterDocument struct {
+// meter is one reservations.Balance.
+type meter struct {
 	Name     string  `bson:"n"`
 	Started  float64 `bson:"s"`
 	Reserved float64 `bson:"r"`
@@ -47,36 +51,47 @@ type meterDocument struct {
 	Headroom float64 `bson:"head,omitempty"`
 	Period   int64   `bson:"period,omitempty"`
 	Offset   int64   `bson:"offset,omitempty"`
+	Held     []held  `bson:"held,omitempty"`
 }
 
-// encode returns the document of a bucket, without a name.
-func encode(b reservations.Bucket, tag int64) document {
-	d := document{
-		Tag: tag, Generation: b.Generation, Version: b.Version, At: nanoseconds(b.At), Blocked: nanoseconds(b.Blocked),
-		Meters: make([]meterDocument, len(b.Meters)), Settled: append([]int64{}, b.Settled...), Forgot: nanoseconds(b.Forgot),
-		Expires: b.FullAt().Add(keepFull),
-	}
+// held is one reservations.Held.
+type held struct {
+	Until  int64   `bson:"u"`
+	Tokens float64 `bson:"n"`
+}
+
+// encode returns the fields of a bucket.
+func encode(b reservations.Bucket, tag int64) bson.D {
+	meters := make([]meter, len(b.Meters))
 	for k, m := range b.Meters {
 		f := m.Filling
-		d.Meters[k] = meterDocument{
+		meters[k] = meter{
 			Name: m.Name, Started: m.Started, Reserved: m.Reserved, Rate: f.Rate, Capacity: f.Capacity, Headroom: f.Headroom,
 			Period: int64(f.Period), Offset: int64(f.Offset),
 		}
+		for _, h := range m.Held {
+			meters[k].Held = append(meters[k].Held, held{Until: h.Until.UnixNano(), Tokens: h.Tokens})
+		}
 	}
-	return d
+	return bson.D{
+		to(fieldTag, tag), to("gen", b.Generation), to("v", b.Version), to("at", b.At.UnixNano()),
+		to("blocked", nanoseconds(b.Blocked)), to("meters", meters), to("ids", append([]int64{}, b.Settled...)),
+		to("forgot", nanoseconds(b.Forgot)), to(fieldExpires, b.FullAt().Add(keepFull)),
+	}
 }
 
-// decode is the inverse of encode. The error matches errMalformed.
-func decode(raw bson.Raw) (reservations.Bucket, int64, error) {
+// decode reads a whole document. The error matches errMalformed.
+func decode(raw bson.Raw) (reservations.Bucket, document, error) {
 	var d document
 	if err := bson.Unmarshal(raw, &d); err != nil {
-		return reservations.Bucket{}, 0, fmt.Errorf("%w: %w", errMalformed, err)
+		return reservations.Bucket{}, d, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	if d.Tag == 0 || d.Version <= 0 || len(d.Meters) == 0 {
-		return reservations.Bucket{}, 0, fmt.Errorf("%w: the tag, the version or all meters are missing", errMalformed)
+		return reservations.Bucket{}, d, fmt.Errorf("%w: the tag, the version or all meters are missing", errMalformed)
 	}
 	b := reservations.Bucket{
-		At: time.Unix(0, d.At).UTC(), Generation: d.Generation, Version: d.Version, Blocked: moment(d.Blocked), Forgot: moment(d.Forgot),
+		At: time.Unix(0, d.At).UTC(), Generation: d.Generation, Version: d.Version,
+		Blocked: moment(d.Blocked), Forgot: moment(d.Forgot),
 		Meters: make([]reservations.Balance, len(d.Meters)),
 	}
 	if len(d.Settled) > 0 {
@@ -84,7 +99,7 @@ func decode(raw bson.Raw) (reservations.Bucket, int64, error) {
 	}
 	for k, m := range d.Meters {
 		if fault := m.fault(); fault != "" {
-			return reservations.Bucket{}, 0, fmt.Errorf("%w: meter %q: %s", errMalformed, m.Name, fault)
+			return reservations.Bucket{}, d, fmt.Errorf("%w: meter %q: %s", errMalformed, m.Name, fault)
 		}
 		b.Meters[k] = reservations.Balance{
 			Name: m.Name, Started: m.Started, Reserved: m.Reserved,
@@ -93,12 +108,15 @@ func decode(raw bson.Raw) (reservations.Bucket, int64, error) {
 				Period: time.Duration(m.Period), Offset: time.Duration(m.Offset),
 			},
 		}
+		for _, h := range m.Held {
+			b.Meters[k].Held = append(b.Meters[k].Held, reservations.Held{Until: moment(h.Until), Tokens: h.Tokens})
+		}
 	}
-	return b, d.Tag, nil
+	return b, d, nil
 }
 
 // fault says why the meter can't be one of a bucket; empty where it can.
-func (m meterDocument) fault() string {
+func (m meter) fault() string {
 	for _, x := range []float64{m.Started, m.Reserved, m.Rate, m.Capacity, m.Headroom} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Sprintf("%v is not a number of tokens", x)

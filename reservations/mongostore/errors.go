@@ -3,11 +3,13 @@ package mongostore
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/headway-go/headway/reservations"
@@ -23,25 +25,33 @@ func isConflict(err error) bool {
 		strings.Contains(se.Error(), "duplicate key value violates unique constraint")) // FerretDB, now and then
 }
 
-// isOfOneDocument says whether a call failed because of the document or of its key: other buckets can be asked.
+// isOfOneDocument says whether a call failed, and changed nothing, because of its document or key: other buckets can be
+// asked.
 func isOfOneDocument(err error) bool {
+	var we mongo.WriteException
+	var ce mongo.CommandError
+	switch {
+	case errors.Is(err, driver.ErrDocumentTooLarge):
+		return true
+	case errors.As(err, &we):
+		return len(we.WriteErrors) > 0
+	case errors.As(err, &ce):
+		return slices.Contains([]int32{
+			2, 14, 28, // BadValue, TypeMismatch, PathNotViable
+			10334, 17280, 17419, 17420, // BSONObjectTooLarge, KeyTooLong, larger than a document after the update
+		}, ce.Code)
+	}
 	return false
 }
 
 // isRefusal says whether a server turned the command away before it did anything.
 func isRefusal(err error) bool {
 	var ce mongo.CommandError
-	if !errors.As(err, &ce) {
-		return false
-	}
-	switch ce.Code {
-	case 2, 9, 14, // BadValue, FailedToParse, TypeMismatch
+	return isOfOneDocument(err) || errors.As(err, &ce) && slices.Contains([]int32{
+		9, 59, 73, // FailedToParse, CommandNotFound, InvalidNamespace
 		13, 18, // Unauthorized, AuthenticationFailed
-		59, 73, // CommandNotFound, InvalidNamespace
-		10107, 13435: // NotWritablePrimary, NotPrimaryNoSecondaryOk
-		return true
-	}
-	return false
+		10107, 13435, // NotWritablePrimary, NotPrimaryNoSecondaryOk
+	}, ce.Code)
 }
 
 // applied says what is known of a call that failed; sent is how often the monitor saw it leave.
@@ -68,7 +78,8 @@ func withSent(ctx context.Context) (context.Context, *atomic.Int32) {
 	return context.WithValue(ctx, sentKey{}, sent), sent
 }
 
-// monitor counts the commands that leave. The driver repeats some calls itself and then returns an error of any of the attempts, so errors alone don't tell.
+// monitor counts the commands that leave. The driver repeats some calls itself, and then returns an error of any of the
+// attempts, so the error alone does not say whether another attempt arrived.
 func monitor() *event.CommandMonitor {
 	return &event.CommandMonitor{Started: func(ctx context.Context, _ *event.CommandStartedEvent) {
 		if sent, ok := ctx.Value(sentKey{}).(*atomic.Int32); ok {

@@ -37,5 +37,6 @@ func Example() {
 		slog.Error("start a task", slog.Any("error", err))
 		return
 	}
-	slog.Info("start a task", slog.String("state", string(outcome.State)), slog.Duration("hold", outcome.Hold), slog.Duration("wait", outcome.Wait()))
+	slog.Info("start a task", slog.String("state", string(outcome.State)),
+		slog.Duration("hold", outcome.Hold), slog.Duration("wait", outcome.Wait()))
 }

@@ -136,8 +136,10 @@ func TestConnectUnreachable(t *testing.T) {
 func TestMalformedURI(t *testing.T) {
 	t.Parallel()
 	for _, uri := range []string{
-		"", "jane:s3cret!@host", "postgres://jane:s3cret!@host", "mongodb://jane:s3cret!@host:port", "mongodb://jane:s3cret%21@",
-		"mongodb://jane:s3cret%zz!@host", "mongodb://jane:s3cret/!@host", "mongodb://jane:s3cret!@host/?authMechanism=nonsense",
+		"", "jane:s3cret!@host", "postgres://jane:s3cret!@host", "mongodb://jane:s3cret!@host:port",
+		"mongodb://jane:s3cret%21@",
+		"mongodb://jane:s3cret%zz!@host", "mongodb://jane:s3cret/!@host",
+		"mongodb://jane:s3cret!@host/?authMechanism=nonsense",
 		"mongodb://jane:s3cret!@host/?tls=perhaps", "mongodb://jane:s3cret:!@host", "mongodb+srv://jane:s3cret!@host:1",
 	} {
 		_, err := mongostore.Connect(t.Context(), uri)

@@ -11,8 +11,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// EnsureIndexes creates what the collection needs: a TTL index that deletes buckets once they have been full for a minute. Without
-// it everything works and idle buckets stay. Calling it again, from any number of processes, does nothing. The error matches reservations.ErrUnavailable.
+// EnsureIndexes creates what the collection needs: a TTL index that deletes buckets once they have been full for a
+// minute. Without it everything works and idle buckets stay. Calling it again, from any number of processes, does
+// nothing. The error matches reservations.ErrUnavailable.
 func (s *Store) EnsureIndexes(ctx context.Context) error {
 	ttl := mongo.IndexModel{
 		Keys:    bson.D{to(fieldExpires, 1)},

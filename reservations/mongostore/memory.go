@@ -1,6 +1,7 @@
 package mongostore
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,53 +11,66 @@ const (
 	memoryMost = 1024
 	// clockKept is how long a reading of the server's clock is carried on by this machine's.
 	clockKept = time.Second
-	// driftsBy is one over the drift between two clocks that is allowed for: 1 ms in a second, twice what a clock is slewed by.
+	// driftsBy is one over the drift between two clocks that is allowed for: 1 ms in a second, twice what a clock is
+	// slewed by.
 	driftsBy = 1000
+	// discardedMost bounds the answers that a push removes.
+	discardedMost = 64
+	// busyFor is how long calls leave their requests in the inbox at once, after one that found others there.
+	busyFor = time.Second
 )
 
-// memory holds the buckets that this process wrote last, so that it may swap them without reading. The zero value is empty. Safe for
-// concurrent use.
+// memory is what this process remembers of the buckets it used last. The zero value is empty. Safe for concurrent use.
 type memory struct {
 	mu      sync.Mutex // guards buckets
 	buckets map[string]remembered
 }
 
 type remembered struct {
-	state
-	steady bool // no other process wrote between the last two writes of this one
+	state               // of the last swap of this process
+	steady    bool      // no other process wrote between the last two swaps of this one
+	busy      time.Time // when other processes were last seen in the inbox
+	discarded []string  // answers that the next push removes
 }
 
-// find returns a state from which a swap may start, and the moment at which it decides.
-func (m *memory) find(name string, clock func() time.Time) (state, time.Time, bool) {
-	m.mu.Lock()
-	r := m.buckets[name]
-	m.mu.Unlock()
+// steady returns a state from which a swap may start without a read, and the moment at which it decides.
+func (m *memory) steady(name string, clock func() time.Time) (state, time.Time, bool) {
+	r := m.find(name)
 	if !r.steady {
 		return state{}, time.Time{}, false
 	}
 	if clock != nil {
 		return r.state, clock(), true
 	}
-	now, ok := r.now()
-	return r.state, now, ok
+	passed := time.Since(r.heard)
+	return r.state, r.now(), passed >= 0 && passed <= clockKept
 }
 
-// now is a moment that the server's clock has reached: its last reading and the time that went by on this machine since that
-// arrived. It is behind by the way of the answer and the drift that is allowed for, so a swap grants a little less than the
-// server's own clock would. Each swap reads the clock again. False where the reading is too old.
-func (s state) now() (time.Time, bool) {
+// now is a moment that the server's clock has reached: its last reading and the time that went by on this machine since
+// that arrived. It is behind by the way of the answer and the drift that is allowed for, so a swap grants a little less
+// than the server's own clock would. Each swap reads the clock again.
+func (s state) now() time.Time {
 	passed := time.Since(s.heard)
-	if passed < 0 || passed > clockKept {
-		return time.Time{}, false
-	}
-	return s.clock.Add(passed - passed/driftsBy), true
+	return s.clock.Add(passed - passed/driftsBy)
 }
 
-// wrote remembers a write that followed on before.
-func (m *memory) wrote(name string, before, after state) {
+// busy says whether several processes compete for the bucket.
+func (m *memory) busy(name string) bool {
+	r := m.find(name)
+	return !r.busy.IsZero() && time.Since(r.busy) < busyFor
+}
+
+func (m *memory) find(name string) remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	last, known := m.buckets[name]
+	return m.buckets[name]
+}
+
+// change replaces what is remembered of a bucket.
+func (m *memory) change(name string, by func(*remembered)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known := m.buckets[name]
 	if !known && len(m.buckets) >= memoryMost {
 		for other := range m.buckets { // any one
 			delete(m.buckets, other)
@@ -66,7 +80,35 @@ func (m *memory) wrote(name string, before, after state) {
 	if m.buckets == nil {
 		m.buckets = map[string]remembered{}
 	}
-	m.buckets[name] = remembered{state: after, steady: known && last.tag == before.tag}
+	by(&r)
+	m.buckets[name] = r
+}
+
+// pushed remembers what a push returned, which removed the first discarded answers.
+func (m *memory) pushed(name string, seen state, removed int) {
+	m.change(name, func(r *remembered) {
+		r.clock, r.heard, r.discarded = seen.clock, seen.heard, r.discarded[min(removed, len(r.discarded)):]
+		if len(seen.inbox) > 1 {
+			r.busy = time.Now()
+		}
+	})
+}
+
+// discard has the next push remove answers, those of discardedMost at most.
+func (m *memory) discard(name string, answers ...string) {
+	if len(answers) == 0 {
+		return
+	}
+	m.change(name, func(r *remembered) {
+		all := slices.Concat(r.discarded, answers)
+		r.discarded = all[max(0, len(all)-discardedMost):]
+	})
+}
+
+// wrote remembers a swap that followed on before.
+func (m *memory) wrote(name string, before, after state) {
+	after.blind = true
+	m.change(name, func(r *remembered) { r.steady, r.state = r.tag != 0 && r.tag == before.tag, after })
 }
 
 // forget drops a bucket, e.g. because an answer is missing.

@@ -26,8 +26,8 @@ const setAttempts = 5
 // ErrMalformedOverride is matched when the collection holds a document that is no override.
 var ErrMalformedOverride = errors.New("mongostore: malformed override")
 
-// Overrides are the rates that were set while the fleet runs, one document for each meter of a limit or of one of its keys. Safe for
-// concurrent use, by any number of processes.
+// Overrides are the rates that were set while the fleet runs, one document for each meter of a limit or of one of its
+// keys. Safe for concurrent use, by any number of processes.
 type Overrides struct{ documents *mongo.Collection }
 
 // override is the stored form.
@@ -47,8 +47,8 @@ type override struct {
 	By       string    `bson:"by"`
 }
 
-// NewOverrides returns the overrides in a collection of db; an empty name means DefaultOverrides. All processes of a fleet must name the
-// same. It sends nothing. The client of db stays the caller's to disconnect.
+// NewOverrides returns the overrides in a collection of db; an empty name means DefaultOverrides. All processes of a
+// fleet must name the same. It sends nothing. The client of db stays the caller's to disconnect.
 func NewOverrides(db *mongo.Database, collection string) *Overrides {
 	if collection == "" {
 		collection = DefaultOverrides
@@ -57,14 +57,15 @@ func NewOverrides(db *mongo.Database, collection string) *Overrides {
 	return &Overrides{documents: db.Collection(collection, settings)}
 }
 
-// Set writes an override in the place of an earlier one for the same meter and key, if there is one. It does not know the limits; the period has to be whole
-// milliseconds (reservations.ErrInvalidLimit). Other errors match reservations.ErrUnavailable: it may be set all the same, and
-// setting it again does no harm.
+// Set writes an override in the place of an earlier one for the same meter and key, if there is one. It does not know
+// the limits; the period has to be whole milliseconds (reservations.ErrInvalidLimit). Other errors match
+// reservations.ErrUnavailable: it may be set all the same, and setting it again does no harm.
 func (o *Overrides) Set(ctx context.Context, set reservations.Override) error {
 	if set.Period < time.Millisecond || set.Period%time.Millisecond != 0 {
-		return &reservations.OverrideError{Override: set, Err: &reservations.LimitError{Limit: set.Limit, Err: &reservations.FieldError{
+		fault := &reservations.FieldError{
 			Field: set.Meter + ".period", Problem: fmt.Sprintf("%v must be whole milliseconds", set.Period),
-		}}}
+		}
+		return &reservations.OverrideError{Override: set, Err: &reservations.LimitError{Limit: set.Limit, Err: fault}}
 	}
 	stored := override{
 		ID: overrideID(set.Limit, set.Key, set.Meter), Limit: set.Limit, Key: set.Key, Meter: set.Meter,
@@ -93,11 +94,13 @@ func (o *Overrides) Unset(ctx context.Context, limit, key, meter string) (bool, 
 	return result.DeletedCount > 0, nil
 }
 
-// List reads all overrides, in one call, sorted by limit, key and meter. Documents that can't be read are left out and named in the
-// error, which matches ErrMalformedOverride; the list holds all others then. Any other error matches reservations.ErrUnavailable.
+// List reads all overrides, in one call, sorted by limit, key and meter. Documents that can't be read are left out and
+// named in the error, which matches ErrMalformedOverride; the list holds all others then. Any other error matches
+// reservations.ErrUnavailable.
 func (o *Overrides) List(ctx context.Context) ([]reservations.Override, error) {
 	var raw []bson.Raw
-	found, err := o.documents.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{to("limit", 1), to("key", 1), to("meter", 1)}))
+	sorted := options.Find().SetSort(bson.D{to("limit", 1), to("key", 1), to("meter", 1)})
+	found, err := o.documents.Find(ctx, bson.D{}, sorted)
 	if err == nil {
 		err = found.All(ctx, &raw)
 	}
@@ -125,7 +128,8 @@ func (o *Overrides) List(ctx context.Context) ([]reservations.Override, error) {
 	return slices.Clip(list), errors.Join(faults...)
 }
 
-// fault says that a number is none, which nobody can compare or write down. Whether it can be a meter's is for the limits to say.
+// fault says that a number is none, which nobody can compare or write down. Whether it can be a meter's is for the
+// limits to say.
 func (o override) fault() error {
 	for _, x := range []float64{o.Rate, o.Capacity} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {

@@ -25,8 +25,13 @@ func TestOverrides(t *testing.T) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	at := time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
-	whole := reservations.Override{Limit: "openai", Meter: "requests", Rate: 300, Period: time.Minute, SetAt: at, By: "ann"}
-	keyed := reservations.Override{Limit: "openai", Key: "a/b:c", Meter: "tokens", Rate: 0.5, Period: 1500 * time.Millisecond, Capacity: 20, SetAt: at, By: "bob"}
+	whole := reservations.Override{
+		Limit: "openai", Meter: "requests", Rate: 300, Period: time.Minute, SetAt: at, By: "ann",
+	}
+	keyed := reservations.Override{
+		Limit: "openai", Key: "a/b:c", Meter: "tokens", Rate: 0.5, Period: 1500 * time.Millisecond, Capacity: 20,
+		SetAt: at, By: "bob",
+	}
 	first := whole
 	first.Rate = 100
 	for _, set := range []reservations.Override{keyed, first, whole} {
@@ -60,7 +65,8 @@ func TestOverridesThatAreNone(t *testing.T) {
 			t.Errorf("%v: %v", period, err)
 		}
 	}
-	if _, err := db.Collection(mongostore.DefaultOverrides).InsertOne(ctx, bson.D{{Key: "_id", Value: "by hand"}, {Key: "limit", Value: "a"}, {Key: "rate", Value: "many"}}); err != nil {
+	byHand := bson.D{{Key: "_id", Value: "by hand"}, {Key: "limit", Value: "a"}, {Key: "rate", Value: "many"}}
+	if _, err := db.Collection(mongostore.DefaultOverrides).InsertOne(ctx, byHand); err != nil {
 		t.Fatal(err)
 	}
 	good := reservations.Override{Limit: "openai", Meter: "requests", Rate: 1, Period: time.Second}
@@ -76,14 +82,17 @@ func TestOverridesThatAreNone(t *testing.T) {
 	if err := o.Set(ctx, past); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Collection(mongostore.DefaultOverrides).UpdateByID(ctx, "openai:past/requests", bson.D{{Key: "$set", Value: bson.D{{Key: "period", Value: int64(math.MinInt64)}}}}); err != nil {
+	tooShort := bson.D{{Key: "$set", Value: bson.D{{Key: "period", Value: int64(math.MinInt64)}}}}
+	if _, err := db.Collection(mongostore.DefaultOverrides).UpdateByID(ctx, "openai:past/requests", tooShort); err != nil {
 		t.Fatal(err)
 	}
 	list, err := o.List(ctx)
 	if len(list) != 2 || !errors.Is(err, mongostore.ErrMalformedOverride) {
 		t.Fatalf("%v, %v", list, err)
 	}
-	for _, want := range []string{"by hand", `"openai:none/requests": NaN is not a number`, `"openai:endless/requests": +Inf is not a number`} {
+	for _, want := range []string{
+		"by hand", `"openai:none/requests": NaN is not a number`, `"openai:endless/requests": +Inf is not a number`,
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}

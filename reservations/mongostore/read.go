@@ -3,7 +3,6 @@ package mongostore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,48 +14,63 @@ import (
 
 // state is a bucket as the server holds it.
 type state struct {
-	bucket reservations.Bucket // zero where there is none
-	tag    int64               // of the last write; zero where there is no document
-	clock  time.Time           // the server's clock
-	heard  time.Time           // the moment on this machine's clock at which clock arrived
+	bucket  reservations.Bucket // zero where there is none
+	tag     int64               // of the last swap; zero where there is no document
+	clock   time.Time           // the server's clock
+	heard   time.Time           // the moment on this machine's clock at which clock arrived
+	blind   bool                // known from a swap of this process, which does not return the inbox
+	inbox   []entry
+	answers map[string]reply
 }
 
-// projection returns what a find needs of a document, and the server's clock.
-func projection() bson.D {
+// returned is what an answer holds of a document, beside the server's clock: of the answers to entries only that of id,
+// or all where it is zero.
+func returned(clock any, id int64) bson.D {
+	answers := fieldAnswers
+	if id != 0 {
+		answers += "." + key(id)
+	}
 	return bson.D{
 		to("_id", 0), to(fieldTag, 1), to("gen", 1), to("v", 1), to("at", 1), to("blocked", 1), to("meters", 1), to("ids", 1),
-		to("forgot", 1), to(fieldClock, "$$NOW"),
+		to("forgot", 1), to(fieldInbox, 1), to(answers, 1), to(fieldClock, clock),
 	}
 }
 
-// read returns the bucket and the server's clock: one find, and one aggregation more where there is no document. An error of it
-// changed nothing.
-func (s *Store) read(ctx context.Context, name string) (read state, err error) {
+// read returns the bucket and the server's clock: one find, and one aggregation more where there is no document. See
+// returned for id.
+func (s *Store) read(ctx context.Context, name string, id int64) (state, error) {
 	var raw bson.Raw
-	_, err = s.send(ctx, name, func(ctx context.Context) (err error) {
-		raw, err = s.buckets.FindOne(ctx, bson.D{to("_id", name)}, options.FindOne().SetProjection(projection())).Raw()
+	var clock time.Time
+	_, err := s.send(ctx, name, func(ctx context.Context) (err error) {
+		fields := options.FindOne().SetProjection(returned("$$NOW", id))
+		raw, err = s.buckets.FindOne(ctx, bson.D{to("_id", name)}, fields).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			raw, read.clock, err = nil, time.Time{}, nil
-			if s.now == nil {
-				read.clock, err = s.serverClock(ctx, name)
-			}
+			raw = nil
+			clock, err = s.serverClock(ctx, name)
 		}
 		return err
 	})
 	if err != nil {
-		return state{}, unchanged(err)
-	}
-	read.heard = time.Now()
-	if raw != nil {
-		if ms, ok := raw.Lookup(fieldClock).DateTimeOK(); ok {
-			read.clock = time.UnixMilli(ms).UTC()
+		if u := (*reservations.UnavailableError)(nil); errors.As(err, &u) {
+			u.Applied = reservations.AppliedNo
 		}
-		if read.bucket, read.tag, err = decode(raw); err != nil {
-			return state{}, &reservations.UnavailableError{
-				Bucket: name, Applied: reservations.AppliedNo, BucketOnly: true, Err: err,
-			}
+		return state{}, err
+	}
+	if raw == nil {
+		return state{clock: clock, heard: time.Now()}, nil
+	}
+	return s.state(name, raw)
+}
+
+// state decodes an answer.
+func (s *Store) state(name string, raw bson.Raw) (state, error) {
+	b, d, err := decode(raw)
+	if err != nil {
+		return state{}, &reservations.UnavailableError{
+			Bucket: name, Applied: reservations.AppliedNo, BucketOnly: true, Err: err,
 		}
 	}
+	read := state{bucket: b, tag: d.Tag, clock: d.Clock.UTC(), heard: time.Now(), inbox: d.Inbox, answers: d.Answers}
 	if s.now != nil {
 		read.clock = s.now()
 	}
@@ -65,6 +79,9 @@ func (s *Store) read(ctx context.Context, name string) (read state, err error) {
 
 // serverClock asks for the clock alone. A $facet answers with one document also where nothing matches.
 func (s *Store) serverClock(ctx context.Context, name string) (time.Time, error) {
+	if s.now != nil {
+		return s.now(), nil
+	}
 	cursor, err := s.buckets.Aggregate(ctx, mongo.Pipeline{
 		bson.D{to("$match", bson.D{to("_id", name)})},
 		bson.D{to("$facet", bson.D{to("none", bson.A{bson.D{to("$limit", 1)}})})},
@@ -73,14 +90,12 @@ func (s *Store) serverClock(ctx context.Context, name string) (time.Time, error)
 	if err != nil {
 		return time.Time{}, err
 	}
-	var answers []struct {
-		Clock time.Time `bson:"clock"`
-	}
+	var answers []document
 	if err = cursor.All(ctx, &answers); err != nil {
 		return time.Time{}, err
 	}
 	if len(answers) != 1 {
-		return time.Time{}, fmt.Errorf("the server does not say its clock: call EnsureIndexes, which creates the database")
+		return time.Time{}, errors.New("the server does not say its clock: EnsureIndexes creates the database")
 	}
 	return answers[0].Clock.UTC(), nil
 }

@@ -22,7 +22,8 @@ const DefaultCollection = "headway_buckets"
 type Options struct {
 	// Collection holds the buckets. Defaults to DefaultCollection. All users of a limit must name the same.
 	Collection string
-	// Now replaces the server's clock. It is for tests only: a fleet needs the one clock of the server. Nil means the server's.
+	// Now replaces the server's clock. It is for tests only: a fleet needs the one clock of the server. Nil means the
+	// server's.
 	Now func() time.Time
 }
 
@@ -31,19 +32,20 @@ type Store struct {
 	buckets   *mongo.Collection
 	now       func() time.Time // Options.Now
 	memory    memory
-	monitored atomic.Bool // the monitor of ClientOptions saw a call
+	patience  time.Duration // how long a call competes
+	monitored atomic.Bool   // the monitor of ClientOptions saw a call
 }
 
 var _ reservations.Store = (*Store)(nil)
 
-// New returns a Store that keeps its buckets in db. It sends nothing; see Ping and EnsureIndexes. The caller disconnects the client
-// of db.
+// New returns a Store that keeps its buckets in db. It sends nothing; see Ping and EnsureIndexes. The caller
+// disconnects the client of db.
 func New(db *mongo.Database, o Options) *Store {
 	if o.Collection == "" {
 		o.Collection = DefaultCollection
 	}
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Store{buckets: db.Collection(o.Collection, settings), now: o.Now}
+	return &Store{buckets: db.Collection(o.Collection, settings), now: o.Now, patience: patience}
 }
 
 // Reset implements reservations.Store: it deletes the document.
@@ -59,7 +61,7 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 
 // Load implements reservations.Store: it reads the document and the server's clock.
 func (s *Store) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
-	read, err := s.read(ctx, reservations.BucketName(limit, key))
+	read, err := s.read(ctx, reservations.BucketName(limit, key), 0)
 	return read.bucket, read.clock, err
 }
 

@@ -144,7 +144,8 @@ func TestStoredDocument(t *testing.T) {
 	if _, err := store.Apply(t.Context(), limit, "k", request(5)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := buckets.UpdateByID(t.Context(), "api:k", bson.D{{Key: "$set", Value: bson.D{{Key: "later", Value: 7}}}}); err != nil {
+	later := bson.D{{Key: "$set", Value: bson.D{{Key: "later", Value: 7}}}}
+	if _, err := buckets.UpdateByID(t.Context(), "api:k", later); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -171,7 +172,9 @@ func TestHugeWaits(t *testing.T) {
 	clock := storetest.NewClock()
 	store := mongostore.New(db, mongostore.Options{Now: clock.Now})
 	never := limit
-	never.Meters = []reservations.Meter{{Name: "m", Rate: 1e-9, Period: time.Hour, Capacity: 5, MaxReserved: reservations.Unlimited}}
+	never.Meters = []reservations.Meter{
+		{Name: "m", Rate: 1e-9, Period: time.Hour, Capacity: 5, MaxReserved: reservations.Unlimited},
+	}
 	o, err := store.Apply(t.Context(), never, "", append(request(5), request(1e12)...))
 	if err != nil {
 		t.Fatal(err)

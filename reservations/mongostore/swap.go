@@ -5,90 +5,113 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/reservations"
 )
 
-const (
-	// maxAttempts bounds how often a call loses against other writers.
-	maxAttempts = 100
-	pauseMin    = time.Millisecond
-	pauseMax    = 50 * time.Millisecond
-)
+// lossesMost is how often a call loses before it leaves its requests in the inbox.
+const lossesMost = 2
 
-// errLost is matched when another process wrote between a read and the swap. Nothing was changed then.
-var errLost = errors.New("another process was faster")
-
-// Apply implements reservations.Store. It reads the bucket, folds the requests and writes the result where the document is still
-// the same: two round trips, and one for a process that wrote last.
+// Apply implements reservations.Store. It reads the bucket, folds the requests and writes the result where no other
+// process wrote meanwhile: two round trips, and one for a process that wrote last.
 func (s *Store) Apply(
 	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
 ) ([]reservations.Outcome, error) {
-	name := reservations.BucketName(limit.Name, key)
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	if known, now, ok := s.memory.find(name, s.now); ok {
-		after, outcomes := reservations.Fold(known.bucket, limit, now, requests)
-		if after.Version != known.bucket.Version { // else the answer needs the newest state
-			err := s.swap(ctx, name, known, after)
-			if !errors.Is(err, errLost) {
-				return answer(outcomes, err)
+	name := reservations.BucketName(limit.Name, key)
+	if known, now, ok := s.memory.steady(name, s.now); ok {
+		c := known.fold(limit, now, requests)
+		if c.after.Version != known.bucket.Version { // else the answer needs the newest state
+			if err := s.swap(ctx, name, known, c); !errors.Is(err, errLost) {
+				return c.outcomes, err
 			}
 		}
 	}
-	for pause, n := pauseMin, 1; ; pause, n = min(2*pause, pauseMax), n+1 {
-		before, err := s.read(ctx, name)
+	pause := pauseMin
+	for n, began := 0, time.Now(); time.Since(began) < s.patience; n++ {
+		if n >= lossesMost || s.memory.busy(name) && !allDry(requests) {
+			outcomes, err := s.leave(ctx, name, limit, requests)
+			if !errors.Is(err, errNotLeft) {
+				return outcomes, err
+			}
+		}
+		before, err := s.read(ctx, name, 0)
 		if err != nil {
 			return nil, err
 		}
-		after, outcomes := reservations.Fold(before.bucket, limit, before.clock, requests)
-		if after.Version == before.bucket.Version {
-			return outcomes, nil
+		c := before.fold(limit, before.clock, requests)
+		if c.after.Version == before.bucket.Version {
+			return c.outcomes, nil
 		}
-		err = s.swap(ctx, name, before, after)
-		if !errors.Is(err, errLost) {
-			return answer(outcomes, err)
+		if err = s.swap(ctx, name, before, c); !errors.Is(err, errLost) {
+			return c.outcomes, err
 		}
-		if n == maxAttempts {
-			err = fmt.Errorf("%w: gave up after %d attempts", reservations.ErrContended, n)
-			return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
-		}
+		s.memory.discard(name, c.old...)
 		if err = sleep(ctx, rand.N(pause)); err != nil { //nolint:gosec // jitter needs no secrecy
 			return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
 		}
+		pause = min(2*pause, pauseMost)
 	}
+	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
+	return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
 }
 
-func answer(outcomes []reservations.Outcome, err error) ([]reservations.Outcome, error) {
-	if err != nil {
-		return nil, err
-	}
-	return outcomes, nil
+// allDry says whether the requests change nothing, so that their process can't lose.
+func allDry(requests []reservations.Request) bool {
+	return !slices.ContainsFunc(requests, func(r reservations.Request) bool { return !r.Dry })
 }
 
-// swap writes the bucket after a change where the document is still as it was before. Otherwise the error matches errLost.
-func (s *Store) swap(ctx context.Context, name string, before state, after reservations.Bucket) error {
-	written := state{bucket: after, tag: newTag(), clock: before.clock, heard: before.heard}
-	stored := encode(after, written.tag)
+// change is what a swap writes.
+type change struct {
+	after    reservations.Bucket
+	outcomes []reservations.Outcome           // of the requests of this process
+	answered map[int64][]reservations.Outcome // by the ID of an entry
+	taken    []int64                          // entries that leave the inbox
+	old      []string                         // answers that are forgotten
+}
+
+// update is the change for the server.
+func (c change) update(tag int64) bson.D {
+	set := encode(c.after, tag)
+	for id, outcomes := range c.answered {
+		set = append(set, to(fieldAnswers+"."+key(id), replyOf(outcomes)))
+	}
+	update := bson.D{to("$set", set)}
+	if len(c.taken) > 0 {
+		update = append(update, pull(c.taken)...)
+	}
+	if unset := unsetAnswers(c.old); len(unset) > 0 {
+		update = append(update, to("$unset", unset))
+	}
+	return update
+}
+
+// swap writes a change where the document is still as it was before. Otherwise the error matches errLost.
+func (s *Store) swap(ctx context.Context, name string, before state, c change) error {
+	written := state{bucket: c.after, tag: newTag(), clock: before.clock, heard: before.heard}
 	var raw bson.Raw
 	sent, err := s.send(ctx, name, func(ctx context.Context) (err error) {
 		if before.tag == 0 {
-			stored.Name = name
-			_, err = s.buckets.InsertOne(ctx, stored)
+			_, err = s.buckets.InsertOne(ctx, append(bson.D{to("_id", name)}, encode(c.after, written.tag)...))
 			return err
 		}
-		update := bson.D{to("$set", stored)}
+		filter, update := bson.D{to("_id", name), to(fieldTag, before.tag)}, c.update(written.tag)
+		if before.blind {
+			filter = append(filter, to(fieldInbox+".0", bson.D{to("$exists", false)}))
+		}
 		if s.now == nil {
 			update = append(update, to("$currentDate", bson.D{to(fieldClock, true)}))
 		}
-		raw, err = s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name), to(fieldTag, before.tag)}, update,
-			options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})).Raw()
+		after := options.FindOneAndUpdate().SetReturnDocument(options.After)
+		after.SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})
+		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, update, after).Raw()
 		return err
 	})
 	switch {
@@ -106,47 +129,5 @@ func (s *Store) swap(ctx context.Context, name string, before state, after reser
 	return err
 }
 
-// newTag is never zero.
+// newTag is positive.
 func newTag() int64 { return rand.Int64() | 1 } //nolint:gosec // tells writes apart, needs no secrecy
-
-// send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError. It returns how
-// often the driver sent a command.
-func (s *Store) send(ctx context.Context, bucket string, call func(context.Context) error) (int32, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, &reservations.UnavailableError{Bucket: bucket, Applied: reservations.AppliedNo, Err: err}
-	}
-	watched, counter := withSent(ctx)
-	err := call(watched)
-	sent := counter.Load()
-	if sent > 0 {
-		s.monitored.Store(true)
-	}
-	switch {
-	case err == nil:
-		return sent, nil
-	case errors.Is(err, mongo.ErrNoDocuments) || isConflict(err):
-		return sent, fmt.Errorf("%w: %w", errLost, err)
-	}
-	return sent, &reservations.UnavailableError{
-		Bucket: bucket, Applied: s.applied(err, sent), BucketOnly: isOfOneDocument(err), Err: err,
-	}
-}
-
-// unchanged is the error of a call that only reads.
-func unchanged(err error) error {
-	if u := (*reservations.UnavailableError)(nil); errors.As(err, &u) {
-		u.Applied = reservations.AppliedNo
-	}
-	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

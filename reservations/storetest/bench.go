@@ -11,8 +11,8 @@ import (
 // benchCallers is how many goroutines ask at the same time.
 const benchCallers = 64
 
-// Bench measures a store: a lone call, a call with 64 requests, 64 goroutines that ask the store directly for one bucket,
-// and the same through a reservations.Limiter, which lets them share round trips. Each is reported per request.
+// Bench measures a store: a lone call, a call with 64 requests, 64 goroutines that ask the store directly for one
+// bucket, and the same through a reservations.Limiter, which lets them share round trips. Each is reported per request.
 func Bench(b *testing.B, open func(b *testing.B) Instance) {
 	b.Helper()
 	limit := reservations.Limit{Name: "bench", Meters: []reservations.Meter{

@@ -110,11 +110,13 @@ func testReset(d driver) {
 	after := d.one(start(5))
 	d.wantStart(after, 0)
 	if after.Bucket.Generation <= before.Bucket.Generation || after.Bucket.Version != 1 {
-		d.t.Errorf("generation %d follows %d, version %d", after.Bucket.Generation, before.Bucket.Generation, after.Bucket.Version)
+		d.t.Errorf("generation %d follows %d, version %d",
+			after.Bucket.Generation, before.Bucket.Generation, after.Bucket.Version)
 	}
 }
 
-// A reset by another process counts, although this process wrote last; also where the new bucket looks as the old one did.
+// A reset by another process counts, although this process wrote last; also where the new bucket looks as the old one
+// did.
 func testResetByAnother(d driver) {
 	d.limit = oneMeter(1, 5, reservations.Unlimited)
 	for range 3 {
@@ -159,7 +161,8 @@ func testApart(d driver) {
 	}
 }
 
-// A clock that runs back a little changes nothing. One that runs back far is followed, and nothing comes back for that step.
+// A clock that runs back a little changes nothing. One that runs back far is followed, and nothing comes back for that
+// step.
 func testClockBack(d driver) {
 	d.limit = oneMeter(10, 5, reservations.Unlimited)
 	first := d.one(start(5))
@@ -181,21 +184,21 @@ func testClockBack(d driver) {
 	d.wantStart(d.one(promoted(3)), 0)
 }
 
-// A limit that changes: the next call follows it, a refresh is enough, and a meter that a limit lacks is kept until it is full.
+// A limit that changes: the next call follows it, a refresh is enough, and a meter that a limit lacks is kept until it
+// is full.
 func testChange(d driver) {
 	meter := func(name string, rate float64) reservations.Meter {
-		return reservations.Meter{Name: name, Rate: rate, Period: time.Second, Capacity: 10, MaxReserved: reservations.Unlimited}
+		m := oneMeter(rate, 10, reservations.Unlimited).Meters[0]
+		m.Name = name
+		return m
 	}
 	d.limit = reservations.Limit{Name: "limit", Meters: []reservations.Meter{meter("a", 10), meter("b", 1)}}
 	d.apply(start(10, 10))
 	d.limit.Meters = []reservations.Meter{meter("c", 1), meter("a", 5)}
 	refreshed := d.one(ask(reservations.OpRefresh))
 	b, _ := d.load()
-	names := ""
-	for _, m := range b.Meters {
-		names += m.Name
-	}
-	if names != "cab" || b.Meters[1].Filling.Rate != 5 || !reflect.DeepEqual(b, refreshed.Bucket) {
+	if len(b.Meters) != 3 || b.Meters[0].Name != "c" || b.Meters[1].Name != "a" || b.Meters[2].Name != "b" ||
+		b.Meters[1].Filling.Rate != 5 || !reflect.DeepEqual(b, refreshed.Bucket) {
 		d.t.Errorf("after a refresh there is %+v, want %+v", b, refreshed.Bucket)
 	}
 	d.want(d.one(dry(start(0, 10))), reservations.StateReserved, 2*time.Second)

@@ -185,7 +185,8 @@ func daily(capacity float64) reservations.Limit {
 	return l
 }
 
-// race lets n goroutines start tasks, each the given number of times, by one of the stores in turn. It returns how many started.
+// race lets n goroutines start tasks, each the given number of times, by one of the stores in turn. It returns how many
+// started.
 func race(t *testing.T, n, times int, stores []reservations.Store, limit reservations.Limit) int64 {
 	t.Helper()
 	var started atomic.Int64

@@ -16,8 +16,8 @@ const (
 	modelCalls   = 25 // for each bucket, with 1 to 40 requests
 )
 
-// testModel compares random histories, decided by two processes, with what reservations.Step makes of them: every outcome and every
-// stored bucket is exactly the same.
+// testModel compares random histories, decided by two processes, with what reservations.Step makes of them: every
+// outcome and every stored bucket is exactly the same.
 func testModel(d driver) {
 	seed := rand.Uint64() //nolint:gosec // a test needs no secrecy
 	d.t.Logf("seed %d", seed)
@@ -76,8 +76,8 @@ func (m *model) randomLimit() reservations.Limit {
 	return limit
 }
 
-// changeLimit does what a new configuration may do: another order, a meter added, dropped or changed; or it goes back to an earlier
-// limit, which other callers may still have.
+// changeLimit does what a new configuration may do: another order, a meter added, dropped or changed; or it goes back
+// to an earlier limit, which other callers may still have.
 func (m *model) changeLimit() {
 	if before := m.before; len(before) > 0 && m.r.IntN(2) == 0 {
 		m.limit = before[m.r.IntN(len(before))]
@@ -105,9 +105,9 @@ func (m *model) changeLimit() {
 
 func (m *model) randomRequest() reservations.Request {
 	r := reservations.Request{
-		Op: pick(m.r, reservations.OpStart, reservations.OpStart, reservations.OpStart, reservations.OpReserve, reservations.OpAllow,
-			reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpBlock, reservations.OpUnblock,
-			reservations.OpSync, reservations.OpRefresh),
+		Op: pick(m.r, reservations.OpStart, reservations.OpStart, reservations.OpStart, reservations.OpReserve,
+			reservations.OpAllow, reservations.OpSettle, reservations.OpSettle, reservations.OpRelease,
+			reservations.OpBlock, reservations.OpUnblock, reservations.OpSync, reservations.OpRefresh),
 		Promoted: m.r.IntN(3) == 0, Urgent: m.r.IntN(4) == 0, Up: m.r.IntN(2) == 0, Dry: m.r.IntN(8) == 0,
 	}
 	r.Reserved = r.Promoted && m.r.IntN(2) == 0
@@ -138,7 +138,8 @@ func (m *model) randomRequest() reservations.Request {
 
 // call lets some time pass, sends some requests and compares. It returns how many.
 func (m *model) call() int {
-	m.i.Advance(pick(m.r, 0, 1, ms, 50*ms+1, 500*ms, 3*time.Second, 20*time.Second, -40*ms, -20*time.Second, -10*time.Minute))
+	m.i.Advance(pick(m.r, 0, 1, ms, 50*ms+1, 500*ms, 3*time.Second, 20*time.Second,
+		-40*ms, -20*time.Second, -10*time.Minute))
 	if m.r.IntN(10) == 0 {
 		m.changeLimit()
 	}
@@ -155,7 +156,8 @@ func (m *model) call() int {
 	for k, got := range m.apply(requests...) {
 		var want reservations.Outcome
 		if bucket, want = reservations.Step(bucket, m.limit, now, requests[k]); !reflect.DeepEqual(got, want) {
-			m.t.Fatalf("%s: request %d of %+v\nof %+v\nto   %+v\ngot  %+v\nwant %+v", m.what, k, requests, m.limit, m.bucket, got, want)
+			m.t.Fatalf("%s: request %d of %+v\nof %+v\nto   %+v\ngot  %+v\nwant %+v",
+				m.what, k, requests, m.limit, m.bucket, got, want)
 		}
 	}
 	if bucket.Version != m.bucket.Version {

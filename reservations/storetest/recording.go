@@ -137,7 +137,8 @@ func (s recordedStep) leftOut(last float64) string {
 	return ""
 }
 
-// byRounding says whether the decision hangs on less than 1e-6 tokens of a limit that binary fractions do not hold exactly.
+// byRounding says whether the decision hangs on less than 1e-6 tokens of a limit that binary fractions do not hold
+// exactly.
 func (r recording) byRounding(s recordedStep) bool {
 	const dyadic = 1 << 20
 	if s.Calculated == nil {

@@ -18,13 +18,14 @@ type Replayed struct {
 	LeftOut map[string]int
 }
 
-// Replay replays recordings of Convex's rate limiter on the store of one instance, whose clock the test sets, and compares every
-// decision, every time to retry and every balance. The file is path, or what CONVEX_VECTORS names. A consuming call is an Allow,
-// with reserve a Reserve, and their balance is the reserved one. It fails when it compares fewer steps of path than atLeast.
+// Replay replays recordings of Convex's rate limiter on the store of one instance, whose clock the test sets, and
+// compares every decision, every time to retry and every balance. The file is path, or what CONVEX_VECTORS names. A
+// consuming call is an Allow, with reserve a Reserve, and their balance is the reserved one. It fails when it compares
+// fewer steps of path than atLeast.
 //
-// What differs on purpose is mapped: a max_reserved of zero there is unlimited, and a capacity of zero is 1e-9 tokens. Or it is not
-// compared: the time to retry of a refused reservation, and of one above the capacity. Or it is left out, with the steps that
-// follow: see Replayed.LeftOut.
+// What differs on purpose is mapped: a max_reserved of zero there is unlimited, and a capacity of zero is 1e-9 tokens.
+// Or it is not compared: the time to retry of a refused reservation, and of one above the capacity. Or it is left out,
+// with the steps that follow: see Replayed.LeftOut.
 func Replay(t *testing.T, path string, atLeast int, open func(t *testing.T) Instance) Replayed {
 	t.Helper()
 	if other := os.Getenv("CONVEX_VECTORS"); other != "" {
@@ -67,7 +68,8 @@ func (r *replay) run() (steps int, leftOut string) {
 		return 0, leftOut
 	}
 	var err error
-	if r.limiter, err = reservations.New(r.i.Store, []reservations.Limit{r.limit}, reservations.Config{CallTimeout: time.Minute}); err != nil {
+	config := reservations.Config{CallTimeout: time.Minute}
+	if r.limiter, err = reservations.New(r.i.Store, []reservations.Limit{r.limit}, config); err != nil {
 		r.t.Fatal(err)
 	}
 	_, now := r.load()
@@ -146,8 +148,8 @@ func retryAfter(s recordedStep) time.Duration {
 	return time.Duration(*s.RetryAfter * float64(time.Millisecond))
 }
 
-// compareRow compares the reserved balance with the stored row, which is older where the last calls were refused. No row is a bucket
-// that has never been used: full, unless its first window is still to come.
+// compareRow compares the reserved balance with the stored row, which is older where the last calls were refused. No
+// row is a bucket that has never been used: full, unless its first window is still to come.
 func (r *replay) compareRow(s recordedStep) string {
 	b, _, err := r.i.Store.Load(r.t.Context(), r.limit.Name, r.key)
 	if err != nil {

@@ -16,7 +16,8 @@ type Instance struct {
 	// Advance moves the store's clock by d; negative moves it back. It stands still otherwise. Run needs it; RunLive does
 	// not use it.
 	Advance func(d time.Duration)
-	// Peer returns another store on the same data and clock, as another process would have it. Nil stands for Store itself.
+	// Peer returns another store on the same data and clock, as another process would have it. Nil stands for Store
+	// itself.
 	Peer func(t *testing.T) reservations.Store
 }
 

@@ -1,0 +1,284 @@
+package waitlist_test
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/headway-go/headway/internal/waitlist"
+)
+
+// model is the waitlists as plain Go. It shares nothing with the scripts: counts, sums and ranks are worked out
+// anew from the tasks, and no flow is ever forgotten but in an idle bucket.
+type model struct {
+	buckets map[string]*bucketModel
+	tasks   map[waitlist.Task]*taskModel
+	moment  int // of the last promotion
+}
+
+type bucketModel struct {
+	virtual float64
+	ends    map[string]float64
+}
+
+type taskModel struct {
+	bucket   string
+	promoted int // zero for one that waits
+	tokens   float64
+	tags     map[string]float64
+	reserved map[string]bool
+}
+
+func (m *model) bucket(name string) *bucketModel {
+	if m.buckets[name] == nil {
+		m.buckets[name] = &bucketModel{ends: map[string]float64{}}
+	}
+	return m.buckets[name]
+}
+
+// in returns the tasks of a bucket that wait, in order, and those that are promoted, in order.
+func (m *model) in(bucket string) (waits, promoted []waitlist.Task) {
+	for t, k := range m.tasks {
+		switch {
+		case k.bucket != bucket:
+		case k.promoted > 0:
+			promoted = append(promoted, t)
+		default:
+			waits = append(waits, t)
+		}
+	}
+	slices.SortFunc(waits, func(a, b waitlist.Task) int {
+		tag := func(t waitlist.Task) float64 { return m.tasks[t].tags[bucket] }
+		return cmp.Or(cmp.Compare(tag(a), tag(b)), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(promoted, func(a, b waitlist.Task) int { return m.tasks[a].promoted - m.tasks[b].promoted })
+	return waits, promoted
+}
+
+func (m *model) tokens(bucket string) (sum float64) {
+	for _, k := range m.tasks {
+		if k.bucket == bucket {
+			sum += k.tokens
+		}
+	}
+	return sum
+}
+
+// rest ends the busy time of buckets that are idle now.
+func (m *model) rest() {
+	for name, b := range m.buckets {
+		waits, promoted := m.in(name)
+		if len(waits)+len(promoted) == 0 {
+			for _, end := range b.ends {
+				b.virtual = max(b.virtual, end)
+			}
+			clear(b.ends)
+		}
+	}
+}
+
+func (m *model) join(e waitlist.Entry) {
+	k := m.tasks[e.Task]
+	if k == nil {
+		k = &taskModel{tags: map[string]float64{}, reserved: map[string]bool{}}
+		m.tasks[e.Task] = k
+	}
+	if _, has := k.tags[e.Bucket]; !has {
+		b := m.bucket(e.Bucket)
+		k.tags[e.Bucket] = max(b.virtual, b.ends[e.Flow])
+		b.ends[e.Flow] = k.tags[e.Bucket] + e.Cost
+	}
+	k.bucket, k.promoted, k.tokens, k.reserved[e.Bucket] = e.Bucket, 0, e.Tokens["n"], e.Reserved
+}
+
+func (m *model) promote(bucket string, t waitlist.Task) {
+	m.moment++
+	k, b := m.tasks[t], m.bucket(bucket)
+	k.promoted, b.virtual = m.moment, max(b.virtual, k.tags[bucket])
+}
+
+func (m *model) arrived(t waitlist.Task) waitlist.Arrived {
+	k := m.tasks[t]
+	if k == nil {
+		return waitlist.Arrived{}
+	}
+	a := waitlist.Arrived{State: waitlist.StateWaiting, Bucket: k.bucket}
+	if k.promoted > 0 {
+		a.State = waitlist.StatePromoted
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.tags)) {
+		a.Held = append(a.Held, waitlist.Held{Bucket: name, Reserved: k.reserved[name]})
+	}
+	return a
+}
+
+// subject is the waitlists beside their model.
+type subject struct {
+	*rapid.T
+
+	f fixture
+	m *model
+}
+
+func (s subject) same(what string, want, got any) {
+	s.Helper()
+	tolerant := gocmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateApprox(0, 1e-9)}
+	if d := gocmp.Diff(want, got, tolerant); d != "" {
+		s.Fatalf("%s: -want +got\n%s", what, d)
+	}
+}
+
+func (s subject) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+var (
+	names  = rapid.SampledFrom([]string{"openai", "tenant:x", ""})
+	queues = rapid.SampledFrom([]string{"default", "slow/er"})
+	anyone = rapid.Custom(func(t *rapid.T) waitlist.Task {
+		return waitlist.Task{Queue: queues.Draw(t, "queue"), ID: rapid.StringMatching("[0-9]").Draw(t, "id")}
+	})
+	anyEntry = rapid.Custom(func(t *rapid.T) waitlist.Entry {
+		return waitlist.Entry{
+			Task: anyone.Draw(t, "task"), Bucket: names.Draw(t, "bucket"),
+			Flow: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "flow"),
+			Cost: rapid.SampledFrom([]float64{0.1, 1, 1. / 3, 7}).Draw(t, "cost"), Reserved: rapid.Bool().Draw(t, "reserved"),
+			Tokens: map[string]float64{"n": rapid.SampledFrom([]float64{0.1, 3, 1000}).Draw(t, "tokens")},
+		}
+	})
+)
+
+func (s subject) join(t *rapid.T) {
+	all := rapid.SliceOfN(anyEntry, 1, 4).Draw(t, "entries")
+	_, err := s.f.Join(s.Context(), all)
+	s.must(err)
+	for _, e := range all {
+		s.m.join(e)
+	}
+}
+
+// dispatch looks at all buckets and promotes some of their heads, and tasks that may not wait there.
+func (s subject) dispatch(t *rapid.T) {
+	var answers []waitlist.Answer
+	for name := range s.m.buckets {
+		answers = append(answers, waitlist.Answer{Bucket: name, Sooner: true})
+	}
+	s.must(s.f.Report(s.Context(), answers, nil))
+	me, paused := duty("me"), ""
+	me.Heads = rapid.IntRange(1, 30).Draw(t, "heads")
+	if rapid.Bool().Draw(t, "paused") {
+		paused = queues.Draw(t, "queue")
+	}
+	look, err := s.f.Look(s.Context(), me, []string{paused})
+	s.must(err)
+	busy := slices.DeleteFunc(slices.Sorted(maps.Keys(s.m.buckets)), func(name string) bool {
+		waits, promoted := s.m.in(name)
+		return len(waits)+len(promoted) == 0
+	})
+	s.same("busy buckets", len(busy), len(look.Due))
+	var plans []waitlist.Plan
+	var want []waitlist.Task
+	for _, due := range look.Due {
+		s.compare(due, me.Heads, paused)
+		plan := waitlist.Plan{Bucket: due.Bucket, Planned: due.Planned, Next: time.Hour}
+		for _, h := range due.Heads[:rapid.IntRange(0, len(due.Heads)).Draw(t, "promoted")] {
+			plan.Promote = append(plan.Promote, h.Task)
+		}
+		plan.Promote = append(plan.Promote, rapid.SliceOfN(anyone, 0, 1).Draw(t, "others")...)
+		plans = append(plans, plan)
+		for _, one := range plan.Promote {
+			if k := s.m.tasks[one]; k != nil && k.bucket == due.Bucket && k.promoted == 0 {
+				s.m.promote(due.Bucket, one)
+				want = append(want, one)
+			}
+		}
+	}
+	got, onDuty, err := s.f.Promote(s.Context(), "me", plans)
+	s.must(err)
+	s.same("on duty", true, onDuty)
+	s.same("promoted", want, got)
+}
+
+func (s subject) compare(due waitlist.Due, most int, paused string) {
+	waits, promoted := s.m.in(due.Bucket)
+	waits = slices.DeleteFunc(waits, func(t waitlist.Task) bool { return t.Queue == paused })
+	s.same("more", len(waits) > most, due.More)
+	s.same("heads", waits[:min(most, len(waits))], tasksOf(due.Heads))
+	s.same("promoted", promoted, tasksOf(due.Promoted))
+	for _, w := range slices.Concat(due.Heads, due.Promoted) {
+		k := s.m.tasks[w.Task]
+		if k.tags[due.Bucket] != w.Tag || math.Abs(k.tokens-w.Tokens["n"]) > 0 || k.reserved[due.Bucket] != w.Reserved {
+			s.Fatalf("%+v, want %+v", w, *k)
+		}
+	}
+}
+
+func tasksOf(all []waitlist.Waiting) (found []waitlist.Task) {
+	for _, w := range all {
+		found = append(found, w.Task)
+	}
+	return found
+}
+
+func (s subject) begin(t *rapid.T) {
+	all := rapid.SliceOfN(anyone, 1, 3).Draw(t, "tasks")
+	s.must(s.f.Report(s.Context(), nil, all))
+	for _, one := range all {
+		delete(s.m.tasks, one)
+	}
+}
+
+func (s subject) leave(t *rapid.T) {
+	all := rapid.SliceOfNDistinct(anyone, 1, 3, rapid.ID).Draw(t, "tasks")
+	left, err := s.f.Leave(s.Context(), all)
+	s.must(err)
+	for i, one := range all {
+		s.same("left", s.m.arrived(one), left[i])
+		delete(s.m.tasks, one)
+	}
+}
+
+// check compares all that can be read.
+func (s subject) check(t *rapid.T) {
+	s.m.rest()
+	for name := range s.m.buckets {
+		waits, promoted := s.m.in(name)
+		l, err := s.f.List(s.Context(), name)
+		s.must(err)
+		s.same("waiting", len(waits), l.Waiting)
+		s.same("promoted", len(promoted), l.Promoted)
+		s.same("tokens", s.m.tokens(name), l.Tokens["n"])
+		s.same("in the index", len(waits)+len(promoted) > 0, !l.Next.IsZero())
+	}
+	one := anyone.Draw(t, "task")
+	want := s.m.arrived(one)
+	p, err := s.f.Position(s.Context(), one)
+	s.must(err)
+	s.same("arrived", want, p.Arrived)
+	if want.State == waitlist.StateWaiting {
+		waits, _ := s.m.in(want.Bucket)
+		s.same("rank", 1+slices.Index(waits, one), p.Rank)
+	}
+}
+
+func TestTheScriptsAgreeWithAModel(t *testing.T) {
+	t.Parallel()
+	f := onRedis(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		f.check(f.client.FlushDB(t.Context()).Err())
+		s := subject{T: rt, f: f, m: &model{buckets: map[string]*bucketModel{}, tasks: map[waitlist.Task]*taskModel{}}}
+		rt.Repeat(map[string]func(*rapid.T){
+			"join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check,
+		})
+	})
+}

@@ -1,0 +1,58 @@
+package reservations
+
+import (
+	"slices"
+	"time"
+)
+
+// holdStep is how exactly a bucket remembers when holds end: a hold counts until the next multiple.
+const holdStep = 50 * time.Millisecond
+
+// Held is what started tasks take when their holds end. A provider counts a call when it comes, so until then its own balance is higher
+// than Started by as much, and it loses what comes back above its capacity. A refund must not bring that back here.
+type Held struct {
+	Until  time.Time `json:"until"`
+	Tokens float64   `json:"tokens"`
+}
+
+// hold returns s after a start of n that holds until a moment.
+func (s Balance) hold(n float64, until time.Time) Balance {
+	if n <= 0 {
+		return s
+	}
+	until = until.Add(holdStep - 1).Truncate(holdStep)
+	held := make([]Held, 0, len(s.Held)+1)
+	for _, h := range s.Held {
+		if h.Until.Equal(until) {
+			n += h.Tokens
+		} else {
+			held = append(held, h)
+		}
+	}
+	held = append(held, Held{Until: until, Tokens: n})
+	slices.SortFunc(held, func(a, b Held) int { return a.Until.Compare(b.Until) })
+	s.Held = held
+	return s
+}
+
+// endHolds returns s at a moment: holds that have ended are forgotten.
+func (s Balance) endHolds(at time.Time) Balance {
+	n := 0
+	for n < len(s.Held) && !s.Held[n].Until.After(at) {
+		n++
+	}
+	if s.Held = s.Held[n:]; len(s.Held) == 0 {
+		s.Held = nil
+	}
+	return s
+}
+
+// refundable is how far a refund may raise Started: at the end of each hold, the provider's balance is at most its capacity.
+func (b *Bucket) refundable(s Balance) float64 {
+	most, held := s.Filling.Capacity, 0.
+	for _, h := range slices.Backward(s.Held) {
+		held += h.Tokens
+		most = min(most, s.Filling.Capacity-b.comes(s.Filling, h.Until)-held)
+	}
+	return most
+}

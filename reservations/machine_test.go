@@ -1,0 +1,334 @@
+package reservations_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// machine sends one bucket all that a fleet may send, right or wrong: early, late, twice, forgotten, with two limits.
+type machine struct {
+	limits  []reservations.Limit // of the callers: the same meters
+	limit   reservations.Limit   // of the next request
+	bucket  reservations.Bucket
+	now     float64 // the store's clock
+	passed  float64 // seconds that the clock ran forwards
+	judges  []*judge
+	blocked float64 // in passed: until then nothing starts that is asked for now
+	waiting []ticket
+	running []run
+	ids     int64
+}
+
+type ticket struct {
+	r reservations.Request // what it asks with when it is promoted
+}
+
+type run struct {
+	end    float64 // of its hold, in passed
+	tokens []float64
+	id     int64
+}
+
+func newMachine(t *rapid.T) *machine {
+	l := drawLimit(t)
+	m := &machine{limit: l, limits: []reservations.Limit{l}, now: rapid.Float64Range(0, 60).Draw(t, "begins")}
+	for range rapid.IntRange(0, 2).Draw(t, "others") {
+		m.limits = append(m.limits, drawOther(t, l))
+	}
+	for k := range l.Meters {
+		j := &judge{}
+		for _, o := range m.limits {
+			j.force = append(j.force, o.Meters[k])
+		}
+		m.judges = append(m.judges, j)
+	}
+	return m
+}
+
+func drawLimit(t *rapid.T) reservations.Limit {
+	var l reservations.Limit
+	for k := range rapid.IntRange(1, 3).Draw(t, "meters") {
+		rate := rapid.SampledFrom([]float64{.1, 1, 7, 100, 2500}).Draw(t, "rate")
+		m := perSecond(fmt.Sprintf("m%d", k), rate,
+			rate*rapid.SampledFrom([]float64{.1, 1, 3, 60}).Draw(t, "capacity"),
+			rate*rapid.SampledFrom([]float64{0, .5, 5, 100, inf}).Draw(t, "max_reserved"))
+		if rapid.Bool().Draw(t, "window") {
+			seconds := rapid.SampledFrom([]float64{1, 7, 60}).Draw(t, "period")
+			m.Kind, m.Rate, m.Period = reservations.KindWindow, rate*seconds, time.Duration(seconds)*time.Second
+			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, -time.Hour - time.Millisecond}).Draw(t, "start")
+		} else {
+			m.Headroom = m.Cap() * rapid.SampledFrom([]float64{0, 0, .1, .5, .9}).Draw(t, "headroom")
+		}
+		l.Meters = append(l.Meters, m)
+	}
+	l.Name = "drawn"
+	l.MaxWait = rapid.SampledFrom([]time.Duration{0, 0, 300 * time.Millisecond, time.Minute}).Draw(t, "max_wait")
+	return l
+}
+
+// drawOther draws a limit with the same meters, at other rates and of other sizes.
+func drawOther(t *rapid.T, l reservations.Limit) reservations.Limit {
+	l.Meters = slices.Clone(l.Meters)
+	for k := range l.Meters {
+		l.Meters[k].Rate *= rapid.SampledFrom([]float64{.1, .9, 1, 2, 10}).Draw(t, "times")
+		l.Meters[k].Capacity *= rapid.SampledFrom([]float64{.1, 1, 3}).Draw(t, "times")
+		l.Meters[k].Headroom = min(l.Meters[k].Headroom, l.Meters[k].Capacity/2)
+	}
+	return l
+}
+
+func (m *machine) drawTokens(t *rapid.T) []float64 {
+	n := make([]float64, len(m.limit.Meters))
+	for k, meter := range m.limit.Meters {
+		n[k] = min(meter.Largest(), meter.Cap()*rapid.SampledFrom([]float64{0, .01, .1, .5, 1, 1.5}).Draw(t, "charge"))
+	}
+	return n
+}
+
+func (m *machine) pass(seconds float64) {
+	d := time.Duration(seconds * float64(time.Second))
+	for _, j := range m.judges {
+		j.pass(clock(m.now), d)
+	}
+	m.now += d.Seconds()
+	m.passed += d.Seconds()
+}
+
+// ask sends a request and holds everything against the answer that must be true of any.
+func (m *machine) ask(t *rapid.T, r reservations.Request) reservations.Outcome {
+	m.limit = rapid.SampledFrom(m.limits).Draw(t, "limit")
+	was, text := m.bucket, fmt.Sprintf("%+v %+v", m.bucket, r)
+	accrued, _ := reservations.Step(was, m.limit, clock(m.now), dry(refresh()))
+	dried, answer := reservations.Step(was, m.limit, clock(m.now), dry(r))
+	got, o := reservations.Step(was, m.limit, clock(m.now), r)
+	if after := fmt.Sprintf("%+v %+v", was, r); after != text {
+		t.Fatalf("Step changed what it was given from %s to %s", text, after)
+	}
+	if diff := cmp.Diff(accrued, dried); diff != "" {
+		t.Fatalf("dry %+v changed the bucket: %s", r, diff)
+	}
+	if o.State != answer.State || o.Hold != answer.Hold || !o.RetryAt.Equal(answer.RetryAt) || !o.At.Equal(answer.At) {
+		t.Fatalf("dry %+v: %+v, want %+v", r, answer, o)
+	}
+	wellFormed(t, m.limit, got)
+	m.version(t, r, was, accrued, got)
+	m.balances(t, r, o, accrued, got)
+	if o.Hold < 0 || o.Hold > reservations.Hold || o.Wait() > reservations.MaxWait || o.Bucket.Version != got.Version {
+		t.Fatalf("%+v: %+v", r, o)
+	}
+	if m.bucket = got; o.Started() && !r.Dry {
+		m.starts(t, r, o)
+	}
+	return o
+}
+
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
+// wellFormed: reserved <= started <= capacity.
+func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
+	if len(b.Meters) < len(l.Meters) || b.At.IsZero() || len(b.Settled) > 64 {
+		t.Fatalf("bucket %+v", b)
+	}
+	for k, s := range b.Meters {
+		capacity := s.Filling.Capacity
+		if k < len(l.Meters) && (s.Name != l.Meters[k].Name || capacity != l.Meters[k].Cap()) {
+			t.Fatalf("meter %d of %+v is not that of %+v", k, b, l)
+		}
+		if math.IsNaN(s.Started) || math.IsInf(s.Reserved, 0) || s.Started > capacity || s.Reserved > s.Started {
+			t.Fatalf("balances %+v", s)
+		}
+	}
+}
+
+// version grows by one where the request changed something, and else not.
+func (m *machine) version(t *rapid.T, r reservations.Request, was, accrued, got reservations.Bucket) {
+	changed := !cmp.Equal(balances(accrued), balances(got)) || !accrued.Blocked.Equal(got.Blocked) || !cmp.Equal(was.Settled, got.Settled)
+	if !was.At.IsZero() {
+		changed = changed || got.At.Before(was.At) || len(was.Meters) != len(got.Meters) || !was.Follows(m.limit)
+	}
+	want := was.Version
+	if changed && !r.Dry {
+		want++
+	}
+	if got.Version != want {
+		t.Fatalf("%+v: version %d after %d, changed %v: %+v became %+v", r, got.Version, was.Version, changed, accrued, got)
+	}
+}
+
+// balances: only a settlement and a sync give to what may start, and only starts, settlements, blocks and syncs take from it.
+func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Outcome, accrued, got reservations.Bucket) {
+	for k := range m.limit.Meters {
+		was, is := accrued.Meters[k], got.Meters[k]
+		may, promised := 0., 0.
+		switch r.Op {
+		case reservations.OpSettle:
+			may, promised = max(0, r.Tokens[k]), max(0, r.Tokens[k])
+		case reservations.OpRelease:
+			promised = r.Tokens[k]
+		}
+		tiny := 1e-9*math.Abs(was.Started) + 1e-9
+		if is.Started > was.Started+may+tiny || is.Reserved > was.Reserved+promised+tiny {
+			t.Fatalf("%+v minted: %+v became %+v", r, was, is)
+		}
+		takes := o.Started() && !r.Dry || r.Op == reservations.OpSettle || r.Op == reservations.OpBlock || r.Op == reservations.OpSync
+		if !takes && is.Started != was.Started {
+			t.Fatalf("%+v was answered %s and changed what may start: %+v became %+v", r, o.State, was, is)
+		}
+		if (o.State == waiting || o.State == refused) && !cmp.Equal(is, was) {
+			t.Fatalf("%+v was answered %s and changed %+v to %+v", r, o.State, was, is)
+		}
+	}
+}
+
+func (m *machine) starts(t *rapid.T, r reservations.Request, o reservations.Outcome) {
+	if end := m.passed + o.Hold.Seconds(); end < m.blocked-1e-7 {
+		t.Fatalf("%+v starts at %v, blocked until %v", r, end, m.blocked)
+	}
+	for k, j := range m.judges {
+		if fault := j.begins(m.passed, o.At, o.Hold, r.Tokens[k], m.limit.Meters[k].Cap()); fault != "" {
+			t.Fatalf("meter %s: %s", m.limit.Meters[k].Name, fault)
+		}
+	}
+	m.ids++
+	m.running = append(m.running, run{m.passed + o.Hold.Seconds(), r.Tokens, m.ids})
+}
+
+// begin asks for a start, and lets the task wait where there is none.
+func (m *machine) begin(t *rapid.T, r reservations.Request) {
+	o := m.ask(t, r)
+	if o.Started() || o.State == refused {
+		return
+	}
+	held := r.Reserved || o.State == reserved
+	m.waiting = append(m.waiting, ticket{reservations.Request{
+		Op: reservations.OpStart, Promoted: true, Reserved: held, Tokens: r.Tokens, Urgent: r.Urgent,
+	}})
+}
+
+func (m *machine) drawn(t *rapid.T, op reservations.Op) reservations.Request {
+	return reservations.Request{Op: op, Tokens: m.drawTokens(t), Urgent: rapid.Bool().Draw(t, "urgent")}
+}
+
+// leaves removes one of the waiting tasks.
+func (m *machine) leaves(t *rapid.T) (reservations.Request, bool) {
+	if len(m.waiting) == 0 {
+		return reservations.Request{}, false
+	}
+	i := rapid.IntRange(0, len(m.waiting)-1).Draw(t, "which")
+	r := m.waiting[i].r
+	m.waiting = slices.Delete(m.waiting, i, i+1)
+	return r, true
+}
+
+func (m *machine) settle(t *rapid.T) {
+	if len(m.running) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(m.running)-1).Draw(t, "which")
+	r := m.running[i]
+	m.running = slices.Delete(m.running, i, i+1)
+	m.pass(max(0, r.end-m.passed) + rapid.SampledFrom([]float64{0, .01, 1}).Draw(t, "runs"))
+	back := make([]float64, len(r.tokens))
+	for k, n := range r.tokens {
+		back[k] = n * rapid.SampledFrom([]float64{-.5, 0, .3, 1}).Draw(t, "back")
+		m.judges[k].corrected(m.passed, -back[k])
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "times") { // once more changes nothing
+		m.ask(t, settleID(r.id, rapid.SampledFrom([]float64{0, 3}).Draw(t, "ago"), back...))
+	}
+}
+
+// unblock lets a meter fill at once. For a task that holds until the end of the block that is as if it was given back.
+func (m *machine) unblock(t *rapid.T) {
+	if m.bucket.Blocked.After(clock(m.now)) {
+		for _, j := range m.judges {
+			j.corrected(m.passed, -j.most(clock(m.now), reservations.Hold))
+		}
+	}
+	m.ask(t, unblock())
+	m.blocked = 0
+}
+
+func (m *machine) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"new": func(t *rapid.T) { m.begin(t, m.drawn(t, reservations.OpStart)) },
+		"burst": func(t *rapid.T) {
+			r := m.drawn(t, reservations.OpStart)
+			for range rapid.IntRange(2, 20).Draw(t, "burst") {
+				m.begin(t, r)
+			}
+		},
+		"reserve": func(t *rapid.T) { m.begin(t, m.drawn(t, reservations.OpReserve)) },
+		"allow":   func(t *rapid.T) { m.begin(t, m.drawn(t, reservations.OpAllow)) },
+		"promoted on time": func(t *rapid.T) {
+			if r, ok := m.leaves(t); ok {
+				o := m.ask(t, dry(r))
+				m.pass(o.Wait().Seconds())
+				m.begin(t, r)
+			}
+		},
+		"promoted whenever": func(t *rapid.T) {
+			if r, ok := m.leaves(t); ok {
+				m.begin(t, r)
+			}
+		},
+		"promoted twice": func(t *rapid.T) {
+			if r, ok := m.leaves(t); ok {
+				m.begin(t, r)
+				m.begin(t, r)
+			}
+		},
+		"release": func(t *rapid.T) {
+			if r, ok := m.leaves(t); ok {
+				m.ask(t, release(r.Tokens...))
+			}
+		},
+		"settle": m.settle,
+		"sync": func(t *rapid.T) {
+			left := m.drawTokens(t)
+			for k := range left {
+				if rapid.Bool().Draw(t, "unknown") {
+					left[k] = -1
+				}
+			}
+			m.ask(t, synced(rapid.SampledFrom([]float64{0, .01, 60}).Draw(t, "age"), left...))
+		},
+		"block": func(t *rapid.T) {
+			d := rapid.SampledFrom([]float64{0, .1, .7, 3, 100}).Draw(t, "seconds")
+			m.ask(t, block(d))
+			m.blocked = max(m.blocked, m.passed+d)
+		},
+		"unblock":     m.unblock,
+		"refresh":     func(t *rapid.T) { m.ask(t, refresh()) },
+		"time passes": func(t *rapid.T) { m.pass(rapid.SampledFrom([]float64{.01, .1, .3, 1, 20}).Draw(t, "seconds")) },
+		"the clock runs back": func(t *rapid.T) {
+			m.now -= rapid.SampledFrom([]float64{.01, .2, 30, 90, 3600}).Draw(t, "seconds")
+		},
+	}
+}
+
+// disturb sends n random requests.
+func (m *machine) disturb(t *rapid.T, n int) {
+	actions := m.actions()
+	names := slices.Sorted(maps.Keys(actions))
+	for range n {
+		actions[rapid.SampledFrom(names).Draw(t, "action")](t)
+	}
+}
+
+// In any window of time no more starts than the limits allow, whatever is asked in whatever order.
+func TestStepKeepsThePromise(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) { t.Repeat(newMachine(t).actions()) })
+}

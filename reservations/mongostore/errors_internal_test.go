@@ -1,0 +1,73 @@
+package mongostore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+func TestApplied(t *testing.T) {
+	t.Parallel()
+	network := mongo.CommandError{Message: "connection reset", Labels: []string{"NetworkError"}}
+	for _, c := range []struct {
+		name      string
+		err       error
+		sent      int32
+		monitored bool
+		want      reservations.Applied
+		bucket    bool
+	}{
+		{"answer lost", network, 1, true, reservations.AppliedMaybe, false},
+		{"never sent", errors.New("pool cleared"), 0, true, reservations.AppliedNo, false},
+		{"never sent, without a monitor", errors.New("pool cleared"), 0, false, reservations.AppliedMaybe, false},
+		{"no server", fmt.Errorf("wrapped: %w", topology.ServerSelectionError{}), 0, false, reservations.AppliedNo, false},
+		{"no connection", topology.WaitQueueTimeoutError{}, 0, false, reservations.AppliedNo, false},
+		{"not allowed", mongo.CommandError{Code: 13}, 1, true, reservations.AppliedNo, false},
+		{"not primary", mongo.CommandError{Code: 10107}, 1, true, reservations.AppliedNo, false},
+		{"sent twice, then not primary", mongo.CommandError{Code: 10107}, 2, true, reservations.AppliedMaybe, false},
+		{"interrupted", mongo.CommandError{Code: 11602}, 1, true, reservations.AppliedMaybe, false},
+		{
+			"majority not reached",
+			mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}},
+			1, true,
+			reservations.AppliedMaybe, false,
+		},
+		{"too large for the server", mongo.CommandError{Code: 10334}, 1, true, reservations.AppliedNo, true},
+		{"too large for the driver", driver.ErrDocumentTooLarge, 0, false, reservations.AppliedMaybe, true},
+		{
+			"an insert that is refused",
+			mongo.WriteException{WriteErrors: []mongo.WriteError{{Message: "index row"}}},
+			1, true,
+			reservations.AppliedNo, true,
+		},
+	} {
+		s := new(Store)
+		s.monitored.Store(c.monitored)
+		if got := s.applied(c.err, c.sent); got != c.want || isOfOneDocument(c.err) != c.bucket {
+			t.Errorf("%s: applied %q, of one document %v", c.name, got, isOfOneDocument(c.err))
+		}
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		mongo.CommandError{Code: 11000, Message: "E11000 duplicate key error collection"},
+		mongo.CommandError{Code: 112, Message: "WriteConflict"},
+		mongo.CommandError{Code: 1, Message: "duplicate key value violates unique constraint"},
+		mongo.WriteException{WriteErrors: []mongo.WriteError{{Code: 11000}}},
+	} {
+		if !isConflict(err) {
+			t.Errorf("%v is no conflict", err)
+		}
+	}
+	if err := (mongo.CommandError{Code: 2}); isConflict(err) {
+		t.Errorf("%v is a conflict", err)
+	}
+}

@@ -1,0 +1,266 @@
+package mongostore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
+)
+
+// daily is a limit of one token a day: nothing comes back while a test runs.
+func daily(capacity float64) reservations.Limit {
+	return reservations.Limit{Name: "daily", Meters: []reservations.Meter{
+		{Name: "m", Rate: 1, Period: 24 * time.Hour, Capacity: capacity, MaxReserved: reservations.Unlimited},
+	}}
+}
+
+// sent counts the commands of a client. Before, where it is set, is called before each command leaves.
+type sent struct {
+	reads, writes atomic.Int64
+	before        func(*event.CommandStartedEvent)
+}
+
+func (c *sent) all() int64 { return c.reads.Load() + c.writes.Load() }
+
+// open returns a store with a client of its own, as another process has it.
+func (c *sent) open(t *testing.T, uri, name string) *mongostore.Store {
+	t.Helper()
+	settings, err := mongostore.ClientOptions(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := settings.Monitor
+	started := func(ctx context.Context, e *event.CommandStartedEvent) {
+		ours.Started(ctx, e)
+		switch e.CommandName {
+		case "find", "aggregate":
+			c.reads.Add(1)
+		case "findAndModify", "insert":
+			c.writes.Add(1)
+		}
+		if c.before != nil {
+			c.before(e)
+		}
+	}
+	client, err := mongo.Connect(settings.SetMonitor(&event.CommandMonitor{Started: started}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
+	return mongostore.New(client.Database(name), mongostore.Options{})
+}
+
+func apply(
+	t *testing.T, store reservations.Store, limit reservations.Limit, requests ...reservations.Request,
+) reservations.Outcome {
+	t.Helper()
+	outcomes, err := store.Apply(t.Context(), limit, "", requests)
+	if err != nil || len(outcomes) != len(requests) {
+		t.Fatalf("%d outcomes, %v", len(outcomes), err)
+	}
+	return outcomes[len(outcomes)-1]
+}
+
+func TestLoneProcessSendsOneCommandACall(t *testing.T) {
+	t.Parallel()
+	const calls = 200
+	uri, name := testenv.Mongo(t)
+	var c sent
+	store := c.open(t, uri, name)
+	for i := range int64(calls) {
+		if o := apply(t, store, limit, request(1)...); o.Bucket.Version != i+1 {
+			t.Fatalf("call %d: version %d", i, o.Bucket.Version)
+		}
+	}
+	if c.writes.Load() != calls || c.reads.Load() > calls/10 {
+		t.Errorf("%d reads and %d writes for %d calls", c.reads.Load(), c.writes.Load(), calls)
+	}
+}
+
+// Two processes that do not compete send two commands a call. A swap in vain comes on top for a process that wrote
+// twice.
+func TestProcessesInTurnSendFewCommands(t *testing.T) {
+	t.Parallel()
+	const calls = 200
+	uri, name := testenv.Mongo(t)
+	for what, next := range map[string]func(call int) int{
+		"in turn":     func(call int) int { return call % 2 },
+		"two each":    func(call int) int { return call / 2 % 2 },
+		"twenty each": func(call int) int { return call / 20 % 2 },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var c sent
+			stores := []*mongostore.Store{c.open(t, uri, name), c.open(t, uri, name)}
+			l := limit
+			l.Name = strings.ReplaceAll(what, " ", "-")
+			for call := range calls {
+				if o := apply(t, stores[next(call)], l, request(1)...); o.Bucket.Version != int64(call+1) {
+					t.Fatalf("call %d: version %d", call, o.Bucket.Version)
+				}
+			}
+			if c.all() > calls*5/2+10 {
+				t.Errorf("%d reads and %d writes for %d calls", c.reads.Load(), c.writes.Load(), calls)
+			}
+		})
+	}
+}
+
+// Processes that compete start exactly what is there, and no version counts two changes.
+func TestRivalsShareABucket(t *testing.T) {
+	t.Parallel()
+	const capacity, processes, callers, times = 300, 6, 4, 20
+	uri, name := testenv.Mongo(t)
+	var c sent
+	var mu sync.Mutex // guards versions
+	var versions []int64
+	var started atomic.Int64
+	var running sync.WaitGroup
+	for range processes {
+		store := c.open(t, uri, name)
+		for range callers {
+			running.Go(func() {
+				for range times {
+					outcomes, err := store.Apply(t.Context(), daily(capacity), "", request(1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if outcomes[0].Started() {
+						started.Add(1)
+					}
+					mu.Lock()
+					versions = append(versions, outcomes[0].Bucket.Version)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	running.Wait()
+	b, _, err := mongostore.New(connect(t, uri).Database(name), mongostore.Options{}).Load(t.Context(), "daily", "")
+	if err != nil || b.Version != processes*callers*times || slices.Max(versions) != b.Version {
+		t.Errorf("%d versions for %d calls, the largest answer is of %d: %v",
+			b.Version, processes*callers*times, slices.Max(versions), err)
+	}
+	if started.Load() != capacity {
+		t.Errorf("%d started, want exactly %d", started.Load(), capacity)
+	}
+}
+
+// A process that always loses gives up, takes its request back and says so. Contention is a fault of one bucket.
+func TestContended(t *testing.T) {
+	t.Parallel()
+	uri, name := testenv.Mongo(t)
+	buckets := connect(t, uri).Database(name).Collection(mongostore.DefaultCollection)
+	c := sent{before: func(e *event.CommandStartedEvent) {
+		if e.Command.Lookup("query", "tag").Type != bson.TypeInt64 {
+			return // no swap
+		}
+		_, err := buckets.UpdateByID(context.WithoutCancel(t.Context()), "daily", bson.D{
+			{Key: "$set", Value: bson.D{{Key: "tag", Value: time.Now().UnixNano()}}},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}}
+	store := c.open(t, uri, name).WithPatience(100 * time.Millisecond)
+	apply(t, store, daily(5), request(1)...)
+	_, err := store.Apply(t.Context(), daily(5), "", request(1))
+	wantUnavailable(t, err, reservations.AppliedNo)
+	if !errors.Is(err, reservations.ErrContended) || !errors.Is(err, reservations.ErrBucket) {
+		t.Errorf("got %v", err)
+	}
+	c.before = nil
+	if o := apply(t, store, daily(5), request(4)...); !o.Started() || o.Bucket.Version != 2 {
+		t.Errorf("after that: %+v", o)
+	}
+}
+
+// A process that is killed after it has read, or whose answer is lost, leaves the bucket to the others.
+func TestCutBetweenReadAndWrite(t *testing.T) {
+	t.Parallel()
+	proxy, through, name := proxied(t)
+	uri, _ := testenv.Mongo(t)
+	other := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
+	apply(t, other, daily(5), request(1)...)
+	c := sent{before: func(e *event.CommandStartedEvent) {
+		if e.CommandName == "findAndModify" {
+			proxy.Cut()
+		}
+	}}
+	_, err := c.open(t, through, name).Apply(t.Context(), daily(5), "", request(1))
+	wantUnavailable(t, err, reservations.AppliedMaybe, reservations.AppliedNo)
+	if errors.Is(err, reservations.ErrBucket) {
+		t.Errorf("a store that is away is no fault of a bucket: %v", err)
+	}
+	if o := apply(t, other, daily(5), request(4)...); !o.Started() || o.Bucket.Version != 2 {
+		t.Errorf("another process: %+v", o)
+	}
+}
+
+// Where the answer to a swap is lost, the next call reads.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	proxy, uri, name := proxied(t)
+	var c sent
+	store := c.open(t, uri, name)
+	for range 3 {
+		apply(t, store, limit, request(1)...)
+	}
+	proxy.Pause()
+	reads := c.reads.Load()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := store.Apply(ctx, limit, "", request(1))
+	wantUnavailable(t, err, reservations.AppliedMaybe)
+	if c.reads.Load() != reads {
+		t.Error("the call did not begin with a swap")
+	}
+	proxy.Resume()
+	apply(t, store, limit, request(1)...)
+	if c.reads.Load() == reads {
+		t.Error("swapped what is not known")
+	}
+}
+
+// A swap without a read decides a little before the server's clock, never after it, and does not fall behind further.
+func TestSwapsFollowTheServersClock(t *testing.T) {
+	t.Parallel()
+	uri, name := testenv.Mongo(t)
+	var c sent
+	store := c.open(t, uri, name)
+	buckets := connect(t, uri).Database(name).Collection(mongostore.DefaultCollection)
+	var behind []time.Duration
+	for range 300 {
+		before := c.reads.Load()
+		o := apply(t, store, limit, request(1)...)
+		var got struct {
+			Clock time.Time `bson:"clock"`
+		}
+		if err := buckets.FindOne(t.Context(), bson.D{}).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		if c.reads.Load() == before {
+			behind = append(behind, got.Clock.Add(time.Millisecond).Sub(o.At)) // the server cuts to milliseconds
+		}
+	}
+	if len(behind) < 250 {
+		t.Fatalf("%d reads, %d writes", c.reads.Load(), c.writes.Load())
+	}
+	late := slices.Sorted(slices.Values(behind[len(behind)-100:]))
+	if first := slices.Min(behind); first < 0 || late[50] > 30*time.Millisecond {
+		t.Errorf("swaps were behind by %v at least, the last ones by %v", first, late[50])
+	}
+}

@@ -1,0 +1,57 @@
+package scripts_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// program is a shell script in place of a command.
+type program struct{ name, text string }
+
+// runWith runs a script of the repository, with these programs in place of the real ones, and returns its exit code
+// and what it printed.
+func runWith(t *testing.T, script string, args, env []string, programs ...program) (code int, out string) {
+	t.Helper()
+	folder := t.TempDir()
+	for _, p := range programs {
+		if err := os.WriteFile(filepath.Join(folder, p.name), []byte("#!/usr/bin/env bash\n"+p.text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", append([]string{"../" + script}, args...)...)
+	c.Env = append([]string{"PATH=" + folder + ":" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + folder, "NEEDED=0"}, env...)
+	text, err := c.CombinedOutput()
+	if err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), string(text)
+}
+
+func TestCI(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lint, tests string // what the steps do
+		code        int
+		says        string
+	}{
+		"all is well":             {"exit 0", "exit 0", 0, "ci: lint exit 0, tests exit 0"},
+		"the linter finds":        {"exit 2", "exit 0", 2, "FAIL: lint exit 2"},
+		"no linter":               {"exit 127", "exit 0", 127, "FAIL: lint exit 127"},
+		"the linter does not end": {"exec sleep 60", "exit 0", 124, "FAIL: lint has not ended within 1 s"},
+		"a test fails":            {"exit 0", "exit 3", 3, "tests exit 3"},
+		"both fail":               {"exit 1", "exit 2", 2, "ci: lint exit 1, tests exit 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steps := "case $1 in lint) " + tc.lint + " ;; test-all) echo tested until $HEADWAY_TESTS_UNTIL; " + tc.tests + " ;; esac; exit 99"
+			code, out := runWith(t, ".ci/run", nil, []string{"LINT_SECONDS=1"}, program{"make", steps})
+			if code != tc.code || !strings.Contains(out, tc.says) || !strings.Contains(out, "tested until 1") {
+				t.Errorf("exit code %d, wanted %d and %q: %s", code, tc.code, tc.says, out)
+			}
+		})
+	}
+}
