@@ -237,7 +237,10 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 }
 
 func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
-	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s), serving: s.serving, running: s.runningNow}
+	w := &watch{
+		store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON),
+		heal: healer(s), serving: s.serving, running: s.runningNow, lost: s.lost,
+	}
 	last, waited := w.run(ctx)
 	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)

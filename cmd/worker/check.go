@@ -84,7 +84,7 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	if err == nil {
 		_ = queue.Close() // it was only asked for a sign of life
 	}
-	buckets, err := connect.Mongo(ctx, getenv)
+	buckets, err := connect.Mongo(ctx, getenv, nil)
 	note("MongoDB", "answers", err)
 	if err == nil {
 		_ = buckets.Close(ctx) // as above

@@ -95,7 +95,7 @@ func openSight(ctx context.Context, settings config.Config, env cli.Environment)
 
 // openBuckets is openSight with a queue that is connected already, and stays the caller's.
 func openBuckets(ctx context.Context, settings config.Config, env cli.Environment, queue redis.UniversalClient) (*sight, error) {
-	buckets, err := connect.Mongo(ctx, env.Getenv)
+	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func openStores(ctx context.Context, env cli.Environment) (queue redis.Universal
 	if queue, err = connect.Redis(ctx, env.Getenv); err != nil {
 		return nil, nil, nil, nil, err
 	}
-	if buckets, err = connect.Mongo(ctx, env.Getenv); err != nil {
+	if buckets, err = connect.Mongo(ctx, env.Getenv, env.Err); err != nil {
 		return nil, nil, nil, nil, errors.Join(err, queue.Close())
 	}
 	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) } // nothing is left to do over it
