@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -74,8 +73,8 @@ func CheckCharges(charges []reservations.Charge) error {
 		if strings.TrimSpace(c.Limit) == "" {
 			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "names no limit"}
 		}
-		if problem := keyProblem(c.Key); problem != "" { // the error does not repeat the key, which may be long
-			return &reservations.ChargeError{Charge: reservations.Charge{Limit: c.Limit}, Err: reservations.ErrInvalidCharge, Problem: problem}
+		if err := c.ValidateKey(); err != nil {
+			return err
 		}
 		for meter, n := range c.Tokens {
 			if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
@@ -87,21 +86,6 @@ func CheckCharges(charges []reservations.Charge) error {
 		}
 	}
 	return nil
-}
-
-// KeyMost is the longest key of a charge, in bytes: it names a document.
-const KeyMost = 512
-
-// keyProblem says why a key can't name a bucket. One that is not UTF-8 becomes another key in JSON, the same for many.
-func keyProblem(key string) string {
-	switch {
-	case len(key) > KeyMost:
-		return fmt.Sprintf("key has %d bytes: must be at most %d", len(key), KeyMost)
-	case !utf8.ValidString(key):
-		return fmt.Sprintf("key %.80q is not UTF-8", key)
-	default:
-		return ""
-	}
 }
 
 // blank makes arguments to decode into: a zero value, or where T is a pointer one to a zero value. It fails for an interface.
