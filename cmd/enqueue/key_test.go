@@ -12,7 +12,7 @@ func TestKeysOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := write(t, "in.jsonl", chats(2))
-	for key, want := range map[string]string{"\xff": "not UTF-8", strings.Repeat("x", 513): "at most 512"} {
+	for key, want := range map[string]string{"\xff": "must be valid UTF-8", strings.Repeat("x", 513): "at most 512"} {
 		for _, args := range [][]string{
 			{"one", "hi", "--limit", "openai", "--key", key}, {"one", "hi", "--limit", "openai:" + key}, {"batch", in, "--limit", "openai", "--key", key},
 		} {

@@ -36,20 +36,21 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 
 	const esc = testenv.Escapes
 	calls := map[string][][]string{
-		"run":          {{"--config", bad}, {"--config", esc}, {"--log-level", esc}, {"--log-format", esc}, {"--concurrency", esc}},
-		"demo":         {{esc}, {"--tasks", esc}},
-		"check":        {{"--config", bad}, {"--config", bad, "--json"}, {"--config", esc}},
-		"explain":      {{"waits"}, {"waits", "--json"}, {esc}, {esc, "--queue", esc}, {"--config", bad, "x"}},
-		"limits list":  {{}, {"--json"}, {"--config", bad}},
-		"limits show":  {{}, {"api"}, {"--json"}, {esc}, {"api", "--key", esc}},
-		"limits set":   {{"api.requests", "30/m", "--key", esc}, {"api.requests", esc}, {esc, "1/s"}},
-		"limits unset": {{"api.requests", "--key", esc}, {esc}},
-		"limits reset": {{"api", "--key", esc}, {esc}},
-		"dead list":    {{}, {"--json"}, {"--since", esc}, {"--type", esc}},
-		"dead show":    {{"dead"}, {"dead", "--json"}, {esc}},
-		"dead export":  {{"--out", "/nowhere/" + esc}, {"--out", filepath.Join(t.TempDir(), "x"+esc)}},
-		"dead requeue": {{"--type", esc, "--dry-run"}, {esc}, {"--all"}},
-		"dead delete":  {{"--type", esc}, {esc}, {"--all", "--type", esc}},
+		"run":            {{"--config", bad}, {"--config", esc}, {"--log-level", esc}, {"--log-format", esc}, {"--concurrency", esc}},
+		"demo":           {{esc}, {"--tasks", esc}},
+		"check":          {{"--config", bad}, {"--config", bad, "--json"}, {"--config", esc}},
+		"explain":        {{"waits"}, {"waits", "--json"}, {esc}, {esc, "--queue", esc}, {"--config", bad, "x"}},
+		"limits list":    {{}, {"--json"}, {"--config", bad}},
+		"limits show":    {{}, {"api"}, {"--json"}, {esc}, {"api", "--key", esc}},
+		"limits set":     {{"api.requests", "30/m", "--key", esc}, {"api.requests", esc}, {esc, "1/s"}},
+		"limits unset":   {{"api.requests", "--key", esc}, {esc}},
+		"limits reset":   {{"api", "--key", esc}, {esc}},
+		"limits unblock": {{"api", "--key", esc}, {esc}},
+		"dead list":      {{}, {"--json"}, {"--since", esc}, {"--type", esc}},
+		"dead show":      {{"dead"}, {"dead", "--json"}, {esc}},
+		"dead export":    {{"--out", "/nowhere/" + esc}, {"--out", filepath.Join(t.TempDir(), "x"+esc)}},
+		"dead requeue":   {{"--type", esc, "--dry-run"}, {esc}, {"--all"}},
+		"dead delete":    {{"--type", esc}, {esc}, {"--all", "--type", esc}},
 	}
 	for _, path := range testenv.Commands(rootCommand(cli.Environment{})) {
 		if len(calls[path]) == 0 {
