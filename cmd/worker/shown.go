@@ -44,9 +44,9 @@ type shownMeter struct {
 	MaxReserved *float64 `json:"max_reserved"`
 	Level       float64  `json:"level"`
 	Debt        float64  `json:"debt"`
-	// Promised is what is reserved for waiting tasks. Ahead is how far the reserved balance is in deficit, at most MaxReserved, and AheadIn when
-	// that will have come back. The reserved balance of a meter that is not scarce lacks more than what is promised: also the tokens that a full
-	// bucket discards until the waiting tasks start.
+	// Promised is what is reserved for waiting tasks. Ahead is how far the reserved balance is in deficit, at most
+	// MaxReserved, and AheadIn when that will have come back. The reserved balance of a meter that is not scarce lacks
+	// more than what is promised: also the tokens that a full bucket discards until the waiting tasks start.
 	Promised float64 `json:"promised"`
 	Ahead    float64 `json:"ahead"`
 	AheadIn  float64 `json:"ahead_seconds"`
