@@ -149,6 +149,8 @@ func (d *simDispatcher) woken(task, tries int) {
 	case asynqdb.Active:
 		if tries < wakeTries {
 			w.after(min(wakePause<<tries, wakePauseMost), func() { d.woken(task, tries+1) })
+		} else {
+			w.list.park(task)
 		}
 	case asynqdb.Unknown:
 		w.list.leave(task)
