@@ -78,7 +78,8 @@ func (d *simDispatcher) dispatch() {
 			d.busy = false
 			d.look(max(min(d.next, w.now+rest), began+dispatcherPause))
 		}
-		if look.OnDuty && w.in(w.freeze) {
+		if look.OnDuty && w.in(w.freeze) && (w.frozen == nil || w.frozen == d) { // the next one on duty goes on
+			w.frozen = d
 			w.at(seconds(w.freeze[1]), promote)
 			return
 		}

@@ -371,12 +371,14 @@ func (l *simList) due(name string, b *simBucket, now time.Duration) waitlist.Due
 		e := l.records[task].entry
 		return waitlist.Waiting{Task: l.name(task), Tokens: e.Tokens, Urgent: e.Urgent, Reserved: e.Reserved}
 	}
+	heads := b.waiting[:min(len(b.waiting), headsMost)]
+	d.Heads = make([]waitlist.Waiting, 0, len(heads))
 	for _, p := range b.promoted[:min(len(b.promoted), promotedMost)] {
 		w := waiting(p.task)
 		w.Since = simBase.Add(p.at)
 		d.Promoted = append(d.Promoted, w)
 	}
-	for _, p := range b.waiting[:min(len(b.waiting), headsMost)] {
+	for _, p := range heads {
 		d.Heads = append(d.Heads, waiting(p.task))
 	}
 	return d
