@@ -28,7 +28,7 @@ type member struct {
 
 func newMember(t *testing.T) *member {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,17 @@ func (m *member) answer(message []byte) []byte {
 	_, request, _, code, _, _ := wiremessage.ReadHeader(message)
 	elected := m.elected.Load()
 	document, _ := bson.Marshal(bson.D{ // plain values
-		{Key: "ok", Value: 1}, {Key: "isWritablePrimary", Value: elected}, {Key: "secondary", Value: !elected}, {Key: "setName", Value: "rs"},
-		{Key: "hosts", Value: bson.A{m.address}}, {Key: "me", Value: m.address}, {Key: "maxWireVersion", Value: 25},
+		{Key: "ok", Value: 1},
+		{Key: "isWritablePrimary", Value: elected},
+		{Key: "secondary", Value: !elected},
+		{Key: "setName", Value: "rs"},
+		{Key: "hosts", Value: bson.A{m.address}},
+		{Key: "me", Value: m.address},
+		{Key: "maxWireVersion", Value: 25},
 	})
 	var start int32
 	var b []byte
-	if code == wiremessage.OpQuery { // the first hello of a connection
+	if code == wiremessage.OpQuery { //nolint:staticcheck // the driver sends the first hello of a connection so
 		start, b = wiremessage.AppendHeaderStart(nil, 1, request, wiremessage.OpReply)
 		b = wiremessage.AppendReplyFlags(b, 0)
 		b = wiremessage.AppendReplyCursorID(b, 0)
