@@ -185,7 +185,7 @@ func (j *batchJob) check(file io.Reader, r *result) error {
 	err := j.make.each(file, false, func(line batch.Line, task request) error {
 		r.Requests++
 		j.lines = line.Number
-		if line.HTTP() && len(j.make.from.hosts) == 0 {
+		if line.HTTP() && len(j.make.from.http.AllowHosts) == 0 {
 			anywhere++
 		}
 		for _, name := range j.make.from.over(task) {

@@ -25,7 +25,7 @@ lets waiting tasks start sooner. The exit code is 1 when there was a violation, 
   worker demo --json | jq .utilization`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			s := demo.Settings{KeepEstimate: keep, View: env.Err, Terminal: cli.Fits(env.Err, demo.ColumnsMin, demo.RowsMin)}
+			s := demo.Settings{KeepEstimate: keep, View: cli.Control(env.Err), Terminal: cli.Fits(env.Err, demo.ColumnsMin, demo.RowsMin)}
 			report, err := demo.Run(c.Context(), s)
 			if report.Enqueued == 0 {
 				return err

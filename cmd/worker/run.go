@@ -66,7 +66,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	c := s.over(said)
-	calls, err := newClients(c, env.Getenv)
+	calls, err := newClients(c, env.Getenv, logger)
 	if err != nil {
 		return err
 	}
