@@ -12,12 +12,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
-	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/connect"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // member is the only server of a replica set that answers. It is a secondary until it is elected, and answers all commands with ok.
 type member struct {
