@@ -35,7 +35,7 @@ func electing(err error) bool {
 			return s.Kind&description.ServerKindRSMember != 0
 		})
 	}
-	if answer := (mongo.ServerError)(nil); errors.As(err, &answer) {
+	if answer := mongo.ServerError(nil); errors.As(err, &answer) {
 		return slices.ContainsFunc(electionCodes, answer.HasErrorCode)
 	}
 	return false

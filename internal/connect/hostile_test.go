@@ -33,7 +33,7 @@ func TestMalformedServiceURLs(t *testing.T) {
 			return err
 		},
 		"MONGODB_URI": func(ctx context.Context, getenv func(string) string) error {
-			_, err := connect.Mongo(ctx, getenv)
+			_, err := connect.Mongo(ctx, getenv, nil)
 			return err
 		},
 	} {
