@@ -188,16 +188,6 @@ func (b *Bucket) afterStart(k int, x, n float64, w time.Duration) float64 {
 	return min(x, f.Capacity-b.comes(f, b.At.Add(w))) - n
 }
 
-// afterPromise is afterStart for the reserved balance. A promise that waits for a window takes what the one before
-// leaves along, as Convex does: the started balance is exact.
-func (b *Bucket) afterPromise(k int, n float64, w time.Duration) float64 {
-	s := b.Meters[k]
-	if f := s.Filling; f.windowed() && w <= b.until(f, min(n, f.Capacity)-s.Reserved) {
-		return s.Reserved - n
-	}
-	return b.afterStart(k, s.Reserved, n, w)
-}
-
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -155,7 +155,7 @@ func (b *Bucket) take(r Request, w time.Duration) {
 	for k, n := range r.Tokens {
 		s := &b.Meters[k]
 		if !r.Reserved {
-			s.Reserved = b.afterPromise(k, n, w)
+			s.Reserved -= n
 		}
 		s.Started = b.afterStart(k, s.Started, n, w)
 		s.Reserved = min(s.Reserved, s.Started)
@@ -171,15 +171,13 @@ func (b *Bucket) reserve(l Limit, r Request, w time.Duration) Outcome {
 	if l.MaxWait > 0 && w > l.MaxWait {
 		return o
 	}
-	after := make([]float64, len(r.Tokens))
 	for k, n := range r.Tokens {
-		after[k] = b.afterPromise(k, n, w)
-		if most := l.Meters[k].MaxReserved; most != Unlimited && -after[k] > most+tolerance {
+		if most := l.Meters[k].MaxReserved; most != Unlimited && n-b.Meters[k].Reserved > most+tolerance {
 			return o
 		}
 	}
-	for k, x := range after {
-		b.Meters[k].Reserved = x
+	for k, n := range r.Tokens {
+		b.Meters[k].Reserved -= n
 	}
 	o.State = StateReserved
 	return o
