@@ -173,11 +173,6 @@ func (s *Scheduler) Changed(bucket string, o reservations.Outcome) {
 	s.report.answer(bucket, o.Bucket, true)
 }
 
-// seconds converts, bounded so that no sum with a time overflows.
-func seconds(x float64) time.Duration {
-	return time.Duration(min(x, reservations.MaxWait.Seconds()) * float64(time.Second))
-}
-
 // WaitFirst sends a task back whose buckets let it start, and which does not start after all: its worker stops. It goes back to its place
 // in the waitlist of c, or is the first there. The answer is as for Wait.
 func (s *Scheduler) WaitFirst(ctx context.Context, t Task, turn Turn, c reservations.Charge) error {
