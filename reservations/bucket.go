@@ -94,18 +94,14 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 		}
 		return b
 	}
-	was := b
 	if !b.Blocked.After(b.At) {
 		b.Blocked = time.Time{}
 	}
-	switch passed := now.Sub(b.At); {
-	case passed > 0:
-		b.At = now
-	case passed < -backwards:
-		if b.At = now; !b.Blocked.IsZero() {
-			b.Blocked = b.Blocked.Add(passed)
-		}
+	if ahead := b.At.Sub(now); ahead > backwards {
+		b = b.back(ahead)
 	}
+	was := b
+	b.At = later(b.At, now)
 	b.Meters = make([]Balance, 0, max(len(was.Meters), len(l.Meters)))
 	for k, m := range l.Meters {
 		i := k
@@ -124,6 +120,19 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 				b.Meters = append(b.Meters, s)
 			}
 		}
+	}
+	return b
+}
+
+// back is the bucket on a clock that ran back by d: the block and the holds last as long as before.
+func (b Bucket) back(d time.Duration) Bucket {
+	b.At = b.At.Add(-d)
+	if !b.Blocked.IsZero() {
+		b.Blocked = b.Blocked.Add(-d)
+	}
+	b.Meters = slices.Clone(b.Meters)
+	for k, s := range b.Meters {
+		b.Meters[k] = s.moveHolds(-d)
 	}
 	return b
 }

@@ -16,16 +16,18 @@ import (
 
 // machine sends one bucket all that a fleet may send, right or wrong: early, late, twice, forgotten, with two limits.
 type machine struct {
-	limits  []reservations.Limit // of the callers: the same meters
-	limit   reservations.Limit   // of the next request
-	bucket  reservations.Bucket
-	now     float64 // the store's clock
-	passed  float64 // seconds that the clock ran forwards
-	judges  []*judge
-	blocked float64 // in passed: until then nothing starts that is asked for now
-	waiting []ticket
-	running []run
-	ids     int64
+	limits []reservations.Limit // of the callers: the same meters
+	limit  reservations.Limit   // of the next request
+	bucket reservations.Bucket
+	now    float64 // the store's clock
+	passed float64 // seconds that the clock ran forwards
+	judges []*judge
+	// providers are those of the meters, where all callers have the same limit.
+	providers []*provider
+	blocked   float64 // in passed: until then nothing starts that is asked for now
+	waiting   []ticket
+	running   []run
+	ids       int64
 }
 
 type ticket struct {
@@ -36,6 +38,8 @@ type run struct {
 	end    float64 // of its hold, in passed
 	tokens []float64
 	id     int64
+	// numbers are those of the judges' events.
+	numbers []int
 }
 
 func newMachine(t *rapid.T) *machine {
@@ -50,6 +54,9 @@ func newMachine(t *rapid.T) *machine {
 			j.force = append(j.force, o.Meters[k])
 		}
 		m.judges = append(m.judges, j)
+		if len(m.limits) == 1 {
+			m.providers = append(m.providers, newProvider(l, k, clock(m.now)))
+		}
 	}
 	return m
 }
@@ -100,6 +107,9 @@ func (m *machine) pass(seconds float64) {
 	for _, j := range m.judges {
 		j.pass(clock(m.now), d)
 	}
+	for _, p := range m.providers {
+		p.pass(d)
+	}
 	m.now += d.Seconds()
 	m.passed += d.Seconds()
 }
@@ -128,6 +138,11 @@ func (m *machine) ask(t *rapid.T, r reservations.Request) reservations.Outcome {
 	}
 	if m.bucket = got; o.Started() && !r.Dry {
 		m.starts(t, r, o)
+	}
+	for _, p := range m.providers {
+		if p.fault != "" {
+			t.Fatalf("the provider of meter %d: %s", p.meter, p.fault)
+		}
 	}
 	return o
 }
@@ -168,10 +183,11 @@ func (m *machine) version(t *rapid.T, r reservations.Request, was, accrued, got 
 	}
 }
 
-// balances: only a settlement and a sync give to what may start, and only starts, settlements, blocks and syncs take
-// from it.
+// balances: only a settlement and a sync give to what may start. Only starts, settlements, blocks, syncs and the early
+// end of a block take from it.
 func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Outcome, accrued,
-	got reservations.Bucket) {
+	got reservations.Bucket,
+) {
 	for k := range m.limit.Meters {
 		was, is := accrued.Meters[k], got.Meters[k]
 		may, promised := 0., 0.
@@ -186,7 +202,7 @@ func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Ou
 			t.Fatalf("%+v minted: %+v became %+v", r, was, is)
 		}
 		takes := o.Started() && !r.Dry || r.Op == reservations.OpSettle || r.Op == reservations.OpBlock ||
-			r.Op == reservations.OpSync
+			r.Op == reservations.OpSync || r.Op == reservations.OpUnblock
 		if !takes && is.Started != was.Started {
 			t.Fatalf("%+v was answered %s and changed what may start: %+v became %+v", r, o.State, was, is)
 		}
@@ -200,13 +216,18 @@ func (m *machine) starts(t *rapid.T, r reservations.Request, o reservations.Outc
 	if end := m.passed + o.Hold.Seconds(); end < m.blocked-1e-7 {
 		t.Fatalf("%+v starts at %v, blocked until %v", r, end, m.blocked)
 	}
+	m.ids++
+	one := run{end: m.passed + o.Hold.Seconds(), tokens: r.Tokens, id: m.ids}
 	for k, j := range m.judges {
 		if fault := j.begins(m.passed, o.At, o.Hold, r.Tokens[k], m.limit.Meters[k].Cap()); fault != "" {
 			t.Fatalf("meter %s: %s", m.limit.Meters[k].Name, fault)
 		}
+		one.numbers = append(one.numbers, j.count)
 	}
-	m.ids++
-	m.running = append(m.running, run{m.passed + o.Hold.Seconds(), r.Tokens, m.ids})
+	for _, p := range m.providers {
+		p.comes(m.ids, o.Hold, r.Tokens[p.meter])
+	}
+	m.running = append(m.running, one)
 }
 
 // begin asks for a start, and lets the task wait where there is none.
@@ -249,20 +270,29 @@ func (m *machine) settle(t *rapid.T) {
 		back[k] = n * rapid.SampledFrom([]float64{-.5, 0, .3, 1}).Draw(t, "back")
 		m.judges[k].corrected(m.passed, -back[k])
 	}
+	for _, p := range m.providers {
+		p.refund(back[p.meter])
+	}
 	for range rapid.IntRange(1, 2).Draw(t, "times") { // once more changes nothing
 		m.ask(t, settleID(r.id, rapid.SampledFrom([]float64{0, 3}).Draw(t, "ago"), back...))
 	}
 }
 
-// unblock lets a meter fill at once. For a task that holds until the end of the block that is as if it was given back.
-func (m *machine) unblock(t *rapid.T) {
-	if m.bucket.Blocked.After(clock(m.now)) {
-		for _, j := range m.judges {
-			j.corrected(m.passed, -j.most(clock(m.now), reservations.Hold))
-		}
+// cancel gives back a start that still holds: its call never comes.
+func (m *machine) cancel(t *rapid.T) {
+	i := slices.IndexFunc(m.running, func(r run) bool { return r.end > m.passed })
+	if i < 0 {
+		return
 	}
-	m.ask(t, unblock())
-	m.blocked = 0
+	r := m.running[i]
+	m.running = slices.Delete(m.running, i, i+1)
+	for k, j := range m.judges {
+		j.cancelled(r.numbers[k])
+	}
+	for _, p := range m.providers {
+		p.cancel(r.id)
+	}
+	m.ask(t, settleID(r.id, 0, r.tokens...))
 }
 
 func (m *machine) actions() map[string]func(*rapid.T) {
@@ -300,6 +330,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"settle": m.settle,
+		"cancel": m.cancel,
 		"sync": func(t *rapid.T) {
 			left := m.drawTokens(t)
 			for k := range left {
@@ -314,10 +345,14 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			m.ask(t, block(d))
 			m.blocked = max(m.blocked, m.passed+d)
 		},
-		"unblock":     m.unblock,
+		"unblock": func(t *rapid.T) {
+			m.ask(t, unblock())
+			m.blocked = 0
+		},
 		"refresh":     func(t *rapid.T) { m.ask(t, refresh()) },
 		"time passes": func(t *rapid.T) { m.pass(rapid.SampledFrom([]float64{.01, .1, .3, 1, 20}).Draw(t, "seconds")) },
 		"the clock runs back": func(t *rapid.T) {
+			m.providers = slices.DeleteFunc(m.providers, (*provider).windowed) // their windows do not end twice
 			m.now -= rapid.SampledFrom([]float64{.01, .2, 30, 90, 3600}).Draw(t, "seconds")
 		},
 	}
