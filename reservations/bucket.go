@@ -19,8 +19,9 @@ const (
 )
 
 // Bucket is the state of one limit for one key. The zero Bucket has never been used and is full. A Bucket is a value:
-// Step returns a changed copy. Its JSON form is what the dispatcher plans with; settlements are left out there.
-type Bucket struct {
+// Step returns a changed copy. Its JSON form is what the dispatcher plans with; settlements and holds are left out
+// there.
+type Bucket struct { //nolint:recvcheck // Step changes its own copy through pointers
 	// At is the moment for which the balances are true, on the store's clock.
 	At time.Time `json:"at"`
 	// Generation distinguishes a bucket from an earlier one of the same name that was forgotten: the milliseconds since

@@ -272,10 +272,8 @@ func (h *history) correct(ctx context.Context, r *ended) {
 			back = nil
 		}
 		h.back = back
-		asking := ctx
-		if h.lose = h.IntN(6) == 0; h.lose {
-			asking = untilLost{ctx, h} // it does not try again by the real clock
-		}
+		h.lose = h.IntN(6) == 0
+		asking := untilLost{ctx, h, h.lose} // a lost answer is not asked for again by the real clock
 		var o reservations.Outcome
 		var err error
 		if cancel {
@@ -290,20 +288,21 @@ func (h *history) correct(ctx context.Context, r *ended) {
 	}
 }
 
-// untilLost is a context that ends with the answer that is lost.
+// untilLost is a context that ends with the answer that is lost, if one is.
 type untilLost struct {
 	context.Context //nolint:containedctx // it is one
 
-	h *history
+	h     *history
+	loses bool
 }
 
 func (c untilLost) Err() error {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
-	if !c.h.lose {
+	if c.loses && !c.h.lose {
 		return context.Canceled
 	}
-	return nil
+	return c.Context.Err()
 }
 
 func (h *history) blocks(ctx context.Context) {

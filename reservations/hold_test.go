@@ -13,6 +13,7 @@ func TestRefundsWhileTasksHold(t *testing.T) {
 	t.Parallel()
 	a := perSecond("a", 10, 10, inf)
 	two := limitOf(a, perSecond("b", 10, 10, inf))
+	three := limitOf(a, perSecond("b", 10, 10, inf), perSecond("c", 10, 10, inf))
 	windows := limitOf(a, window("b", 10, 10, 60, inf))
 	short := []moment{{0, start(10, 0), started, 0}, {0, start(2, 4), started, .2}}
 	for _, c := range []struct {
@@ -46,12 +47,19 @@ func TestRefundsWhileTasksHold(t *testing.T) {
 			{0, start(1, 2), started, .2},
 			{.1, settle(0, 10), settled, 0},
 		}, .1, 7, 1},
-		{"a short hold beside a longer one", two, []moment{
-			{0, start(10, 2), started, 0},
-			{0, start(2, 1), started, .2},
-			{0, start(0, 7.5), started, .2},
+		{"the first of several holds takes the most", two, []moment{
+			{0, start(10, 0), started, 0},
+			{0, start(1, 4), started, .1},
+			{0, start(1, 1), started, .2},
 			{0, settle(0, 10), settled, 0},
-		}, 0, -.5, 1},
+		}, 0, 4, 2},
+		{"a start that holds shorter than the one before", three, []moment{
+			{0, start(10, 0, 10), started, 0},
+			{0, start(2, 1, 0), started, .2},
+			{0, settle(2, 0, 0), settled, 0},
+			{0, start(0, 1, 1), started, .1},
+			{0, settle(0, 5, 0), settled, 0},
+		}, 0, 7, 2},
 		{"ends in the same 50 ms", two, []moment{
 			{0, start(10, 0), started, 0},
 			{0, start(.6, 1), started, .06},

@@ -191,10 +191,10 @@ func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Ou
 	for k := range m.limit.Meters {
 		was, is := accrued.Meters[k], got.Meters[k]
 		may, promised := 0., 0.
-		switch r.Op {
-		case reservations.OpSettle:
-			may, promised = max(0, r.Tokens[k]), max(0, r.Tokens[k])
-		case reservations.OpRelease:
+		if r.Op == reservations.OpSettle {
+			may = max(0, r.Tokens[k])
+		}
+		if promised = may; r.Op == reservations.OpRelease {
 			promised = r.Tokens[k]
 		}
 		tiny := 1e-9*math.Abs(was.Started) + 1e-9
