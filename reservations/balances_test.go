@@ -70,8 +70,11 @@ func TestStepBalances(t *testing.T) {
 		{"sync of what is not known", ten(inf), up(synced(0, -1)), [2]float64{4, 4}, [2]float64{4, 4}, false},
 		{"refresh", ten(inf), refresh(), [2]float64{4, -6}, [2]float64{4, -6}, false},
 		{
-			"an unknown request", ten(inf), reservations.Request{Op: "dance", Tokens: []float64{3}}, [2]float64{4, 2},
-			[2]float64{4, 2}, false,
+			"an unknown request", ten(inf),
+			reservations.Request{Op: "dance", Tokens: []float64{3}},
+			[2]float64{4, 2},
+			[2]float64{4, 2},
+			false,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

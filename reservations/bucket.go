@@ -49,7 +49,7 @@ type Balance struct {
 	// may start.
 	Reserved float64 `json:"reserved"`
 	Filling  Filling `json:"filling"`
-	// Held is what started tasks hold that have not begun, by the end of their holds.
+	// Held are the tokens of started tasks that have not begun, by the ends of their holds, the earliest first.
 	Held []Held `json:"-"`
 }
 

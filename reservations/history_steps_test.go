@@ -94,8 +94,10 @@ func (h *history) newJob() *job {
 }
 
 func (h *history) drawCharge(l reservations.Limit) reservations.Charge {
-	c := reservations.Charge{Limit: l.Name, Key: pick(h, "", "", "k"), Tokens: reservations.Tokens{},
-		Urgent: h.IntN(4) == 0}
+	c := reservations.Charge{
+		Limit: l.Name, Key: pick(h, "", "", "k"), Tokens: reservations.Tokens{},
+		Urgent: h.IntN(4) == 0,
+	}
 	for _, m := range l.Meters {
 		n := m.Cap() * pick(h, 0, .01, .1, .1, .5, 1, 1.5)
 		if l.Shards > 1 {
@@ -188,8 +190,10 @@ func (h *history) reserves(ctx context.Context) {
 		h.jobs++
 		held := o.Reservation()
 		c.Shard = o.Shard
-		h.waiting = append(h.waiting, &job{id: h.jobs, charges: []reservations.Charge{c},
-			held: []*reservations.Reservation{&held}})
+		h.waiting = append(h.waiting, &job{
+			id: h.jobs, charges: []reservations.Charge{c},
+			held: []*reservations.Reservation{&held},
+		})
 	}
 }
 
@@ -218,8 +222,12 @@ func (h *history) allows(ctx context.Context) {
 	}
 	if p.Started() {
 		h.jobs++
-		h.running = append(h.running, &ended{fmt.Sprint("allow", h.jobs), []reservations.Charge{c}, make([]bool, 1),
-			h.passed})
+		h.running = append(h.running, &ended{
+			fmt.Sprint("allow", h.jobs),
+			[]reservations.Charge{c},
+			make([]bool, 1),
+			h.passed,
+		})
 	}
 }
 
@@ -277,9 +285,9 @@ func (h *history) correct(ctx context.Context, r *ended) {
 		var o reservations.Outcome
 		var err error
 		if cancel {
-			o, err = h.limiters[h.asking].Cancel(asking, c, nil, r.id)
+			o, err = h.limiters[h.asking].Cancel(asking, c, nil, r.id) //nolint:contextcheck // asking wraps ctx
 		} else {
-			o, err = h.limiters[h.asking].Settle(asking, c, used, r.id)
+			o, err = h.limiters[h.asking].Settle(asking, c, used, r.id) //nolint:contextcheck // as above
 		}
 		h.note("%d settles %s (cancel %v) %+v, used %v, gets %v: %s %v", h.asking, r.id, cancel, c, used, back,
 			o.State, err)

@@ -177,8 +177,10 @@ func (h *history) Apply(
 	h.judge(l, key, requests, outcomes)
 	if h.lose {
 		h.lose = false
-		return nil, &reservations.UnavailableError{Bucket: l.Name, Applied: reservations.AppliedMaybe,
-			Err: errors.New("lost")}
+		return nil, &reservations.UnavailableError{
+			Bucket: l.Name, Applied: reservations.AppliedMaybe,
+			Err: errors.New("lost"),
+		}
 	}
 	return outcomes, err
 }

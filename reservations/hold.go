@@ -8,9 +8,9 @@ import (
 // holdStep is how exactly a bucket remembers when holds end: a hold counts until the next multiple.
 const holdStep = 50 * time.Millisecond
 
-// Held is what started tasks take when their holds end. A provider counts a call when it comes. Until then its own
-// balance is higher than Started by as much, and it loses what comes back above its capacity. A refund must not bring
-// that back here.
+// Held are the tokens of started tasks that have not begun. A provider counts a call when it comes. Until then the
+// provider's balance is above Started by these tokens, and what comes back above its capacity is lost. A refund must
+// not bring that back here.
 type Held struct {
 	// Until is when the holds end, rounded up to 50 ms.
 	Until time.Time

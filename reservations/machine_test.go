@@ -71,8 +71,10 @@ func drawLimit(t *rapid.T) reservations.Limit {
 		if rapid.Bool().Draw(t, "window") {
 			seconds := rapid.SampledFrom([]float64{1, 7, 60}).Draw(t, "period")
 			m.Kind, m.Rate, m.Period = reservations.KindWindow, rate*seconds, time.Duration(seconds)*time.Second
-			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond,
-				-time.Hour - time.Millisecond}).Draw(t, "start")
+			m.Start = rapid.SampledFrom([]time.Duration{
+				0, 300 * time.Millisecond,
+				-time.Hour - time.Millisecond,
+			}).Draw(t, "start")
 		} else {
 			m.Headroom = m.Cap() * rapid.SampledFrom([]float64{0, 0, .1, .5, .9}).Draw(t, "headroom")
 		}
@@ -190,11 +192,12 @@ func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Ou
 ) {
 	for k := range m.limit.Meters {
 		was, is := accrued.Meters[k], got.Meters[k]
-		may, promised := 0., 0.
+		may := 0.
 		if r.Op == reservations.OpSettle {
 			may = max(0, r.Tokens[k])
 		}
-		if promised = may; r.Op == reservations.OpRelease {
+		promised := may
+		if r.Op == reservations.OpRelease {
 			promised = r.Tokens[k]
 		}
 		tiny := 1e-9*math.Abs(was.Started) + 1e-9
