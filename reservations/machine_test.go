@@ -265,9 +265,14 @@ func (m *machine) settle(t *rapid.T) {
 		return
 	}
 	i := rapid.IntRange(0, len(m.running)-1).Draw(t, "which")
+	m.pass(max(0, m.running[i].end-m.passed) + rapid.SampledFrom([]float64{0, .01, 1}).Draw(t, "runs"))
+	m.correct(t, i)
+}
+
+// correct settles one of the running tasks.
+func (m *machine) correct(t *rapid.T, i int) {
 	r := m.running[i]
 	m.running = slices.Delete(m.running, i, i+1)
-	m.pass(max(0, r.end-m.passed) + rapid.SampledFrom([]float64{0, .01, 1}).Draw(t, "runs"))
 	back := make([]float64, len(r.tokens))
 	for k, n := range r.tokens {
 		back[k] = n * rapid.SampledFrom([]float64{-.5, 0, .3, 1}).Draw(t, "back")
@@ -279,6 +284,35 @@ func (m *machine) settle(t *rapid.T) {
 	for range rapid.IntRange(1, 2).Draw(t, "times") { // once more changes nothing
 		m.ask(t, settleID(r.id, rapid.SampledFrom([]float64{0, 3}).Draw(t, "ago"), back...))
 	}
+}
+
+// refundsBesideAHold settles a task while another one holds, and then starts all that is there.
+func (m *machine) refundsBesideAHold(t *rapid.T) {
+	all := func() reservations.Request {
+		b, _ := reservations.Step(m.bucket, m.limit, clock(m.now), dry(refresh()))
+		r := reservations.Request{Op: reservations.OpStart, Promoted: true, Urgent: true}
+		for k, meter := range m.limit.Meters {
+			r.Tokens = append(r.Tokens, min(meter.Largest(), max(0, b.Meters[k].Started)))
+		}
+		return r
+	}
+	r, short := all(), rapid.IntRange(0, len(m.limit.Meters)-1).Draw(t, "short")
+	for k, meter := range m.limit.Meters {
+		if k == short {
+			r.Tokens[k] += meter.RatePerSecond() * rapid.SampledFrom([]float64{.02, .1, .2}).Draw(t, "hold")
+		} else {
+			r.Tokens[k] *= rapid.SampledFrom([]float64{.01, .1, .5}).Draw(t, "part")
+		}
+		r.Tokens[k] = min(r.Tokens[k], meter.Largest())
+	}
+	o := m.ask(t, r)
+	for range 3 {
+		if i := slices.IndexFunc(m.running, func(r run) bool { return r.end <= m.passed }); i >= 0 {
+			m.correct(t, i)
+		}
+	}
+	m.pass(o.Hold.Seconds() * rapid.SampledFrom([]float64{.5, 1, 1, 2}).Draw(t, "passes"))
+	m.ask(t, all())
 }
 
 // cancel gives back a start that still holds: its call never comes.
@@ -334,6 +368,8 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		},
 		"settle": m.settle,
 		"cancel": m.cancel,
+
+		"refunds beside a hold": m.refundsBesideAHold,
 		"sync": func(t *rapid.T) {
 			left := m.drawTokens(t)
 			for k := range left {
