@@ -153,7 +153,7 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// wellFormed: reserved <= started <= capacity.
+// wellFormed: reserved <= started <= capacity, and the holds are those to come, in order.
 func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 	if len(b.Meters) < len(l.Meters) || b.At.IsZero() || len(b.Settled) > 64 {
 		t.Fatalf("bucket %+v", b)
@@ -165,6 +165,14 @@ func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 		}
 		if math.IsNaN(s.Started) || math.IsInf(s.Reserved, 0) || s.Started > capacity || s.Reserved > s.Started {
 			t.Fatalf("balances %+v", s)
+		}
+		ended := b.At
+		for _, h := range s.Held {
+			most := b.At.Add(reservations.Hold + 50*time.Millisecond)
+			if !h.Until.After(ended) || h.Until.After(most) || !(h.Tokens > 0) {
+				t.Fatalf("at %v holds %+v", b.At, s.Held)
+			}
+			ended = h.Until
 		}
 	}
 }
