@@ -46,8 +46,8 @@ type Request struct {
 	Reserved bool
 	// Urgent lets the task use the headroom of the limit. It has no effect where the limit has none.
 	Urgent bool
-	// For is how long an OpBlock lasts, how old the news of an OpSync is, and for an OpSettle with an ID how long ago
-	// it was first sent, zero the first time.
+	// For is how long an OpBlock lasts, or how old the news of an OpSync is. For an OpSettle with an ID it is how long
+	// ago the settlement was first sent, zero the first time.
 	For time.Duration
 	// ID distinguishes settlements: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Replay replays recordings of Convex's rate limiter on the store of one instance, whose clock the test sets, and
+// Replay replays recordings of Convex's rate limiter on the store of one instance, whose clock the test sets. It
 // compares every decision, every time to retry and every balance. The file is path, or what CONVEX_VECTORS names. A
 // consuming call is an Allow, with reserve a Reserve, and their balance is the reserved one. Replay fails when it
 // compares fewer steps of path than atLeast.
