@@ -97,8 +97,8 @@ func keyProblem(key string) string {
 }
 
 // Validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
-// ErrInvalidCharge: the key can't be stored, or an amount is negative, not a number or above 1e15. ErrChargeTooLarge: an
-// amount is above what the meter can ever serve.
+// ErrInvalidCharge: the key can't be stored, or an amount is negative, not a number or above 1e15. ErrChargeTooLarge:
+// an amount is above what the meter can ever serve.
 func (c Charge) Validate(l Limit) error {
 	if err := c.validateKey(); err != nil {
 		return err
