@@ -42,10 +42,7 @@ func TestStepBalances(t *testing.T) {
 		{"new without room reserves", ten(inf), start(9), [2]float64{4, 1}, [2]float64{4, -8}, true},
 		{"new within max_reserved", ten(8), start(9), [2]float64{4, 1}, [2]float64{4, -8}, true},
 		{"new beyond max_reserved", ten(7), start(9), [2]float64{4, 1}, [2]float64{4, 1}, false},
-		{
-			"reserve above the capacity waits until it is full", ten(inf), reserve(25), [2]float64{4, 4},
-			[2]float64{4, -21}, true,
-		},
+		{"reserve above the capacity waits until full", ten(inf), reserve(25), [2]float64{4, 4}, [2]float64{4, -21}, true},
 		{"allow", ten(inf), allow(3), [2]float64{4, 4}, [2]float64{1, 1}, true},
 		{"allow refused", ten(inf), allow(5), [2]float64{4, 4}, [2]float64{4, 4}, false},
 		{"urgent start", withHeadroom(ten(inf), 3), urgent(3), [2]float64{4, -9}, [2]float64{1, -12}, true},
@@ -73,8 +70,11 @@ func TestStepBalances(t *testing.T) {
 		{"sync of what is not known", ten(inf), up(synced(0, -1)), [2]float64{4, 4}, [2]float64{4, 4}, false},
 		{"refresh", ten(inf), refresh(), [2]float64{4, -6}, [2]float64{4, -6}, false},
 		{
-			"an unknown request", ten(inf), reservations.Request{Op: "dance", Tokens: []float64{3}}, [2]float64{4, 2},
-			[2]float64{4, 2}, false,
+			"an unknown request", ten(inf),
+			reservations.Request{Op: "dance", Tokens: []float64{3}},
+			[2]float64{4, 2},
+			[2]float64{4, 2},
+			false,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

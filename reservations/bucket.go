@@ -19,8 +19,9 @@ const (
 )
 
 // Bucket is the state of one limit for one key. The zero Bucket has never been used and is full. A Bucket is a value:
-// Step returns a changed copy. Its JSON form is what the dispatcher plans with; settlements are left out there.
-type Bucket struct {
+// Step returns a changed copy. Its JSON form is what the dispatcher plans with; settlements and holds are left out
+// there.
+type Bucket struct { //nolint:recvcheck // Step changes its own copy through pointers
 	// At is the moment for which the balances are true, on the store's clock.
 	At time.Time `json:"at"`
 	// Generation distinguishes a bucket from an earlier one of the same name that was forgotten: the milliseconds since
@@ -48,7 +49,7 @@ type Balance struct {
 	// may start.
 	Reserved float64 `json:"reserved"`
 	Filling  Filling `json:"filling"`
-	// Held is what started tasks hold that have not begun, by the end of their holds.
+	// Held are the tokens of started tasks that have not begun, by the ends of their holds, the earliest first.
 	Held []Held `json:"-"`
 }
 
@@ -94,18 +95,14 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 		}
 		return b
 	}
-	was := b
 	if !b.Blocked.After(b.At) {
 		b.Blocked = time.Time{}
 	}
-	switch passed := now.Sub(b.At); {
-	case passed > 0:
-		b.At = now
-	case passed < -backwards:
-		if b.At = now; !b.Blocked.IsZero() {
-			b.Blocked = b.Blocked.Add(passed)
-		}
+	if ahead := b.At.Sub(now); ahead > backwards {
+		b = b.back(ahead)
 	}
+	was := b
+	b.At = later(b.At, now)
 	b.Meters = make([]Balance, 0, max(len(was.Meters), len(l.Meters)))
 	for k, m := range l.Meters {
 		i := k
@@ -124,6 +121,19 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 				b.Meters = append(b.Meters, s)
 			}
 		}
+	}
+	return b
+}
+
+// back is the bucket on a clock that ran back by d: the block and the holds last as long as before.
+func (b Bucket) back(d time.Duration) Bucket {
+	b.At = b.At.Add(-d)
+	if !b.Blocked.IsZero() {
+		b.Blocked = b.Blocked.Add(-d)
+	}
+	b.Meters = slices.Clone(b.Meters)
+	for k, s := range b.Meters {
+		b.Meters[k] = s.moveHolds(-d)
 	}
 	return b
 }

@@ -97,9 +97,9 @@ func keyProblem(key string) string {
 	return ""
 }
 
-// Validate reports why the charge can never be served by the limit: a key that can't be stored, a meter that the limit
-// does not have (ErrUnknownMeter), an amount that is negative, not a number or above 1e15 (ErrInvalidCharge), or one
-// above what the meter can ever serve (ErrChargeTooLarge).
+// Validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
+// ErrInvalidCharge: the key can't be stored, or an amount is negative, not a number or above 1e15. ErrChargeTooLarge:
+// an amount is above what the meter can ever serve.
 func (c Charge) Validate(l Limit) error {
 	if err := c.ValidateKey(); err != nil {
 		return err

@@ -64,8 +64,9 @@ func setupCoalesce(t *testing.T) *coalesceBundle {
 }
 
 // ask starts a new task in the background and returns once its request waits where it has to.
-func (b *coalesceBundle) ask(ctx context.Context, key string, tokens float64, check func(reservations.Outcome,
-	error)) {
+func (b *coalesceBundle) ask(
+	ctx context.Context, key string, tokens float64, check func(reservations.Outcome, error),
+) {
 	b.wg.Go(func() {
 		c := chargeOf("steady", tokens)
 		c.Key = key

@@ -1,6 +1,19 @@
 // Package reservations keeps shared rate limits exactly, for fleets of workers that reserve ahead and settle
 // afterwards.
 //
+//	limiter, err := reservations.New(store, []reservations.Limit{{Name: "openai", Meters: []reservations.Meter{
+//		reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000),
+//	}}}, reservations.Config{})
+//	charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 1500}}
+//	outcome, err := limiter.Start(ctx, charge, nil)
+//	if err == nil && outcome.Started() {
+//		time.Sleep(outcome.Hold) // at most 250 ms
+//		used := call()
+//		_, err = limiter.Settle(ctx, charge, reservations.Tokens{"tokens": used}, "task-1/1")
+//	} // else the task waits until outcome.RetryAt, and starts with outcome.Reservation()
+//
+// The store is one of package memstore, for one process, or of package mongostore, for a fleet.
+//
 // # Model
 //
 // A [Limit] is a named rule of one or more meters, e.g. 500 requests and 200 000 tokens a minute. A [Bucket] is its
@@ -44,8 +57,10 @@
 // The tokens that start in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or
 // delivered twice. For a meter with fixed windows they are at most capacity, and Rate more for each window that begins
 // in T. A charge above the capacity counts as the capacity while it is owed. What is given back counts when it is given
-// back: tokens that are given back while a task holds may start beside that task, and so may those that an unblock lets
-// come back earlier.
+// back.
+//
+// A provider that fills as the meter does and counts a call when it comes has room for every call. While tasks hold, a
+// refund and the end of a block leave no more than this provider has.
 //
 // Where a limit changes, or processes have different limits, the largest of those in force counts, and what comes back
 // in Hold may start in addition. Shards together keep the limit.
@@ -56,9 +71,9 @@
 // # Not promised
 //
 // The bucket does not keep the order of tasks: the waitlist does. RetryAt is the earliest time if nothing else asks,
-// not a promise. Tokens of a worker that dies between the grant and the start are lost until they are refilled. Usage
-// above the estimate is known only when the call ends, and is then owed. The provider may count otherwise than the
-// limit says.
+// not a promise. Tokens of a worker that dies between the grant and the start are lost until they are refilled. So are
+// those of a start that is cancelled while it holds, where the meter is nearly full. Usage above the estimate is known
+// only when the call ends, and is then owed. The provider may count otherwise than the limit says.
 //
 // While processes have different windows for one meter, only what both have in common comes back.
 //

@@ -85,7 +85,7 @@ type UnavailableError struct {
 	Err        error
 }
 
-// Applied tells whether a request that brought no answer may have changed the bucket.
+// Applied says whether a request without an answer may have changed the bucket.
 type Applied string
 
 const (

@@ -94,8 +94,10 @@ func (h *history) newJob() *job {
 }
 
 func (h *history) drawCharge(l reservations.Limit) reservations.Charge {
-	c := reservations.Charge{Limit: l.Name, Key: pick(h, "", "", "k"), Tokens: reservations.Tokens{},
-		Urgent: h.IntN(4) == 0}
+	c := reservations.Charge{
+		Limit: l.Name, Key: pick(h, "", "", "k"), Tokens: reservations.Tokens{},
+		Urgent: h.IntN(4) == 0,
+	}
 	for _, m := range l.Meters {
 		n := m.Cap() * pick(h, 0, .01, .1, .1, .5, 1, 1.5)
 		if l.Shards > 1 {
@@ -188,8 +190,10 @@ func (h *history) reserves(ctx context.Context) {
 		h.jobs++
 		held := o.Reservation()
 		c.Shard = o.Shard
-		h.waiting = append(h.waiting, &job{id: h.jobs, charges: []reservations.Charge{c},
-			held: []*reservations.Reservation{&held}})
+		h.waiting = append(h.waiting, &job{
+			id: h.jobs, charges: []reservations.Charge{c},
+			held: []*reservations.Reservation{&held},
+		})
 	}
 }
 
@@ -218,8 +222,12 @@ func (h *history) allows(ctx context.Context) {
 	}
 	if p.Started() {
 		h.jobs++
-		h.running = append(h.running, &ended{fmt.Sprint("allow", h.jobs), []reservations.Charge{c}, make([]bool, 1),
-			h.passed})
+		h.running = append(h.running, &ended{
+			fmt.Sprint("allow", h.jobs),
+			[]reservations.Charge{c},
+			make([]bool, 1),
+			h.passed,
+		})
 	}
 }
 
@@ -272,16 +280,14 @@ func (h *history) correct(ctx context.Context, r *ended) {
 			back = nil
 		}
 		h.back = back
-		asking := ctx
-		if h.lose = h.IntN(6) == 0; h.lose {
-			asking = untilLost{ctx, h} // it does not try again by the real clock
-		}
+		h.lose = h.IntN(6) == 0
+		asking := untilLost{ctx, h, h.lose} // a lost answer is not asked for again by the real clock
 		var o reservations.Outcome
 		var err error
 		if cancel {
-			o, err = h.limiters[h.asking].Cancel(asking, c, nil, r.id)
+			o, err = h.limiters[h.asking].Cancel(asking, c, nil, r.id) //nolint:contextcheck // asking wraps ctx
 		} else {
-			o, err = h.limiters[h.asking].Settle(asking, c, used, r.id)
+			o, err = h.limiters[h.asking].Settle(asking, c, used, r.id) //nolint:contextcheck // as above
 		}
 		h.note("%d settles %s (cancel %v) %+v, used %v, gets %v: %s %v", h.asking, r.id, cancel, c, used, back,
 			o.State, err)
@@ -290,20 +296,21 @@ func (h *history) correct(ctx context.Context, r *ended) {
 	}
 }
 
-// untilLost is a context that ends with the answer that is lost.
+// untilLost is a context that ends with the answer that is lost, if one is.
 type untilLost struct {
 	context.Context //nolint:containedctx // it is one
 
-	h *history
+	h     *history
+	loses bool
 }
 
 func (c untilLost) Err() error {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
-	if !c.h.lose {
+	if c.loses && !c.h.lose {
 		return context.Canceled
 	}
-	return nil
+	return c.Context.Err()
 }
 
 func (h *history) blocks(ctx context.Context) {

@@ -170,17 +170,17 @@ func (h *history) Apply(
 ) ([]reservations.Outcome, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	before, _, _ := h.Load(ctx, l.Name, key)
 	outcomes, err := h.Store.Apply(ctx, l, key, requests)
-	after, _, _ := h.Load(ctx, l.Name, key)
-	if !after.At.IsZero() { // an unchanged bucket is not kept
-		wellFormed(h, l, after)
+	for _, o := range outcomes {
+		wellFormed(h, l, o.Bucket)
 	}
-	h.judge(l, key, requests, outcomes, before)
+	h.judge(l, key, requests, outcomes)
 	if h.lose {
 		h.lose = false
-		return nil, &reservations.UnavailableError{Bucket: l.Name, Applied: reservations.AppliedMaybe,
-			Err: errors.New("lost")}
+		return nil, &reservations.UnavailableError{
+			Bucket: l.Name, Applied: reservations.AppliedMaybe,
+			Err: errors.New("lost"),
+		}
 	}
 	return outcomes, err
 }
@@ -221,7 +221,6 @@ func (h *history) watch(l reservations.Limit, key string) *watched {
 
 func (h *history) judge(
 	l reservations.Limit, key string, requests []reservations.Request, outcomes []reservations.Outcome,
-	before reservations.Bucket,
 ) {
 	w := h.watch(l, key)
 	h.isPart(l, key)
@@ -238,11 +237,7 @@ func (h *history) judge(
 		case reservations.OpBlock:
 			w.blocked = max(w.blocked, h.passed+min(r.For, l.LongestBlock()).Seconds())
 		case reservations.OpUnblock:
-			if w.blocked = 0; before.Blocked.After(h.clock) {
-				for _, j := range w.judges {
-					j.corrected(h.passed, -j.most(h.clock, reservations.Hold))
-				}
-			}
+			w.blocked = 0
 		case reservations.OpStart, reservations.OpAllow:
 			if !o.Started() || r.Dry {
 				continue
@@ -386,35 +381,37 @@ func (h *history) calm(ctx context.Context) {
 
 // idle waits until every bucket says that it is full, and then every balance is.
 func (h *history) idle(ctx context.Context) {
-	refresh := func() {
-		for _, l := range h.limits[0] {
-			for _, key := range []string{"", "k"} {
-				if _, err := h.limiters[0].Refresh(ctx, reservations.Charge{Limit: l.Name, Key: key}); err != nil {
-					h.wrong("refresh: %v", err)
-				}
-			}
-		}
-	}
-	refresh()
 	full := h.clock
-	for name := range h.buckets {
-		limit, key, _ := strings.Cut(name, ":")
-		b, _, _ := h.Load(ctx, limit, key)
+	for _, b := range h.refreshed(ctx) {
 		if at := b.FullAt(); at.After(full) {
 			full = at
 		}
 	}
 	h.pass(full.Sub(h.clock) + time.Microsecond)
-	refresh()
-	for name := range h.buckets {
-		limit, key, _ := strings.Cut(name, ":")
-		b, _, _ := h.Load(ctx, limit, key)
+	for name, b := range h.refreshed(ctx) {
 		for _, s := range b.Meters {
 			if s.Reserved < s.Filling.Capacity-1e-6 || b.Blocked.After(h.clock) {
 				h.wrong("%s is not full at %v: %+v", name, h.clock, b)
 			}
 		}
 	}
+}
+
+// refreshed are the buckets of all limits and keys as they are now. What is stored may be older.
+func (h *history) refreshed(ctx context.Context) map[string]reservations.Bucket {
+	all := map[string]reservations.Bucket{}
+	for _, l := range h.limits[0] {
+		for _, key := range []string{"", "k"} {
+			outcomes, err := h.limiters[0].Refresh(ctx, reservations.Charge{Limit: l.Name, Key: key})
+			if err != nil {
+				h.wrong("refresh: %v", err)
+			}
+			for _, o := range outcomes {
+				all[reservations.Charge{Limit: l.Name, Key: key, Shard: o.Shard}.Bucket()] = o.Bucket
+			}
+		}
+	}
+	return all
 }
 
 // removed takes one of the waiting tasks out.

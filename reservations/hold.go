@@ -8,11 +8,14 @@ import (
 // holdStep is how exactly a bucket remembers when holds end: a hold counts until the next multiple.
 const holdStep = 50 * time.Millisecond
 
-// Held is what started tasks take when their holds end. A provider counts a call when it comes, so until then its own balance is higher
-// than Started by as much, and it loses what comes back above its capacity. A refund must not bring that back here.
+// Held are the tokens of started tasks that have not begun. A provider counts a call when it comes. Until then the
+// provider's balance is above Started by these tokens, and what comes back above its capacity is lost. A refund must
+// not bring that back here.
 type Held struct {
-	Until  time.Time `json:"until"`
-	Tokens float64   `json:"tokens"`
+	// Until is when the holds end, rounded up to 50 ms.
+	Until time.Time
+	// Tokens are those of all tasks that hold until then.
+	Tokens float64
 }
 
 // hold returns s after a start of n that holds until a moment.
@@ -47,7 +50,17 @@ func (s Balance) endHolds(at time.Time) Balance {
 	return s
 }
 
-// refundable is how far a refund may raise Started: at the end of each hold, the provider's balance is at most its capacity.
+// moveHolds returns s with the ends of all holds moved by d.
+func (s Balance) moveHolds(d time.Duration) Balance {
+	s.Held = slices.Clone(s.Held)
+	for i := range s.Held {
+		s.Held[i].Until = s.Held[i].Until.Add(d)
+	}
+	return s
+}
+
+// refundable is how far a refund may raise Started: at the end of each hold, the provider's balance is at most its
+// capacity. A start that is cancelled while it holds still counts there, so a nearly full meter may lose its tokens.
 func (b *Bucket) refundable(s Balance) float64 {
 	most, held := s.Filling.Capacity, 0.
 	for _, h := range slices.Backward(s.Held) {

@@ -103,18 +103,20 @@ func (j *judge) add(e event) {
 	}
 }
 
-// fault holds every window from one start to another against what was allowed: the capacity, what came back meanwhile,
-// what was given back while its first tasks held, and where limits change what they bring in a hold. Of the start that
-// was asked for last, what it owes does not count, nor does what was taken afterwards.
+// cancelled removes the start of a number: the task did not begin.
+func (j *judge) cancelled(number int) {
+	j.events = slices.DeleteFunc(j.events, func(e event) bool { return e.number == number })
+}
+
+// fault holds every window from one start to another against what was allowed: the capacity, what came back and was
+// given back meanwhile, and where limits change what they bring in a hold. Of the start that was asked for last, what
+// it owes does not count, nor does what was taken afterwards.
 func (j *judge) fault() string {
 	for first, f := range j.events {
 		if !f.start {
 			continue
 		}
 		sum, capacity, changing, slack := 0., 0., 0., 2*f.slack+1e-6
-		for i := first - 1; i >= 0 && j.events[i].at >= f.at-reservations.Hold.Seconds(); i-- {
-			slack += max(0, -j.events[i].tokens)
-		}
 		before, filled, latest, taken := j.before(f), f.filled, f, []event(nil)
 		for _, l := range j.events[first:] {
 			capacity, filled, changing = max(capacity, l.capacity), max(filled, l.filled), max(changing, l.changing)

@@ -31,18 +31,21 @@ func TestLimitValidate(t *testing.T) {
 		}}, nil},
 		{
 			"adjust by name",
-			reservations.Limit{Name: "x", Settle: reservations.SettleAdjust, Meters: []reservations.Meter{good}}, nil,
+			reservations.Limit{Name: "x", Settle: reservations.SettleAdjust, Meters: []reservations.Meter{good}},
+			nil,
 		},
 		{"no name", reservations.Limit{Meters: []reservations.Meter{good}}, []string{"name"}},
 		{"name with a colon", reservations.Limit{Name: "a:b", Meters: []reservations.Meter{good}}, []string{"name"}},
 		{
-			"name too long", reservations.Limit{Name: strings.Repeat("x", 65), Meters: []reservations.Meter{good}},
+			"name too long",
+			reservations.Limit{Name: strings.Repeat("x", 65), Meters: []reservations.Meter{good}},
 			[]string{"name"},
 		},
 		{"unknown kind", windowOfDay(func(m *reservations.Meter) { m.Kind = "sliding" }), []string{"daily.kind"}},
 		{
 			"a start that is derived",
-			windowOfDay(func(m *reservations.Meter) { m.Start, m.Spread = time.Hour, true }), []string{"daily.start"},
+			windowOfDay(func(m *reservations.Meter) { m.Start, m.Spread = time.Hour, true }),
+			[]string{"daily.start"},
 		},
 		{
 			"a start between milliseconds", windowOfDay(func(m *reservations.Meter) { m.Start = time.Hour + 1 }),
@@ -63,11 +66,13 @@ func TestLimitValidate(t *testing.T) {
 		},
 		{"a window of no length", windowOfDay(func(m *reservations.Meter) { m.Period = 0 }), []string{"daily.period"}},
 		{
-			"unknown settle mode", reservations.Limit{Name: "x", Settle: "maybe", Meters: []reservations.Meter{good}},
+			"unknown settle mode",
+			reservations.Limit{Name: "x", Settle: "maybe", Meters: []reservations.Meter{good}},
 			[]string{"settle"},
 		},
 		{
-			"max_block negative", reservations.Limit{Name: "x", MaxBlock: -1, Meters: []reservations.Meter{good}},
+			"max_block negative",
+			reservations.Limit{Name: "x", MaxBlock: -1, Meters: []reservations.Meter{good}},
 			[]string{"max_block"},
 		},
 		{
@@ -89,10 +94,14 @@ func TestLimitValidate(t *testing.T) {
 		{"period zero", with(func(m *reservations.Meter) { m.Period = 0 }), []string{"tokens.period"}},
 		{"period negative", with(func(m *reservations.Meter) { m.Period = -time.Second }), []string{"tokens.period"}},
 		{"capacity negative", with(func(m *reservations.Meter) { m.Capacity = -1 }), []string{"tokens.capacity"}},
-		{"capacity not a number", with(func(m *reservations.Meter) { m.Capacity = math.NaN() }),
-			[]string{"tokens.capacity"}},
-		{"max_reserved negative", with(func(m *reservations.Meter) { m.MaxReserved = -1 }),
-			[]string{"tokens.max_reserved"}},
+		{
+			"capacity not a number", with(func(m *reservations.Meter) { m.Capacity = math.NaN() }),
+			[]string{"tokens.capacity"},
+		},
+		{
+			"max_reserved negative", with(func(m *reservations.Meter) { m.MaxReserved = -1 }),
+			[]string{"tokens.max_reserved"},
+		},
 		{
 			"max_reserved infinite", with(func(m *reservations.Meter) { m.MaxReserved = math.Inf(1) }),
 			[]string{"tokens.max_reserved"},
@@ -101,9 +110,11 @@ func TestLimitValidate(t *testing.T) {
 			"max_reserved not a number", with(func(m *reservations.Meter) { m.MaxReserved = math.NaN() }),
 			[]string{"tokens.max_reserved"},
 		},
-		{"all at once", reservations.Limit{Settle: "?", Meters: []reservations.Meter{{Capacity: -1, MaxReserved: -1}}}, []string{
-			"name", "settle", "meters", ".rate", ".period", ".capacity", ".max_reserved",
-		}},
+		{
+			"all at once",
+			reservations.Limit{Settle: "?", Meters: []reservations.Meter{{Capacity: -1, MaxReserved: -1}}},
+			[]string{"name", "settle", "meters", ".rate", ".period", ".capacity", ".max_reserved"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -214,8 +225,10 @@ func TestBucketName(t *testing.T) {
 	if got := (reservations.Charge{Limit: "openai", Key: "a:b"}).Bucket(); got != "openai:a:b" {
 		t.Errorf("bucket of a key is %q", got)
 	}
-	for _, c := range []reservations.Charge{{Limit: "a"}, {Limit: "a", Key: "k#2:z"}, {Limit: "a", Key: "k",
-		Shard: 12}, {Limit: "a", Shard: 1}} {
+	for _, c := range []reservations.Charge{{Limit: "a"}, {Limit: "a", Key: "k#2:z"}, {
+		Limit: "a", Key: "k",
+		Shard: 12,
+	}, {Limit: "a", Shard: 1}} {
 		if got := reservations.ParseBucket(c.Bucket()); !cmp.Equal(got, c) {
 			t.Errorf("%q is parsed as %+v", c.Bucket(), got)
 		}
@@ -241,7 +254,8 @@ func TestLimitWarnings(t *testing.T) {
 		{"one bounded", []reservations.Meter{reservations.PerMinute("a", 1), bounded("b", 60, 10)}, nil},
 		{"ten times", []reservations.Meter{bounded("a", 60, 100), bounded("b", 600, 100)}, nil},
 		{
-			"more", []reservations.Meter{bounded("a", 60, 101), bounded("b", 600, 100)},
+			"more",
+			[]reservations.Meter{bounded("a", 60, 101), bounded("b", 600, 100)},
 			[]string{"of b is 10s ahead, that of a 1m41s"},
 		},
 		{"one has none", []reservations.Meter{bounded("a", 60, 1), bounded("b", 600, 0)}, []string{"of b is 0s ahead"}},
@@ -261,8 +275,10 @@ func TestLimitWarnings(t *testing.T) {
 
 func TestLimitValidatesModesAndMaxWait(t *testing.T) {
 	t.Parallel()
-	l := reservations.Limit{Name: "api", MaxWait: -1, Settle: "?",
-		Meters: []reservations.Meter{reservations.PerMinute("a", 1)}}
+	l := reservations.Limit{
+		Name: "api", MaxWait: -1, Settle: "?",
+		Meters: []reservations.Meter{reservations.PerMinute("a", 1)},
+	}
 	l.Meters[0].Settle = "sometimes"
 	if diff := cmp.Diff([]string{"settle", "max_wait", "a.settle"}, faultyFields(l.Validate())); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
@@ -291,8 +307,10 @@ func TestHeadroomFaults(t *testing.T) {
 		},
 		"not a number": {func(l *reservations.Limit) { l.Meters[0].Headroom = math.NaN() }, "tokens.headroom"},
 		"the capacity": {func(l *reservations.Limit) { l.Meters[0].Headroom = 10 }, "less than the capacity, 10"},
-		"share one": {func(l *reservations.Limit) { l.OrdinaryShare = 1 },
-			"ordinary_share: 1 must be between 0 and 1"},
+		"share one": {
+			func(l *reservations.Limit) { l.OrdinaryShare = 1 },
+			"ordinary_share: 1 must be between 0 and 1",
+		},
 		"share no number": {func(l *reservations.Limit) { l.OrdinaryShare = math.NaN() }, "ordinary_share"},
 		"on a window": {func(l *reservations.Limit) {
 			m := daily

@@ -20,9 +20,9 @@ type Config struct {
 	CallTimeout time.Duration
 }
 
-// Limiter asks a Store for the buckets of a set of limits. It checks charges before anything is sent, shares round
-// trips between callers that ask for the same bucket, and applies a settlement once although an answer may be lost.
-// Safe for concurrent use.
+// Limiter asks a Store for the buckets of a set of limits. It checks charges before anything is sent, and shares round
+// trips between callers that ask for the same bucket. A settlement is applied once although an answer may be lost. Safe
+// for concurrent use.
 type Limiter struct {
 	store   Store
 	timeout time.Duration // of one call to the store

@@ -130,8 +130,10 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 		want   error
 		text   []string
 	}{
-		{"unknown limit", chargeOf("opanai", 1), reservations.ErrUnknownLimit, []string{`"opanai"`, `"openai"`,
-			`"steady"`}},
+		{"unknown limit", chargeOf("opanai", 1), reservations.ErrUnknownLimit, []string{
+			`"opanai"`, `"openai"`,
+			`"steady"`,
+		}},
 		{"unknown meter", tokens("images", 1), reservations.ErrUnknownMeter, []string{"images", "openai"}},
 		{"negative", tokens("requests", -1), reservations.ErrInvalidCharge, []string{"requests", "openai:k", "-1"}},
 		{
@@ -441,8 +443,10 @@ func TestLimiterRefresh(t *testing.T) {
 func TestLimiterAdmitsExactly(t *testing.T) {
 	t.Parallel()
 	const callers, each, room = 64, 20, 500
-	m := reservations.Meter{Name: "tokens", Rate: 1, Period: time.Hour, Capacity: room,
-		MaxReserved: reservations.Unlimited}
+	m := reservations.Meter{
+		Name: "tokens", Rate: 1, Period: time.Hour, Capacity: room,
+		MaxReserved: reservations.Unlimited,
+	}
 	l := setupLimiter(t, reservations.Limit{Name: "exact", Meters: []reservations.Meter{m}})
 	var wg sync.WaitGroup
 	outcomes := make(chan reservations.Outcome, callers*each)

@@ -16,16 +16,18 @@ import (
 
 // machine sends one bucket all that a fleet may send, right or wrong: early, late, twice, forgotten, with two limits.
 type machine struct {
-	limits  []reservations.Limit // of the callers: the same meters
-	limit   reservations.Limit   // of the next request
-	bucket  reservations.Bucket
-	now     float64 // the store's clock
-	passed  float64 // seconds that the clock ran forwards
-	judges  []*judge
-	blocked float64 // in passed: until then nothing starts that is asked for now
-	waiting []ticket
-	running []run
-	ids     int64
+	limits []reservations.Limit // of the callers: the same meters
+	limit  reservations.Limit   // of the next request
+	bucket reservations.Bucket
+	now    float64 // the store's clock
+	passed float64 // seconds that the clock ran forwards
+	judges []*judge
+	// providers are those of the meters, where all callers have the same limit.
+	providers []*provider
+	blocked   float64 // in passed: until then nothing starts that is asked for now
+	waiting   []ticket
+	running   []run
+	ids       int64
 }
 
 type ticket struct {
@@ -36,6 +38,8 @@ type run struct {
 	end    float64 // of its hold, in passed
 	tokens []float64
 	id     int64
+	// numbers are those of the judges' events.
+	numbers []int
 }
 
 func newMachine(t *rapid.T) *machine {
@@ -50,6 +54,9 @@ func newMachine(t *rapid.T) *machine {
 			j.force = append(j.force, o.Meters[k])
 		}
 		m.judges = append(m.judges, j)
+		if len(m.limits) == 1 {
+			m.providers = append(m.providers, newProvider(l, k, clock(m.now)))
+		}
 	}
 	return m
 }
@@ -64,8 +71,10 @@ func drawLimit(t *rapid.T) reservations.Limit {
 		if rapid.Bool().Draw(t, "window") {
 			seconds := rapid.SampledFrom([]float64{1, 7, 60}).Draw(t, "period")
 			m.Kind, m.Rate, m.Period = reservations.KindWindow, rate*seconds, time.Duration(seconds)*time.Second
-			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond,
-				-time.Hour - time.Millisecond}).Draw(t, "start")
+			m.Start = rapid.SampledFrom([]time.Duration{
+				0, 300 * time.Millisecond,
+				-time.Hour - time.Millisecond,
+			}).Draw(t, "start")
 		} else {
 			m.Headroom = m.Cap() * rapid.SampledFrom([]float64{0, 0, .1, .5, .9}).Draw(t, "headroom")
 		}
@@ -100,6 +109,9 @@ func (m *machine) pass(seconds float64) {
 	for _, j := range m.judges {
 		j.pass(clock(m.now), d)
 	}
+	for _, p := range m.providers {
+		p.pass(d)
+	}
 	m.now += d.Seconds()
 	m.passed += d.Seconds()
 }
@@ -129,6 +141,11 @@ func (m *machine) ask(t *rapid.T, r reservations.Request) reservations.Outcome {
 	if m.bucket = got; o.Started() && !r.Dry {
 		m.starts(t, r, o)
 	}
+	for _, p := range m.providers {
+		if p.fault != "" {
+			t.Fatalf("the provider of meter %d: %s", p.meter, p.fault)
+		}
+	}
 	return o
 }
 
@@ -136,7 +153,7 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// wellFormed: reserved <= started <= capacity.
+// wellFormed: reserved <= started <= capacity, and the holds are those to come, in order.
 func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 	if len(b.Meters) < len(l.Meters) || b.At.IsZero() || len(b.Settled) > 64 {
 		t.Fatalf("bucket %+v", b)
@@ -148,6 +165,14 @@ func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 		}
 		if math.IsNaN(s.Started) || math.IsInf(s.Reserved, 0) || s.Started > capacity || s.Reserved > s.Started {
 			t.Fatalf("balances %+v", s)
+		}
+		ended := b.At
+		for _, h := range s.Held {
+			most := b.At.Add(reservations.Hold + 50*time.Millisecond)
+			if !h.Until.After(ended) || h.Until.After(most) || !(h.Tokens > 0) {
+				t.Fatalf("at %v holds %+v", b.At, s.Held)
+			}
+			ended = h.Until
 		}
 	}
 }
@@ -168,17 +193,19 @@ func (m *machine) version(t *rapid.T, r reservations.Request, was, accrued, got 
 	}
 }
 
-// balances: only a settlement and a sync give to what may start, and only starts, settlements, blocks and syncs take
-// from it.
+// balances: only a settlement and a sync give to what may start. Only starts, settlements, blocks, syncs and the early
+// end of a block take from it.
 func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Outcome, accrued,
-	got reservations.Bucket) {
+	got reservations.Bucket,
+) {
 	for k := range m.limit.Meters {
 		was, is := accrued.Meters[k], got.Meters[k]
-		may, promised := 0., 0.
-		switch r.Op {
-		case reservations.OpSettle:
-			may, promised = max(0, r.Tokens[k]), max(0, r.Tokens[k])
-		case reservations.OpRelease:
+		may := 0.
+		if r.Op == reservations.OpSettle {
+			may = max(0, r.Tokens[k])
+		}
+		promised := may
+		if r.Op == reservations.OpRelease {
 			promised = r.Tokens[k]
 		}
 		tiny := 1e-9*math.Abs(was.Started) + 1e-9
@@ -186,7 +213,7 @@ func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Ou
 			t.Fatalf("%+v minted: %+v became %+v", r, was, is)
 		}
 		takes := o.Started() && !r.Dry || r.Op == reservations.OpSettle || r.Op == reservations.OpBlock ||
-			r.Op == reservations.OpSync
+			r.Op == reservations.OpSync || r.Op == reservations.OpUnblock
 		if !takes && is.Started != was.Started {
 			t.Fatalf("%+v was answered %s and changed what may start: %+v became %+v", r, o.State, was, is)
 		}
@@ -200,13 +227,18 @@ func (m *machine) starts(t *rapid.T, r reservations.Request, o reservations.Outc
 	if end := m.passed + o.Hold.Seconds(); end < m.blocked-1e-7 {
 		t.Fatalf("%+v starts at %v, blocked until %v", r, end, m.blocked)
 	}
+	m.ids++
+	one := run{end: m.passed + o.Hold.Seconds(), tokens: r.Tokens, id: m.ids}
 	for k, j := range m.judges {
 		if fault := j.begins(m.passed, o.At, o.Hold, r.Tokens[k], m.limit.Meters[k].Cap()); fault != "" {
 			t.Fatalf("meter %s: %s", m.limit.Meters[k].Name, fault)
 		}
+		one.numbers = append(one.numbers, j.count)
 	}
-	m.ids++
-	m.running = append(m.running, run{m.passed + o.Hold.Seconds(), r.Tokens, m.ids})
+	for _, p := range m.providers {
+		p.comes(m.ids, o.Hold, r.Tokens[p.meter])
+	}
+	m.running = append(m.running, one)
 }
 
 // begin asks for a start, and lets the task wait where there is none.
@@ -241,28 +273,71 @@ func (m *machine) settle(t *rapid.T) {
 		return
 	}
 	i := rapid.IntRange(0, len(m.running)-1).Draw(t, "which")
+	m.pass(max(0, m.running[i].end-m.passed) + rapid.SampledFrom([]float64{0, .01, 1}).Draw(t, "runs"))
+	m.correct(t, i)
+}
+
+// correct settles one of the running tasks.
+func (m *machine) correct(t *rapid.T, i int) {
 	r := m.running[i]
 	m.running = slices.Delete(m.running, i, i+1)
-	m.pass(max(0, r.end-m.passed) + rapid.SampledFrom([]float64{0, .01, 1}).Draw(t, "runs"))
 	back := make([]float64, len(r.tokens))
 	for k, n := range r.tokens {
 		back[k] = n * rapid.SampledFrom([]float64{-.5, 0, .3, 1}).Draw(t, "back")
 		m.judges[k].corrected(m.passed, -back[k])
+	}
+	for _, p := range m.providers {
+		p.refund(back[p.meter])
 	}
 	for range rapid.IntRange(1, 2).Draw(t, "times") { // once more changes nothing
 		m.ask(t, settleID(r.id, rapid.SampledFrom([]float64{0, 3}).Draw(t, "ago"), back...))
 	}
 }
 
-// unblock lets a meter fill at once. For a task that holds until the end of the block that is as if it was given back.
-func (m *machine) unblock(t *rapid.T) {
-	if m.bucket.Blocked.After(clock(m.now)) {
-		for _, j := range m.judges {
-			j.corrected(m.passed, -j.most(clock(m.now), reservations.Hold))
+// refundsBesideAHold settles a task while another one holds, and then starts all that is there.
+func (m *machine) refundsBesideAHold(t *rapid.T) {
+	all := func() reservations.Request {
+		b, _ := reservations.Step(m.bucket, m.limit, clock(m.now), dry(refresh()))
+		r := reservations.Request{Op: reservations.OpStart, Promoted: true, Urgent: true}
+		for k, meter := range m.limit.Meters {
+			r.Tokens = append(r.Tokens, min(meter.Largest(), max(0, b.Meters[k].Started)))
+		}
+		return r
+	}
+	r, short := all(), rapid.IntRange(0, len(m.limit.Meters)-1).Draw(t, "short")
+	for k, meter := range m.limit.Meters {
+		if k == short {
+			r.Tokens[k] += meter.RatePerSecond() * rapid.SampledFrom([]float64{.02, .1, .2}).Draw(t, "hold")
+		} else {
+			r.Tokens[k] *= rapid.SampledFrom([]float64{.01, .1, .5}).Draw(t, "part")
+		}
+		r.Tokens[k] = min(r.Tokens[k], meter.Largest())
+	}
+	o := m.ask(t, r)
+	for range 3 {
+		if i := slices.IndexFunc(m.running, func(r run) bool { return r.end <= m.passed }); i >= 0 {
+			m.correct(t, i)
 		}
 	}
-	m.ask(t, unblock())
-	m.blocked = 0
+	m.pass(o.Hold.Seconds() * rapid.SampledFrom([]float64{.5, 1, 1, 2}).Draw(t, "passes"))
+	m.ask(t, all())
+}
+
+// cancel gives back a start that still holds: its call never comes.
+func (m *machine) cancel(t *rapid.T) {
+	i := slices.IndexFunc(m.running, func(r run) bool { return r.end > m.passed })
+	if i < 0 {
+		return
+	}
+	r := m.running[i]
+	m.running = slices.Delete(m.running, i, i+1)
+	for k, j := range m.judges {
+		j.cancelled(r.numbers[k])
+	}
+	for _, p := range m.providers {
+		p.cancel(r.id)
+	}
+	m.ask(t, settleID(r.id, 0, r.tokens...))
 }
 
 func (m *machine) actions() map[string]func(*rapid.T) {
@@ -300,6 +375,9 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"settle": m.settle,
+		"cancel": m.cancel,
+
+		"refunds beside a hold": m.refundsBesideAHold,
 		"sync": func(t *rapid.T) {
 			left := m.drawTokens(t)
 			for k := range left {
@@ -314,10 +392,14 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			m.ask(t, block(d))
 			m.blocked = max(m.blocked, m.passed+d)
 		},
-		"unblock":     m.unblock,
+		"unblock": func(t *rapid.T) {
+			m.ask(t, unblock())
+			m.blocked = 0
+		},
 		"refresh":     func(t *rapid.T) { m.ask(t, refresh()) },
 		"time passes": func(t *rapid.T) { m.pass(rapid.SampledFrom([]float64{.01, .1, .3, 1, 20}).Draw(t, "seconds")) },
 		"the clock runs back": func(t *rapid.T) {
+			m.providers = slices.DeleteFunc(m.providers, (*provider).windowed) // their windows do not end twice
 			m.now -= rapid.SampledFrom([]float64{.01, .2, 30, 90, 3600}).Draw(t, "seconds")
 		},
 	}

@@ -87,8 +87,10 @@ func settle(n ...float64) reservations.Request {
 
 // settleID is a settlement with an ID that was first sent so many seconds ago.
 func settleID(id int64, ago float64, n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpSettle, Tokens: n, ID: id,
-		For: time.Duration(ago * float64(time.Second))}
+	return reservations.Request{
+		Op: reservations.OpSettle, Tokens: n, ID: id,
+		For: time.Duration(ago * float64(time.Second)),
+	}
 }
 
 func block(seconds float64) reservations.Request {

@@ -44,8 +44,10 @@ func TestOverridesAreResolvedByKey(t *testing.T) {
 	tokens := perMinute("openai", "tokens", 5000)
 	burst := perMinute("steady", "tokens", 60)
 	burst.Capacity = 3
-	if err := l.SetOverrides([]reservations.Override{perMinute("openai", "requests", 1), keyed, tokens,
-		perMinute("openai", "requests", 30), burst}); err != nil {
+	if err := l.SetOverrides([]reservations.Override{
+		perMinute("openai", "requests", 1), keyed, tokens,
+		perMinute("openai", "requests", 30), burst,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -80,8 +82,10 @@ func TestOverridesThatCannotBe(t *testing.T) {
 		text     string
 	}{
 		"long key": {
-			reservations.Override{Limit: "openai", Key: strings.Repeat("k", 513), Meter: "requests", Rate: 5,
-				Period: time.Second},
+			reservations.Override{
+				Limit: "openai", Key: strings.Repeat("k", 513), Meter: "requests", Rate: 5,
+				Period: time.Second,
+			},
 			reservations.ErrInvalidLimit, "must be at most 512",
 		},
 		"limit": {
@@ -95,7 +99,8 @@ func TestOverridesThatCannotBe(t *testing.T) {
 		"rate":    {perMinute("openai", "requests", -5), reservations.ErrInvalidLimit, "requests.rate: -5"},
 		"no rate": {perMinute("openai", "requests", 0), reservations.ErrInvalidLimit, "requests.rate: 0"},
 		"period": {
-			reservations.Override{Limit: "openai", Meter: "requests", Rate: 5}, reservations.ErrInvalidLimit,
+			reservations.Override{Limit: "openai", Meter: "requests", Rate: 5},
+			reservations.ErrInvalidLimit,
 			"requests.period: 0s",
 		},
 		"key": {

@@ -54,7 +54,9 @@ func TestPlan(t *testing.T) {
 		{"within the headroom", bucket(headroom, start(6)), 0, urgents(asks(2, 2, 2)), 100, []float64{0, 0, .2}},
 		{
 			"another meter", bucket(ten(inf), start(10)), 0,
-			[]reservations.Ask{{Tokens: reservations.Tokens{"else": 5}}}, 100, []float64{0},
+			[]reservations.Ask{{Tokens: reservations.Tokens{"else": 5}}},
+			100,
+			[]float64{0},
 		},
 		{
 			"windows", bucket(limitOf(window("tokens", 10, 0, 60, inf)), start(7)), 5, asks(3, 8, 8, 2), 1000,
@@ -136,8 +138,17 @@ func TestExpect(t *testing.T) {
 		want   float64
 	}{
 		{
-			b, 0, 0, 0}, {b, 0, 50, 5}, {b, 1, 50, 5.2}, {day, 0, 2, 0}, {day, 0, 33, 240}, {blocked, 1, 0,
-			5}, {blocked, 1, 50, 10},
+			b, 0, 0, 0,
+		},
+		{b, 0, 50, 5},
+		{b, 1, 50, 5.2},
+		{day, 0, 2, 0},
+		{day, 0, 33, 240},
+		{
+			blocked, 1, 0,
+			5,
+		},
+		{blocked, 1, 50, 10},
 		{reservations.Bucket{}, 3, 50, 3},
 	} {
 		got := c.bucket.Expect(clock(c.now), reservations.Tokens{"tokens": c.tokens})

@@ -25,7 +25,9 @@ func TestSettleRepeatsWithID(t *testing.T) {
 		{"answer lost", []fault{lost}, 0, map[string]float64{"requests": 57, "tokens": 850}},
 		{"unsaid", []fault{unsaid}, 0, map[string]float64{"requests": 57, "tokens": 850}},
 		{
-			"lost, down, hanging, lost", []fault{lost, down, hanging, lost}, 0,
+			"lost, down, hanging, lost",
+			[]fault{lost, down, hanging, lost},
+			0,
 			map[string]float64{"requests": 57, "tokens": 850},
 		},
 		{"answer lost, and forgotten", []fault{lost}, 64, map[string]float64{"requests": 55, "tokens": 850}}, // only takes

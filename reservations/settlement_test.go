@@ -26,26 +26,36 @@ func TestSettle(t *testing.T) {
 	}{
 		{"gives back", openai(), reservations.Tokens{"tokens": 150}, map[string]float64{"requests": 59, "tokens": 850}, 1},
 		{
-			"gives all back", openai(), reservations.Tokens{"requests": 0, "tokens": 0},
-			map[string]float64{"requests": 60, "tokens": 1000}, 1,
+			"gives all back", openai(),
+			reservations.Tokens{"requests": 0, "tokens": 0},
+			map[string]float64{"requests": 60, "tokens": 1000},
+			1,
 		},
 		{"takes", openai(), reservations.Tokens{"tokens": 1300}, map[string]float64{"requests": 59, "tokens": -300}, 1},
 		{
-			"takes more than could be charged", openai(), reservations.Tokens{"tokens": 5000},
-			map[string]float64{"requests": 59, "tokens": -4000}, 1,
+			"takes more than could be charged", openai(),
+			reservations.Tokens{"tokens": 5000},
+			map[string]float64{"requests": 59, "tokens": -4000},
+			1,
 		},
 		{
-			"exact", openai(), reservations.Tokens{"requests": 1, "tokens": 400},
-			map[string]float64{"requests": 59, "tokens": 600}, 0,
+			"exact", openai(),
+			reservations.Tokens{"requests": 1, "tokens": 400},
+			map[string]float64{"requests": 59, "tokens": 600},
+			0,
 		},
 		{"nothing named is exact", openai(), nil, map[string]float64{"requests": 59, "tokens": 600}, 0},
 		{
-			"keep gives nothing back", keep, reservations.Tokens{"tokens": 150},
-			map[string]float64{"requests": 59, "tokens": 600}, 0,
+			"keep gives nothing back", keep,
+			reservations.Tokens{"tokens": 150},
+			map[string]float64{"requests": 59, "tokens": 600},
+			0,
 		},
 		{
-			"keep takes", keep, reservations.Tokens{"requests": 0, "tokens": 450},
-			map[string]float64{"requests": 59, "tokens": 550}, 1,
+			"keep takes", keep,
+			reservations.Tokens{"requests": 0, "tokens": 450},
+			map[string]float64{"requests": 59, "tokens": 550},
+			1,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -118,18 +128,24 @@ func TestSettleRepeats(t *testing.T) {
 		want   map[string]float64 // what is left of 59 requests and 600 tokens
 	}{
 		{
-			"down", mixed, []fault{down, down, down}, [][]float64{full, full, full, full},
+			"down", mixed,
+			[]fault{down, down, down},
+			[][]float64{full, full, full, full},
 			map[string]float64{"requests": 57, "tokens": 850},
 		},
 		{"answer lost", mixed, []fault{lost}, [][]float64{full, takes}, map[string]float64{"requests": 55, "tokens": 850}},
 		{"unsaid", mixed, []fault{unsaid}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
 		{
-			"down, then lost, then down", mixed, []fault{down, lost, down}, [][]float64{full, full, takes, takes},
+			"down, then lost, then down", mixed,
+			[]fault{down, lost, down},
+			[][]float64{full, full, takes, takes},
 			map[string]float64{"requests": 55, "tokens": 850},
 		},
 		{"hanging", mixed, []fault{hanging}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
 		{
-			"lost, and nothing to take", gives, []fault{lost}, [][]float64{only},
+			"lost, and nothing to take", gives,
+			[]fault{lost},
+			[][]float64{only},
 			map[string]float64{"requests": 59, "tokens": 850},
 		},
 		{"no fault", gives, nil, [][]float64{only}, map[string]float64{"requests": 59, "tokens": 850}},

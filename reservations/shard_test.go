@@ -140,8 +140,10 @@ func TestShardsAreAllAsked(t *testing.T) {
 		}) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if _, err := l.Sync(ctx, third, reservations.Observation{Remaining: reservations.Tokens{"tokens": 40},
-		Up: true}); err != nil {
+	if _, err := l.Sync(ctx, third, reservations.Observation{
+		Remaining: reservations.Tokens{"tokens": 40},
+		Up:        true,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for shard := 1; shard <= 4; shard++ {
@@ -218,8 +220,10 @@ func TestShardsThatCannotBe(t *testing.T) {
 		!strings.Contains(err.Error(), "capacity 20 of 4 shards is 5 each") {
 		t.Errorf("error is %v", err)
 	}
-	err = l.SetOverrides([]reservations.Override{{Limit: "hot", Meter: "tokens", Rate: 40, Period: time.Second,
-		Capacity: 3}})
+	err = l.SetOverrides([]reservations.Override{{
+		Limit: "hot", Meter: "tokens", Rate: 40, Period: time.Second,
+		Capacity: 3,
+	}})
 	if !errors.Is(err, reservations.ErrInvalidLimit) {
 		t.Errorf("%v: an override that makes shards impossible", err)
 	}

@@ -46,8 +46,8 @@ type Request struct {
 	Reserved bool
 	// Urgent lets the task use the headroom of the limit. It has no effect where the limit has none.
 	Urgent bool
-	// For is how long an OpBlock lasts, how old the news of an OpSync is, and for an OpSettle with an ID how long ago
-	// it was first sent, zero the first time.
+	// For is how long an OpBlock lasts, or how old the news of an OpSync is. For an OpSettle with an ID it is how long
+	// ago the settlement was first sent, zero the first time.
 	For time.Duration
 	// ID distinguishes settlements: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
@@ -87,9 +87,7 @@ func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []O
 
 // differs says whether a request changed the bucket.
 func (b Bucket) differs(before Bucket) bool {
-	same := func(a, b Balance) bool {
-		return a.Started == b.Started && a.Reserved == b.Reserved && slices.Equal(a.Held, b.Held)
-	}
+	same := func(a, b Balance) bool { return a.Started == b.Started && a.Reserved == b.Reserved }
 	return !slices.EqualFunc(b.Meters, before.Meters, same) || !b.Blocked.Equal(before.Blocked) ||
 		!slices.Equal(b.Settled, before.Settled)
 }
@@ -118,7 +116,7 @@ func (b *Bucket) answer(l Limit, r Request) Outcome {
 	case OpBlock:
 		return b.block(l, r.For)
 	case OpUnblock:
-		b.Blocked = time.Time{}
+		b.unblock()
 	case OpRefresh:
 	}
 	return Outcome{State: StateSettled}
@@ -216,4 +214,15 @@ func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 		}
 	}
 	return Outcome{State: StateSettled, RetryAt: b.Blocked}
+}
+
+// unblock ends the block in force. From now on tokens come back beside those of tasks that hold until the end of the
+// block: what would be above the capacity then is lost.
+func (b *Bucket) unblock() {
+	b.Blocked = time.Time{}
+	for k := range b.Meters {
+		s := &b.Meters[k]
+		s.Started = min(s.Started, b.refundable(*s))
+		s.Reserved = min(s.Started, s.Reserved)
+	}
 }

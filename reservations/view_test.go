@@ -137,8 +137,10 @@ func TestViewErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for limit, want := range map[string]error{"unknown": reservations.ErrUnknownLimit, "steady": errCable,
-		"sharded": errCable} {
+	for limit, want := range map[string]error{
+		"unknown": reservations.ErrUnknownLimit, "steady": errCable,
+		"sharded": errCable,
+	} {
 		if v, err := l.View(t.Context(), limit, ""); !errors.Is(err, want) || v.Found {
 			t.Errorf("%s: %+v, %v, want %v", limit, v, err, want)
 		}

@@ -42,8 +42,10 @@ func TestStartsBeforeMidnight(t *testing.T) {
 	t.Parallel()
 	l := windowOfDay(func(*reservations.Meter) {})
 	midnight := virtualStart.Add(day)
-	for _, before := range []time.Duration{time.Hour, 249 * time.Millisecond, 86 * time.Millisecond,
-		80 * time.Millisecond, time.Millisecond, 11, 1} {
+	for _, before := range []time.Duration{
+		time.Hour, 249 * time.Millisecond, 86 * time.Millisecond,
+		80 * time.Millisecond, time.Millisecond, 11, 1,
+	} {
 		b, o := reservations.Step(reservations.Bucket{}, l, midnight.Add(-before), start(6))
 		if !o.Started() || o.Hold != 0 {
 			t.Errorf("%v before midnight: %+v", before, o)
@@ -129,8 +131,8 @@ func TestSpreadWindows(t *testing.T) {
 // Before its Start a meter lacks what comes back until then, so that it is full at its Start.
 func TestWindowThatStartsLater(t *testing.T) {
 	t.Parallel()
-	for _, days := range []time.Duration{2, 200 * 365} { // so many nanoseconds are no exact float64
-		first := virtualStart.Add(days * day)
+	for _, days := range []int{2, 200 * 365} { // so many nanoseconds are no exact float64
+		first := virtualStart.AddDate(0, 0, days)
 		l := windowOfDay(func(m *reservations.Meter) { m.Capacity, m.Start = 25, time.Duration(first.UnixNano()) })
 		for _, early := range []time.Duration{time.Microsecond, time.Hour, day} { // one window is to come
 			b, o := reservations.Step(reservations.Bucket{}, l, first.Add(-early), allow(16))

@@ -31,7 +31,3 @@ func TestConformanceLive(t *testing.T) {
 	t.Parallel()
 	storetest.RunLive(t, func(*testing.T) storetest.Instance { return storetest.Instance{Store: memstore.New(nil)} })
 }
-
-func BenchmarkStore(b *testing.B) {
-	storetest.Bench(b, func(*testing.B) storetest.Instance { return storetest.Instance{Store: memstore.New(nil)} })
-}

@@ -41,7 +41,7 @@ func Connect(ctx context.Context, uri string) (*mongo.Client, error) {
 	return client, nil
 }
 
-// ClientOptions are the settings that Connect uses, for callers who want to add their own. Keep the Monitor, or call it
+// ClientOptions are the settings that Connect uses, for callers that add their own. Keep the Monitor, or call it
 // from yours: through it a Store knows whether a call was sent at all.
 func ClientOptions(uri string) (*options.ClientOptions, error) {
 	settings := options.Client().ApplyURI(uri)

@@ -130,6 +130,13 @@ func (m meter) fault() string {
 	case m.Period < 0:
 		return fmt.Sprintf("period %d must not be negative", m.Period)
 	}
+	ended := int64(0)
+	for _, h := range m.Held {
+		if !(h.Tokens > 0) || math.IsInf(h.Tokens, 0) || h.Until <= ended {
+			return fmt.Sprintf("a hold of %v until %d after one until %d", h.Tokens, h.Until, ended)
+		}
+		ended = h.Until
+	}
 	return ""
 }
 

@@ -38,6 +38,11 @@ func TestFaultsOfOneDocument(t *testing.T) {
 		"no rate":             {"meters": bson.A{bson.M{"n": "m", "s": 1., "r": 1., "cap": 1.}}},
 		"not a number":        {"meters": bson.A{bson.M{"n": "m", "s": math.NaN(), "r": 1., "rate": 1., "cap": 1.}}},
 		"a negative period":   {"meters": bson.A{bson.M{"n": "m", "s": 1., "r": 1., "rate": 1., "cap": 1., "period": -1}}},
+		"a text as holds":     {"meters": bson.A{heldMeter("many")}},
+		"a hold of nothing":   {"meters": bson.A{heldMeter(bson.A{bson.M{"u": 7, "n": 0.}})}},
+		"a hold of NaN":       {"meters": bson.A{heldMeter(bson.A{bson.M{"u": 7, "n": math.NaN()}})}},
+		"a hold without end":  {"meters": bson.A{heldMeter(bson.A{bson.M{"n": 1.}})}},
+		"holds out of order":  {"meters": bson.A{heldMeter(bson.A{bson.M{"u": 7, "n": 1.}, bson.M{"u": 6, "n": 1.}})}},
 		"a text as inbox":     {"inbox": "letters"},
 		"a text as answers":   {"answers": "many"},
 	} {
@@ -73,6 +78,10 @@ func TestFaultsOfOneDocument(t *testing.T) {
 	if o, err := store.Apply(t.Context(), limit, "good", request(1)); err != nil || !o[0].Started() {
 		t.Errorf("another bucket: %+v %v", o, err)
 	}
+}
+
+func heldMeter(held any) bson.M {
+	return bson.M{"n": "m", "s": 1., "r": 1., "rate": 1., "cap": 1., "held": held}
 }
 
 func wantBucketFault(t *testing.T, what string, err error) {

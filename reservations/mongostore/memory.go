@@ -47,8 +47,8 @@ func (m *memory) steady(name string, clock func() time.Time) (state, time.Time, 
 }
 
 // now is a moment that the server's clock has reached: its last reading and the time that went by on this machine since
-// that arrived. It is behind by the way of the answer and the drift that is allowed for, so a swap grants a little less
-// than the server's own clock would. Each swap reads the clock again.
+// that arrived. It is behind the server's clock by the way of the answer and the drift that is allowed for. So a swap
+// grants a little less than by the server's clock. Each swap reads the clock again.
 func (s state) now() time.Time {
 	passed := time.Since(s.heard)
 	return s.clock.Add(passed - passed/driftsBy)

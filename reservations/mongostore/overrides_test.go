@@ -102,7 +102,7 @@ func TestOverridesThatAreNone(t *testing.T) {
 	}
 }
 
-// Many who set the same override at once do not fail; one of them has it.
+// Many callers that set the same override at once do not fail. One of them wins.
 func TestOverridesSetAtOnce(t *testing.T) {
 	t.Parallel()
 	o := mongostore.NewOverrides(database(t), "")

@@ -78,13 +78,6 @@ func TestConformanceLive(t *testing.T) {
 	})
 }
 
-func BenchmarkStore(b *testing.B) {
-	storetest.Bench(b, func(b *testing.B) storetest.Instance {
-		b.Helper()
-		return instance(b, nil)
-	})
-}
-
 var limit = reservations.Limit{Name: "api", Meters: []reservations.Meter{
 	{Name: "m", Rate: 10, Period: time.Second, Capacity: 5, MaxReserved: reservations.Unlimited},
 }}

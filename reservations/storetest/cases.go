@@ -258,6 +258,33 @@ func testSync(d driver) {
 	d.wantStart(d.one(allow(5)), 0)
 }
 
+// A bucket remembers the holds of started tasks: a store returns them exactly, also to another process.
+func testHolds(d driver) {
+	d.limit = oneMeter(10, 10, reservations.Unlimited)
+	b := d.limit.Meters[0]
+	b.Name = "b"
+	d.limit.Meters = append(d.limit.Meters, b)
+	o := d.apply(start(10, 0), start(1, 1.1), start(.6, 2.3))[2]
+	d.wantStart(o, 160*ms)
+	first := o.At.Truncate(50 * ms)
+	want := []reservations.Held{
+		{Until: first.Add(100 * ms), Tokens: 1.1}, {Until: first.Add(200 * ms), Tokens: 2.3},
+	}
+	loaded, _ := d.load()
+	if got := loaded.Meters[1].Held; !reflect.DeepEqual(got, want) || !reflect.DeepEqual(loaded, o.Bucket) {
+		d.t.Errorf("holds %+v, want %+v", got, want)
+	}
+	other := d
+	other.i.Store = d.i.peer(d.t)
+	other.apply(ask(reservations.OpSettle, 0, 10)) // the provider has room for 10 - 1 - 3.4
+	d.i.Advance(200 * ms)
+	d.wantStart(d.one(allow(.4, 7.6)), 0)
+	d.want(d.one(allow(0, .1)), reservations.StateRefused, 10*ms)
+	if loaded, _ = d.load(); loaded.Meters[1].Held != nil {
+		d.t.Errorf("holds that have ended are stored: %+v", loaded.Meters[1])
+	}
+}
+
 func testCancelled(d driver) {
 	d.limit = oneMeter(10, 5, 0)
 	ctx, cancel := context.WithCancel(d.t.Context())

@@ -11,46 +11,37 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Replayed counts what Replay compared.
-type Replayed struct {
-	Scenarios, Steps int
-	// LeftOut counts the steps that were not compared, by the reason.
-	LeftOut map[string]int
-}
-
-// Replay replays recordings of Convex's rate limiter on the store of one instance, whose clock the test sets, and
+// Replay replays recordings of Convex's rate limiter on the store of one instance, whose clock the test sets. It
 // compares every decision, every time to retry and every balance. The file is path, or what CONVEX_VECTORS names. A
-// consuming call is an Allow, with reserve a Reserve, and their balance is the reserved one. It fails when it compares
-// fewer steps of path than atLeast.
+// consuming call is an Allow, with reserve a Reserve, and their balance is the reserved one. Replay fails when it
+// compares fewer steps of path than atLeast.
 //
-// What differs on purpose is mapped: a max_reserved of zero there is unlimited, and a capacity of zero is 1e-9 tokens.
-// Or it is not compared: the time to retry of a refused reservation, and of one above the capacity. Or it is left out,
-// with the steps that follow: see Replayed.LeftOut.
-func Replay(t *testing.T, path string, atLeast int, open func(t *testing.T) Instance) Replayed {
+// Some differences are on purpose. A max_reserved of zero there is unlimited here, and a capacity of zero is 1e-9
+// tokens. The times to retry of a refused reservation, and of one above the capacity, are not compared. A step that has
+// no counterpart here is left out, with the steps that follow; the log counts these steps by the reason.
+func Replay(t *testing.T, path string, atLeast int, open func(t *testing.T) Instance) {
 	t.Helper()
 	if other := os.Getenv("CONVEX_VECTORS"); other != "" {
 		path, atLeast = other, 1
 	}
-	done := Replayed{LeftOut: map[string]int{}}
 	i := open(t)
 	if i.Advance == nil {
 		t.Fatal("storetest: Replay needs Instance.Advance")
 	}
+	scenarios, compared, leftOut := 0, 0, map[string]int{}
 	for n, r := range readRecordings(t, path) {
 		steps, why := (&replay{driver: driver{t: t, i: i, key: fmt.Sprintf("%s, line %d", r.Name, n+1)}, recording: r}).run()
-		if steps > 0 {
-			done.Scenarios++
-			done.Steps += steps
+		if compared += steps; steps > 0 {
+			scenarios++
 		}
 		if steps < len(r.Steps) {
-			done.LeftOut[why] += len(r.Steps) - steps
+			leftOut[why] += len(r.Steps) - steps
 		}
 	}
-	t.Logf("%d steps of %d scenarios agree; left out: %v", done.Steps, done.Scenarios, done.LeftOut)
-	if done.Steps < atLeast {
-		t.Errorf("only %d steps were compared, want %d", done.Steps, atLeast)
+	t.Logf("%d steps of %d scenarios agree; left out: %v", compared, scenarios, leftOut)
+	if compared < atLeast {
+		t.Errorf("only %d steps were compared, want %d", compared, atLeast)
 	}
-	return done
 }
 
 // replay is one scenario on a bucket of its own.

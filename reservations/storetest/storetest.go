@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"settle once", testSettleOnce},
 		{"block", testBlock},
 		{"sync", testSync},
+		{"holds", testHolds},
 		{"context cancelled", testCancelled},
 		{"concurrent", testConcurrent},
 		{"concurrent processes", testConcurrentProcesses},
