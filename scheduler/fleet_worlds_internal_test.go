@@ -2,8 +2,11 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/headway-go/headway/internal/longtest"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -95,6 +98,12 @@ func fleetWorlds() []fleetWorld {
 	}
 }
 
+// shortWorlds run with -short.
+var shortWorlds = []string{
+	"two dispatchers on duty at once", "dispatcher frozen for 10 s, too high", "store down for 15 s", "Redis 60 s back",
+	"all workers killed", "tenants below a provider, 2 ms away",
+}
+
 // tenants are five of 10 a second each, below a provider of 20 a second.
 func tenants(name string, latency float64) fleet {
 	limits := []reservations.Limit{
@@ -119,7 +128,11 @@ func tenants(name string, latency float64) fleet {
 // the order kept.
 func TestFleetWorlds(t *testing.T) {
 	t.Parallel()
-	for _, f := range fleetWorlds() {
+	all := fleetWorlds()
+	if longtest.Short(t, time.Minute) {
+		all = slices.DeleteFunc(all, func(f fleetWorld) bool { return !slices.Contains(shortWorlds, f.name) })
+	}
+	for _, f := range all {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			f := f.withDefaults()
