@@ -109,6 +109,7 @@ func (w *world) killWorkers() {
 			continue
 		}
 		t.run++
+		t.killed = true
 		w.free++
 		w.after(30*time.Second+time.Duration(w.random.Int64N(int64(time.Minute))), func() {
 			t.state = stateAway

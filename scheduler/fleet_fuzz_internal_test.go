@@ -58,7 +58,7 @@ func TestRandomFleets(t *testing.T) {
 	t.Parallel()
 	rounds := 500
 	if longtest.Short(t, 3*time.Minute) {
-		rounds = 60
+		rounds = 12
 	}
 	for seed := range rounds {
 		f := randomFleet(seed)

@@ -129,8 +129,9 @@ type simTask struct {
 	arrived    time.Duration
 	started    time.Duration
 	deliveries int
-	run        int // counts deliveries that were not cut off: what belongs to an earlier one is void
-	net        int // counts nets
+	killed     bool // with its worker: asynq delivers it again when its lease has ended
+	run        int  // counts deliveries that were not cut off: what belongs to an earlier one is void
+	net        int  // counts nets
 }
 
 // world is a simulation under way.

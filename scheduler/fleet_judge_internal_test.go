@@ -128,6 +128,7 @@ func (b *judged) fullest() (win float64) {
 func (j *judge) report() fleetReport {
 	w := j.w
 	r := fleetReport{done: w.done, waits: j.waits}
+	j.starts = slices.DeleteFunc(j.starts, func(s simStart) bool { return w.all[s.task].killed })
 	for _, s := range j.starts {
 		r.took = max(r.took, s.at.Seconds())
 	}
@@ -159,7 +160,7 @@ func (j *judge) report() fleetReport {
 	position := 0
 	for _, s := range j.starts {
 		if seen[s.task] {
-			continue // after its worker was killed
+			continue
 		}
 		seen[s.task] = true
 		r.lost = max(r.lost, 100*float64(position-s.task)/float64(len(w.all)))

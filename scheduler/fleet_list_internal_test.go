@@ -21,8 +21,8 @@ type simList struct {
 	buckets map[string]*simBucket
 	records map[int]*simRecord
 	duty    struct {
-		id    int
-		until time.Duration
+		id         int
+		until, now time.Duration
 	}
 }
 
@@ -307,6 +307,14 @@ func (l *simList) recover() {
 func (l *simList) look(id int) waitlist.Look {
 	now := l.now()
 	look := waitlist.Look{Now: simBase.Add(now)}
+	if now < l.duty.now-time.Second {
+		l.duty.until = 0
+		for name := range l.index {
+			l.index[name] = now
+			b := l.buckets[name]
+			b.state, b.generation, b.version, b.offset = nil, 0, 0, 0
+		}
+	}
 	if l.duty.id != 0 && l.duty.id != id && l.duty.until > now {
 		look.Rest = l.duty.until - now
 		return look
@@ -319,7 +327,7 @@ func (l *simList) look(id int) waitlist.Look {
 		switch {
 		case l.index[name] > now:
 			continue
-		case b.failed > now:
+		case b.failed > 0 && b.failed > now:
 			l.index[name] = b.failed
 			continue
 		case l.tidy(name):
@@ -335,7 +343,7 @@ func (l *simList) look(id int) waitlist.Look {
 		}
 	}
 	look.Rest = max(0, rest)
-	l.duty.id, l.duty.until = id, now+look.Rest+dispatcherLease
+	l.duty.id, l.duty.until, l.duty.now = id, now+look.Rest+dispatcherLease, now
 	return look
 }
 

@@ -47,9 +47,7 @@ func referenceResults(t *testing.T) map[string]fleetReport {
 
 // shortScenarios run with -short.
 var shortScenarios = []string{
-	"backlog max=0", "capacity 10", "outage, arriving", "mixed sizes, small capacity", "estimates 3x too high max=500",
-	"429 for 10 s", "chat demo, both", "half the rate after 20 s", "window of 10 s and 150/s", "20/s delivered unasked",
-	"urgent 30 % beside a backlog",
+	"estimates 3x too high max=500", "chat demo, both", "window of 10 s and 150/s", "4 a second",
 }
 
 // The scenarios of the reference simulation: at least its use, at most its deliveries and its lost places, and no

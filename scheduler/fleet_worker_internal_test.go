@@ -93,16 +93,17 @@ func (d *simDelivery) arrive() {
 func (d *simDelivery) ask() {
 	w := d.w
 	c := d.turn.Charges[d.asked]
+	if d.asked == 0 { // as claims.admit does
+		if i := slices.IndexFunc(d.turn.Charges, d.behind); i >= 0 {
+			c = d.turn.Charges[i]
+		}
+	}
 	held := d.turn.Reservation(c)
 	r := reservations.Request{Op: reservations.OpStart, Urgent: c.Urgent}
-	limit, err := w.limiter.Limits().Bucket(c)
-	if err != nil {
-		panic(err)
-	}
 	switch {
 	case held != nil:
 		r.Promoted, r.Reserved = true, held.Promised
-	case d.turn.Behind(c) && !(c.Urgent && limit.HasHeadroom()):
+	case d.behind(c):
 		r.Op = reservations.OpReserve
 	}
 	w.call(w.fleet.store/2, d.live(func() {
@@ -120,6 +121,15 @@ func (d *simDelivery) ask() {
 			d.answered(c, o)
 		}))
 	}))
+}
+
+// behind says whether the task has to wait for the bucket without asking for a start.
+func (d *simDelivery) behind(c reservations.Charge) bool {
+	limit, err := d.w.limiter.Limits().Bucket(c)
+	if err != nil {
+		panic(err)
+	}
+	return d.turn.Behind(c) && !(c.Urgent && limit.HasHeadroom())
 }
 
 // apply asks the store.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 type claim struct {
 	charge  reservations.Charge
 	held    *reservations.Reservation // what the task holds because it waited for the bucket; nil where it is new there
-	behind  bool                      // other tasks wait for the bucket, and this one is new there
+	behind  bool                      // other tasks wait for the bucket, and this one has to wait behind them
 	outcome reservations.Outcome      // the answer of this delivery; zero until the bucket is asked
 	decided time.Time                 // when that was decided, on this machine's clock
 	latest  time.Time                 // and when at the latest
@@ -30,18 +31,24 @@ func newClaims(charges []reservations.Charge) claims {
 	return cs
 }
 
-// arrived sets what the task holds in the buckets.
-func (cs claims) arrived(turn scheduler.Turn) {
+// arrived sets what the task holds in the buckets. Express says whether a charge may start before ordinary tasks that wait.
+func (cs claims) arrived(turn scheduler.Turn, express func(reservations.Charge) bool) {
 	for i, c := range cs {
 		c.charge = turn.Charges[i]
-		c.held, c.behind = turn.Reservation(c.charge), turn.Behind(c.charge)
+		c.held, c.behind = turn.Reservation(c.charge), turn.Behind(c.charge) && !express(c.charge)
 	}
 }
 
 // admit asks the buckets in order, until one does not let the task start or can't be asked: that one is returned, with the error of ask.
 // Nil means that all let it start. Ask has to wait first until those that let it start before are ready: so the provider's bucket, the
 // last, decides when the call is about to be made, however long the others have it hold.
+//
+// If other tasks wait for one of the buckets, the task waits there at once. To ask the buckets before it would take tokens that the task
+// can't use, and later tasks would pass the task while it holds for them.
 func (cs claims) admit(ask func(*claim) error) (stopped *claim, err error) {
+	if i := slices.IndexFunc(cs, func(c *claim) bool { return c.behind }); i >= 0 {
+		return cs[i], ask(cs[i])
+	}
 	for _, c := range cs {
 		if c.outcome.Started() { // before another one's start came too late
 			continue

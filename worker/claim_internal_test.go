@@ -77,3 +77,19 @@ func TestClaimsThatCameTooLate(t *testing.T) {
 		t.Error("starts that last are asked again")
 	}
 }
+
+// A task that has to wait for the provider behind other tasks takes no tokens of its tenant meanwhile.
+func TestClaimBehindOtherTasksIsAskedAlone(t *testing.T) {
+	t.Parallel()
+	cs := threeClaims()
+	cs[1].behind, cs[2].behind = true, true
+	var asked []string
+	stopped, err := cs.admit(func(c *claim) error {
+		asked = append(asked, c.charge.Limit)
+		c.outcome.State = reservations.StateReserved
+		return nil
+	})
+	if err != nil || stopped != cs[1] || !slices.Equal(asked, []string{"model"}) {
+		t.Errorf("asked %v, stopped by %+v, %v", asked, stopped, err)
+	}
+}

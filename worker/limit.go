@@ -129,7 +129,7 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 		g.tell(ctx, d, slog.LevelDebug, "waitlists can't be read, the task asks as a new one", slog.Any("error", err))
 	}
 	d.turn = turn
-	d.claims.arrived(turn)
+	d.claims.arrived(turn, g.express)
 	if turn.Status == scheduler.StatusWaiting {
 		return false, g.comeBack(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, func(context.Context, scheduler.Task) error {
 			return g.way.Return(turn)
@@ -214,7 +214,7 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 
 // start asks for the task: one that is new and has others before it only reserves.
 func (g *gate) start(ctx context.Context, c *claim) (reservations.Outcome, error) {
-	if c.behind && !g.express(c.charge) {
+	if c.behind {
 		return g.limiter.Reserve(ctx, c.charge)
 	}
 	return g.limiter.Start(ctx, c.charge, c.held)

@@ -314,3 +314,24 @@ func TestDispatchersAtOnce(t *testing.T) {
 	same(t, "count", each, f.list("openai").Promoted)
 	t.Logf("%d plans of dispatchers that were not on duty any more", unduly.Load())
 }
+
+// A clock that runs back must not put off the looks, nor the next process on duty, for as long.
+func TestTheClockRunsBack(t *testing.T) {
+	t.Parallel()
+	f := onMini(t)
+	f.join(entries("a", "b")...)
+	f.report(waitlist.Answer{Bucket: "openai", Generation: 1, Version: 1, Store: time.Now(), State: []byte("{}")})
+	f.promote(f.due(), "a")
+	same(t, "due", 0, len(f.look().Due))
+	now, err := f.client.Time(t.Context()).Result()
+	f.check(err)
+
+	f.server.SetTime(now.Add(-time.Second))
+	same(t, "due after a second", 0, len(f.look().Due))
+	f.server.SetTime(now.Add(-time.Hour))
+	look, err := f.Look(t.Context(), duty("other"), nil)
+	f.check(err)
+	if !look.TookOver || len(look.Due) != 1 || len(look.Due[0].State) > 0 || look.Due[0].PromotedCount != 1 {
+		t.Errorf("after an hour: %+v", look)
+	}
+}

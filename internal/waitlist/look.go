@@ -7,7 +7,8 @@ import (
 )
 
 // lookScript takes or renews the duty and returns the buckets that are due. It plans the next look at each for the
-// end of the lease, so that a change after this look is a change of the plan.
+// end of the lease, so that a change after this look is a change of the plan. If the clock ran back by more than a
+// second since the last look, every bucket is due, its last answer is forgotten, and the duty is free.
 //
 //	ARGV[2]    -> id of the caller
 //	ARGV[3]    -> the longest rest, in microseconds as all times
@@ -27,7 +28,14 @@ local most, promotedMost, paused = tonumber(ARGV[5]), tonumber(ARGV[6]), {}
 for i = 9, #ARGV do
 	paused[ARGV[i]] = true
 end
-local duty, ends = unpack(redis.call("HMGET", KEYS[3], "id", "until"))
+local duty, ends, last = unpack(redis.call("HMGET", KEYS[3], "id", "until", "now"))
+if last and now < tonumber(last) - 1000000 then -- the clock ran back: plans and offsets by it are wrong
+	ends = 0
+	for _, bucket in ipairs(redis.call("ZRANGE", KEYS[1], 0, -1)) do
+		redis.call("ZADD", KEYS[1], whole(now), bucket)
+		redis.call("HDEL", root .. "meta:" .. bucket, "state", "generation", "version", "offset")
+	end
+end
 if duty and duty ~= id and tonumber(ends) > now then
 	return {whole(now), "0", "0", whole(tonumber(ends) - now), "0"}
 end
@@ -157,7 +165,7 @@ for i = 1, #index, 2 do
 	end
 end
 rest = again and 0 or math.max(0, rest)
-redis.call("HSET", KEYS[3], "id", id, "until", whole(now + rest + lease), "retry", ARGV[7])
+redis.call("HSET", KEYS[3], "id", id, "until", whole(now + rest + lease), "retry", ARGV[7], "now", whole(now))
 redis.call("PEXPIRE", KEYS[3], math.ceil((rest + lease) / 1000) + 60000)
 answer[4], answer[5] = whole(rest), tostring(numbers)
 return answer

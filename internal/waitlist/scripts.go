@@ -4,7 +4,7 @@ package waitlist
 //
 //	index              sorted set: buckets with waiting or promoted tasks, by when the dispatcher looks at them next
 //	failed             sorted set: buckets that could not be asked, by when they are asked again
-//	dispatcher         hash: id, until (the end of the duty), retry (Duty.Retry)
+//	dispatcher         hash: id, until (the end of the duty), now (of the last look), retry (Duty.Retry)
 //	queues:BUCKET      set: queues of which tasks wait in the bucket
 //	list:BUCKET\0QUEUE sorted set: ids of waiting tasks, by tag. A paused queue is passed over as a whole
 //	promoted:BUCKET    sorted set: promoted tasks, by when they were promoted

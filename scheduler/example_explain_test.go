@@ -1,0 +1,61 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+)
+
+func ExampleScheduler_Explain() {
+	ctx := context.Background()
+	server, err := miniredis.Run() // in production: your Redis
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = client.Close() }()
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+		Name: "provider",
+		Meters: []reservations.Meter{
+			{Name: "requests", Rate: 1, Period: time.Hour, MaxReserved: reservations.Unlimited},
+			reservations.PerMinute("tokens", 200_000),
+		},
+	}}, reservations.Config{})
+	if err != nil {
+		panic(err)
+	}
+	s, err := scheduler.New(client, limiter, scheduler.Config{})
+	if err != nil {
+		panic(err)
+	}
+	for _, id := range []string{"letter", "novel", "poem"} {
+		if _, err = s.Enqueue(ctx, Translation{Document: id, Words: 400}, scheduler.ID(id), scheduler.Reserved()); err != nil {
+			panic(err)
+		}
+	}
+
+	found, err := s.Find(ctx, "poem")
+	if err != nil {
+		panic(err)
+	}
+	e, err := s.Explain(ctx, found[0])
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%s, for limit %s: number %d of %d\n", e.Reason, e.Waits.Bucket, e.Waits.Position, e.Waits.Of)
+	fmt.Println("in about", e.Until.Sub(e.Now).Round(time.Minute))
+	fmt.Println("the backlog is done in about", e.Bucket.DoneIn.Round(time.Minute))
+
+	// Output:
+	// limit, for limit provider: number 3 of 3
+	// in about 2h0m0s
+	// the backlog is done in about 2h0m0s
+}

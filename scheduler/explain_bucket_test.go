@@ -1,0 +1,58 @@
+package scheduler_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// Of a limit with shards, the bucket that a task waits for is its shard.
+func TestExplainShowsTheShard(t *testing.T) {
+	t.Parallel()
+	limit := perSecond(10, 10)
+	limit.Shards = 2
+	buckets := store()
+	s := newScheduler(t, mini(t), limiter(t, buckets, limit), exact())
+	info, err := s.Enqueue(t.Context(), openai("a"), scheduler.In(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := perSecond(5, 5)
+	half.Name = "openai#2"
+	requests := []reservations.Request{
+		{Op: reservations.OpBlock, For: time.Hour}, {Op: reservations.OpStart, Tokens: []float64{1}},
+	}
+	outcomes, err := buckets.Apply(t.Context(), half, "k", requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := scheduler.Task{Queue: "default", ID: info.ID}
+	c := reservations.Charge{Limit: "openai", Key: "k", Shard: 2, Tokens: reservations.Tokens{"requests": 1}}
+	if err = s.Wait(t.Context(), task, scheduler.Turn{}, c, outcomes[1]); !errors.Is(err, scheduler.ErrDeferred) {
+		t.Fatal(err)
+	}
+	e, err := s.Explain(t.Context(), task)
+	if err != nil || e.Bucket == nil || e.Bucket.Bucket() != "openai#2:k" || e.Reason != scheduler.ReasonBlocked || e.Waits.Bucket != "openai#2:k" {
+		t.Errorf("%q, %+v, %+v, %v", e.Summary(), e.Waits, e.Bucket, err)
+	}
+}
+
+// A bucket that can't be read hides nothing else.
+func TestExplainWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	s := newScheduler(t, client, limiter(t, store(), perSecond(1, 1)), exact())
+	for _, id := range []string{"a", "b"} {
+		if _, err := s.Enqueue(t.Context(), openai(id), scheduler.Reserved(), scheduler.ID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := newScheduler(t, client, limiter(t, down{}, perSecond(1, 1)), exact())
+	e, err := other.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "b"})
+	if err != nil || e.Bucket != nil || !errors.Is(e.BucketErr, reservations.ErrUnavailable) || e.Waits == nil || e.Waits.Position != 2 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}

@@ -1,0 +1,238 @@
+package scheduler_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// patience is far above what a test takes, and below the time of asynq's safety net.
+const patience = 9 * time.Second
+
+// call is a task that takes requests from the limit "openai".
+type call struct {
+	Name     string `json:"name"`
+	Limit    string `json:"-"`
+	Key      string `json:"-"`
+	Requests float64
+	Fixed    tasks.Options `json:"-"`
+}
+
+func (call) TaskType() string { return "call" }
+
+func (c call) TaskOptions() tasks.Options { return c.Fixed }
+
+func (c call) Charges() []reservations.Charge {
+	if c.Limit == "" {
+		return nil
+	}
+	return []reservations.Charge{{Limit: c.Limit, Key: c.Key, Tokens: reservations.Tokens{"requests": c.Requests}}}
+}
+
+func openai(name string) call { return call{Name: name, Limit: "openai", Requests: 1} }
+
+// redisOf connects to a server for the test's length.
+func redisOf(t *testing.T, options *redis.Options) redis.UniversalClient {
+	t.Helper()
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func mini(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	return redisOf(t, &redis.Options{Addr: miniredis.RunT(t).Addr()})
+}
+
+// onBoth runs a test on miniredis and on a real server.
+func onBoth(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, mini(t))
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		options, err := redis.ParseURL(testenv.Redis(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, redisOf(t, options))
+	})
+}
+
+func limiter(t *testing.T, store reservations.Store, limits ...reservations.Limit) *reservations.Limiter {
+	t.Helper()
+	l, err := reservations.New(store, limits, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// perSecond is the limit "openai" with an unlimited plan.
+func perSecond(rate, capacity float64) reservations.Limit {
+	return reservations.Limit{Name: "openai", Meters: []reservations.Meter{
+		{Name: "requests", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
+	}}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func exact() scheduler.Config {
+	return scheduler.Config{Logger: quiet()}
+}
+
+func newScheduler(t *testing.T, client redis.UniversalClient, l *reservations.Limiter, c scheduler.Config) *scheduler.Scheduler {
+	t.Helper()
+	s, err := scheduler.New(client, l, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		_ = s.Stop(ctx) // Redis may be gone by then
+	})
+	return s
+}
+
+// start starts a scheduler for the test's length.
+func start(t *testing.T, s *scheduler.Scheduler) {
+	t.Helper()
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// delivery is one call of a handler.
+type delivery struct {
+	id      string
+	at      time.Time
+	outcome reservations.Outcome
+	retried int
+}
+
+// member is a worker in small: what package worker does, without what it does beside.
+type member struct {
+	scheduler *scheduler.Scheduler
+	limiter   *reservations.Limiter
+	// run is the handler of a task that may start; nil succeeds.
+	run func(ctx context.Context, task *asynq.Task) error
+	// delivered is told of each delivery.
+	delivered func(delivery)
+}
+
+// work runs an asynq server with the member's handler for the test's length.
+func (m *member) work(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	server := asynq.NewServerFromRedisClient(client, asynq.Config{
+		Concurrency: 20, TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: time.Second, LogLevel: asynq.FatalLevel,
+		IsFailure: scheduler.IsFailure, RetryDelayFunc: scheduler.RetryDelay, ShutdownTimeout: time.Second,
+	})
+	if err := server.Start(asynq.HandlerFunc(m.handle)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+}
+
+func (m *member) handle(ctx context.Context, task *asynq.Task) error {
+	d := delivery{at: time.Now()}
+	d.id, _ = asynq.GetTaskID(ctx)
+	d.retried, _ = asynq.GetRetryCount(ctx)
+	queue, _ := asynq.GetQueueName(ctx)
+	name := scheduler.Task{Queue: queue, ID: d.id}
+	c := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}} // also of foreign tasks
+	turn, err := m.scheduler.Arrive(ctx, name, []reservations.Charge{c})
+	if err != nil {
+		return err
+	}
+	if turn.Status == scheduler.StatusWaiting {
+		m.delivered(d)
+		return m.scheduler.Return(turn)
+	}
+	if turn.Behind(c) {
+		d.outcome, err = m.limiter.Reserve(ctx, c)
+	} else {
+		d.outcome, err = m.limiter.Start(ctx, c, turn.Reservation(c))
+	}
+	if err != nil {
+		return m.scheduler.WaitStore(ctx, name, turn, c, err)
+	}
+	m.scheduler.Answered(ctx, c.Bucket())
+	if !d.outcome.Started() {
+		m.delivered(d)
+		return m.scheduler.Wait(ctx, name, turn, c, d.outcome)
+	}
+	wait(ctx, d.outcome.Hold)
+	m.scheduler.Begun(name, turn, scheduler.Answer{Bucket: c.Bucket(), Outcome: d.outcome})
+	m.delivered(d)
+	if m.run != nil {
+		return m.run(ctx, task)
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// ledger counts deliveries, and tells when so many tasks have started.
+type ledger struct {
+	mu         sync.Mutex // guards deliveries
+	deliveries []delivery
+	started    chan string
+}
+
+func newLedger() *ledger { return &ledger{started: make(chan string, 10000)} }
+
+func (l *ledger) delivered(d delivery) {
+	l.mu.Lock()
+	l.deliveries = append(l.deliveries, d)
+	l.mu.Unlock()
+	if d.outcome.Started() {
+		l.started <- d.id
+	}
+}
+
+func (l *ledger) all() []delivery {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]delivery(nil), l.deliveries...)
+}
+
+// await waits for n starts. The IDs are in the order of the starts.
+func (l *ledger) await(t *testing.T, n int) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var ids []string
+	for len(ids) < n {
+		select {
+		case id := <-l.started:
+			ids = append(ids, id)
+		case <-ctx.Done():
+			t.Fatalf("%d of %d tasks started: %v", len(ids), n, ctx.Err())
+		}
+	}
+	return ids
+}
+
+func store() *memstore.Store { return memstore.New(nil) }

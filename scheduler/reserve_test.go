@@ -1,0 +1,45 @@
+package scheduler_test
+
+import (
+	"testing"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// shared is a task of a tenant, which shares a provider with others.
+type shared string
+
+func (shared) TaskType() string { return "shared" }
+
+func (s shared) Charges() []reservations.Charge {
+	return []reservations.Charge{
+		{Limit: "tenant", Key: string(s), Tokens: reservations.Tokens{"requests": 1}},
+		{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}},
+	}
+}
+
+// A task waits for one bucket: its tenant's if that has nothing left, else the provider's. It holds nothing of another one.
+func TestReservedInTwoBuckets(t *testing.T) {
+	t.Parallel()
+	tenant := perSecond(0.01, 2)
+	tenant.Name = "tenant"
+	s := newScheduler(t, mini(t), limiter(t, store(), tenant, perSecond(0.1, 1)), exact())
+	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{shared("a"), shared("a"), shared("a"), shared("b")}, scheduler.Reserved())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		bucket string
+		rank   int
+	}{{"openai", 1}, {"openai", 2}, {"tenant:a", 1}, {"openai", 3}} {
+		e, err := s.Explain(t.Context(), scheduler.Task{Queue: infos[i].Queue, ID: infos[i].ID})
+		if err != nil || e.Waits == nil {
+			t.Fatalf("task %d: %+v, %v", i, e, err)
+		}
+		if e.Waits.Bucket != want.bucket || e.Waits.Position != want.rank || len(e.Waits.Others) != 0 {
+			t.Errorf("task %d waits as %+v, want %+v", i, e.Waits, want)
+		}
+	}
+}

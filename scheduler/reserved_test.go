@@ -1,0 +1,100 @@
+package scheduler_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// The tasks of each bucket are expected in their order, and asynq has each of them at the time of its net.
+func TestReservedTasksAreExpectedInOrder(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	other := perSecond(1, 1)
+	other.Name = "other"
+	s := newScheduler(t, client, limiter(t, store(), perSecond(10, 1), other), exact())
+	var args []tasks.Args
+	for i := range 300 {
+		c := openai(strconv.Itoa(i))
+		c.Limit = []string{"openai", "other", ""}[i%3]
+		args = append(args, c)
+	}
+	before := time.Now()
+	infos, err := s.EnqueueMany(t.Context(), args, scheduler.Reserved(), scheduler.Queue("batch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inspector := asynq.NewInspectorFromRedisClient(client)
+	for limit := range 2 {
+		last := time.Time{}
+		for i := limit; i < len(infos); i += 3 {
+			due := infos[i].NextProcessAt
+			if !due.After(last) {
+				t.Fatalf("task %d: expected at %v, not after the one before it, %v", i, due, last)
+			}
+			last = due
+			kept, err := inspector.GetTaskInfo("batch", infos[i].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if net := kept.NextProcessAt.Sub(due); net < 118*time.Second || net > 142*time.Second || kept.State != asynq.TaskStateScheduled {
+				t.Fatalf("task %d: asynq has it %v, %v after its time", i, kept.State, net)
+			}
+		}
+		if want := before.Add([]time.Duration{9900 * time.Millisecond, 99 * time.Second}[limit]); last.Sub(want).Abs() > 5*time.Second {
+			t.Errorf("limit %d: the last is expected at %v, want about %v", limit, last, want)
+		}
+	}
+	for i := 2; i < len(infos); i += 3 {
+		if infos[i].State != asynq.TaskStatePending {
+			t.Fatalf("task %d has no limit and is %v", i, infos[i].State)
+		}
+	}
+}
+
+func TestReservationsAreReleasedIfATaskExists(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, store(), perSecond(1, 1))
+	s := newScheduler(t, mini(t), l, exact())
+	if _, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved(), scheduler.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		_, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved(), scheduler.ID("a"))
+		if !errors.Is(err, asynq.ErrTaskIDConflict) {
+			t.Fatalf("err = %v, want ErrTaskIDConflict", err)
+		}
+	}
+	skipped, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved(), scheduler.ID("a"), scheduler.SkipExisting())
+	if err != nil || skipped != nil {
+		t.Fatalf("info = %v, %v, want none and no error", skipped, err)
+	}
+	if ahead := plan(t, l); ahead > 0 {
+		t.Errorf("%v tokens are promised ahead", ahead)
+	}
+	turn, err := s.Arrive(t.Context(), named("a"), []reservations.Charge{requests(1)})
+	if err != nil || turn.Status != scheduler.StatusWaiting || !turn.Reservation(requests(1)).Promised {
+		t.Errorf("the first task: %+v, %v", turn, err)
+	}
+}
+
+func TestReservedIfTheStoreIsDown(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	s := newScheduler(t, client, limiter(t, down{}, perSecond(1, 1)), exact())
+	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")}, scheduler.Reserved())
+	if !errors.Is(err, reservations.ErrUnavailable) || !strings.Contains(err.Error(), "2 of 2 tasks were not sent") {
+		t.Errorf("err = %v", err)
+	}
+	if infos[0] != nil || infos[1] != nil || client.DBSize(t.Context()).Val() != 0 {
+		t.Error("something was enqueued")
+	}
+}

@@ -1,0 +1,86 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	select {
+	case v := <-from:
+		return v
+	case <-ctx.Done():
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+// ask starts a new task.
+func ask(t *testing.T, l *reservations.Limiter, c reservations.Charge) reservations.Outcome {
+	t.Helper()
+	o, err := l.Start(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func requests(n float64) reservations.Charge {
+	return reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": n}}
+}
+
+func TestStartAndStopInAnyOrder(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, mini(t), nil, scheduler.Config{})
+	for i, step := range []func(context.Context) error{s.Stop, s.Start, s.Start, s.Stop, s.Stop, s.Start, s.Stop} {
+		if err := step(t.Context()); err != nil {
+			t.Errorf("step %d: %v", i, err)
+		}
+	}
+}
+
+func TestStopReportsWhatItCouldNotFinish(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redisOf(t, &redis.Options{Addr: server.Addr(), MaxRetries: -1})
+	l := limiter(t, store(), perSecond(1, 1))
+	s := newScheduler(t, client, l, exact())
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.SetError("LOADING busy")
+	s.Changed("openai", ask(t, l, requests(1)))
+	if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "stop the scheduler") {
+		t.Errorf("err = %v", err)
+	}
+	server.SetError("")
+	if err := s.Stop(t.Context()); err != nil {
+		t.Errorf("stopped again: %v", err)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	_, err := scheduler.New(mini(t), nil, scheduler.Config{Delivery: time.Second})
+	if !errors.Is(err, scheduler.ErrInvalidConfig) || !strings.Contains(err.Error(), "delivery: 1s must be at most 200ms") {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := scheduler.New(nil, nil, scheduler.Config{}); !errors.Is(err, scheduler.ErrInvalidConfig) {
+		t.Errorf("no client: %v", err)
+	}
+	if _, err := scheduler.New(mini(t), nil, scheduler.Config{Delivery: -1}); err != nil {
+		t.Errorf("no delivery: %v", err)
+	}
+}

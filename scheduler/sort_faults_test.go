@@ -1,0 +1,268 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// cut is a Redis client that is cut off at a command: from then on nothing reaches the server, as after a kill.
+type cut struct {
+	mu  sync.Mutex // guards what is below
+	at  func(args []any) bool
+	off bool
+}
+
+func (c *cut) fails(commands ...redis.Cmder) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, command := range commands {
+		c.off = c.off || c.at != nil && c.at(command.Args())
+	}
+	return c.off
+}
+
+var errCut = errors.New("cut off")
+
+func (c *cut) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *cut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if c.fails(command) {
+			command.SetErr(errCut)
+			return errCut
+		}
+		return next(ctx, command)
+	}
+}
+
+func (c *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if c.fails(commands...) {
+			for _, command := range commands {
+				command.SetErr(errCut)
+			}
+			return errCut
+		}
+		return next(ctx, commands)
+	}
+}
+
+// cutOff connects to the server of client, and is cut off at the first command that at picks.
+func cutOff(t *testing.T, client redis.UniversalClient, at func(args []any) bool) (redis.UniversalClient, *cut) {
+	t.Helper()
+	other := redisOf(t, &redis.Options{Addr: client.(*redis.Client).Options().Addr, DB: client.(*redis.Client).Options().DB, MaxRetries: -1})
+	c := &cut{at: at}
+	other.AddHook(c)
+	return other, c
+}
+
+func mentions(text string) func([]any) bool {
+	return func(args []any) bool {
+		return slices.ContainsFunc(args, func(arg any) bool { return strings.Contains(fmt.Sprintf("%s", arg), text) })
+	}
+}
+
+// busy is a limiter of one task a minute whose bucket is empty.
+func busy(t *testing.T) *reservations.Limiter {
+	t.Helper()
+	l := limiter(t, store(), perSecond(1./60, 1))
+	if o := ask(t, l, openai("").Charges()[0]); !o.Started() {
+		t.Fatalf("%+v", o)
+	}
+	return l
+}
+
+// tells picks the command that tells asynq of the times: of all keys it names only those that are scheduled.
+func tells(args []any) bool {
+	return len(args) > 4 && fmt.Sprint(args[2], args[3]) == "1asynq:{default}:scheduled"
+}
+
+// If a process is killed while it sorts, asynq delivers each task that waits nowhere by the time of the net.
+func TestSortKilled(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]func([]any) bool{
+		"before the tasks join": mentions(`{"requests":1}`),
+		"before asynq is told":  tells,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := mini(t)
+			s := newScheduler(t, client, busy(t), exact())
+			backlog(t, s, 100)
+			other, c := cutOff(t, client, at)
+			killed := newScheduler(t, other, busy(t), exact())
+			if err := killed.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			killed.Sort("default", tasks.Charges, nil)
+			_ = killed.Stop(t.Context())
+			if !c.fails() {
+				t.Fatal("it was not cut off")
+			}
+			scheduled, err := asynq.NewInspectorFromRedisClient(client).ListScheduledTasks("default", asynq.PageSize(1000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, info := range scheduled {
+				turn, err := s.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: info.ID}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if in := time.Until(info.NextProcessAt); turn.Status == scheduler.StatusNew && in > 20*time.Second {
+					t.Fatalf("asynq delivers %s, which waits nowhere, in %v", info.ID, in)
+				}
+			}
+			if len(scheduled) != 90 {
+				t.Errorf("%d tasks are scheduled", len(scheduled))
+			}
+		})
+	}
+}
+
+// A task that asynq delivers with a place, because no waker did, keeps it.
+func TestSortKeepsPlaces(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	s := newScheduler(t, client, busy(t), exact())
+	var args []tasks.Args
+	for i := range 70 {
+		c := openai("")
+		c.Fixed.ID = fmt.Sprintf("r%04d", i)
+		args = append(args, c)
+	}
+	if _, err := s.EnqueueMany(t.Context(), args, scheduler.Reserved()); err != nil {
+		t.Fatal(err)
+	}
+	inspector := asynq.NewInspectorFromRedisClient(client)
+	if n, err := inspector.RunAllScheduledTasks("default"); err != nil || n != len(args) { // as asynq's forwarder does
+		t.Fatalf("%d, %v", n, err)
+	}
+	want := next(t, client)
+	start(t, s)
+	sortedNone(t, s, tasks.Charges, client, want) // nobody is given a time once more
+}
+
+// Those who have no limit are delivered while a store takes its time, and those whose time has come stay in front of them.
+func TestSortLeavesTheOthersWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	s := newScheduler(t, client, limiter(t, slowStore{store(), asked, answer}, perSecond(1./60, 1)), exact())
+	_, free := backlog(t, s, 100)
+	if _, err := s.Enqueue(t.Context(), call{Fixed: tasks.Options{ID: "woken"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.LRem(t.Context(), "asynq:{default}:pending", 1, "woken")
+		p.RPush(t.Context(), "asynq:{default}:pending", "woken")
+		return p.HSet(t.Context(), "asynq:{default}:t:woken", "headway_woken", 1).Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	start(t, s)
+	s.Sort("default", tasks.Charges, nil)
+	<-asked
+	want := append([]string{"woken"}, free...)
+	if diff := cmp.Diff(want, next(t, client)); diff != "" {
+		t.Errorf("delivered next, while the store is asked (-want +got):\n%s", diff)
+	}
+	close(answer)
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, client); !slices.Equal(got[:min(len(got), len(want))], want) {
+		t.Errorf("delivered next: %q", got)
+	}
+}
+
+// A store that does not answer does not keep Stop for longer than its context.
+func TestStopWhileSorting(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	defer close(answer)
+	s := newScheduler(t, client, limiter(t, slowStore{store(), asked, answer}, perSecond(1./60, 1)), exact())
+	backlog(t, s, 100)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Sort("default", tasks.Charges, nil)
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("err = %v", err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A task that is withdrawn while it is sorted leaves no place behind.
+func TestWithdrawWhileSorting(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	buckets := store()
+	s := newScheduler(t, client, limiter(t, slowStore{buckets, asked, answer}, perSecond(1./3600, 1)), exact())
+	limited, _ := backlog(t, s, 100)
+	start(t, s)
+	s.Sort("default", tasks.Charges, nil)
+	<-asked
+	const withdrawn = 10
+	for _, id := range limited[:withdrawn] {
+		if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: id}); err != nil || info == nil {
+			t.Fatalf("%+v, %v", info, err)
+		}
+	}
+	close(answer)
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Waitlist(t.Context(), "openai")
+	if want := len(limited) - withdrawn; err != nil || list.Waiting != want {
+		t.Errorf("%d tasks wait, not %d, %v", list.Waiting, want, err)
+	}
+	for i, id := range limited {
+		turn, err := s.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: id}, nil)
+		if err != nil || (turn.Status == scheduler.StatusNew) != (i < withdrawn) {
+			t.Fatalf("%s: %+v, %v", id, turn, err)
+		}
+	}
+}
+
+// slowStore tells that it is asked the first time, and answers when answer is closed.
+type slowStore struct {
+	reservations.Store
+
+	asked, answer chan struct{}
+}
+
+func (s slowStore) Apply(ctx context.Context, l reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+	select {
+	case <-s.answer:
+	default:
+		close(s.asked)
+		select {
+		case <-s.answer:
+		case <-ctx.Done():
+			return nil, &reservations.UnavailableError{Bucket: l.Name, Applied: reservations.AppliedNo, Err: ctx.Err()}
+		}
+	}
+	return s.Store.Apply(ctx, l, key, requests)
+}

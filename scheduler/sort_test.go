@@ -1,0 +1,158 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// backlog enqueues so many tasks, unreserved and in order; each tenth has no limit.
+func backlog(t *testing.T, s *scheduler.Scheduler, n int) (limited, free []string) {
+	t.Helper()
+	for i := range n {
+		c := openai("")
+		c.Fixed.ID = fmt.Sprintf("t%04d", i)
+		if i%10 == 9 {
+			c.Limit = ""
+			free = append(free, c.Fixed.ID)
+		} else {
+			limited = append(limited, c.Fixed.ID)
+		}
+		if _, err := s.Enqueue(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return limited, free
+}
+
+// sorted sorts the queue, and returns how many tasks it was told of when that was over.
+func sorted(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer) (told int) {
+	t.Helper()
+	s.Sort("default", price, func(n int) { told += n })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil { // waits for what is under way
+		t.Fatal(err)
+	}
+	return told
+}
+
+// sortedNone fails unless sorting gives no task a time, and leaves what is delivered next as it is wanted.
+func sortedNone(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer, client redis.UniversalClient, want []string) {
+	t.Helper()
+	if told := sorted(t, s, price); told != 0 {
+		t.Errorf("told of %d", told)
+	}
+	if diff := cmp.Diff(want, next(t, client)); diff != "" {
+		t.Fatalf("delivered next (-want +got):\n%s", diff)
+	}
+}
+
+// next are the IDs of the tasks that are delivered next, in order.
+func next(t *testing.T, client redis.UniversalClient) (ids []string) {
+	t.Helper()
+	pending, err := asynq.NewInspectorFromRedisClient(client).ListPendingTasks("default", asynq.PageSize(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range pending {
+		ids = append(ids, info.ID)
+	}
+	return ids
+}
+
+// Tasks with a limit wait in their order; all others are delivered next, in their order.
+func TestSort(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		limit := perSecond(1, 1)
+		limit.Meters[0].MaxReserved = 50 // most wait without a reservation
+		l := limiter(t, store(), limit)
+		s := newScheduler(t, client, l, exact())
+		if o := ask(t, l, openai("").Charges()[0]); !o.Started() {
+			t.Fatalf("%+v", o)
+		}
+		limited, free := backlog(t, s, 100)
+		start(t, s)
+		if told := sorted(t, s, tasks.Charges); told != len(limited) {
+			t.Errorf("told of %d of %d", told, len(limited))
+		}
+		if diff := cmp.Diff(free, next(t, client)); diff != "" {
+			t.Errorf("delivered next (-want +got):\n%s", diff)
+		}
+		reserved := 0
+		for i, id := range limited {
+			e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: id})
+			if err != nil || e.Waits == nil || e.State != asynq.TaskStateScheduled.String() || e.Waits.Position != i+1 {
+				t.Fatalf("%s: %+v, %+v, %v", id, e.Waits, e, err)
+			}
+			if e.Waits.Reserved {
+				reserved++
+			}
+		}
+		if reserved < 45 || reserved > 51 {
+			t.Errorf("%d of %d are reserved", reserved, len(limited))
+		}
+	})
+}
+
+// If a bucket does not answer, its tasks are delivered as ever.
+func TestSortWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	s := newScheduler(t, client, limiter(t, brokenStore{}, perSecond(1, 1)), exact())
+	limited, free := backlog(t, s, 100)
+	want := slices.Concat(limited, free)
+	for range 2 { // a task that was put back is not sorted again
+		start(t, s)
+		sortedNone(t, s, tasks.Charges, client, want)
+	}
+}
+
+func TestSortLeavesAlone(t *testing.T) {
+	t.Parallel()
+	failing := func(*asynq.Task) ([]reservations.Charge, error) { return nil, errors.New("can't be priced") }
+	unknown := func(*asynq.Task) ([]reservations.Charge, error) {
+		return []reservations.Charge{{Limit: "unknown", Tokens: reservations.Tokens{"requests": 1}}}, nil
+	}
+	for name, c := range map[string]struct {
+		tasks int
+		price scheduler.Pricer
+		start bool
+	}{
+		"few":             {63, tasks.Charges, true},
+		"without a price": {100, failing, true},
+		"without a limit": {100, unknown, true},
+		"not started":     {100, tasks.Charges, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := mini(t)
+			s := newScheduler(t, client, limiter(t, store(), perSecond(1, 1)), exact())
+			limited, free := backlog(t, s, c.tasks)
+			want := slices.Sorted(slices.Values(slices.Concat(limited, free)))
+			if c.start {
+				start(t, s)
+			}
+			sortedNone(t, s, c.price, client, want)
+		})
+	}
+}
+
+// brokenStore is a store that does not answer.
+type brokenStore struct{ reservations.Store }
+
+func (brokenStore) Apply(context.Context, reservations.Limit, string, []reservations.Request) ([]reservations.Outcome, error) {
+	return nil, &reservations.UnavailableError{Bucket: "openai", Applied: reservations.AppliedNo, Err: errors.New("down")}
+}

@@ -1,0 +1,98 @@
+package scheduler_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// What a withdrawn task had reserved is there for those behind it; a task that is gone, or has ended, is none to withdraw.
+func TestWithdrawGivesBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l := limiter(t, memstore.New(nil), perSecond(1, 1))
+		s := newScheduler(t, client, l, scheduler.Config{})
+		many := make([]tasks.Args, 10)
+		for i := range many {
+			c := openai(strconv.Itoa(i))
+			c.Fixed.ID = c.Name
+			many[i] = c
+		}
+		if _, err := s.EnqueueMany(t.Context(), many, scheduler.Reserved()); err != nil {
+			t.Fatal(err)
+		}
+		before := plan(t, l)
+		for i := range 5 {
+			info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: strconv.Itoa(i)})
+			if err != nil || info == nil || len(info.Payload) == 0 {
+				t.Fatalf("task %d: %+v, %v", i, info, err)
+			}
+		}
+		if after := plan(t, l); before < 8.5 || after > 5 || after < 3 {
+			t.Errorf("the plan went from %v to %v", before, after)
+		}
+		inspector := asynq.NewInspectorFromRedisClient(client)
+		if err := inspector.ArchiveTask("default", "7"); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"0", "7", "unknown"} {
+			if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: id}); info != nil || err != nil {
+				t.Errorf("task %s: %+v, %v", id, info, err)
+			}
+		}
+		if info, err := inspector.GetQueueInfo("default"); err != nil || info.Size != 5 || info.Archived != 1 {
+			t.Errorf("%+v, %v", info, err)
+		}
+		if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "none", ID: "1"}); info != nil || err != nil {
+			t.Errorf("%+v, %v", info, err)
+		}
+	})
+}
+
+// Many places that can't be given back are one warning.
+func TestWithdrawWarnsOnce(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	l := limiter(t, memstore.New(nil), perSecond(1, 1))
+	many := make([]tasks.Args, 5)
+	for i := range many {
+		c := openai(strconv.Itoa(i))
+		c.Fixed.ID = c.Name
+		many[i] = c
+	}
+	if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many, scheduler.Reserved()); err != nil {
+		t.Fatal(err)
+	}
+	other := perSecond(1, 1)
+	other.Name = "other"
+	var log bytes.Buffer
+	s := newScheduler(t, client, limiter(t, memstore.New(nil), other), scheduler.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range many {
+		if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: strconv.Itoa(i)}); info == nil || err != nil {
+			t.Errorf("task %d: %+v, %v", i, info, err)
+		}
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d warnings: %s", n, log.String())
+	}
+}
+
+func plan(t *testing.T, l *reservations.Limiter) float64 {
+	t.Helper()
+	v, err := l.View(t.Context(), "openai", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Meters[0].Ahead
+}
