@@ -268,8 +268,8 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 		}
 		if r.Op == reservations.OpStart && s.refuse > 0 {
 			s.refuse--
-			now := time.Now()
-			outcomes = append(outcomes, reservations.Outcome{State: reservations.StateWaiting, RetryAt: now, At: now})
+			bucket, now, _ := s.Load(ctx, limit.Name, key)
+			outcomes = append(outcomes, reservations.Outcome{State: reservations.StateWaiting, RetryAt: now, At: now, Bucket: bucket})
 			continue
 		}
 		o, err := s.Store.Apply(ctx, limit, key, []reservations.Request{r})
