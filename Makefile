@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz lint fmt services-up services-down compiler
+.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile vuln lint fmt services-up services-down compiler
 
 GOLANGCI_VERSION := 2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
@@ -44,6 +44,13 @@ fuzz: ## each fuzz test for FUZZTIME (20s)
 		echo "$$name in $$(dirname "$$file")"; \
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
 	done
+
+test-hostile: compiler ## hostile tasks, services, documents and files, and the seeds of all fuzz tests, with counts
+	@scripts/services run scripts/test-hostile
+
+GOVULNCHECK_VERSION := 1.1.4
+vuln: ## known vulnerabilities of what the binaries call; asks the vulnerability database
+	go run golang.org/x/vuln/cmd/govulncheck@v$(GOVULNCHECK_VERSION) ./...
 
 lint: $(GOLANGCI) ## golangci-lint, with the settings in .golangci.yaml
 	@$(GOLANGCI) run ./...

@@ -2,14 +2,17 @@ package batches_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/testenv"
 )
 
 // A request that fails again and again, with answers and names that are as bad as they can be, has its result in the end.
@@ -81,5 +84,43 @@ func TestABatchGrows(t *testing.T) {
 		if b, err = s.Batch(t.Context(), "b"); err != nil || b.Lines != c.wantLines || b.Requests != c.wantRequests {
 			t.Errorf("%+v: stored %d of %d lines, %v", c, b.Requests, b.Lines, err)
 		}
+	}
+}
+
+// A result for which the document has no room is stored without its answer, and names do not fill documents.
+func TestResultsThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	s := batches.New(db, batches.Options{})
+	full := bson.D{{Key: "_id", Value: "b/000000001"}, {Key: "later", Value: make([]byte, 15<<20)}}
+	if _, err := db.Collection("headway_results").InsertOne(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("ä", 1<<20)
+	large := batches.Result{Batch: "b", Line: 1, CustomID: "c", Response: &batches.Response{StatusCode: 200, RequestID: "r", Body: random(3 << 19)}}
+	named := batches.Result{Batch: "b", Line: 3, CustomID: long, Model: long, Response: &batches.Response{StatusCode: 200, RequestID: long, Body: []byte("{}")}}
+	for i, o := range s.FinishMany(t.Context(), []batches.Result{large, answered("b", 2, 10), named}) {
+		if !o.First || o.Err != nil {
+			t.Errorf("line %d: %v, %v", i+1, o.First, o.Err)
+		}
+	}
+	if r := find(t, s, 1); !r.Failed() || r.Failure.Code != batches.CodeTooLarge || r.Response.RequestID != "r" || len(r.Response.Body) > 0 {
+		t.Errorf("too large: %+v", r)
+	}
+	if r := find(t, s, 3); r.Failed() || len(r.CustomID) != 4096 || len(r.Model) != 4096 || string(r.Response.Body) != "{}" {
+		t.Errorf("long names: %d and %d bytes", len(r.CustomID), len(r.Model))
+	}
+	full = bson.D{{Key: "_id", Value: "b/000000004"}, {Key: "later", Value: make([]byte, 16<<20-80)}}
+	if _, err := db.Collection("headway_results").InsertOne(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	large.Line = 4
+	if _, err := s.Finish(t.Context(), large); !errors.Is(err, batches.ErrTooLarge) || errors.Is(err, batches.ErrUnavailable) {
+		t.Errorf("no room at all: %v", err)
+	}
+	a := attempt(1)
+	a.Error = strings.Repeat("x", 1000)
+	if err := s.Attempt(t.Context(), "b", 4, "c", a); !errors.Is(err, batches.ErrTooLarge) || errors.Is(err, batches.ErrUnavailable) {
+		t.Errorf("no room for an attempt: %v", err)
 	}
 }

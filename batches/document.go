@@ -47,6 +47,7 @@ const (
 	lineDigits = 9
 	maxLine    = 999_999_999
 	maxError   = 1000 // bytes of an attempt's error, and of other texts from outside
+	maxName    = 4096 // bytes of a custom_id and of a model
 
 	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for attempts.
 	maxContent = 14 << 20
@@ -121,12 +122,17 @@ func attemptDocuments(attempts []Attempt) bson.A {
 }
 
 // cut shortens a text to maxError bytes of valid UTF-8.
-func cut(text string) string {
-	text = valid(text)
-	if len(text) <= maxError {
+func cut(text string) string { return cutTo(text, maxError) }
+
+// name shortens a name that is longer than any that a batch file may have.
+func name(text string) string { return cutTo(text, maxName) }
+
+func cutTo(text string, most int) string {
+	text = valid(text[:min(len(text), most+utf8.UTFMax)])
+	if len(text) <= most {
 		return text
 	}
-	end := maxError
+	end := most
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}
@@ -158,12 +164,12 @@ func (r *Result) packed() (body, request any, failure *Failure) {
 // finishUpdate is the one update that writes a result.
 func finishUpdate(r Result, expires time.Time) bson.D {
 	body, request, failure := r.packed()
-	set := bson.D{{Key: fieldCustom, Value: valid(r.CustomID)}, {Key: fieldStatus, Value: statusDone}, {Key: fieldAt, Value: r.Finished}, {Key: fieldExpires, Value: expires}}
+	set := bson.D{{Key: fieldCustom, Value: name(r.CustomID)}, {Key: fieldStatus, Value: statusDone}, {Key: fieldAt, Value: r.Finished}, {Key: fieldExpires, Value: expires}}
 	if failure != nil || r.Failed() {
 		set[1].Value = statusFailed
 	}
 	if r.Model != "" {
-		set = append(set, bson.E{Key: "model", Value: valid(r.Model)})
+		set = append(set, bson.E{Key: "model", Value: name(r.Model)})
 	}
 	if r.Response != nil {
 		set = append(set, bson.E{Key: fieldCode, Value: r.Response.StatusCode}, bson.E{Key: "request_id", Value: cut(r.Response.RequestID)})
@@ -172,7 +178,7 @@ func finishUpdate(r Result, expires time.Time) bson.D {
 		set = append(set, bson.E{Key: fieldBody, Value: body})
 	}
 	if failure != nil {
-		set = append(set, bson.E{Key: fieldFailure, Value: failureDocument{Code: valid(failure.Code), Message: cut(failure.Message)}})
+		set = append(set, bson.E{Key: fieldFailure, Value: failureDocument{Code: cut(failure.Code), Message: cut(failure.Message)}})
 	}
 	if request != nil {
 		set = append(set, bson.E{Key: fieldRequest, Value: request})

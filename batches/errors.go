@@ -4,13 +4,19 @@ import (
 	"errors"
 	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/headway-go/headway/internal/packed"
 )
 
 var (
 	// ErrUnavailable is matched when the database did not answer, or turned the command away. Where it was a write, it may
 	// have been applied; it may be repeated.
 	ErrUnavailable = errors.New("batches: the database is not available")
+
+	// ErrTooLarge is matched when a document would be larger than the database takes. No repetition mends it.
+	ErrTooLarge = errors.New("batches: too large for a document")
 
 	// ErrUnknownBatch is an ID that no batch has, or begins with.
 	ErrUnknownBatch = errors.New("batches: unknown batch")
@@ -59,16 +65,27 @@ func checkLine(batch string, line int) error {
 	return nil
 }
 
-// unavailable wraps what the driver said. Its errors name addresses, never credentials.
+// kindOf tells the fault of one document, which no repetition mends, from a database that is away.
+func kindOf(err error) error {
+	if packed.TooLarge(err) {
+		return ErrTooLarge
+	}
+	if _, ok := errors.AsType[*bson.DecodeError](err); ok {
+		return ErrMalformed
+	}
+	return ErrUnavailable
+}
+
+// unavailable wraps what the driver said by its kind. Its errors name addresses, never credentials.
 func unavailable(op, batch string, err error) error {
 	if batch == "" {
-		return fmt.Errorf("%w: %s batches: %w", ErrUnavailable, op, err)
+		return fmt.Errorf("%w: %s batches: %w", kindOf(err), op, err)
 	}
-	return fmt.Errorf("%w: %s batch %q: %w", ErrUnavailable, op, batch, err)
+	return fmt.Errorf("%w: %s batch %q: %w", kindOf(err), op, batch, err)
 }
 
 func unavailableLine(op, batch string, line int, err error) error {
-	return fmt.Errorf("%w: %s line %d of batch %q: %w", ErrUnavailable, op, line, batch, err)
+	return fmt.Errorf("%w: %s line %d of batch %q: %w", kindOf(err), op, line, batch, err)
 }
 
 const (

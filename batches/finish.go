@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/packed"
 )
 
 // maxTries bounds how often a write is sent while other writers of the same document are faster. Each time another one has
@@ -34,7 +37,7 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 		return err
 	}
 	update := bson.D{
-		{Key: "$set", Value: bson.D{{Key: fieldCustom, Value: valid(customID)}, {Key: fieldExpires, Value: expires}}},
+		{Key: "$set", Value: bson.D{{Key: fieldCustom, Value: name(customID)}, {Key: fieldExpires, Value: expires}}},
 		{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments([]Attempt{a})}}}}},
 	}
 	return s.untilWritten(ctx, batch, line, update)
@@ -68,7 +71,8 @@ func (s *Store) Finish(ctx context.Context, r Result) (first bool, err error) {
 }
 
 // FinishMany does what [Store.Finish] does for each of the results, in one round trip. The outcomes stand in the order of the
-// results; one that fails does not keep the others back.
+// results; one that fails does not keep the others back. One that is too large for its document is stored without its answer and its
+// request, as a failure with [CodeTooLarge].
 func (s *Store) FinishMany(ctx context.Context, results []Result) []Outcome {
 	outcomes := make([]Outcome, len(results))
 	todo := make([]finish, 0, len(results))
@@ -104,8 +108,26 @@ type finish struct {
 	batch   string
 	line    int
 	id      string
-	update  bson.D
+	result  Result
+	expires time.Time
+	less    bool // answer and request are left out
 	outcome *Outcome
+}
+
+// shrink leaves out what makes the document too large, once.
+func (f *finish) shrink() bool {
+	if f.less {
+		return false
+	}
+	f.less = true
+	size := len(f.result.Request)
+	if r := f.result.Response; r != nil {
+		size += len(r.Body)
+		f.result.Response = &Response{StatusCode: r.StatusCode, RequestID: r.RequestID}
+	}
+	f.result.Failure = &Failure{Code: CodeTooLarge, Message: tooLarge("answer and the request", size, f.result.Failure)}
+	f.result.Request, f.result.Attempts = nil, nil
+	return true
 }
 
 func (s *Store) finish(ctx context.Context, r Result) (finish, error) {
@@ -119,7 +141,7 @@ func (s *Store) finish(ctx context.Context, r Result) (finish, error) {
 	if r.Finished.IsZero() {
 		r.Finished = s.now()
 	}
-	return finish{batch: r.Batch, line: r.Line, id: documentID(r.Batch, r.Line), update: finishUpdate(r, expires)}, nil
+	return finish{batch: r.Batch, line: r.Line, id: documentID(r.Batch, r.Line), result: r, expires: expires}, nil
 }
 
 // write sends them all, notes what is known, and returns those that met a document which was there or changed meanwhile.
@@ -127,7 +149,7 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 	models := make([]mongo.WriteModel, len(todo))
 	for i, f := range todo {
 		filter := bson.D{{Key: "_id", Value: f.id}, unfinished()}
-		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(f.update).SetUpsert(true)
+		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(finishUpdate(f.result, f.expires)).SetUpsert(true)
 	}
 	_, err := s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	failed := map[int]error{}
@@ -135,18 +157,24 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 		for _, e := range bulk.WriteErrors {
 			failed[e.Index] = e
 		}
+	} else if packed.TooLarge(err) && len(todo) > 1 { // one of them is: each alone tells which
+		var met []finish
+		for _, f := range todo {
+			met = append(met, s.write(ctx, []finish{f})...)
+		}
+		return met
 	} else if err != nil {
 		for i := range todo {
 			failed[i] = err
 		}
 	}
 	var met []finish
-	for i, f := range todo {
+	for i, f := range todo { // f is a copy, and what met gets is as it has become
 		err := failed[i]
 		switch {
 		case err == nil:
 			f.outcome.First = true // It was inserted, or matched while it had no result.
-		case mongo.IsDuplicateKeyError(err), isConflict(err):
+		case mongo.IsDuplicateKeyError(err), isConflict(err), packed.TooLarge(err) && f.shrink():
 			met = append(met, f)
 		default:
 			f.outcome.Err = unavailableLine("finish", f.batch, f.line, err)

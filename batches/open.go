@@ -32,7 +32,7 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 			return err
 		}
 		filter := bson.D{{Key: "_id", Value: documentID(batch, n.Line)}, unfinished()}
-		set := bson.D{{Key: fieldCustom, Value: valid(n.CustomID)}, {Key: fieldExpires, Value: expires}}
+		set := bson.D{{Key: fieldCustom, Value: name(n.CustomID)}, {Key: fieldExpires, Value: expires}}
 		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(bson.D{{Key: "$set", Value: set}}).SetUpsert(true)
 	}
 	_, err = s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/packed"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -30,29 +33,31 @@ var errContended = errors.New("other writers were faster each time")
 // Bury is worker.Graveyard's: one round trip, and a few where documents are there already. A payload of more than 14 MB after compression is left out, see Task.Missing.
 func (s *Store) Bury(ctx context.Context, dead []worker.DeadTask) error {
 	graves := make([]grave, 0, len(dead))
+	var faults []error
 	for _, t := range dead {
 		g, err := s.graveOf(t)
 		if err != nil {
-			return err
+			faults = append(faults, err)
+			continue
 		}
 		graves = append(graves, g)
 	}
 	for range maxRounds {
 		if len(graves) == 0 {
-			return nil
+			break
 		}
 		again, err := s.dig(ctx, graves)
 		if err != nil {
-			return err
+			faults = append(faults, err)
 		}
 		if graves, err = s.settle(ctx, again); err != nil {
-			return err
+			faults = append(faults, err)
 		}
 	}
 	if len(graves) > 0 {
-		return unavailable("bury task "+graves[0].id, errContended)
+		faults = append(faults, unavailable("bury task "+graves[0].id, errContended))
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // grave is one dead task on its way into its document.
@@ -109,7 +114,7 @@ func (g grave) open() bson.D {
 	return filter
 }
 
-// dig writes them all and returns those that met a document they may not go into, or another writer.
+// dig writes them all and returns those that met a document they may not go into, or another writer. One that fails does not keep the others back.
 func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 	models := make([]mongo.WriteModel, len(graves))
 	for i, g := range graves {
@@ -120,17 +125,28 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 		return nil, nil
 	}
 	bulk, ok := errors.AsType[mongo.BulkWriteException](err)
+	if !ok && packed.TooLarge(err) && len(graves) > 1 { // one of them is: each alone tells which
+		var again []grave
+		var faults []error
+		for _, g := range graves {
+			one, fault := s.dig(ctx, []grave{g})
+			again, faults = append(again, one...), append(faults, fault)
+		}
+		return again, errors.Join(faults...)
+	}
 	if !ok || bulk.WriteConcernError != nil {
 		return nil, unavailable("bury tasks", err)
 	}
 	var again []grave
+	var faults []error
 	for _, e := range bulk.WriteErrors {
 		if !met(e) {
-			return nil, unavailable("bury task "+graves[e.Index].id, e)
+			faults = append(faults, unavailable("bury task "+graves[e.Index].id, e))
+			continue
 		}
 		again = append(again, graves[e.Index])
 	}
-	return again, nil
+	return again, errors.Join(faults...)
 }
 
 // settle looks at what they met: those that were requeued since are left out, and those whose place another task has get one beside it.
@@ -143,7 +159,7 @@ func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 		ids[i] = g.id
 	}
 	there := map[string]marks{}
-	err := s.marks(ctx, ids, func(m marks) { there[m.ID] = m })
+	malformed, err := s.marks(ctx, ids, func(m marks) { there[m.ID] = m })
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +167,8 @@ func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 	for _, g := range graves {
 		m := there[g.id]
 		switch {
+		case malformed[g.id] != nil:
+			continue
 		case !g.since.IsZero() && m.Changed.After(g.since):
 			continue
 		case m.Print != "" && m.Print != g.print && (m.State == StateDead || m.State == StateRequeueing) && !strings.Contains(g.id, "#"+g.print[:printShown]):
@@ -158,7 +176,16 @@ func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 		}
 		again = append(again, g)
 	}
-	return again, nil
+	return again, joined(malformed)
+}
+
+// joined are the faults of records, each as one that no repetition mends.
+func joined(malformed map[string]error) error {
+	faults := make([]error, 0, len(malformed))
+	for _, id := range slices.Sorted(maps.Keys(malformed)) {
+		faults = append(faults, fmt.Errorf("%w: record %q: %w: %w", ErrMalformed, id, worker.ErrNotKept, malformed[id]))
+	}
+	return errors.Join(faults...)
 }
 
 // marks are what tells how a record stands.
@@ -170,24 +197,28 @@ type marks struct {
 	Changed time.Time `bson:"changed"`
 }
 
-func (s *Store) marks(ctx context.Context, ids bson.A, yield func(marks)) error {
+// marks yields how the records with these keys stand. Those that can't be read are malformed, by their keys.
+func (s *Store) marks(ctx context.Context, ids bson.A, yield func(marks)) (malformed map[string]error, err error) {
 	shown := bson.D{{Key: fieldState, Value: 1}, {Key: fieldAt, Value: 1}, {Key: fieldPrint, Value: 1}, {Key: fieldChanged, Value: 1}}
 	cursor, err := s.records.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find().SetProjection(shown))
 	if err != nil {
-		return unavailable("look for records", err)
+		return nil, unavailable("look for records", err)
 	}
 	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	malformed = map[string]error{}
 	for cursor.Next(ctx) {
 		var m marks
 		if err := cursor.Decode(&m); err != nil {
-			return fmt.Errorf("%w: %w", ErrMalformed, err)
+			id, _ := cursor.Current.Lookup("_id").StringValueOK()
+			malformed[id] = err
+			continue
 		}
 		yield(m)
 	}
 	if err := cursor.Err(); err != nil {
-		return unavailable("look for records", err)
+		return nil, unavailable("look for records", err)
 	}
-	return nil
+	return malformed, nil
 }
 
 // Unknown is worker.Graveyard's: one round trip.
@@ -197,16 +228,17 @@ func (s *Store) Unknown(ctx context.Context, archived []worker.Archived) ([]work
 		ids[i] = key(a.Queue, a.ID)
 	}
 	there := map[string]marks{}
-	if err := s.marks(ctx, ids, func(m marks) { there[m.ID] = m }); err != nil {
+	malformed, err := s.marks(ctx, ids, func(m marks) { there[m.ID] = m })
+	if err != nil {
 		return nil, err
 	}
 	var unknown []worker.Archived
 	for _, a := range archived {
-		if !there[key(a.Queue, a.ID)].knows(a) {
+		if malformed[key(a.Queue, a.ID)] == nil && !there[key(a.Queue, a.ID)].knows(a) {
 			unknown = append(unknown, a)
 		}
 	}
-	return unknown, nil
+	return unknown, joined(malformed)
 }
 
 // knows says whether the record has the end of a task that was archived.

@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/headway-go/headway/internal/packed"
+	"github.com/headway-go/headway/worker"
 )
 
 var (
@@ -18,8 +21,14 @@ var (
 	ErrNoPayload = errors.New("deadtasks: the payload is not kept")
 )
 
+// ErrTooLarge is matched when a record would be larger than the database takes. It matches worker.ErrNotKept: no repetition mends it.
+var ErrTooLarge = fmt.Errorf("deadtasks: too large for a record: %w", worker.ErrNotKept)
+
 // unavailable wraps what the driver said. Its errors name addresses, never credentials.
 func unavailable(op string, err error) error {
+	if packed.TooLarge(err) {
+		return fmt.Errorf("%w: %s: %w", ErrTooLarge, op, err)
+	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
 }
 

@@ -42,7 +42,10 @@ func TestStepBalances(t *testing.T) {
 		{"new without room reserves", ten(inf), start(9), [2]float64{4, 1}, [2]float64{4, -8}, true},
 		{"new within max_reserved", ten(8), start(9), [2]float64{4, 1}, [2]float64{4, -8}, true},
 		{"new beyond max_reserved", ten(7), start(9), [2]float64{4, 1}, [2]float64{4, 1}, false},
-		{"reserve above the capacity waits until it is full", ten(inf), reserve(25), [2]float64{4, 4}, [2]float64{4, -21}, true},
+		{
+			"reserve above the capacity waits until it is full", ten(inf), reserve(25), [2]float64{4, 4},
+			[2]float64{4, -21}, true,
+		},
 		{"allow", ten(inf), allow(3), [2]float64{4, 4}, [2]float64{1, 1}, true},
 		{"allow refused", ten(inf), allow(5), [2]float64{4, 4}, [2]float64{4, 4}, false},
 		{"urgent start", withHeadroom(ten(inf), 3), urgent(3), [2]float64{4, -9}, [2]float64{1, -12}, true},
@@ -69,7 +72,10 @@ func TestStepBalances(t *testing.T) {
 		{"sync of old news", ten(inf), synced(.2, 1), [2]float64{4, 4}, [2]float64{3, 3}, true},
 		{"sync of what is not known", ten(inf), up(synced(0, -1)), [2]float64{4, 4}, [2]float64{4, 4}, false},
 		{"refresh", ten(inf), refresh(), [2]float64{4, -6}, [2]float64{4, -6}, false},
-		{"an unknown request", ten(inf), reservations.Request{Op: "dance", Tokens: []float64{3}}, [2]float64{4, 2}, [2]float64{4, 2}, false},
+		{
+			"an unknown request", ten(inf), reservations.Request{Op: "dance", Tokens: []float64{3}}, [2]float64{4, 2},
+			[2]float64{4, 2}, false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +91,8 @@ func TestStepBalances(t *testing.T) {
 			near(t, balances(before), c.before[:]...) // Step leaves it as it was
 			again, dried := reservations.Step(before, c.limit, clock(100), dry(c.r))
 			near(t, balances(again), c.before[:]...)
-			if o.Bucket, dried.Bucket = (reservations.Bucket{}), (reservations.Bucket{}); !cmp.Equal(o, dried) || again.Version != 41 {
+			if o.Bucket, dried.Bucket = (reservations.Bucket{}), (reservations.Bucket{}); !cmp.Equal(o, dried) ||
+				again.Version != 41 {
 				t.Errorf("dry: version %d, answer %+v, want %+v", again.Version, dried, o)
 			}
 		})
@@ -127,7 +134,8 @@ func TestStepBlockOfAWindow(t *testing.T) {
 	near(t, balances(b), 0, -1)
 }
 
-// A settlement whose ID the bucket remembers changes nothing; where the bucket may have forgotten it, only what takes counts.
+// A settlement whose ID the bucket remembers changes nothing; where the bucket may have forgotten it, only what takes
+// counts.
 func TestStepSettleOnce(t *testing.T) {
 	t.Parallel()
 	l := limitOf(perSecond("a", 1e-9, 100, inf), perSecond("b", 1e-9, 100, inf))

@@ -27,7 +27,8 @@ func TestLimiterBlock(t *testing.T) {
 	if calls := l.store.asked(); len(calls) > 0 {
 		t.Errorf("the store was asked %v", calls)
 	}
-	if o, err := l.Block(ctx, c, 5*time.Second); err != nil || len(o) != 1 || o[0].State != settled || o[0].Wait() != 5*time.Second {
+	if o, err := l.Block(ctx, c, 5*time.Second); err != nil || len(o) != 1 || o[0].State != settled ||
+		o[0].Wait() != 5*time.Second {
 		t.Errorf("%+v, %v", o, err)
 	}
 	l.mustStart(t, chargeOf("steady", 10)) // another bucket
@@ -37,7 +38,8 @@ func TestLimiterBlock(t *testing.T) {
 	if o, err := l.Unblock(ctx, "steady", "k"); err != nil || len(o) != 1 || !o[0].Bucket.Blocked.IsZero() {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o, err := l.Start(ctx, c, &reservations.Reservation{Promised: true}); err != nil || !o.Started() || o.Hold != 100*time.Millisecond {
+	if o, err := l.Start(ctx, c, &reservations.Reservation{Promised: true}); err != nil || !o.Started() ||
+		o.Hold != 100*time.Millisecond {
 		t.Errorf("after an unblock: %+v, %v", o, err)
 	}
 	if _, err := l.Block(ctx, c, time.Hour); err != nil {
@@ -81,7 +83,8 @@ func TestLimiterBlockRepeats(t *testing.T) {
 				if took > min(c.length, c.limit, reservations.MaxBlockDefault) {
 					t.Errorf("took %v", took)
 				}
-				if last := calls[len(calls)-1][0].For; len(calls) < 4 || calls[0][0].For != c.length || last >= c.length || last <= 0 {
+				if last := calls[len(calls)-1][0].For; len(calls) < 4 || calls[0][0].For != c.length || last >= c.length ||
+					last <= 0 {
 					t.Errorf("%d calls, the last for %v", len(calls), last)
 				}
 			})

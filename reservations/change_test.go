@@ -39,7 +39,7 @@ func TestStepLimitsChange(t *testing.T) {
 			{0, meter(10, 100), refresh(), []float64{50, 50}},
 			{1, meter(10, 100), refresh(), []float64{60, 60}},
 		}},
-		{"nobody knows since when: the lower rate counts once", []turn{
+		{"the lower rate counts for the time of a change", []turn{
 			{0, meter(10, 100), start(100), []float64{0, 0}},
 			{1, meter(50, 100), refresh(), []float64{10, 10}},
 			{2, meter(50, 100), refresh(), []float64{60, 60}},
@@ -96,8 +96,8 @@ func TestStepLimitsChange(t *testing.T) {
 	}
 }
 
-// A meter that is new to the bucket is full. One that the limit lacks is kept until it is full, so that two callers with different
-// meters both keep their limits.
+// A meter that is new to the bucket is full. One that the limit lacks is kept until it is full, so that two callers
+// with different meters both keep their limits.
 func TestStepMetersComeAndGo(t *testing.T) {
 	t.Parallel()
 	a, b := perSecond("a", 1, 10, inf), perSecond("b", 1, 10, inf)

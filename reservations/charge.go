@@ -76,8 +76,9 @@ const (
 	MaxKey = 512
 )
 
-// validateKey refuses a key that a store could not keep as it is.
-func (c Charge) validateKey() error {
+// ValidateKey refuses a key that a store could not keep as it is: above MaxKey, not UTF-8, or with a NUL. The error matches
+// ErrInvalidCharge.
+func (c Charge) ValidateKey() error {
 	if problem := keyProblem(c.Key); problem != "" {
 		c.Key = strings.ToValidUTF8(c.Key[:min(len(c.Key), 32)], "\uFFFD")
 		return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
@@ -100,7 +101,7 @@ func keyProblem(key string) string {
 // does not have (ErrUnknownMeter), an amount that is negative, not a number or above 1e15 (ErrInvalidCharge), or one
 // above what the meter can ever serve (ErrChargeTooLarge).
 func (c Charge) Validate(l Limit) error {
-	if err := c.validateKey(); err != nil {
+	if err := c.ValidateKey(); err != nil {
 		return err
 	}
 	for name, n := range c.Tokens {

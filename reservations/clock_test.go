@@ -54,7 +54,8 @@ func TestStepClockRunsBack(t *testing.T) {
 	}
 }
 
-// A store writes what has another version: a clock that is followed has to be written, or each request would follow it again.
+// A store writes what has another version: a clock that is followed has to be written, or each request would follow it
+// again.
 func TestStepWritesTheClockThatRanBack(t *testing.T) {
 	t.Parallel()
 	b := bucketOf(-100, -100)

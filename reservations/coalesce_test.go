@@ -55,7 +55,8 @@ func setupCoalesce(t *testing.T) *coalesceBundle {
 	t.Helper()
 	b := &coalesceBundle{t: t, store: &gatedStore{Store: memstore.New(nil), gate: make(chan struct{})}}
 	var err error
-	b.Limiter, err = reservations.New(b.store, []reservations.Limit{steady()}, reservations.Config{CallTimeout: time.Minute})
+	b.Limiter, err = reservations.New(b.store, []reservations.Limit{steady()},
+		reservations.Config{CallTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func setupCoalesce(t *testing.T) *coalesceBundle {
 }
 
 // ask starts a new task in the background and returns once its request waits where it has to.
-func (b *coalesceBundle) ask(ctx context.Context, key string, tokens float64, check func(reservations.Outcome, error)) {
+func (b *coalesceBundle) ask(ctx context.Context, key string, tokens float64, check func(reservations.Outcome,
+	error)) {
 	b.wg.Go(func() {
 		c := chargeOf("steady", tokens)
 		c.Key = key
@@ -91,7 +93,8 @@ func (b *coalesceBundle) waits(want time.Duration) func(reservations.Outcome, er
 
 func (b *coalesceBundle) canceled(_ reservations.Outcome, err error) {
 	var u *reservations.UnavailableError
-	if !errors.Is(err, context.Canceled) || !errors.As(err, &u) || u.Applied != reservations.AppliedMaybe || u.Bucket != "steady" {
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &u) || u.Applied != reservations.AppliedMaybe ||
+		u.Bucket != "steady" {
 		b.t.Errorf("%v: want unavailable because canceled", err)
 	}
 }

@@ -2,6 +2,7 @@ package reservations_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +21,8 @@ func newLimiter(now *time.Time, limit reservations.Limit) *reservations.Limiter 
 	return limiter
 }
 
-// Two tasks share a limit of one request a second. The second one waits with a reservation, and starts when it is promoted.
+// Two tasks share a limit of one request a second. The second one waits with a reservation, and starts when it is
+// promoted.
 func ExampleLimiter_Start() {
 	var now time.Time
 	limiter := newLimiter(&now, reservations.Limit{
@@ -68,7 +70,7 @@ func ExampleLimiter_Validate() {
 		{Name: "tokens", Rate: 1000, Period: time.Minute},
 	}})
 	err := limiter.Validate(reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"tokens": 4000}})
-	fmt.Println(reservations.IsPermanent(err), err)
+	fmt.Println(errors.Is(err, reservations.ErrChargeTooLarge), reservations.IsPermanent(err))
 	// Output:
-	// true reservations: charge is too large: tokens of openai: 4000 tokens are more than can ever be served (capacity 1000 + max_reserved 0)
+	// true true
 }

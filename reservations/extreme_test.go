@@ -9,7 +9,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Whatever limit is valid, and however it changes, the bucket stays one: a balance that is no number any more would never heal.
+// Whatever limit is valid, and however it changes, the bucket stays one: a balance that is no number any more would
+// never heal.
 func TestBucketStaysFinite(t *testing.T) {
 	t.Parallel()
 	lives := uint64(3000)
@@ -85,7 +86,8 @@ func extremeRequest(r *rand.Rand, l reservations.Limit) reservations.Request {
 		reservations.OpBlock, reservations.OpUnblock, reservations.OpSync, reservations.OpRelease,
 	}
 	q := reservations.Request{
-		Op: ops[r.IntN(len(ops))], Promoted: r.IntN(2) == 0, Reserved: r.IntN(2) == 0, Urgent: r.IntN(2) == 0, Up: r.IntN(2) == 0,
+		Op: ops[r.IntN(len(ops))], Promoted: r.IntN(2) == 0, Reserved: r.IntN(2) == 0,
+		Urgent: r.IntN(2) == 0, Up: r.IntN(2) == 0,
 		ID: r.Int64N(3), For: time.Duration(r.Int64N(int64(48 * time.Hour))),
 	}
 	for _, m := range l.Meters {

@@ -94,7 +94,8 @@ func (h *history) newJob() *job {
 }
 
 func (h *history) drawCharge(l reservations.Limit) reservations.Charge {
-	c := reservations.Charge{Limit: l.Name, Key: pick(h, "", "", "k"), Tokens: reservations.Tokens{}, Urgent: h.IntN(4) == 0}
+	c := reservations.Charge{Limit: l.Name, Key: pick(h, "", "", "k"), Tokens: reservations.Tokens{},
+		Urgent: h.IntN(4) == 0}
 	for _, m := range l.Meters {
 		n := m.Cap() * pick(h, 0, .01, .1, .1, .5, 1, 1.5)
 		if l.Shards > 1 {
@@ -125,7 +126,8 @@ func (h *history) burst(ctx context.Context) {
 	j := h.newJob()
 	for range 2 + h.IntN(10) {
 		h.jobs++
-		h.deliver(ctx, &job{id: h.jobs, charges: slices.Clone(j.charges), held: make([]*reservations.Reservation, len(j.charges))})
+		h.deliver(ctx, &job{id: h.jobs, charges: slices.Clone(j.charges), held: make([]*reservations.Reservation,
+			len(j.charges))})
 	}
 }
 
@@ -186,7 +188,8 @@ func (h *history) reserves(ctx context.Context) {
 		h.jobs++
 		held := o.Reservation()
 		c.Shard = o.Shard
-		h.waiting = append(h.waiting, &job{id: h.jobs, charges: []reservations.Charge{c}, held: []*reservations.Reservation{&held}})
+		h.waiting = append(h.waiting, &job{id: h.jobs, charges: []reservations.Charge{c},
+			held: []*reservations.Reservation{&held}})
 	}
 }
 
@@ -215,7 +218,8 @@ func (h *history) allows(ctx context.Context) {
 	}
 	if p.Started() {
 		h.jobs++
-		h.running = append(h.running, &ended{fmt.Sprint("allow", h.jobs), []reservations.Charge{c}, make([]bool, 1), h.passed})
+		h.running = append(h.running, &ended{fmt.Sprint("allow", h.jobs), []reservations.Charge{c}, make([]bool, 1),
+			h.passed})
 	}
 }
 
@@ -241,8 +245,8 @@ func (h *history) settlesAgain(ctx context.Context) {
 	}
 }
 
-// correct settles or cancels a start in all its limits. What may come back is known here: once, what was charged and not used, where the
-// meter gives back at all.
+// correct settles or cancels a start in all its limits. What may come back is known here: once, what was charged and
+// not used, where the meter gives back at all.
 func (h *history) correct(ctx context.Context, r *ended) {
 	h.asking = h.IntN(2)
 	cancel := h.IntN(3) == 0
@@ -279,7 +283,8 @@ func (h *history) correct(ctx context.Context, r *ended) {
 		} else {
 			o, err = h.limiters[h.asking].Settle(asking, c, used, r.id)
 		}
-		h.note("%d settles %s (cancel %v) %+v, used %v, gets %v: %s %v", h.asking, r.id, cancel, c, used, back, o.State, err)
+		h.note("%d settles %s (cancel %v) %+v, used %v, gets %v: %s %v", h.asking, r.id, cancel, c, used, back,
+			o.State, err)
 		r.settled[i] = r.settled[i] || o.State == settled || errors.Is(err, reservations.ErrUnavailable)
 		h.lose, h.back = false, nil
 	}
@@ -371,7 +376,8 @@ func (h *history) refreshes(ctx context.Context) {
 }
 
 func (h *history) waits(context.Context) {
-	d := pick(h, time.Millisecond, 50*time.Millisecond, 300*time.Millisecond, time.Second, 7*time.Second, time.Minute, 10*time.Minute)
+	d := pick(h, time.Millisecond, 50*time.Millisecond, 300*time.Millisecond, time.Second, 7*time.Second,
+		time.Minute, 10*time.Minute)
 	h.pass(d)
 	h.note("%v pass", d)
 }

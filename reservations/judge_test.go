@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// judge holds the starts of one meter against its limits. It knows starts, what was given back and taken, and the limits in force,
-// and nothing of balances.
+// judge holds the starts of one meter against its limits. It knows starts, what was given back and taken, and the
+// limits in force, and nothing of balances.
 type judge struct {
 	force  []reservations.Meter // the limits in force
 	last   reservations.Meter   // the one that was asked for last, where it is kept
@@ -61,8 +61,8 @@ func (j *judge) pass(from time.Time, d time.Duration) { j.filled += j.most(from,
 // rounding is how late or early a start may be: until rounds to nanoseconds, and Allow does not hold for ten of them.
 const rounding = 20 * time.Nanosecond
 
-// begins adds a start of so many tokens, asked at passed seconds when the bucket's clock was at, and says what is wrong.
-// Capacity is that of the asking limit.
+// begins adds a start of so many tokens, asked at passed seconds when the bucket's clock was at, and says what is
+// wrong. Capacity is that of the asking limit.
 func (j *judge) begins(passed float64, at time.Time, hold time.Duration, tokens, capacity float64) string {
 	e := event{at: passed + hold.Seconds(), tokens: tokens, counts: min(tokens, capacity), start: true}
 	e.filled, e.before = j.filled+j.most(at, hold+rounding), j.filled+j.most(at, max(0, hold-rounding))
@@ -103,9 +103,9 @@ func (j *judge) add(e event) {
 	}
 }
 
-// fault holds every window from one start to another against what was allowed: the capacity, what came back meanwhile, what was
-// given back while its first tasks held, and where limits change what they bring in a hold. Of the start that was asked for last,
-// what it owes does not count, nor does what was taken afterwards.
+// fault holds every window from one start to another against what was allowed: the capacity, what came back meanwhile,
+// what was given back while its first tasks held, and where limits change what they bring in a hold. Of the start that
+// was asked for last, what it owes does not count, nor does what was taken afterwards.
 func (j *judge) fault() string {
 	for first, f := range j.events {
 		if !f.start {
@@ -134,7 +134,8 @@ func (j *judge) fault() string {
 				}
 			}
 			if allowed := capacity + filled - before + slack + changing; got > allowed*(1+1e-9) {
-				return fmt.Sprintf("%v started in %v s from second %v on, %v are allowed: %+v", got, l.at-f.at, f.at, allowed, j.events)
+				return fmt.Sprintf("%v started in %v s from second %v on, %v are allowed: %+v", got, l.at-f.at, f.at,
+					allowed, j.events)
 			}
 		}
 	}

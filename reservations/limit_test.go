@@ -29,36 +29,79 @@ func TestLimitValidate(t *testing.T) {
 		{"good with all fields", reservations.Limit{Name: "x", Settle: reservations.SettleKeep, Meters: []reservations.Meter{
 			{Name: "a", Rate: .5, Period: time.Hour, Capacity: 3, MaxReserved: 4}, reservations.PerSecond("b", 1),
 		}}, nil},
-		{"adjust by name", reservations.Limit{Name: "x", Settle: reservations.SettleAdjust, Meters: []reservations.Meter{good}}, nil},
+		{
+			"adjust by name",
+			reservations.Limit{Name: "x", Settle: reservations.SettleAdjust, Meters: []reservations.Meter{good}}, nil,
+		},
 		{"no name", reservations.Limit{Meters: []reservations.Meter{good}}, []string{"name"}},
 		{"name with a colon", reservations.Limit{Name: "a:b", Meters: []reservations.Meter{good}}, []string{"name"}},
-		{"name too long", reservations.Limit{Name: strings.Repeat("x", 65), Meters: []reservations.Meter{good}}, []string{"name"}},
+		{
+			"name too long", reservations.Limit{Name: strings.Repeat("x", 65), Meters: []reservations.Meter{good}},
+			[]string{"name"},
+		},
 		{"unknown kind", windowOfDay(func(m *reservations.Meter) { m.Kind = "sliding" }), []string{"daily.kind"}},
-		{"a start that is derived", windowOfDay(func(m *reservations.Meter) { m.Start, m.Spread = time.Hour, true }), []string{"daily.start"}},
-		{"a start between milliseconds", windowOfDay(func(m *reservations.Meter) { m.Start = time.Hour + 1 }), []string{"daily.start"}},
-		{"a bucket that starts", windowOfDay(func(m *reservations.Meter) { m.Kind, m.Start = "", time.Hour }), []string{"daily.start"}},
-		{"a bucket that is spread", windowOfDay(func(m *reservations.Meter) { m.Kind, m.Spread = reservations.KindBucket, true }), []string{"daily.start"}},
-		{"a window too short", windowOfDay(func(m *reservations.Meter) { m.Period = time.Microsecond }), []string{"daily.period"}},
+		{
+			"a start that is derived",
+			windowOfDay(func(m *reservations.Meter) { m.Start, m.Spread = time.Hour, true }), []string{"daily.start"},
+		},
+		{
+			"a start between milliseconds", windowOfDay(func(m *reservations.Meter) { m.Start = time.Hour + 1 }),
+			[]string{"daily.start"},
+		},
+		{
+			"a bucket that starts", windowOfDay(func(m *reservations.Meter) { m.Kind, m.Start = "", time.Hour }),
+			[]string{"daily.start"},
+		},
+		{
+			"a bucket that is spread",
+			windowOfDay(func(m *reservations.Meter) { m.Kind, m.Spread = reservations.KindBucket, true }),
+			[]string{"daily.start"},
+		},
+		{
+			"a window too short", windowOfDay(func(m *reservations.Meter) { m.Period = time.Microsecond }),
+			[]string{"daily.period"},
+		},
 		{"a window of no length", windowOfDay(func(m *reservations.Meter) { m.Period = 0 }), []string{"daily.period"}},
-		{"unknown settle mode", reservations.Limit{Name: "x", Settle: "maybe", Meters: []reservations.Meter{good}}, []string{"settle"}},
-		{"max_block negative", reservations.Limit{Name: "x", MaxBlock: -1, Meters: []reservations.Meter{good}}, []string{"max_block"}},
-		{"max_block too long", reservations.Limit{Name: "x", MaxBlock: 25 * time.Hour, Meters: []reservations.Meter{good}}, []string{"max_block"}},
+		{
+			"unknown settle mode", reservations.Limit{Name: "x", Settle: "maybe", Meters: []reservations.Meter{good}},
+			[]string{"settle"},
+		},
+		{
+			"max_block negative", reservations.Limit{Name: "x", MaxBlock: -1, Meters: []reservations.Meter{good}},
+			[]string{"max_block"},
+		},
+		{
+			"max_block too long",
+			reservations.Limit{Name: "x", MaxBlock: 25 * time.Hour, Meters: []reservations.Meter{good}},
+			[]string{"max_block"},
+		},
 		{"no meters", reservations.Limit{Name: "x"}, []string{"meters"}},
 		{"meter name", with(func(m *reservations.Meter) { m.Name = "to kens" }), []string{"meters"}},
 		{"meter twice", reservations.Limit{Name: "x", Meters: []reservations.Meter{good, good}}, []string{"meters"}},
 		{"rate zero", with(func(m *reservations.Meter) { m.Rate = 0 }), []string{"tokens.rate"}},
 		{"rate negative", with(func(m *reservations.Meter) { m.Rate = -1 }), []string{"tokens.rate"}},
 		{"rate not a number", with(func(m *reservations.Meter) { m.Rate = math.NaN() }), []string{"tokens.rate"}},
-		{"rate that rounds to zero", with(func(m *reservations.Meter) { m.Rate = math.SmallestNonzeroFloat64 }), []string{"tokens.rate"}},
+		{
+			"rate that rounds to zero", with(func(m *reservations.Meter) { m.Rate = math.SmallestNonzeroFloat64 }),
+			[]string{"tokens.rate"},
+		},
 		{"rate infinite", with(func(m *reservations.Meter) { m.Rate = math.Inf(1) }), []string{"tokens.rate"}},
 		{"period zero", with(func(m *reservations.Meter) { m.Period = 0 }), []string{"tokens.period"}},
 		{"period negative", with(func(m *reservations.Meter) { m.Period = -time.Second }), []string{"tokens.period"}},
 		{"capacity negative", with(func(m *reservations.Meter) { m.Capacity = -1 }), []string{"tokens.capacity"}},
-		{"capacity not a number", with(func(m *reservations.Meter) { m.Capacity = math.NaN() }), []string{"tokens.capacity"}},
-		{"max_reserved negative", with(func(m *reservations.Meter) { m.MaxReserved = -1 }), []string{"tokens.max_reserved"}},
-		{"max_reserved infinite", with(func(m *reservations.Meter) { m.MaxReserved = math.Inf(1) }), []string{"tokens.max_reserved"}},
-		{"max_reserved not a number", with(func(m *reservations.Meter) { m.MaxReserved = math.NaN() }), []string{"tokens.max_reserved"}},
-		{"all at once", reservations.Limit{Name: "", Settle: "?", Meters: []reservations.Meter{{Name: "", Capacity: -1, MaxReserved: -1}}}, []string{
+		{"capacity not a number", with(func(m *reservations.Meter) { m.Capacity = math.NaN() }),
+			[]string{"tokens.capacity"}},
+		{"max_reserved negative", with(func(m *reservations.Meter) { m.MaxReserved = -1 }),
+			[]string{"tokens.max_reserved"}},
+		{
+			"max_reserved infinite", with(func(m *reservations.Meter) { m.MaxReserved = math.Inf(1) }),
+			[]string{"tokens.max_reserved"},
+		},
+		{
+			"max_reserved not a number", with(func(m *reservations.Meter) { m.MaxReserved = math.NaN() }),
+			[]string{"tokens.max_reserved"},
+		},
+		{"all at once", reservations.Limit{Settle: "?", Meters: []reservations.Meter{{Capacity: -1, MaxReserved: -1}}}, []string{
 			"name", "settle", "meters", ".rate", ".period", ".capacity", ".max_reserved",
 		}},
 	} {
@@ -152,7 +195,8 @@ func TestChargeValidate(t *testing.T) {
 				return
 			}
 			var e *reservations.ChargeError
-			if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Meter != c.meter || e.Charge.Key != "gpt" || !reservations.IsPermanent(err) {
+			if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Meter != c.meter || e.Charge.Key != "gpt" ||
+				!reservations.IsPermanent(err) {
 				t.Errorf("%#v, want a permanent %v of meter %s", err, c.want, c.meter)
 			}
 			if !strings.Contains(err.Error(), c.meter) || !strings.Contains(err.Error(), "openai:gpt") {
@@ -170,7 +214,8 @@ func TestBucketName(t *testing.T) {
 	if got := (reservations.Charge{Limit: "openai", Key: "a:b"}).Bucket(); got != "openai:a:b" {
 		t.Errorf("bucket of a key is %q", got)
 	}
-	for _, c := range []reservations.Charge{{Limit: "a"}, {Limit: "a", Key: "k#2:z"}, {Limit: "a", Key: "k", Shard: 12}, {Limit: "a", Shard: 1}} {
+	for _, c := range []reservations.Charge{{Limit: "a"}, {Limit: "a", Key: "k#2:z"}, {Limit: "a", Key: "k",
+		Shard: 12}, {Limit: "a", Shard: 1}} {
 		if got := reservations.ParseBucket(c.Bucket()); !cmp.Equal(got, c) {
 			t.Errorf("%q is parsed as %+v", c.Bucket(), got)
 		}
@@ -195,7 +240,10 @@ func TestLimitWarnings(t *testing.T) {
 		{"unlimited", []reservations.Meter{reservations.PerMinute("a", 1), reservations.PerDay("b", 1)}, nil},
 		{"one bounded", []reservations.Meter{reservations.PerMinute("a", 1), bounded("b", 60, 10)}, nil},
 		{"ten times", []reservations.Meter{bounded("a", 60, 100), bounded("b", 600, 100)}, nil},
-		{"more", []reservations.Meter{bounded("a", 60, 101), bounded("b", 600, 100)}, []string{"of b is 10s ahead, that of a 1m41s"}},
+		{
+			"more", []reservations.Meter{bounded("a", 60, 101), bounded("b", 600, 100)},
+			[]string{"of b is 10s ahead, that of a 1m41s"},
+		},
 		{"one has none", []reservations.Meter{bounded("a", 60, 1), bounded("b", 600, 0)}, []string{"of b is 0s ahead"}},
 	} {
 		got := reservations.Limit{Name: "api", Meters: c.meters}.Warnings()
@@ -213,7 +261,8 @@ func TestLimitWarnings(t *testing.T) {
 
 func TestLimitValidatesModesAndMaxWait(t *testing.T) {
 	t.Parallel()
-	l := reservations.Limit{Name: "api", MaxWait: -1, Settle: "?", Meters: []reservations.Meter{reservations.PerMinute("a", 1)}}
+	l := reservations.Limit{Name: "api", MaxWait: -1, Settle: "?",
+		Meters: []reservations.Meter{reservations.PerMinute("a", 1)}}
 	l.Meters[0].Settle = "sometimes"
 	if diff := cmp.Diff([]string{"settle", "max_wait", "a.settle"}, faultyFields(l.Validate())); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
@@ -236,11 +285,14 @@ func TestHeadroomFaults(t *testing.T) {
 		change func(l *reservations.Limit)
 		want   string
 	}{
-		"fine":            {func(*reservations.Limit) {}, ""},
-		"negative":        {func(l *reservations.Limit) { l.Meters[0].Headroom = -1 }, "tokens.headroom: -1 must not be negative"},
-		"not a number":    {func(l *reservations.Limit) { l.Meters[0].Headroom = math.NaN() }, "tokens.headroom"},
-		"the capacity":    {func(l *reservations.Limit) { l.Meters[0].Headroom = 10 }, "less than the capacity, 10"},
-		"share one":       {func(l *reservations.Limit) { l.OrdinaryShare = 1 }, "ordinary_share: 1 must be between 0 and 1"},
+		"fine": {func(*reservations.Limit) {}, ""},
+		"negative": {
+			func(l *reservations.Limit) { l.Meters[0].Headroom = -1 }, "tokens.headroom: -1 must not be negative",
+		},
+		"not a number": {func(l *reservations.Limit) { l.Meters[0].Headroom = math.NaN() }, "tokens.headroom"},
+		"the capacity": {func(l *reservations.Limit) { l.Meters[0].Headroom = 10 }, "less than the capacity, 10"},
+		"share one": {func(l *reservations.Limit) { l.OrdinaryShare = 1 },
+			"ordinary_share: 1 must be between 0 and 1"},
 		"share no number": {func(l *reservations.Limit) { l.OrdinaryShare = math.NaN() }, "ordinary_share"},
 		"on a window": {func(l *reservations.Limit) {
 			m := daily
@@ -252,7 +304,8 @@ func TestHeadroomFaults(t *testing.T) {
 	} {
 		l := urgentLimit()
 		c.change(&l)
-		if err := l.Validate(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if err := l.Validate(); c.want == "" && err != nil || c.want != "" && (err == nil ||
+			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

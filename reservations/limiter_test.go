@@ -80,7 +80,8 @@ func (b *limiterBundle) mustStart(t *testing.T, c reservations.Charge) reservati
 func TestNewReportsEveryFault(t *testing.T) {
 	t.Parallel()
 	bad := reservations.Limit{Name: "bad", Meters: []reservations.Meter{{Name: "tokens", Rate: -1, Period: time.Second}}}
-	_, err := reservations.New(memstore.New(nil), []reservations.Limit{bad, openai(), openai(), {Name: "none"}}, reservations.Config{})
+	_, err := reservations.New(memstore.New(nil), []reservations.Limit{bad, openai(), openai(), {Name: "none"}},
+		reservations.Config{})
 	if !errors.Is(err, reservations.ErrInvalidLimit) {
 		t.Fatalf("%v is no ErrInvalidLimit", err)
 	}
@@ -110,7 +111,8 @@ func TestLimiterNames(t *testing.T) {
 	}
 }
 
-// A charge that can never be served is refused by every call before the store is asked, with an error that says what is wrong.
+// A charge that can never be served is refused by every call before the store is asked, with an error that says what is
+// wrong.
 func TestLimiterRefusesBadCharges(t *testing.T) {
 	t.Parallel()
 	keyed := func(key string) reservations.Charge {
@@ -128,10 +130,14 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 		want   error
 		text   []string
 	}{
-		{"unknown limit", chargeOf("opanai", 1), reservations.ErrUnknownLimit, []string{`"opanai"`, `"openai"`, `"steady"`}},
+		{"unknown limit", chargeOf("opanai", 1), reservations.ErrUnknownLimit, []string{`"opanai"`, `"openai"`,
+			`"steady"`}},
 		{"unknown meter", tokens("images", 1), reservations.ErrUnknownMeter, []string{"images", "openai"}},
 		{"negative", tokens("requests", -1), reservations.ErrInvalidCharge, []string{"requests", "openai:k", "-1"}},
-		{"too large", tokens("tokens", 1501), reservations.ErrChargeTooLarge, []string{"tokens", "openai", "1501", "1000", "500"}},
+		{
+			"too large", tokens("tokens", 1501), reservations.ErrChargeTooLarge,
+			[]string{"tokens", "openai", "1501", "1000", "500"},
+		},
 		{"key too long", keyed(long), reservations.ErrInvalidCharge, []string{"513 bytes", "512"}},
 		{"key not UTF-8", keyed("a\xff"), reservations.ErrInvalidCharge, []string{`"a\xff"`, "UTF-8"}},
 		{"key with NUL", keyed("a\x00b"), reservations.ErrInvalidCharge, []string{`"a\x00b"`, "NUL"}},
@@ -220,7 +226,8 @@ func TestLimiterLifeOfATask(t *testing.T) {
 	if err != nil || behind.State != reserved || behind.Wait() != time.Second {
 		t.Fatalf("%+v, %v", behind, err)
 	}
-	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.State != refused || o.Wait() != 1500*time.Millisecond {
+	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.State != refused ||
+		o.Wait() != 1500*time.Millisecond {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if o, err := l.Release(ctx, chargeOf("steady", 5), waits.Reservation()); err != nil || o.State != settled {
@@ -230,10 +237,12 @@ func TestLimiterLifeOfATask(t *testing.T) {
 		t.Fatalf("after a release: %+v, %v", o, err)
 	}
 	held := behind.Reservation()
-	if o, err := l.Start(ctx, chargeOf("steady", 5), &held); err != nil || o.State != waiting || o.Wait() != 500*time.Millisecond {
+	if o, err := l.Start(ctx, chargeOf("steady", 5), &held); err != nil || o.State != waiting ||
+		o.Wait() != 500*time.Millisecond {
 		t.Fatalf("promoted too early: %+v, %v", o, err)
 	}
-	if o, err := l.Settle(ctx, chargeOf("steady", 10), reservations.Tokens{"tokens": 4}, ""); err != nil || o.State != settled {
+	if o, err := l.Settle(ctx, chargeOf("steady", 10), reservations.Tokens{"tokens": 4}, ""); err != nil ||
+		o.State != settled {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if o, err := l.Start(ctx, chargeOf("steady", 5), &held); err != nil || !o.Started() || o.Hold != 0 {
@@ -282,7 +291,8 @@ func TestLimiterAllow(t *testing.T) {
 		}
 	}
 	var e *reservations.ChargeError
-	if _, err := l.Allow(ctx, chargeOf("steady", 10.5)); !errors.Is(err, reservations.ErrChargeTooLarge) || !errors.As(err, &e) || e.Meter != "tokens" {
+	if _, err := l.Allow(ctx, chargeOf("steady", 10.5)); !errors.Is(err, reservations.ErrChargeTooLarge) ||
+		!errors.As(err, &e) || e.Meter != "tokens" {
 		t.Errorf("above the capacity, which a start may owe: %v", err)
 	}
 }
@@ -335,7 +345,8 @@ func TestReserveMany(t *testing.T) {
 		t.Fatalf("%d outcomes, %v", len(outcomes), err)
 	}
 	for i, o := range outcomes {
-		if want := time.Duration(max(0, i-9)) * 100 * time.Millisecond; o.State != reserved || (o.Wait()-want).Abs() > time.Microsecond {
+		if want := time.Duration(max(0, i-9)) * 100 * time.Millisecond; o.State != reserved ||
+			(o.Wait()-want).Abs() > time.Microsecond {
 			t.Fatalf("outcome %d is %s in %v, want reserved in %v", i, o.State, o.Wait(), want)
 		}
 	}
@@ -343,7 +354,8 @@ func TestReserveMany(t *testing.T) {
 		t.Errorf("%d calls for %d charges", calls, n)
 	}
 	charges[n-1].Key = "other"
-	if _, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrInvalidCharge) || !strings.Contains(err.Error(), `bucket "steady"`) {
+	if _, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrInvalidCharge) ||
+		!strings.Contains(err.Error(), `bucket "steady"`) {
 		t.Errorf("of two buckets: %v", err)
 	}
 	l.store.faults = []fault{down}
@@ -392,7 +404,8 @@ func TestLimiterResetUnavailable(t *testing.T) {
 	l := setupLimiter(t, steady())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Reset(ctx, "steady", ""); !errors.Is(err, reservations.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+	if err := l.Reset(ctx, "steady", ""); !errors.Is(err, reservations.ErrUnavailable) ||
+		!errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -403,7 +416,8 @@ func TestLimiterRefresh(t *testing.T) {
 	l := setupLimiter(t, steady())
 	l.mustStart(t, chargeOf("steady", 3))
 	before := l.bucket("steady", "")
-	if o, err := l.Refresh(t.Context(), reservations.Charge{Limit: "steady"}); err != nil || len(o) != 1 || o[0].Bucket.Version != before.Version {
+	if o, err := l.Refresh(t.Context(), reservations.Charge{Limit: "steady"}); err != nil || len(o) != 1 ||
+		o[0].Bucket.Version != before.Version {
 		t.Errorf("%+v, %v", o, err)
 	}
 	faster := steady()
@@ -412,11 +426,13 @@ func TestLimiterRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := l.Refresh(t.Context(), reservations.Charge{Limit: "steady"})
-	if limit, _ := l.Limit("steady"); err != nil || !o[0].Bucket.Follows(limit) || before.Follows(limit) || o[0].Bucket.Version != before.Version+1 {
+	if limit, _ := l.Limit("steady"); err != nil || !o[0].Bucket.Follows(limit) || before.Follows(limit) ||
+		o[0].Bucket.Version != before.Version+1 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	near(t, balances(l.bucket("steady", "")), 5, 5)
-	if _, err := l.Refresh(t.Context(), reservations.Charge{Limit: "none"}); !errors.Is(err, reservations.ErrUnknownLimit) {
+	if _, err := l.Refresh(t.Context(), reservations.Charge{Limit: "none"}); !errors.Is(err,
+		reservations.ErrUnknownLimit) {
 		t.Errorf("of an unknown limit: %v", err)
 	}
 }
@@ -425,7 +441,8 @@ func TestLimiterRefresh(t *testing.T) {
 func TestLimiterAdmitsExactly(t *testing.T) {
 	t.Parallel()
 	const callers, each, room = 64, 20, 500
-	m := reservations.Meter{Name: "tokens", Rate: 1, Period: time.Hour, Capacity: room, MaxReserved: reservations.Unlimited}
+	m := reservations.Meter{Name: "tokens", Rate: 1, Period: time.Hour, Capacity: room,
+		MaxReserved: reservations.Unlimited}
 	l := setupLimiter(t, reservations.Limit{Name: "exact", Meters: []reservations.Meter{m}})
 	var wg sync.WaitGroup
 	outcomes := make(chan reservations.Outcome, callers*each)

@@ -74,7 +74,7 @@ func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 
 // of is For the charge's limit and key, which has to be one that stores can keep.
 func (s *LimitSet) of(c Charge) (Limit, error) {
-	if err := c.validateKey(); err != nil {
+	if err := c.ValidateKey(); err != nil {
 		return Limit{}, err
 	}
 	return s.For(c.Limit, c.Key)

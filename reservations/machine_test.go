@@ -64,7 +64,8 @@ func drawLimit(t *rapid.T) reservations.Limit {
 		if rapid.Bool().Draw(t, "window") {
 			seconds := rapid.SampledFrom([]float64{1, 7, 60}).Draw(t, "period")
 			m.Kind, m.Rate, m.Period = reservations.KindWindow, rate*seconds, time.Duration(seconds)*time.Second
-			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, -time.Hour - time.Millisecond}).Draw(t, "start")
+			m.Start = rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond,
+				-time.Hour - time.Millisecond}).Draw(t, "start")
 		} else {
 			m.Headroom = m.Cap() * rapid.SampledFrom([]float64{0, 0, .1, .5, .9}).Draw(t, "headroom")
 		}
@@ -153,7 +154,8 @@ func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 
 // version grows by one where the request changed something, and else not.
 func (m *machine) version(t *rapid.T, r reservations.Request, was, accrued, got reservations.Bucket) {
-	changed := !cmp.Equal(balances(accrued), balances(got)) || !accrued.Blocked.Equal(got.Blocked) || !cmp.Equal(was.Settled, got.Settled)
+	changed := !cmp.Equal(balances(accrued), balances(got)) || !accrued.Blocked.Equal(got.Blocked) ||
+		!cmp.Equal(was.Settled, got.Settled)
 	if !was.At.IsZero() {
 		changed = changed || got.At.Before(was.At) || len(was.Meters) != len(got.Meters) || !was.Follows(m.limit)
 	}
@@ -166,8 +168,10 @@ func (m *machine) version(t *rapid.T, r reservations.Request, was, accrued, got 
 	}
 }
 
-// balances: only a settlement and a sync give to what may start, and only starts, settlements, blocks and syncs take from it.
-func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Outcome, accrued, got reservations.Bucket) {
+// balances: only a settlement and a sync give to what may start, and only starts, settlements, blocks and syncs take
+// from it.
+func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Outcome, accrued,
+	got reservations.Bucket) {
 	for k := range m.limit.Meters {
 		was, is := accrued.Meters[k], got.Meters[k]
 		may, promised := 0., 0.
@@ -181,7 +185,8 @@ func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Ou
 		if is.Started > was.Started+may+tiny || is.Reserved > was.Reserved+promised+tiny {
 			t.Fatalf("%+v minted: %+v became %+v", r, was, is)
 		}
-		takes := o.Started() && !r.Dry || r.Op == reservations.OpSettle || r.Op == reservations.OpBlock || r.Op == reservations.OpSync
+		takes := o.Started() && !r.Dry || r.Op == reservations.OpSettle || r.Op == reservations.OpBlock ||
+			r.Op == reservations.OpSync
 		if !takes && is.Started != was.Started {
 			t.Fatalf("%+v was answered %s and changed what may start: %+v became %+v", r, o.State, was, is)
 		}

@@ -26,7 +26,8 @@ func clock(seconds float64) time.Time {
 
 func perSecond(name string, rate, capacity, maxReserved float64) reservations.Meter {
 	return reservations.Meter{
-		Name: name, Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: min(maxReserved, reservations.Unlimited),
+		Name: name, Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: min(maxReserved,
+			reservations.Unlimited),
 	}
 }
 
@@ -86,7 +87,8 @@ func settle(n ...float64) reservations.Request {
 
 // settleID is a settlement with an ID that was first sent so many seconds ago.
 func settleID(id int64, ago float64, n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpSettle, Tokens: n, ID: id, For: time.Duration(ago * float64(time.Second))}
+	return reservations.Request{Op: reservations.OpSettle, Tokens: n, ID: id,
+		For: time.Duration(ago * float64(time.Second))}
 }
 
 func block(seconds float64) reservations.Request {
@@ -111,8 +113,8 @@ func dry(r reservations.Request) reservations.Request {
 	return r
 }
 
-// moment is a line of a table: at a second of the virtual clock the bucket gets a request, and answers with a state and the
-// seconds to wait (the hold of a task that starts, and what is left of a block).
+// moment is a line of a table: at a second of the virtual clock the bucket gets a request, and answers with a state and
+// the seconds to wait (the hold of a task that starts, and what is left of a block).
 type moment struct {
 	at   float64
 	r    reservations.Request

@@ -44,7 +44,8 @@ func TestOverridesAreResolvedByKey(t *testing.T) {
 	tokens := perMinute("openai", "tokens", 5000)
 	burst := perMinute("steady", "tokens", 60)
 	burst.Capacity = 3
-	if err := l.SetOverrides([]reservations.Override{perMinute("openai", "requests", 1), keyed, tokens, perMinute("openai", "requests", 30), burst}); err != nil {
+	if err := l.SetOverrides([]reservations.Override{perMinute("openai", "requests", 1), keyed, tokens,
+		perMinute("openai", "requests", 30), burst}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -64,7 +65,8 @@ func TestOverridesAreResolvedByKey(t *testing.T) {
 	if n := len(l.Limits().Overrides()); n != 4 {
 		t.Errorf("%d overrides in force", n)
 	}
-	if err := l.SetOverrides(nil); err != nil || rateOf(t, l.Limiter, "openai", "acme", "requests") != [2]float64{60, 60} {
+	if err := l.SetOverrides(nil); err != nil || rateOf(t, l.Limiter, "openai", "acme",
+		"requests") != [2]float64{60, 60} {
 		t.Errorf("not taken back: %v", err)
 	}
 }
@@ -77,34 +79,56 @@ func TestOverridesThatCannotBe(t *testing.T) {
 		want     error
 		text     string
 	}{
-		"long key": {reservations.Override{Limit: "openai", Key: strings.Repeat("k", 513), Meter: "requests", Rate: 5, Period: time.Second}, reservations.ErrInvalidLimit, "must be at most 512"},
-		"limit":    {perMinute("opanai", "requests", 5), reservations.ErrUnknownLimit, `"opanai" is not configured; there are ["openai" "steady"]`},
-		"meter":    {perMinute("openai", "images", 5), reservations.ErrUnknownMeter, `no meter "images"; it has ["requests" "tokens"]`},
-		"rate":     {perMinute("openai", "requests", -5), reservations.ErrInvalidLimit, "requests.rate: -5"},
-		"no rate":  {perMinute("openai", "requests", 0), reservations.ErrInvalidLimit, "requests.rate: 0"},
-		"period":   {reservations.Override{Limit: "openai", Meter: "requests", Rate: 5}, reservations.ErrInvalidLimit, "requests.period: 0s"},
-		"key":      {reservations.Override{Limit: "openai", Key: "\xff", Meter: "requests", Rate: 5, Period: time.Second}, reservations.ErrInvalidLimit, `key: key "\xff" must be valid UTF-8`},
-		"capacity": {reservations.Override{Limit: "openai", Meter: "requests", Rate: 5, Period: time.Second, Capacity: -1}, reservations.ErrInvalidLimit, "requests.capacity: -1"},
+		"long key": {
+			reservations.Override{Limit: "openai", Key: strings.Repeat("k", 513), Meter: "requests", Rate: 5,
+				Period: time.Second},
+			reservations.ErrInvalidLimit, "must be at most 512",
+		},
+		"limit": {
+			perMinute("opanai", "requests", 5), reservations.ErrUnknownLimit,
+			`"opanai" is not configured; there are ["openai" "steady"]`,
+		},
+		"meter": {
+			perMinute("openai", "images", 5), reservations.ErrUnknownMeter,
+			`no meter "images"; it has ["requests" "tokens"]`,
+		},
+		"rate":    {perMinute("openai", "requests", -5), reservations.ErrInvalidLimit, "requests.rate: -5"},
+		"no rate": {perMinute("openai", "requests", 0), reservations.ErrInvalidLimit, "requests.rate: 0"},
+		"period": {
+			reservations.Override{Limit: "openai", Meter: "requests", Rate: 5}, reservations.ErrInvalidLimit,
+			"requests.period: 0s",
+		},
+		"key": {
+			reservations.Override{Limit: "openai", Key: "\xff", Meter: "requests", Rate: 5, Period: time.Second},
+			reservations.ErrInvalidLimit, `key: key "\xff" must be valid UTF-8`,
+		},
+		"capacity": {
+			reservations.Override{Limit: "openai", Meter: "requests", Rate: 5, Period: time.Second, Capacity: -1},
+			reservations.ErrInvalidLimit, "requests.capacity: -1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, openai(), steady())
 			err := l.SetOverrides([]reservations.Override{c.override, perMinute("steady", "tokens", 60)})
 			fault := (*reservations.OverrideError)(nil)
-			if !errors.Is(err, c.want) || !errors.As(err, &fault) || fault.Override != c.override || !strings.Contains(err.Error(), c.text) {
+			if !errors.Is(err, c.want) || !errors.As(err, &fault) || fault.Override != c.override ||
+				!strings.Contains(err.Error(), c.text) {
 				t.Errorf("error is %v", err)
 			}
 			if got := rateOf(t, l.Limiter, "steady", "", "tokens"); got[0] != 60 {
 				t.Errorf("the good one is not in force: %v", got)
 			}
-			if diff := cmp.Diff([]reservations.Override{perMinute("steady", "tokens", 60)}, l.Limits().Overrides()); diff != "" {
+			if diff := cmp.Diff([]reservations.Override{perMinute("steady", "tokens", 60)},
+				l.Limits().Overrides()); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// A charge that waits is served although an override has made the burst smaller than the charge, and never above the new rate.
+// A charge that waits is served although an override has made the burst smaller than the charge, and never above the
+// new rate.
 func TestOverrideNeverRefusesATask(t *testing.T) {
 	t.Parallel()
 	limit := steady() // 10 a second, a burst of 10
@@ -148,7 +172,8 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 func TestSetLimits(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, openai(), steady())
-	if err := l.SetOverrides([]reservations.Override{perMinute("steady", "tokens", 60), perMinute("later", "tokens", 7)}); !errors.Is(err, reservations.ErrUnknownLimit) {
+	if err := l.SetOverrides([]reservations.Override{perMinute("steady", "tokens", 60), perMinute("later",
+		"tokens", 7)}); !errors.Is(err, reservations.ErrUnknownLimit) {
 		t.Fatal(err)
 	}
 	before := l.Limits()

@@ -52,8 +52,14 @@ func TestPlan(t *testing.T) {
 		{"never used", reservations.Bucket{}, 7, asks(500, 500), 100, []float64{7, 7}},
 		{"headroom", bucket(headroom, start(6)), 0, asks(2, 2), 100, []float64{.2, .4}},
 		{"within the headroom", bucket(headroom, start(6)), 0, urgents(asks(2, 2, 2)), 100, []float64{0, 0, .2}},
-		{"another meter", bucket(ten(inf), start(10)), 0, []reservations.Ask{{Tokens: reservations.Tokens{"else": 5}}}, 100, []float64{0}},
-		{"windows", bucket(limitOf(window("tokens", 10, 0, 60, inf)), start(7)), 5, asks(3, 8, 8, 2), 1000, []float64{5, 60, 120, 120}},
+		{
+			"another meter", bucket(ten(inf), start(10)), 0,
+			[]reservations.Ask{{Tokens: reservations.Tokens{"else": 5}}}, 100, []float64{0},
+		},
+		{
+			"windows", bucket(limitOf(window("tokens", 10, 0, 60, inf)), start(7)), 5, asks(3, 8, 8, 2), 1000,
+			[]float64{5, 60, 120, 120},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +78,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Step does what Plan says: a task that asks at its moment starts and does not hold, and one that asks earlier holds or waits.
+// Step does what Plan says: a task that asks at its moment starts and does not hold, and one that asks earlier holds or
+// waits.
 func TestPlanAgreesWithStep(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -128,7 +135,9 @@ func TestExpect(t *testing.T) {
 		tokens float64
 		want   float64
 	}{
-		{b, 0, 0, 0}, {b, 0, 50, 5}, {b, 1, 50, 5.2}, {day, 0, 2, 0}, {day, 0, 33, 240}, {blocked, 1, 0, 5}, {blocked, 1, 50, 10},
+		{
+			b, 0, 0, 0}, {b, 0, 50, 5}, {b, 1, 50, 5.2}, {day, 0, 2, 0}, {day, 0, 33, 240}, {blocked, 1, 0,
+			5}, {blocked, 1, 50, 10},
 		{reservations.Bucket{}, 3, 50, 3},
 	} {
 		got := c.bucket.Expect(clock(c.now), reservations.Tokens{"tokens": c.tokens})

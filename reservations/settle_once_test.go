@@ -24,7 +24,10 @@ func TestSettleRepeatsWithID(t *testing.T) {
 		{"down", []fault{down, down}, 0, map[string]float64{"requests": 57, "tokens": 850}},
 		{"answer lost", []fault{lost}, 0, map[string]float64{"requests": 57, "tokens": 850}},
 		{"unsaid", []fault{unsaid}, 0, map[string]float64{"requests": 57, "tokens": 850}},
-		{"lost, down, hanging, lost", []fault{lost, down, hanging, lost}, 0, map[string]float64{"requests": 57, "tokens": 850}},
+		{
+			"lost, down, hanging, lost", []fault{lost, down, hanging, lost}, 0,
+			map[string]float64{"requests": 57, "tokens": 850},
+		},
 		{"answer lost, and forgotten", []fault{lost}, 64, map[string]float64{"requests": 55, "tokens": 850}}, // only takes
 		{"unsaid, and perhaps forgotten", []fault{unsaid}, 65, map[string]float64{"requests": 57, "tokens": 600}},
 	} {
@@ -32,9 +35,7 @@ func TestSettleRepeatsWithID(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := setupLimiter(t, openai())
-				if _, err := l.Refresh(t.Context(), reservations.Charge{Limit: "openai"}); err != nil {
-					t.Fatal(err)
-				}
+				l.mustStart(t, reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}})
 				l.now = l.now.Add(time.Minute) // the bucket is older than the settlement
 				task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
 				l.mustStart(t, task)
@@ -46,7 +47,8 @@ func TestSettleRepeatsWithID(t *testing.T) {
 				}()
 				synctest.Wait() // the first attempt is over
 				for i := range c.others {
-					if _, err := l.mem.Apply(t.Context(), openai(), "", []reservations.Request{settleID(int64(i+1), 0, 0, 0)}); err != nil {
+					if _, err := l.mem.Apply(t.Context(), openai(), "", []reservations.Request{settleID(int64(i+1), 0, 0,
+						0)}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -62,7 +64,8 @@ func TestSettleRepeatsWithID(t *testing.T) {
 	}
 }
 
-// What was settled twice under one ID, or settled and cancelled, counts once; another start of the same task counts by itself.
+// What was settled twice under one ID, or settled and cancelled, counts once; another start of the same task counts by
+// itself.
 func TestSettleOnce(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady())

@@ -25,13 +25,28 @@ func TestSettle(t *testing.T) {
 		calls int                // beside the begin
 	}{
 		{"gives back", openai(), reservations.Tokens{"tokens": 150}, map[string]float64{"requests": 59, "tokens": 850}, 1},
-		{"gives all back", openai(), reservations.Tokens{"requests": 0, "tokens": 0}, map[string]float64{"requests": 60, "tokens": 1000}, 1},
+		{
+			"gives all back", openai(), reservations.Tokens{"requests": 0, "tokens": 0},
+			map[string]float64{"requests": 60, "tokens": 1000}, 1,
+		},
 		{"takes", openai(), reservations.Tokens{"tokens": 1300}, map[string]float64{"requests": 59, "tokens": -300}, 1},
-		{"takes more than could be charged", openai(), reservations.Tokens{"tokens": 5000}, map[string]float64{"requests": 59, "tokens": -4000}, 1},
-		{"exact", openai(), reservations.Tokens{"requests": 1, "tokens": 400}, map[string]float64{"requests": 59, "tokens": 600}, 0},
+		{
+			"takes more than could be charged", openai(), reservations.Tokens{"tokens": 5000},
+			map[string]float64{"requests": 59, "tokens": -4000}, 1,
+		},
+		{
+			"exact", openai(), reservations.Tokens{"requests": 1, "tokens": 400},
+			map[string]float64{"requests": 59, "tokens": 600}, 0,
+		},
 		{"nothing named is exact", openai(), nil, map[string]float64{"requests": 59, "tokens": 600}, 0},
-		{"keep gives nothing back", keep, reservations.Tokens{"tokens": 150}, map[string]float64{"requests": 59, "tokens": 600}, 0},
-		{"keep takes", keep, reservations.Tokens{"requests": 0, "tokens": 450}, map[string]float64{"requests": 59, "tokens": 550}, 1},
+		{
+			"keep gives nothing back", keep, reservations.Tokens{"tokens": 150},
+			map[string]float64{"requests": 59, "tokens": 600}, 0,
+		},
+		{
+			"keep takes", keep, reservations.Tokens{"requests": 0, "tokens": 450},
+			map[string]float64{"requests": 59, "tokens": 550}, 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +73,8 @@ func TestSettleCorrectsTheMetersThatItCan(t *testing.T) {
 	task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
 	l.mustStart(t, task)
 	o, err := l.Settle(t.Context(), task, reservations.Tokens{"tokens": 700, "requests": -1, "images": 3}, "")
-	if o.State != settled || !errors.Is(err, reservations.ErrUnknownMeter) || !errors.Is(err, reservations.ErrInvalidCharge) {
+	if o.State != settled || !errors.Is(err, reservations.ErrUnknownMeter) ||
+		!errors.Is(err, reservations.ErrInvalidCharge) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if diff := cmp.Diff(map[string]float64{"requests": 59, "tokens": 300}, l.left("openai", "")); diff != "" {
@@ -87,8 +103,8 @@ func TestSettleRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// A settlement that meets a fault is repeated until it is done: in full where it certainly was not applied, and where it may
-// have been, only what takes.
+// A settlement that meets a fault is repeated until it is done: in full where it certainly was not applied, and where
+// it may have been, only what takes.
 func TestSettleRepeats(t *testing.T) {
 	t.Parallel()
 	mixed := reservations.Tokens{"requests": 3, "tokens": 150} // of 1 and 400: takes 2 requests, gives 250 tokens back
@@ -101,12 +117,21 @@ func TestSettleRepeats(t *testing.T) {
 		asked  [][]float64
 		want   map[string]float64 // what is left of 59 requests and 600 tokens
 	}{
-		{"down", mixed, []fault{down, down, down}, [][]float64{full, full, full, full}, map[string]float64{"requests": 57, "tokens": 850}},
+		{
+			"down", mixed, []fault{down, down, down}, [][]float64{full, full, full, full},
+			map[string]float64{"requests": 57, "tokens": 850},
+		},
 		{"answer lost", mixed, []fault{lost}, [][]float64{full, takes}, map[string]float64{"requests": 55, "tokens": 850}},
 		{"unsaid", mixed, []fault{unsaid}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
-		{"down, then lost, then down", mixed, []fault{down, lost, down}, [][]float64{full, full, takes, takes}, map[string]float64{"requests": 55, "tokens": 850}},
+		{
+			"down, then lost, then down", mixed, []fault{down, lost, down}, [][]float64{full, full, takes, takes},
+			map[string]float64{"requests": 55, "tokens": 850},
+		},
 		{"hanging", mixed, []fault{hanging}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
-		{"lost, and nothing to take", gives, []fault{lost}, [][]float64{only}, map[string]float64{"requests": 59, "tokens": 850}},
+		{
+			"lost, and nothing to take", gives, []fault{lost}, [][]float64{only},
+			map[string]float64{"requests": 59, "tokens": 850},
+		},
 		{"no fault", gives, nil, [][]float64{only}, map[string]float64{"requests": 59, "tokens": 850}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +159,8 @@ func TestSettleRepeats(t *testing.T) {
 	}
 }
 
-// The pauses between the attempts grow, up to some seconds: a store that comes back after minutes is not missed for long, and not stormed.
+// The pauses between the attempts grow, up to some seconds: a store that comes back after minutes is not missed for
+// long, and not stormed.
 func TestSettlePauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +252,8 @@ func TestCancelGivesAllBack(t *testing.T) {
 	limit.Settle = reservations.SettleKeep
 	l := setupLimiter(t, limit)
 	l.mustStart(t, chargeOf("steady", 5))
-	if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Unused(chargeOf("steady", 5)), "a"); err != nil {
+	if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Unused(chargeOf("steady", 5)),
+		"a"); err != nil {
 		t.Fatal(err)
 	}
 	near(t, balances(l.bucket("steady", "")), 5, 5)

@@ -134,12 +134,14 @@ func TestShardsAreAllAsked(t *testing.T) {
 	if all, err := l.Refresh(ctx, third); err != nil || len(all) != 4 || all[0].Shard != 3 || all[3].Shard != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if all, err := l.Unblock(ctx, "hot", "k"); err != nil || len(all) != 4 || slices.ContainsFunc(all, func(o reservations.Outcome) bool {
-		return !o.Bucket.Blocked.IsZero()
-	}) {
+	if all, err := l.Unblock(ctx, "hot", "k"); err != nil || len(all) != 4 ||
+		slices.ContainsFunc(all, func(o reservations.Outcome) bool {
+			return !o.Bucket.Blocked.IsZero()
+		}) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if _, err := l.Sync(ctx, third, reservations.Observation{Remaining: reservations.Tokens{"tokens": 40}, Up: true}); err != nil {
+	if _, err := l.Sync(ctx, third, reservations.Observation{Remaining: reservations.Tokens{"tokens": 40},
+		Up: true}); err != nil {
 		t.Fatal(err)
 	}
 	for shard := 1; shard <= 4; shard++ {
@@ -192,9 +194,11 @@ func TestShardsThatCannotBe(t *testing.T) {
 		change func(*reservations.Limit)
 		want   string
 	}{
-		"negative":     {func(l *reservations.Limit) { l.Shards = -1 }, "shards: -1 must be between 1 and 256"},
-		"too many":     {func(l *reservations.Limit) { l.Shards = 257 }, "shards: 257 must be between 1 and 256"},
-		"nothing left": {func(l *reservations.Limit) { l.Shards = 64 }, "shards: capacity 20 of tokens in 64 shards is 0.312 each"},
+		"negative": {func(l *reservations.Limit) { l.Shards = -1 }, "shards: -1 must be between 1 and 256"},
+		"too many": {func(l *reservations.Limit) { l.Shards = 257 }, "shards: 257 must be between 1 and 256"},
+		"nothing left": {
+			func(l *reservations.Limit) { l.Shards = 64 }, "shards: capacity 20 of tokens in 64 shards is 0.312 each",
+		},
 		"window": {func(l *reservations.Limit) {
 			l.Meters = append(l.Meters, reservations.PerDay("day", 10001))
 		}, "shards: 4 must divide the rate 10001 of the window day evenly"},
@@ -210,10 +214,12 @@ func TestShardsThatCannotBe(t *testing.T) {
 	}
 	l := setupLimiter(t, split())
 	_, err := l.Start(t.Context(), chargeOf("hot", 6), nil)
-	if !errors.Is(err, reservations.ErrChargeTooLarge) || !strings.Contains(err.Error(), "capacity 20 of 4 shards is 5 each") {
+	if !errors.Is(err, reservations.ErrChargeTooLarge) ||
+		!strings.Contains(err.Error(), "capacity 20 of 4 shards is 5 each") {
 		t.Errorf("error is %v", err)
 	}
-	err = l.SetOverrides([]reservations.Override{{Limit: "hot", Meter: "tokens", Rate: 40, Period: time.Second, Capacity: 3}})
+	err = l.SetOverrides([]reservations.Override{{Limit: "hot", Meter: "tokens", Rate: 40, Period: time.Second,
+		Capacity: 3}})
 	if !errors.Is(err, reservations.ErrInvalidLimit) {
 		t.Errorf("%v: an override that makes shards impossible", err)
 	}

@@ -55,7 +55,8 @@ func TestLasts(t *testing.T) {
 	t.Parallel()
 	l := Limit{Name: "l", Shards: 4, Meters: []Meter{PerSecond("requests", 10), PerMinute("tokens", 600)}}.shard(1)
 	for want, tokens := range map[time.Duration]Tokens{
-		0: {}, 400 * time.Millisecond: {"requests": 1}, 4 * time.Second: {"requests": 1, "tokens": 10}, seenKept: {"tokens": 1e12},
+		0: {}, 400 * time.Millisecond: {"requests": 1}, 4 * time.Second: {"requests": 1,
+			"tokens": 10}, seenKept: {"tokens": 1e12},
 	} {
 		if got := l.lasts(tokens.vector(l)); got != want {
 			t.Errorf("%v: %v, want %v", tokens, got, want)

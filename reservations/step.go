@@ -87,7 +87,9 @@ func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []O
 
 // differs says whether a request changed the bucket.
 func (b Bucket) differs(before Bucket) bool {
-	same := func(a, b Balance) bool { return a.Started == b.Started && a.Reserved == b.Reserved && slices.Equal(a.Held, b.Held) }
+	same := func(a, b Balance) bool {
+		return a.Started == b.Started && a.Reserved == b.Reserved && slices.Equal(a.Held, b.Held)
+	}
 	return !slices.EqualFunc(b.Meters, before.Meters, same) || !b.Blocked.Equal(before.Blocked) ||
 		!slices.Equal(b.Settled, before.Settled)
 }

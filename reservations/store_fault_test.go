@@ -30,7 +30,8 @@ const (
 
 var errCable = errors.New("cable cut")
 
-func (s *faultyStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+func (s *faultyStore) Apply(ctx context.Context, limit reservations.Limit, key string,
+	requests []reservations.Request) ([]reservations.Outcome, error) {
 	unavailable := func(applied reservations.Applied, err error) error {
 		return &reservations.UnavailableError{Bucket: reservations.BucketName(limit.Name, key), Applied: applied, Err: err}
 	}

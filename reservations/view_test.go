@@ -35,19 +35,30 @@ func TestBucketView(t *testing.T) {
 		after    float64
 		want     seen
 	}{
-		"never used":               {ten(0), nil, 0, seen{Level: 10}},
-		"started":                  {ten(0), of(start(6)), 0, seen{Level: 4}},
-		"filled again":             {ten(0), of(start(6)), .25, seen{Level: 6.5}},
-		"full":                     {ten(0), of(start(6)), 60, seen{Level: 10}},
-		"before itself":            {ten(0), of(start(6)), -5, seen{Level: 4}},
-		"long before itself":       {ten(0), of(start(6)), -500, seen{Level: 4}},
-		"promised":                 {ten(inf), of(start(4), reserve(3)), 0, seen{Level: 6, Promised: 3}},
-		"promised ahead":           {ten(inf), of(start(10), start(25)), 0, seen{Promised: 25, Ahead: 25, AheadIn: 2.5, Done: 2.5}},
-		"promised, a second later": {ten(inf), of(start(10), start(25)), 1, seen{Level: 10, Promised: 25, Ahead: 15, AheadIn: 1.5, Done: 1.5}},
-		"debt":                     {ten(inf), of(start(10), settle(-30)), 1, seen{Level: -20, Debt: 20, Ahead: 20, AheadIn: 2, Done: 2}},
-		"blocked":                  {ten(inf), of(block(5)), 2, seen{Blocked: 3, Done: 3}},
-		"blocked with promises":    {ten(inf), of(reserve(30), block(5)), 2, seen{Promised: 20, Ahead: 20, AheadIn: 5, Blocked: 3, Done: 5}},
-		"a window":                 {limitOf(window("w", 10, 0, 60, inf)), of(start(10), start(8), start(8)), 5, seen{Promised: 16, Ahead: 16, AheadIn: 15 + 60, Done: 75}},
+		"never used":         {ten(0), nil, 0, seen{Level: 10}},
+		"started":            {ten(0), of(start(6)), 0, seen{Level: 4}},
+		"filled again":       {ten(0), of(start(6)), .25, seen{Level: 6.5}},
+		"full":               {ten(0), of(start(6)), 60, seen{Level: 10}},
+		"before itself":      {ten(0), of(start(6)), -5, seen{Level: 4}},
+		"long before itself": {ten(0), of(start(6)), -500, seen{Level: 4}},
+		"promised":           {ten(inf), of(start(4), reserve(3)), 0, seen{Level: 6, Promised: 3}},
+		"promised ahead": {
+			ten(inf), of(start(10), start(25)), 0, seen{Promised: 25, Ahead: 25, AheadIn: 2.5, Done: 2.5},
+		},
+		"promised, a second later": {
+			ten(inf), of(start(10), start(25)), 1, seen{Level: 10, Promised: 25, Ahead: 15, AheadIn: 1.5, Done: 1.5},
+		},
+		"debt": {
+			ten(inf), of(start(10), settle(-30)), 1, seen{Level: -20, Debt: 20, Ahead: 20, AheadIn: 2, Done: 2},
+		},
+		"blocked": {ten(inf), of(block(5)), 2, seen{Blocked: 3, Done: 3}},
+		"blocked with promises": {
+			ten(inf), of(reserve(30), block(5)), 2, seen{Promised: 20, Ahead: 20, AheadIn: 5, Blocked: 3, Done: 5},
+		},
+		"a window": {
+			limitOf(window("w", 10, 0, 60, inf)), of(start(10), start(8), start(8)), 5,
+			seen{Promised: 16, Ahead: 16, AheadIn: 15 + 60, Done: 75},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +86,8 @@ func TestLimiterViewChangesNothing(t *testing.T) {
 	b.mustStart(t, c)
 	before := b.bucket("steady", "k")
 	b.now = b.now.Add(500 * time.Millisecond)
-	if v, err = b.View(t.Context(), "steady", "k"); err != nil || !v.Found || v.Meters[0].Level != 5 || !v.At.Equal(before.At) {
+	if v, err = b.View(t.Context(), "steady", "k"); err != nil || !v.Found || v.Meters[0].Level != 5 ||
+		!v.At.Equal(before.At) {
 		t.Errorf("half a second later: %+v, %v", v, err)
 	}
 	if d := cmp.Diff(before, b.bucket("steady", "k")); d != "" {
@@ -125,7 +137,8 @@ func TestViewErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for limit, want := range map[string]error{"unknown": reservations.ErrUnknownLimit, "steady": errCable, "sharded": errCable} {
+	for limit, want := range map[string]error{"unknown": reservations.ErrUnknownLimit, "steady": errCable,
+		"sharded": errCable} {
 		if v, err := l.View(t.Context(), limit, ""); !errors.Is(err, want) || v.Found {
 			t.Errorf("%s: %+v, %v, want %v", limit, v, err, want)
 		}

@@ -42,7 +42,8 @@ func TestStartsBeforeMidnight(t *testing.T) {
 	t.Parallel()
 	l := windowOfDay(func(*reservations.Meter) {})
 	midnight := virtualStart.Add(day)
-	for _, before := range []time.Duration{time.Hour, 249 * time.Millisecond, 86 * time.Millisecond, 80 * time.Millisecond, time.Millisecond, 11, 1} {
+	for _, before := range []time.Duration{time.Hour, 249 * time.Millisecond, 86 * time.Millisecond,
+		80 * time.Millisecond, time.Millisecond, 11, 1} {
 		b, o := reservations.Step(reservations.Bucket{}, l, midnight.Add(-before), start(6))
 		if !o.Started() || o.Hold != 0 {
 			t.Errorf("%v before midnight: %+v", before, o)

@@ -28,14 +28,18 @@ type outages struct {
 	buckets map[string]outage
 }
 
-type outage struct{ since, last time.Time }
+type outage struct {
+	since, last time.Time
+	alone       bool // only this bucket is at fault
+}
 
-// lasted notes one more call without an answer.
-func (o *outages) lasted(bucket string, now time.Time) time.Duration {
+// lasted notes one more call without an answer. Alone says that only this bucket is at fault, not the store. Began says that
+// the outage begins.
+func (o *outages) lasted(bucket string, alone bool, now time.Time) (d time.Duration, began bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known, ok := o.buckets[bucket]
-	if !ok || now.Sub(known.last) > outageOver {
+	if began = !ok || now.Sub(known.last) > outageOver; began {
 		known.since = now
 	}
 	if len(o.buckets) >= outagesMost && !ok {
@@ -44,16 +48,16 @@ func (o *outages) lasted(bucket string, now time.Time) time.Duration {
 	if o.buckets == nil {
 		o.buckets = map[string]outage{}
 	}
-	known.last = now
+	known.last, known.alone = now, alone
 	o.buckets[bucket] = known
-	return now.Sub(known.since)
+	return now.Sub(known.since), began
 }
 
-// over notes an answer, and says whether it ended an outage.
+// over notes an answer, and says whether it ended an outage of the store.
 func (o *outages) over(bucket string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, ended := o.buckets[bucket]
+	known, ended := o.buckets[bucket]
 	delete(o.buckets, bucket)
-	return ended
+	return ended && !known.alone
 }

@@ -43,7 +43,7 @@ func (s *Scheduler) WaitRefused(
 	entry.Front = true
 	s.join(ctx, e, waitInfo{Why: whyProvider}, entry)
 	if blocked.At.IsZero() {
-		s.fail(ctx, c.Bucket())
+		s.fail(ctx, c.Bucket(), cause)
 	}
 	return e
 }

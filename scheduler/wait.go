@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -53,14 +54,20 @@ func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservat
 	bucket := c.Bucket()
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
 	turn.info.Why = whyStore
-	e.Delay = s.fail(ctx, bucket)
+	e.Delay = s.fail(ctx, bucket, cause)
 	s.join(ctx, e, turn.info, s.entry(t, turn, c))
 	return e
 }
 
-// fail has nothing promoted for the bucket for a time, because it could not be asked, and returns that.
-func (s *Scheduler) fail(ctx context.Context, bucket string) time.Duration {
-	delay := outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
+// fail has nothing promoted for the bucket for a time, because it could not be asked, and returns that. Only a fault of the bucket alone
+// is logged here, once; the worker logs when the store is away.
+func (s *Scheduler) fail(ctx context.Context, bucket string, cause error) time.Duration {
+	alone := errors.Is(cause, reservations.ErrBucket)
+	lasted, began := s.outages.lasted(bucket, alone, time.Now())
+	if alone && began {
+		s.config.Logger.WarnContext(ctx, "a bucket can't be asked, its tasks wait", slog.String("bucket", bucket), slog.Any("error", cause))
+	}
+	delay := outageDelay(lasted, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	if err := s.list.Fail(ctx, bucket, delay); err != nil {
 		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted", slog.String("bucket", bucket), slog.Any("error", err))
 	}

@@ -73,6 +73,9 @@ func CheckCharges(charges []reservations.Charge) error {
 		if strings.TrimSpace(c.Limit) == "" {
 			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "names no limit"}
 		}
+		if err := c.ValidateKey(); err != nil {
+			return err
+		}
 		for meter, n := range c.Tokens {
 			if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
 				return &reservations.ChargeError{

@@ -135,7 +135,8 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 
 // Config returns the config with which the server has to be made. Waiting counts as no failure and has its own delay; all else
 // is as the program's own IsFailure and RetryDelayFunc say, or asynq's where it has none. An ErrorHandler is not called for
-// tasks that wait. TaskCheckInterval and DelayedTaskCheckInterval become 50 ms and 1 s where they are unset.
+// tasks that wait. TaskCheckInterval and DelayedTaskCheckInterval become 50 ms and 1 s where they are unset. Config asks Redis for its clock, at
+// most 2 seconds: a server whose machine is ahead leaves scheduled tasks to other machines.
 func (l *Limits) Config(c asynq.Config) asynq.Config {
 	l.serve(c.Queues)
 	isFailure, delay := c.IsFailure, c.RetryDelayFunc
@@ -164,6 +165,11 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 	if c.DelayedTaskCheckInterval <= 0 {
 		c.DelayedTaskCheckInterval = DelayedTaskCheckInterval
 	}
+	queues := c.Queues
+	if len(queues) == 0 {
+		queues = map[string]int{tasks.QueueDefault: 1}
+	}
+	c.DelayedTaskCheckInterval = newClocks(l.client, l.gate.log).forwardEvery(context.Background(), queues, c.DelayedTaskCheckInterval)
 	return c
 }
 

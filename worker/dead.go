@@ -22,18 +22,22 @@ const (
 	notePatience = 2 * time.Second
 )
 
+// ErrNotKept is matched by the errors of a Graveyard that no repetition mends: the record of that task can't be written.
+var ErrNotKept = errors.New("worker: the record of a dead task can't be kept")
+
 // Graveyard keeps a record of each task that asynq archives, for asynq forgets those beyond 10 000 a queue, and after 90 days. A deadtasks.Store is
 // one, in MongoDB. It must be safe for concurrent use by any number of processes. Nothing of it is called for a task that goes well at its first attempt.
 type Graveyard interface {
 	// Failed notes a failed attempt of a task that is tried again. The same attempt told twice is noted once.
 	Failed(ctx context.Context, task TaskRef, attempt FailedAttempt) error
 	// Bury keeps tasks that are archived: when it returns without an error, their records are durable. Told again it changes nothing but the attempts.
-	// One that was only found in the archive (CauseFound) does not undo a requeue that came after its end. After an error some may be kept;
-	// Bury may be called again.
+	// One that was only found in the archive (CauseFound) does not undo a requeue that came after its end. After an error all are kept that can be;
+	// Bury may be called again, but for those whose error matches ErrNotKept.
 	Bury(ctx context.Context, dead []DeadTask) error
 	// Recovered says that a task which had failed before went well: its attempts are of no more use. A task that is not known is no error.
 	Recovered(ctx context.Context, task TaskRef) error
-	// Unknown returns those of the archived tasks that have no record of an end, or were requeued before they were archived.
+	// Unknown returns those of the archived tasks that have no record of an end, or were requeued before they were archived. Beside an error it
+	// returns those of which that is known.
 	Unknown(ctx context.Context, archived []Archived) ([]Archived, error)
 }
 
@@ -166,7 +170,18 @@ func (g *gate) bury(ctx context.Context, d *delivery, cause Cause, last FailedAt
 	defer cancel()
 	trying, cancel := context.WithTimeout(soon, buryPatience)
 	defer cancel()
-	err := untilDone(trying, func() error { return g.dead.graves.Bury(trying, []DeadTask{task}) })
+	var refused error
+	err := untilDone(trying, func() error {
+		err := g.dead.graves.Bury(trying, []DeadTask{task})
+		if errors.Is(err, ErrNotKept) {
+			refused, err = err, nil
+		}
+		return err
+	})
+	if refused != nil {
+		g.tell(ctx, d, slog.LevelError, "the record of an archived task can't be kept; the task stays in asynq's archive", slog.Any("error", refused))
+		return
+	}
 	if ctx.Err() != nil { // the next delivery decides; should asynq have archived it, it is found there
 		err = g.soon(ctx, func(ctx context.Context) error { return g.dead.graves.Recovered(ctx, d.ref()) })
 	}

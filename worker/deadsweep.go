@@ -26,6 +26,8 @@ const (
 	sweepTogether = 500
 	buryTogether  = 50
 	buryBytes     = 4_000_000
+	// faultsMost bounds the faults of one sweep of a queue.
+	faultsMost = 100
 )
 
 // sweeper takes tasks into the graveyard that asynq archived without asking us. In a fleet one worker looks at a queue in each interval: for the others that
@@ -131,57 +133,65 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 	if err != nil {
 		return err
 	}
+	var faults []error
 	for chunk := range slices.Chunk(found, sweepTogether) {
 		archived := make([]Archived, len(chunk))
 		for i, a := range chunk {
 			archived[i] = Archived{ID: a.ID, Queue: queue, At: a.At}
 		}
 		unknown, err := s.graves.Unknown(ctx, archived)
-		if err == nil {
-			err = s.bury(ctx, unknown)
-		}
+		err = errors.Join(err, s.bury(ctx, unknown))
 		if err != nil {
-			return fmt.Errorf("keep the archived tasks of queue %s: %w", queue, err)
+			faults = append(faults, err)
 		}
+		if ctx.Err() != nil || len(faults) >= faultsMost {
+			break
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("keep the archived tasks of queue %s: %w", queue, err)
 	}
 	return nil
 }
 
-// bury keeps those that are still archived.
+// bury keeps those that are still archived. A task that can't be read or kept does not keep the others back.
 func (s *sweeper) bury(ctx context.Context, unknown []Archived) error {
 	var gathered []DeadTask
+	var faults []error
 	bytes := 0
-	flush := func() error {
+	flush := func() {
 		if len(gathered) == 0 {
-			return nil
+			return
 		}
-		err := s.graves.Bury(ctx, gathered)
-		if err == nil {
+		if err := s.graves.Bury(ctx, gathered); err != nil {
+			faults = append(faults, err)
+		} else {
 			s.log.LogAttrs(ctx, slog.LevelInfo, "archived tasks without a record have one now", slog.String("queue", gathered[0].Queue), slog.Int("tasks", len(gathered)))
 		}
 		gathered, bytes = nil, 0
-		return err
 	}
 	for _, a := range unknown {
 		if ctx.Err() != nil { // asynq's inspector knows no context
-			return ctx.Err()
+			return errors.Join(append(faults, ctx.Err())...)
 		}
 		info, err := s.inspector.GetTaskInfo(a.Queue, a.ID)
 		if errors.Is(err, asynq.ErrTaskNotFound) || err == nil && info.State != asynq.TaskStateArchived {
 			continue
 		}
 		if err != nil {
-			return err
-		}
-		gathered = append(gathered, foundDead(info, a.At))
-		if bytes += len(info.Payload); len(gathered) < buryTogether && bytes < buryBytes {
+			faults = append(faults, fmt.Errorf("read task %q: %w", a.ID, err))
+			if len(faults) >= faultsMost {
+				break // Redis is away, or the next sweep sees more
+			}
 			continue
 		}
-		if err := flush(); err != nil {
-			return err
+		gathered = append(gathered, foundDead(info, a.At))
+		if bytes += len(info.Payload); len(gathered) >= buryTogether || bytes >= buryBytes {
+			flush()
 		}
 	}
-	return flush()
+	flush()
+	return errors.Join(faults...)
 }
 
 // foundDead is an archived task, as asynq knows it.

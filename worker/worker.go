@@ -26,7 +26,7 @@ const stopGrace = 5 * time.Second
 type Worker struct {
 	config Config
 	client redis.UniversalClient
-	server *asynq.Server
+	server *asynq.Server // nil until Start
 	gate   *gate
 	follow *Follower // nil without a limiter
 
@@ -59,19 +59,24 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	if limiter != nil {
 		w.follow = NewFollower(limiter, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
-	w.server = asynq.NewServerFromRedisClient(asynqdb.ForServer(client, w.gate.stopping), asynq.Config{
-		Concurrency:              config.Concurrency,
-		Queues:                   config.Queues,
-		StrictPriority:           config.StrictPriority,
-		ShutdownTimeout:          config.ShutdownTimeout,
-		TaskCheckInterval:        TaskCheckInterval,
-		DelayedTaskCheckInterval: DelayedTaskCheckInterval,
-		IsFailure:                scheduler.IsFailure,
-		RetryDelayFunc:           scheduler.RetryDelay,
-		Logger:                   asynqLogger{log: config.Logger},
-		LogLevel:                 asynqLevel(config.Logger),
-	})
 	return w, nil
+}
+
+// newServer makes asynq's server as the config says. How often it forwards scheduled tasks depends on this machine's clock.
+func (w *Worker) newServer(ctx context.Context) *asynq.Server {
+	return asynq.NewServerFromRedisClient(asynqdb.ForServer(w.client, w.gate.stopping), asynq.Config{
+		Concurrency:       w.config.Concurrency,
+		Queues:            w.config.Queues,
+		StrictPriority:    w.config.StrictPriority,
+		ShutdownTimeout:   w.config.ShutdownTimeout,
+		TaskCheckInterval: TaskCheckInterval,
+		DelayedTaskCheckInterval: newClocks(w.client, w.config.Logger).
+			forwardEvery(ctx, w.config.Queues, DelayedTaskCheckInterval),
+		IsFailure:      scheduler.IsFailure,
+		RetryDelayFunc: scheduler.RetryDelay,
+		Logger:         asynqLogger{log: w.config.Logger},
+		LogLevel:       asynqLevel(w.config.Logger),
+	})
 }
 
 // Scheduler is the worker's own, e.g. to enqueue tasks from a handler.
@@ -118,6 +123,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.startFollowing(ctx); err != nil {
 		return errors.Join(err, w.gate.way.Stop(ctx))
 	}
+	w.server = w.newServer(ctx)
 	if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
 		w.stopFollowing()
 		return errors.Join(fmt.Errorf("start server: %w", err), w.gate.way.Stop(ctx))

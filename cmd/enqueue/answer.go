@@ -40,18 +40,10 @@ The exit code is 1 where there is no answer, or none yet; the error says what be
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(env.Out, shown(text, cli.IsTerminal(env.Out)))
+		_, err = io.WriteString(cli.Data(env.Out), strings.TrimRight(text, "\n")+"\n")
 		return err
 	}
 	return c
-}
-
-// shown is an answer as it came, and on a terminal without what it would obey.
-func shown(answer string, terminal bool) string {
-	if answer = strings.TrimRight(answer, "\n") + "\n"; terminal {
-		return cli.Printable(answer)
-	}
-	return answer
 }
 
 // answerOf is the answer that Redis keeps of a task, looked for in all queues where none is named.
@@ -106,5 +98,5 @@ func answerIn(info *asynq.TaskInfo) (string, error) {
 	case info.State == asynq.TaskStateArchived:
 		return "", fmt.Errorf("%w: task %s has failed: %s", errNoAnswer, info.ID, info.LastErr)
 	}
-	return "", fmt.Errorf("%w yet: task %s has not ended (in asynq it is %s); `worker explain %s` tells why", errNoAnswer, info.ID, info.State, info.ID)
+	return "", fmt.Errorf("%w yet: task %s has not ended (in asynq it is %s); `worker explain %s` says why", errNoAnswer, info.ID, info.State, info.ID)
 }

@@ -51,18 +51,6 @@ func TestAnswerOfOne(t *testing.T) {
 	}
 }
 
-// A terminal obeys no answer, and a pipe gets every byte.
-func TestAnswersOnATerminal(t *testing.T) {
-	t.Parallel()
-	const answer = "\x1b]0;title\x07hi\r\n\xff\n"
-	if got := shown(answer, false); got != answer {
-		t.Errorf("on a pipe: %q", got)
-	}
-	if got, want := shown(answer, true), `\x1b]0;title\ahi\r`+"\n"+`\xff`+"\n"; got != want {
-		t.Errorf("on a terminal: %q, want %q", got, want)
-	}
-}
-
 // answer calls the command, which has no --config.
 func (w *world) answer(t *testing.T, args ...string) call {
 	t.Helper()

@@ -23,7 +23,7 @@ type barShow struct {
 func (s *barShow) progress(f figures) {
 	s.tell(f.parts()...)
 	if s.container == nil {
-		s.container = mpb.New(mpb.WithOutput(s.w), mpb.WithWidth(cli.BarWidth))
+		s.container = mpb.New(mpb.WithOutput(cli.Control(s.w)), mpb.WithWidth(cli.BarWidth))
 		s.bar = cli.NewBar(s.container, f.Requests, "ended", mpb.BarExtender(mpb.BarFillerFunc(s.below), false), decor.CountersNoUnit(" %d of %d"))
 	}
 	s.bar.SetCurrent(int64(f.Done + f.Failed))
@@ -32,7 +32,7 @@ func (s *barShow) progress(f figures) {
 // below writes the figures. No line is wider than the terminal: it would break there, and the lines could not be redrawn.
 func (s *barShow) below(w io.Writer, at decor.Statistics) error {
 	for _, line := range cli.Arrange(*s.parts.Load(), max(1, at.AvailableWidth-1)) {
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if _, err := fmt.Fprintln(w, cli.Printable(line)); err != nil {
 			return err
 		}
 	}
@@ -59,6 +59,6 @@ func (s *barShow) close() {
 		s.bar.Abort(true)
 		s.container.Wait()
 		s.container = nil
-		fmt.Fprint(s.w, "\r\x1b[K") // what is left of it behind a ^C
+		fmt.Fprint(cli.Control(s.w), "\r\x1b[K") // what is left of it behind a ^C
 	}
 }

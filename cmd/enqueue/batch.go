@@ -185,7 +185,7 @@ func (j *batchJob) check(file io.Reader, r *result) error {
 	err := j.make.each(file, false, func(line batch.Line, task request) error {
 		r.Requests++
 		j.lines = line.Number
-		if line.HTTP() && len(j.make.from.hosts) == 0 {
+		if line.HTTP() && len(j.make.from.http.AllowHosts) == 0 {
 			anywhere++
 		}
 		for _, name := range j.make.from.over(task) {
@@ -237,7 +237,10 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 }
 
 func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
-	w := &watch{store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON), heal: healer(s), serving: s.serving, running: s.runningNow}
+	w := &watch{
+		store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON),
+		heal: healer(s), serving: s.serving, running: s.runningNow, lost: s.lost,
+	}
 	last, waited := w.run(ctx)
 	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)

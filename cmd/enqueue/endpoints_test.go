@@ -112,7 +112,7 @@ func TestSecretsThatAreNotListed(t *testing.T) {
 	}
 	good := headers("a", "Bearer ${API_KEY}")
 	in := write(t, "in.jsonl", good+headers("b", "Bearer ${OTHER_KEY}")+headers("c", "Bearer ${API_KEY"))
-	w.config = write(t, "headway.yaml", requestsAndTokens+"http: {allow_hosts: [api.example.com], secrets: [API_KEY]}\n")
+	w.config = write(t, "headway.yaml", requestsAndTokens+"http: {allow_hosts: [api.example.com], secrets: {API_KEY: [\"http://api.example.com\"]}}\n")
 	c := w.call(t, "batch", in, "--limit", "openai")
 	for _, want := range []string{"2 of 3 lines are faulty", `line 2: http request: header.Authorization wants the secret "OTHER_KEY"`, "http.secrets", "line 3: http request: header.Authorization has a ${ without its }"} {
 		if !strings.Contains(c.err, want) {

@@ -37,13 +37,15 @@ type figures struct {
 	Unpriced  []string  `json:"unpriced,omitempty"` // models without a price
 	Rates     []rate    `json:"rates,omitempty"`
 	Left      *float64  `json:"seconds_left,omitempty"`
-	LeftBy    string    `json:"left_by,omitempty"` // measured or limit
+	LeftBy    string    `json:"left_by,omitempty"` // measured, limit or lease
+	Lost      int       `json:"lost,omitempty"`    // where all that wait were running on workers that are gone: how many
 	Queue     string    `json:"queue,omitempty"`
 	Workers   *int      `json:"workers,omitempty"` // that take from the queue, where that was looked up
 	Paused    bool      `json:"paused,omitempty"`  // the queue is
 	lastEnded time.Time
 	measured  bool          // the rates are of so long a time that a burst at the beginning does not count for much
-	stalled   time.Duration // how long nothing has ended, where that is longer than usual
+	stalled   time.Duration // how long nothing has ended, if that is out of the ordinary
+	lostIn    time.Duration // until asynq puts lost requests back, at the earliest
 	unseen    int           // of the cancelled: not known to be taken back
 	unsent    bool          // some of those may never have been enqueued
 }
@@ -60,6 +62,7 @@ type rate struct {
 const (
 	byMeasure = "measured" // from what ended lately
 	byLimit   = "limit"    // from what the limit allows: not sooner than that
+	byLease   = "lease"    // from when asynq puts requests back whose workers are gone: not sooner than that
 )
 
 func newFigures(b batches.Batch, c batches.Counts) figures {
@@ -99,14 +102,14 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 	return 0, false
 }
 
-// served adds who works on it.
+// served adds what takes from its queue.
 func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
 
 // rests says that nothing works on it, so that no time can be told.
 func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }
 
-// estimate adds rates and the end, where anybody works on it. All is what there is in total, view the bucket, as far as it could be read, as lastView
-// has it.
+// estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as far as it could be read, as
+// lastView has it.
 func (f *figures) estimate(all batches.Counts, l lately, view reservations.View) {
 	if f.rests() {
 		return
@@ -133,7 +136,7 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 		}
 		floor = math.Max(floor, (float64(f.Waiting)*each-math.Max(0, m.Level))/m.Rate*m.Period.Seconds())
 	}
-	if f.Waiting == 0 || f.State == string(batches.StateCancelled) {
+	if f.Waiting == 0 || f.Lost > 0 || f.State == string(batches.StateCancelled) {
 		return
 	}
 	floor = math.Max(floor, view.Blocked.Seconds())
@@ -224,6 +227,8 @@ func (f *figures) end() string {
 		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue)
 	case f.rests():
 		return fmt.Sprintf("nothing runs: no worker takes from queue %q", f.Queue)
+	case f.Lost > 0:
+		return f.lostText()
 	case f.stalled > 0:
 		return fmt.Sprintf("%s; nothing has ended for %s: requests wait, take long, or come back from a worker that was killed", left, leftText(f.stalled.Seconds()))
 	case f.lastEnded.IsZero():
@@ -241,6 +246,8 @@ func (f *figures) endShort() string {
 		return "paused"
 	case f.rests():
 		return "no worker"
+	case f.Lost > 0:
+		return "worker gone"
 	case f.stalled > 0:
 		return "quiet for " + leftText(f.stalled.Seconds())
 	case f.Left == nil:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -49,9 +48,6 @@ func (f *files) checkFiles(asJSON bool, input string) error {
 		if info, err := os.Stat(filepath.Join(folder, ".")); err != nil || !info.IsDir() || base == "" {
 			return &cli.UsageError{Err: fmt.Errorf("%s: there is no folder %s", name, filepath.Join(folder, "."))}
 		}
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			return &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
-		}
 	}
 	if input == "-" {
 		input = "" // it is no file that an answer could replace
@@ -62,6 +58,12 @@ func (f *files) checkFiles(asJSON bool, input string) error {
 	for _, name := range []string{f.out, f.errors} {
 		if same(input, name) {
 			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the requests: the answers would replace it", name)}
+		}
+		if name == "" || name == "-" {
+			continue
+		}
+		if err := cli.CheckFile(name); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -75,7 +77,7 @@ func same(a, b string) bool {
 	ofA, err := os.Stat(a)
 	ofB, failed := os.Stat(b)
 	if err == nil && failed == nil {
-		return os.SameFile(ofA, ofB) && a != os.DevNull && b != os.DevNull
+		return os.SameFile(ofA, ofB)
 	}
 	return whole(a) == whole(b)
 }
@@ -109,11 +111,11 @@ func (f *files) writeCounted(ctx context.Context, store *batches.Store, id strin
 	if !f.named() {
 		return w, nil
 	}
-	good, err := create(f.out, env.Out)
+	good, err := create(f.out, cli.Data(env.Out))
 	if err != nil {
 		return w, err
 	}
-	bad, err := create(f.errors, env.Out)
+	bad, err := create(f.errors, cli.Data(env.Out))
 	if err != nil {
 		return w, errors.Join(err, good.drop())
 	}
@@ -168,39 +170,23 @@ func describe(line *batch.Output, r batches.Result, good, bad *replacement, w *w
 
 // replacement is a file on its way to its name. One without a name takes lines and keeps none.
 type replacement struct {
-	name  string
-	file  *os.File // beside the one that is replaced; nil for what can't be replaced
-	flat  io.Closer
+	file  *cli.OutFile // nil for standard output, and without a name
 	lines *batch.Writer
 }
 
-// create begins a file. What is no file of its own, such as a pipe, is written as it comes.
+// create begins a file.
 func create(name string, stdout io.Writer) (*replacement, error) {
-	info, err := os.Stat(name)
-	switch {
-	case name == "":
+	switch name {
+	case "":
 		return &replacement{lines: batch.NewWriter(io.Discard)}, nil
-	case name == "-":
+	case "-":
 		return &replacement{lines: batch.NewWriter(stdout)}, nil
-	case err == nil && info.IsDir():
-		return nil, &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
-	case err == nil && !info.Mode().IsRegular():
-		f, failed := os.OpenFile(name, os.O_WRONLY, 0) //nolint:gosec // the user names the file
-		if failed != nil {
-			return nil, &cli.UsageError{Err: failed}
-		}
-		return &replacement{flat: f, lines: batch.NewWriter(f)}, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, &cli.UsageError{Err: err}
 	}
-	if target, failed := filepath.EvalSymlinks(name); failed == nil {
-		name = target // the file is replaced, not the link to it
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	f, err := cli.CreateFile(name)
 	if err != nil {
-		return nil, &cli.UsageError{Err: err}
+		return nil, err
 	}
-	return &replacement{name: name, file: f, lines: batch.NewWriter(f)}, nil
+	return &replacement{file: f, lines: batch.NewWriter(f)}, nil
 }
 
 // keep puts the file in its place.
@@ -208,33 +194,16 @@ func (r *replacement) keep() error {
 	if err := r.lines.Flush(); err != nil {
 		return errors.Join(err, r.drop())
 	}
-	if r.flat != nil {
-		return r.flat.Close()
-	}
 	if r.file == nil {
 		return nil
 	}
-	mode := fs.FileMode(0o644)
-	if info, err := os.Stat(r.name); err == nil {
-		mode = info.Mode().Perm()
-	}
-	err := errors.Join(r.file.Chmod(mode), r.file.Sync(), r.file.Close())
-	if err == nil {
-		err = os.Rename(r.file.Name(), r.name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", r.name, err), os.Remove(r.file.Name()))
-	}
-	return nil
+	return r.file.Keep()
 }
 
 // drop leaves what was there as it was.
 func (r *replacement) drop() error {
-	if r.flat != nil {
-		return r.flat.Close()
-	}
 	if r.file == nil {
 		return nil
 	}
-	return errors.Join(r.file.Close(), os.Remove(r.file.Name()))
+	return r.file.Drop()
 }

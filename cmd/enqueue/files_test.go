@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/headway-go/headway/internal/cli"
@@ -38,6 +40,8 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 		"as a folder":     {[]string{"--out", filepath.Join(folder, "new") + "/"}, "no folder"},
 		"no folder":       {[]string{"--errors", filepath.Join(folder, "none", "x")}, "no folder"},
 		"file for folder": {[]string{"--errors", filepath.Join(in, "x")}, "no folder"},
+		"a link alone":    {[]string{"--out", link}, "is a link"},
+		"a device":        {[]string{"--out", os.DevNull}, "is a device"},
 		"loop":            {[]string{"--out", "/dev/null/x"}, "no folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,24 +62,32 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 // Where nothing is lost both may go, and what is read from standard input may be answered on standard output.
 func TestFilesThatMayBeTheSame(t *testing.T) {
 	t.Parallel()
-	for _, f := range []files{{out: os.DevNull, errors: os.DevNull}, {out: "-"}, {out: "a", errors: "b"}} {
+	for _, f := range []files{{out: "-"}, {out: "a", errors: "b"}} {
 		if err := f.checkFiles(false, "-"); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
+// full has no room left.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := write(t, "in.jsonl", chats(3))
 	w.work(t, nil)
-	c := w.call(t, "batch", in, "--limit", "openai", "--out", "/dev/full")
-	if c.code != cli.ExitFailed || !strings.Contains(c.err, "no space left") {
-		t.Errorf("exit %d: %s", c.code, c.err)
+	var errs bytes.Buffer
+	code := cli.Run(t.Context(), rootCommand, []string{"batch", in, "--limit", "openai", "--out", "-", "--config", w.config}, cli.Environment{
+		Getenv: w.getenv, In: strings.NewReader(""), Out: full{}, Err: &errs,
+	})
+	if code != cli.ExitFailed || !strings.Contains(errs.String(), "no space left") {
+		t.Errorf("exit %d: %s", code, errs.String())
 	}
 	out := filepath.Join(t.TempDir(), "out.jsonl")
-	if c = w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK || len(readLines(t, out)) != 3 {
+	if c := w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK || len(readLines(t, out)) != 3 {
 		t.Errorf("exit %d: %s", c.code, c.err)
 	}
 }

@@ -60,7 +60,7 @@ func (w *world) getenv(name string) string { return w.env[name] }
 // store is the place of the batches.
 func (w *world) store(t *testing.T) *batches.Store {
 	t.Helper()
-	buckets, err := connect.Mongo(t.Context(), w.getenv)
+	buckets, err := connect.Mongo(t.Context(), w.getenv, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buckets, err := connect.Mongo(t.Context(), w.getenv)
+	buckets, err := connect.Mongo(t.Context(), w.getenv, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

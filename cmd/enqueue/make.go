@@ -115,8 +115,8 @@ func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (llm.Call, er
 func (s *source) request(line batch.Line) (web.Request, error) {
 	task := web.Request{Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body, CustomID: line.CustomID}
 	err := task.Validate()
-	if len(s.hosts) > 0 {
-		err = web.Config{AllowHosts: s.hosts, Secrets: s.secret}.Check(task)
+	if len(s.http.AllowHosts) > 0 {
+		err = s.http.Client(func(string) string { return "" }).Check(task)
 	}
 	if err != nil {
 		return web.Request{}, err
@@ -145,11 +145,6 @@ func (s *source) request(line batch.Line) (web.Request, error) {
 		return web.Request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of which meter", s)
 	}
 	return task, nil
-}
-
-// secret says whether workers with the same file may send it. Its value is theirs.
-func (s *source) secret(name string) (value string, ok bool) {
-	return "", slices.Contains(s.secrets, name)
 }
 
 // valid says why a task can never be served.

@@ -20,7 +20,7 @@ func TestReserveGoesByOverrides(t *testing.T) {
 	server := miniredis.RunT(t)
 	uri, database := testenv.Mongo(t)
 	env := map[string]string{"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database}
-	buckets, err := connect.Mongo(t.Context(), func(k string) string { return env[k] })
+	buckets, err := connect.Mongo(t.Context(), func(k string) string { return env[k] }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

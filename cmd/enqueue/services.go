@@ -80,7 +80,7 @@ func (s *services) openQueue(ctx context.Context, env cli.Environment) error {
 }
 
 func (s *services) openMongo(ctx context.Context, env cli.Environment) (*connect.Buckets, error) {
-	buckets, err := connect.Mongo(ctx, env.Getenv)
+	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
 	if err != nil {
 		return nil, err
 	}

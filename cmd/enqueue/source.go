@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -17,9 +18,8 @@ import (
 type source struct {
 	checker *reservations.Limiter
 	buckets []bucket
-	urgent  bool     // the requests may use headroom
-	hosts   []string // that workers with the same file may call; none where it lists none
-	secrets []string // that they may send
+	urgent  bool        // the requests may use headroom
+	http    config.HTTP // what workers with the same file may call and send
 }
 
 // bucket is one LIMIT[:KEY] of the command line.

@@ -40,7 +40,7 @@ instead. Prices of tokens are those of headway.yaml (prices).
 
 Requests of a cancelled batch that have no result are cancelled, and in a column of their own; only those that still run are waiting.
 
-The exit code is 0 also where requests failed or the batch was cancelled: --json tells.`,
+The exit code is 0 also if requests failed or the batch was cancelled: --json says so.`,
 		Example: `  enqueue status
   enqueue status 3f2a --json`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
@@ -162,7 +162,7 @@ func (s *services) figures(ctx context.Context, b batches.Batch, prices map[stri
 	return f, nil
 }
 
-// foresee adds who works on a batch that has not ended, how fast, and until when.
+// foresee adds what works on a batch that has not ended, how fast, and until when.
 func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.Counts, f *figures) error {
 	by, err := s.serving(ctx, b.Queue)
 	if err != nil {
@@ -182,6 +182,13 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 		}
 		l = lastRun(stepsOf(slots), began, now)
 		l.idle = now.Sub(counts.Last)
+	}
+	if !f.rests() && f.Waiting > 0 && now.Sub(counts.Last) >= askEvery {
+		gone, failed := s.lost(ctx, b, f.Waiting)
+		if failed != nil {
+			return failed
+		}
+		f.lose(gone)
 	}
 	view, err := lastView(ctx, s.limiter, b)
 	if err != nil {

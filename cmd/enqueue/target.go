@@ -110,7 +110,7 @@ func (t *target) load() ([]reservations.Limit, *source, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	from.hosts, from.secrets = c.HTTP.AllowHosts, c.HTTP.Secrets
+	from.http = c.HTTP
 	if from.urgent = t.urgent; t.urgent && !from.hasHeadroom() {
 		return nil, nil, &cli.UsageError{Err: fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50", from, t.file)}
 	}

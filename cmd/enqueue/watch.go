@@ -18,7 +18,7 @@ const (
 	lookMax   = 5 * time.Second
 	lookShare = 10               // a look takes at most a tenth of the time
 	healEvery = 20 * time.Second // how long nothing has to end until the archive is looked through
-	askEvery  = 5 * time.Second  // how long nothing has to end until it is asked who works, and how often then
+	askEvery  = 5 * time.Second  // how long nothing has to end until Redis is asked what works, and how often then
 )
 
 // watch follows a batch until all of its requests have ended.
@@ -31,11 +31,13 @@ type watch struct {
 	heal    func(context.Context, batches.Batch) error
 	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
 	running runningOf
+	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 
 	samples []sample
 	moved   time.Time        // when something ended last, or the archive was looked through
-	asked   time.Time        // when it was asked last who works, or something ended
-	by      *asynqdb.Serving // nil while something ends, and where it could not be asked
+	asked   time.Time        // when Redis was asked last what works, or something ended
+	by      *asynqdb.Serving // nil while something ends, and where Redis could not be asked
+	gone    lost             // as of asked
 	priced  time.Time        // when usage is asked for next
 	usage   map[string]batches.Usage
 }
@@ -93,12 +95,15 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	l := w.recent(sample{at: now, counts: c})
 	f := newFigures(b, c)
 	if f.Cancelled > 0 {
-		if n, failed := w.running(ctx, b); failed == nil { // a queue that does not answer keeps nobody from seeing the rest
+		if n, failed := w.running(ctx, b); failed == nil { // if Redis does not answer, the other figures are shown
 			f.run(n)
 		}
 	}
-	if w.ask(ctx, now, b); w.by != nil {
+	if w.ask(ctx, now, b, f.Waiting); w.by != nil {
 		f.served(*w.by)
+		if !f.rests() && w.gone.requests >= f.Waiting {
+			f.lose(w.gone)
+		}
 	}
 	view, err := lastView(ctx, w.limiter, b)
 	if err != nil {
@@ -115,14 +120,19 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	return f, nil
 }
 
-// ask looks up who works where nothing has ended for a while. A queue that does not answer keeps nobody from seeing the rest.
-func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch) {
+// ask looks up what works, if nothing has ended for a while. If Redis does not answer, the other figures are shown.
+func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, waiting int) {
 	if now.Sub(w.asked) < askEvery {
 		return
 	}
-	w.asked, w.by = now, nil
-	if by, err := w.serving(ctx, b.Queue); err == nil {
-		w.by = &by
+	w.asked, w.by, w.gone = now, nil, lost{}
+	by, err := w.serving(ctx, b.Queue)
+	if err != nil {
+		return
+	}
+	w.by = &by
+	if waiting > 0 && by.Workers > 0 {
+		w.gone, _ = w.lost(ctx, b, waiting) // as above
 	}
 }
 

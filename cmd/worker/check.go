@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +84,7 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	if err == nil {
 		_ = queue.Close() // it was only asked for a sign of life
 	}
-	buckets, err := connect.Mongo(ctx, getenv)
+	buckets, err := connect.Mongo(ctx, getenv, nil)
 	note("MongoDB", "answers", err)
 	if err == nil {
 		_ = buckets.Close(ctx) // as above
@@ -97,7 +99,7 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 		}
 	}
 	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
-	for _, name := range c.HTTP.Secrets {
+	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
 		if getenv(name) == "" { // no fault where only tasks are enqueued
 			findings = append(findings, checked{What: name, OK: true, Detail: "is not set, and http.secrets lists it: enough for `enqueue`, but `worker run` does not start without it"})
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/headway-go/headway/internal/chat"
@@ -13,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/intake"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
@@ -25,30 +27,31 @@ type clients struct {
 }
 
 // newClients calls nobody. What is missing in the environment is a *cli.UsageError. Without a key a worker has to have hosts that it may call.
-func newClients(c config.Config, getenv func(string) string) (clients, error) {
+func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (clients, error) {
 	key := getenv("OPENAI_API_KEY")
 	if key == "" && len(c.HTTP.AllowHosts) == 0 {
 		return clients{}, &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: the provider would refuse every request; `export OPENAI_API_KEY=...` and start again. " +
 			"A worker for HTTP requests only needs none: list their hosts in http.allow_hosts")}
 	}
-	for _, name := range c.HTTP.Secrets {
+	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
 		if getenv(name) == "" {
 			return clients{}, &cli.UsageError{Err: fmt.Errorf("%s is not set: http.secrets lists it for tasks; `export %s=...` and start again, or take it off the list", name, name)}
 		}
 	}
+	memory := intake.New(0) // of the whole process
 	var client *llm.Client
 	if key != "" {
 		err := checkBaseURL(getenv)
 		if err != nil {
 			return clients{}, err
 		}
-		if client, err = llm.NewClient(llm.Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: key}); err != nil {
+		if client, err = llm.NewClient(llm.Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: key, Memory: memory, Logger: log}); err != nil {
 			return clients{}, &cli.UsageError{Err: err}
 		}
 	}
-	requests, err := web.NewClient(web.Config{AllowHosts: c.HTTP.AllowHosts, Secrets: func(name string) (string, bool) {
-		return getenv(name), slices.Contains(c.HTTP.Secrets, name)
-	}})
+	settings := c.HTTP.Client(getenv)
+	settings.Memory = memory
+	requests, err := web.NewClient(settings)
 	if err != nil {
 		return clients{}, &cli.UsageError{Err: err}
 	}

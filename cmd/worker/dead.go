@@ -69,7 +69,7 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 
 // openDead connects to the records. Done ends the connection.
 func openDead(ctx context.Context, env cli.Environment) (store *deadtasks.Store, done func(), err error) {
-	buckets, err := connect.Mongo(ctx, env.Getenv)
+	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
 	if err != nil {
 		return nil, nil, err
 	}

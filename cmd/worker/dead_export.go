@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +45,7 @@ A file appears under its name when it is complete.`,
 		}
 		defer done()
 		if out == "-" {
-			_, err = exportDead(c.Context(), env.Out, store, chosen, func(int) {})
+			_, err = exportDead(c.Context(), cli.Data(env.Out), store, chosen, func(int) {})
 			return err
 		}
 		return exportDeadTo(c.Context(), env, out, store, chosen)
@@ -55,33 +53,24 @@ A file appears under its name when it is complete.`,
 	return c
 }
 
-// exportDeadTo writes a file of another name first.
-func exportDeadTo(ctx context.Context, env cli.Environment, name string, store *deadtasks.Store, f deadtasks.Filter) (err error) {
+// exportDeadTo writes a file.
+func exportDeadTo(ctx context.Context, env cli.Environment, name string, store *deadtasks.Store, f deadtasks.Filter) error {
 	total, err := store.Count(ctx, f)
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
+	file, err := cli.CreateFile(name)
 	if err != nil {
-		return &cli.UsageError{Err: fmt.Errorf("--out: %w", err)}
+		return fmt.Errorf("--out: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = file.Close()
-			_ = os.Remove(file.Name())
-		}
-	}()
 	bar := cli.NewProgress(env.Err, "exported", total)
 	n, err := exportDead(ctx, file, store, f, bar.Set)
 	bar.Close()
-	if err == nil {
-		err = errors.Join(file.Sync(), file.Close())
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), name)
-	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+		return errors.Join(err, file.Drop())
+	}
+	if err = file.Keep(); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(env.Err, "%s in %s\n", counted(n, "task"), name)
 	return err

@@ -90,7 +90,7 @@ func openStored(ctx context.Context, env cli.Environment, file string) (*stored,
 	if s.limiter, err = reservations.New(nil, c.Limits, reservations.Config{}); err != nil { // it is only asked what is in force
 		return nil, err
 	}
-	if s.buckets, err = connect.Mongo(ctx, env.Getenv); err != nil {
+	if s.buckets, err = connect.Mongo(ctx, env.Getenv, env.Err); err != nil {
 		return nil, err
 	}
 	s.list, err = s.buckets.Overrides().List(ctx)
@@ -122,7 +122,7 @@ func (s *stored) meter(limit, key, meter string) reservations.Meter {
 func whoSets(getenv func(string) string) string {
 	user := getenv("USER")
 	if user == "" {
-		user = "somebody"
+		user = "unknown"
 	}
 	host, err := os.Hostname()
 	if err != nil {

@@ -78,7 +78,7 @@ limits:
     max_block: 2h
     ordinary_share: 0.2
   b: {meters: {d: {rate: 10000/d, window: "08:00"}, e: {rate: 1000/d, window: spread, capacity: 2000}}, shards: 4}
-http: {allow_hosts: [api.example.com], secrets: [EXAMPLE_KEY]}
+http: {allow_hosts: [api.example.com], secrets: {EXAMPLE_KEY: [api.example.com]}}
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 // HandleCalls is HandleRecorded for calls of every endpoint.
 func HandleCalls(w *worker.Worker, client *llm.Client, recorder *record.Recorder, learning *Learning) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Call]) error {
+		ctx, release := client.Hold(ctx)
+		defer release()
 		q, ok := callOf(job.Args)
 		return run(ctx, job, job.Args, learning, recorder, q, ok, func(ctx context.Context) (llm.Answer, error) {
 			return client.RunCall(ctx, job.Args, job.Use, job.Saw)

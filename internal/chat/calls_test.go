@@ -44,7 +44,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests, err := web.NewClient(web.Config{AllowHosts: []string{base.Host}, Secrets: func(name string) (string, bool) { return "test", name == "KEY" }})
+	requests, err := web.NewClient(web.Config{AllowHosts: []string{base.Host}, Secrets: map[string]web.Secret{"KEY": {Value: "test", Hosts: []string{"http://" + base.Host}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,8 @@ func HandleAll(w *worker.Worker, client *llm.Client, requests *web.Client, recor
 // HandleRecorded is Handle for a worker that serves batches as well, and that learns from its answers: the result of a chat that belongs to a batch is written by recorder instead.
 func HandleRecorded(w *worker.Worker, client *llm.Client, recorder *record.Recorder, learning *Learning) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
+		ctx, release := client.Hold(ctx)
+		defer release()
 		q, ok := requestOf(job.Args)
 		return run(ctx, job, job.Args.Call(), learning, recorder, q, ok, func(ctx context.Context) (llm.Answer, error) {
 			return client.Run(ctx, job.Args, job.Use, job.Saw)

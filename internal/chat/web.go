@@ -19,6 +19,8 @@ import (
 // a batch and recorder is not nil.
 func HandleRequests(w *worker.Worker, client *web.Client, recorder *record.Recorder) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[web.Request]) error {
+		ctx, release := client.Hold(ctx)
+		defer release()
 		if q, ok := webOf(job.Args); ok && recorder != nil {
 			return recorder.Run(ctx, attemptOf(job), q, func(ctx context.Context) (record.Answer, error) {
 				answer, err := client.Run(ctx, job.Args, job.Use)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -25,7 +26,8 @@ type Environment struct {
 // Main runs the command that root builds, with the process's arguments and environment, until it ends or a signal tells it
 // to stop; a second signal ends the process at once. It returns the exit code.
 func Main(root func(Environment) *cobra.Command) int {
-	logging.Disable() // go-redis writes each failed dial to stderr; the errors that commands return say it once
+	logging.Disable()         // go-redis writes each failed dial to stderr; the errors that commands return say it once
+	log.SetOutput(io.Discard) // net/http writes there what a peer sends unasked, which may be a secret that was sent to it
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -34,6 +36,9 @@ func Main(root func(Environment) *cobra.Command) int {
 
 // Run is Main in a given environment. An error is printed once, to Err, and no byte of it is a command to a terminal.
 func Run(ctx context.Context, root func(Environment) *cobra.Command, args []string, env Environment) int {
+	out, errs := &text{to: env.Out, terminal: IsTerminal(env.Out)}, &text{to: env.Err, terminal: IsTerminal(env.Err)}
+	defer func() { _, _ = out.flush(), errs.flush() }() // there is nowhere to say it
+	env.Out, env.Err = out, errs
 	c := root(env)
 	c.SetArgs(args)
 	c.SetOut(env.Out)
@@ -47,7 +52,7 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 	}
 	err := c.ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintf(env.Err, "%s: %s\n", c.Name(), Printable(err.Error())) // there is nowhere else to say it
+		_, _ = fmt.Fprintf(env.Err, "%s: %v\n", c.Name(), err) // there is nowhere else to say it
 	}
 	return exitCode(err)
 }

@@ -17,7 +17,7 @@ func TestPrintable(t *testing.T) {
 		"":                            "",
 		"a \"b\"\\\n\tä 世界 🙂 \u2028":  "a \"b\"\\\n\tä 世界 🙂 \u2028",
 		"\x1b[2J\x1b]0;title\x07":     `\x1b[2J\x1b]0;title\a`,
-		"over\rwritten\b\v\f\x00\x7f": `over\rwritten\b\v\f\x00\x7f`,
+		"over\rwritten\b\v\f\x00\x7f": `over\rwritten\b\v\f\x00\u007f`,
 		"\u009b31m":                   `\u009b31m`,
 		"cut \xe4 \x9b31m \ufffd":     "cut \\xe4 \\x9b31m \ufffd",
 	} {

@@ -27,7 +27,7 @@ func NewProgress(w io.Writer, what string, total int) *Progress {
 	if !IsTerminal(w) {
 		return &Progress{}
 	}
-	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(BarWidth))
+	p := mpb.New(mpb.WithOutput(Control(w)), mpb.WithWidth(BarWidth))
 	return &Progress{container: p, bar: NewBar(p, total, what, nil,
 		decor.CountersNoUnit(" %d of %d"), decor.Name(", "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left"))}
 }

@@ -21,7 +21,7 @@ func Columns(w io.Writer) int {
 
 // size is zero where w is no terminal that can redraw lines.
 func size(w io.Writer) (columns, rows int) {
-	f, ok := w.(*os.File)
+	f, ok := Control(w).(*os.File)
 	if !ok || !IsTerminal(w) {
 		return 0, 0
 	}
@@ -34,6 +34,6 @@ func size(w io.Writer) (columns, rows int) {
 
 // IsTerminal says whether w is a terminal that can redraw lines.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := Control(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }

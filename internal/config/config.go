@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/web"
 )
 
 // FileDefault is where the commands look for their settings.
@@ -48,8 +50,17 @@ type Config struct {
 type HTTP struct {
 	// AllowHosts are the hosts that may be called, see web.Config.
 	AllowHosts []string `mapstructure:"allow_hosts"`
-	// Secrets are the environment variables that a header may name as ${NAME}.
-	Secrets []string `mapstructure:"secrets"`
+	// Secrets are the environment variables that a header may name as ${NAME}, each with the hosts that it may be sent to, see web.Secret.
+	Secrets map[string][]string `mapstructure:"secrets"`
+}
+
+// Client is the configuration of a client; getenv has the values of the secrets.
+func (h HTTP) Client(getenv func(string) string) web.Config {
+	c := web.Config{AllowHosts: h.AllowHosts, Secrets: map[string]web.Secret{}}
+	for name, hosts := range h.Secrets {
+		c.Secrets[name] = web.Secret{Value: getenv(name), Hosts: hosts}
+	}
+	return c
 }
 
 // Estimates says how tokens are reserved. What is learned is told of all limits.
@@ -110,7 +121,7 @@ type meterFile struct {
 
 // Load reads and validates a file. The error is an *Error with all faults, or says that there is no such file and what to do.
 func Load(name string) (Config, error) {
-	text, err := os.ReadFile(name) //nolint:gosec // the user names the file
+	text, err := read(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return Config{}, &Error{File: name, Err: fmt.Errorf("%w: name another file with --config, or copy the headway.yaml of the repository", os.ErrNotExist)}
 	}
@@ -124,17 +135,34 @@ func Load(name string) (Config, error) {
 	return c, nil
 }
 
+// read reads a file, and one that has no end no further than Parse needs to refuse it.
+func read(name string) (text []byte, err error) {
+	f, err := os.Open(name) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(io.LimitReader(f, bytesMost+1))
+}
+
 // Parse reads the text of a headway.yaml. The error joins all faults, sorted, each naming its field.
 func Parse(text []byte) (Config, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // editors on Windows begin a file so
+	err := bounded(text)
 	var raw map[string]any
-	if err := yaml.Unmarshal(text, &raw); err != nil {
-		return Config{}, fmt.Errorf("not valid YAML: %s", strings.TrimRight(err.Error(), " \n"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &raw)
+	}
+	switch {
+	case errors.Is(err, errBounds):
+		return Config{}, err
+	case err != nil:
+		return Config{}, fmt.Errorf("not valid YAML: %s", shortened(err.Error()))
 	}
 	f, faults := decode(raw)
 	faults = append(faults, others(f.validate(), faults)...)
 	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
-	if err := errors.Join(faults...); err != nil {
+	if err = errors.Join(faults...); err != nil {
 		return Config{}, err
 	}
 	return f.config(), nil

@@ -226,6 +226,10 @@ func TestMissingFile(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("limits: {a: {meters: {r: 5/m}}}")
 	f.Add("concurrency: x")
+	f.Add("http: {allow_hosts: [a, \"b:1\"], secrets: {A: [a], B: [\"http://b:1\"]}}")
+	for _, bomb := range bombs() {
+		f.Add(bomb[:min(len(bomb), 2000)])
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse([]byte(text))
 		if err != nil {

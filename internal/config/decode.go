@@ -56,6 +56,10 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		return reservedOf(data)
 	case reflect.TypeFor[windowValue]():
 		return windowOf(data)
+	case reflect.TypeFor[map[string][]string]():
+		if _, ok := data.([]any); ok {
+			return nil, fmt.Errorf("%v must be a map of names to hosts, e.g. API_KEY: [a.example.com]", data)
+		}
 	case reflect.TypeFor[int]():
 		if n, ok := data.(float64); ok && n != math.Trunc(n) { // what is behind the point would be dropped
 			return nil, fmt.Errorf("%v must be a whole number", data)
@@ -175,5 +179,5 @@ func fieldFault(err error) error {
 	if wrong := (*mapstructure.UnconvertibleTypeError)(nil); errors.As(err, &wrong) {
 		problem = fmt.Sprintf("%v must be %s", wrong.Value, wanted(wrong.Expected.Kind()))
 	}
-	return &reservations.FieldError{Field: field, Problem: problem}
+	return &reservations.FieldError{Field: field, Problem: shortened(problem)}
 }

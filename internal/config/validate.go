@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/web"
 )
 
 // validate lists what is well formed and still wrong.
@@ -36,7 +34,7 @@ func (f file) validate() []error {
 	if f.MaxRefusals < 0 {
 		fault("max_refusals", "%d must not be negative", f.MaxRefusals)
 	}
-	walk((web.Config{AllowHosts: f.HTTP.AllowHosts}).Validate(), func(e error) {
+	walk(f.HTTP.Client(func(string) string { return "" }).Validate(), func(e error) {
 		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
 			fault("http."+u.Field, "%s", u.Problem)
 		}
@@ -48,11 +46,6 @@ func (f file) validate() []error {
 	}
 	if q := f.Estimates.Quantile; !(q >= 0 && q <= 1) {
 		fault("estimates.quantile", "%v must be above 0 and at most 1", q)
-	}
-	for _, name := range f.HTTP.Secrets {
-		if name == "" || strings.ContainsAny(name, "${}= 	") {
-			fault("http.secrets", "%q must be the name of an environment variable", name)
-		}
 	}
 	for _, model := range sortedKeys(f.Prices) {
 		if p := f.Prices[model]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {

@@ -3,6 +3,8 @@ package connect
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 
@@ -80,8 +82,10 @@ func (b *Buckets) Overrides() *mongostore.Overrides { return b.overrides }
 // Close ends the connection.
 func (b *Buckets) Close(ctx context.Context) error { return b.client.Disconnect(ctx) }
 
-// Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes. Getenv is os.Getenv in a command. The caller closes the buckets.
-func Mongo(ctx context.Context, getenv func(string) string) (*Buckets, error) {
+// Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes. Getenv is os.Getenv in a command. While a replica set
+// has no primary, Mongo says so once in notice and tries for 30 seconds; with a nil notice it does not try again. The caller closes the
+// buckets.
+func Mongo(ctx context.Context, getenv func(string) string, notice io.Writer) (*Buckets, error) {
 	uri := getenv("MONGODB_URI")
 	if uri == "" {
 		uri = MongoDefault
@@ -90,26 +94,38 @@ func Mongo(ctx context.Context, getenv func(string) string) (*Buckets, error) {
 	if err != nil {
 		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: errNotMongo}
 	}
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
-	defer cancel()
-	unreachable := func(err error) error {
-		return &ServiceError{Setting: "MONGODB_URI", Address: strings.Join(parsed.Hosts, ","), Kind: ErrUnreachable, Err: &briefError{err}}
-	}
-	client, err := mongostore.Connect(ctx, uri)
-	if errors.Is(err, reservations.ErrUnavailable) {
-		return nil, unreachable(err)
-	}
-	if err != nil {
-		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: err}
-	}
 	database := parsed.Database
 	if database == "" {
 		database = DatabaseDefault
 	}
-	store := mongostore.New(client.Database(database), mongostore.Options{})
-	if err := store.EnsureIndexes(ctx); err != nil {
-		_ = client.Disconnect(context.WithoutCancel(ctx))
-		return nil, unreachable(err)
+	hosts := strings.Join(parsed.Hosts, ",")
+	b, err := open(ctx, uri, database)
+	if err != nil && electing(err) && notice != nil {
+		_, _ = fmt.Fprintf(notice, "MongoDB at %s has no primary, as during an election: waiting for one, at most %v\n", hosts, electionPatience)
+		b, err = openAfterElection(ctx, uri, database)
 	}
-	return &Buckets{Store: store, overrides: mongostore.NewOverrides(client.Database(database), ""), client: client, database: client.Database(database)}, nil
+	switch {
+	case err == nil:
+		return b, nil
+	case errors.Is(err, reservations.ErrUnavailable):
+		return nil, &ServiceError{Setting: "MONGODB_URI", Address: hosts, Kind: ErrUnreachable, Err: &briefError{err}}
+	}
+	return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: err}
+}
+
+// open connects once.
+func open(ctx context.Context, uri, database string) (*Buckets, error) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	client, err := mongostore.Connect(ctx, uri)
+	if err != nil {
+		return nil, err
+	}
+	b := &Buckets{client: client, database: client.Database(database)}
+	b.Store, b.overrides = mongostore.New(b.database, mongostore.Options{}), mongostore.NewOverrides(b.database, "")
+	if err := b.EnsureIndexes(ctx); err != nil {
+		_ = client.Disconnect(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("%w: %w", reservations.ErrUnavailable, err)
+	}
+	return b, nil
 }

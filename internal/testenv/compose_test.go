@@ -22,6 +22,7 @@ type composeFile struct {
 
 type composeService struct {
 	Image       string            `yaml:"image"`
+	MemLimit    string            `yaml:"mem_limit"`
 	Build       string            `yaml:"build"`
 	Command     []string          `yaml:"command"`
 	Ports       []string          `yaml:"ports"`
@@ -52,6 +53,9 @@ func TestComposeHasTheServicesItPromises(t *testing.T) {
 		if service.Image == "" {
 			t.Errorf("service %s has no image", name)
 		}
+	}
+	if w := c.Services["worker"]; w.MemLimit == "" || w.Environment["GOMEMLIMIT"] == "" {
+		t.Error("a worker that answers fill has no bound of memory")
 	}
 	if !slices.Contains(c.Services["redis"].Command, "--appendonly") {
 		t.Error("redis keeps no append-only file")

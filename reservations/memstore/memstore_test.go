@@ -94,7 +94,7 @@ func TestFullBucketsAreForgotten(t *testing.T) {
 	}
 	clock.advance(2 * time.Minute) // those that were charged are full in an hour
 	for range 5000 {
-		if _, err := store.Apply(t.Context(), hourly(), "busy", startOf(0)); err != nil {
+		if _, err := store.Apply(t.Context(), hourly(), "busy", startOf(1e-9)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -94,14 +94,11 @@ func (m *memory) pushed(name string, seen state, removed int) {
 	})
 }
 
-// discard has the next push remove answers, those of discardedMost at most.
-func (m *memory) discard(name string, answers ...string) {
-	if len(answers) == 0 {
-		return
-	}
+// saw remembers the clock of a read, and answers that the next push removes.
+func (m *memory) saw(name string, seen state, discard ...string) {
 	m.change(name, func(r *remembered) {
-		all := slices.Concat(r.discarded, answers)
-		r.discarded = all[max(0, len(all)-discardedMost):]
+		all := slices.Concat(r.discarded, discard)
+		r.clock, r.heard, r.discarded = seen.clock, seen.heard, all[max(0, len(all)-discardedMost):]
 	})
 }
 

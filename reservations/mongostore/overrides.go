@@ -34,7 +34,7 @@ type Overrides struct{ documents *mongo.Collection }
 //
 //	_id     "limit/meter" or "limit:key/meter"
 //	period  milliseconds
-//	set_at  by the clock of whoever set it
+//	set_at  by the clock of the process that set it
 type override struct {
 	ID       string    `bson:"_id"`
 	Limit    string    `bson:"limit"`
@@ -128,8 +128,7 @@ func (o *Overrides) List(ctx context.Context) ([]reservations.Override, error) {
 	return slices.Clip(list), errors.Join(faults...)
 }
 
-// fault says that a number is none, which nobody can compare or write down. Whether it can be a meter's is for the
-// limits to say.
+// fault says which number is not a number of tokens. The limits decide whether another one is possible for a meter.
 func (o override) fault() error {
 	for _, x := range []float64{o.Rate, o.Capacity} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {

@@ -53,7 +53,7 @@ func (s *Store) Apply(
 		if err = s.swap(ctx, name, before, c); !errors.Is(err, errLost) {
 			return c.outcomes, err
 		}
-		s.memory.discard(name, c.old...)
+		s.memory.saw(name, before, c.old...)
 		if err = sleep(ctx, rand.N(pause)); err != nil { //nolint:gosec // jitter needs no secrecy
 			return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
 		}

@@ -2,45 +2,26 @@ package llm
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
 	"github.com/openai/openai-go/v3/option"
+
+	"github.com/headway-go/headway/tasks/intake"
 )
 
 // ErrTooLarge is matched when the body of an answer is above Config.MaxBody.
 var ErrTooLarge = errors.New("llm: the answer is too large")
 
-// bounded ends answers that are longer than most with an error.
-func bounded(most int64) option.Middleware {
-	return func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-		res, err := next(r)
-		if res != nil && res.Body != nil {
-			res.Body = &boundedBody{ReadCloser: res.Body, left: most, most: most}
-		}
-		return res, err
+// shortErrors cuts the bodies of answers that are errors, which the official client reads whole: an error stays what its status
+// says, however long its page is.
+func shortErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(r)
+	if res != nil && res.Body != nil && res.StatusCode >= http.StatusBadRequest {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, intake.Free), res.Body}
 	}
-}
-
-// boundedBody gives at most some bytes.
-type boundedBody struct {
-	io.ReadCloser
-
-	left, most int64
-}
-
-// Read implements io.Reader.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, fmt.Errorf("%w: above %d bytes", ErrTooLarge, b.most)
-	}
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1] // one more, to tell an end from a bound
-	}
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		n, err = n-1, fmt.Errorf("%w: above %d bytes", ErrTooLarge, b.most)
-	}
-	return n, err
+	return res, err
 }

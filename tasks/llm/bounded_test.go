@@ -12,11 +12,11 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// An answer that does not end is let go at its bound, whatever its status, and is not asked for again.
+// An answer that does not end is let go at its bound and is not asked for again. An error stays what its status says.
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
-	for _, code := range []int{200, 400, 500} {
+	for _, code := range []int{200, 400, 503} {
 		for size, fits := range map[int]bool{most - 2: true, most - 1: false, 1 << 30: false} {
 			client := provider(t, llm.Config{MaxBody: most}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
@@ -30,7 +30,10 @@ func TestAnswersAreBounded(t *testing.T) {
 				_, _ = io.WriteString(w, "}")
 			})
 			_, err := client.Do(t.Context(), newChat(t, hello))
-			if errors.Is(err, llm.ErrTooLarge) == fits || !fits && !errors.Is(err, tasks.ErrPermanent) || fits && (err == nil) != (code == 200) {
+			large, permanent := errors.Is(err, llm.ErrTooLarge), errors.Is(err, tasks.ErrPermanent)
+			failed, _ := errors.AsType[*llm.Error](err)
+			if code == 200 && (large == fits || permanent == fits) ||
+				code != 200 && (large || failed == nil || failed.StatusCode != code || permanent != (code == 400) || len(failed.Body) > 64<<10) {
 				t.Errorf("%d with %d bytes: %v", code, size+2, err)
 			}
 		}

@@ -83,6 +83,9 @@ func (c Call) TaskOptions() tasks.Options { return optionsOf(c.Batch) }
 // own are the tokens of the provider's limit.
 func (c Call) own() reservations.Tokens { return c.Charge }
 
+// reserved is the most that was reserved of each meter.
+func (c Call) reserved() reservations.Tokens { return c.chat().reserved() }
+
 // used is what a call really used, in the meters that it is charged for: the others may not exist.
 func (c Call) used(u Usage) reservations.Tokens { return c.chat().used(u) }
 

@@ -87,6 +87,17 @@ func (c Chat) used(u Usage) reservations.Tokens {
 	return used
 }
 
+// reserved is the most that was reserved of each meter.
+func (c Chat) reserved() reservations.Tokens {
+	reserved := reservations.Tokens{}
+	for _, charge := range c.Charges() {
+		for name, n := range charge.Tokens {
+			reserved[name] = max(reserved[name], n)
+		}
+	}
+	return reserved
+}
+
 // nothing is the use of a call that never reached the provider.
 func (c Chat) nothing() reservations.Tokens { return reservations.Unused(c.Charges()...) }
 

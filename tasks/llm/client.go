@@ -15,8 +15,10 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/intake"
 )
 
 // messageLength is how much of a provider's message an Error keeps, in bytes.
@@ -27,8 +29,9 @@ const bodyLength = 64 << 10
 
 // Client calls a provider, once for each call. Safe for concurrent use.
 type Client struct {
-	config Config
-	api    openai.Client
+	config  Config
+	api     openai.Client
+	secrets redact.Secrets
 }
 
 // Answer is what a provider answered.
@@ -58,14 +61,22 @@ func NewClient(config Config) (*Client, error) {
 	if config.APIKey != "" {
 		options = append(options, option.WithAPIKey(config.APIKey))
 	}
-	options = append(options, option.WithMiddleware(bounded(config.MaxBody)))
+	options = append(options, option.WithMiddleware(shortErrors))
 	options = append(options, config.Options...)
 	options = append(options, option.WithMaxRetries(0)) // each attempt has to pass the limit
-	return &Client{config: config, api: openai.Client{Options: options}}, nil
+	return &Client{
+		config: config, api: openai.Client{Options: options}, secrets: redact.New("[api key]", config.APIKey),
+	}, nil
 }
 
 // Close lets go of idle connections. The client can still be used.
 func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
+
+// Hold lets the answer that is got with the returned context count against Config.Memory until release is called, and not only while
+// the call is made. One call is made with each such context.
+func (c *Client) Hold(ctx context.Context) (held context.Context, release func()) {
+	return c.config.Memory.Hold(ctx)
+}
 
 // Run is Do, and tells use what was really used, in the meters that the chat is charged for:
 //
@@ -89,6 +100,7 @@ func (c *Client) RunCall(ctx context.Context, call Call, use func(reservations.T
 // charged is what a task takes, and what of that was used.
 type charged interface {
 	own() reservations.Tokens
+	reserved() reservations.Tokens
 	used(u Usage) reservations.Tokens
 	nothing() reservations.Tokens
 }
@@ -98,7 +110,7 @@ func (c *Client) run(
 ) (Answer, error) {
 	sent := time.Now()
 	answer, err := c.do(ctx, to, request)
-	report(by, answer, err, use)
+	c.report(ctx, by, to, request, answer, err, use)
 	if o, ok := c.config.observation(by.own(), seenIn(answer, err), time.Since(sent)); ok {
 		for _, tell := range saw {
 			if tell != nil {
@@ -107,22 +119,6 @@ func (c *Client) run(
 		}
 	}
 	return answer, err
-}
-
-// report tells use what was used.
-func report(by charged, answer Answer, err error, use func(reservations.Tokens)) {
-	if use == nil || len(by.nothing()) == 0 {
-		return
-	}
-	switch {
-	case err == nil && answer.Usage.Total() > 0:
-		use(by.used(answer.Usage))
-	case err == nil:
-	case unsent(err):
-		use(by.nothing())
-	case rejected(err):
-		use(by.used(Usage{}))
-	}
 }
 
 // Do sends the request of chat as it is, once. The error is an *Error, or a *RequestError for a body that can't be
@@ -141,15 +137,19 @@ func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (
 	if _, err := to.Estimate(request); err != nil {
 		return Answer{}, tasks.Permanent(err)
 	}
-	var (
-		body []byte
-		res  *http.Response
-	)
-	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, nil,
-		option.WithRequestBody("application/json", []byte(request)), option.WithResponseBodyInto(&body), option.WithResponseInto(&res))
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	var res *http.Response
+	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, &res, option.WithRequestBody("application/json", []byte(request)))
 	if err != nil {
 		return Answer{}, c.failure(to, res, err)
 	}
+	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
+	defer release()
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return Answer{}, c.failure(to, res, err)
+	}
+	body = c.secrets.Bytes(body)
 	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header, time.Now())}
 	if problem := c.unusable(res, body); problem != "" {
 		return Answer{}, &Error{Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen, Message: problem}
@@ -160,7 +160,11 @@ func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (
 
 // unusable says why an answer with a good status is none, or nothing.
 func (c *Client) unusable(res *http.Response, body []byte) string {
-	var object map[string]json.RawMessage
+	// Without a copy of any part of the body, which may be large.
+	var object *struct {
+		Error             *problem
+		ID, Choices, Data there
+	}
 	switch err := json.Unmarshal(body, &object); {
 	case res.StatusCode >= http.StatusMultipleChoices:
 		return fmt.Sprintf("redirected to %q: call that instead", c.redact(res.Header.Get("Location")))
@@ -168,9 +172,9 @@ func (c *Client) unusable(res *http.Response, body []byte) string {
 		return "the answer is empty"
 	case err != nil || object == nil:
 		return fmt.Sprintf("the answer, of type %q, is not a JSON object", c.redact(res.Header.Get("Content-Type")))
-	case !absent(object["error"]) && absent(object["id"]) && absent(object["choices"]) && absent(object["data"]):
+	case object.Error != nil && !bool(object.ID || object.Choices || object.Data):
 		// Some gateways tell of errors so. A response that has failed has an error too, and an ID.
-		return "the answer is an error: " + c.redact(string(object["error"]))
+		return "the answer is an error: " + c.redact(string(*object.Error))
 	default:
 		return ""
 	}
@@ -181,11 +185,30 @@ func isObject(body []byte) bool {
 	return json.Unmarshal(body, &object) == nil && object != nil
 }
 
+// there says whether a field is there and not null; what it holds is not kept.
+type there bool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *there) UnmarshalJSON(text []byte) error {
+	*t = there(!absent(text))
+	return nil
+}
+
+// problem is the beginning of the field that holds an error.
+type problem string
+
+// UnmarshalJSON implements json.Unmarshaler. It is not called for null.
+func (p *problem) UnmarshalJSON(text []byte) error {
+	*p = problem(text[:min(len(text), bodyLength)])
+	return nil
+}
+
 // failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the key.
 func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	e := &Error{Endpoint: to.other()}
-	if errors.Is(err, ErrTooLarge) { // also where it is that of an error: it was not read to its end
-		e.StatusCode, e.RequestID, e.Err = res.StatusCode, c.redact(res.Header.Get("X-Request-Id")), err
+	if errors.Is(err, intake.ErrTooLarge) {
+		e.StatusCode, e.RequestID = res.StatusCode, c.redact(res.Header.Get("X-Request-Id"))
+		e.Err = fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
 		return tasks.Permanent(e)
 	}
 	if res != nil {
@@ -197,19 +220,20 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	}
 	if e.StatusCode >= http.StatusBadRequest {
 		// The official client has read it, and put it back.
-		text, _ := io.ReadAll(io.LimitReader(res.Body, bodyLength))
+		text, _ := io.ReadAll(res.Body)
 		if e.Code == "" && e.Message == "" { // an error of another shape, or a gateway's page
 			e.Message = c.redact(strings.TrimSpace(string(text)))
 		}
 		if e.StatusCode != http.StatusUnauthorized {
-			e.Body = c.without(text)
+			e.Body = c.secrets.Bytes(text)
+			e.Body = e.Body[:min(len(e.Body), bodyLength)]
 		}
 	}
 	if e.StatusCode == http.StatusUnauthorized {
 		e.Message = "" // providers repeat a part of the key where they refuse it
 	}
 	if e.StatusCode < http.StatusBadRequest {
-		e.Err = &causeError{text: c.redact(err.Error()), err: err}
+		e.Err = c.secrets.Error(err, messageLength)
 	}
 	switch {
 	case e.Permanent():
@@ -221,31 +245,8 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	}
 }
 
-// without is a text from outside without the key.
-func (c *Client) without(text []byte) []byte {
-	if c.config.APIKey == "" {
-		return text
-	}
-	return bytes.ReplaceAll(text, []byte(c.config.APIKey), []byte("[api key]"))
-}
-
-// redact shortens a text from outside and takes the key out of it.
-func (c *Client) redact(text string) string {
-	text = string(c.without([]byte(text)))
-	if len(text) > messageLength {
-		text = strings.ToValidUTF8(text[:messageLength], "") + "…"
-	}
-	return text
-}
-
-// causeError shows the redacted text of an error and matches whatever the error matches.
-type causeError struct {
-	text string
-	err  error
-}
-
-func (e *causeError) Error() string { return e.text }
-func (e *causeError) Unwrap() error { return e.err }
+// redact takes the key out of a text from outside and shortens it.
+func (c *Client) redact(text string) string { return redact.Cut(c.secrets.Text(text), messageLength) }
 
 // unsent says whether nothing was sent, or no connection came about, so that the provider can't have counted.
 func unsent(err error) bool {

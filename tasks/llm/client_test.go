@@ -30,27 +30,27 @@ const (
 )
 
 // provider serves handle on loopback and returns a client that calls it.
-func provider(t *testing.T, config llm.Config, handle http.HandlerFunc) *llm.Client {
-	t.Helper()
+func provider(tb testing.TB, config llm.Config, handle http.HandlerFunc) *llm.Client {
+	tb.Helper()
 	server := httptest.NewServer(handle)
-	t.Cleanup(server.Close)
+	tb.Cleanup(server.Close)
 	config.BaseURL = server.URL + "/v1"
 	if config.APIKey == "" {
 		config.APIKey = secret
 	}
 	client, err := llm.NewClient(config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(client.Close)
+	tb.Cleanup(client.Close)
 	return client
 }
 
-func newChat(t *testing.T, body string, meters ...string) llm.Chat {
-	t.Helper()
+func newChat(tb testing.TB, body string, meters ...string) llm.Chat {
+	tb.Helper()
 	chat, err := llm.NewChat("openai", json.RawMessage(body), meters...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return chat
 }

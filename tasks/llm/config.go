@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -13,13 +14,17 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/intake"
 )
 
 // TimeoutDefault bounds one call.
 const TimeoutDefault = 10 * time.Minute
 
-// MaxBodyDefault bounds an answer, in bytes: embeddings of as many texts as one request may hold take half of it.
-const MaxBodyDefault = 256 << 20
+// MaxBodyDefault bounds an answer, in bytes. The largest requests for embeddings need more, up to 140 MB, or encoding_format base64.
+const MaxBodyDefault = 32 << 20
+
+// maxHeader bounds the headers of an answer, in bytes.
+const maxHeader = 1 << 20
 
 // Config says where to call and how. No environment variable is read.
 type Config struct {
@@ -33,6 +38,10 @@ type Config struct {
 	HTTPClient *http.Client
 	// MaxBody bounds an answer, in bytes, unpacked: what is longer is a permanent error that matches ErrTooLarge. Defaults to MaxBodyDefault.
 	MaxBody int64
+	// Memory bounds the bytes of answers that the process holds at once, see package intake. Defaults to one of the client's own.
+	Memory *intake.Budget
+	// Logger is where the client says that it does not believe an answer. Defaults to slog.Default().
+	Logger *slog.Logger
 	// Sync says what the rate limit headers of answers may do to the bucket of a chat, see Client.Run. Defaults to SyncDown.
 	Sync Sync
 	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is not here stands for
@@ -85,6 +94,12 @@ func (c Config) withDefaults() Config {
 		c.Timeout = TimeoutDefault
 	}
 	c.MaxBody = cmp.Or(c.MaxBody, MaxBodyDefault)
+	if c.Memory == nil {
+		c.Memory = intake.New(0)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
 	c.Sync, c.Meters = cmp.Or(c.Sync, SyncDown), maps.Clone(c.Meters)
 	if c.HTTPClient == nil {
 		// Each call that is made has to pass the limit, so none is made again elsewhere.
@@ -92,7 +107,7 @@ func (c Config) withDefaults() Config {
 		// Another transport may have been put in its place; then that is used.
 		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
 			transport := standard.Clone()
-			transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1000
+			transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 0, 1000, maxHeader
 			c.HTTPClient.Transport = transport
 		}
 	}

@@ -36,7 +36,7 @@ func (u Usage) of(meter string) (float64, bool) {
 	}
 }
 
-// usageMost is the most tokens of one call that are believed, as for max_tokens: a slip of the provider's must not put the limit into debt for days.
+// usageMost is the most tokens of one call that are believed at all, as for max_tokens. What is charged has a bound below it, see usageTimes.
 const usageMost = math.MaxInt32
 
 // usageOf reads the usage of an answer. It is not ok where the answer names none that makes sense.

@@ -5,29 +5,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 
+	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/intake"
 	"github.com/headway-go/headway/tasks/retryheader"
 )
 
 // Client makes requests, once for each call. Safe for concurrent use.
-type Client struct{ config Config }
+type Client struct {
+	config  Config
+	secrets redact.Secrets
+}
 
 // NewClient returns a client. It calls nobody. The error joins every fault of config.
 func NewClient(config Config) (*Client, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return &Client{config: config.withDefaults()}, nil
+	return &Client{config: config.withDefaults(), secrets: config.redacting()}, nil
 }
 
 // Close lets go of idle connections. The client can still be used.
 func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
+
+// Hold lets the answer that is got with the returned context count against Config.Memory until release is called, and not only while
+// the request is made. One request is made with each such context.
+func (c *Client) Hold(ctx context.Context) (held context.Context, release func()) {
+	return c.config.Memory.Hold(ctx)
+}
 
 // Run is Do, and tells use, where it is not nil, that nothing was used of what the request takes where it never reached the service: it can't be sent, or no
 // connection came about. In all other cases use is not called and what it takes stands.
@@ -45,7 +55,7 @@ func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Token
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout(c.config.Timeout))
 	defer cancel()
-	request, secrets, err := c.request(ctx, r)
+	request, secret, err := c.request(ctx, r)
 	if err != nil {
 		return Answer{}, tasks.Permanent(err)
 	}
@@ -54,22 +64,32 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // without the URL, which may hold what is nobody's business
 		}
-		return Answer{}, &Error{Err: err}
+		return Answer{}, &Error{Err: c.secrets.Error(err, messageLength)}
 	}
 	defer func() { _ = res.Body.Close() }()
-	answer := Answer{StatusCode: res.StatusCode, Header: kept(res.Header), RequestID: requestID(res.Header)}
-	failed := &Error{secret: len(secrets) > 0, RetryAfter: retryheader.After(res.Header)}
-	answer.Body, err = io.ReadAll(io.LimitReader(res.Body, c.config.MaxBody+1))
+	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
+	defer release()
+	answer := c.answer(res, body)
 	switch {
-	case int64(len(answer.Body)) > c.config.MaxBody:
-		answer.Body, failed.Err = nil, fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
-	case err != nil:
-		failed.Err = fmt.Errorf("read the answer: %w", err)
-	case r.accepts(res.StatusCode):
+	case err == nil && r.accepts(res.StatusCode):
 		return answer, nil
+	case errors.Is(err, intake.ErrTooLarge):
+		err = fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
+	case err != nil:
+		err = c.secrets.Error(fmt.Errorf("read the answer: %w", err), messageLength)
 	}
-	failed.Answer, failed.message = answer, without(string(answer.Body), secrets)
-	return Answer{}, kindOf(failed)
+	return Answer{}, kindOf(&Error{
+		Answer: answer, RetryAfter: retryheader.After(res.Header), Err: err, secret: secret, message: redact.Cut(c.secrets.Text(string(answer.Body)), messageLength),
+	})
+}
+
+// answer is what came, without the secrets.
+func (c *Client) answer(res *http.Response, body []byte) Answer {
+	answer := Answer{StatusCode: res.StatusCode, Header: kept(res.Header), RequestID: c.secrets.Text(requestID(res.Header)), Body: c.secrets.Bytes(body)}
+	for name, value := range answer.Header {
+		answer.Header[name] = c.secrets.Text(value)
+	}
+	return answer
 }
 
 // kindOf marks a failure by what a worker should do.
@@ -85,26 +105,26 @@ func kindOf(e *Error) error {
 	}
 }
 
-// request makes what is sent, and lists the secrets in it. The error is a *RequestError.
-func (c *Client) request(ctx context.Context, r Request) (*http.Request, []string, error) {
-	target, err := c.config.target(r)
+// request makes what is sent, and says whether a secret is in it. The error is a *RequestError.
+func (c *Client) request(ctx context.Context, r Request) (*http.Request, bool, error) {
+	target, to, err := c.config.target(r)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
-	header, secrets, err := c.config.header(r)
+	header, secret, err := c.config.header(r, to)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
 	body, kind := r.content()
 	request, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, &RequestError{Field: "url", Problem: "can't be sent"}
+		return nil, false, &RequestError{Field: "url", Problem: "can't be sent"}
 	}
 	if kind != "" && header.Get("Content-Type") == "" {
 		header.Set("Content-Type", kind)
 	}
 	request.Header = header
-	return request, secrets, nil
+	return request, secret, nil
 }
 
 // unsent says whether the service can't have counted the call.

@@ -22,10 +22,16 @@ import (
 
 const secret = "very-secret-0123456789"
 
-// secrets knows API_KEY, and BROKEN, which nobody can send.
-func secrets(name string) (string, bool) {
-	value, ok := map[string]string{"API_KEY": secret, "BROKEN": "a\r\nX-Evil: 1"}[name]
-	return value, ok
+// secretsFor are API_KEY, and BROKEN, which can't be sent; both for all these hosts over http.
+func secretsFor(hosts ...string) map[string]web.Secret {
+	listed := make([]string, len(hosts))
+	for i, host := range hosts {
+		listed[i] = "http://" + host
+	}
+	if len(hosts) == 0 {
+		return nil
+	}
+	return map[string]web.Secret{"API_KEY": {Value: secret, Hosts: listed}, "BROKEN": {Value: "a\r\nX-Evil: 1", Hosts: listed}}
 }
 
 // service serves handle on loopback, and returns a client that may call it, and its URL.
@@ -40,7 +46,7 @@ func service(t *testing.T, config web.Config, handle http.HandlerFunc) (*web.Cli
 func newClient(t *testing.T, config web.Config) *web.Client {
 	t.Helper()
 	if config.Secrets == nil {
-		config.Secrets = secrets
+		config.Secrets = secretsFor(config.AllowHosts...)
 	}
 	client, err := web.NewClient(config)
 	if err != nil {

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/intake"
 )
 
 const (
@@ -26,14 +26,16 @@ const (
 // Config says what a Client may do.
 type Config struct {
 	// AllowHosts are the hosts that may be called, "api.example.com" (on the port of its scheme) or "api.example.com:8443". None means
-	// that nothing is called.
+	// that nothing is called. A name of other letters than ASCII stands for the form in which it is dialled.
 	AllowHosts []string
-	// Secrets returns what ${NAME} in the value of a header stands for; not ok for a name that tasks must not use. Nil knows none.
-	Secrets func(name string) (value string, ok bool)
+	// Secrets are what ${NAME} in the value of a header stands for, by name.
+	Secrets map[string]Secret
 	// Timeout bounds one call. Defaults to TimeoutDefault.
 	Timeout time.Duration
 	// MaxBody bounds the body of an answer, in bytes, unpacked. Defaults to MaxBodyDefault.
 	MaxBody int64
+	// Memory bounds the bytes of answers that the process holds at once, see package intake. Defaults to one of the client's own.
+	Memory *intake.Budget
 	// HTTPClient makes the calls. Its CheckRedirect and Jar are not used. Defaults to one of its own.
 	HTTPClient *http.Client
 }
@@ -45,10 +47,12 @@ func (c Config) Validate() error {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	for _, host := range c.AllowHosts {
-		u, err := url.Parse("http://" + host)
-		if err != nil || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*,") || strings.HasSuffix(host, ":") {
+		if _, err := parseListing(host, false); err != nil {
 			fault("allow_hosts", "%q must be a host, or host:port", host)
 		}
+	}
+	for _, name := range sorted(c.Secrets) {
+		c.checkSecret(name, fault)
 	}
 	if c.Timeout < 0 {
 		fault("timeout", "%v must not be negative", c.Timeout)
@@ -66,8 +70,8 @@ func (c Config) withDefaults() Config {
 	if c.MaxBody == 0 {
 		c.MaxBody = MaxBodyDefault
 	}
-	if c.Secrets == nil {
-		c.Secrets = noSecrets
+	if c.Memory == nil {
+		c.Memory = intake.New(0)
 	}
 	own := http.Client{}
 	if c.HTTPClient != nil {
@@ -79,66 +83,54 @@ func (c Config) withDefaults() Config {
 	}
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.HTTPClient = &own
-	c.AllowHosts = slices.Clone(c.AllowHosts)
+	c.AllowHosts, c.Secrets = slices.Clone(c.AllowHosts), maps.Clone(c.Secrets)
 	return c
 }
 
-// Check says why workers with these settings never send the request: it is faulty, its host is not listed, or a header names a secret that Secrets does
-// not know, whose value may be empty here. The error is a *RequestError, for a host one that matches ErrHostNotAllowed.
+// Check says why workers with these settings never send the request: it is faulty, its host is not listed, or a header names a secret that is
+// not listed or not for that host. The values of secrets may be empty here. The error is a *RequestError, for a host one that matches ErrHostNotAllowed.
 func (c Config) Check(r Request) error {
-	if _, err := c.target(r); err != nil {
-		return err
+	_, to, err := c.target(r)
+	if err == nil {
+		_, _, err = c.header(r, to)
 	}
-	if c.Secrets == nil {
-		c.Secrets = noSecrets
-	}
-	_, _, err := c.header(r)
 	return err
 }
 
-// target is where a request goes that is well formed and may be sent.
-func (c Config) target(r Request) (*url.URL, error) {
+// target is the URL of a request that is well formed and may be sent, with its host as it is dialled, and where that is.
+func (c Config) target(r Request) (*url.URL, origin, error) {
 	if err := r.Validate(); err != nil {
-		return nil, err
+		return nil, origin{}, err
 	}
-	target, err := r.target()
+	target, to, err := r.target()
 	if err != nil {
-		return nil, err
+		return nil, origin{}, err
 	}
-	if !c.allows(target) {
-		return nil, &RequestError{
+	if !c.allows(to) {
+		return nil, origin{}, &RequestError{
 			Field: "url", Err: ErrHostNotAllowed,
-			Problem: fmt.Sprintf("host %.200q is not one that workers may call: list it under http.allow_hosts", hostOf(target)),
+			Problem: fmt.Sprintf("host %.200q is not one that workers may call: list it under http.allow_hosts", to.address()),
 		}
 	}
-	return target, nil
+	target.Host = to.address()
+	return target, to, nil
 }
 
-// allows says whether the host of a URL is listed.
-func (c Config) allows(u *url.URL) bool {
-	host, port := strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), u.Port()
-	standard := map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	if port == "" {
-		port = standard
-	}
-	for _, allowed := range c.AllowHosts {
-		a, err := url.Parse("http://" + allowed)
-		if err != nil || !strings.EqualFold(strings.TrimSuffix(a.Hostname(), "."), host) {
-			continue
-		}
-		if a.Port() == port || a.Port() == "" && port == standard {
-			return true
-		}
-	}
-	return false
+// allows says whether an origin is listed.
+func (c Config) allows(to origin) bool {
+	return slices.ContainsFunc(c.AllowHosts, func(text string) bool {
+		l, err := parseListing(text, false)
+		return err == nil && l.covers(to)
+	})
 }
 
-// hostOf names what would have to be listed.
-func hostOf(u *url.URL) string {
-	if u.Port() == "" {
-		return u.Hostname()
+// redacting takes the values of all secrets out of texts.
+func (c Config) redacting() redact.Secrets {
+	var values []string
+	for _, secret := range c.Secrets {
+		values = append(values, secret.Value)
 	}
-	return net.JoinHostPort(u.Hostname(), u.Port())
+	return redact.New("[secret]", values...)
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -9,8 +9,9 @@
 // # Secrets
 //
 // A payload holds none: it lies in Redis as it is. The value of a header may say ${NAME} instead, and the worker fills it in when it calls,
-// for the names that Config.Secrets knows. Secrets are sent to every listed host that a task names, and the texts of errors never hold
-// them. An answer that repeats a secret is kept as it came.
+// for the names that Config.Secrets lists. A secret is sent only to the hosts that are listed beside it, and over http only where the
+// listing says http. Neither an error nor an answer holds the value of a secret: where a service repeats it, "[secret]" stands in its
+// place. Values of fewer than 6 bytes, other encodings and parts of a value are not found.
 //
 // # Answers
 //

@@ -41,7 +41,7 @@ type Error struct {
 	// Err is the cause where it is not the status, e.g. a broken connection or ErrTooLarge; else nil.
 	Err error
 
-	message string // the beginning of the body, without secrets
+	message string // the beginning of the body
 	secret  bool   // the request was sent with one
 }
 

@@ -67,7 +67,7 @@ func (r Request) Validate() error {
 	if r.Method != "" && !isToken(r.Method) || r.Method == http.MethodConnect {
 		return &RequestError{Field: "method", Problem: fmt.Sprintf("%.40q can't be sent", r.Method)}
 	}
-	if _, err := r.target(); err != nil {
+	if _, _, err := r.target(); err != nil {
 		return err
 	}
 	for _, name := range sorted(r.Header) {
@@ -87,9 +87,11 @@ func (r Request) Validate() error {
 	return nil
 }
 
-// target is the parsed URL.
-func (r Request) target() (*url.URL, error) {
-	fault := func(problem string) (*url.URL, error) { return nil, &RequestError{Field: "url", Problem: problem} }
+// target is the parsed URL, and where it goes.
+func (r Request) target() (*url.URL, origin, error) {
+	fault := func(problem string) (*url.URL, origin, error) {
+		return nil, origin{}, &RequestError{Field: "url", Problem: problem}
+	}
 	u, err := url.Parse(r.URL)
 	switch {
 	case err != nil:
@@ -99,7 +101,11 @@ func (r Request) target() (*url.URL, error) {
 	case u.User != nil:
 		return fault("holds a user: send an Authorization header with a ${NAME} instead")
 	}
-	return u, nil
+	to, err := originOf(u)
+	if err != nil {
+		return fault(fmt.Sprintf("has the host %.200q, which %v", u.Hostname(), err))
+	}
+	return u, to, nil
 }
 
 // content is what is sent, and of which type.

@@ -3,64 +3,89 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
-// noSecrets knows none.
-func noSecrets(string) (string, bool) { return "", false }
+// Secret is a value that tasks may have a worker send, and where to.
+type Secret struct {
+	// Value is what is sent. It may be empty where requests are only checked.
+	Value string
+	// Hosts are where it may be sent, each one of Config.AllowHosts: "host" or "host:port" over https, and over http only
+	// as "http://host:port".
+	Hosts []string
+}
 
-// header is what is sent, with its secrets filled in, and those secrets.
-func (c Config) header(r Request) (header http.Header, secrets []string, err error) {
+// checkSecret finds the faults of a listed secret.
+func (c Config) checkSecret(name string, fault func(field, format string, args ...any)) {
+	field := "secrets." + name
+	if name == "" || strings.ContainsAny(name, "${}= \t") {
+		fault("secrets", "%q must be the name of an environment variable", name)
+		return
+	}
+	hosts := c.Secrets[name].Hosts
+	if len(hosts) == 0 {
+		fault(field, "lists no host that the secret may be sent to")
+	}
+	for _, host := range hosts {
+		switch l, err := parseListing(host, true); {
+		case err != nil:
+			fault(field, "%q must be a host or host:port for https, or begin with http://", host)
+		case !c.allows(l.origin()):
+			fault(field, "%q is none of allow_hosts", host)
+		}
+	}
+}
+
+// sendable says whether the secret may be sent to an origin.
+func (s Secret) sendable(to origin) bool {
+	return slices.ContainsFunc(s.Hosts, func(text string) bool {
+		l, err := parseListing(text, true)
+		return err == nil && l.covers(to)
+	})
+}
+
+// header is what is sent to an origin, with its secrets filled in, and whether there are any.
+func (c Config) header(r Request, to origin) (header http.Header, secret bool, err error) {
 	header = http.Header{}
 	for _, name := range sorted(r.Header) {
-		value, found, err := c.fill(name, r.Header[name])
+		value, found, err := c.fill(name, r.Header[name], to)
 		if err != nil {
-			return nil, nil, err
+			return nil, false, err
 		}
 		header.Set(name, value)
-		secrets = append(secrets, found...)
+		secret = secret || found
 	}
-	return header, secrets, nil
+	return header, secret, nil
 }
 
 // fill replaces each ${NAME} in the value of a header. What a secret holds is not looked at again.
-func (c Config) fill(header, value string) (filled string, secrets []string, err error) {
+func (c Config) fill(header, value string, to origin) (filled string, secret bool, err error) {
 	var b strings.Builder
 	for rest := value; ; {
 		before, after, found := strings.Cut(rest, "${")
 		b.WriteString(before)
 		if !found {
-			return b.String(), secrets, nil
+			return b.String(), secret, nil
 		}
 		name, tail, closed := strings.Cut(after, "}")
-		fault := func(problem string) (string, []string, error) {
-			return "", nil, &RequestError{Field: fmt.Sprintf("header.%.60s", header), Problem: problem}
+		fault := func(format string, args ...any) (string, bool, error) {
+			return "", false, &RequestError{Field: fmt.Sprintf("header.%.60s", header), Problem: fmt.Sprintf(format, args...)}
 		}
 		if !closed {
 			return fault("has a ${ without its }")
 		}
-		secret, ok := c.Secrets(name)
+		s, ok := c.Secrets[name]
 		switch {
 		case !ok:
-			return fault(fmt.Sprintf("wants the secret %.60q, which is not one that workers may send: list it under http.secrets", name))
-		case !isValue(secret):
-			return fault(fmt.Sprintf("wants the secret %.60q, which has a control character", name))
+			return fault("wants the secret %.60q, which is not one that workers may send: list it under http.secrets", name)
+		case !s.sendable(to):
+			return fault("wants the secret %.60q, which workers do not send to %.200s: list that under http.secrets", name, to)
+		case !isValue(s.Value):
+			return fault("wants the secret %.60q, which has a control character", name)
 		}
-		b.WriteString(secret)
-		if secret != "" {
-			secrets = append(secrets, secret)
-		}
+		b.WriteString(s.Value)
+		secret = true
 		rest = tail
 	}
-}
-
-// without is a text from outside without the secrets, at most messageLength bytes of it.
-func without(text string, secrets []string) string {
-	for _, secret := range secrets {
-		text = strings.ReplaceAll(text, secret, "[secret]")
-	}
-	if len(text) > messageLength {
-		text = text[:messageLength] + "…"
-	}
-	return strings.ToValidUTF8(text, "")
 }

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Data is w for what a program reads, such as a file of answers: as it is, unless w is a terminal.
+func Data(w io.Writer) io.Writer {
+	if IsTerminal(w) {
+		return w
+	}
+	return Control(w)
+}
+
+// Control is w for sequences that a terminal is to obey, such as those of a bar. Texts from outside go through Printable first.
+func Control(w io.Writer) io.Writer {
+	if t, ok := w.(*text); ok {
+		return t.to
+	}
+	return w
+}
+
+// text is what a command writes for people, on a terminal or on its way to one: each byte goes through Printable, so that no place
+// that writes can forget it. On a terminal bold print may pass, which the commands' own headings have. Run makes both outputs of a
+// command such writers. Safe for concurrent use.
+type text struct {
+	to       io.Writer
+	terminal bool
+
+	mu   sync.Mutex // guards rest, and keeps what is written at once together
+	rest []byte     // the beginning of a character that the next Write ends
+}
+
+// Write implements io.Writer.
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	whole := append(t.rest, p...)
+	end := len(whole) - partial(whole)
+	t.rest = append([]byte(nil), whole[end:]...)
+	if err := t.show(string(whole[:end])); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// flush writes what no further Write will end.
+func (t *text) flush() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rest := string(t.rest)
+	t.rest = nil
+	return t.show(rest)
+}
+
+const (
+	boldOn  = "\x1b[1m"
+	boldOff = "\x1b[0m"
+)
+
+func (t *text) show(shown string) error {
+	if shown == "" {
+		return nil
+	}
+	if t.terminal {
+		shown = aroundBold(shown)
+	} else {
+		shown = Printable(shown)
+	}
+	_, err := io.WriteString(t.to, shown)
+	return err
+}
+
+// aroundBold is Printable for all but the two sequences of bold print.
+func aroundBold(shown string) string {
+	on := strings.Split(shown, boldOn)
+	for i, part := range on {
+		off := strings.Split(part, boldOff)
+		for j := range off {
+			off[j] = Printable(off[j])
+		}
+		on[i] = strings.Join(off, boldOff)
+	}
+	return strings.Join(on, boldOn)
+}
+
+// partial is how many bytes at the end begin a character that is not whole yet.
+func partial(p []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
+		if from := p[len(p)-n:]; utf8.RuneStart(from[0]) {
+			if utf8.FullRune(from) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,71 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/headway-go/headway/internal/config"
+)
+
+// bombs are small files of which the parser makes much.
+func bombs() map[string]string {
+	var steps strings.Builder
+	for i := range 1000 {
+		steps.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	var laughs strings.Builder
+	laughs.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
+	for i := range 9 {
+		fmt.Fprintf(&laughs, "a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 9))
+	}
+	return map[string]string{
+		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 50_000), "closed": strings.Repeat("[", 40) + strings.Repeat("]", 40),
+		"dashes": strings.Repeat("- ", 50_000), "keys": strings.Repeat("? ", 50_000), "steps": steps.String(), "laughs": laughs.String(),
+		"tags": strings.Repeat("!!a ", 50_000), "anchors": strings.Repeat("&a ", 50_000), "colons": strings.Repeat("a: ", 50_000),
+		"size": "a: " + strings.Repeat("x", 1<<20), "lines": strings.Repeat("x\n", 100_000), "quotes": strings.Repeat("'", 100_001),
+		"aliases": "a: &a 1\nlimits: [" + strings.Repeat("*a,", 80_000) + "]",
+	}
+}
+
+// A bomb is refused with a short text and little memory.
+func TestBombs(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+	for name, text := range bombs() {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := config.Parse([]byte(text))
+		runtime.ReadMemStats(&after)
+		if err == nil || len(err.Error()) > 2000 {
+			t.Errorf("%s: %.200v", name, err)
+		}
+		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 300 {
+			t.Errorf("%s took %d MB", name, mb)
+		}
+	}
+	if _, err := config.Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("a file without an end: %v", err)
+	}
+}
+
+// The bounds are far from what settings need.
+func TestLargeSettings(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("x: &m {rate: 5/m, capacity: 7}\nlimits:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&text, "  limit%d:\n    meters:\n      requests: *m\n      tokens: {<<: *m}\n", i)
+	}
+	_, err := config.Parse([]byte(text.String()))
+	if err == nil || strings.Contains(err.Error(), "too large") || !strings.Contains(err.Error(), "no setting named x") {
+		t.Errorf("got %.500v", err)
+	}
+	repository, err := os.ReadFile("../../headway.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = config.Parse(repository); err != nil {
+		t.Error(err)
+	}
+}

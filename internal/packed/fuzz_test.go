@@ -1,0 +1,33 @@
+package packed_test
+
+import (
+	"bytes"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/internal/packed"
+)
+
+// A value of a corrupt document is an error or a text; a text that was packed comes back.
+func FuzzUnpack(f *testing.F) {
+	for _, seed := range []string{"", "text", "\xff\x00", "\x28\xb5\x2f\xfd\x00\x00\x00"} {
+		f.Add(byte(bson.TypeBinary), []byte(seed))
+		f.Add(byte(bson.TypeString), []byte(seed))
+		f.Add(byte(0), []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, kind byte, data []byte) {
+		_, _ = packed.Unpack(bson.RawValue{Type: bson.Type(kind), Value: data})
+		if len(data) == 0 {
+			return
+		}
+		value, _ := packed.Pack(data)
+		marshalled, raw, err := bson.MarshalValue(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := packed.Unpack(bson.RawValue{Type: marshalled, Value: raw}); err != nil || !bytes.Equal(back, data) {
+			t.Errorf("%q became %q: %v", data, back, err)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package testenv
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Raw serves on loopback until the test ends, and answers each request with these very bytes, of which HTTP may allow none. It
+// returns the address.
+func Raw(t *testing.T, answer string) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			served.Go(func() {
+				defer func() { _ = conn.Close() }()
+				r, err := http.ReadRequest(bufio.NewReader(conn))
+				if err == nil {
+					_, _ = io.Copy(io.Discard, r.Body)
+					_, _ = io.WriteString(conn, answer)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		served.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// Leaks are answers of a service that repeats a secret where a client may show it, by where that is.
+func Leaks(secret string) map[string]string {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	chunked := ok + "Transfer-Encoding: chunked\r\n"
+	body := func(status, kind, text string) string {
+		return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, kind, len(text), text)
+	}
+	named := `{"error":{"message":"bad key ` + secret + `","code":"` + secret + `","type":"` + secret + `","param":"` + secret + `"}}`
+	return map[string]string{
+		"no HTTP":              secret + "\r\n\r\n",
+		"version":              "HTTP/" + secret + " 200 OK\r\n\r\n",
+		"status line":          "HTTP/1.1 " + secret + "\r\n\r\n",
+		"status text":          body("400 "+secret, "text/plain", ""),
+		"header without colon": ok + secret + "\r\n\r\n",
+		"name of a header":     ok + secret + " x: 1\r\n\r\n",
+		"length":               ok + "Content-Length: " + secret + "\r\n\r\n",
+		"encoding":             ok + "Transfer-Encoding: " + secret + "\r\n\r\n",
+		"name of a trailer":    chunked + "Trailer: Content-Length, " + secret + "\r\n\r\n0\r\n\r\n",
+		"trailer":              chunked + "\r\n0\r\n" + secret + "\r\n\r\n",
+		"length of a chunk":    chunked + "\r\n" + secret + "\r\n",
+		"zipped":               ok + "Content-Encoding: gzip\r\nContent-Length: 40\r\n\r\n" + secret + strings.Repeat("x", 40),
+		"redirect":             "HTTP/1.1 307 Moved\r\nLocation: http://[" + secret + "\r\nContent-Length: 0\r\n\r\n",
+		"place":                "HTTP/1.1 307 Moved\r\nLocation: /" + secret + "\r\nContent-Length: 0\r\n\r\n",
+		"page":                 body("500 Oops", "text/html", "<html>"+secret),
+		"end of a page":        body("500 Oops", "text/html", strings.Repeat("x", 480)+secret),
+		"end of a long page":   body("500 Oops", "text/html", strings.Repeat("x", 65500)+secret),
+		"error":                body("400 No", "application/json", named),
+		"refused key":          body("401 No", "application/json", named),
+		"error of a good one":  body("200 OK", "application/json", named),
+		"type":                 body("200 OK", "text/"+secret, "no JSON"),
+		"request ID":           "HTTP/1.1 500 Oops\r\nX-Request-Id: " + secret + "\r\nContent-Length: 0\r\n\r\n",
+		"good answer":          body("200 OK", "application/json", `{"id":"`+secret+`","choices":[]}`),
+	}
+}
+
+// Shown is all that a program may print of an error: each text along its chain.
+func Shown(err error) string {
+	if err == nil {
+		return ""
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%v\n%+v\n%#v\n", err, err, err)
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range many.Unwrap() {
+			text.WriteString(Shown(e))
+		}
+	}
+	return text.String() + Shown(errors.Unwrap(err))
+}

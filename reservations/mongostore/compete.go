@@ -1,0 +1,151 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// patience is how long a call competes before it gives up.
+	patience  = 3 * time.Second
+	pauseMin  = time.Millisecond
+	pauseMost = 20 * time.Millisecond
+)
+
+// errNotLeft is matched when the document is not there or its inbox is full.
+var errNotLeft = errors.New("no room in the inbox")
+
+// errAnswerLost is matched when an entry was answered, and the answer is not there any more.
+var errAnswerLost = errors.New("the answer is gone: the bucket was reset, or this process was too slow")
+
+// leave puts the requests into the inbox, and competes until they are answered.
+func (s *Store) leave(
+	ctx context.Context, name string, limit reservations.Limit, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
+	mine := entry{ID: newTag(), Limit: fingerprint(limit), Requests: requests}
+	seen, err := s.push(ctx, name, mine)
+	if err != nil {
+		return nil, err
+	}
+	began, gone := time.Now(), false
+	for pause := pauseMin; ; pause = min(2*pause, pauseMost) {
+		if r, ok := seen.answers[key(mine.ID)]; ok && len(r.Outcomes) == len(requests) {
+			s.memory.saw(name, seen, key(mine.ID))
+			return r.outcomes(seen.bucket), nil
+		}
+		if gone || !slices.ContainsFunc(seen.inbox, func(e entry) bool { return e.ID == mine.ID }) {
+			err = &reservations.UnavailableError{Bucket: name, BucketOnly: true, Err: errAnswerLost}
+			break
+		}
+		c := seen.fold(limit, seen.clock, nil)
+		outcomes := c.answered[mine.ID]
+		delete(c.answered, mine.ID) // needs no answer
+		if err = s.swap(ctx, name, seen, c); err == nil {
+			return outcomes, nil
+		}
+		if !errors.Is(err, errLost) {
+			break
+		}
+		if time.Since(began) > s.patience {
+			if err = s.withdraw(ctx, name, mine.ID); errors.Is(err, reservations.ErrContended) {
+				return nil, err
+			}
+			if gone = errors.Is(err, errLost); !gone { // else the answer is there
+				break
+			}
+		} else if err = sleep(ctx, rand.N(pause)); err != nil { //nolint:gosec // jitter needs no secrecy
+			err = &reservations.UnavailableError{Bucket: name, Err: err}
+			break
+		}
+		if seen, err = s.read(ctx, name, mine.ID); err != nil {
+			break
+		}
+	}
+	s.memory.forget(name)
+	return nil, maybeApplied(err)
+}
+
+// push adds an entry to the inbox, removes answers that were read, and returns the document.
+func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
+	last := s.memory.find(name)
+	if e.At = last.now().UnixNano(); s.now != nil {
+		e.At = s.now().UnixNano()
+	}
+	update := bson.D{to("$push", bson.D{to(fieldInbox, e)})}
+	if s.now == nil {
+		update = append(update, to("$currentDate", bson.D{to(fieldClock, true)}))
+	}
+	if unset := unsetAnswers(last.discarded); len(unset) > 0 {
+		update = append(update, to("$unset", unset))
+	}
+	filter := bson.D{
+		to("_id", name), to(fieldTag, bson.D{to("$exists", true)}),
+		to(fieldInbox+"."+strconv.Itoa(inboxMost-1), bson.D{to("$exists", false)}),
+	}
+	after := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(returned(1, e.ID))
+	var raw bson.Raw
+	sent, err := s.send(ctx, name, func(ctx context.Context) (err error) {
+		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, update, after).Raw()
+		return err
+	})
+	if errors.Is(err, errLost) {
+		if sent > 1 { // the driver repeated the push, and the first one may have arrived
+			return state{}, &reservations.UnavailableError{Bucket: name, BucketOnly: true, Err: err}
+		}
+		return state{}, errNotLeft
+	}
+	var seen state
+	if err == nil {
+		seen, err = s.state(name, raw)
+		err = maybeApplied(err)
+	}
+	if err != nil {
+		s.memory.forget(name)
+		return state{}, err
+	}
+	s.memory.pushed(name, seen, len(last.discarded))
+	return seen, nil
+}
+
+// maybeApplied is the error of a process whose entry another process may answer.
+func maybeApplied(err error) error {
+	if u := (*reservations.UnavailableError)(nil); errors.As(err, &u) {
+		u.Applied = reservations.AppliedMaybe
+	}
+	return err
+}
+
+// withdraw takes an entry back and returns why its process gave up. The error matches errLost where the entry was
+// answered.
+func (s *Store) withdraw(ctx context.Context, name string, id int64) error {
+	_, err := s.send(ctx, name, func(ctx context.Context) error {
+		return s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name), to(fieldInbox+".i", id)}, pull([]int64{id})).Err()
+	})
+	if err != nil {
+		return err
+	}
+	err = fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
+	return &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+}
+
+func pull(ids []int64) bson.D {
+	return bson.D{to("$pull", bson.D{to(fieldInbox, bson.D{to("i", bson.D{to("$in", ids)})})})}
+}
+
+func unsetAnswers(ids []string) bson.D {
+	unset := make(bson.D, len(ids))
+	for i, id := range ids {
+		unset[i] = to(fieldAnswers+"."+id, 1)
+	}
+	return unset
+}

@@ -1,0 +1,24 @@
+package tasks_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+// Keys that would become another key, or no document, are refused where a task is made.
+func TestKeysThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	for key, ok := range map[string]bool{
+		"": true, "tenant-ä世": true, strings.Repeat("x", reservations.MaxKey): true,
+		"\xff": false, "\xfe": false, "a\xe4": false, "cut \xe4\xb8": false, strings.Repeat("x", reservations.MaxKey+1): false, strings.Repeat("x", 17<<20): false,
+	} {
+		err := tasks.CheckCharges([]reservations.Charge{{Limit: "a"}, {Limit: "b", Key: key, Tokens: reservations.Tokens{"r": 1}}})
+		if (err == nil) != ok || !ok && !errors.Is(err, reservations.ErrInvalidCharge) || err != nil && len(err.Error()) > 500 {
+			t.Errorf("%.20q of %d bytes: %.300v", key, len(key), err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package llm_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/intake"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// unpacks is an answer that is small on the wire.
+func unpacks(tb testing.TB, megabytes int) http.HandlerFunc {
+	tb.Helper()
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(w, `{"id":"`)
+	for range megabytes {
+		_, _ = w.Write(bytes.Repeat([]byte("a"), 1<<20))
+	}
+	_, _ = io.WriteString(w, `"}`)
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(zipped.Bytes())
+	}
+}
+
+func TestAnswersThatUnpackAreBounded(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, unpacks(t, 33))
+	if _, err := client.Do(t.Context(), newChat(t, hello)); !errors.Is(err, llm.ErrTooLarge) {
+		t.Error(err)
+	}
+}
+
+// While an answer is held, the next large one waits for memory, and a small one does not.
+func TestAnswersShareMemory(t *testing.T) {
+	t.Parallel()
+	const most = 4 << 20
+	memory := intake.New(2 * most)
+	config := llm.Config{MaxBody: most, Memory: memory}
+	large, small := provider(t, config, unpacks(t, 3)), provider(t, config, unpacks(t, 0))
+	held, letGo := memory.Hold(t.Context())
+	if _, err := large.Do(held, newChat(t, hello)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := small.Do(t.Context(), newChat(t, hello)); err != nil {
+		t.Fatal(err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := large.Do(soon, newChat(t, hello)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second one did not wait: %v", err)
+	}
+	letGo()
+	if _, err := large.Do(t.Context(), newChat(t, hello)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What eight calls at once make of 255 kB each on the wire: heap-MB is what the process has taken from the system.
+func BenchmarkAnswersThatUnpack(b *testing.B) {
+	for name, config := range map[string]llm.Config{"default": {}, "bound=256MB": {MaxBody: 257 << 20, Memory: intake.New(1 << 40)}} {
+		b.Run(name, func(b *testing.B) {
+			client := provider(b, config, unpacks(b, 255))
+			chat := newChat(b, hello)
+			for b.Loop() {
+				var calls sync.WaitGroup
+				for range 8 {
+					calls.Go(func() { _, _ = client.Do(b.Context(), chat) })
+				}
+				calls.Wait()
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			b.ReportMetric(float64(m.HeapSys)/1e6, "heap-MB")
+		})
+	}
+}
+
+// A usage that no call can have had is not charged, and the log says so.
+func TestUsageIsBoundByWhatWasReserved(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		usage  string
+		most   float64 // of what was reserved
+		exact  float64
+		logged bool
+	}{
+		{`{"prompt_tokens":7,"completion_tokens":5}`, 1, 12, false},
+		{`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":2147483647}`, 20, 0, true},
+		{`{"prompt_tokens":2000000000,"completion_tokens":1}`, 20, 0, true},
+	} {
+		var log bytes.Buffer
+		client := provider(t, llm.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"id":"c1","choices":[],"usage":`+c.usage+`}`)
+		})
+		chat := newChat(t, hello)
+		var used reservations.Tokens
+		if _, err := client.Run(t.Context(), chat, func(u reservations.Tokens) { used = u }); err != nil {
+			t.Fatal(err)
+		}
+		got := used[llm.MeterTokens]
+		if got <= 0 || got > c.most*chat.Charge[llm.MeterTokens] || c.exact > 0 && got != c.exact {
+			t.Errorf("%s: used %v of %v reserved", c.usage, got, chat.Charge)
+		}
+		if logged := strings.Contains(log.String(), "level=WARN"); logged != c.logged {
+			t.Errorf("%s: log %q", c.usage, log.String())
+		}
+	}
+}

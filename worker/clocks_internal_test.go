@@ -1,0 +1,103 @@
+package worker
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// A worker whose clock is ahead of Redis's leaves scheduled tasks to other machines, and clocks that differ are warned about.
+func TestClocksThatDiffer(t *testing.T) {
+	t.Parallel()
+	queues := map[string]int{"default": 1, "bulk": 2}
+	server := func(host, status string, of map[string]int) *asynq.ServerInfo {
+		return &asynq.ServerInfo{Host: host, Status: status, Queues: of}
+	}
+	others := []*asynq.ServerInfo{server("b", "active", map[string]int{"default": 1}), server("c", "active", map[string]int{"bulk": 1})}
+	for name, tc := range map[string]struct {
+		ahead   time.Duration
+		servers []*asynq.ServerInfo
+		want    time.Duration
+		said    string // nothing where empty
+	}{
+		"alike":                 {time.Second, others, time.Second, ""},
+		"a little behind":       {-2 * time.Second, others, time.Second, ""},
+		"behind":                {-90 * time.Second, others, time.Second, "synchronize it\" ahead=-1m30s"},
+		"a little ahead":        {4 * time.Second, others, time.Second, "synchronize it\" ahead=4s"},
+		"ahead":                 {6 * time.Second, others, forwardNever, "left to the workers of other machines\" ahead=6s"},
+		"ahead, alone":          {90 * time.Second, nil, time.Second, "come early\" ahead=1m30s"},
+		"ahead, on one machine": {time.Hour, []*asynq.ServerInfo{server("a", "active", queues)}, time.Second, "come early"},
+		"ahead, one queue":      {time.Hour, others[:1], time.Second, "come early"},
+		"ahead, others stop":    {time.Hour, []*asynq.ServerInfo{server("b", "stopped", queues)}, time.Second, "come early"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mini := miniredis.RunT(t)
+			client := redis.NewClient(&redis.Options{Addr: mini.Addr()})
+			defer func() { _ = client.Close() }()
+			var text bytes.Buffer
+			c := newClocks(client, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{
+				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { // the machine that runs the test may be slow
+					if a.Key == "ahead" {
+						return slog.Duration("ahead", a.Value.Duration().Round(time.Second))
+					}
+					return a
+				},
+			})))
+			c.host, c.servers = "a", func() ([]*asynq.ServerInfo, error) { return tc.servers, nil }
+			mini.SetTime(time.Now().Add(-tc.ahead))
+			if got := c.forwardEvery(t.Context(), queues, time.Second); got != tc.want {
+				t.Errorf("forwards every %v, want %v", got, tc.want)
+			}
+			if got := text.String(); !strings.Contains(got, tc.said) || tc.said == "" && got != "" || tc.said != "" && !strings.Contains(got, "level=WARN") {
+				t.Errorf("log is %q, want %q", got, tc.said)
+			}
+		})
+	}
+}
+
+func TestClockOfARedisThatIsAway(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	c := newClocks(client, slog.New(slog.DiscardHandler))
+	if got := c.forwardEvery(t.Context(), map[string]int{"default": 1}, time.Minute); got != time.Minute {
+		t.Errorf("forwards every %v", got)
+	}
+	mini := miniredis.RunT(t)
+	mini.SetTime(time.Now().Add(-time.Hour))
+	there := redis.NewClient(&redis.Options{Addr: mini.Addr()})
+	defer func() { _ = there.Close() }()
+	c = newClocks(there, slog.New(slog.DiscardHandler))
+	c.servers = func() ([]*asynq.ServerInfo, error) { return nil, errors.New("away") }
+	if got := c.forwardEvery(t.Context(), map[string]int{"default": 1}, time.Minute); got != time.Minute {
+		t.Errorf("forwards every %v without knowing of others", got)
+	}
+}
+
+// The server of an adopted program has the same interval, and its own where the clocks agree.
+func TestClockOfAnAdoptedServer(t *testing.T) {
+	t.Parallel()
+	mini := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: mini.Addr()})
+	defer func() { _ = client.Close() }()
+	var text bytes.Buffer
+	limits, err := Adopt(client, nil, AdoptConfig{Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := limits.Config(asynq.Config{}).DelayedTaskCheckInterval; got != DelayedTaskCheckInterval || text.String() != "" {
+		t.Errorf("forwards every %v: %s", got, text.String())
+	}
+	mini.SetTime(time.Now().Add(-time.Hour))
+	if limits.Config(asynq.Config{}); !strings.Contains(text.String(), "this machine's clock differs from Redis's") {
+		t.Errorf("log is %q", text.String())
+	}
+}
