@@ -179,7 +179,8 @@ func (b *bundle) through(proxy *testenv.Proxy) *worker.Worker {
 	return b.worker(worker.Config{})
 }
 
-// Two tenants below a provider: each task starts once, each tenant's in their order, at most as fast as every limit says.
+// Two tenants below a provider: each task starts once, each tenant's in their order, at most as fast as every limit
+// says.
 func TestTenantsBelowAProvider(t *testing.T) {
 	t.Parallel()
 	const each, tenantRate, providerRate, capacity = 40, 40., 50., 5.
