@@ -67,8 +67,9 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 	return nil
 }
 
-// reserveBatch reserves for the first charge of each parcel, then, where that need not wait, for the second instead, and so on: a
-// task waits for one bucket, and holds nothing that another task could use meanwhile.
+// reserveBatch reserves for the first charge of each parcel, then, where that need not wait, for the second instead, and
+// so on: a task waits for one bucket, and holds nothing that another task could use meanwhile. Where some parcels have to
+// wait for a bucket, all others of the bucket join the same waitlist: they come first, so they keep their order.
 func (s *Scheduler) reserveBatch(ctx context.Context, batch []*parcel) error {
 	left := slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return len(p.Charges) == 0 })
 	for next := 0; len(left) > 0; next++ {
@@ -77,8 +78,11 @@ func (s *Scheduler) reserveBatch(ctx context.Context, batch []*parcel) error {
 			if err := s.reserve(ctx, parcels, next); err != nil {
 				return err
 			}
+			if slices.ContainsFunc(parcels, (*parcel).waits) {
+				continue
+			}
 			for _, p := range parcels {
-				if len(p.Charges) > next+1 && p.held.out.Wait() <= reservations.Hold {
+				if len(p.Charges) > next+1 {
 					passed = append(passed, p)
 				}
 			}
@@ -88,6 +92,9 @@ func (s *Scheduler) reserveBatch(ctx context.Context, batch []*parcel) error {
 	}
 	return nil
 }
+
+// waits says whether the bucket that answered last has the parcel wait.
+func (p *parcel) waits() bool { return p.held.out.Wait() > reservations.Hold }
 
 func grouped[T any](all []T, by func(T) string) (groups [][]T) {
 	index := map[string]int{}

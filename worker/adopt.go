@@ -19,23 +19,25 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// AdoptConfig is what Limits may be told. The zero value is fine: then only tasks enqueued by Headway are limited.
+// AdoptConfig holds the settings of Limits. The zero value is ready to use: it limits only tasks that Headway
+// enqueued.
 type AdoptConfig struct {
-	// Charge says what a task takes that the program enqueues itself, as tasks.Charger does; nil means nothing, the task is not limited. Its error is a
-	// failure of the task like one of its handler; mark it by tasks.Permanent where no retry mends it. Tasks that were enqueued by Headway
-	// carry their charges and are not asked for. Must be safe for concurrent use. Defaults to none.
+	// Charge returns the charges of a task that the program itself enqueues, as tasks.Charger does; none means that
+	// the task is not limited. An error is a failure of the task, as one of its handler; mark it by tasks.Permanent
+	// if no retry helps. Charge is not called for tasks of Headway, which carry their charges. Must be safe for
+	// concurrent use. Defaults to none.
 	Charge func(*asynq.Task) ([]reservations.Charge, error)
 	// SettleTimeout is how long one settlement is tried while the store is unavailable. Defaults to 1 minute.
 	SettleTimeout time.Duration
 	// MaxRefusals is as for Config. Defaults to 20.
 	MaxRefusals int
-	// Dead and SweepEvery are as for Config; the queues are those of the server's Config. Foreign tasks without a charge are found in asynq's archive
-	// when they have died, with their last error alone.
+	// Dead and SweepEvery are as for Config; the queues are those of the server's Config. The record of a foreign
+	// task without a charge is made from asynq's archive, with its last error alone.
 	Dead       Graveyard
 	SweepEvery time.Duration
-	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
+	// Scheduler is the config of the dispatcher. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
-	// Logger is told what happens, as for Config. Defaults to slog.Default().
+	// Logger is as for Config. Defaults to slog.Default().
 	Logger *slog.Logger
 	// Events are called as limited tasks go by. Defaults to none.
 	Events Events
@@ -51,12 +53,12 @@ func (c AdoptConfig) Validate() error {
 	return f.err()
 }
 
-// Limits adds limits to an asynq server that a program has already: the server is made with Config, its handlers run behind
-// Middleware, Start comes before the server's start and Stop after its Shutdown. Without Config, asynq takes waiting for failing. Its
-// methods are safe for concurrent use.
+// Limits adds limits to an asynq server of a program. Make the server with Config, put its handlers behind
+// Middleware, call Start before the server starts, and Stop after its Shutdown. Without Config, asynq counts each
+// wait as a failure. Safe for concurrent use.
 type Limits struct {
 	client redis.UniversalClient
-	gate   *gate
+	guard  *guard
 
 	mu     sync.Mutex // guards queues
 	queues []string   // of the server
@@ -77,32 +79,36 @@ func (l *Limits) serve(queues map[string]int) {
 	l.queues = slices.Sorted(maps.Keys(queues))
 }
 
-// Adopt returns the limits of limiter for an existing asynq server on the same Redis. The client stays the caller's. The error
-// joins every fault of the config and matches ErrInvalidConfig.
+// Adopt returns the limits of limiter for an existing asynq server on the same Redis. The caller closes the client.
+// The error joins every fault of the config and matches ErrInvalidConfig.
 func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config AdoptConfig) (*Limits, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Scheduler.Logger = cmp.Or(config.Scheduler.Logger, config.Logger)
-	way, err := scheduler.New(client, limiter, config.Scheduler)
+	sched, err := scheduler.New(client, limiter, config.Scheduler)
 	if err != nil {
 		return nil, err
 	}
-	l := &Limits{client: client, queues: []string{tasks.QueueDefault}, gate: &gate{
-		limiter: limiter, way: way, successors: newSuccessors(client), charges: chargesOr(config.Charge), passed: &passed{},
+	l := &Limits{client: client, queues: []string{tasks.QueueDefault}, guard: &guard{
+		limiter: limiter, sched: sched, successors: newSuccessors(client),
+		charges: chargesOr(config.Charge), passed: &passed{},
 		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
 		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),
 		events:      config.Events,
 		lateMost:    staleAfter,
 		stopping:    make(chan struct{}),
 	}}
-	l.gate.keep(config.Dead, cmp.Or(config.SweepEvery, SweepEveryDefault), client, l.served)
+	l.guard.keep(config.Dead, cmp.Or(config.SweepEvery, SweepEveryDefault), client, l.served)
 	return l, nil
 }
 
+// charger returns the charges of a task.
+type charger = func(*asynq.Task) ([]reservations.Charge, error)
+
 // chargesOr asks charge for tasks that carry none and are not ours.
-func chargesOr(charge func(*asynq.Task) ([]reservations.Charge, error)) func(*asynq.Task) ([]reservations.Charge, error) {
+func chargesOr(charge charger) charger {
 	return func(t *asynq.Task) ([]reservations.Charge, error) {
 		if _, ours := t.Headers()[tasks.HeaderVersion]; ours || charge == nil {
 			return tasks.Charges(t)
@@ -112,31 +118,32 @@ func chargesOr(charge func(*asynq.Task) ([]reservations.Charge, error)) func(*as
 }
 
 // Scheduler is that of the limits, e.g. to enqueue tasks with tokens reserved.
-func (l *Limits) Scheduler() *scheduler.Scheduler { return l.gate.way }
+func (l *Limits) Scheduler() *scheduler.Scheduler { return l.guard.sched }
 
-// Middleware is an asynq.MiddlewareFunc: handlers behind it start when their charge allows it, and report what they used by Use.
-// Tasks without a charge pass untouched, unless Headway enqueued them: then their count of retries is kept as well. Only where
-// their handler returns tasks.RetryAfter they wait like others. Put it outermost, so
-// that other middleware sees only tasks that run. A panic of a charged handler becomes a *PanicError.
+// Middleware is an asynq.MiddlewareFunc: handlers behind it start when their charge allows it, and report what they
+// used by Use. Tasks without a charge pass untouched, unless Headway enqueued them: then their count of retries is
+// kept as well. Only where their handler returns tasks.RetryAfter they wait like others. Put it outermost, so that
+// other middleware sees only tasks that run. A panic of a charged handler becomes a *PanicError.
 func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
-		charges, err := l.gate.charges(t)
+		charges, err := l.guard.charges(t)
 		if _, ours := t.Headers()[tasks.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
-			return l.gate.untouched(ctx, t, next)
+			return l.guard.untouched(ctx, t, next)
 		}
 		if len(charges) > 0 {
-			l.gate.passed.add(t.Type())
+			l.guard.passed.add(t.Type())
 		}
-		return l.gate.process(ctx, t, func(d *delivery) (prepared, error) {
+		return l.guard.process(ctx, t, func(d *delivery) (prepared, error) {
 			return func(ctx context.Context) error { return next.ProcessTask(ctx, d.task) }, nil
 		})
 	})
 }
 
-// Config returns the config with which the server has to be made. Waiting counts as no failure and has its own delay; all else
-// is as the program's own IsFailure and RetryDelayFunc say, or asynq's where it has none. An ErrorHandler is not called for
-// tasks that wait. TaskCheckInterval and DelayedTaskCheckInterval become 50 ms and 1 s where they are unset. Config asks Redis for its clock, at
-// most 2 seconds: a server whose machine is ahead leaves scheduled tasks to other machines.
+// Config returns the config with which the server has to be made. Waiting counts as no failure and has its own delay;
+// all else is as the program's own IsFailure and RetryDelayFunc say, or asynq's where it has none. An ErrorHandler is
+// not called for tasks that wait. TaskCheckInterval and DelayedTaskCheckInterval become 50 ms and 1 s where they are
+// unset. Config asks Redis for its clock, at most 2 seconds: a server whose machine is ahead leaves scheduled tasks
+// to other machines.
 func (l *Limits) Config(c asynq.Config) asynq.Config {
 	l.serve(c.Queues)
 	isFailure, delay := c.IsFailure, c.RetryDelayFunc
@@ -169,26 +176,28 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 	if len(queues) == 0 {
 		queues = map[string]int{tasks.QueueDefault: 1}
 	}
-	c.DelayedTaskCheckInterval = newClocks(l.client, l.gate.log).forwardEvery(context.Background(), queues, c.DelayedTaskCheckInterval)
+	clocks := newClocks(l.client, l.guard.log)
+	c.DelayedTaskCheckInterval = clocks.forwardEvery(context.Background(), queues, c.DelayedTaskCheckInterval)
 	return c
 }
 
-// Start begins to promote waiting tasks; call it before the server's own start. The error says that Redis could not be reached.
+// Start begins to promote waiting tasks; call it before the server's own start. The error says that Redis could not
+// be reached.
 func (l *Limits) Start(ctx context.Context) error {
 	if err := l.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reach redis: %w", err)
 	}
-	if err := l.gate.way.Start(ctx); err != nil {
+	if err := l.guard.sched.Start(ctx); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
-	l.gate.sweeper.start(ctx)
+	l.guard.sweeper.start(ctx)
 	return nil
 }
 
-// Stop waits for charged handlers and for settlements; call it after the server's Shutdown. When ctx ends first it returns a
-// *StopError that names what is left. It may be called again, and without Start.
+// Stop waits for charged handlers and for settlements; call it after the server's Shutdown. When ctx ends first it
+// returns a *StopError that names what is left. It may be called again, and without Start.
 func (l *Limits) Stop(ctx context.Context) error {
-	err := l.gate.pending.wait(ctx)
-	l.gate.sweeper.stop()
-	return errors.Join(err, l.gate.stopWaking(ctx))
+	err := l.guard.pending.wait(ctx)
+	l.guard.sweeper.stop()
+	return errors.Join(err, l.guard.stopWaking(ctx))
 }

@@ -35,7 +35,7 @@ func TestLatenessOfAStart(t *testing.T) {
 			{name: "promoted", status: scheduler.StatusPromoted, outcomes: []reservations.Outcome{held}, want: ago - hold, waited: true},
 		} {
 			var got Start
-			g := &gate{log: slog.New(slog.DiscardHandler), events: Events{OnStart: func(s Start) { got = s }}}
+			g := &guard{log: slog.New(slog.DiscardHandler), events: Events{OnStart: func(s Start) { got = s }}}
 			d := &delivery{task: asynq.NewTask("any", nil), turn: scheduler.Turn{Status: c.status}}
 			for _, o := range c.outcomes {
 				d.claims = append(d.claims, &claim{charge: reservations.Charge{Limit: "api"}, outcome: o, decided: at, latest: at})

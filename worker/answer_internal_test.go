@@ -14,9 +14,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// alone is a gate that knows tasks without a charge only.
-func alone(finished chan<- Finish) *gate {
-	return &gate{
+// alone is a guard for tasks without a charge.
+func alone(finished chan<- Finish) *guard {
+	return &guard{
 		log: slog.New(slog.DiscardHandler), stopping: make(chan struct{}),
 		charges: func(*asynq.Task) ([]reservations.Charge, error) { return nil, nil },
 		events:  Events{OnFinish: func(f Finish) { finished <- f }},
@@ -27,7 +27,8 @@ func runs(handle prepared) func(*delivery) (prepared, error) {
 	return func(*delivery) (prepared, error) { return handle, nil }
 }
 
-// asynq has its answer in time, once, from a handler that goes on whatever its context says; what it returns in the end is not told again.
+// asynq has its answer in time, once, from a handler that goes on whatever its context says; its late result is
+// ignored.
 func TestHandlerThatGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -81,12 +82,13 @@ func TestHandlerThatGoesOn(t *testing.T) {
 	}
 }
 
-// wordless is an error whose text panics where there is none of it: what a handler returns that forgot that a nil pointer is no nil error.
+// wordless is an error whose text panics where there is none of it: what a handler returns that forgot that a nil
+// pointer is no nil error.
 type wordless struct{ text string }
 
 func (w *wordless) Error() string { return w.text }
 
-// Whatever happens to the goroutine, asynq is told.
+// Whatever happens to the goroutine, asynq gets an answer.
 func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +109,7 @@ func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 			t.Errorf("an error whose text panics: %v", err)
 		}
 		<-finished
-		g.way = nil // what the refusal of a task needs
+		g.sched = nil // what the refusal of a task needs
 		err = g.process(ctx, asynq.NewTask("any", nil), func(*delivery) (prepared, error) { return nil, errors.New("bad") })
 		if p, ok := errors.AsType[*PanicError](err); !ok || p.Stack == "" {
 			t.Errorf("a panic of ours: %v", err)

@@ -9,8 +9,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// tell logs how the limits in force have changed: one line for each meter that a person would look for.
-func (f *Follower) tell(ctx context.Context, before, after *reservations.LimitSet) {
+// logChanges logs how the limits in force have changed, one line for each meter.
+func (f *Follower) logChanges(ctx context.Context, before, after *reservations.LimitSet) {
 	log := func(message string, attrs ...slog.Attr) {
 		f.config.Logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 	}
@@ -21,31 +21,32 @@ func (f *Follower) tell(ctx context.Context, before, after *reservations.LimitSe
 		}
 		was, errWas := before.For(at.limit, at.key)
 		is, errIs := after.For(at.limit, at.key)
-		who := []slog.Attr{slog.String("limit", at.limit)}
+		base := []slog.Attr{slog.String("limit", at.limit)}
 		if at.key != "" {
-			who = append(who, slog.String("key", at.key))
+			base = append(base, slog.String("key", at.key))
 		}
 		switch {
 		case errWas != nil && errIs == nil:
-			log("limit added", who...)
+			log("limit added", base...)
 		case errWas == nil && errIs != nil:
-			log("limit removed", who...)
+			log("limit removed", base...)
 		default:
 			for _, c := range meterChanges(was, is) {
-				attrs := append(slices.Clone(who), slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new))
+				attrs := append(slices.Clone(base), c.attrs()...)
 				log("limit changed", append(attrs, setBy(own[at], c.meter)...)...)
 			}
 			if at.key == "" {
 				configured(log, before, after, at.limit)
 			}
 			if was.MaxWait != is.MaxWait || was.Settle != is.Settle {
-				log("limit changed", append(who, slog.Duration("max_wait", is.MaxWait), slog.String("settle", string(is.Settle)))...)
+				base = append(base, slog.Duration("max_wait", is.MaxWait), slog.String("settle", string(is.Settle)))
+				log("limit changed", base...)
 			}
 		}
 	}
 }
 
-// configured logs what changed in the configuration and is not in force, for an override stands above it.
+// configured logs changes of the configuration that an override keeps from coming into force.
 func configured(log func(string, ...slog.Attr), before, after *reservations.LimitSet, limit string) {
 	was, errWas := before.Configured(limit)
 	is, errIs := after.Configured(limit)
@@ -55,7 +56,8 @@ func configured(log func(string, ...slog.Attr), before, after *reservations.Limi
 	inForce, _ := after.Limit(limit) // it is there
 	for _, c := range meterChanges(was, is) {
 		if c.new != meterWords(inForce, c.meter) {
-			log("limit changed below an override, which counts", slog.String("limit", limit), slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new))
+			attrs := append([]slog.Attr{slog.String("limit", limit)}, c.attrs()...)
+			log("limit changed below an override, which counts", attrs...)
 		}
 	}
 }
@@ -63,7 +65,7 @@ func configured(log func(string, ...slog.Attr), before, after *reservations.Limi
 // limitAndKey is a limit, or one of its keys that has an override.
 type limitAndKey struct{ limit, key string }
 
-// limitsAndKeys are those of both sets, each limit before its keys.
+// limitsAndKeys returns the limits and keys of both sets, each limit before its keys.
 func limitsAndKeys(sets ...*reservations.LimitSet) []limitAndKey {
 	var all []limitAndKey
 	for _, set := range sets {
@@ -95,6 +97,10 @@ func overridesByKey(set *reservations.LimitSet) map[limitAndKey][]reservations.O
 }
 
 type meterChange struct{ meter, old, new string }
+
+func (c meterChange) attrs() []slog.Attr {
+	return []slog.Attr{slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new)}
+}
 
 // meterChanges are the meters that differ, in words.
 func meterChanges(was, is reservations.Limit) []meterChange {
@@ -138,7 +144,7 @@ func meterText(m reservations.Meter) string {
 	return text
 }
 
-// setBy tells who set the override of a meter; nothing where there is none.
+// setBy returns the author of a meter's override; nothing if there is none.
 func setBy(own []reservations.Override, meter string) []slog.Attr {
 	for _, o := range own {
 		if o.Meter == meter && o.By != "" {

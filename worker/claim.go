@@ -39,12 +39,12 @@ func (cs claims) arrived(turn scheduler.Turn, express func(reservations.Charge) 
 	}
 }
 
-// admit asks the buckets in order, until one does not let the task start or can't be asked: that one is returned, with the error of ask.
-// Nil means that all let it start. Ask has to wait first until those that let it start before are ready: so the provider's bucket, the
-// last, decides when the call is about to be made, however long the others have it hold.
+// admit asks the buckets in order. It returns the first claim whose bucket does not let the task start, or can't be
+// asked, with the error of ask. Nil means that all buckets let the task start. Ask first waits for the holds of the
+// buckets before: so the provider's bucket, the last one, decides just before the call.
 //
-// If other tasks wait for one of the buckets, the task waits there at once. To ask the buckets before it would take tokens that the task
-// can't use, and later tasks would pass the task while it holds for them.
+// If other tasks wait for one of the buckets, the task waits there at once. To ask the buckets before it would take
+// tokens that the task can't use, and later tasks would pass it while it holds for them.
 func (cs claims) admit(ask func(*claim) error) (stopped *claim, err error) {
 	if i := slices.IndexFunc(cs, func(c *claim) bool { return c.behind }); i >= 0 {
 		return cs[i], ask(cs[i])
@@ -70,8 +70,8 @@ func (cs claims) started() (started claims) {
 	return started
 }
 
-// lose has the buckets of starts that came too late asked again, but for those that last. What they took is lost, with the reservation
-// that it used up. It says whether there are any.
+// lose resets the starts that came too late, except the starts that last, so that their buckets are asked again. The
+// tokens and the reservations of these starts are lost. It reports whether there are any.
 func (cs claims) lose(lasts func(*claim) bool) (lost bool) {
 	for _, c := range cs.started() {
 		if !lasts(c) {
@@ -82,8 +82,8 @@ func (cs claims) lose(lasts func(*claim) bool) (lost bool) {
 	return lost
 }
 
-// ready is when the task may run, on this machine's clock: when every bucket has been waited for. A start that is too soon breaks the
-// limit, so the latest moment counts at which a hold can have begun.
+// ready is when the task may run, on this machine's clock: when every bucket has been waited for. A start that is too
+// soon breaks the limit, so the latest moment counts at which a hold can have begun.
 func (cs claims) ready() (ready time.Time) {
 	for _, c := range cs {
 		if at := c.latest.Add(c.outcome.Hold); at.After(ready) {
@@ -100,7 +100,7 @@ func (cs claims) charges() (charges []reservations.Charge) {
 	return charges
 }
 
-// answers are those of the buckets in this delivery.
+// answers returns the answers of the buckets in this delivery.
 func (cs claims) answers() (all []scheduler.Answer) {
 	for _, c := range cs {
 		all = append(all, scheduler.Answer{Bucket: c.charge.Bucket(), Outcome: c.outcome})

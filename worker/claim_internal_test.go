@@ -55,7 +55,8 @@ func TestClaimThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// A start that came too late is asked for again, as that of a task that waited: what it took is lost, with its reservation.
+// A start that came too late is asked for again, as that of a task that waited: what it took is lost, with its
+// reservation.
 func TestClaimsThatCameTooLate(t *testing.T) {
 	t.Parallel()
 	cs := threeClaims()

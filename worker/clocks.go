@@ -11,11 +11,13 @@ import (
 )
 
 const (
-	// clocksApart is how far this machine's clock may differ from Redis's. asynq counts leases, delays and retries by the clocks of workers.
+	// clocksApart is how far this machine's clock may differ from Redis's. asynq counts leases, delays and retries by
+	// the clocks of workers.
 	clocksApart = 3 * time.Second
-	// clockAhead is how far this machine's clock may be ahead of Redis's before the worker leaves the forwarding of scheduled tasks to others.
+	// clockAhead is how far this machine's clock may be ahead of Redis's before the worker leaves the forwarding of
+	// scheduled tasks to others.
 	clockAhead = 5 * time.Second
-	// forwardNever stands for no forwarding.
+	// forwardNever means no forwarding.
 	forwardNever = 100 * 365 * 24 * time.Hour
 	// clockTimeout bounds the look at Redis's clock.
 	clockTimeout = 2 * time.Second
@@ -37,9 +39,10 @@ func newClocks(client redis.UniversalClient, log *slog.Logger) clocks {
 	return clocks{redis: client, servers: asynq.NewInspectorFromRedisClient(client).Servers, host: host, log: log}
 }
 
-// forwardEvery returns how often asynq's forwarder may look for scheduled tasks, and logs a warning if the clocks differ. A forwarder whose
-// clock is ahead delivers tasks too early. It is switched off if workers of other machines serve the same queues; otherwise nothing would
-// deliver scheduled tasks. If Redis does not answer, the interval stays as it is.
+// forwardEvery returns how often asynq's forwarder may look for scheduled tasks, and logs a warning if the clocks
+// differ. A forwarder whose clock is ahead delivers tasks too early. It is switched off if workers of other machines
+// serve the same queues; otherwise nothing would deliver scheduled tasks. If Redis does not answer, the interval
+// stays as it is.
 func (c clocks) forwardEvery(ctx context.Context, queues map[string]int, every time.Duration) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
 	defer cancel()

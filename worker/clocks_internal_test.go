@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A worker whose clock is ahead of Redis's leaves scheduled tasks to other machines, and clocks that differ are warned about.
+// A worker whose clock is ahead of Redis's leaves scheduled tasks to other machines, and clocks that differ are
+// warned about.
 func TestClocksThatDiffer(t *testing.T) {
 	t.Parallel()
 	queues := map[string]int{"default": 1, "bulk": 2}

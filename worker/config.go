@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// ConcurrencyDefault is how many tasks a worker runs at once. Tasks that wait for their time take no place.
+	// ConcurrencyDefault is how many tasks a worker runs at once. Waiting tasks do not count.
 	ConcurrencyDefault = 50
 	// ShutdownTimeoutDefault is how long running handlers may go on when the worker stops.
 	ShutdownTimeoutDefault = 30 * time.Second
@@ -24,46 +24,52 @@ const (
 	SettleTimeoutDefault = time.Minute
 	// MaxRefusalsDefault is how often a task may be refused by its provider until that counts as a failure.
 	MaxRefusalsDefault = 20
-	// TaskCheckInterval is how often an idle server looks for tasks: asynq's own second would make woken tasks late.
+	// TaskCheckInterval is how often an idle server looks for tasks: asynq's default of a second would make promoted
+	// tasks late.
 	TaskCheckInterval = 50 * time.Millisecond
-	// DelayedTaskCheckInterval is how often asynq's forwarder looks for tasks that nobody woke: the safety net.
+	// DelayedTaskCheckInterval is how often asynq's forwarder looks for tasks that no dispatcher promoted: the safety
+	// net.
 	DelayedTaskCheckInterval = time.Second
 )
 
 // ErrInvalidConfig is matched by every fault of a Config or an AdoptConfig.
 var ErrInvalidConfig = errors.New("worker: invalid config")
 
-// Config is what a Worker may be told. The zero value is fine.
+// Config holds the settings of a Worker. The zero value is ready to use.
 type Config struct {
 	// Concurrency is how many tasks run at once. Defaults to 50.
 	Concurrency int
-	// Queues are the queues to work on and their weights: tasks of a queue with weight 6 are taken six times as often as those of
-	// one with weight 1. Defaults to the queue "default" alone.
+	// Queues are the queues to work on and their weights: tasks of a queue with weight 6 are taken six times as often
+	// as tasks of a queue with weight 1. Defaults to the queue "default" alone.
 	Queues map[string]int
 	// StrictPriority takes tasks from a queue only while all queues with a larger weight are empty. Defaults to false.
 	StrictPriority bool
-	// ShutdownTimeout is how long running handlers may go on when the worker stops; then their contexts end and their tasks go
-	// back to the queue, with no retry used. Defaults to 30 seconds.
+	// ShutdownTimeout is how long running handlers may go on when the worker stops; then their contexts end and their
+	// tasks go back to the queue, with no retry used. Defaults to 30 seconds.
 	ShutdownTimeout time.Duration
-	// SettleTimeout is how long one settlement is tried while the store is unavailable; then the estimate stays charged. Defaults to 1 minute.
+	// SettleTimeout is how long one settlement is tried while the store is unavailable; then the estimate stays
+	// charged. Defaults to 1 minute.
 	SettleTimeout time.Duration
-	// MaxRefusals is how often in a row a task may be refused by its provider (tasks.RetryAfter) without a retry used; the next time is a
-	// failure, and the count begins anew. The count is kept in Redis, until an hour after the task should have been back. Defaults to 20.
+	// MaxRefusals is how often in a row a task may be refused by its provider (tasks.RetryAfter) without a retry
+	// used; the next refusal is a failure, and resets the count. The count is kept in Redis, until an hour after the
+	// end of the wait. Defaults to 20.
 	MaxRefusals int
-	// Overrides are the rates that were set while the fleet runs; they are read before the first task starts, and then followed. Defaults to
-	// none: then only Worker.SetLimits changes the limits.
+	// Overrides are the rates that were set while the fleet runs; they are read before the first task starts, and
+	// then followed. Defaults to none: then only Worker.SetLimits changes the limits.
 	Overrides Overrides
 	// FollowEvery is how often overrides are looked for. Defaults to 2 seconds.
 	FollowEvery time.Duration
-	// Dead keeps a record of each task that is archived, written before asynq hears of it, and of what failed before. While it does not answer, a task that
-	// is archived waits for it, 15 seconds at most; then its record is made from asynq's archive when it answers again. Defaults to none.
+	// Dead keeps a record of each archived task and of its failed attempts. The record is written before asynq
+	// archives the task. While Dead does not answer, the task waits for it, at most 15 seconds; later its record is
+	// made from asynq's archive. Defaults to none.
 	Dead Graveyard
-	// SweepEvery is how often asynq's archive is searched for tasks without a record: those that asynq or a person archived. Defaults to 30 seconds.
+	// SweepEvery is how often asynq's archive is searched for tasks without a record, which asynq or a person
+	// archived. Defaults to 30 seconds.
 	SweepEvery time.Duration
-	// Scheduler is the config of the part that wakes waiting tasks. Its Logger defaults to Logger.
+	// Scheduler is the config of the dispatcher. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
-	// Logger is told what happens. Waiting, starting and finishing are at debug level, failures at warn, what is archived at
-	// error. Payloads are never logged. Defaults to slog.Default().
+	// Logger gets a line for each event of a task. Waits, starts and ends are at debug level, failures at warn,
+	// archived tasks at error. Payloads are never logged. Defaults to slog.Default().
 	Logger *slog.Logger
 	// Events are called as tasks go by. Defaults to none.
 	Events Events
@@ -85,7 +91,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports every fault, each a *reservations.FieldError that names its field; the error matches ErrInvalidConfig.
+// Validate reports every fault, each a *reservations.FieldError that names its field; the error matches
+// ErrInvalidConfig.
 func (c Config) Validate() error {
 	var f faults
 	if c.Concurrency < 0 {

@@ -16,34 +16,38 @@ import (
 )
 
 const (
-	// buryPatience bounds how long asynq hears later of the end of a task because its record is being written.
-	buryPatience = 15 * time.Second
+	// recordPatience bounds how long the result of a task waits for its record.
+	recordPatience = 15 * time.Second
 	// notePatience bounds the note of a failed attempt, and that a task went well after all: neither is worth a wait.
 	notePatience = 2 * time.Second
 )
 
-// ErrNotKept is matched by the errors of a Graveyard that no repetition mends: the record of that task can't be written.
+// ErrNotKept is matched by the errors of a Graveyard that no repetition mends: the record of that task can't be
+// written.
 var ErrNotKept = errors.New("worker: the record of a dead task can't be kept")
 
-// Graveyard keeps a record of each task that asynq archives, for asynq forgets those beyond 10 000 a queue, and after 90 days. A deadtasks.Store is
-// one, in MongoDB. It must be safe for concurrent use by any number of processes. Nothing of it is called for a task that goes well at its first attempt.
+// Graveyard keeps a record of each task that asynq archives, because asynq forgets archived tasks beyond 10 000 a
+// queue, and after 90 days. A deadtasks.Store is one, in MongoDB. It must be safe for concurrent use by any number of
+// processes. No method is called for a task that succeeds at its first attempt.
 type Graveyard interface {
-	// Failed notes a failed attempt of a task that is tried again. The same attempt told twice is noted once.
+	// Failed records a failed attempt of a task that is retried. A repeated call for an attempt changes nothing.
 	Failed(ctx context.Context, task TaskRef, attempt FailedAttempt) error
-	// Bury keeps tasks that are archived: when it returns without an error, their records are durable. Told again it changes nothing but the attempts.
-	// One that was only found in the archive (CauseFound) does not undo a requeue that came after its end. After an error all are kept that can be;
-	// Bury may be called again, but for those whose error matches ErrNotKept.
+	// Bury records tasks that are archived: without an error their records are durable. A repeated call changes
+	// nothing but the attempts. One that was only found in the archive (CauseFound) does not undo a requeue that came
+	// after its end. After an error, every task that can be recorded is; Bury may be called again, except for tasks
+	// whose error matches ErrNotKept.
 	Bury(ctx context.Context, dead []DeadTask) error
-	// Recovered says that a task which had failed before went well: its attempts are of no more use. A task that is not known is no error.
+	// Recovered says that a task which had failed before went well: its attempts are of no more use. A task that is
+	// not known is no error.
 	Recovered(ctx context.Context, task TaskRef) error
-	// Unknown returns those of the archived tasks that have no record of an end, or were requeued before they were archived. Beside an error it
-	// returns those of which that is known.
+	// Unknown returns the archived tasks that have no record of an end, or were requeued before they were archived.
+	// Beside an error it returns the ones it knows of.
 	Unknown(ctx context.Context, archived []Archived) ([]Archived, error)
 }
 
 // FailedAttempt is one attempt of a task that failed.
 type FailedAttempt struct {
-	// Number is 1 for the first attempt since the task was enqueued. A worker that died with the task is an attempt that nobody tells of.
+	// Number is 1 for the first attempt since the task was enqueued. An attempt whose worker died is not reported.
 	Number int
 	// At is when it ended; Elapsed is how long it ran, zero where it never started.
 	At      time.Time
@@ -64,8 +68,8 @@ const (
 	CausePermanent Cause = "permanent"
 	// CauseRefused means that it could never start: an unknown type, a charge above its limit.
 	CauseRefused Cause = "refused"
-	// CauseFound means that it was found in asynq's archive: asynq archived it itself, because workers died with it, or a person did, or the record could
-	// not be written at its end.
+	// CauseFound means that it was found in asynq's archive: asynq archived it itself, because workers died with it,
+	// or a person did, or the record could not be written at its end.
 	CauseFound Cause = "found"
 )
 
@@ -94,7 +98,7 @@ type Archived struct {
 	At time.Time
 }
 
-// dead is the part of a gate that keeps records.
+// dead keeps the records of a guard.
 type dead struct {
 	graves    Graveyard // nil: none are kept
 	inspector *asynq.Inspector
@@ -109,27 +113,30 @@ func newDead(graves Graveyard, inspector *asynq.Inspector) dead {
 	return dead{graves: graves, inspector: inspector, worker: fmt.Sprintf("%s:%d", host, os.Getpid())}
 }
 
-// keep has the gate keep records in graves, and search the archives of the queues. Nil graves keep none.
-func (g *gate) keep(graves Graveyard, every time.Duration, client redis.UniversalClient, queues func() []string) {
+// keep has the guard keep records in graves, and search the archives of the queues. Nil graves keep none.
+func (g *guard) keep(graves Graveyard, every time.Duration, client redis.UniversalClient, queues func() []string) {
 	if graves == nil {
 		return
 	}
 	inspector := asynq.NewInspectorFromRedisClient(client)
 	g.dead = newDead(graves, inspector)
 	g.sweeper = &sweeper{
-		client: client, db: asynqdb.New(client), inspector: inspector, graves: graves, queues: queues, every: every, log: g.log,
+		client: client, db: asynqdb.New(client), inspector: inspector,
+		graves: graves, queues: queues, every: every, log: g.log,
 	}
 }
 
-// keepRecord writes down how a delivery failed, before asynq hears of it. What can't be written of a task that is archived is found in the archive later.
-// Where asynq takes the task back meanwhile, its next delivery decides.
-func (g *gate) keepRecord(ctx context.Context, d *delivery, r Result, cause Cause, err error, elapsed time.Duration) {
+// keepRecord writes how a delivery failed, before asynq gets the result. The record of an archived task that can't be
+// written is made from the archive later. If asynq takes the task back meanwhile, its next delivery decides.
+func (g *guard) keepRecord(ctx context.Context, d *delivery, r Result, cause Cause, err error, elapsed time.Duration) {
 	if g.dead.graves == nil {
 		return
 	}
 	defer g.pending.add(kindHandler, d.id)() // asynq's shutdown does not wait for what it has given back
 	attempt := func() FailedAttempt {
-		return FailedAttempt{Number: d.retried + 1, At: time.Now(), Elapsed: elapsed, Error: legible(err).Error(), Worker: g.dead.worker}
+		return FailedAttempt{
+			Number: d.retried + 1, At: time.Now(), Elapsed: elapsed, Error: legible(err).Error(), Worker: g.dead.worker,
+		}
 	}
 	var failed error
 	switch r {
@@ -140,27 +147,28 @@ func (g *gate) keepRecord(ctx context.Context, d *delivery, r Result, cause Caus
 	case ResultFailed:
 		failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.graves.Failed(ctx, d.ref(), attempt()) })
 	case ResultArchived:
-		g.bury(ctx, d, cause, attempt())
+		g.writeRecord(ctx, d, cause, attempt())
 	case ResultRefused, ResultDropped, ResultAborted: // no failures
 	}
 	if failed != nil {
-		g.tell(ctx, d, slog.LevelWarn, "how a task went is not noted in its record", slog.Any("error", failed))
+		g.logTask(ctx, d, slog.LevelWarn, "how a task went is not noted in its record", slog.Any("error", failed))
 	}
 }
 
-func (g *gate) soon(ctx context.Context, do func(context.Context) error) error {
+func (g *guard) soon(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notePatience)
 	defer cancel()
 	return do(ctx)
 }
 
-// bury writes the record of a task that is about to be archived, again and again while the store is away.
-func (g *gate) bury(ctx context.Context, d *delivery, cause Cause, last FailedAttempt) {
+// writeRecord writes the record of a task that is about to be archived, and retries while the store is away.
+func (g *guard) writeRecord(ctx context.Context, d *delivery, cause Cause, last FailedAttempt) {
 	if ctx.Err() != nil {
-		return // asynq does not ask us any more
+		return // the delivery has ended
 	}
 	task := DeadTask{
-		ID: d.id, Queue: d.queue, Type: d.task.Type(), Payload: d.task.Payload(), Headers: d.task.Headers(), MaxRetry: d.allowed,
+		ID: d.id, Queue: d.queue, Type: d.task.Type(),
+		Payload: d.task.Payload(), Headers: d.task.Headers(), MaxRetry: d.allowed,
 		At: last.At, Cause: cause, Last: last,
 	}
 	if info, err := g.dead.inspector.GetTaskInfo(d.queue, d.id); err == nil {
@@ -168,7 +176,7 @@ func (g *gate) bury(ctx context.Context, d *delivery, cause Cause, last FailedAt
 	}
 	soon, cancel := ahead(ctx, wholeMargin) // asynq fails a task at its deadline without asking us, and would retry it
 	defer cancel()
-	trying, cancel := context.WithTimeout(soon, buryPatience)
+	trying, cancel := context.WithTimeout(soon, recordPatience)
 	defer cancel()
 	var refused error
 	err := untilDone(trying, func() error {
@@ -179,14 +187,16 @@ func (g *gate) bury(ctx context.Context, d *delivery, cause Cause, last FailedAt
 		return err
 	})
 	if refused != nil {
-		g.tell(ctx, d, slog.LevelError, "the record of an archived task can't be kept; the task stays in asynq's archive", slog.Any("error", refused))
+		const text = "the record of an archived task can't be kept; the task stays in asynq's archive"
+		g.logTask(ctx, d, slog.LevelError, text, slog.Any("error", refused))
 		return
 	}
 	if ctx.Err() != nil { // the next delivery decides; should asynq have archived it, it is found there
 		err = g.soon(ctx, func(ctx context.Context) error { return g.dead.graves.Recovered(ctx, d.ref()) })
 	}
 	if err != nil {
-		g.tell(ctx, d, slog.LevelError, "the record of an archived task can't be written; it is taken from asynq's archive when the store answers", slog.Any("error", err))
+		const text = "the record of an archived task can't be written; it is made from asynq's archive later"
+		g.logTask(ctx, d, slog.LevelError, text, slog.Any("error", err))
 	}
 }
 

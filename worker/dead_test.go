@@ -20,7 +20,7 @@ import (
 
 var errGraves = errors.New("no answer")
 
-// graves are a Graveyard in memory that can be told not to answer.
+// graves is a Graveyard in memory that can be switched off.
 type graves struct {
 	mu     sync.Mutex // guards what is below
 	down   bool
@@ -28,7 +28,7 @@ type graves struct {
 	failed map[string][]worker.FailedAttempt
 	dead   map[string]worker.DeadTask
 	well   map[string]bool
-	state  func(id string) // called as a task is buried
+	state  func(id string) // called as a task is recorded
 }
 
 func newGraves() *graves {
@@ -203,7 +203,7 @@ func TestWhatGoesWellCostsNothing(t *testing.T) {
 	}
 }
 
-// A task whose worker died with it, and one that a person archived: asynq asks nobody.
+// A task whose worker died with it, and one that a person archived: Headway is not called.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
@@ -257,14 +257,15 @@ func TestDeadOfItsWorkers(t *testing.T) {
 	}
 }
 
-// The store is away as a task dies: the worker waits for it a while. Where it goes on without, the archive is searched when the store is back.
+// The store is away as a task dies: the worker waits for it a while. Where it goes on without, the archive is
+// searched when the store is back.
 func TestDeadWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
 	g.set(true)
 	b.runDead(g, 100*time.Millisecond, func(context.Context, *worker.Job[call]) error { return tasks.Permanent(errUpstream) })
 	patient := b.enqueue(call{N: 1, Cost: 1})
-	hasty := b.enqueue(call{N: 2, Cost: 1}, scheduler.Timeout(2*time.Second)) // asynq must be told in time
+	hasty := b.enqueue(call{N: 2, Cost: 1}, scheduler.Timeout(2*time.Second)) // asynq must get an answer in time
 	b.info(hasty.ID, asynq.TaskStateArchived)
 	if info := b.info(patient.ID, asynq.TaskStateActive); info.State != asynq.TaskStateActive {
 		t.Errorf("%+v", info)

@@ -18,20 +18,21 @@ import (
 const (
 	// SweepEveryDefault is how often the fleet looks for archived tasks without a record.
 	SweepEveryDefault = 30 * time.Second
-	// sweepOverlap is how much of what was looked at before is looked at again: the clocks of those who archive differ.
+	// sweepOverlap is how much of what was looked at before is looked at again: the clocks of workers differ.
 	sweepOverlap = time.Minute
 	// sweepPatience bounds one look at a queue.
 	sweepPatience = time.Minute
-	// sweepTogether is how many tasks the graveyard is asked about at once, buryTogether and buryBytes how much it is given.
-	sweepTogether = 500
-	buryTogether  = 50
-	buryBytes     = 4_000_000
+	// sweepTogether is how many tasks the graveyard is asked about at once, recordsTogether and recordsBytes how much
+	// it is given.
+	sweepTogether   = 500
+	recordsTogether = 50
+	recordsBytes    = 4_000_000
 	// faultsMost bounds the faults of one sweep of a queue.
 	faultsMost = 100
 )
 
-// sweeper takes tasks into the graveyard that asynq archived without asking us. In a fleet one worker looks at a queue in each interval: for the others that
-// costs one command, for this one a second.
+// sweeper adds tasks to the graveyard that asynq itself archived. In a fleet one worker looks at a queue in each
+// interval: for the others that costs one command, for this one a second.
 type sweeper struct {
 	client    redis.UniversalClient
 	db        *asynqdb.DB
@@ -41,7 +42,8 @@ type sweeper struct {
 	every     time.Duration
 	log       *slog.Logger
 
-	seen map[string]time.Time // of each queue, until when all that was archived has a record; of the running goroutine alone
+	// seen is, for each queue, until when every archived task has a record. It belongs to the running goroutine.
+	seen map[string]time.Time
 
 	mu     sync.Mutex // guards cancel
 	cancel context.CancelFunc
@@ -63,7 +65,7 @@ func (s *sweeper) start(ctx context.Context) {
 	s.done.Go(func() { s.run(running) })
 }
 
-// stop ends what is under way, and waits for that. The next sweep, of any worker, goes on where it was.
+// stop ends a sweep, and waits for that. The next sweep, of any worker, goes on from there.
 func (s *sweeper) stop() {
 	if s == nil {
 		return
@@ -87,7 +89,8 @@ func (s *sweeper) run(ctx context.Context) {
 			return
 		}
 		if err != nil && !failing { // once an outage
-			s.log.LogAttrs(ctx, slog.LevelWarn, "asynq's archive can't be compared with the records of dead tasks, trying on", slog.Any("error", err))
+			const text = "asynq's archive can't be compared with the records of dead tasks, will try again"
+			s.log.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
 		}
 		failing = err != nil
 		select {
@@ -140,7 +143,7 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 			archived[i] = Archived{ID: a.ID, Queue: queue, At: a.At}
 		}
 		unknown, err := s.graves.Unknown(ctx, archived)
-		err = errors.Join(err, s.bury(ctx, unknown))
+		err = errors.Join(err, s.record(ctx, unknown))
 		if err != nil {
 			faults = append(faults, err)
 		}
@@ -154,8 +157,9 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 	return nil
 }
 
-// bury keeps those that are still archived. A task that can't be read or kept does not keep the others back.
-func (s *sweeper) bury(ctx context.Context, unknown []Archived) error {
+// record records the tasks that are still archived. A task that can't be read or recorded does not hold up the
+// others.
+func (s *sweeper) record(ctx context.Context, unknown []Archived) error {
 	var gathered []DeadTask
 	var faults []error
 	bytes := 0
@@ -166,7 +170,8 @@ func (s *sweeper) bury(ctx context.Context, unknown []Archived) error {
 		if err := s.graves.Bury(ctx, gathered); err != nil {
 			faults = append(faults, err)
 		} else {
-			s.log.LogAttrs(ctx, slog.LevelInfo, "archived tasks without a record have one now", slog.String("queue", gathered[0].Queue), slog.Int("tasks", len(gathered)))
+			s.log.LogAttrs(ctx, slog.LevelInfo, "archived tasks without a record have one now",
+				slog.String("queue", gathered[0].Queue), slog.Int("tasks", len(gathered)))
 		}
 		gathered, bytes = nil, 0
 	}
@@ -186,7 +191,7 @@ func (s *sweeper) bury(ctx context.Context, unknown []Archived) error {
 			continue
 		}
 		gathered = append(gathered, foundDead(info, a.At))
-		if bytes += len(info.Payload); len(gathered) >= buryTogether || bytes >= buryBytes {
+		if bytes += len(info.Payload); len(gathered) >= recordsTogether || bytes >= recordsBytes {
 			flush()
 		}
 	}
@@ -197,11 +202,12 @@ func (s *sweeper) bury(ctx context.Context, unknown []Archived) error {
 // foundDead is an archived task, as asynq knows it.
 func foundDead(info *asynq.TaskInfo, at time.Time) DeadTask {
 	last := FailedAttempt{At: info.LastFailedAt, Error: info.LastErr}
-	if at.Sub(info.LastFailedAt).Abs() <= time.Second { // else a person archived it later: the attempt was told when it ended
+	if at.Sub(info.LastFailedAt).Abs() <= time.Second { // else a person archived it later: the attempt has its record
 		last.Number = info.Retried + 1
 	}
 	return DeadTask{
-		ID: info.ID, Queue: info.Queue, Type: info.Type, Payload: info.Payload, Headers: info.Headers, MaxRetry: info.MaxRetry,
+		ID: info.ID, Queue: info.Queue, Type: info.Type,
+		Payload: info.Payload, Headers: info.Headers, MaxRetry: info.MaxRetry,
 		Timeout: info.Timeout, Retention: info.Retention, Deadline: info.Deadline,
 		At: at, Cause: CauseFound, Last: last,
 	}

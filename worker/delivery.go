@@ -31,12 +31,12 @@ type delivery struct {
 
 	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
 
-	settling sync.WaitGroup // settlements that are under way
+	settling sync.WaitGroup // open settlements
 
-	began   time.Time   // when the handler was started
-	runs    atomic.Bool // began is set
-	told    atomic.Bool // whoever sets it tells asynq how the handler went
-	answers chan error  // what asynq is told; holds one
+	began    time.Time   // when the handler was started
+	runs     atomic.Bool // began is set
+	answered atomic.Bool // the goroutine that sets it answers asynq
+	answers  chan error  // the answer to asynq; holds one
 }
 
 func newDelivery(ctx context.Context, t *asynq.Task) *delivery {
@@ -75,8 +75,8 @@ func (d *delivery) startID(c claim) string {
 	return fmt.Sprintf("%s/%d/%d", d.id, d.retried+1, c.decided.UnixNano())
 }
 
-// tell logs what happens to a delivery, with what tells it from others. Most of it is at debug level and costs nothing elsewhere.
-func (g *gate) tell(ctx context.Context, d *delivery, level slog.Level, message string, attrs ...slog.Attr) {
+// logTask logs an event of a delivery, with the attributes that identify the task.
+func (g *guard) logTask(ctx context.Context, d *delivery, level slog.Level, message string, attrs ...slog.Attr) {
 	if !g.log.Enabled(ctx, level) {
 		return
 	}
@@ -87,8 +87,10 @@ func (g *gate) tell(ctx context.Context, d *delivery, level slog.Level, message 
 	g.write(ctx, d, level, message, attrs)
 }
 
-// tellOf is tell for what concerns one charge of the task, zero where it has none.
-func (g *gate) tellOf(ctx context.Context, d *delivery, c reservations.Charge, level slog.Level, message string, attrs ...slog.Attr) {
+// logCharge is logTask for one charge of the task; zero if it has none.
+func (g *guard) logCharge(
+	ctx context.Context, d *delivery, c reservations.Charge, level slog.Level, message string, attrs ...slog.Attr,
+) {
 	if !g.log.Enabled(ctx, level) {
 		return
 	}
@@ -98,9 +100,10 @@ func (g *gate) tellOf(ctx context.Context, d *delivery, c reservations.Charge, l
 	g.write(ctx, d, level, message, attrs)
 }
 
-func (g *gate) write(ctx context.Context, d *delivery, level slog.Level, message string, attrs []slog.Attr) {
-	who := []slog.Attr{
-		slog.String("task_id", d.id), slog.String("type", d.task.Type()), slog.String("queue", d.queue), slog.Int("attempt", d.retried+1),
+func (g *guard) write(ctx context.Context, d *delivery, level slog.Level, message string, attrs []slog.Attr) {
+	task := []slog.Attr{
+		slog.String("task_id", d.id), slog.String("type", d.task.Type()), slog.String("queue", d.queue),
+		slog.Int("attempt", d.retried+1),
 	}
-	g.log.LogAttrs(ctx, level, message, append(who, attrs...)...)
+	g.log.LogAttrs(ctx, level, message, append(task, attrs...)...)
 }

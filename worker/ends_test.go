@@ -21,7 +21,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// ends sees the scripts by which asynq says how a task went: they name the lists of active tasks and of leases, and not that of pending ones.
+// ends sees the scripts by which asynq says how a task went: they name the lists of active tasks and of leases, and
+// not that of pending ones.
 type ends struct {
 	failed chan string // what Redis did not answer
 }
@@ -41,13 +42,14 @@ func (e *ends) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		select {
 		case e.failed <- name:
-		default: // nobody waits for so many
+		default: // more than the test needs
 		}
 		return err
 	}
 }
 
-// cuttable is a bundle whose workers reach Redis through a proxy, and do not try a command twice of themselves. Its inspector and its producer do not need the proxy.
+// cuttable is a bundle whose workers reach Redis through a proxy, and do not try a command twice of themselves. Its
+// inspector and its producer do not need the proxy.
 func cuttable(t *testing.T) (*bundle, *testenv.Proxy, *ends) {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -61,8 +63,8 @@ func cuttable(t *testing.T) (*bundle, *testenv.Proxy, *ends) {
 	return b, proxy, e
 }
 
-// What a worker could not tell Redis about a task that has ended is told as soon as Redis is back, not left to asynq's lease: that takes a minute to two, and runs
-// what was done once more.
+// A result that Redis did not get is sent as soon as Redis is back, not left to asynq's lease: that takes a minute to
+// two, and runs the task once more.
 func TestTasksThatEndWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -104,7 +106,7 @@ func TestTasksThatEndWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-// cuttingStore cuts the way to Redis before its first answer, which is to come back.
+// cuttingStore cuts the connection to Redis before its first answer.
 type cuttingStore struct {
 	*faultStore
 	cut func()
@@ -135,7 +137,7 @@ func TestTasksSentBackWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-// While Redis is away a worker stops as soon as with it: what it could not tell is left to the lease.
+// While Redis is away a worker stops as fast as with it: results that were not sent are left to the lease.
 func TestStopWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	b, proxy, ends := cuttable(t)
@@ -161,19 +163,19 @@ func TestStopWhileRedisIsAway(t *testing.T) {
 	b.info(info.ID, asynq.TaskStateActive)
 }
 
-// deaf does not hear the answer to the first calls for a task that were given one.
-type deaf struct {
+// lossy loses the answers to the first dequeues that returned a task.
+type lossy struct {
 	left   atomic.Int64
 	missed atomic.Int64
 }
 
-func (*deaf) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*lossy) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (*deaf) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (*lossy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (d *deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (d *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		if err != nil || !strings.HasPrefix(nameOf(cmd), "evalsha") || !strings.Contains(nameOf(cmd), " pending paused active lease") || d.left.Add(-1) < 0 {
@@ -185,12 +187,12 @@ func (d *deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A task that Redis gave to a worker that did not hear of it is the next that it takes, once, not left to the lease.
-func TestTasksThatNobodyHeardOf(t *testing.T) {
+// A dequeued task whose reply was lost is the next that the worker takes, once, not left to the lease.
+func TestDequeuedTasksWhoseRepliesWereLost(t *testing.T) {
 	t.Parallel()
 	const all, missed = 20, 3
 	b := setup(t, slow(100))
-	d := &deaf{}
+	d := &lossy{}
 	b.client.AddHook(d)
 	b.run(ok)
 	b.enqueue(call{Cost: 1}) // from now on Redis knows the script

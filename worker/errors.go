@@ -55,8 +55,9 @@ func (e *TimeoutError) Error() string {
 // Is makes the error match context.DeadlineExceeded.
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// StopError names what Stop had to leave. It matches ErrLeftBehind and the reason why Stop could not wait longer. No task is
-// lost by it: those whose handlers still run have been requeued, and an open settlement leaves its charge as estimated.
+// StopError names the tasks and settlements that Stop left unfinished. It matches ErrLeftBehind and the reason why
+// Stop could not wait longer. No task is lost: a task whose handler still runs is requeued, and an open settlement
+// leaves its charge as estimated.
 type StopError struct {
 	// Handlers are the IDs of the tasks whose handlers still run.
 	Handlers []string

@@ -9,8 +9,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Events are called as tasks go by: for live views and metrics. Nil funcs are not called. They run on the task's path, from
-// many goroutines at once: they must not block. A panic in one is logged, and changes nothing for the task.
+// Events are called as tasks go by: for live views and metrics. Nil funcs are not called. They run on the task's
+// path, from many goroutines at once: they must not block. A panic in one is logged, and changes nothing for the
+// task.
 type Events struct {
 	// OnStart is called just before a handler runs.
 	OnStart func(Start)
@@ -18,19 +19,22 @@ type Events struct {
 	OnDefer func(Deferral)
 	// OnSort is called when tasks of a backlog joined their waitlists without having been delivered.
 	OnSort func(Sorted)
-	// OnFinish is called when asynq is told how a task that started went.
+	// OnFinish is called when asynq gets the result of a task that started.
 	OnFinish func(Finish)
 	// OnRefuse is called when a task can never start and is archived without having been charged.
 	OnRefuse func(Refusal)
-	// OnBlock is called when a provider refused a call and named a time: after the bucket was blocked, or that was given up.
+	// OnBlock is called when a provider refused a call and named a time: after the bucket was blocked, or that was
+	// given up.
 	OnBlock func(Block)
-	// OnSettle is called after a settlement was applied, or given up. What was taken for a task that did not start after all is settled as well.
+	// OnSettle is called after a settlement was applied, or given up. A charge of a task that did not start after all
+	// is settled as well.
 	OnSettle func(Settlement)
-	// OnSync is called after a bucket was corrected by what a handler saw, or that failed. What tells a bucket nothing new is not sent.
+	// OnSync is called after a bucket was corrected by what a handler saw, or that failed. An observation without
+	// news is not sent.
 	OnSync func(Sync)
 }
 
-// TaskRef tells which delivery of which task an event is about.
+// TaskRef identifies the task and the delivery of an event.
 type TaskRef struct {
 	ID, Queue, Type string
 	// Attempt is 1 for the first attempt. Deliveries that had to wait do not count.
@@ -46,7 +50,8 @@ type Start struct {
 	Charges []reservations.Charge
 	// Outcome is the answer of the last charge's bucket. Zero for an unlimited task.
 	Outcome reservations.Outcome
-	// Lateness is the time from the moment at which all buckets let the task run, after the hold, until now. Zero for an unlimited task.
+	// Lateness is the time from the moment at which all buckets let the task run, after the hold, until now. Zero for
+	// an unlimited task.
 	Lateness time.Duration
 	// Waited says that the task waited in a waitlist and was promoted.
 	Waited bool
@@ -61,7 +66,8 @@ type Deferral struct {
 	Outcome reservations.Outcome
 	// Until is when the task is expected back, on this machine's clock.
 	Until time.Time
-	// Err says why, in a sentence; it matches scheduler.ErrDeferred, and reservations.ErrUnavailable when the store is down.
+	// Err says why, in a sentence; it matches scheduler.ErrDeferred, and reservations.ErrUnavailable when the store
+	// is down.
 	Err error
 }
 
@@ -71,7 +77,7 @@ type Sorted struct {
 	Tasks int
 }
 
-// Result is what asynq is told of a task that started.
+// Result is how a task that started ended.
 type Result string
 
 const (
@@ -81,7 +87,8 @@ const (
 	ResultFailed Result = "failed"
 	// ResultArchived means that the task failed and is not retried.
 	ResultArchived Result = "archived"
-	// ResultRefused means that the provider refused the call and named a time: the task waits for that, with no retry used.
+	// ResultRefused means that the provider refused the call and named a time: the task waits for that, with no retry
+	// used.
 	ResultRefused Result = "refused"
 	// ResultDropped means that the handler returned asynq.RevokeTask: the task is gone.
 	ResultDropped Result = "dropped"
@@ -96,7 +103,8 @@ type Finish struct {
 	Result  Result
 	// Elapsed is the time since the start.
 	Elapsed time.Duration
-	// Err is what asynq was told. Nil when the task succeeded; what the handler returned when the provider refused the call.
+	// Err is the result that asynq got. Nil if the task succeeded; the handler's error if the provider refused the
+	// call.
 	Err error
 	// Payload is that of the task. It must not be changed.
 	Payload []byte
@@ -112,7 +120,7 @@ type Refusal struct {
 
 // Block is a bucket in which nothing starts for a time, because a provider refused a call.
 type Block struct {
-	// Task is the one whose call was refused.
+	// Task is the task whose call was refused.
 	Task TaskRef
 	// Charge is the last of the task's.
 	Charge reservations.Charge
@@ -122,7 +130,8 @@ type Block struct {
 	Reason error
 	// Outcome is the bucket's answer: RetryAt is when the block in force ends. Zero with an error.
 	Outcome reservations.Outcome
-	// Err is why the bucket could not be blocked. While the store is down that is tried for as long as a settlement.
+	// Err is why the bucket could not be blocked. While the store is down, the block is retried for as long as a
+	// settlement.
 	Err error
 }
 
@@ -142,7 +151,7 @@ type Settlement struct {
 type Sync struct {
 	Task   TaskRef
 	Charge reservations.Charge
-	// Seen is what the bucket was told, of the meters of the charge.
+	// Seen is the observation that was sent, of the meters of the charge.
 	Seen reservations.Observation
 	// Outcome is the bucket's answer. Zero with an error.
 	Outcome reservations.Outcome

@@ -27,7 +27,7 @@ func (e Essay) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: "writer", Tokens: reservations.Tokens{"requests": 1, "tokens": float64(e.MaxTokens)}}}
 }
 
-// A handler says what a task really used; the rest goes to those who wait.
+// A handler reports what a task really used; the rest goes to waiting tasks.
 func ExampleJob_Use() {
 	embedded := miniredis.NewMiniRedis()
 	if err := embedded.Start(); err != nil {

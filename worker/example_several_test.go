@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Draft is written for a customer, who has a share of what the provider allows.
+// Draft is written for a customer with a share of the provider's limit.
 type Draft struct {
 	Customer string `json:"customer"`
 	Topic    string `json:"topic"`

@@ -31,8 +31,8 @@ func (Greeting) Charges() []reservations.Charge {
 
 func (Greeting) TaskOptions() tasks.Options { return tasks.Options{MaxRetry: 5, Timeout: time.Minute} }
 
-// A worker runs typed tasks within a limit that a whole fleet shares. This one lives with an embedded Redis and a store in
-// memory; a fleet takes a real Redis and mongostore.
+// A worker runs typed tasks within a limit that a whole fleet shares. This one lives with an embedded Redis and a
+// store in memory; a fleet takes a real Redis and mongostore.
 func Example() {
 	embedded := miniredis.NewMiniRedis()
 	if err := embedded.Start(); err != nil {

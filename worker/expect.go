@@ -8,10 +8,11 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Expect says before the work what the task will use, where that is known better than when it was enqueued: the charges that were taken are lowered to it at once, as by a
-// settlement, and what is said by Use later is settled against the rest. A meter's name stands for that meter in every limit of the task that has it. What is above a
-// charge is ignored, and so is a meter whose limit keeps the estimate; so the limit stays exact whatever happens to a settlement. Charges has what is
-// left then. Only the first call counts; nothing happens for an unlimited task, and after the handler has ended. Not safe for concurrent use.
+// Expect lowers the charges before the work, if their use is known better than at enqueue. The charges are lowered at
+// once, as by a settlement, and Use is settled against the lowered ones. A meter's name means that meter in every
+// limit of the task that has it. An amount above a charge is ignored, and so is a meter whose limit keeps the
+// estimate. Charges has the lowered charges then. Only the first call counts; nothing happens for an unlimited task,
+// and after the handler has ended. Not safe for concurrent use.
 func (j *Job[T]) Expect(tokens reservations.Tokens) {
 	if j.expect == nil {
 		return
@@ -23,7 +24,7 @@ func (j *Job[T]) Expect(tokens reservations.Tokens) {
 }
 
 // expect lowers the charges of a task that runs, and returns what they are then; nil where nothing changes.
-func (g *gate) expect(ctx context.Context, d *delivery, tokens reservations.Tokens) []reservations.Charge {
+func (g *guard) expect(ctx context.Context, d *delivery, tokens reservations.Tokens) []reservations.Charge {
 	var changed claims
 	lowered := slices.Clone(d.claims)
 	shares := map[string]reservations.Tokens{}
@@ -47,7 +48,7 @@ func (g *gate) expect(ctx context.Context, d *delivery, tokens reservations.Toke
 }
 
 // lowered are the meters of a charge that are to be lowered, and to what.
-func (g *gate) lowered(c reservations.Charge, tokens reservations.Tokens) reservations.Tokens {
+func (g *guard) lowered(c reservations.Charge, tokens reservations.Tokens) reservations.Tokens {
 	limit, err := g.limiter.Limit(c.Limit)
 	if err != nil {
 		return nil
@@ -62,7 +63,7 @@ func (g *gate) lowered(c reservations.Charge, tokens reservations.Tokens) reserv
 	return rest
 }
 
-// expect notes what is charged from now on. It is false where that was said before, or the handler has ended.
+// expect sets the charges from now on. It returns false if they were set before, or the handler has ended.
 func (u *usage) expect(lowered claims) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

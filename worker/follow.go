@@ -21,30 +21,33 @@ const (
 	listTimeout = 5 * time.Second
 )
 
-// Overrides is where the rates are kept that were set while the fleet runs, e.g. *mongostore.Overrides. Must be safe for concurrent use.
+// Overrides stores rates that were set while the fleet runs, e.g. *mongostore.Overrides. Must be safe for concurrent
+// use.
 type Overrides interface {
-	// List returns all of them. With an error, the list holds those that could be read, and is nil when none could: then what was
-	// read before stays in force.
+	// List returns all overrides. With an error, the list holds the readable ones, and is nil if none could be read:
+	// then the last known ones stay in force.
 	List(ctx context.Context) ([]reservations.Override, error)
 }
 
-// FollowConfig is what a Follower may be told. The zero value is fine.
+// FollowConfig holds the settings of a Follower. The zero value is ready to use.
 type FollowConfig struct {
-	// Every is how often overrides are looked for, less up to a fifth so that processes do not ask together. Defaults to 2 seconds.
+	// Every is how often overrides are looked for, less up to a fifth so that processes do not ask together. Defaults
+	// to 2 seconds.
 	Every time.Duration
-	// Logger is told of each change, and when overrides can't be read and can again. Defaults to slog.Default().
+	// Logger gets a line for each change, and at the begin and the end of a time in which overrides can't be read.
+	// Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// Follower keeps a limiter at the limits that are set while the fleet runs, and moves the tasks that wait when a limit has changed. A
-// Worker has one of its own; a program that adopts Headway starts one after Limits and stops it before. While overrides can't
-// be read, those that were read last stay in force. Safe for concurrent use.
+// Follower sets the limits of a limiter that change while the fleet runs. Waiting tasks start by the new ones. A
+// Worker has one of its own; a program that adopts Headway starts one after Limits and stops it before. While
+// overrides can't be read, the last known ones stay in force. Safe for concurrent use.
 type Follower struct {
 	limiter *reservations.Limiter
 	source  Overrides // nil: only SetLimits changes anything
 	config  FollowConfig
 
-	mu   sync.Mutex // guards what is below; held by Start and Stop all the way
+	mu   sync.Mutex // guards what is below; held by Start and Stop until they return
 	stop func()     // ends the following and waits for it; nil when none runs
 
 	changing sync.Mutex              // held while the limiter's limits are changed; guards what is below
@@ -61,8 +64,9 @@ func NewFollower(limiter *reservations.Limiter, source Overrides, config FollowC
 	return &Follower{limiter: limiter, source: source, config: config}
 }
 
-// Load reads the overrides once and puts them in force. The error says that they could not be read: then no task may start, for nobody
-// knows whether its limit was lowered. Overrides that can't be had are logged. Producers that reserve tokens need no more than this.
+// Load reads the overrides once and puts them in force. The error says that they could not be read: then no task may
+// start, because its limit may have been lowered. Faulty overrides are logged. Producers that reserve tokens need no
+// more than this.
 func (f *Follower) Load(ctx context.Context) error {
 	if f.source == nil {
 		return nil
@@ -77,8 +81,8 @@ func (f *Follower) Load(ctx context.Context) error {
 	return nil
 }
 
-// Start loads the overrides and then follows them until Stop. Errors are those of Load; then nothing is started. Of ctx only the values are
-// kept after that. Starting twice does nothing.
+// Start loads the overrides and then follows them until Stop. Errors are those of Load; then nothing is started. Of
+// ctx only the values are kept after that. Starting twice does nothing.
 func (f *Follower) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +106,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the following, and what it has under way: another process goes on with that. It may be called twice, and without Start.
+// Stop ends the following. It may be called twice, and without Start.
 func (f *Follower) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +116,7 @@ func (f *Follower) Stop() {
 	}
 }
 
-// SetLimits replaces the limits of the limiter, as its SetLimits does, and moves the tasks that wait.
+// SetLimits replaces the limits of the limiter, as its SetLimits does. Waiting tasks start by the new ones.
 func (f *Follower) SetLimits(ctx context.Context, limits []reservations.Limit) error {
 	f.changing.Lock()
 	defer f.changing.Unlock()
@@ -120,7 +124,7 @@ func (f *Follower) SetLimits(ctx context.Context, limits []reservations.Limit) e
 	if err := f.limiter.SetLimits(limits); err != nil {
 		return fmt.Errorf("change limits: %w", err)
 	}
-	f.tell(ctx, before, f.limiter.Limits())
+	f.logChanges(ctx, before, f.limiter.Limits())
 	return nil
 }
 
@@ -128,7 +132,8 @@ func (f *Follower) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(f.config.Every - time.Duration(rand.Float64()*float64(f.config.Every)/5)) //nolint:gosec // jitter needs no secrecy
+		jitter := time.Duration(rand.Float64() * float64(f.config.Every) / 5) //nolint:gosec // needs no secrecy
+		timer.Reset(f.config.Every - jitter)
 		select {
 		case <-ctx.Done():
 			return
@@ -138,7 +143,7 @@ func (f *Follower) run(ctx context.Context) {
 	}
 }
 
-// look reads the overrides. When it can't, those of the last look stay.
+// look reads the overrides. If it can't, the last known ones stay.
 func (f *Follower) look(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -147,7 +152,8 @@ func (f *Follower) look(ctx context.Context) {
 	case ctx.Err() != nil:
 	case failed && !f.unreadable:
 		f.unreadable = true
-		f.config.Logger.LogAttrs(ctx, slog.LevelWarn, "overrides can't be read, the last known stay in force", slog.Any("error", err))
+		const text = "overrides can't be read, the last known stay in force"
+		f.config.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
 	case failed:
 	default:
 		if f.unreadable {
@@ -173,10 +179,10 @@ func (f *Follower) apply(ctx context.Context, list []reservations.Override, faul
 			f.config.Logger.LogAttrs(ctx, slog.LevelWarn, "some overrides are not in force", slog.Any("error", err))
 		}
 	}
-	f.tell(ctx, before, f.limiter.Limits())
+	f.logChanges(ctx, before, f.limiter.Limits())
 }
 
-// sameOverride says whether two overrides are the same. What is not a number is the same as another one: it is told of once.
+// sameOverride says whether two overrides are the same. NaN equals NaN, so that it is logged once.
 func sameOverride(a, b reservations.Override) bool {
 	for _, o := range []*reservations.Override{&a, &b} {
 		if math.IsNaN(o.Rate) {

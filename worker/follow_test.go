@@ -137,7 +137,7 @@ func TestFollowerFollows(t *testing.T) {
 	}
 }
 
-// What was read last stays in force while nothing can be read; both ends of that are told once.
+// The last known overrides stay in force while none can be read; both ends of that are logged once.
 func TestFollowerKeepsWhatItKnows(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
@@ -159,7 +159,7 @@ func TestFollowerKeepsWhatItKnows(t *testing.T) {
 	log.await(t, "WARN some overrides are not in force error=by hand")
 }
 
-// Nobody knows whether a limit was lowered: nothing may start.
+// A limit may have been lowered: nothing may start.
 func TestWorkerDoesNotStartWithoutItsOverrides(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
@@ -174,7 +174,7 @@ func TestWorkerDoesNotStartWithoutItsOverrides(t *testing.T) {
 	receive(t, b.starts)
 }
 
-// What can't be in force is told once, whatever it is: a look that finds the same again changes nothing.
+// A faulty override is logged once: a look that finds it again changes nothing.
 func TestFollowerTellsOnceOfWhatIsNoNumber(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
@@ -189,7 +189,8 @@ func TestFollowerTellsOnceOfWhatIsNoNumber(t *testing.T) {
 	}
 }
 
-// A fleet may have a rate of its own for each of many tenants. Each change of one is found among all of them, while nothing else can change.
+// A fleet may have a rate of its own for each of many tenants. Each change of one is found among all of them, while
+// nothing else can change.
 func TestFollowerOfManyOverrides(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}

@@ -20,9 +20,11 @@ type Job[T tasks.Args] struct {
 	Queue string
 	// Attempt is 1 for the first attempt. Having had to wait does not count; a worker that died does.
 	Attempt int
-	// MaxRetry is how many more attempts the task gets after its first one failed. A failure of an attempt above it is final.
+	// MaxRetry is how many more attempts the task gets after its first one failed. A failure of an attempt above it
+	// is final.
 	MaxRetry int
-	// Charges are what was taken for this attempt, in the order in which the task names them. None for an unlimited task.
+	// Charges are what was taken for this attempt, in the order in which the task names them. None for an unlimited
+	// task.
 	Charges []reservations.Charge
 	// Task is what asynq delivered, e.g. for its ResultWriter.
 	Task *asynq.Task
@@ -31,9 +33,10 @@ type Job[T tasks.Args] struct {
 	expect func(reservations.Tokens) []reservations.Charge
 }
 
-// Use reports what the task really used. A meter's name stands for that meter in every limit of the task that has it. The charges are settled by it when the handler ends, however it ends; without a call
-// the estimate stays. Meters that are not named were used as estimated. A later call replaces what an earlier one
-// said of the same meter. Safe for concurrent use; nothing happens for an unlimited task, and after the handler has ended.
+// Use reports what the task really used. A meter's name means that meter in every limit of the task that has it. The
+// charges are settled by it when the handler ends, however it ends; without a call the estimate stays. A meter that
+// is not named was used as estimated. A later call replaces an earlier one for the same meter. Safe for concurrent
+// use; nothing happens for an unlimited task, and after the handler has ended.
 func (j *Job[T]) Use(used reservations.Tokens) {
 	if j.usage != nil {
 		j.usage.use(used)
@@ -46,14 +49,14 @@ type registration struct {
 	charges func(*asynq.Task) ([]reservations.Charge, error)
 }
 
-// Handle lets the worker run tasks of type T. It panics when the type has a handler already, has no name, or the worker has
-// been started.
+// Handle lets the worker run tasks of type T. It panics when the type has a handler already, has no name, or the
+// worker has been started.
 //
-// What the handler returns decides: nil ends the task; an error is retried with growing pauses until MaxRetry is used up,
-// and then the task is archived; an error marked by tasks.Permanent archives it at once; tasks.RetryAfter blocks
-// the bucket of the last charge and sends the task back, with no retry used (see Config.MaxRefusals). A panic is an error. Goroutines are used
-// again: a handler that locks its thread or labels its goroutine has to undo that. The context
-// ends a little before the task's timeout, and when the worker has been stopping for ShutdownTimeout.
+// What the handler returns decides: nil ends the task; an error is retried with growing pauses until MaxRetry is used
+// up, and then the task is archived; an error marked by tasks.Permanent archives it at once; tasks.RetryAfter blocks
+// the bucket of the last charge and sends the task back, with no retry used (see Config.MaxRefusals). A panic is an
+// error. Goroutines are used again: a handler that locks its thread or labels its goroutine has to undo that. The
+// context ends a little before the task's timeout, and when the worker has been stopping for ShutdownTimeout.
 func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[T]) error) {
 	name := tasks.TypeOf[T]()
 	if name == "" {

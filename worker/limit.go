@@ -13,10 +13,10 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// gate is the middleware: every delivery passes it from top to bottom. Worker and Limits both stand on it.
-type gate struct {
+// guard is the middleware that every delivery passes. Worker and Limits both use it.
+type guard struct {
 	limiter    *reservations.Limiter // nil: no limit is known here
-	way        *scheduler.Scheduler
+	sched      *scheduler.Scheduler
 	successors successors
 	charges    func(*asynq.Task) ([]reservations.Charge, error)
 	passed     *passed // nil: every task that charges prices has a limit
@@ -28,24 +28,26 @@ type gate struct {
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
 
-	outage   outage
-	told     told
-	clock    storeClock
-	usual    usual
-	lateMost time.Duration // see staleAfter
-	pending  pending
-	stopping chan struct{} // closed when the process is about to end: nobody is held any more
+	outage    outage
+	corrected corrections
+	clock     storeClock
+	delays    startDelays
+	lateMost  time.Duration // see staleAfter
+	pending   pending
+	stopping  chan struct{} // closed when the process is about to end: no task is held any more
 }
 
-// errHeldUp is why a bucket is not asked: what the one before it has the task hold is not over, and it has to be let go.
-var errHeldUp = errors.New("not started")
+// errNotStarted is why a bucket is not asked: the hold of the bucket before it was cut short, and the start is
+// cancelled.
+var errNotStarted = errors.New("not started")
 
 // prepared is a task that is known to be runnable, and how to run it.
 type prepared func(context.Context) error
 
-// process takes one delivery, and returns what asynq has to be told. Prepare does what can be done before anything is charged; its error means that
-// the task can't run. All is done in a goroutine of its own, so that asynq gets its answer in time even from a handler that ignores its context.
-func (g *gate) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
+// process handles one delivery, and returns its result for asynq. Prepare runs before any bucket is charged; its
+// error means that the task can't run. A goroutine of its own runs the handler, so that asynq gets an answer in time
+// even if the handler ignores its context.
+func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
 	d := &delivery{task: t, answers: make(chan error, 1)}
 	go g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
 	select {
@@ -54,12 +56,12 @@ func (g *gate) process(ctx context.Context, t *asynq.Task, prepare func(*deliver
 	case <-ctx.Done(): // asynq has taken the task back, or is about to fail it
 	}
 	if d.runs.Load() {
-		g.answer(ctx, d, func() error { return g.abandon(ctx, d) })
+		g.answer(ctx, d, func() error { return g.giveUp(ctx, d) })
 	}
 	return <-d.answers
 }
 
-func (g *gate) pass(ctx context.Context, d *delivery, prepare func(*delivery) (prepared, error)) error {
+func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (prepared, error)) error {
 	var run prepared
 	err := g.contained(ctx, d, func(context.Context) (err error) {
 		if run, err = prepare(d); err == nil {
@@ -80,8 +82,8 @@ func (g *gate) pass(ctx context.Context, d *delivery, prepare func(*delivery) (p
 	return g.run(ctx, early, d, run)
 }
 
-// price finds out what the task takes, and that it can be served at all.
-func (g *gate) price(d *delivery) error {
+// price sets the charges of the task, and checks that they can be served.
+func (g *guard) price(d *delivery) error {
 	charges, err := g.charges(d.task)
 	if err != nil || len(charges) == 0 {
 		return err
@@ -92,7 +94,9 @@ func (g *gate) price(d *delivery) error {
 	d.claims = newClaims(charges)
 	for _, c := range charges {
 		if g.limiter == nil {
-			return tasks.Permanent(&reservations.ChargeError{Charge: c, Err: reservations.ErrUnknownLimit, Problem: "this worker has no limits"})
+			return tasks.Permanent(&reservations.ChargeError{
+				Charge: c, Err: reservations.ErrUnknownLimit, Problem: "this worker has no limits",
+			})
 		}
 		if err := g.limiter.Validate(c); err != nil {
 			return tasks.Permanent(err)
@@ -101,68 +105,69 @@ func (g *gate) price(d *delivery) error {
 	return nil
 }
 
-// refuse ends a delivery whose task can't run. What is permanent is archived, anything else is a failure like any other.
-func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
+// refuse ends a delivery whose task can't run. What is permanent is archived, anything else is a failure like any
+// other.
+func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 	err = d.verdict(err)
 	if d.archives(err) {
-		if dropped := g.way.Drop(ctx, d.handle(), d.turn); dropped != nil {
-			g.tell(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
+		if dropped := g.sched.Drop(ctx, d.handle(), d.turn); dropped != nil {
+			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
-		g.tell(ctx, d, slog.LevelError, "task refused and archived", slog.Any("error", err))
+		g.logTask(ctx, d, slog.LevelError, "task refused and archived", slog.Any("error", err))
 		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
 		g.keepRecord(ctx, d, ResultArchived, CauseRefused, err, 0)
 		return err
 	}
-	g.tell(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
+	g.logTask(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
 	g.keepRecord(ctx, d, ResultFailed, "", err, 0)
 	return err
 }
 
-// begin asks whether the task may start, and returns when it may. Otherwise the error is what asynq gets: why the task waits or can't
-// run, or nil where a successor waits for it. Early ends before asynq gives the task up.
+// begin asks whether the task may start, and returns when it may. Otherwise the error for asynq says why the task
+// waits or can't run, and is nil if a copy waits instead. Early ends before asynq gives the task up.
 //
-// A task that was delivered while it waits, and was not promoted, goes back without asking. The buckets are asked one after the other.
-// The one that refuses keeps the task in its waitlist; what the others granted is given back, so no task holds what another waits for.
-func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	turn, err := g.way.Arrive(early, d.handle(), d.claims.charges())
+// A task that was delivered while it waits, and was not promoted, goes back without asking. The buckets are asked one
+// after the other. The one that refuses keeps the task in its waitlist; what the others granted is cancelled, so no
+// task holds tokens that another waits for.
+func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
+	turn, err := g.sched.Arrive(early, d.handle(), d.claims.charges())
 	if err != nil {
-		g.tell(ctx, d, slog.LevelDebug, "waitlists can't be read, the task asks as a new one", slog.Any("error", err))
+		g.logTask(ctx, d, slog.LevelDebug, "waitlists can't be read, the task asks as a new one", slog.Any("error", err))
 	}
 	d.turn = turn
 	d.claims.arrived(turn, g.express)
 	if turn.Status == scheduler.StatusWaiting {
-		return false, g.comeBack(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, func(context.Context, scheduler.Task) error {
-			return g.way.Return(turn)
-		})
+		back := func(context.Context, scheduler.Task) error { return g.sched.Return(turn) }
+		return false, g.deferTask(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, back)
 	}
 	for asked := 1; ; asked++ {
 		if starts, err := g.admit(ctx, early, d); !starts {
 			return false, err
 		}
 		late := time.Since(d.claims.ready())
-		if !g.usual.of(d.claims.provider()).stale(time.Now(), late, g.lateMost) || asked == askMost {
+		if !g.delays.of(d.claims.provider()).stale(time.Now(), late, g.lateMost) || asked == askMost {
 			break
 		}
 		if !d.claims.lose(g.lasts) {
 			break
 		}
-		g.tell(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
+		g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
 	}
-	g.way.Begun(d.handle(), turn, d.claims.answers()...)
+	g.sched.Begun(d.handle(), turn, d.claims.answers()...)
 	return true, nil
 }
 
 // admit asks the buckets, and returns when the task may start; see begin.
-func (g *gate) admit(ctx, early context.Context, d *delivery) (starts bool, err error) {
+func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err error) {
 	stopped, err := d.claims.admit(func(c *claim) error {
 		if !g.hold(early, d) {
-			return errHeldUp
+			return errNotStarted
 		}
 		return g.ask(ctx, early, c)
 	})
 	switch {
-	case errors.Is(err, errHeldUp):
-		return false, g.letGo(ctx, d)
+	case errors.Is(err, errNotStarted):
+		return false, g.cancelStart(ctx, d)
 	case reservations.IsPermanent(err):
 		g.giveBack(ctx, d)
 		return false, g.refuse(ctx, d, tasks.Permanent(err))
@@ -171,20 +176,20 @@ func (g *gate) admit(ctx, early context.Context, d *delivery) (starts bool, err 
 		return false, ctx.Err()
 	case err != nil:
 		g.giveBack(ctx, d)
-		return false, g.unavailable(ctx, d, stopped, err)
+		return false, g.waitForStore(ctx, d, stopped, err)
 	case stopped != nil:
 		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
 		g.giveBack(ctx, d)
 		return false, g.sendBack(ctx, d, stopped, stopped.outcome)
 	}
 	if !g.hold(early, d) {
-		return false, g.letGo(ctx, d)
+		return false, g.cancelStart(ctx, d)
 	}
 	return true, nil
 }
 
 // ask asks one bucket.
-func (g *gate) ask(ctx, early context.Context, c *claim) error {
+func (g *guard) ask(ctx, early context.Context, c *claim) error {
 	bucket := c.charge.Bucket()
 	if err := g.outage.admit(early); err != nil {
 		return err
@@ -197,13 +202,14 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 		if g.outage.report(nil) {
 			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
 		}
-		g.way.Answered(ctx, bucket)
+		g.sched.Answered(ctx, bucket)
 	case reservations.IsPermanent(err), ctx.Err() != nil, errors.Is(err, reservations.ErrBucket):
 		g.outage.pass()
 		return err
 	default:
 		if g.outage.report(err) {
-			g.log.LogAttrs(ctx, slog.LevelWarn, "the store of the buckets does not answer, tasks with a limit wait for it", slog.Any("error", err))
+			const text = "the store of the buckets does not answer, tasks with a limit wait for it"
+			g.log.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
 		}
 		return err
 	}
@@ -213,7 +219,7 @@ func (g *gate) ask(ctx, early context.Context, c *claim) error {
 }
 
 // start asks for the task: one that is new and has others before it only reserves.
-func (g *gate) start(ctx context.Context, c *claim) (reservations.Outcome, error) {
+func (g *guard) start(ctx context.Context, c *claim) (reservations.Outcome, error) {
 	if c.behind {
 		return g.limiter.Reserve(ctx, c.charge)
 	}
@@ -221,28 +227,28 @@ func (g *gate) start(ctx context.Context, c *claim) (reservations.Outcome, error
 }
 
 // express says whether the charge may start before ordinary tasks that wait.
-func (g *gate) express(c reservations.Charge) bool {
+func (g *guard) express(c reservations.Charge) bool {
 	limit, err := g.limiter.Limits().For(c.Limit, c.Key)
 	return err == nil && c.Urgent && limit.HasHeadroom()
 }
 
 // sendBack lets the task wait for the bucket of c.
-func (g *gate) sendBack(ctx context.Context, d *delivery, c *claim, o reservations.Outcome) error {
-	return g.comeBack(ctx, d, c.charge, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
-		return g.way.Wait(ctx, t, d.turn, c.charge, o)
+func (g *guard) sendBack(ctx context.Context, d *delivery, c *claim, o reservations.Outcome) error {
+	return g.deferTask(ctx, d, c.charge, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
+		return g.sched.Wait(ctx, t, d.turn, c.charge, o)
 	})
 }
 
 // unavailable lets the task wait for the bucket of c, which did not answer.
-func (g *gate) unavailable(ctx context.Context, d *delivery, c *claim, cause error) error {
-	return g.comeBack(ctx, d, c.charge, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.way.WaitStore(ctx, t, d.turn, c.charge, cause)
+func (g *guard) waitForStore(ctx context.Context, d *delivery, c *claim, cause error) error {
+	return g.deferTask(ctx, d, c.charge, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
+		return g.sched.WaitStore(ctx, t, d.turn, c.charge, cause)
 	})
 }
 
-// comeBack returns the deferral that wait made. It uses no retry; on the last delivery that asynq grants, a successor takes the task's
-// place. C is the charge that it waits for, delay about how long it waits.
-func (g *gate) comeBack(
+// deferTask returns the deferral that wait made. It uses no retry; on the last delivery that asynq grants, a copy
+// waits instead of the task. C is the charge that the task waits for, delay about how long it waits.
+func (g *guard) deferTask(
 	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, delay time.Duration,
 	wait func(context.Context, scheduler.Task) error,
 ) error {
@@ -261,7 +267,7 @@ func (g *gate) comeBack(
 	if deferred, ok := errors.AsType[*scheduler.DeferredError](err); ok {
 		event.Until = deferred.Until
 	}
-	g.tellOf(ctx, d, c, slog.LevelDebug, "task waits",
+	g.logCharge(ctx, d, c, slog.LevelDebug, "task waits",
 		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
 	hook(g.log, g.events.OnDefer, event)
 	if waits.ID != d.id {
@@ -270,8 +276,9 @@ func (g *gate) comeBack(
 	return err
 }
 
-// hold waits locally for the little that is missing. False means that the process stops, or that asynq wants the task back.
-func (g *gate) hold(early context.Context, d *delivery) bool {
+// hold waits locally for the little that is missing. False means that the process stops, or that asynq wants the task
+// back.
+func (g *guard) hold(early context.Context, d *delivery) bool {
 	missing := time.Until(d.claims.ready())
 	if missing <= 0 {
 		return true
@@ -287,15 +294,16 @@ func (g *gate) hold(early context.Context, d *delivery) bool {
 	return false
 }
 
-// letGo gives back what was taken for a task that does not start after all. It goes back to its place, or waits before all others.
-func (g *gate) letGo(ctx context.Context, d *delivery) error {
+// cancelStart cancels the starts of a task that does not run after all. The task goes back to its place, or waits
+// before all others.
+func (g *guard) cancelStart(ctx context.Context, d *delivery) error {
 	started := d.claims.started()
 	g.giveBack(ctx, d)
 	if ctx.Err() != nil {
 		return ctx.Err() // asynq has taken the task back
 	}
 	last := started[len(started)-1]
-	return g.comeBack(ctx, d, last.charge, last.outcome, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.way.WaitFirst(ctx, t, d.turn, last.charge)
+	return g.deferTask(ctx, d, last.charge, last.outcome, 0, func(ctx context.Context, t scheduler.Task) error {
+		return g.sched.WaitFirst(ctx, t, d.turn, last.charge)
 	})
 }

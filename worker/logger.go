@@ -23,7 +23,7 @@ func (l asynqLogger) write(level slog.Level, args []any) {
 	l.log.LogAttrs(context.Background(), level, "asynq", slog.String("says", fmt.Sprint(args...)))
 }
 
-// asynqLevel is the lowest level that the logger shows, so that asynq does not format what nobody reads.
+// asynqLevel is the lowest level that the logger shows, so that asynq formats no lines below it.
 func asynqLevel(log *slog.Logger) asynq.LogLevel {
 	levels := []struct {
 		slog  slog.Level

@@ -208,7 +208,7 @@ func (b *bundle) balanceOf(limit, key string) float64 {
 	return bucket.Meters[0].Started
 }
 
-// eventually polls: asynq changes a task's state in Redis and tells nobody.
+// eventually polls: asynq changes a task's state in Redis without an event.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -236,17 +236,17 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-// faultStore is a memstore that can be told to fail.
+// faultStore is a memstore that fails on demand.
 type faultStore struct {
 	*memstore.Store
 
 	mu      sync.Mutex // guards what is below
 	down    bool
 	gone    string        // the limit whose buckets are down
-	blocked chan struct{} // where not nil, nobody is answered before it is closed
-	refuse  int           // how many requests to begin are told to come back at once
-	hold    time.Duration // what those that start have to wait locally, where not zero
-	stall   time.Duration // how long the next answer is on its way
+	blocked chan struct{} // where not nil, no call is answered before it is closed
+	refuse  int           // how many requests to start are refused with an immediate RetryAt
+	hold    time.Duration // the hold of each start, where not zero
+	stall   time.Duration // how long the next answer takes
 	begun   int           // requests to start that reached the bucket
 	asked   int           // requests to start or to reserve that reached the store
 }
@@ -268,8 +268,8 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 		}
 		if r.Op == reservations.OpStart && s.refuse > 0 {
 			s.refuse--
-			now := time.Now()
-			outcomes = append(outcomes, reservations.Outcome{State: reservations.StateWaiting, RetryAt: now, At: now})
+			bucket, now, _ := s.Load(ctx, limit.Name, key)
+			outcomes = append(outcomes, reservations.Outcome{State: reservations.StateWaiting, RetryAt: now, At: now, Bucket: bucket})
 			continue
 		}
 		o, err := s.Store.Apply(ctx, limit, key, []reservations.Request{r})
@@ -287,7 +287,7 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 	return outcomes, nil
 }
 
-// deliver is the way of an answer.
+// deliver delays an answer.
 func (s *faultStore) deliver() {
 	s.mu.Lock()
 	stall := s.stall

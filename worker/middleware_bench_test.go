@@ -16,8 +16,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// BenchmarkMiddleware is what a delivery costs beside its handler: of another program's task, of one without a limit, and of one that starts at
-// once, with a bucket in memory and a share of one script in Redis.
+// BenchmarkMiddleware is what a delivery costs beside its handler: of another program's task, of one without a limit,
+// and of one that starts at once, with a bucket in memory and a share of one script in Redis.
 func BenchmarkMiddleware(b *testing.B) {
 	task := func(args tasks.Args) *asynq.Task {
 		e, err := tasks.Encode(args, tasks.Options{})

@@ -25,7 +25,7 @@ func TestApportion(t *testing.T) {
 
 func TestTold(t *testing.T) {
 	t.Parallel()
-	var buckets told
+	var buckets corrections
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for i, c := range []struct {
 		after  time.Duration
@@ -46,7 +46,7 @@ func TestTold(t *testing.T) {
 	} {
 		at = at.Add(c.after)
 		seen := reservations.Observation{Remaining: reservations.Tokens{c.meter: c.n}, Up: c.up}
-		if got := buckets.tell(c.bucket, seen, at); got != c.want {
+		if got := buckets.due(c.bucket, seen, at); got != c.want {
 			t.Errorf("%d: %v, want %v", i, got, c.want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestTold(t *testing.T) {
 		t.Errorf("%d buckets are kept, want 1: the others are too old", len(buckets.last))
 	}
 	buckets.forget("a")
-	if !buckets.tell("a", reservations.Observation{Remaining: reservations.Tokens{"requests": 7}}, at) {
+	if !buckets.due("a", reservations.Observation{Remaining: reservations.Tokens{"requests": 7}}, at) {
 		t.Error("forgotten, and not told")
 	}
 }

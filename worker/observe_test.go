@@ -42,7 +42,7 @@ func TestBucketIsToldWhatTheHandlerSaw(t *testing.T) {
 	}
 }
 
-// What is told before the settlement would be given back twice: by the provider's answer, and by the settlement.
+// A correction before the settlement would give tokens back twice: by the provider's answer, and by the settlement.
 func TestBucketIsToldAfterTheSettlement(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
@@ -50,7 +50,7 @@ func TestBucketIsToldAfterTheSettlement(t *testing.T) {
 		b.store.set(func(s *faultStore) { s.down = true })
 		job.Saw(left(50))
 		job.Use(reservations.Tokens{"tokens": 3})
-		return errUpstream // a failure tells as well
+		return errUpstream // a failure reports as well
 	})
 	b.enqueue(call{Cost: 10})
 	receive(t, b.finishes)

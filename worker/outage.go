@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// probePatience is how long others wait for the answer of the one that asks a store which was down. A store that is back
-// answers within it; they need not go back to wait then.
+// probePatience is how long tasks wait for the probe of a store that was down. A store that is back answers within
+// it; the tasks need not go back to their waitlists then.
 const probePatience = 50 * time.Millisecond
 
-// outage remembers that the store did not answer. While it is down only one task at a time asks; the others are sent back,
-// so that tasks without a limit find a free place to run. The zero value is a store that is up.
+// outage remembers that the store did not answer. While it is down only one task at a time asks; the others are sent
+// back, so that unlimited tasks find a free handler. The zero value is a store that is up.
 type outage struct {
 	mu    sync.Mutex    // guards what is below
 	cause error         // nil while the store is up
-	probe chan struct{} // nil while nobody asks; closed when the answer is there
+	probe chan struct{} // nil without a probe; closed by its answer
 }
 
-// admit returns nil when the caller may ask the store, and has to report then; otherwise why the store is taken to be down.
+// admit returns nil when the caller may ask the store, and has to report then; otherwise why the store is taken to be
+// down.
 func (o *outage) admit(ctx context.Context) error {
 	o.mu.Lock()
 	cause, probe := o.cause, o.probe
@@ -41,7 +42,8 @@ func (o *outage) admit(ctx context.Context) error {
 	return o.cause
 }
 
-// report tells how it went: nil when the store answered. It says whether that began an outage, or ended one.
+// report ends a call of the store; nil means that the store answered. It returns whether that began or ended an
+// outage.
 func (o *outage) report(err error) (turned bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -58,7 +60,7 @@ func (o *outage) pass() {
 	o.answered()
 }
 
-// answered lets those go who wait for the probe. It requires that mu is held.
+// answered ends the wait for the probe. It requires that mu is held.
 func (o *outage) answered() {
 	if o.probe != nil {
 		close(o.probe)

@@ -9,7 +9,7 @@ import (
 type pending struct {
 	mu    sync.Mutex // guards what is below
 	left  map[*entry]struct{}
-	ended chan struct{} // closed when something ended; nil while nobody waits
+	ended chan struct{} // closed when something ended; nil if no caller waits
 }
 
 type entry struct {

@@ -13,20 +13,20 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// blockPatience is how long a task that was refused upstream waits for the answer of its bucket to the block. Then the task goes
-// back without it, and the block is tried on in the background.
+// blockPatience is how long a task that was refused upstream waits for the answer of its bucket to the block. Then
+// the task goes back without it, and the block is tried on in the background.
 const blockPatience = 2 * time.Second
 
 // ending is how a handler ended.
 type ending struct {
 	err     error
 	refusal *tasks.RetryAfterError // nil unless the provider refused the call and named a time
-	blocked reservations.Outcome   // the bucket's answer to the block; zero for an unlimited task, and where there was none
+	blocked reservations.Outcome   // the bucket's answer to the block; zero if there was none
 	cause   error                  // why there was none
 }
 
 // end reads what the handler returned, and blocks the bucket where the provider asked for it.
-func (g *gate) end(ctx context.Context, d *delivery, err error) ending {
+func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 	e := ending{err: err, refusal: refusalIn(err)}
 	if e.refusal != nil && len(d.claims) > 0 {
 		e.blocked, e.cause = g.block(ctx, d, e.refusal)
@@ -34,7 +34,8 @@ func (g *gate) end(ctx context.Context, d *delivery, err error) ending {
 	return e
 }
 
-// refusalIn is nil where the error is anything but a refusal that named a time: what archives or drops the task goes first.
+// refusalIn is nil where the error is anything but a refusal that named a time: what archives or drops the task goes
+// first.
 func refusalIn(err error) *tasks.RetryAfterError {
 	refusal, ok := errors.AsType[*tasks.RetryAfterError](err)
 	if !ok || refusal == nil || refusal.After <= 0 || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
@@ -43,8 +44,9 @@ func refusalIn(err error) *tasks.RetryAfterError {
 	return &tasks.RetryAfterError{After: min(refusal.After, reservations.MaxBlockMost), Err: err}
 }
 
-// block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on trying in the background.
-func (g *gate) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) (reservations.Outcome, error) {
+// block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on
+// trying in the background.
+func (g *guard) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) (reservations.Outcome, error) {
 	patience := blockPatience
 	if deadline, ok := ctx.Deadline(); ok { // asynq must have our answer in time
 		patience = max(0, min(patience, time.Until(deadline)/4))
@@ -68,15 +70,15 @@ func (g *gate) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfter
 	return reservations.Outcome{}, err
 }
 
-// blocked reports a block of the bucket, or of all its shards, so that no task is promoted before it ends. It returns the answer of the
-// task's own bucket.
-func (g *gate) blocked(
+// blocked reports a block of the bucket, or of all its shards, so that no task is promoted before it ends. It returns
+// the answer of the task's own bucket.
+func (g *guard) blocked(
 	ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, all []reservations.Outcome, err error,
 ) (own reservations.Outcome) {
 	for i, o := range all {
 		if c := d.charge(); !o.At.IsZero() {
 			c.Shard = o.Shard
-			g.way.Changed(c.Bucket(), o)
+			g.sched.Changed(c.Bucket(), o)
 		}
 		if i == 0 {
 			own = o
@@ -84,42 +86,50 @@ func (g *gate) blocked(
 	}
 	attrs := []slog.Attr{slog.Duration("for", refusal.After), slog.Any("refusal", refusal.Err)}
 	if err != nil {
-		g.tellOf(ctx, d, d.charge(), slog.LevelWarn, "refused by the provider, but the bucket could not be blocked", append(attrs, slog.Any("error", err))...)
+		const text = "refused by the provider, but the bucket could not be blocked"
+		g.logCharge(ctx, d, d.charge(), slog.LevelWarn, text, append(attrs, slog.Any("error", err))...)
 	} else {
-		g.tellOf(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
+		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
-	hook(g.log, g.events.OnBlock, Block{Task: d.ref(), Charge: d.charge(), For: refusal.After, Reason: refusal.Err, Outcome: own, Err: err})
+	hook(g.log, g.events.OnBlock, Block{
+		Task: d.ref(), Charge: d.charge(), For: refusal.After, Reason: refusal.Err, Outcome: own, Err: err,
+	})
 	return own
 }
 
-// forgives counts the refusal, and says whether the task may go back without a retry used. What is beyond the count fails.
-func (g *gate) forgives(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) bool {
-	n, err := g.way.Refused(ctx, d.handle(), refusal.After)
+// forgives counts the refusal, and says whether the task may go back without a retry used. What is beyond the count
+// fails.
+func (g *guard) forgives(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) bool {
+	n, err := g.sched.Refused(ctx, d.handle(), refusal.After)
 	if err == nil && n > g.maxRefusals {
-		err = g.way.ForgetRefusals(ctx, d.handle())
+		err = g.sched.ForgetRefusals(ctx, d.handle())
 		n = g.maxRefusals + 1
 	}
 	if err != nil {
-		g.tell(ctx, d, slog.LevelWarn, "refusals of a task not counted", slog.Any("error", err))
+		g.logTask(ctx, d, slog.LevelWarn, "refusals of a task not counted", slog.Any("error", err))
 	}
 	return n <= g.maxRefusals
 }
 
-// pushBack sends a task back whose call the provider refused: no retry is used, and it comes first when the block ends.
-func (g *gate) pushBack(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
-	g.tell(ctx, d, slog.LevelDebug, "task refused by the provider", slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
-	hook(g.log, g.events.OnFinish, Finish{Task: d.ref(), Charges: d.claims.charges(), Result: ResultRefused, Elapsed: elapsed, Err: e.err})
+// deferRefused sends a task back whose call the provider refused. No retry is used, and the task starts first after
+// the block.
+func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
+	g.logTask(ctx, d, slog.LevelDebug, "task refused by the provider",
+		slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
+	hook(g.log, g.events.OnFinish, Finish{
+		Task: d.ref(), Charges: d.claims.charges(), Result: ResultRefused, Elapsed: elapsed, Err: e.err,
+	})
 	wait := e.refusal.After
 	if !e.blocked.At.IsZero() {
 		wait = e.blocked.Wait()
 	}
-	return g.comeBack(ctx, d, d.charge(), e.blocked, wait, func(ctx context.Context, t scheduler.Task) error {
-		return g.way.WaitRefused(ctx, t, d.charge(), e.refusal.After, e.blocked, e.err, e.cause)
+	return g.deferTask(ctx, d, d.charge(), e.blocked, wait, func(ctx context.Context, t scheduler.Task) error {
+		return g.sched.WaitRefused(ctx, t, d.charge(), e.refusal.After, e.blocked, e.err, e.cause)
 	})
 }
 
 // untouched runs a task that nothing is known of. Only a refusal that named a time is seen to.
-func (g *gate) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler) error {
+func (g *guard) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler) error {
 	started := time.Now()
 	err := next.ProcessTask(ctx, t)
 	refusal := refusalIn(err)
@@ -130,5 +140,5 @@ func (g *gate) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler)
 	if !g.forgives(ctx, d, refusal) {
 		return err
 	}
-	return legible(g.pushBack(ctx, d, ending{err: err, refusal: refusal}, time.Since(started)))
+	return legible(g.deferRefused(ctx, d, ending{err: err, refusal: refusal}, time.Since(started)))
 }

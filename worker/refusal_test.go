@@ -40,8 +40,8 @@ func refusing(times int, d time.Duration) func(context.Context, *worker.Job[call
 	}
 }
 
-// One worker is refused: none of three starts anything in that bucket before the end; then the refused task comes first,
-// and the others in their order, none of which was delivered meanwhile.
+// One worker is refused: none of three starts anything in that bucket before the end; then the refused task comes
+// first, and the others in their order, none of which was delivered meanwhile.
 func TestRefusedUpstreamStopsTheFleet(t *testing.T) {
 	t.Parallel()
 	const block = 1500 * time.Millisecond
@@ -88,18 +88,18 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 	}
 	var order []string
 	var last time.Time
-	stood := false // the machine: whoever comes late by that loses its place to the next
+	suspended := false // the machine was suspended: a late task may be passed by the next one
 	for range n {
 		s := receive(t, b.starts)
 		order = append(order, s.Task.ID)
 		at, end := s.Outcome.At.Add(s.Outcome.Hold), blocked.Outcome.At.Add(block)
-		stood = stood || !last.IsZero() && at.Sub(last) > time.Second+2*reservations.Hold
+		suspended = suspended || !last.IsZero() && at.Sub(last) > time.Second+2*reservations.Hold
 		last = at
 		if at.Before(end.Add(-time.Microsecond)) || s.Task.Attempt != 1 {
 			t.Errorf("attempt %d of %s starts %v before the end", s.Task.Attempt, s.Task.ID, end.Sub(at))
 		}
 	}
-	if stood {
+	if suspended {
 		slices.Sort(order)
 		slices.Sort(want)
 	}

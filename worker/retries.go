@@ -10,13 +10,13 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// The count of retries is ours. asynq archives a task that comes back when its own count is used up, even one that only has to
-// wait; so asynq is told a count that is higher by tasks.Slack, and the end of a task is decided here.
+// The count of retries is ours. asynq archives a task that comes back when its own count is used up, even one that
+// only has to wait; so asynq gets a count that is higher by tasks.Slack, and the end of a task is decided here.
 
 // lastDelivery says whether asynq would archive the task on any error, even on one that says that it has to wait.
 func (d *delivery) lastDelivery() bool { return d.retried >= d.allowed }
 
-// verdict is what asynq has to be told of a handler's result: a failure beyond our count of retries is final.
+// verdict is the result for asynq: a failure beyond Headway's count of retries is final.
 func (d *delivery) verdict(err error) error {
 	switch {
 	case err == nil, d.archives(err), errors.Is(err, scheduler.ErrDeferred), errors.Is(err, asynq.RevokeTask):
@@ -31,7 +31,8 @@ func (d *delivery) verdict(err error) error {
 // archives says whether asynq archives the task on this error.
 func (d *delivery) archives(err error) bool { return errors.Is(err, asynq.SkipRetry) }
 
-// finalError is the last failure of a task whose retries are used up: asynq archives it. Its text is that of the failure.
+// finalError is the last failure of a task whose retries are used up: asynq archives it. Its text is that of the
+// failure.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string        { return e.err.Error() }
@@ -40,7 +41,8 @@ func (e *finalError) Is(target error) bool { return target == asynq.SkipRetry }
 
 // legible makes the text of err UTF-8: asynq can't store any other, and would neither retry nor archive the task.
 func legible(err error) error {
-	if _, deferred := err.(*scheduler.DeferredError); err == nil || deferred || utf8.ValidString(err.Error()) { //nolint:errorlint // whose text is valid, and costly
+	_, deferred := err.(*scheduler.DeferredError) //nolint:errorlint // its text is valid, and costly
+	if err == nil || deferred || utf8.ValidString(err.Error()) {
 		return err
 	}
 	return &legibleError{err: err}

@@ -13,24 +13,25 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// run calls the handler, and returns what asynq has to be told; errTold where it was told before.
-func (g *gate) run(ctx, early context.Context, d *delivery, handle prepared) error {
+// run calls the handler, and returns the result for asynq; errAnswered if asynq has one.
+func (g *guard) run(ctx, early context.Context, d *delivery, handle prepared) error {
 	g.announce(ctx, d)
-	ended := g.pending.add(kindHandler, d.id) // before anybody can tell asynq how it went
+	ended := g.pending.add(kindHandler, d.id) // before the delivery can be answered
 	stop := g.watch(ctx, d)
 	e := g.handled(ctx, early, d, handle, ended)
 	stop()
-	if !d.told.CompareAndSwap(false, true) {
-		return errTold
+	if !d.answered.CompareAndSwap(false, true) {
+		return errAnswered
 	}
 	if e.refusal != nil && ctx.Err() == nil && g.forgives(ctx, d, e.refusal) {
-		return g.pushBack(ctx, d, e, time.Since(d.began))
+		return g.deferRefused(ctx, d, e, time.Since(d.began))
 	}
 	return g.conclude(ctx, d, e.err, time.Since(d.began))
 }
 
-// handled runs the handler. What is charged is settled when that really ends, which may be after asynq was told; then ended is called.
-func (g *gate) handled(ctx, early context.Context, d *delivery, handle prepared, ended func()) ending {
+// handled runs the handler. Charges are settled when the handler returns, which may be after asynq got an answer;
+// then ended is called.
+func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared, ended func()) ending {
 	defer ended()
 	if len(d.claims) > 0 {
 		d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
@@ -41,31 +42,31 @@ func (g *gate) handled(ctx, early context.Context, d *delivery, handle prepared,
 	return e
 }
 
-// announce tells that the handler is about to run.
-func (g *gate) announce(ctx context.Context, d *delivery) {
+// announce reports that the handler is about to run.
+func (g *guard) announce(ctx context.Context, d *delivery) {
 	s := Start{Task: d.ref(), Charges: d.claims.charges()}
 	if len(d.claims) > 0 {
 		s.Outcome, s.Lateness = d.claims.provider().outcome, time.Since(d.claims.ready())
 		s.Waited = d.turn.Status == scheduler.StatusPromoted
 	}
-	g.tell(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Bool("waited", s.Waited),
+	g.logTask(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Bool("waited", s.Waited),
 		slog.Duration("hold", s.Outcome.Hold), slog.Time("granted_at", s.Outcome.At)) // by the bucket's clock
 	hook(g.log, g.events.OnStart, s)
 }
 
 // contained runs the handler and makes a panic an error, logged with its stack here and nowhere else.
-func (g *gate) contained(ctx context.Context, d *delivery, handle prepared) (err error) {
+func (g *guard) contained(ctx context.Context, d *delivery, handle prepared) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			p := &PanicError{Value: value, Stack: string(debug.Stack())}
-			g.tell(ctx, d, slog.LevelError, "handler panicked", slog.Any("error", p), slog.String("stack", p.Stack))
+			g.logTask(ctx, d, slog.LevelError, "handler panicked", slog.Any("error", p), slog.String("stack", p.Stack))
 			err = p
 		}
 	}()
 	return handle(ctx)
 }
 
-// used is what the handler reported. A task that nobody handled used nothing.
+// used returns the use that the handler reported. A task without a handler used nothing.
 func (d *delivery) used(err error) reservations.Tokens {
 	if !errors.Is(err, asynq.ErrHandlerNotFound) {
 		return d.usage.tokens()
@@ -73,9 +74,11 @@ func (d *delivery) used(err error) reservations.Tokens {
 	return reservations.Unused(d.claims.charges()...)
 }
 
-// conclude tells everybody how it went, asynq last.
-func (g *gate) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
-	f := Finish{Task: d.ref(), Charges: d.claims.charges(), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload()}
+// conclude reports the result of a task: to the log, to the hooks, to the record, and to asynq.
+func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
+	f := Finish{
+		Task: d.ref(), Charges: d.claims.charges(), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload(),
+	}
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -93,7 +96,7 @@ func (g *gate) conclude(ctx context.Context, d *delivery, err error, elapsed tim
 	if f.Err != nil {
 		attrs = append(attrs, slog.Any("error", f.Err))
 	}
-	g.tell(ctx, d, level, message, attrs...)
+	g.logTask(ctx, d, level, message, attrs...)
 	hook(g.log, g.events.OnFinish, f)
 	g.keepRecord(ctx, d, f.Result, causeOf(f.Err), f.Err, elapsed)
 	return f.Err

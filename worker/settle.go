@@ -14,9 +14,9 @@ import (
 // wakerStopTimeout bounds the end of the scheduler.
 const wakerStopTimeout = 5 * time.Second
 
-// settle corrects the charges by what was used. Nil keeps the estimate: the API may have been called. The tokens of a limit that
-// settles by `keep` are not given back.
-func (g *gate) settle(ctx context.Context, d *delivery, used reservations.Tokens) {
+// settle corrects the charges by what was used. Nil keeps the estimate: the API may have been called. The tokens of a
+// limit that settles by `keep` are not given back.
+func (g *guard) settle(ctx context.Context, d *delivery, used reservations.Tokens) {
 	charged := d.charged()
 	if used == nil || len(charged) == 0 {
 		return
@@ -27,9 +27,9 @@ func (g *gate) settle(ctx context.Context, d *delivery, used reservations.Tokens
 	})
 }
 
-// shares says of each bucket what was used of its meters. What no limit of the task has is left to the last, whose settlement
-// names it in its error.
-func (g *gate) shares(cs claims, used reservations.Tokens) map[string]reservations.Tokens {
+// shares says of each bucket what was used of its meters. What no limit of the task has is left to the last, whose
+// settlement names it in its error.
+func (g *guard) shares(cs claims, used reservations.Tokens) map[string]reservations.Tokens {
 	shares := map[string]reservations.Tokens{}
 	for _, c := range cs {
 		shares[c.charge.Bucket()] = reservations.Tokens{}
@@ -49,22 +49,24 @@ func (g *gate) shares(cs claims, used reservations.Tokens) map[string]reservatio
 }
 
 // measures says whether the charge's limit has the meter.
-func (g *gate) measures(c reservations.Charge, meter string) bool {
+func (g *guard) measures(c reservations.Charge, meter string) bool {
 	limit, err := g.limiter.Limit(c.Limit)
 	return err == nil && slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return m.Name == meter })
 }
 
 // giveBack gives back what was started, in the background: the task does not start. It keeps its reservations.
-func (g *gate) giveBack(ctx context.Context, d *delivery) {
+func (g *guard) giveBack(ctx context.Context, d *delivery) {
 	started := d.claims.started()
 	g.correct(ctx, d, started, started.nothing(), func(ctx context.Context, c claim) (reservations.Outcome, error) {
 		return g.limiter.Cancel(ctx, c.charge, c.held, d.startID(c))
 	})
 }
 
-// correct changes what is charged for the claims, side by side and in the background: asynq need not wait for it, Stop does.
-func (g *gate) correct(
-	ctx context.Context, d *delivery, cs claims, used map[string]reservations.Tokens, one func(context.Context, claim) (reservations.Outcome, error),
+// correct changes what is charged for the claims, side by side and in the background: asynq need not wait for it,
+// Stop does.
+func (g *guard) correct(
+	ctx context.Context, d *delivery, cs claims, used map[string]reservations.Tokens,
+	one func(context.Context, claim) (reservations.Outcome, error),
 ) {
 	if len(cs) == 0 {
 		return
@@ -78,10 +80,13 @@ func (g *gate) correct(
 		group.Go(func() {
 			o, err := one(correcting, c)
 			if err != nil {
-				g.tellOf(correcting, d, c.charge, slog.LevelWarn, "not all could be settled, the estimate stays charged there", slog.Any("error", err))
+				const text = "not all could be settled, the estimate stays charged there"
+				g.logCharge(correcting, d, c.charge, slog.LevelWarn, text, slog.Any("error", err))
 			}
-			g.way.Changed(c.charge.Bucket(), o)
-			hook(g.log, g.events.OnSettle, Settlement{Task: d.ref(), Charge: c.charge, Used: used[c.charge.Bucket()], Outcome: o, Err: err})
+			g.sched.Changed(c.charge.Bucket(), o)
+			hook(g.log, g.events.OnSettle, Settlement{
+				Task: d.ref(), Charge: c.charge, Used: used[c.charge.Bucket()], Outcome: o, Err: err,
+			})
 		})
 	}
 	go func() {
@@ -93,10 +98,10 @@ func (g *gate) correct(
 }
 
 // stopWaking stops the scheduler, which sends the last answers of buckets, even when the caller's time is over.
-func (g *gate) stopWaking(ctx context.Context) error {
+func (g *guard) stopWaking(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakerStopTimeout)
 	defer cancel()
-	if err := g.way.Stop(ctx); err != nil {
+	if err := g.sched.Stop(ctx); err != nil {
 		return fmt.Errorf("stop the scheduler: %w", err)
 	}
 	return nil

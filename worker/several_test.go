@@ -146,7 +146,7 @@ func TestOutageInTheMiddle(t *testing.T) {
 	}
 }
 
-// The copy of a task on its last delivery has its charges and all its places.
+// The copy of a task on its last delivery has its charges and its reservations.
 func TestSuccessorHasAllPlaces(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(slow(100)), filling(time.Second))
@@ -206,7 +206,7 @@ func TestReservedWithTwoLimits(t *testing.T) {
 	b.left("tenant", "a", 70)
 }
 
-// A tenant that has to wait for its own share takes no places of the provider's.
+// A task that waits for its tenant's share reserves nothing of the provider's limit.
 func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(slow(10)), slow(100))
@@ -225,7 +225,7 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	if reserved := bucket.Meters[0].Reserved; reserved < 79.99 {
 		t.Errorf("the provider's bucket has promised down to %v, want 80", reserved)
 	}
-	// When a later bucket can't be asked, the earlier ones have their places back.
+	// If a later bucket can't be asked, the reservations in earlier ones are released.
 	b.store.set(func(s *faultStore) { s.gone = "api" })
 	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10}, scheduler.Reserved()); !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("enqueue: %v", err)

@@ -16,19 +16,19 @@ import (
 const sortWait = time.Second
 
 // sortBehind has the tasks behind a new one, which has to wait for long, join their waitlists without being delivered.
-func (g *gate) sortBehind(d *delivery, c *claim) {
+func (g *guard) sortBehind(d *delivery, c *claim) {
 	if c.held != nil || c.outcome.Wait() < sortWait && !c.behind {
 		return
 	}
 	queue := d.queue
-	g.way.Sort(queue, g.foretell, func(n int) {
+	g.sched.Sort(queue, g.foreseeable, func(n int) {
 		g.log.Debug("tasks of a backlog joined their waitlists", slog.String("queue", queue), slog.Int("tasks", n))
 		hook(g.log, g.events.OnSort, Sorted{Queue: queue, Tasks: n})
 	})
 }
 
-// foretell is what the task will take when it is delivered; nothing where it may be delivered to a handler without limits.
-func (g *gate) foretell(t *asynq.Task) (charges []reservations.Charge, err error) {
+// foreseeable returns the charges of a task that was not delivered yet; none if its handler may have no limits.
+func (g *guard) foreseeable(t *asynq.Task) (charges []reservations.Charge, err error) {
 	if g.passed != nil && !g.passed.has(t.Type()) {
 		return nil, nil
 	}
@@ -43,10 +43,11 @@ func (g *gate) foretell(t *asynq.Task) (charges []reservations.Charge, err error
 	return charges, err
 }
 
-// passedMost is how many types are known to be limited; those of more are delivered one by one.
+// passedMost is how many types are known to be limited; tasks of further types are delivered one by one.
 const passedMost = 1024
 
-// passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside it. Safe for concurrent use.
+// passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside it.
+// Safe for concurrent use.
 type passed struct {
 	mu    sync.RWMutex // guards types
 	types map[string]bool

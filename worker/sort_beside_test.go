@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Tasks whose handler stands beside the middleware have no limit, even where Charge would price them: nobody makes them wait.
+// Tasks of a handler without the middleware have no limit, even if Charge would price them: they never wait.
 func TestSortLeavesHandlersBesideTheMiddleware(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(1))

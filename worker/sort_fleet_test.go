@@ -68,7 +68,8 @@ func (f flaky) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A fleet that sorts while workers come and go, and Redis loses what it is told, starts every task once, within the limit.
+// A fleet that sorts while workers come and go, and calls to Redis are lost, starts every task once, within the
+// limit.
 func TestSortInAFleet(t *testing.T) {
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {

@@ -22,8 +22,8 @@ func (n numbered) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: limit, Tokens: reservations.Tokens{"tokens": 1}}}
 }
 
-// Where the handlers are what is scarce, tasks of a limit that has room run in the order in which they came, also when those of another limit
-// have their backlog sorted.
+// Where handlers are scarce, tasks of a limit with room run in the order of their arrival, also while the backlog of
+// another limit is sorted.
 func TestSortKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	limit := func(name string, rate, capacity float64) reservations.Limit {
@@ -66,7 +66,7 @@ func TestSortKeepsTheOrder(t *testing.T) {
 			far++
 		}
 	}
-	if far > 20 { // those that are taken by a worker while the first are sorted
+	if far > 20 { // tasks that a worker takes while the first ones are sorted
 		t.Errorf("%d of %d tasks overtook more than 40 others, one of them %d", far, len(order), most)
 	}
 }

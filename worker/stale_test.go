@@ -12,7 +12,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// farStore is a store whose answers travel for a long time. A task that takes two tokens has to hold for longer than that.
+// farStore is a store whose answers travel for a long time. A task that takes two tokens has to hold for longer than
+// that.
 type farStore struct {
 	*memstore.Store
 

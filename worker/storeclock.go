@@ -8,15 +8,15 @@ import (
 const (
 	// tick is how coarse a store's clock may be.
 	tick = 2 * time.Millisecond
-	// agesBy is one over how fast what is known of the store's clock grows old: 1 ms in a second.
+	// agesBy is the inverse of how fast the bounds of the offset widen: 1 ms in a second.
 	agesBy = 1000
 )
 
-// storeClock knows when, on this machine's clock, a store decided, so that a start can be held until then and no longer: an answer
-// that was long in coming, from a store that is busy or over a slow network, would else make the start late by as much, and
-// let it meet those that were admitted after it. Each answer was decided after it was asked for and before it came, which bounds how far the clocks are apart; what
-// all bounds of late have in common tells more than the quickest answer does, above all when a process has just started and all are slow: the first ones are decided at their end, since
-// connections are opened before. The zero value has seen no answer. Safe for concurrent use.
+// storeClock converts the moment of a store's decision to this machine's clock, so that a hold ends neither early nor
+// late. Otherwise a slow answer would delay the start by as much, and let it meet starts that were granted later. A
+// decision lies between the request and its answer, which bounds the offset of the clocks. Intersecting the recent
+// bounds is tighter than trusting the fastest response, above all at the start of a process, where all responses are
+// slow. The zero value has seen no answer. Safe for concurrent use.
 type storeClock struct {
 	mu sync.Mutex // guards what is below
 
@@ -25,7 +25,8 @@ type storeClock struct {
 	seen        time.Time     // when the last answer came
 }
 
-// moment is when the answer that was asked for, and came, was decided at the time at of the store's clock: probably, and at the latest.
+// moment is when the answer that was asked for, and came, was decided at the time at of the store's clock: probably,
+// and at the latest.
 func (c *storeClock) moment(asked, came, at time.Time) (decided, latest time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ func TestStoreClockKnowsWhenItWasDecided(t *testing.T) {
 	ahead := 3 * time.Hour // the store's clock
 	for _, script := range []struct {
 		name    string
-		answers [][4]time.Duration // asked, decided, came; what is told of decided
+		answers [][4]time.Duration // asked, decided, came; the latest moment of the decision
 	}{
 		{"an answer in no time", [][4]time.Duration{{0, 0, 0, 0}}},
 		{"the first is taken to be decided half-way", [][4]time.Duration{{0, 90 * ms, 100 * ms, 50 * ms}}},

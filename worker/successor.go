@@ -27,7 +27,7 @@ const (
 	wholeSecond = time.Second
 )
 
-// headerOriginal tells a copy from tasks that happen to have such an ID: it holds the ID of the task that it waits for.
+// headerOriginal marks a copy: it holds the ID of the task that the copy replaces.
 const headerOriginal = "headway-successor-of"
 
 // successors enqueues copies of tasks that asynq would archive although they only have to wait.
@@ -40,10 +40,10 @@ func newSuccessors(client redis.UniversalClient) successors {
 	return successors{client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client)}
 }
 
-// succeed lets a copy of the task, whose ID it returns, wait in its stead: asynq archives a task on its last attempt whatever
-// the error says. The copy is there before its place is, so that nobody looks for it in vain. When Redis can't take it before
-// ctx ends, the task is archived by asynq with that error.
-func (g *gate) succeed(ctx context.Context, d *delivery, wait time.Duration) (id string, err error) {
+// succeed enqueues a copy that waits instead of the task, and returns its ID: asynq archives a task on its last
+// attempt whatever the error says. The copy exists before it joins a waitlist, so that the dispatcher finds it. If
+// Redis does not take the copy before ctx ends, asynq archives the task with that error.
+func (g *guard) succeed(ctx context.Context, d *delivery, wait time.Duration) (id string, err error) {
 	err = untilDone(ctx, func() error {
 		if id, err = g.successors.find(ctx, d); err != nil {
 			return err
@@ -53,12 +53,14 @@ func (g *gate) succeed(ctx context.Context, d *delivery, wait time.Duration) (id
 	if err != nil {
 		return "", fmt.Errorf("task has to wait on its last attempt: enqueue a successor: %w", err)
 	}
-	g.tell(ctx, d, slog.LevelInfo, "task has to wait on its last attempt, a copy waits for it", slog.String("successor_id", id))
+	const text = "task has to wait on its last attempt, a copy waits for it"
+	g.logTask(ctx, d, slog.LevelInfo, text, slog.String("successor_id", id))
 	return id, nil
 }
 
-// find is the ID for a copy of the task: that of a copy that waits already, for a task that was delivered twice has one
-// successor; else the first that no task has. A copy that is archived, or kept after its end, waits for nothing any more.
+// find is the ID for a copy of the task: that of a copy that waits already, for a task that was delivered twice has
+// one successor; else the first that no task has. A copy that is archived, or kept after its end, waits for nothing
+// any more.
 func (s successors) find(ctx context.Context, d *delivery) (string, error) {
 	for id := nextID(d.id); ; id = nextID(id) {
 		info, err := s.inspector.GetTaskInfo(d.queue, id)
@@ -94,8 +96,8 @@ func untilDone(ctx context.Context, try func() error) error {
 	}
 }
 
-// enqueue sends the copy, to run no later than the safety net of the wait. No waitlist wakes the copy of an unlimited
-// task, so asynq delivers that one as soon as the wait is over. A copy that exists already is fine.
+// enqueue sends the copy, to run no later than the safety net of the wait. The copy of an unlimited task is in no
+// waitlist, so asynq delivers it as soon as the wait is over. A copy that exists already is fine.
 func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait time.Duration) error {
 	headers, err := successorHeaders(d)
 	if err != nil {
@@ -144,7 +146,7 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 	}
 	charges := d.claims.charges()
 	for i := range charges {
-		charges[i].Shard = 0 // that is the place's
+		charges[i].Shard = 0 // the waitlist decides
 	}
 	text, err := json.Marshal(charges)
 	if err != nil {

@@ -37,8 +37,8 @@ func (c *countdown) one() {
 	}
 }
 
-// BenchmarkThroughput tells how fast a backlog of empty tasks goes by: with asynq alone, with a worker and no limit, and with a limit that lets nothing
-// start, where each task is sorted into the line. Run it with -benchtime 20000x.
+// BenchmarkThroughput measures how fast a backlog of empty tasks is processed: with asynq alone, with a worker and no
+// limit, and with a limit that lets nothing start, where each task joins the waitlist. Run it with -benchtime 20000x.
 func BenchmarkThroughput(b *testing.B) {
 	b.Run("asynq", func(b *testing.B) {
 		client, many := backlog(b, func(i int) tasks.Args { return free{N: i} })

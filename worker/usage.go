@@ -19,10 +19,10 @@ type usage struct {
 
 type usageKey struct{}
 
-// Use reports what a task really used, from a plain asynq handler behind Limits.Middleware; typed handlers have Job.Use. The
-// charges are settled by it, in every limit that has the meter, when the handler ends, however it ends. Meters that are not named were used as estimated. A later
-// call replaces what an earlier one said of the same meter. Safe for concurrent use; it does nothing outside of a
-// handler, for an unlimited task, and after the handler has ended.
+// Use reports what a task really used, from a plain asynq handler behind Limits.Middleware; typed handlers have
+// Job.Use. The charges are settled by it, in every limit that has the meter, when the handler ends, however it ends.
+// A meter that is not named was used as estimated. A later call replaces an earlier one for the same meter. Safe for
+// concurrent use; it does nothing outside of a handler, for an unlimited task, and after the handler has ended.
 func Use(ctx context.Context, used reservations.Tokens) {
 	if u, ok := ctx.Value(usageKey{}).(*usage); ok {
 		u.use(used)
@@ -42,7 +42,7 @@ func (u *usage) use(used reservations.Tokens) {
 	maps.Copy(u.used, used)
 }
 
-// tokens are what was reported so far; nil when nothing was.
+// tokens returns the reported use; nil if nothing was reported.
 func (u *usage) tokens() reservations.Tokens {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -58,7 +58,8 @@ func TestWaitingOnTheOnlyAttemptIsNotArchived(t *testing.T) {
 	b.gone(info.ID)
 }
 
-// A task that was admitted and then held up would meet those admitted after it: what it took is lost, and it asks once more.
+// A task that starts long after it was granted would meet tasks that were granted later: it asks again, and its first
+// tokens are lost.
 func TestAdmittedTooLongAgo(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))

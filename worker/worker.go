@@ -19,7 +19,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// stopGrace is what Run allows beyond ShutdownTimeout, for settlements and for handlers to see that their context has ended.
+// stopGrace is what Run allows beyond ShutdownTimeout, for settlements and for handlers to see that their context has
+// ended.
 const stopGrace = 5 * time.Second
 
 // Worker is an asynq server whose tasks keep their limits. Its methods are safe for concurrent use.
@@ -27,7 +28,7 @@ type Worker struct {
 	config Config
 	client redis.UniversalClient
 	server *asynq.Server // nil until Start
-	gate   *gate
+	guard  *guard
 	follow *Follower // nil without a limiter
 
 	handlers map[string]registration // mu guards it until Start; from then on it stays as it is
@@ -37,34 +38,36 @@ type Worker struct {
 	closed  chan struct{} // nil until Stop; closed when the server has ended
 }
 
-// New returns a worker that takes its tasks from Redis and asks limiter before it starts them. A nil limiter knows no limits: tasks
-// that have a charge are archived with reservations.ErrUnknownLimit. The client stays the caller's: close it after Stop. The
-// error joins every fault of the config and matches ErrInvalidConfig.
+// New returns a worker that takes its tasks from Redis and asks limiter before it starts them. A nil limiter knows no
+// limits: tasks that have a charge are archived with reservations.ErrUnknownLimit. The client stays the caller's:
+// close it after Stop. The error joins every fault of the config and matches ErrInvalidConfig.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Worker, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
 	config = config.withDefaults()
-	way, err := scheduler.New(client, limiter, config.Scheduler)
+	sched, err := scheduler.New(client, limiter, config.Scheduler)
 	if err != nil {
 		return nil, err
 	}
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
-	w.gate = &gate{
-		limiter: limiter, way: way, successors: newSuccessors(client), charges: w.charges,
+	w.guard = &guard{
+		limiter: limiter, sched: sched, successors: newSuccessors(client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
 		lateMost: staleAfter, stopping: make(chan struct{}),
 	}
-	w.gate.keep(config.Dead, config.SweepEvery, client, func() []string { return slices.Sorted(maps.Keys(config.Queues)) })
+	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
+	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
 	if limiter != nil {
 		w.follow = NewFollower(limiter, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
 	return w, nil
 }
 
-// newServer makes asynq's server as the config says. How often it forwards scheduled tasks depends on this machine's clock.
+// newServer makes asynq's server as the config says. How often it forwards scheduled tasks depends on this machine's
+// clock.
 func (w *Worker) newServer(ctx context.Context) *asynq.Server {
-	return asynq.NewServerFromRedisClient(asynqdb.ForServer(w.client, w.gate.stopping), asynq.Config{
+	return asynq.NewServerFromRedisClient(asynqdb.ForServer(w.client, w.guard.stopping), asynq.Config{
 		Concurrency:       w.config.Concurrency,
 		Queues:            w.config.Queues,
 		StrictPriority:    w.config.StrictPriority,
@@ -80,7 +83,7 @@ func (w *Worker) newServer(ctx context.Context) *asynq.Server {
 }
 
 // Scheduler is the worker's own, e.g. to enqueue tasks from a handler.
-func (w *Worker) Scheduler() *scheduler.Scheduler { return w.gate.way }
+func (w *Worker) Scheduler() *scheduler.Scheduler { return w.guard.sched }
 
 func (w *Worker) register(name string, r registration) {
 	w.mu.Lock()
@@ -94,8 +97,8 @@ func (w *Worker) register(name string, r registration) {
 	w.handlers[name] = r
 }
 
-// SetLimits replaces the limits, as Limiter.SetLimits does, and has the tasks that wait come by the new ones. With an error nothing has changed.
-// Without a limiter it does nothing.
+// SetLimits replaces the limits, as Limiter.SetLimits does. Waiting tasks start by the new ones. After an error
+// nothing has changed. Without a limiter it does nothing.
 func (w *Worker) SetLimits(ctx context.Context, limits []reservations.Limit) error {
 	if w.follow == nil {
 		return nil
@@ -117,21 +120,22 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reach redis: %w", err)
 	}
-	if err := w.gate.way.Start(ctx); err != nil {
+	if err := w.guard.sched.Start(ctx); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
 	if err := w.startFollowing(ctx); err != nil {
-		return errors.Join(err, w.gate.way.Stop(ctx))
+		return errors.Join(err, w.guard.sched.Stop(ctx))
 	}
 	w.server = w.newServer(ctx)
 	if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
 		w.stopFollowing()
-		return errors.Join(fmt.Errorf("start server: %w", err), w.gate.way.Stop(ctx))
+		return errors.Join(fmt.Errorf("start server: %w", err), w.guard.sched.Stop(ctx))
 	}
-	w.gate.sweeper.start(ctx)
+	w.guard.sweeper.start(ctx)
 	w.started = true
 	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker started",
-		slog.Int("concurrency", w.config.Concurrency), slog.Any("queues", w.config.Queues), slog.Int("task_types", len(w.handlers)))
+		slog.Int("concurrency", w.config.Concurrency), slog.Any("queues", w.config.Queues),
+		slog.Int("task_types", len(w.handlers)))
 	return nil
 }
 
@@ -148,8 +152,8 @@ func (w *Worker) stopFollowing() {
 	}
 }
 
-// Run starts the worker, waits until ctx is done and stops it, for which it allows ShutdownTimeout and five seconds more.
-// Errors are those of Start and Stop.
+// Run starts the worker, waits until ctx is done and stops it, for which it allows ShutdownTimeout and five seconds
+// more. Errors are those of Start and Stop.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -160,28 +164,28 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.Stop(stop)
 }
 
-// Stop takes no more tasks, lets running handlers go on for ShutdownTimeout, puts the tasks of those that still run back into the
-// queue with no retry used, and waits for handlers and settlements to end. Tasks that were held for a moment before their start
-// are given back at once.
+// Stop takes no more tasks, lets running handlers go on for ShutdownTimeout, requeues the tasks of handlers that
+// still run with no retry used, and waits for handlers and settlements to end. Held tasks go back to their places at
+// once.
 //
-// When ctx ends first, Stop returns a *StopError that names what is left; nothing is lost by it. Stop may be called again
-// to wait on, and without Start.
+// If ctx ends first, Stop returns a *StopError that names the unfinished tasks and settlements; nothing is lost. Stop
+// may be called again to go on waiting, and without Start.
 func (w *Worker) Stop(ctx context.Context) error {
 	closed := w.close(ctx)
 	var err error
 	select {
 	case <-closed:
-		err = w.gate.pending.wait(ctx)
+		err = w.guard.pending.wait(ctx)
 	case <-ctx.Done():
 		err = w.leftOver(ctx)
 	}
 	if err != nil {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
 	}
-	w.gate.sweeper.stop()
+	w.guard.sweeper.stop()
 	w.stopFollowing()
 	if w.ran() {
-		err = errors.Join(err, w.gate.stopWaking(ctx))
+		err = errors.Join(err, w.guard.stopWaking(ctx))
 	}
 	return err
 }
@@ -200,12 +204,13 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 		return w.closed
 	}
 	w.closed = make(chan struct{})
-	close(w.gate.stopping)
+	close(w.guard.stopping)
 	if !w.started {
 		close(w.closed)
 		return w.closed
 	}
-	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stops", slog.Duration("shutdown_timeout", w.config.ShutdownTimeout))
+	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stops",
+		slog.Duration("shutdown_timeout", w.config.ShutdownTimeout))
 	go func() {
 		defer close(w.closed)
 		w.server.Shutdown()
@@ -215,7 +220,7 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 
 // leftOver is the error of a Stop that did not see the server end.
 func (w *Worker) leftOver(ctx context.Context) error {
-	if err := w.gate.pending.named(); err != nil {
+	if err := w.guard.pending.named(); err != nil {
 		err.Err = context.Cause(ctx)
 		return err
 	}
@@ -224,7 +229,7 @@ func (w *Worker) leftOver(ctx context.Context) error {
 
 // process is the server's handler.
 func (w *Worker) process(ctx context.Context, t *asynq.Task) error {
-	return w.gate.process(ctx, t, w.prepare)
+	return w.guard.process(ctx, t, w.prepare)
 }
 
 func (w *Worker) prepare(d *delivery) (prepared, error) {

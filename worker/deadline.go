@@ -9,7 +9,7 @@ import (
 // How much earlier than asynq's deadline something ends, in margins.
 const (
 	wholeMargin = 1.0 // the handler's context
-	halfMargin  = 0.5 // our answer to asynq: what is between is for handlers to return in
+	halfMargin  = 0.5 // the answer to asynq; handlers return in between
 )
 
 // marginMost is the longest margin; short timeouts have a twentieth.
@@ -34,9 +34,8 @@ func before(ctx context.Context, margins float64) (time.Time, bool) {
 	return deadline.Add(-time.Duration(margins * float64(margin))), true
 }
 
-// watch has the task abandoned when its handler goes on for too long, half a margin before asynq's deadline, until stop is called. That asynq takes the task
-// back is seen by asynq's own goroutine, but for what was before the start.
-func (g *gate) watch(ctx context.Context, d *delivery) (stop func() bool) {
+// watch calls giveUp half a margin before asynq's deadline, unless stop is called before.
+func (g *guard) watch(ctx context.Context, d *delivery) (stop func() bool) {
 	d.began = time.Now()
 	d.runs.Store(true)
 	end, ok := before(ctx, halfMargin)
@@ -46,20 +45,20 @@ func (g *gate) watch(ctx context.Context, d *delivery) (stop func() bool) {
 	if !ok {
 		return func() bool { return false }
 	}
-	return time.AfterFunc(end.Sub(d.began), func() { g.answer(ctx, d, func() error { return g.abandon(ctx, d) }) }).Stop
+	return time.AfterFunc(end.Sub(d.began), func() { g.answer(ctx, d, func() error { return g.giveUp(ctx, d) }) }).Stop
 }
 
-// abandon concludes a delivery whose handler is left running. It is errTold where asynq was told before.
-func (g *gate) abandon(ctx context.Context, d *delivery) error {
-	if !d.told.CompareAndSwap(false, true) {
-		return errTold
+// giveUp concludes a delivery whose handler still runs. It returns errAnswered if asynq has an answer.
+func (g *guard) giveUp(ctx context.Context, d *delivery) error {
+	if !d.answered.CompareAndSwap(false, true) {
+		return errAnswered
 	}
 	elapsed := time.Since(d.began)
-	return g.conclude(ctx, d, abandoned(ctx, elapsed), elapsed)
+	return g.conclude(ctx, d, overdue(ctx, elapsed), elapsed)
 }
 
-// abandoned is the result of a handler that is left running.
-func abandoned(ctx context.Context, after time.Duration) error {
+// overdue is the result of a handler that still runs.
+func overdue(ctx context.Context, after time.Duration) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
