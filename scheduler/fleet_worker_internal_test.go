@@ -258,8 +258,7 @@ func (d *simDelivery) unavailable(c reservations.Charge) {
 	d.giveBack()
 	info := d.turn.info
 	info.Why = whyStore
-	lasted, _ := d.p.outages.lasted(c.Bucket(), false, simBase.Add(w.now))
-	pause := outageDelay(lasted, w.random.Float64())
+	pause := outageDelay(d.p.outages.lasted(c.Bucket(), simBase.Add(w.now)), w.random.Float64())
 	w.list.fail(c.Bucket(), pause)
 	d.join(w.sched.entry(Task(w.all[d.task].name), d.turn, c), info, pause, nil)
 }

@@ -15,31 +15,28 @@ const (
 	outagesMost = 4096
 )
 
-// outageDelay is how long a task waits when its bucket could not answer: as long as that has been so, within bounds, and up to as much
-// again. Random is in [0, 1).
+// outageDelay is how long a task waits when its bucket could not answer: as long as that has been so, within bounds, and
+// up to as much again. Random is in [0, 1).
 func outageDelay(lasted time.Duration, random float64) time.Duration {
 	d := min(max(lasted, outageDelayMin), outageDelayMax)
 	return d + time.Duration(random*float64(d))
 }
 
-// outages is how long buckets have not answered, as far as this process has seen. The zero value is ready. Safe for concurrent use.
+// outages is how long buckets have not answered because the store is away, as far as this process has seen. The zero
+// value is ready. Safe for concurrent use.
 type outages struct {
 	mu      sync.Mutex // guards buckets
 	buckets map[string]outage
 }
 
-type outage struct {
-	since, last time.Time
-	alone       bool // only this bucket is at fault
-}
+type outage struct{ since, last time.Time }
 
-// lasted notes one more call without an answer. Alone says that only this bucket is at fault, not the store. Began says that
-// the outage begins.
-func (o *outages) lasted(bucket string, alone bool, now time.Time) (d time.Duration, began bool) {
+// lasted notes one more call without an answer.
+func (o *outages) lasted(bucket string, now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known, ok := o.buckets[bucket]
-	if began = !ok || now.Sub(known.last) > outageOver; began {
+	if !ok || now.Sub(known.last) > outageOver {
 		known.since = now
 	}
 	if len(o.buckets) >= outagesMost && !ok {
@@ -48,16 +45,23 @@ func (o *outages) lasted(bucket string, alone bool, now time.Time) (d time.Durat
 	if o.buckets == nil {
 		o.buckets = map[string]outage{}
 	}
-	known.last, known.alone = now, alone
+	known.last = now
 	o.buckets[bucket] = known
-	return now.Sub(known.since), began
+	return now.Sub(known.since)
 }
 
-// over notes an answer, and says whether it ended an outage of the store.
-func (o *outages) over(bucket string) bool {
+// over notes an answer, and says whether it ended an outage.
+func (o *outages) over(bucket string) (ended bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	known, ended := o.buckets[bucket]
+	_, ended = o.buckets[bucket]
 	delete(o.buckets, bucket)
-	return ended && !known.alone
+	return ended
+}
+
+// forget notes that the outage of all buckets is over.
+func (o *outages) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.buckets)
 }

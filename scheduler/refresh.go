@@ -3,34 +3,39 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
-// refreshBuckets has the buckets of all waitlists follow these limits.
+// refreshBuckets has the buckets of all waitlists follow these limits. It ends where the store is away.
 func (s *Scheduler) refreshBuckets(ctx context.Context, limits *reservations.LimitSet) error {
 	lists, _, err := s.list.Lists(ctx, "", refreshMost)
 	if err != nil {
 		return err
 	}
-	var faults []error
 	for _, l := range lists {
-		faults = append(faults, s.refreshBucket(ctx, limits, l))
+		if err := s.refreshBucket(ctx, limits, l); err != nil {
+			return err
+		}
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
-// refreshBucket has one bucket follow its limit. A limit that this process does not know is left alone.
+// refreshBucket has one bucket follow its limit. A limit that this process does not know is left alone. A bucket that
+// alone can't be asked follows when it answers one of its tasks.
 func (s *Scheduler) refreshBucket(ctx context.Context, limits *reservations.LimitSet, l waitlist.List) error {
 	var known reservations.Bucket
 	c := reservations.ParseBucket(l.Bucket)
 	limit, err := limits.Bucket(c)
-	if err != nil || json.Unmarshal(l.State, &known) == nil && known.Follows(limit) {
+	if err != nil || l.Faulty || json.Unmarshal(l.State, &known) == nil && known.Follows(limit) {
 		return nil //nolint:nilerr // see above
 	}
 	answers, err := s.limiter.Refresh(ctx, c)
+	if isFault(err) {
+		s.fault(ctx, l.Bucket, err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type Scheduler struct {
 	report    *reporter
 	sorter    sorter
 	outages   outages
+	faults    faults
 	arrivals  coalesce.Group[struct{}, waitlist.Arrival, waitlist.Arrived]
 	joins     coalesce.Group[struct{}, waitlist.Entry, reservations.Tokens]
 	unfreed   seldom // warnings of reservations that were not given back

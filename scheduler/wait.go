@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -47,9 +46,9 @@ func (s *Scheduler) Return(turn Turn) error {
 	return &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: now.Add(d), Delay: d}
 }
 
-// WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that grows with the
-// outage, 1 to 10 seconds and up to as much again, or until the store answers (Answered). No retry is used. The answer is as for
-// Wait, with cause in it.
+// WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that grows
+// with the outage, 1 to 10 seconds and up to as much again, or until the store answers (Recovered) where it was away. No
+// retry is used. The answer is as for Wait, with cause in it.
 func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservations.Charge, cause error) error {
 	bucket := c.Bucket()
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
@@ -59,27 +58,34 @@ func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservat
 	return e
 }
 
-// fail has nothing promoted for the bucket for a time, because it could not be asked, and returns that. Only a fault of the bucket alone
-// is logged here, once; the worker logs when the store is away.
+// fail has nothing promoted for the bucket for a time, because it could not be asked, and returns that.
 func (s *Scheduler) fail(ctx context.Context, bucket string, cause error) time.Duration {
-	alone := errors.Is(cause, reservations.ErrBucket)
-	lasted, began := s.outages.lasted(bucket, alone, time.Now())
-	if alone && began {
-		s.config.Logger.WarnContext(ctx, "a bucket can't be asked, its tasks wait", slog.String("bucket", bucket), slog.Any("error", cause))
+	if isFault(cause) {
+		return s.fault(ctx, bucket, cause)
 	}
-	delay := outageDelay(lasted, rand.Float64()) //nolint:gosec // jitter needs no secrecy
+	delay := outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	if err := s.list.Fail(ctx, bucket, delay); err != nil {
 		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted", slog.String("bucket", bucket), slog.Any("error", err))
 	}
 	return delay
 }
 
-// Answered says that the bucket answers. A failure of the whole store that it ended ends for all buckets: the tasks that wait for the
-// store are due at once, also those of other processes.
+// Answered says that the bucket answers. If that ends an outage that this process has seen, it is as Recovered.
 func (s *Scheduler) Answered(ctx context.Context, bucket string) {
-	if !s.outages.over(bucket) {
-		return
+	s.faults.over(bucket)
+	if s.outages.over(bucket) {
+		s.recover(ctx)
 	}
+}
+
+// Recovered says that the store answers again. The tasks of all buckets that wait for the store are due at once, also
+// those of other processes. The pauses of buckets that alone can't be asked go on.
+func (s *Scheduler) Recovered(ctx context.Context) {
+	s.outages.forget()
+	s.recover(ctx)
+}
+
+func (s *Scheduler) recover(ctx context.Context) {
 	s.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 		defer cancel()

@@ -188,34 +188,50 @@ func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err
 	return true, nil
 }
 
-// ask asks one bucket.
+// ask asks one bucket. A new task does not ask one that alone could not be asked a moment ago.
 func (g *guard) ask(ctx, early context.Context, c *claim) error {
 	bucket := c.charge.Bucket()
+	if c.held == nil {
+		if err := g.sched.Faulty(bucket); err != nil {
+			return err
+		}
+	}
 	if err := g.outage.admit(early); err != nil {
 		return err
 	}
 	asked := time.Now()
 	o, err := g.start(early, c)
 	came := time.Now()
-	switch {
-	case err == nil:
-		if g.outage.report(nil) {
-			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
-		}
-		g.sched.Answered(ctx, bucket)
-	case reservations.IsPermanent(err), ctx.Err() != nil, errors.Is(err, reservations.ErrBucket):
-		g.outage.pass()
-		return err
-	default:
-		if g.outage.report(err) {
-			const text = "the store of the buckets does not answer, tasks with a limit wait for it"
-			g.log.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
-		}
+	if err = g.learn(ctx, bucket, err); err != nil {
 		return err
 	}
 	c.outcome, c.charge.Shard = o, o.Shard
 	c.decided, c.latest = g.clock.moment(asked, came, o.At)
 	return nil
+}
+
+// learn notes what the error of a bucket, or nil, says of the store, and returns it. A bucket that alone can't be asked
+// shows that the store answers.
+func (g *guard) learn(ctx context.Context, bucket string, err error) error {
+	alone := errors.Is(err, reservations.ErrBucket)
+	switch {
+	case err != nil && (reservations.IsPermanent(err) || ctx.Err() != nil && !alone):
+		g.outage.pass()
+	case err != nil && !alone:
+		if g.outage.report(err) {
+			g.log.LogAttrs(ctx, slog.LevelWarn, "the store of the buckets does not answer, tasks with a limit wait for it",
+				slog.Any("error", err))
+		}
+	default:
+		if g.outage.report(nil) {
+			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
+			g.sched.Recovered(ctx)
+		}
+		if !alone {
+			g.sched.Answered(ctx, bucket)
+		}
+	}
+	return err
 }
 
 // start asks for the task: one that is new and has others before it only reserves.

@@ -179,6 +179,35 @@ func TestAFailedBucketRests(t *testing.T) {
 	same(t, "failed until", time.Time{}, f.list("other").FailedUntil)
 }
 
+// The pauses of a bucket that alone can't be asked grow with the fault, and the end of an outage does not end them.
+func TestAFaultyBucketRests(t *testing.T) {
+	t.Parallel()
+	f := onMini(t)
+	fault := func(begins bool, want time.Duration) {
+		t.Helper()
+		pause, began, err := f.Fault(t.Context(), "openai", time.Second, 10*time.Second, .5)
+		f.check(err)
+		same(t, "pause", want, pause)
+		same(t, "began", begins, began)
+	}
+	f.join(entry("a"))
+	f.check(f.Fail(t.Context(), "openai", time.Millisecond))
+	fault(true, 1500*time.Millisecond)
+	fault(false, 1500*time.Millisecond)
+	f.check(f.Recover(t.Context()))
+	same(t, "due after an outage", 0, len(f.look().Due))
+	same(t, "faulty", true, f.list("openai").Faulty)
+	f.pass(4 * time.Second)
+	same(t, "failed", true, f.due().Failed)
+	fault(false, 6*time.Second)
+	f.pass(time.Minute)
+	fault(false, 15*time.Second)
+	f.report(waitlist.Answer{Bucket: "openai", State: []byte("s")})
+	same(t, "after an answer", false, f.due().Failed)
+	same(t, "faulty", false, f.list("openai").Faulty)
+	fault(true, 1500*time.Millisecond)
+}
+
 // A store that fails for an hour leaves nothing behind in buckets where no task waits.
 func TestFailuresAreForgotten(t *testing.T) {
 	t.Parallel()

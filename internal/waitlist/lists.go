@@ -10,16 +10,17 @@ import (
 )
 
 // describe adds what is known of a bucket to the answer: how many tasks wait, how many are promoted, state,
-// generation, version, offset, now, the next look or 0, the end of the failure or 0, the number of meters, for each
-// its name and sum.
+// generation, version, offset, now, the next look or 0, the end of the failure or 0, "1" if the bucket alone can't be
+// asked, the number of meters, for each its name and sum.
 const describe = `
 local function describe(bucket, answer)
-	local kept = redis.call("HMGET", root .. "meta:" .. bucket, "state", "generation", "version", "offset", "failed_until")
+	local kept = redis.call("HMGET", root .. "meta:" .. bucket, "state", "generation", "version", "offset", "failed_until",
+		"faulty_since")
 	local sums = redis.call("HGETALL", root .. "sums:" .. bucket)
 	local texts = {
 		tostring(count(bucket)), tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), kept[1] or "", kept[2] or "0",
 		kept[3] or "0", kept[4] or "0", whole(now), whole(tonumber(redis.call("ZSCORE", KEYS[1], bucket) or 0)),
-		kept[5] or "0", tostring(#sums / 2),
+		kept[5] or "0", kept[6] and "1" or "0", tostring(#sums / 2),
 	}
 	for _, some in ipairs({texts, sums}) do
 		for _, text in ipairs(some) do
@@ -62,6 +63,8 @@ type List struct {
 	Next time.Time
 	// FailedUntil is set if the bucket could not be asked the last time: no look is due before it.
 	FailedUntil time.Time
+	// Faulty says that the bucket alone could not be asked the last time.
+	Faulty bool
 }
 
 // Lists returns the waitlists of the buckets whose names begin with the prefix, the longest first. It reads at most so
@@ -139,6 +142,6 @@ func (r *reply) list(bucket string) List {
 	return List{
 		Bucket: bucket, Waiting: r.count(), Promoted: r.count(), State: []byte(r.text()),
 		Generation: r.int(), Version: r.int(), Offset: r.duration(), Now: r.moment(),
-		Next: r.moment(), FailedUntil: r.moment(), Tokens: r.sums(),
+		Next: r.moment(), FailedUntil: r.moment(), Faulty: r.flag(), Tokens: r.sums(),
 	}
 }

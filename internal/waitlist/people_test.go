@@ -139,9 +139,13 @@ func TestErrorsOfRedis(t *testing.T) {
 	f.server.SetError("LOADING busy")
 	ctx, plans := t.Context(), []waitlist.Plan{{Bucket: "openai"}}
 	for operation, call := range map[string]func() error{
-		"join":     func() error { _, err := f.Join(ctx, entries("a")); return err },
-		"report":   func() error { return f.Report(ctx, nil, tasks("a")) },
-		"fail":     func() error { return f.Fail(ctx, "openai", time.Second) },
+		"join":   func() error { _, err := f.Join(ctx, entries("a")); return err },
+		"report": func() error { return f.Report(ctx, nil, tasks("a")) },
+		"fail":   func() error { return f.Fail(ctx, "openai", time.Second) },
+		"fault": func() error {
+			_, _, err := f.Fault(t.Context(), "openai", time.Second, time.Minute, 0)
+			return err
+		},
 		"recover":  func() error { return f.Recover(ctx) },
 		"resign":   func() error { return f.Resign(ctx, "me") },
 		"arrive":   func() error { _, err := f.Arrive(ctx, []waitlist.Arrival{{Task: task("a")}}); return err },

@@ -31,7 +31,7 @@ for _ = 1, tonumber(ARGV[2]) do
 			redis.call("HSET", meta, "generation", ARGV[i + 1], "version", ARGV[i + 2], "state", ARGV[i + 4],
 				"offset", whole(tonumber(ARGV[i + 3]) - now))
 			if failed then
-				redis.call("HDEL", meta, "failed_until")
+				redis.call("HDEL", meta, "failed_until", "faulty_since")
 				redis.call("ZREM", KEYS[2], bucket)
 				look = true
 			end
@@ -74,6 +74,29 @@ if not tidy(bucket) then
 	redis.call("ZADD", KEYS[1], whole(at), bucket)
 end
 return {}
+`
+
+// faultScript notes that one bucket can't be asked although the store answers: the end of other failures is not its own.
+//
+//	ARGV[2] -> bucket
+//	ARGV[3] -> the shortest pause, in microseconds
+//	ARGV[4] -> the longest pause
+//	ARGV[5] -> how much longer the pause is, 0 to 1
+//
+// Output: the pause, "1" if the fault began.
+const faultScript = `
+local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
+redis.call("HSETNX", meta, "epoch", whole(now))
+local began = redis.call("HSETNX", meta, "faulty_since", whole(now))
+local lasted = now - tonumber(redis.call("HGET", meta, "faulty_since"))
+local pause = math.min(math.max(lasted, tonumber(ARGV[3])), tonumber(ARGV[4])) * (1 + tonumber(ARGV[5]))
+local at = math.max(now + pause, tonumber(redis.call("HGET", meta, "failed_until") or 0))
+redis.call("HSET", meta, "failed_until", whole(at))
+redis.call("ZREM", KEYS[2], bucket)
+if not tidy(bucket) then
+	redis.call("ZADD", KEYS[1], whole(at), bucket)
+end
+return {whole(at - now), tostring(began)}
 `
 
 // recoverScript ends failures of at most so many buckets.
@@ -125,14 +148,29 @@ func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) e
 	return err
 }
 
-// Fail notes that the bucket could not be asked. No look at it is due for the pause, unless an answer is reported or
+// Fail notes that the bucket could not be asked, as its store is away. No look at it is due for the pause, unless an answer is reported or
 // Recover is called. A shorter pause does not replace a longer one.
 func (w *Waitlist) Fail(ctx context.Context, bucket string, pause time.Duration) error {
 	_, err := w.run(ctx, "note a bucket that could not be asked", w.scripts.fail, bucket, pause.Microseconds())
 	return err
 }
 
-// Recover ends the failure of every bucket. A look at each in which tasks wait is due.
+// Fault notes that the bucket alone can't be asked: no look at it is due for the pause, unless an answer is reported. The
+// pause is as long as the fault has lasted, at least the shortest and at most the longest, and longer by the part that
+// random says. It returns the pause in force, and whether the fault began.
+func (w *Waitlist) Fault(
+	ctx context.Context, bucket string, shortest, longest time.Duration, random float64,
+) (pause time.Duration, began bool, err error) {
+	r, err := w.run(ctx, "note a bucket that can't be asked", w.scripts.fault,
+		bucket, shortest.Microseconds(), longest.Microseconds(), random)
+	if err != nil {
+		return 0, false, err
+	}
+	pause, began = r.duration(), r.flag()
+	return pause, began, r.err
+}
+
+// Recover ends the failure of every bucket that Fail noted. A look at each in which tasks wait is due.
 func (w *Waitlist) Recover(ctx context.Context) error {
 	for {
 		r, err := w.run(ctx, "ask buckets again", w.scripts.recover, together)

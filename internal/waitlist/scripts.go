@@ -3,13 +3,14 @@ package waitlist
 // The keys, below root. BUCKET and FLOW are any bytes, TASK is Task.String, QUEUE the escaped queue of a task.
 //
 //	index              sorted set: buckets with waiting or promoted tasks, by when the dispatcher looks at them next
-//	failed             sorted set: buckets that could not be asked, by when they are asked again
+//	failed             sorted set: buckets whose store was away, by when they are asked again
 //	dispatcher         hash: id, until (the end of the duty), now (of the last look), retry (Duty.Retry)
 //	queues:BUCKET      set: queues of which tasks wait in the bucket
 //	list:BUCKET\0QUEUE sorted set: ids of waiting tasks, by tag. A paused queue is passed over as a whole
 //	promoted:BUCKET    sorted set: promoted tasks, by when they were promoted
 //	meta:BUCKET        hash: epoch (when the hash was created), virtual (the largest tag that was promoted), generation,
-//	                   version, state, offset (all of the last answer), failed_until
+//	                   version, state, offset (all of the last answer), failed_until, faulty_since (when the bucket
+//	                   alone could not be asked for the first time since it answered)
 //	flows:BUCKET       sorted set: flows by their ends (tags), without those that end before virtual
 //	sums:BUCKET        hash: what waiting and promoted tasks charge, by meter
 //	task:TASK          hash: bucket (where it is), tokens (JSON), urgent, info, and for each bucket in which it has a tag
