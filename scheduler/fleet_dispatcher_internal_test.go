@@ -78,7 +78,8 @@ func (d *simDispatcher) dispatch() {
 			d.busy = false
 			d.look(max(min(d.next, w.now+rest), began+dispatcherPause))
 		}
-		if look.OnDuty && w.in(w.freeze) {
+		if look.OnDuty && w.in(w.freeze) && (w.frozen == nil || w.frozen == d) { // the next one on duty goes on
+			w.frozen = d
 			w.at(seconds(w.freeze[1]), promote)
 			return
 		}
@@ -149,6 +150,8 @@ func (d *simDispatcher) woken(task, tries int) {
 	case asynqdb.Active:
 		if tries < wakeTries {
 			w.after(min(wakePause<<tries, wakePauseMost), func() { d.woken(task, tries+1) })
+		} else {
+			w.list.park(task)
 		}
 	case asynqdb.Unknown:
 		w.list.leave(task)

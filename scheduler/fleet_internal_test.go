@@ -150,6 +150,7 @@ type world struct {
 	free            int
 	workers         []*simProcess
 	dispatching     []*simDispatcher
+	frozen          *simDispatcher
 	done            int
 	judge           judge
 	away            []int // may hold tasks that are not away any more: for strays

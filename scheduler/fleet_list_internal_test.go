@@ -2,11 +2,13 @@ package scheduler
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/reservations"
 )
 
 // simList is a model of the scripts of package waitlist: the same fields, the same rules, one queue. Times are those
@@ -31,6 +33,7 @@ type simBucket struct {
 	flows               map[string]float64
 	waiting             []simPlace // by tag
 	promoted            []simPromoted
+	sums                reservations.Tokens // of waiting and promoted tasks
 	state               []byte
 	generation, version int64
 	offset              time.Duration
@@ -70,7 +73,7 @@ func newSimList(now func() time.Duration, wake func(time.Duration), name func(in
 func (l *simList) bucket(name string) *simBucket {
 	b := l.buckets[name]
 	if b == nil {
-		b = &simBucket{flows: map[string]float64{}}
+		b = &simBucket{flows: map[string]float64{}, sums: reservations.Tokens{}}
 		l.buckets[name] = b
 	}
 	return b
@@ -107,6 +110,7 @@ func (l *simList) tidy(name string) bool {
 		b.virtual = max(b.virtual, end)
 	}
 	clear(b.flows)
+	clear(b.sums)
 	delete(l.index, name)
 	return true
 }
@@ -119,6 +123,11 @@ func (b *simBucket) enlist(p simPlace) (first bool) {
 	i, _ := slices.BinarySearchFunc(b.waiting, p, comparePlaces)
 	b.waiting = slices.Insert(b.waiting, i, p)
 	return i == 0
+}
+
+func (b *simBucket) waits(p simPlace) bool {
+	_, found := slices.BinarySearchFunc(b.waiting, p, comparePlaces)
+	return found
 }
 
 func (b *simBucket) unlist(p simPlace) bool {
@@ -143,16 +152,37 @@ func (l *simList) withdraw(task int) string {
 		return ""
 	}
 	b := l.bucket(r.bucket)
-	if !b.unlist(simPlace{tag: r.held[r.bucket].tag, task: task}) {
-		if i := b.promotedAt(task); i >= 0 {
-			b.promoted = slices.Delete(b.promoted, i, i+1)
-		}
+	if b.unlist(simPlace{tag: r.held[r.bucket].tag, task: task}) || b.demote(task) {
+		b.charge(r.entry.Tokens, -1)
 	}
 	return r.bucket
 }
 
+// demote takes a task out of the promoted ones, and returns whether it was there.
+func (b *simBucket) demote(task int) bool {
+	i := b.promotedAt(task)
+	if i >= 0 {
+		b.promoted = slices.Delete(b.promoted, i, i+1)
+	}
+	return i >= 0
+}
+
+func (b *simBucket) charge(tokens map[string]float64, sign float64) {
+	for meter, n := range tokens {
+		b.sums[meter] += sign * n
+	}
+}
+
+// park is parkScript for one task.
+func (l *simList) park(task int) {
+	if r := l.records[task]; r != nil && l.bucket(r.bucket).demote(task) {
+		l.bucket(r.bucket).charge(r.entry.Tokens, -1)
+		l.tidy(r.bucket)
+	}
+}
+
 // join is joinScript for one task.
-func (l *simList) join(task int, e waitlist.Entry, info waitInfo) {
+func (l *simList) join(task int, e waitlist.Entry, info waitInfo) reservations.Tokens {
 	before := l.soonest()
 	left := l.withdraw(task)
 	b := l.bucket(e.Bucket)
@@ -174,6 +204,7 @@ func (l *simList) join(task int, e waitlist.Entry, info waitInfo) {
 	r.bucket, r.entry, r.info = e.Bucket, e, info
 	r.held[e.Bucket] = simHeld{tag: tag, reserved: e.Reserved}
 	first := b.enlist(simPlace{tag: tag, task: task})
+	b.charge(e.Tokens, 1)
 	if _, planned := l.index[e.Bucket]; first || !planned {
 		l.forward(e.Bucket)
 	}
@@ -181,15 +212,16 @@ func (l *simList) join(task int, e waitlist.Entry, info waitInfo) {
 		l.tidy(left)
 	}
 	l.wakeIfSooner(before)
+	return maps.Clone(b.sums)
 }
 
 // arrive is arriveScript for one task.
 func (l *simList) arrive(task int, buckets []string) waitlist.Arrived {
 	var a waitlist.Arrived
 	if r := l.records[task]; r != nil {
-		a.State, a.Bucket, a.Info = waitlist.StateWaiting, r.bucket, r.info.encode()
-		if l.bucket(r.bucket).promotedAt(task) >= 0 {
-			a.State = waitlist.StatePromoted
+		a.State, a.Bucket, a.Info = waitlist.StatePromoted, r.bucket, r.info.encode()
+		if l.bucket(r.bucket).waits(simPlace{tag: r.held[r.bucket].tag, task: task}) {
+			a.State = waitlist.StateWaiting
 		}
 		for name, h := range r.held {
 			a.Held = append(a.Held, waitlist.Held{Bucket: name, Reserved: h.reserved})
@@ -207,7 +239,7 @@ type simAnswer struct {
 	generation, version int64
 	store               time.Duration
 	state               []byte
-	sooner              bool
+	sooner, joins       bool
 }
 
 // report is reportScript.
@@ -215,7 +247,7 @@ func (l *simList) report(answers []simAnswer, begun []int) {
 	before := l.soonest()
 	for _, a := range answers {
 		b := l.bucket(a.bucket)
-		if !b.known {
+		if b.known = b.known || a.joins; !b.known {
 			continue
 		}
 		look := a.sooner
@@ -339,12 +371,14 @@ func (l *simList) due(name string, b *simBucket, now time.Duration) waitlist.Due
 		e := l.records[task].entry
 		return waitlist.Waiting{Task: l.name(task), Tokens: e.Tokens, Urgent: e.Urgent, Reserved: e.Reserved}
 	}
-	for _, p := range b.promoted[:min(len(b.promoted), headsMost)] {
+	heads := b.waiting[:min(len(b.waiting), headsMost)]
+	d.Heads = make([]waitlist.Waiting, 0, len(heads))
+	for _, p := range b.promoted[:min(len(b.promoted), promotedMost)] {
 		w := waiting(p.task)
 		w.Since = simBase.Add(p.at)
 		d.Promoted = append(d.Promoted, w)
 	}
-	for _, p := range b.waiting[:min(len(b.waiting), headsMost)] {
+	for _, p := range heads {
 		d.Heads = append(d.Heads, waiting(p.task))
 	}
 	return d

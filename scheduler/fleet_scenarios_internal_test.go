@@ -1,12 +1,8 @@
 package scheduler
 
 import (
-	"bufio"
 	"fmt"
 	"math"
-	"os"
-	"strings"
-	"testing"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -215,49 +211,4 @@ func short(x float64) string {
 		return "inf"
 	}
 	return fmt.Sprintf("%g", x)
-}
-
-// referenceResults reads what the reference simulation printed, by scenario.
-func referenceResults(t *testing.T) map[string]fleetReport {
-	t.Helper()
-	file, err := os.Open("testdata/waitlist_results.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	results := map[string]fleetReport{}
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		name, figures, _ := strings.Cut(lines.Text(), "{")
-		var r fleetReport
-		_, err := fmt.Sscanf(figures, "'done': %d, 'took': %f, 'best': %f, 'util': %f, 'deliveries': %f, 'most': %d, 'win': %f, 'lost': %f",
-			&r.done, &r.took, &r.best, &r.util, &r.deliveries, &r.most, &r.win, &r.lost)
-		if err != nil {
-			t.Fatalf("%q: %v", lines.Text(), err)
-		}
-		results[strings.TrimSpace(name)] = r
-	}
-	return results
-}
-
-// The scenarios of the reference simulation: at least its use, at most its deliveries and its lost places, and no
-// window above what is allowed.
-func TestFleetScenarios(t *testing.T) {
-	t.Parallel()
-	want := referenceResults(t)
-	for _, f := range fleetScenarios() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			want, ok := want[f.name]
-			if !ok {
-				t.Fatal("not in the results of the reference")
-			}
-			got := simulate(t, f)
-			t.Log(got)
-			if got.done != want.done || got.win > max(1.0005, want.win) || got.took > want.took*1.0005+.05 ||
-				got.deliveries > want.deliveries+.005 || got.most > want.most || got.lost > want.lost+.005 {
-				t.Errorf("got  %v\nwant %v", got, want)
-			}
-		})
-	}
 }

@@ -238,9 +238,8 @@ func (d *simDelivery) wait(c reservations.Charge, o reservations.Outcome) {
 		e.Flow, e.Cost = name, e.Cost/weight
 	}
 	e.Reserved = e.Reserved || o.State == reservations.StateReserved
-	wait := expectedWait(d.turn, e, o)
-	d.p.answer(c.Bucket(), o.Bucket, false)
-	d.join(e, d.turn.info, wait)
+	d.p.joins(c.Bucket(), o.Bucket)
+	d.join(e, d.turn.info, o.Wait(), func(joined reservations.Tokens) time.Duration { return expectedWait(o, joined) })
 }
 
 // unavailable is Scheduler.WaitStore.
@@ -249,20 +248,28 @@ func (d *simDelivery) unavailable(c reservations.Charge) {
 	d.giveBack()
 	info := d.turn.info
 	info.Why = whyStore
-	pause := outageDelay(d.p.outages.lasted(c.Bucket(), simBase.Add(w.now)), w.random.Float64())
-	d.join(w.sched.entry(Task(w.all[d.task].name), d.turn, c), info, pause)
+	lasted, _ := d.p.outages.lasted(c.Bucket(), false, simBase.Add(w.now))
+	pause := outageDelay(lasted, w.random.Float64())
 	w.list.fail(c.Bucket(), pause)
+	d.join(w.sched.entry(Task(w.all[d.task].name), d.turn, c), info, pause, nil)
 }
 
-func (d *simDelivery) join(e waitlist.Entry, info waitInfo, wait time.Duration) {
+// join is Scheduler.join. Expected, if any, is the wait by what the tasks of the waitlist charge together.
+func (d *simDelivery) join(
+	e waitlist.Entry, info waitInfo, wait time.Duration, expected func(joined reservations.Tokens) time.Duration,
+) {
 	w := d.w
-	if info.Since.IsZero() {
-		info.Since = simBase.Add(w.now)
+	now := simBase.Add(w.now)
+	if info.Since == 0 {
+		info.Since = now.UnixMilli()
 	}
-	info.Until = simBase.Add(w.now + wait)
+	info.Until = now.Add(wait).UnixMilli()
 	d.p.flush()
 	w.call(w.fleet.redis, d.live(func() {
-		w.list.join(d.task, e, info)
+		joined := w.list.join(d.task, e, info)
+		if expected != nil {
+			wait = expected(joined)
+		}
 		d.putBack(wait)
 	}))
 }
@@ -329,12 +336,16 @@ func (w *world) wakeTask(task int, urgent bool) asynqdb.Wake {
 
 // answer is reporter.answer.
 func (p *simProcess) answer(bucket string, b reservations.Bucket, sooner bool) {
-	known, ok := p.answers[bucket]
-	if !ok || b.Newer(known.bucket) {
-		known = reported{bucket: b, came: simBase.Add(p.w.now), sooner: known.sooner}
-	}
-	known.sooner = known.sooner || sooner
-	p.answers[bucket] = known
+	p.add(bucket, reported{bucket: b, came: simBase.Add(p.w.now), sooner: sooner})
+}
+
+// joins is reporter.joins.
+func (p *simProcess) joins(bucket string, b reservations.Bucket) {
+	p.add(bucket, reported{bucket: b, came: simBase.Add(p.w.now), joins: true})
+}
+
+func (p *simProcess) add(bucket string, a reported) {
+	p.answers[bucket] = p.answers[bucket].with(a)
 	p.report()
 }
 
@@ -360,7 +371,7 @@ func (p *simProcess) flush() {
 			panic(err)
 		}
 		answers = append(answers, simAnswer{
-			bucket: bucket, generation: a.bucket.Generation, version: a.bucket.Version, state: state, sooner: a.sooner,
+			bucket: bucket, generation: a.bucket.Generation, version: a.bucket.Version, state: state, sooner: a.sooner, joins: a.joins,
 			store: a.bucket.At.Sub(simBase) + simBase.Add(w.now).Sub(a.came),
 		})
 	}

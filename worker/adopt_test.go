@@ -38,6 +38,7 @@ func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	limits.NeverLate()
 	config.LogLevel = asynq.FatalLevel
 	server := asynq.NewServerFromRedisClient(b.client, limits.Config(config))
 	mux := asynq.NewServeMux()

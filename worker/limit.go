@@ -32,6 +32,7 @@ type gate struct {
 	told     told
 	clock    storeClock
 	usual    usual
+	lateMost time.Duration // see staleAfter
 	pending  pending
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
 }
@@ -130,7 +131,7 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	d.turn = turn
 	d.claims.arrived(turn)
 	if turn.Status == scheduler.StatusWaiting {
-		return false, g.comeBack(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, func(context.Context, scheduler.Task) error {
+		return false, g.comeBack(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, func(context.Context, scheduler.Task) error {
 			return g.way.Return(turn)
 		})
 	}
@@ -139,7 +140,7 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 			return false, err
 		}
 		late := time.Since(d.claims.ready())
-		if !g.usual.of(d.claims.provider()).stale(time.Now(), late) || asked == askMost {
+		if !g.usual.of(d.claims.provider()).stale(time.Now(), late, g.lateMost) || asked == askMost {
 			break
 		}
 		if !d.claims.lose(g.lasts) {
@@ -227,28 +228,29 @@ func (g *gate) express(c reservations.Charge) bool {
 
 // sendBack lets the task wait for the bucket of c.
 func (g *gate) sendBack(ctx context.Context, d *delivery, c *claim, o reservations.Outcome) error {
-	return g.comeBack(ctx, d, c.charge, o, func(ctx context.Context, t scheduler.Task) error {
+	return g.comeBack(ctx, d, c.charge, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
 		return g.way.Wait(ctx, t, d.turn, c.charge, o)
 	})
 }
 
 // unavailable lets the task wait for the bucket of c, which did not answer.
 func (g *gate) unavailable(ctx context.Context, d *delivery, c *claim, cause error) error {
-	return g.comeBack(ctx, d, c.charge, reservations.Outcome{}, func(ctx context.Context, t scheduler.Task) error {
+	return g.comeBack(ctx, d, c.charge, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
 		return g.way.WaitStore(ctx, t, d.turn, c.charge, cause)
 	})
 }
 
 // comeBack returns the deferral that wait made. It uses no retry; on the last delivery that asynq grants, a successor takes the task's
-// place. C is the charge that it waits for.
+// place. C is the charge that it waits for, delay about how long it waits.
 func (g *gate) comeBack(
-	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, wait func(context.Context, scheduler.Task) error,
+	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, delay time.Duration,
+	wait func(context.Context, scheduler.Task) error,
 ) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
 	waits := d.handle()
 	if d.lastDelivery() {
-		id, err := g.succeed(last, d, o.Wait())
+		id, err := g.succeed(last, d, delay)
 		if err != nil {
 			return err
 		}
@@ -293,7 +295,7 @@ func (g *gate) letGo(ctx context.Context, d *delivery) error {
 		return ctx.Err() // asynq has taken the task back
 	}
 	last := started[len(started)-1]
-	return g.comeBack(ctx, d, last.charge, last.outcome, func(ctx context.Context, t scheduler.Task) error {
+	return g.comeBack(ctx, d, last.charge, last.outcome, 0, func(ctx context.Context, t scheduler.Task) error {
 		return g.way.WaitFirst(ctx, t, d.turn, last.charge)
 	})
 }

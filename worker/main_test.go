@@ -109,8 +109,16 @@ func (b *bundle) events() worker.Events {
 	}
 }
 
-// worker returns one that is not started yet.
+// worker returns a worker that is not started yet. A start that comes late does not ask again.
 func (b *bundle) worker(config worker.Config) *worker.Worker {
+	b.t.Helper()
+	w := b.exact(config)
+	w.NeverLate()
+	return w
+}
+
+// exact returns a worker that is not started yet, and whose late starts ask again.
+func (b *bundle) exact(config worker.Config) *worker.Worker {
 	b.t.Helper()
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -239,7 +247,8 @@ type faultStore struct {
 	refuse  int           // how many requests to begin are told to come back at once
 	hold    time.Duration // what those that start have to wait locally, where not zero
 	stall   time.Duration // how long the next answer is on its way
-	begun   int           // requests to begin that reached the bucket
+	begun   int           // requests to start that reached the bucket
+	asked   int           // requests to start or to reserve that reached the store
 }
 
 func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
@@ -254,6 +263,9 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 	}
 	var outcomes []reservations.Outcome
 	for _, r := range requests {
+		if r.Op == reservations.OpStart || r.Op == reservations.OpReserve {
+			s.asked++
+		}
 		if r.Op == reservations.OpStart && s.refuse > 0 {
 			s.refuse--
 			now := time.Now()
@@ -303,6 +315,13 @@ func (s *faultStore) set(change func(*faultStore)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
+}
+
+// asks is how often a task asked a bucket.
+func (s *faultStore) asks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
 }
 
 func (s *faultStore) begins() int {

@@ -109,7 +109,11 @@ func (g *gate) forgives(ctx context.Context, d *delivery, refusal *tasks.RetryAf
 func (g *gate) pushBack(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
 	g.tell(ctx, d, slog.LevelDebug, "task refused by the provider", slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
 	hook(g.log, g.events.OnFinish, Finish{Task: d.ref(), Charges: d.claims.charges(), Result: ResultRefused, Elapsed: elapsed, Err: e.err})
-	return g.comeBack(ctx, d, d.charge(), e.blocked, func(ctx context.Context, t scheduler.Task) error {
+	wait := e.refusal.After
+	if !e.blocked.At.IsZero() {
+		wait = e.blocked.Wait()
+	}
+	return g.comeBack(ctx, d, d.charge(), e.blocked, wait, func(ctx context.Context, t scheduler.Task) error {
 		return g.way.WaitRefused(ctx, t, d.charge(), e.refusal.After, e.blocked, e.err, e.cause)
 	})
 }

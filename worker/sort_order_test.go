@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
+	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -32,7 +31,7 @@ func TestSortKeepsTheOrder(t *testing.T) {
 			{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
 		}}
 	}
-	b := setupOn(t, miniredis.RunT(t).Addr(), limit("few", 1, 1), limit("many", 500, 20))
+	b := setupOn(t, testenv.StartRedisServer(t).Addr(), limit("few", 1, 1), limit("many", 500, 20))
 	var many []tasks.Args
 	const n = 600
 	for i := range n {

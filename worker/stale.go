@@ -45,13 +45,14 @@ type punctuality struct {
 	least time.Duration // and by how much the soonest was late in it
 }
 
-// stale says whether a start that is late by so much came too late, and takes note of it.
-func (p *punctuality) stale(now time.Time, late time.Duration) bool {
+// stale says whether a start that is late by so much came too late: by more than most beyond what is usual. It takes
+// note of it.
+func (p *punctuality) stale(now time.Time, late, most time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Sub(p.since) >= usualOf {
 		p.usual, p.since, p.least = p.least, now, late
 	}
 	p.least = min(p.least, late)
-	return late > p.usual+staleAfter
+	return late > p.usual+most
 }

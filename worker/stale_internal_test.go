@@ -25,7 +25,7 @@ func TestPunctuality(t *testing.T) {
 		var p punctuality
 		began := time.Now()
 		for i, s := range starts {
-			if got := p.stale(began.Add(s.at), s.late); got != s.stale {
+			if got := p.stale(began.Add(s.at), s.late, staleAfter); got != s.stale {
 				t.Errorf("%s: stale is %v at start %d", name, got, i)
 			}
 		}

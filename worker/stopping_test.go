@@ -135,12 +135,15 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 	if d := receive(t, b.deferrals); !errors.Is(d.Err, scheduler.ErrDeferred) {
 		t.Errorf("deferral %+v", d)
 	}
-	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 0 || len(b.starts) != 0 {
-		t.Errorf("after the stop: %+v", retry)
+	turn, err := b.scheduler.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: info.ID}, nil)
+	if err != nil || turn.Status == scheduler.StatusNew || len(b.starts) != 0 { // promoted before the worker stopped, or not
+		t.Errorf("after the stop: %+v, %v", turn, err)
+	}
+	if waits, err := b.inspector.GetTaskInfo("default", info.ID); err != nil || waits.Retried != 0 {
+		t.Errorf("after the stop: %+v, %v", waits, err)
 	}
 	b.store.set(func(s *faultStore) { s.hold = 0 })
 	b.run(ok)
-	b.hurry(info.ID) // its line says: in an hour
 	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
 		t.Errorf("finish %+v", f)
 	}
@@ -196,7 +199,7 @@ func TestRedisGoneWhileRunning(t *testing.T) {
 		t.Errorf("settlement while Redis is gone: %+v", s)
 	}
 	proxy.Restore()
-	b.gone(info.ID) // asynq tells Redis later
+	b.gone(info.ID) // asynq writes it to Redis later
 	if got := b.balance(); math.Abs(got-99) > 0.1 || len(b.starts) != 1 {
 		t.Errorf("balance %v after %d starts, want 99 after one", got, len(b.starts))
 	}

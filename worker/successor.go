@@ -23,6 +23,8 @@ import (
 const (
 	successorPauseMin = 50 * time.Millisecond
 	successorPauseMax = 2 * time.Second
+	// wholeSecond is what asynq may cut off a time.
+	wholeSecond = time.Second
 )
 
 // headerOriginal tells a copy from tasks that happen to have such an ID: it holds the ID of the task that it waits for.
@@ -92,7 +94,8 @@ func untilDone(ctx context.Context, try func() error) error {
 	}
 }
 
-// enqueue sends the copy, to run no later than the safety net of the wait. A copy that is there already is fine.
+// enqueue sends the copy, to run no later than the safety net of the wait. No waitlist wakes the copy of an unlimited
+// task, so asynq delivers that one as soon as the wait is over. A copy that exists already is fine.
 func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait time.Duration) error {
 	headers, err := successorHeaders(d)
 	if err != nil {
@@ -103,7 +106,11 @@ func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait ti
 		retries.MaxRetry = tasks.NoRetry
 	}
 	headers[tasks.HeaderMaxRetry] = strconv.Itoa(retries.Retries())
-	options := append(retries.Asynq(), asynq.ProcessIn(scheduler.RetryDelay(d.retried, &scheduler.DeferredError{Delay: wait}, d.task)))
+	after := wait + wholeSecond
+	if len(d.claims) > 0 {
+		after = scheduler.RetryDelay(d.retried, &scheduler.DeferredError{Delay: wait}, d.task)
+	}
+	options := append(retries.Asynq(), asynq.ProcessIn(after))
 	info, err := s.inspector.GetTaskInfo(d.queue, d.id)
 	if err != nil {
 		return fmt.Errorf("read task: %w", err)

@@ -53,7 +53,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w.gate = &gate{
 		limiter: limiter, way: way, successors: newSuccessors(client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
-		stopping: make(chan struct{}),
+		lateMost: staleAfter, stopping: make(chan struct{}),
 	}
 	w.gate.keep(config.Dead, config.SweepEvery, client, func() []string { return slices.Sorted(maps.Keys(config.Queues)) })
 	if limiter != nil {

@@ -98,5 +98,5 @@ func answerIn(info *asynq.TaskInfo) (string, error) {
 	case info.State == asynq.TaskStateArchived:
 		return "", fmt.Errorf("%w: task %s has failed: %s", errNoAnswer, info.ID, info.LastErr)
 	}
-	return "", fmt.Errorf("%w yet: task %s has not ended (in asynq it is %s); `worker explain %s` tells why", errNoAnswer, info.ID, info.State, info.ID)
+	return "", fmt.Errorf("%w yet: task %s has not ended (in asynq it is %s); `worker explain %s` says why", errNoAnswer, info.ID, info.State, info.ID)
 }

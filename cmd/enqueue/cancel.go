@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// withdrawTogether is how many tasks are taken back side by side.
+// withdrawTogether is how many tasks are deleted side by side.
 const withdrawTogether = 16
 
 // errEnded is why a batch is not cancelled.
@@ -54,10 +54,9 @@ func cancelCommand(env cli.Environment) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "cancel BATCH",
-		Short: "Take the requests of a batch back that wait, with what they reserved",
-		Long: `Cancel takes all requests of the batch out of the queue and gives what they reserved back to the limits. Tasks that wait behind them come
-as much sooner, in their order, within some seconds and while workers run; those that wait for a fixed window keep their times. Requests that run come to their end, and their results count. A batch whose
-requests have all ended stays as it is.
+		Short: "Delete the waiting requests of a batch and release what they reserved",
+		Long: `Cancel deletes the waiting requests of the batch and releases the tokens that they reserved. The tasks behind them have these tokens at once,
+in their order. Requests that run come to their end, and their results count. A batch whose requests have all ended stays as it is.
 
 In what "enqueue results" writes, the others have a line in the error file, with the code batch_cancelled.
 
@@ -93,20 +92,21 @@ Enqueue the same file again to go on where it was.`,
 	return c
 }
 
-// canGiveBack wants the limits of the batch to be in the file: places of a limit that nobody here knows can't be given back. The error is a *cli.UsageError.
+// canGiveBack wants the limits of the batch to be in the file: reservations of an unknown limit can't be released. The error is a
+// *cli.UsageError.
 func (s *services) canGiveBack(b batches.Batch, file string) error {
 	for bucket := range strings.SplitSeq(b.Limit, between) {
 		name, _, _ := strings.Cut(bucket, ":")
 		if _, err := s.limiter.Limit(name); err != nil {
 			return &cli.UsageError{Err: fmt.Errorf(
-				"batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they reserved could not be given back; name the file of the workers with --config", b.ID, name, file)}
+				"batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they reserved could not be released; name the file of the workers with --config", b.ID, name, file)}
 		}
 	}
 	return nil
 }
 
-// cancel marks the batch, which stops whoever enqueues it and makes workers drop what they get of it, and then takes back what waits. File is where
-// the limits are from. A *cli.UsageError comes before anything was done.
+// cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it, and then deletes what waits. File is where the
+// limits are from. A *cli.UsageError comes before anything was done.
 func (s *services) cancel(ctx context.Context, b batches.Batch, file string) (cancelled, error) {
 	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
 	counts, err := s.batches.Counts(ctx, b.ID)

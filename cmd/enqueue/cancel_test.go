@@ -6,11 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // Whoever waits for a batch that is cancelled has a line for each of its requests, though nobody has taken them back yet.
@@ -165,5 +169,37 @@ func TestCancelWithoutTheLimit(t *testing.T) {
 	}
 	if c = w.call(t, "status", id); !strings.HasSuffix(c.out, "\n0 of 3 done, 0 failed, 3 cancelled; cost 0.00; cancelled\n") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// The tokens of a cancelled batch go to the tasks behind it at once.
+func TestTasksBehindACancelledBatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config = write(t, "headway.yaml", "limits: {openai: {meters: {requests: {rate: 60/m, capacity: 1}}}}")
+	first := batchOf(t, w.call(t, "batch", write(t, "first.jsonl", chats(200)), "--limit", "openai", "--reserve"))
+	second := batchOf(t, w.call(t, "batch", write(t, "second.jsonl", chats(3)), "--limit", "openai", "--reserve"))
+	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := scheduler.New(client, nil, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected := func() (time.Duration, *scheduler.Waiting) {
+		t.Helper()
+		e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: tasks.BatchRef{Batch: second, Line: 3}.TaskID()})
+		if err != nil || e.Waits == nil {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		return e.Until.Sub(e.Now), e.Waits
+	}
+	if in, at := expected(); in < 150*time.Second || at.Position != 203 {
+		t.Errorf("behind 200 requests, one a second: in %v, %+v", in, at)
+	}
+	if c := w.call(t, "cancel", first); c.code != cli.ExitOK || !strings.Contains(c.out, "200 requests were taken back") {
+		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if in, at := expected(); in > 3*time.Second || at.Position != 3 || at.TokensAhead["requests"] != 2 {
+		t.Errorf("behind none of them: in %v, %+v", in, at)
 	}
 }

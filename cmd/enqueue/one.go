@@ -31,7 +31,7 @@ func oneCommand(env cli.Environment) *cobra.Command {
 		Use:   "one [PROMPT]",
 		Short: "Enqueue one chat request, now or for later",
 		Long: `One enqueues a single chat request: a prompt ("-" reads it from standard input), or a whole request body as JSON.
-It prints the task's ID: "enqueue answer ID" prints what came back, "worker explain ID" tells why the task waits, and asynq's tools show it.`,
+It prints the task's ID: "enqueue answer ID" prints what came back, "worker explain ID" says why the task waits, and asynq's tools show it.`,
 		Example: `  enqueue one "Why is the sky blue?" --limit openai --model gpt-4o-mini --max-tokens 200
   enqueue answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
   enqueue one "Good morning" --limit openai --in 8h

@@ -24,7 +24,7 @@ of the lines: good ones to --out, others to --errors. They are read one by one; 
 Of a batch that was cancelled, each request without an answer has a line in --errors, with the code batch_cancelled. Requests whose lines were never
 enqueued because the enqueuer died are not known; how many is said on standard error.
 
-The exit code is 0 also where requests failed: --json tells how many.`,
+The exit code is 0 also if requests failed: --json says how many.`,
 		Example: `  enqueue results 3f2a --out answers.jsonl --errors errors.jsonl
   enqueue results 3f2a --out - | jq .response.body.usage`,
 		Args: cli.Named("one BATCH, as `enqueue status` lists them"),

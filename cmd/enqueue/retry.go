@@ -24,7 +24,7 @@ func retryCommand(env cli.Environment) *cobra.Command {
 		Use:   "retry BATCH --failed",
 		Short: "Send the failed requests of a batch again",
 		Long: `Retry puts the requests of the batch back that failed, and enqueues them as the batch was: for the same limits, in the same queue. Their
-errors so far stay with them; their new results take the place of the old.`,
+errors so far stay with them; their new results replace the old ones.`,
 		Example: `  enqueue retry 3f2a --failed`,
 		Args:    cli.Named("one BATCH, as `enqueue status` lists them"),
 	}

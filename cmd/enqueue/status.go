@@ -40,7 +40,7 @@ instead. Prices of tokens are those of headway.yaml (prices).
 
 Requests of a cancelled batch that have no result are cancelled, and in a column of their own; only those that still run are waiting.
 
-The exit code is 0 also where requests failed or the batch was cancelled: --json tells.`,
+The exit code is 0 also if requests failed or the batch was cancelled: --json says so.`,
 		Example: `  enqueue status
   enqueue status 3f2a --json`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),

@@ -123,7 +123,7 @@ func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadta
 		n = total
 	}
 	fmt.Fprintln(s)
-	for _, line := range cli.Arrange([]string{counted(n, "task"), "`worker dead show ID` tells all of one, `worker dead requeue ID` sends it again"}, s.columns) {
+	for _, line := range cli.Arrange([]string{counted(n, "task"), "`worker dead show ID` shows all of one, `worker dead requeue ID` sends it again"}, s.columns) {
 		if _, err := fmt.Fprintln(s, line); err != nil {
 			return err
 		}

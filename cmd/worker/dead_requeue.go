@@ -139,7 +139,7 @@ func requeuedText(r deadtasks.Report) string {
 		text += fmt.Sprintf(", %d not dead (any more)", r.Present)
 	}
 	if r.Others > 0 {
-		text += fmt.Sprintf(", %d run or are requeued by somebody else", r.Others)
+		text += fmt.Sprintf(", %d run or are requeued by another command", r.Others)
 	}
 	if r.OfBatches > 0 {
 		text += fmt.Sprintf(", %s of batches left (`enqueue retry BATCH --failed` sends them)", counted(r.OfBatches, "request"))

@@ -26,7 +26,7 @@ func deadShowCommand(env cli.Environment) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show all that is kept of a task that failed: errors, charges, payload",
 		Long: `Show prints the record of a task that failed, in each queue that has one: why it died, the error of each attempt, what it takes, and its payload.
-Attempts that are missing in the numbers ended with their worker, which could tell nobody. The exit code is 1 where there is no record.`,
+Attempts that are missing in the numbers ended with their worker, which could not report them. The exit code is 1 where there is no record.`,
 		Example: `  worker dead show report-42
   worker dead show report-42 --json | jq .payload`,
 		Args: cli.Named("the ID of a task"),

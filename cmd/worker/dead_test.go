@@ -76,7 +76,7 @@ report-1     default  mail  dead                    2026-05-01T12:00:01Z  1     
 batch1-42-0  default  mail  dead (of batch batch1)  2026-05-01T12:00:02Z  1         connection refused...
 binary       other    mail  dead                    2026-05-01T12:00:03Z  1         connection refused...
 
-3 tasks; ` + "`worker dead show ID` tells all of one, `worker dead requeue ID` sends it again\n"
+3 tasks; ` + "`worker dead show ID` shows all of one, `worker dead requeue ID` sends it again\n"
 	if diff := cmp.Diff(want, out); code != cli.ExitOK || errs != "" || diff != "" {
 		t.Errorf("exit %d: %s%s", code, diff, errs)
 	}

@@ -19,7 +19,7 @@ func demoCommand(env cli.Environment) *cobra.Command {
 loopback that enforces its limits by its own clock and counts every violation. It takes about 40 seconds.
 
 Each request reserves what it may use at most and uses less, so settlements matter: what a call did not need
-moves everybody who waits forward. The exit code is 1 when there was a violation, or a task was lost or failed.`,
+lets waiting tasks start sooner. The exit code is 1 when there was a violation, or a task was lost or failed.`,
 		Example: `  worker demo
   worker demo --keep-estimate     # a provider that counts what was reserved, not what was used
   worker demo --json | jq .utilization`,

@@ -122,7 +122,7 @@ func (s *stored) meter(limit, key, meter string) reservations.Meter {
 func whoSets(getenv func(string) string) string {
 	user := getenv("USER")
 	if user == "" {
-		user = "somebody"
+		user = "unknown"
 	}
 	host, err := os.Hostname()
 	if err != nil {

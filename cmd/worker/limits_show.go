@@ -31,7 +31,8 @@ func newLimitsShow(env cli.Environment) *cobra.Command {
 comes; then for each meter
   LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first
   PROMISED  the tokens that are reserved for waiting tasks
-  AHEAD     how many of them have yet to come back, of max_reserved, and when that will be
+  AHEAD     how many tokens have to come back, of max_reserved, until new tasks find what is not promised, and when that will be;
+            tokens that are not scarce are ahead as well, as long as the waiting tasks wait for others
   WAITING   the tokens that all waiting tasks take, also those that wait without a reservation
 and a block, a rate that was set, and a bucket that could not be asked.
 
@@ -113,7 +114,7 @@ func openBuckets(ctx context.Context, settings config.Config, env cli.Environmen
 	return s, nil
 }
 
-// readOverrides lets the limits be those that the fleet goes by. One that can't be had is told, and left out there as well.
+// readOverrides sets the limits that the fleet goes by. An override that can't be in force is a warning, and left out there as well.
 func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env cli.Environment) error {
 	list, err := buckets.Overrides().List(ctx)
 	if list == nil && err != nil {
@@ -125,7 +126,7 @@ func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env
 	return nil
 }
 
-// override tells what was set above the limit of the file for a key, for people; empty where nothing was.
+// override is the text of what was set above the limit of the file for a key; empty if nothing was.
 func (s *sight) override(limit, key string) string {
 	var set []string
 	for _, o := range s.limiter.Limits().Overrides() {

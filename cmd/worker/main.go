@@ -1,5 +1,5 @@
 // Command worker runs Headway's workers: `worker demo` shows a fleet at work with nothing installed, `worker run` serves the
-// queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits show` tell why tasks wait,
+// queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits show` show why tasks wait,
 // `worker limits` changes limits while the fleet runs, and `worker dead` lists, exports and requeues the tasks that failed for good.
 package main
 

@@ -32,7 +32,7 @@ func runCommand(env cli.Environment) *cobra.Command {
 	var s runSettings
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Serve the queue until told to stop",
+		Short: "Serve the queue until a signal stops it",
 		Long: `Run takes tasks from the queues of headway.yaml and runs them within the limits. Start as many as you like, on as many
 machines as you like: they share the limits through MongoDB.
 
@@ -100,7 +100,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	defer stopLearning()
 	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
 	defer reload.onHangup(ctx)()
-	return runTold(ctx, w, logger, s.file, limiter.Names())
+	return runLogged(ctx, w, logger, s.file, limiter.Names())
 }
 
 // over is the configuration with what the flags say.
@@ -111,8 +111,8 @@ func (s runSettings) over(c config.Config) config.Config {
 	return c
 }
 
-// runTold runs the worker until ctx ends, and says by what, and how long that was.
-func runTold(ctx context.Context, w *worker.Worker, logger *slog.Logger, file string, limits []string) error {
+// runLogged runs the worker until ctx ends, and logs its settings and how long it ran.
+func runLogged(ctx context.Context, w *worker.Worker, logger *slog.Logger, file string, limits []string) error {
 	logger.InfoContext(ctx, "settings are read", slog.String("file", file), slog.Any("limits", limits))
 	began := time.Now()
 	err := w.Run(ctx)

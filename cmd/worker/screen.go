@@ -55,8 +55,9 @@ func (b shownBucket) print(s screen) {
 	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Printable(b.Bucket)), b.waits())
 	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
 	for i, m := range b.meters {
+		shown := b.Meters[i]
 		rows = append(rows, []string{
-			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(m.Promised), aheadText(m), some(b.Meters[i].Waiting),
+			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m), some(shown.Waiting),
 		})
 	}
 	s.table("  ", rows)

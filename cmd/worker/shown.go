@@ -44,8 +44,9 @@ type shownMeter struct {
 	MaxReserved *float64 `json:"max_reserved"`
 	Level       float64  `json:"level"`
 	Debt        float64  `json:"debt"`
-	// Promised is what is reserved for waiting tasks. Ahead is how far that goes into deficit, at most MaxReserved, and AheadIn when
-	// it will have come back.
+	// Promised is what is reserved for waiting tasks. Ahead is how far the reserved balance is in deficit, at most
+	// MaxReserved, and AheadIn when that will have come back. The reserved balance of a meter that is not scarce lacks
+	// more than what is promised: also the tokens that a full bucket discards until the waiting tasks start.
 	Promised float64 `json:"promised"`
 	Ahead    float64 `json:"ahead"`
 	AheadIn  float64 `json:"ahead_seconds"`
@@ -61,7 +62,7 @@ func newShownBucket(v reservations.View) shownBucket {
 	for _, m := range v.Meters {
 		s := shownMeter{
 			Meter: m.Name, Kind: string(m.Kind), Rate: m.Rate, Period: m.Period.Seconds(), Capacity: m.Cap(), Level: m.Level,
-			Debt: m.Debt, Promised: m.Promised, Ahead: m.Ahead, AheadIn: m.AheadIn.Seconds(),
+			Debt: m.Debt, Ahead: m.Ahead, AheadIn: m.AheadIn.Seconds(),
 		}
 		if s.Kind == "" {
 			s.Kind = string(reservations.KindBucket)
@@ -87,7 +88,9 @@ func (b shownBucket) with(l scheduler.Waitlist) shownBucket {
 	b.Waiting += l.Waiting
 	b.Promoted += l.Promoted
 	for i := range b.Meters {
-		b.Meters[i].Waiting += l.Tokens[b.Meters[i].Meter]
+		m := &b.Meters[i]
+		m.Waiting += l.Tokens[m.Meter]
+		m.Promised = min(b.meters[i].Promised, m.Waiting)
 	}
 	if !l.End.IsZero() {
 		if end := max(0, l.End.Sub(l.Now)).Seconds(); b.EndIn == nil || end > *b.EndIn {

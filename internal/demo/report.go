@@ -80,7 +80,7 @@ func (r Report) Write(w io.Writer) error {
 	fmt.Fprintf(t, "violations\t%d\tcounted by the provider\n", r.Violations)
 	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, in %.1f s from the first start to the last\n", 100*r.Utilization, r.bottleneck, r.took.Seconds())
 	fmt.Fprintf(t, "deliveries a task\t%.2f\t1 is a task that never waited\n", r.DeliveriesPerTask)
-	fmt.Fprintf(t, "lateness p50\t%.1f ms\tafter the time each task was given\n", r.LatenessP50)
+	fmt.Fprintf(t, "lateness p50\t%.1f ms\tfrom when a task may start until its handler runs\n", r.LatenessP50)
 	fmt.Fprintf(t, "lateness p99\t%.1f ms\n", r.LatenessP99)
 	return t.Flush()
 }

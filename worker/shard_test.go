@@ -1,0 +1,140 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// hot has four shards of 5 tokens and 25 a second each.
+func hot() reservations.Limit {
+	return reservations.Limit{Name: "api", Shards: 4, Meters: []reservations.Meter{
+		{Name: "tokens", Rate: 100, Period: time.Second, Capacity: 20, MaxReserved: reservations.Unlimited},
+	}}
+}
+
+// Tasks of a limit with shards start, wait and settle in one shard, reserved at enqueue or not.
+func TestShardedLimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t, hot())
+	b.run(func(_ context.Context, job *worker.Job[call]) error {
+		job.Use(reservations.Tokens{"tokens": 1})
+		return nil
+	})
+	var err error
+	if b.scheduler, err = scheduler.New(b.client, b.limiter, scheduler.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	const n = 60
+	for i := range n {
+		var options []scheduler.Option
+		if i%2 == 0 {
+			options = append(options, scheduler.Reserved())
+		}
+		b.enqueue(call{N: i, Cost: 2}, options...)
+	}
+	shards := map[int]int{}
+	for range n {
+		s := receive(t, b.starts)
+		shards[s.Charges[0].Shard]++
+		if s.Outcome.Shard != s.Charges[0].Shard {
+			t.Errorf("charge %+v, outcome %+v", s.Charges, s.Outcome)
+		}
+	}
+	for range n {
+		if s := receive(t, b.settlements); s.Err != nil || s.Outcome.Shard != s.Charge.Shard {
+			t.Errorf("%+v", s)
+		}
+	}
+	if len(shards) != 4 || shards[0] != 0 {
+		t.Errorf("the starts by shard are %v", shards)
+	}
+}
+
+// A refusal by the provider stops all shards.
+func TestShardedLimitIsBlocked(t *testing.T) {
+	t.Parallel()
+	b := setup(t, hot())
+	refused := false
+	b.run(func(context.Context, *worker.Job[call]) error {
+		if refused {
+			return nil
+		}
+		refused = true
+		return tasks.RetryAfter(time.Second, context.DeadlineExceeded)
+	})
+	b.enqueue(call{Cost: 1})
+	block := receive(t, b.blocks)
+	if block.Err != nil || block.Outcome.Shard != block.Charge.Shard {
+		t.Fatalf("%+v", block)
+	}
+	for shard := 1; shard <= 4; shard++ {
+		c := reservations.Charge{Limit: "api", Shard: shard, Tokens: reservations.Tokens{"tokens": 1}}
+		if o, err := b.limiter.Check(t.Context(), c); err != nil || o.Started() {
+			t.Errorf("shard %d: %+v, %v", shard, o, err)
+		}
+	}
+	first, again := receive(t, b.starts), receive(t, b.starts)
+	if again.Charges[0].Shard != first.Charges[0].Shard || !again.Waited {
+		t.Errorf("the task starts again as %+v", again)
+	}
+}
+
+// A task that waits is served although an override has made the capacity smaller than its charge.
+func TestOverrideCostsNoTask(t *testing.T) {
+	t.Parallel()
+	limit := slow(10)
+	limit.Meters[0].Period, limit.Meters[0].MaxReserved = 50*time.Millisecond, 0
+	b, source := setup(t, limit), &list{}
+	w, _ := b.following(source)
+	b.start(w)
+	b.enqueue(call{Cost: 10})
+	receive(t, b.starts)
+	b.enqueue(call{Cost: 10})
+	receive(t, b.deferrals)
+	source.set(nil, reservations.Override{Limit: "api", Meter: "tokens", Rate: 2, Period: 50 * time.Millisecond})
+	eventually(t, "the override", func() bool { return b.rateOf("") == 2 })
+	for {
+		if s := receive(t, b.starts); s.Charges[0].Tokens["tokens"] == 10 {
+			break
+		}
+	}
+	if len(b.refusals) > 0 {
+		t.Errorf("refused: %+v", <-b.refusals)
+	}
+}
+
+// What one task saw corrects all shards, so tasks of other shards that see the same within a second correct none.
+func TestShardsAreCorrectedTogether(t *testing.T) {
+	t.Parallel()
+	l := slow(80)
+	l.Shards = 4
+	b := setup(t, l)
+	w := b.worker(worker.Config{})
+	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
+		job.Saw(left(50))
+		return nil
+	})
+	b.start(w)
+	const n = 16
+	began := time.Now()
+	for i := range n {
+		b.enqueue(call{N: i, Cost: 1})
+	}
+	shards := map[int]bool{}
+	for range n {
+		shards[receive(t, b.finishes).Charges[0].Shard] = true
+	}
+	if err := w.Stop(t.Context()); err != nil { // waits for corrections
+		t.Fatal(err)
+	}
+	most := 1 + int(time.Since(began)/time.Second)
+	if len(shards) < 3 || len(b.syncs) == 0 || len(b.syncs) > most {
+		t.Errorf("tasks of %d shards corrected the bucket %d times, at most %d are wanted", len(shards), len(b.syncs), most)
+	}
+}

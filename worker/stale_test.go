@@ -1,0 +1,85 @@
+package worker_test
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/worker"
+)
+
+// farStore is a store whose answers travel for a long time. A task that takes two tokens has to hold for longer than that.
+type farStore struct {
+	*memstore.Store
+
+	begun atomic.Int64
+}
+
+const farAway = 150 * time.Millisecond
+
+func (s *farStore) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
+	outcomes, err := s.Store.Apply(ctx, limit, key, requests)
+	for i := range outcomes {
+		if requests[i].Op == reservations.OpStart {
+			s.begun.Add(1)
+			if outcomes[i].Started() && requests[i].Tokens[0] == 2 {
+				outcomes[i].Hold = reservations.Hold
+			}
+		}
+	}
+	<-time.After(farAway)
+	return outcomes, err
+}
+
+// With a far store, a start that does not hold is late by the time of the answer, and a start that holds is not. Most
+// starts do not ask again for that: what a start took that asks again is lost.
+func TestFarStore(t *testing.T) {
+	t.Parallel()
+	const each, apart = 25, 100 * time.Millisecond
+	b := setup(t)
+	far := &farStore{Store: memstore.New(nil)}
+	var err error
+	limits := []reservations.Limit{slow(10000)}
+	if b.limiter, err = reservations.New(far, limits, reservations.Config{CallTimeout: patience}); err != nil {
+		t.Fatal(err)
+	}
+	w := b.exact(worker.Config{})
+	worker.Handle(w, ok)
+	b.start(w)
+	tick := time.NewTicker(apart)
+	defer tick.Stop()
+	for range each {
+		b.enqueue(call{Cost: 1})
+		b.enqueue(call{Cost: 2})
+		<-tick.C
+	}
+	for range 2 * each {
+		receive(t, b.starts)
+	}
+	if n := far.begun.Load(); n > 4*each {
+		t.Errorf("%d tasks asked %d times", 2*each, n)
+	}
+}
+
+// A start that came too late still is in its window: the task is not charged twice, and does not wait for the next day.
+func TestTooLateInADaysWindow(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	noon := time.Duration(time.Now().Add(-day/2).UnixMilli()) * time.Millisecond % day // no window ends now
+	b := setup(t, reservations.Limit{Name: "api", Meters: []reservations.Meter{{
+		Name: "tokens", Kind: reservations.KindWindow, Rate: 11, Period: day, Capacity: 11, Start: noon,
+		MaxReserved: reservations.Unlimited,
+	}}})
+	b.late()
+	b.enqueue(call{Cost: 6})
+	s := receive(t, b.starts)
+	if n, left := b.store.begins(), b.balance(); s.Waited || n != 2 || math.Abs(left-4) > 1e-9 {
+		t.Errorf("start %+v after %d requests, %v left", s, n, left)
+	}
+}

@@ -1,0 +1,224 @@
+package worker_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/worker"
+)
+
+// backlog has one task take all of a bucket, and then so many wait, whose IDs it returns in the order of their arrival.
+func (b *bundle) backlog(n int) []string {
+	b.t.Helper()
+	b.enqueue(call{Cost: 10})
+	receive(b.t, b.starts)
+	receive(b.t, b.finishes)
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = b.enqueue(call{N: i, Cost: 10}, scheduler.MaxRetry(0)).ID
+		if d := receive(b.t, b.deferrals); d.Task.ID != ids[i] {
+			b.t.Fatalf("deferral %+v", d)
+		}
+	}
+	return ids
+}
+
+// startsOf returns the IDs of the next n tasks that start.
+func (b *bundle) startsOf(n int) []string {
+	b.t.Helper()
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = receive(b.t, b.starts).Task.ID
+	}
+	return ids
+}
+
+// A waiting task that is delivered without a promotion goes back to its place, and its bucket is not asked.
+func TestDeliveredWithoutPromotion(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(10))
+	b.run(ok)
+	ids := b.backlog(2)
+	before := b.store.asks()
+	for range 3 {
+		for _, id := range ids {
+			b.hurry(id)
+			d := receive(t, b.deferrals)
+			if d.Task.ID != id || d.Task.Attempt != 1 || !d.Outcome.At.IsZero() || time.Until(d.Until) < 9*time.Hour {
+				t.Errorf("deferral %+v", d)
+			}
+			b.info(id, asynq.TaskStateRetry)
+		}
+	}
+	if n := b.store.asks() - before; n != 0 {
+		t.Errorf("the bucket was asked %d times", n)
+	}
+	if left := b.balance(); left < -0.1 || left > 0.1 {
+		t.Errorf("balance %v, want 0", left)
+	}
+}
+
+// Waiting tasks start in the order of their arrival.
+func TestStartsInOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	const n = 30
+	b := setup(t, filling(50*time.Millisecond))
+	w := b.worker(worker.Config{Concurrency: 1}) // tasks that are delivered side by side may pass each other
+	worker.Handle(w, ok)
+	b.start(w)
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = b.enqueue(call{N: i, Cost: 10}).ID
+	}
+	if got := b.startsOf(n); !slices.Equal(got, ids) {
+		t.Errorf("order %v, want %v", got, ids)
+	}
+	if deferred := len(b.deferrals); deferred < n/2 || deferred >= n {
+		t.Errorf("%d of %d tasks waited", deferred, n)
+	}
+}
+
+// A promoted task that its worker holds when that is stopped goes back to its place.
+func TestStoppedWhileHoldingKeepsThePlace(t *testing.T) {
+	t.Parallel()
+	b := setup(t, filling(300*time.Millisecond))
+	w := b.worker(worker.Config{})
+	worker.Handle(w, ok)
+	b.start(w)
+	b.enqueue(call{Cost: 10})
+	receive(t, b.starts)
+	b.store.set(func(s *faultStore) { s.hold = time.Hour })
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, b.enqueue(call{N: i, Cost: 10}, scheduler.MaxRetry(0)).ID)
+		b.joined(ids[i])
+	}
+	eventually(t, "the first task is promoted and holds", func() bool { return b.store.begins() >= 2 })
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.starts) != 0 {
+		t.Fatalf("start %+v", receive(t, b.starts))
+	}
+	b.store.set(func(s *faultStore) { s.hold = 0 })
+	next := b.worker(worker.Config{Concurrency: 1})
+	worker.Handle(next, ok)
+	b.start(next)
+	if got := b.startsOf(len(ids)); !slices.Equal(got, ids) {
+		t.Errorf("order %v, want %v", got, ids)
+	}
+}
+
+// joined waits until the task is in a waitlist.
+func (b *bundle) joined(id string) {
+	b.t.Helper()
+	eventually(b.t, "task "+id+" waits", func() bool {
+		turn, err := b.scheduler.Arrive(b.t.Context(), scheduler.Task{Queue: "default", ID: id}, nil)
+		return err == nil && turn.Status != scheduler.StatusNew
+	})
+}
+
+// A worker is killed while it holds a promoted task: the tasks behind it go on, and the task itself runs once, after
+// asynq has found that its lease has ended. What the start took is lost.
+func TestKilledWhileHolding(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedisServer(t)
+	b := setupOn(t, server.Addr(), filling(300*time.Millisecond))
+	proxy := testenv.NewProxy(t, server.Addr())
+	doomed := b.through(proxy)
+	worker.Handle(doomed, ok)
+	b.start(doomed)
+	b.enqueue(call{Cost: 10})
+	receive(t, b.starts)
+	receive(t, b.finishes)
+	b.store.set(func(s *faultStore) { s.hold = time.Hour })
+	held := b.enqueue(call{N: 1, Cost: 10})
+	b.joined(held.ID)
+	eventually(t, "the task is promoted and holds", func() bool { return b.store.begins() == 2 })
+	proxy.Cut() // Redis sees the same of a worker that was killed
+	b.store.set(func(s *faultStore) { s.hold = 0 })
+	ended := float64(time.Now().Add(-time.Hour).Unix())
+	if err := b.client.ZAdd(t.Context(), "asynq:{default}:lease", redis.Z{Score: ended, Member: held.ID}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	behind := b.enqueue(call{N: 2, Cost: 10})
+	b.run(ok)
+	got := b.startsOf(2)
+	slices.Sort(got)
+	want := []string{held.ID, behind.ID}
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("started %v, want %v", got, want)
+	}
+	for range 2 {
+		if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+			t.Errorf("finish %+v", f)
+		}
+	}
+	b.gone(held.ID)
+	if len(b.starts) != 0 || b.waiting() != 0 {
+		t.Errorf("%d more starts, %d tasks still wait", len(b.starts), b.waiting())
+	}
+}
+
+// through returns a worker that reaches Redis through the proxy.
+func (b *bundle) through(proxy *testenv.Proxy) *worker.Worker {
+	b.t.Helper()
+	direct := b.client
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
+	b.t.Cleanup(func() { _ = client.Close() })
+	b.client = client
+	defer func() { b.client = direct }()
+	return b.worker(worker.Config{})
+}
+
+// Two tenants below a provider: each task starts once, each tenant's in their order, at most as fast as every limit says.
+func TestTenantsBelowAProvider(t *testing.T) {
+	t.Parallel()
+	const each, tenantRate, providerRate, capacity = 40, 40., 50., 5.
+	limit := func(name string, rate float64) reservations.Limit {
+		return reservations.Limit{Name: name, Meters: []reservations.Meter{
+			{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
+		}}
+	}
+	b := setup(t, limit("tenant", tenantRate), limit("api", providerRate))
+	w := b.worker(worker.Config{Concurrency: 1})
+	worker.Handle(w, okBoth)
+	b.start(w)
+	want := map[string][]string{}
+	for range each {
+		for _, tenant := range []string{"a", "b"} {
+			want[tenant] = append(want[tenant], b.enqueue(both{Tenant: tenant, Cost: 1}).ID)
+		}
+	}
+	got := map[string][]string{}
+	var at []time.Time
+	for range 2 * each {
+		s := receive(t, b.starts)
+		tenant := s.Charges[0].Key
+		got[tenant] = append(got[tenant], s.Task.ID)
+		at = append(at, s.Outcome.At.Add(s.Outcome.Hold))
+	}
+	for tenant, ids := range want {
+		if !slices.Equal(got[tenant], ids) {
+			t.Errorf("tenant %s: order %v, want %v", tenant, got[tenant], ids)
+		}
+	}
+	for i := range at {
+		within, _ := slices.BinarySearchFunc(at[i:], at[i].Add(time.Second), time.Time.Compare)
+		if float64(within) > capacity+providerRate+1 {
+			t.Errorf("%d starts within a second", within)
+		}
+	}
+	deliveries := 1 + float64(len(b.deferrals))/(2*each)
+	if deliveries > 3.05 {
+		t.Errorf("%.2f deliveries a task", deliveries)
+	}
+	t.Logf("%.2f deliveries a task, %v from first to last start", deliveries, at[len(at)-1].Sub(at[0]))
+}
