@@ -118,10 +118,17 @@ func (w *world) env(redisURL string) []string {
 func (w *world) start(t *testing.T, n int) {
 	t.Helper()
 	for range n {
-		name := fmt.Sprintf("worker%d", len(w.workers)+1)
-		w.workers = append(w.workers, spawn(t, name, cmp.Or(w.program, "worker"), w.env(w.redisURL),
-			"run", "--config", w.config, "--log-level", "debug", "--log-format", "json"))
+		w.startOne(t, cmp.Or(w.program, "worker"), w.env(w.redisURL))
 	}
+}
+
+// startOne runs one more worker, of this program and in this environment.
+func (w *world) startOne(t *testing.T, program string, env []string) *process {
+	t.Helper()
+	p := spawn(t, fmt.Sprintf("worker%d", len(w.workers)+1), program, env,
+		"run", "--config", w.config, "--log-level", "debug", "--log-format", "json")
+	w.workers = append(w.workers, p)
+	return p
 }
 
 // awaitWorkers waits until all workers take tasks.

@@ -153,6 +153,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 		return look.Rest, nil
 	}
 	if look.TookOver {
+		d.s.config.Logger.DebugContext(ctx, "on duty as dispatcher", slog.String("dispatcher", d.id))
 		if err := d.takeOver(ctx); err != nil {
 			return 0, err
 		}

@@ -28,6 +28,7 @@ type account struct {
 	// refusedOne is its task.
 	refusedOne string
 	keep       bool
+	trouble    *trouble
 	calls      []*call
 	starts     map[string]int
 	refusals   []Refusal
@@ -45,6 +46,7 @@ type call struct {
 	tenant   string
 	estimate float64
 	used     float64 // the estimate until the call has ended
+	fate     fate
 }
 
 func newAccount(cfg Config) *account {
@@ -55,6 +57,7 @@ func newAccount(cfg Config) *account {
 		window:   newWindow(cfg.Window, cfg.Slack),
 		tenants:  map[string]*meter{},
 		block:    cfg.Block,
+		trouble:  newTrouble(cfg),
 		keep:     cfg.KeepEstimate,
 		starts:   map[string]int{},
 	}
@@ -124,6 +127,10 @@ func (a *account) arrive(now time.Time, j job) verdict {
 			return a.refuse(now, j, c, all)
 		}
 	}
+	fate := a.trouble.next(now)
+	if fate == refused {
+		return verdict{meter: MeterRequests, need: 1, fits: true, retryAfter: a.trouble.shares.For, standing: a.standing()}
+	}
 	for _, c := range all {
 		c.add(-c.need)
 	}
@@ -131,7 +138,7 @@ func (a *account) arrive(now time.Time, j job) verdict {
 		a.starts[j.task]++
 	}
 	a.inFlight++
-	c := &call{at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate}
+	c := &call{at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate, fate: fate}
 	a.calls = append(a.calls, c)
 	return verdict{call: c, standing: a.standing()}
 }

@@ -47,6 +47,19 @@ type Block struct {
 	For time.Duration
 }
 
+// Trouble makes calls go wrong at random. Each share is that of all requests with room, from 0 to 1; together at most 1.
+type Trouble struct {
+	// Refuse is the share that is refused with a 429 that names For, in whole seconds. It is no violation.
+	Refuse float64
+	For    time.Duration
+
+	// Fail is the share that is accepted and answered 500.
+	Fail float64
+
+	// Drop is the share that is accepted and whose connection is closed in place of an answer.
+	Drop float64
+}
+
 // Config says what the provider enforces and how it answers. Its zero value limits nothing.
 type Config struct {
 	// Addr is the loopback address to listen on. Defaults to [AddrDefault], which lets the system choose the port.
@@ -64,6 +77,9 @@ type Config struct {
 	// Block refuses one request with a 429 that names a time. Requests that come in that time, less its first second, are
 	// accepted where there is room, and counted as Report.Blocked.
 	Block Block
+
+	// Trouble makes calls go wrong. Its refusals and the requests within their time are counted as Report.Troubles.
+	Trouble Trouble
 
 	// KeepEstimate keeps the tokens counted on arrival, where otherwise they are corrected when the call ends.
 	KeepEstimate bool
@@ -155,6 +171,9 @@ func (c Config) validate() error {
 	}
 	if w := c.Window; w.Requests < 0 || w.Requests > 0 && w.Period < time.Millisecond {
 		fault("Window must allow some requests in a Period of a millisecond or more, but is %v in %v", w.Requests, w.Period)
+	}
+	if t := c.Trouble; t.Refuse < 0 || t.Fail < 0 || t.Drop < 0 || t.Refuse+t.Fail+t.Drop > 1 || t.Refuse > 0 && t.For < time.Second {
+		fault("Trouble must have shares from 0 to 1, together at most 1, and refuse for a second or more, but is %+v", t)
 	}
 	if c.Block.Number < 0 || c.Block.Number > 0 && c.Block.For < time.Second {
 		fault("Block must refuse a request for a second or more, but is number %d for %v", c.Block.Number, c.Block.For)

@@ -3,6 +3,7 @@ package provider_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,9 +113,9 @@ func TestBlock(t *testing.T) {
 func TestJudgesAtFault(t *testing.T) {
 	t.Parallel()
 	_, err := provider.New(provider.Config{
-		Window: provider.WindowQuota{Requests: 1}, Block: provider.Block{Number: 1}, Tenants: map[string]provider.Quota{"a": {Rate: 1}},
+		Window: provider.WindowQuota{Requests: 1}, Block: provider.Block{Number: 1}, Trouble: provider.Trouble{Refuse: 0.5}, Tenants: map[string]provider.Quota{"a": {Rate: 1}},
 	})
-	for _, field := range []string{"Window", "Block", "Tenants.a.Capacity"} {
+	for _, field := range []string{"Window", "Block", "Trouble", "Tenants.a.Capacity"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}
@@ -145,5 +146,40 @@ func TestMomentOfTheHeaders(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of many requests the shares go wrong. Requests within the time of a refusal are counted.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.Unix(1_700_000_000, 0)}
+	s := newServer(t, provider.Config{
+		Trouble:    provider.Trouble{Refuse: 0.07, For: 3 * time.Second, Fail: 0.05, Drop: 0.02},
+		MinLatency: -1, NowFunc: func() time.Time { return c.now },
+	})
+	codes := map[int]int{}
+	dropped := func() (dropped bool) {
+		defer func() { dropped = recover() != nil }()
+		codes[post(t.Context(), s, "/v1/chat/completions", chat110).Code]++
+		return false
+	}
+	for range 1000 {
+		c.now = c.now.Add(2 * time.Second)
+		if dropped() {
+			codes[0]++
+		}
+	}
+	r := s.Report()
+	if codes[429] < 50 || codes[429] > 90 || codes[500] < 35 || codes[500] > 65 || codes[0] < 10 || codes[0] > 32 {
+		t.Errorf("answers %v", codes)
+	}
+	if len(r.Troubles) != codes[429] || r.Failed != codes[500]+codes[0] || r.Violations != 0 || r.Accepted != 1000-codes[429] || r.InFlight != 0 {
+		t.Errorf("%d refused, %d failed, %d violations, %d accepted, %d in flight", len(r.Troubles), r.Failed, r.Violations, r.Accepted, r.InFlight)
+	}
+	if one := r.Troubles[0]; one.Until.Sub(one.At) != 3*time.Second || one.Within != 1 || one.LastWithin != 2*time.Second {
+		t.Errorf("first refusal %+v", one)
+	}
+	if len(r.Times) != r.Accepted || !slices.IsSortedFunc(r.Times, time.Time.Compare) {
+		t.Errorf("%d times of %d requests", len(r.Times), r.Accepted)
 	}
 }

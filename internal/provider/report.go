@@ -26,7 +26,11 @@ type Report struct {
 	BlockedAt   time.Time `json:"blocked_at,omitzero"`
 	BlockedTask string    `json:"blocked_task,omitempty"`
 
-	// Failed are the accepted requests that were answered 500 because of [Config.FailEvery].
+	// Troubles are the refusals of [Config.Trouble].
+	Troubles []TroubleReport `json:"troubles,omitempty"`
+
+	// Failed are the accepted requests that were answered 500, or not at all, because of [Config.FailEvery] and
+	// [Config.Trouble].
 	Failed int `json:"failed"`
 
 	// InFlight are the accepted requests whose call has not ended. Their estimate still counts as used.
@@ -50,6 +54,9 @@ type Report struct {
 
 	// Order is the tasks of the accepted requests in the order of their arrival.
 	Order []string `json:"order"`
+
+	// Times are the arrivals of these requests.
+	Times []time.Time `json:"times"`
 
 	// Refusals are the first 20 violations.
 	Refusals []Refusal `json:"refusals"`
@@ -110,6 +117,7 @@ func (a *account) report() Report {
 		Violations: a.refused,
 		Blocked:    a.ignored,
 		BlockedAt:  a.blocked, BlockedTask: a.refusedOne,
+		Troubles: slices.Clone(a.trouble.refusals),
 		Failed:   a.failed,
 		InFlight: a.inFlight,
 		Meters:   map[string]MeterReport{},
@@ -122,7 +130,7 @@ func (a *account) report() Report {
 		r.FirstStart, r.LastStart = calls[0].at, calls[len(calls)-1].at
 	}
 	for _, c := range calls {
-		r.Order = append(r.Order, c.task)
+		r.Order, r.Times = append(r.Order, c.task), append(r.Times, c.at)
 	}
 	requests, tokens := a.counted(calls)
 	for i := 1; i < len(calls); i++ {

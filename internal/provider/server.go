@@ -172,7 +172,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 		return
 	}
 	finished := s.pause(r.Context(), j.character.latency)
-	failed := s.cfg.FailEvery > 0 && v.call.number%s.cfg.FailEvery == 0
+	failed := v.call.fate != fine || s.cfg.FailEvery > 0 && v.call.number%s.cfg.FailEvery == 0
 	if failed {
 		j.used = 0
 	}
@@ -181,6 +181,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
 	if s.cfg.HeadersOnArrival {
 		left = v.standing
+	}
+	if v.call.fate == dropped {
+		panic(http.ErrAbortHandler) // closes the connection
 	}
 	writeLimitHeaders(w, left)
 	switch {

@@ -1,0 +1,59 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// fate is how a request with room ends.
+type fate int
+
+const (
+	fine fate = iota
+	refused
+	failing
+	dropped
+)
+
+// TroubleReport is one refusal of [Config.Trouble].
+type TroubleReport struct {
+	// At is when the request was refused, and Until the end of the time that the refusal named.
+	At    time.Time `json:"at"`
+	Until time.Time `json:"until"`
+
+	// Within counts the requests that came in between and had room, and LastWithin is the time from At to the last one.
+	Within     int           `json:"within"`
+	LastWithin time.Duration `json:"last_within"`
+}
+
+// trouble decides which requests go wrong. The account guards it.
+type trouble struct {
+	shares   Trouble
+	random   *rand.Rand
+	refusals []TroubleReport
+}
+
+func newTrouble(cfg Config) *trouble {
+	return &trouble{shares: cfg.Trouble, random: rand.New(rand.NewPCG(cfg.Seed, 1))} //nolint:gosec // repeatable
+}
+
+// next is the fate of the request that arrives now. The request counts for the refusals whose time has not ended.
+func (t *trouble) next(now time.Time) fate {
+	for i := range t.refusals {
+		if r := &t.refusals[i]; now.Before(r.Until) {
+			r.Within++
+			r.LastWithin = max(r.LastWithin, now.Sub(r.At))
+		}
+	}
+	switch part := t.random.Float64(); {
+	case part < t.shares.Refuse:
+		t.refusals = append(t.refusals, TroubleReport{At: now, Until: now.Add(t.shares.For)})
+		return refused
+	case part < t.shares.Refuse+t.shares.Fail:
+		return failing
+	case part < t.shares.Refuse+t.shares.Fail+t.shares.Drop:
+		return dropped
+	default:
+		return fine
+	}
+}
