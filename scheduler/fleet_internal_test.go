@@ -265,3 +265,6 @@ func simulate(tb testing.TB, f fleet) fleetReport {
 	}
 	return w.judge.report()
 }
+
+// seconds converts virtual seconds.
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
