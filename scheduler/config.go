@@ -13,8 +13,8 @@ const DeliveryDefault = 75 * time.Millisecond
 
 // Config holds the settings of a Scheduler. The zero value is ready to use.
 type Config struct {
-	// Delivery is how long before its time a task is promoted: what it takes from there to a worker. At most 200 ms, so that
-	// reservations.Hold makes an early task exact. Negative means not early. Defaults to 75 ms.
+	// Delivery is how long before its time a task is promoted: what it takes from there to a worker. At most 200 ms,
+	// so that reservations.Hold makes an early task exact. Negative means not early. Defaults to 75 ms.
 	Delivery time.Duration
 	// Logger gets a line when Redis can't be reached and when it can again. Defaults to slog.Default().
 	Logger *slog.Logger
@@ -29,7 +29,8 @@ func (c Config) Validate() error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrInvalidConfig, &reservations.FieldError{
-		Field: "delivery", Problem: fmt.Sprintf("%v must be at most %v, so that the longest hold makes it exact", c.Delivery, deliveryMost),
+		Field:   "delivery",
+		Problem: fmt.Sprintf("%v must be at most %v, so that the longest hold makes it exact", c.Delivery, deliveryMost),
 	})
 }
 

@@ -15,14 +15,15 @@ const (
 	outagesMost = 4096
 )
 
-// outageDelay is how long a task waits when its bucket could not answer: as long as that has been so, within bounds, and up to as much
-// again. Random is in [0, 1).
+// outageDelay is how long a task waits when its bucket could not answer: as long as that has been so, within bounds,
+// and up to as much again. Random is in [0, 1).
 func outageDelay(lasted time.Duration, random float64) time.Duration {
 	d := min(max(lasted, outageDelayMin), outageDelayMax)
 	return d + time.Duration(random*float64(d))
 }
 
-// outages is how long buckets have not answered, as far as this process has seen. The zero value is ready. Safe for concurrent use.
+// outages is how long buckets have not answered, as far as this process has seen. The zero value is ready. Safe for
+// concurrent use.
 type outages struct {
 	mu      sync.Mutex // guards buckets
 	buckets map[string]outage

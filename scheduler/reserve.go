@@ -16,8 +16,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// reserveTogether is how many tasks are reserved, sent and put into waitlists in one go; reserveFirst at the beginning, and then twice as
-// many each time: the first ones may start at once, and a full bucket loses what comes back while they are on their way.
+// reserveTogether is how many tasks are reserved, sent and put into waitlists in one go; reserveFirst at the
+// beginning, and then twice as many each time: the first ones may start at once, and a full bucket loses what comes
+// back while they are on their way.
 const (
 	reserveTogether = 128
 	reserveFirst    = 8
@@ -43,8 +44,8 @@ func (s *Scheduler) sendReserved(ctx context.Context, parcels []*parcel) error {
 	return nil
 }
 
-// sendBatch enqueues before the tasks join, so that the dispatcher finds them; until then asynq has each task at the time of its net.
-// Reservations of tasks that were not enqueued are released.
+// sendBatch enqueues before the tasks join, so that the dispatcher finds them; until then asynq has each task at the
+// time of its net. Reservations of tasks that were not enqueued are released.
 func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 	err := s.reserveBatch(ctx, batch)
 	if err != nil {
@@ -62,13 +63,14 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 	}
 	s.releaseAll(after, unused)
 	if err := s.joinParcels(after, batch); err != nil { // asynq delivers them at the time of their nets, as new ones
-		s.config.Logger.WarnContext(ctx, "reserved tasks could not join their waitlists", slog.Int("tasks", len(batch)), slog.Any("error", err))
+		s.config.Logger.WarnContext(ctx, "reserved tasks could not join their waitlists",
+			slog.Int("tasks", len(batch)), slog.Any("error", err))
 	}
 	return nil
 }
 
-// reserveBatch reserves for the first charge of each parcel, then, where that need not wait, for the second instead, and so on: a
-// task waits for one bucket, and holds nothing that another task could use meanwhile.
+// reserveBatch reserves for the first charge of each parcel, then, where that need not wait, for the second instead,
+// and so on: a task waits for one bucket, and holds nothing that another task could use meanwhile.
 func (s *Scheduler) reserveBatch(ctx context.Context, batch []*parcel) error {
 	left := slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return len(p.Charges) == 0 })
 	for next := 0; len(left) > 0; next++ {
@@ -167,7 +169,8 @@ func (s *Scheduler) joinParcels(ctx context.Context, batch []*parcel) error {
 	return err
 }
 
-// releaseAll gives the reservations of parcels back, side by side: they share a round trip. What can't be given back heals by refill.
+// releaseAll gives the reservations of parcels back, side by side: they share a round trip. What can't be given back
+// heals by refill.
 func (s *Scheduler) releaseAll(ctx context.Context, parcels []*parcel) {
 	var releasing sync.WaitGroup
 	for _, p := range parcels {
