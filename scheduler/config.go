@@ -29,7 +29,8 @@ func (c Config) Validate() error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrInvalidConfig, &reservations.FieldError{
-		Field: "delivery", Problem: fmt.Sprintf("%v must be at most %v, so that the longest hold makes it exact", c.Delivery, deliveryMost),
+		Field:   "delivery",
+		Problem: fmt.Sprintf("%v must be at most %v, so that the longest hold makes it exact", c.Delivery, deliveryMost),
 	})
 }
 

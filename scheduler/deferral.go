@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// netMargin is how much later than expected asynq itself delivers a waiting task, should no dispatcher promote it; a tenth of the
-	// wait comes on top. Every worker can dispatch, so the net hardly ever delivers.
+	// netMargin is how much later than expected asynq itself delivers a waiting task, should no dispatcher promote it;
+	// a tenth of the wait comes on top. Every worker can dispatch, so the net hardly ever delivers.
 	netMargin = 2 * time.Minute
 	// waitingText is how the text of each deferral begins.
 	waitingText = "waiting for limit "
@@ -24,9 +24,9 @@ const (
 	wholeSecond = time.Second
 )
 
-// DeferredError sends a task back to the queue until its time. It matches ErrDeferred, is no failure to IsFailure, and says to RetryDelay
-// when asynq's own forwarder delivers the task if it was not promoted before. Its text, which asynq's tools show beside the waiting task,
-// says why the task waits and until when.
+// DeferredError sends a task back to the queue until its time. It matches ErrDeferred, is no failure to IsFailure,
+// and says to RetryDelay when asynq's own forwarder delivers the task if it was not promoted before. Its text, which
+// asynq's tools show beside the waiting task, says why the task waits and until when.
 type DeferredError struct {
 	// Bucket is the name of the bucket that the task waits for.
 	Bucket string
@@ -60,7 +60,8 @@ func (e *DeferredError) text() string {
 	return fmt.Sprintf(waitingText+"%s (%s): %s", e.Bucket, e.State, when)
 }
 
-// Is makes the error match ErrDeferred and what its cause matches, but never what would have asynq archive or drop the task.
+// Is makes the error match ErrDeferred and what its cause matches, but never what would have asynq archive or drop
+// the task.
 func (e *DeferredError) Is(target error) bool {
 	if target == asynq.SkipRetry || target == asynq.RevokeTask {
 		return false
@@ -78,14 +79,14 @@ func roundText(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// IsFailure says whether a handler's error uses up a retry: all do but deferrals, also asynq.ErrLeaseExpired, a crash. It is for
-// asynq.Config.IsFailure.
+// IsFailure says whether a handler's error uses up a retry: all do but deferrals, also asynq.ErrLeaseExpired, a
+// crash. It is for asynq.Config.IsFailure.
 func IsFailure(err error) bool { return err != nil && !errors.Is(err, ErrDeferred) }
 
-// RetryDelay is for asynq.Config.RetryDelayFunc. For a deferral it is when asynq's own forwarder delivers the task should no dispatcher
-// promote it: two minutes and a tenth of the wait after its time, and up to ten seconds more, so that tasks do not return together. For a
-// failure it is 2 seconds, doubled with each failure before (n of them) up to an hour, and drawn anew from the half to the one and a half
-// of that.
+// RetryDelay is for asynq.Config.RetryDelayFunc. For a deferral it is when asynq's own forwarder delivers the task
+// should no dispatcher promote it: two minutes and a tenth of the wait after its time, and up to ten seconds more,
+// so that tasks do not return together. For a failure it is 2 seconds, doubled with each failure before (n of them)
+// up to an hour, and drawn anew from the half to the one and a half of that.
 func RetryDelay(n int, err error, _ *asynq.Task) time.Duration {
 	return retryDelay(n, err, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 }
@@ -110,8 +111,8 @@ func retryDelay(n int, err error, random float64) time.Duration {
 	return time.Duration(float64(d) * (0.5 + random))
 }
 
-// net is when asynq's forwarder delivers the task. For a task that is not in a waitlist it is the way back itself: as soon as asynq's
-// whole seconds allow.
+// net is when asynq's forwarder delivers the task. For a task that is not in a waitlist it is the way back itself:
+// as soon as asynq's whole seconds allow.
 func (e *DeferredError) net(random float64) time.Duration {
 	if e.unwatched {
 		return e.Delay + wholeSecond

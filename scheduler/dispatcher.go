@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// dispatcherRest is the longest time between two looks of the dispatcher on duty. With dispatcherLease, another process takes over
-	// within two seconds.
+	// dispatcherRest is the longest time between two looks of the dispatcher on duty. With dispatcherLease, another
+	// process takes over within two seconds.
 	dispatcherRest = 1500 * time.Millisecond
 	// dispatcherLease is how much later than it said the one on duty may look, before another process takes over.
 	dispatcherLease = 400 * time.Millisecond
@@ -31,7 +31,8 @@ const (
 	promotedMost = 1024
 	// beginWithin is how long a promoted task has to begin until it counts as waiting again.
 	beginWithin = 5 * time.Second
-	// wakePause is how soon a task is woken again that its last worker has not put back yet. It doubles, up to wakePauseMost.
+	// wakePause is how soon a task is woken again that its last worker has not put back yet. It doubles, up to
+	// wakePauseMost.
 	wakePause     = 5 * time.Millisecond
 	wakePauseMost = 2 * time.Second
 	// wakeTries bounds that: the worker of a task that has not been put back then is taken to be dead.
@@ -45,8 +46,8 @@ const (
 	errorPauseMost = 2 * time.Second
 )
 
-// dispatcher promotes waiting tasks when their tokens are there. Every started scheduler runs one; the one that holds the lease in Redis
-// is on duty for the fleet. All its state is in Redis, so any other takes over.
+// dispatcher promotes waiting tasks when their tokens are there. Every started scheduler runs one; the one that
+// holds the lease in Redis is on duty for the fleet. All its state is in Redis, so any other takes over.
 type dispatcher struct {
 	s    *Scheduler
 	id   string
@@ -259,7 +260,8 @@ func (d *dispatcher) woke(ctx context.Context, w waking, result asynqdb.Wake) {
 			return
 		}
 		if err := d.s.list.Park(ctx, []waitlist.Task{w.task}); err != nil {
-			d.s.config.Logger.DebugContext(ctx, "promoted task of a dead worker still counts", slog.String("task_id", w.task.ID), slog.Any("error", err))
+			d.s.config.Logger.DebugContext(ctx, "promoted task of a dead worker still counts",
+				slog.String("task_id", w.task.ID), slog.Any("error", err))
 		}
 	case asynqdb.Unknown:
 		d.lost(ctx, w.task)
@@ -300,15 +302,17 @@ func (d *dispatcher) wakeAgain(ctx context.Context) (time.Duration, error) {
 	return next, nil
 }
 
-// lost sees to a promoted task that asynq has in none of its sets. A task that was deleted, or archived after a failure, leaves the
-// waitlists. asynq also archives a task on its last attempt that only has to wait: that one runs.
+// lost sees to a promoted task that asynq has in none of its sets. A task that was deleted, or archived after a
+// failure, leaves the waitlists. asynq also archives a task on its last attempt that only has to wait: that one
+// runs.
 func (d *dispatcher) lost(ctx context.Context, t waitlist.Task) {
 	info, err := d.s.inspector.GetTaskInfo(t.Queue, t.ID)
 	switch {
 	case err != nil && !gone(err):
 		d.awake = append(d.awake, waking{task: t, at: time.Now().Add(wakePauseMost)})
 		return
-	case err == nil && (info.State == asynq.TaskStateAggregating || info.State == asynq.TaskStateArchived && onlyWaited(info)):
+	case err == nil && (info.State == asynq.TaskStateAggregating ||
+		info.State == asynq.TaskStateArchived && onlyWaited(info)):
 		if err = d.s.inspector.RunTask(t.Queue, t.ID); err == nil || !gone(err) {
 			return
 		}
@@ -320,7 +324,8 @@ func (d *dispatcher) lost(ctx context.Context, t waitlist.Task) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 		defer cancel()
 		if err := d.s.Leave(ctx, Task(t), info); err != nil {
-			d.s.config.Logger.DebugContext(ctx, "ended task still in a waitlist", slog.String("task_id", t.ID), slog.Any("error", err))
+			d.s.config.Logger.DebugContext(ctx, "ended task still in a waitlist",
+				slog.String("task_id", t.ID), slog.Any("error", err))
 		}
 	})
 }
@@ -338,7 +343,8 @@ func (d *dispatcher) takeOver(ctx context.Context) error {
 // pausedQueues are the queues whose tasks are passed over.
 func (d *dispatcher) pausedQueues() []string { return slices.Collect(maps.Keys(d.paused)) }
 
-// checkPauses finds out which queues are paused: those of the tasks in sight once a second, and those that are new at once.
+// checkPauses finds out which queues are paused: those of the tasks in sight once a second, and those that are new
+// at once.
 func (d *dispatcher) checkPauses(ctx context.Context, look waitlist.Look) error {
 	queues := map[string]bool{}
 	unknown := false
@@ -365,8 +371,8 @@ func (d *dispatcher) checkPauses(ctx context.Context, look waitlist.Look) error 
 	return nil
 }
 
-// refresh has the buckets of the waitlists follow the limits where these have changed, so that waiting tasks start by the new ones. Only
-// the dispatcher on duty does so, in the background: the store may be away.
+// refresh has the buckets of the waitlists follow the limits where these have changed, so that waiting tasks start
+// by the new ones. Only the dispatcher on duty does so, in the background: the store may be away.
 func (d *dispatcher) refresh(ctx context.Context) {
 	if d.s.limiter == nil {
 		return

@@ -13,15 +13,18 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// sendTogether is how many tasks are sent to asynq side by side: they share round trips. More would need more connections before the first answer.
+// sendTogether is how many tasks are sent to asynq side by side: they share round trips. More of them would need more
+// connections before the first answer.
 const sendTogether = 8
 
-// Enqueue sends one task. It runs as soon as a worker has room for it and its limit allows, unless an option gives it a time.
+// Enqueue sends one task. It runs as soon as a worker has room for it and its limit allows, unless an option gives it
+// a time.
 //
-// Nothing is enqueued when the arguments can't be encoded (*tasks.EncodeError), when the charge could never be served
-// (reservations.IsPermanent), when an option is at fault (ErrInvalidOption), when the task is there already
-// (asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask), or, with Reserved, when the bucket could not answer
-// (reservations.ErrUnavailable). After any other error, Redis's, the task may or may not be enqueued: give it an ID and enqueue it again.
+// Nothing is enqueued if the arguments can't be encoded (*tasks.EncodeError), if the charge could never be served
+// (reservations.IsPermanent), if an option is invalid (ErrInvalidOption), if the task exists already
+// (asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask), or, with Reserved, if the bucket could not answer
+// (reservations.ErrUnavailable). After any other error, one of Redis, the task may or may not be enqueued: give it an
+// ID and enqueue it again.
 func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option) (*asynq.TaskInfo, error) {
 	infos, err := s.EnqueueMany(ctx, []tasks.Args{args}, opts...)
 	if item, ok := errors.AsType[*ItemError](err); ok {
@@ -33,12 +36,13 @@ func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option
 	return infos[0], nil
 }
 
-// EnqueueMany sends tasks, in order where they are Reserved: reservations are made in the order of args, in few round trips. Without
-// it tasks that are sent side by side may change places.
+// EnqueueMany sends tasks. With Reserved, reservations are made in the order of args, in few round trips. Without it,
+// tasks are sent side by side and may change places.
 //
-// All tasks are checked before anything is sent; an error then joins one *ItemError for each that is at fault, with the errors
-// that Enqueue tells. Once sending has begun there is one info for each task, nil where it was not enqueued; the error joins an
-// *ItemError for each that was refused. When Redis or a bucket can't be reached it stops there, and leaves the rest out.
+// All tasks are checked before one is sent: then the error joins an *ItemError for each invalid task, with the
+// errors of Enqueue. Once sending has begun, there is one info for each task, nil for a task that was not enqueued,
+// and the error joins an *ItemError for each refused task. If Redis or a bucket can't be reached, EnqueueMany stops
+// there and leaves out the rest.
 func (s *Scheduler) EnqueueMany(ctx context.Context, args []tasks.Args, opts ...Option) ([]*asynq.TaskInfo, error) {
 	o, err := s.collect(opts, len(args))
 	if err != nil {
@@ -56,7 +60,7 @@ func (s *Scheduler) EnqueueMany(ctx context.Context, args []tasks.Args, opts ...
 	return report(parcels, o, err)
 }
 
-// report lays out what became of each parcel. Err is what ended the sending beside the parcels' own errors.
+// report returns the infos and the errors of the parcels. Err is what ended the sending beside these errors.
 func report(parcels []*parcel, o options, err error) ([]*asynq.TaskInfo, error) {
 	infos := make([]*asynq.TaskInfo, len(parcels))
 	faults, left := []error{err}, 0
@@ -81,7 +85,7 @@ type parcel struct {
 
 	at time.Time // zero: now
 
-	held *reservation // what the bucket that it waits for answered; nil where it is not reserved
+	held *reservation // the answer of the bucket that the task waits for; nil if nothing is reserved
 
 	info *asynq.TaskInfo // once it is enqueued
 	err  error           // why it is not
@@ -105,7 +109,7 @@ func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
 	return parcels, errors.Join(faults...)
 }
 
-// check tells whether the task's charges could ever be served.
+// check returns an error if a charge of the task can never be served.
 func (s *Scheduler) check(e tasks.Envelope) error {
 	if s.limiter == nil {
 		return nil
@@ -118,8 +122,8 @@ func (s *Scheduler) check(e tasks.Envelope) error {
 	return nil
 }
 
-// send hands the parcels to asynq, several side by side. Each notes its own error; the first that is not about the task
-// itself ends the sending.
+// send enqueues the parcels, several side by side. Each parcel gets its own error. The first error that is not about
+// the task itself ends the sending.
 func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
 	var next atomic.Int64
 	var stopped atomic.Bool
@@ -132,7 +136,7 @@ func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
 					return
 				}
 				p := parcels[i]
-				if p.err = s.hand(ctx, p); p.err != nil && !exists(p.err) {
+				if p.err = s.sendOne(ctx, p); p.err != nil && !exists(p.err) {
 					stopped.Store(true)
 				}
 			}
@@ -141,8 +145,8 @@ func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
 	senders.Wait()
 }
 
-// hand enqueues one parcel.
-func (s *Scheduler) hand(ctx context.Context, p *parcel) error {
+// sendOne enqueues one parcel.
+func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
 	options := p.Options.Asynq()
 	if !p.at.IsZero() {
 		options = append(options, asynq.ProcessAt(p.at))

@@ -6,22 +6,22 @@ import (
 )
 
 var (
-	// ErrDeferred is matched by the error of a task that goes back to the queue until its time: a *DeferredError.
+	// ErrDeferred is matched by the error of a task that waits: a *DeferredError.
 	ErrDeferred = errors.New("scheduler: deferred")
 	// ErrInvalidConfig is matched by every fault of a Config.
 	ErrInvalidConfig = errors.New("scheduler: invalid config")
-	// ErrInvalidOption is matched when an option of Enqueue or EnqueueMany has a value it can't have, or contradicts another.
+	// ErrInvalidOption is matched if an option of Enqueue or EnqueueMany has an invalid value, or contradicts another.
 	ErrInvalidOption = errors.New("scheduler: invalid option")
 )
 
-// ItemError says which of the tasks given to EnqueueMany is at fault. It unwraps to the fault itself.
+// ItemError is the error of one task of EnqueueMany.
 type ItemError struct {
-	// Index is the position in the slice that was given, from zero.
+	// Index is the position of the task in the arguments, from zero.
 	Index int
 	Err   error
 }
 
 func (e *ItemError) Error() string { return fmt.Sprintf("task %d: %v", e.Index, e.Err) }
 
-// Unwrap returns the fault of the task.
+// Unwrap returns the error without the index.
 func (e *ItemError) Unwrap() error { return e.Err }

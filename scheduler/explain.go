@@ -25,37 +25,40 @@ type Explanation struct {
 	Now time.Time `json:"now"`
 	// Since is when the present state began, as far as that is known: the wait, the run, the end.
 	Since time.Time `json:"since,omitzero"`
-	// Until is when it is expected to go on; nothing of a paused queue starts (Resume). Of a task whose worker is gone it is the first
-	// moment at which asynq puts it back. Zero where no time is known.
+	// Until is when it is expected to go on; nothing of a paused queue starts (Resume). Of a task whose worker is gone
+	// it is the first moment at which asynq puts it back. Zero where no time is known.
 	Until time.Time `json:"until,omitzero"`
 	// Waits is how the task waits for a bucket. Nil where it does not.
 	Waits *Waiting `json:"waits,omitempty"`
 	// Net is when asynq itself would deliver a waiting task, should no dispatcher promote it.
 	Net time.Time `json:"net,omitzero"`
-	// Charges are all that the task takes, as its headers say; none for tasks of other programs, where only their middleware knows.
+	// Charges are all that the task takes, as its headers say; none for tasks of other programs, where only their
+	// middleware knows.
 	Charges []reservations.Charge `json:"charges,omitempty"`
 	// Before is how many tasks are taken from the queue before a pending one. Negative where that is not known.
 	Before int `json:"before"`
-	// Workers is how many workers take from the queue, Elsewhere how many from other queues only; Worker is the one that runs the task, as host:pid.
+	// Workers is how many workers take from the queue, Elsewhere how many from other queues only; Worker is the one
+	// that runs the task, as host:pid.
 	Workers   int    `json:"workers"`
 	Elsewhere int    `json:"workers_elsewhere,omitempty"`
 	Worker    string `json:"worker,omitempty"`
-	// Paused says that the task's queue is paused, and Resume is the command of asynq that ends it. It is empty where the pause does not
-	// concern the task: one that runs, is done, or is in the archive.
+	// Paused says that the task's queue is paused, and Resume is the command of asynq that ends it. It is empty where
+	// the pause does not concern the task: one that runs, is done, or is in the archive.
 	Paused bool   `json:"paused,omitempty"`
 	Resume string `json:"resume,omitempty"`
-	// Failures is how often the task failed, that which archived it included; MaxRetry is how often it is tried again at most.
+	// Failures is how often the task failed, that which archived it included; MaxRetry is how often it is tried again
+	// at most.
 	Failures int `json:"failures"`
 	MaxRetry int `json:"max_retry"`
-	// LastError is the last failure, Note what asynq's tools show for a task that waits and did not fail, and Cause the part of it
-	// that says what the provider or the store answered.
+	// LastError is the last failure, Note what asynq's tools show for a task that waits and did not fail, and Cause
+	// the part of it that says what the provider or the store answered.
 	LastError string `json:"last_error,omitempty"`
 	Note      string `json:"note,omitempty"`
 	Cause     string `json:"cause,omitempty"`
 	// Refusals is how often in a row the provider refused the task's call.
 	Refusals int `json:"refusals,omitempty"`
-	// Bucket is the bucket that the task waits for. Nil where the Scheduler has no limiter, where the bucket could not be asked lately, and
-	// where BucketErr says that it could not be read.
+	// Bucket is the bucket that the task waits for. Nil where the Scheduler has no limiter, where the bucket could not
+	// be asked lately, and where BucketErr says that it could not be read.
 	Bucket    *reservations.View `json:"-"`
 	BucketErr error              `json:"-"`
 }
@@ -79,9 +82,9 @@ type Waiting struct {
 	Others []string `json:"others,omitempty"`
 }
 
-// Explain says why the task does not run, what it waits for, and when it is expected to start. It only reads; between its few reads a
-// task may move on, and then it answers with either state. Where the bucket can't be read, BucketErr says so. The error matches
-// asynq.ErrTaskNotFound where there is no such task, or is Redis's.
+// Explain says why the task does not run, what it waits for, and when it is expected to start. It only reads;
+// between its few reads a task may move on, and then it answers with either state. Where the bucket can't be read,
+// BucketErr says so. The error matches asynq.ErrTaskNotFound where there is no such task, or is Redis's.
 func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 	info, err := s.info(ctx, t)
 	if err != nil {
@@ -107,7 +110,9 @@ func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 	return e, nil
 }
 
-func newExplanation(t Task, info *asynq.TaskInfo, at waitlist.Position, q asynqdb.QueueState, refusals int) Explanation {
+func newExplanation(
+	t Task, info *asynq.TaskInfo, at waitlist.Position, q asynqdb.QueueState, refusals int,
+) Explanation {
 	e := Explanation{
 		Task: t, Type: info.Type, State: info.State.String(), Now: at.List.Now.UTC(), Before: q.Before, Paused: q.Paused,
 		Workers: q.Workers, Elsewhere: q.Others, Worker: q.Worker,
@@ -117,7 +122,7 @@ func newExplanation(t Task, info *asynq.TaskInfo, at waitlist.Position, q asynqd
 	if n, ours := tasks.MaxRetry(task); ours {
 		e.MaxRetry = n
 	}
-	e.Charges, _ = tasks.Charges(task) // charges that can't be read are no charges; such a task is archived with that error
+	e.Charges, _ = tasks.Charges(task) // a worker archives a task whose charges can't be read
 	if deferral(info.LastErr) {
 		e.Note, e.Cause = info.LastErr, causeIn(info.LastErr)
 	} else {

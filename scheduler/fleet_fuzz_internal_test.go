@@ -58,7 +58,7 @@ func TestRandomFleets(t *testing.T) {
 	t.Parallel()
 	rounds := 500
 	if longtest.Short(t, 3*time.Minute) {
-		rounds = 12
+		rounds = 8
 	}
 	for seed := range rounds {
 		f := randomFleet(seed)

@@ -100,8 +100,7 @@ func fleetWorlds() []fleetWorld {
 
 // shortWorlds run with -short.
 var shortWorlds = []string{
-	"two dispatchers on duty at once", "dispatcher frozen for 10 s, too high", "store down for 15 s", "Redis 60 s back",
-	"all workers killed", "tenants below a provider, 2 ms away",
+	"dispatcher frozen for 10 s, too high", "store down for 15 s", "all workers killed", "tenants below a provider, 2 ms away",
 }
 
 // tenants are five of 10 a second each, below a provider of 20 a second.

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Option is a choice for one call of Enqueue or EnqueueMany. It stands above what the type of the task says of itself.
+// Option is a choice for one call of Enqueue or EnqueueMany. It overrides the options of the task's type.
 type Option func(*options) error
 
 type options struct {
@@ -24,7 +24,8 @@ type options struct {
 	skipExisting bool
 }
 
-// At has the task run at t or up to a second later, by this machine's clock: asynq counts whole seconds. A time that has passed means now.
+// At runs the task at t or up to a second later, by this machine's clock: asynq counts whole seconds. A time in the
+// past means now.
 func At(t time.Time) Option {
 	return func(o *options) error {
 		if o.timed {
@@ -35,12 +36,12 @@ func At(t time.Time) Option {
 	}
 }
 
-// In has the task run in d or up to a second later. Zero and negative mean now.
+// In runs the task in d or up to a second later. Zero and negative mean now.
 func In(d time.Duration) Option {
 	return func(o *options) error { return At(time.Now().Add(d))(o) }
 }
 
-// wholeSecondFrom rounds up: asynq cuts down, and would deliver before the time.
+// wholeSecondFrom rounds up: asynq rounds down, and would deliver too early.
 func wholeSecondFrom(t time.Time) time.Time {
 	if whole := t.Truncate(time.Second); whole.Before(t) {
 		return whole.Add(time.Second)
@@ -48,7 +49,7 @@ func wholeSecondFrom(t time.Time) time.Time {
 	return t
 }
 
-// Queue puts the task in the queue of that name. Defaults to what the type says, else "default".
+// Queue puts the task into the queue of that name. Defaults to that of the task's type, else "default".
 func Queue(name string) Option {
 	return func(o *options) error {
 		if strings.TrimSpace(name) == "" {
@@ -59,8 +60,8 @@ func Queue(name string) Option {
 	}
 }
 
-// ID identifies the task: while a task of that ID is kept, another is refused with asynq.ErrTaskIDConflict. For EnqueueMany
-// with several tasks the type has to give the IDs (tasks.Optioner). Defaults to a random one.
+// ID identifies the task: while asynq keeps a task of that ID, another one is refused with asynq.ErrTaskIDConflict. If
+// EnqueueMany gets several tasks, their type must give the IDs (tasks.Optioner). Defaults to a random one.
 func ID(id string) Option {
 	return func(o *options) error {
 		if strings.TrimSpace(id) == "" {
@@ -71,8 +72,8 @@ func ID(id string) Option {
 	}
 }
 
-// MaxRetry is how often the task is tried again after a failure; waiting for a limit uses none of it. Zero means none.
-// Defaults to what the type says, else tasks.MaxRetryDefault.
+// MaxRetry is how often the task runs again after a failure. Waiting for a limit is no failure. Zero means never.
+// Defaults to that of the task's type, else tasks.MaxRetryDefault.
 func MaxRetry(n int) Option {
 	return func(o *options) error {
 		if n < 0 || n > tasks.MaxRetryLargest {
@@ -86,7 +87,8 @@ func MaxRetry(n int) Option {
 	}
 }
 
-// Timeout bounds one attempt. Must be positive; whole seconds, rounded up. Defaults to what the type says, else 30 minutes.
+// Timeout bounds one attempt. Must be positive; whole seconds, rounded up. Defaults to that of the task's type, else
+// 30 minutes.
 func Timeout(d time.Duration) Option {
 	return func(o *options) error {
 		o.Timeout = d
@@ -94,8 +96,8 @@ func Timeout(d time.Duration) Option {
 	}
 }
 
-// Retention keeps the task readable for d after it has finished. Must be positive; whole seconds, rounded up. Defaults to
-// what the type says, else it is not kept.
+// Retention keeps the task readable for d after it has finished. Must be positive; whole seconds, rounded up. Defaults
+// to that of the task's type, else the task is not kept.
 func Retention(d time.Duration) Option {
 	return func(o *options) error {
 		o.Retention = d
@@ -103,8 +105,8 @@ func Retention(d time.Duration) Option {
 	}
 }
 
-// Unique refuses, with asynq.ErrDuplicateTask, another task of the same type, payload and queue for ttl or until this one has
-// finished. At least a second. Waiting does not extend it: choose ttl above the longest wait.
+// Unique refuses, with asynq.ErrDuplicateTask, another task of the same type, payload and queue for ttl or until this
+// task has finished. At least a second. Waiting does not extend it: choose ttl above the longest wait.
 func Unique(ttl time.Duration) Option {
 	return func(o *options) error {
 		if ttl < time.Second {
@@ -115,10 +117,10 @@ func Unique(ttl time.Duration) Option {
 	}
 }
 
-// Reserved has tokens reserved now, before the task is sent: it goes straight to its time instead of through the queue first, and
-// is delivered once where the plan is unlimited. Of several charges it is the first one that has the task wait; those behind it are
-// asked when the task comes. Tasks without a charge are enqueued as usual. It can't be combined with
-// At or In, and needs a Scheduler with a limiter, and a worker or scheduler somewhere that was started to wake tasks.
+// Reserved reserves tokens now, and the task joins its waitlist at once: it is delivered once, when its turn comes. Of
+// several charges, the task waits for the first one that has no room; the others are asked at the delivery. A task
+// without a charge is enqueued as usual. Reserved can't be combined with At or In. It needs a Scheduler with a limiter,
+// and a started worker or scheduler in the fleet.
 func Reserved() Option {
 	return func(o *options) error {
 		o.reserved = true
@@ -126,8 +128,8 @@ func Reserved() Option {
 	}
 }
 
-// SkipExisting takes it for success when a task is there already (asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask): its info
-// is nil. It makes sending a whole batch again harmless.
+// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask) as success, with a
+// nil info. So a whole batch can be sent again.
 func SkipExisting() Option {
 	return func(o *options) error {
 		o.skipExisting = true
@@ -170,7 +172,7 @@ func (s *Scheduler) collect(opts []Option, n int) (options, error) {
 	return o, nil
 }
 
-// exists says whether asynq refused the task because it has it already.
+// exists says whether asynq refused the task because the task exists already.
 func exists(err error) bool {
 	return errors.Is(err, asynq.ErrTaskIDConflict) || errors.Is(err, asynq.ErrDuplicateTask)
 }

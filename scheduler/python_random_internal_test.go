@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// pythonRandom is Python's random.Random: the Mersenne Twister and the distributions that the reference simulation draws
-// from. It gives the scenarios here the same inputs as there, number for number.
+// pythonRandom is Python's random.Random: the Mersenne Twister and the distributions that the reference simulation
+// draws from. It gives the scenarios here the same inputs as there, number for number.
 type pythonRandom struct {
 	state [624]uint32
 	next  int

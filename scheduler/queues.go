@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 )
 
-// Find returns the tasks with this ID, in the order of their queues: asynq keeps IDs apart by queue. The error matches asynq.ErrTaskNotFound
-// where there is none, or is Redis's.
+// Find returns the tasks with this ID, at most one for each queue, in the order of the queues. The error matches
+// asynq.ErrTaskNotFound if there is none, or is that of Redis.
 func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 	queues, err := s.inspector.Queues()
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 	slices.Sort(queues)
 	var found []Task
 	for _, queue := range queues {
-		if ctx.Err() != nil { // asynq's inspector knows no context
+		if ctx.Err() != nil { // asynq's inspector takes no context
 			return nil, fmt.Errorf("look for task %s: %w", id, ctx.Err())
 		}
 		_, err := s.inspector.GetTaskInfo(queue, id)
@@ -34,15 +34,17 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 		}
 	}
 	if len(queues) == 0 {
-		return nil, fmt.Errorf("%w: there is no %s, and no queue: this Redis is another one than that of the workers, or nothing was enqueued yet", asynq.ErrTaskNotFound, id)
+		return nil, fmt.Errorf("%w: there is no %s, and no queue: this Redis is another one than that of the workers, "+
+			"or nothing was enqueued yet", asynq.ErrTaskNotFound, id)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: there is no %s in the queues %q; asynq forgets a task once it is done, unless it was enqueued to be kept", asynq.ErrTaskNotFound, id, queues)
+		return nil, fmt.Errorf("%w: there is no %s in the queues %q; asynq forgets a task once it is done, "+
+			"unless it was enqueued to be kept", asynq.ErrTaskNotFound, id, queues)
 	}
 	return found, nil
 }
 
-// info is what asynq knows of the task. The error matches asynq.ErrTaskNotFound where there is none.
+// info is what asynq stores of the task. The error matches asynq.ErrTaskNotFound if there is no such task.
 func (s *Scheduler) info(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("look for %s: %w", t, ctx.Err())
@@ -61,17 +63,18 @@ func (s *Scheduler) info(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
 	return info, nil
 }
 
-// failures is how often the task failed: asynq counts those failures only after which it was tried again. A task that asynq archived for a
-// failure is in the archive since then; one that a person archived, since later.
+// failures is how often the task failed. asynq counts only failures that led to a retry. If the last failure archived
+// the task, both have the same time; if an operator did, the archive is later.
 func failures(q asynqdb.QueueState, info *asynq.TaskInfo) int {
-	if info.State == asynq.TaskStateArchived && info.LastErr != "" && !deferral(info.LastErr) && q.Archived.Unix() == info.LastFailedAt.Unix() {
+	if info.State == asynq.TaskStateArchived && info.LastErr != "" && !deferral(info.LastErr) &&
+		q.Archived.Unix() == info.LastFailedAt.Unix() {
 		return info.Retried + 1
 	}
 	return info.Retried
 }
 
-// onlyWaited says whether asynq archived the task on its last attempt although it only has to wait. Any other was archived by an
-// operator, or has failed.
+// onlyWaited says whether asynq archived the task on its last attempt although it only had to wait. Other tasks were
+// archived by an operator or after a failure.
 func onlyWaited(info *asynq.TaskInfo) bool {
 	return info.Retried >= info.MaxRetry && strings.HasPrefix(info.LastErr, waitingText)
 }

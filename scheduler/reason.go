@@ -36,7 +36,8 @@ const (
 	ReasonProvider Reason = "provider"
 	// ReasonStore says that its bucket could not be asked.
 	ReasonStore Reason = "store"
-	// ReasonNet says that it was sent back and is in no waitlist: Redis could not store that, or lost it. Asynq delivers it.
+	// ReasonNet says that it was sent back and is in no waitlist: Redis could not store that, or lost it. Asynq
+	// delivers it.
 	ReasonNet Reason = "net"
 	// ReasonScheduled says that it was enqueued for a later time.
 	ReasonScheduled Reason = "scheduled"
@@ -50,7 +51,8 @@ const (
 	ReasonCompleted Reason = "completed"
 )
 
-// Workers look for tasks whose worker is gone when they start and every recoverEvery, and take those whose lease ended recoverAfter ago. Both are asynq's.
+// Workers look for tasks whose worker is gone when they start and every recoverEvery, and take those whose lease
+// ended recoverAfter ago. Both are asynq's.
 const (
 	recoverAfter = 30 * time.Second
 	recoverEvery = time.Minute
@@ -119,8 +121,8 @@ func setWait(e *Explanation, at waitlist.Position) {
 	var info waitInfo
 	_ = json.Unmarshal(at.Info, &info) // what can't be read is not shown
 	w := &Waiting{
-		Bucket: at.Bucket, Tokens: at.Tokens, Urgent: at.Urgent, Reserved: at.Reserved, Position: at.Rank, Of: at.List.Waiting,
-		TokensAhead: at.TokensAhead, AheadExact: at.Exact,
+		Bucket: at.Bucket, Tokens: at.Tokens, Urgent: at.Urgent, Reserved: at.Reserved,
+		Position: at.Rank, Of: at.List.Waiting, TokensAhead: at.TokensAhead, AheadExact: at.Exact,
 	}
 	for _, h := range at.Held {
 		if h.Bucket != at.Bucket {
@@ -147,7 +149,8 @@ func setWait(e *Explanation, at waitlist.Position) {
 	}
 }
 
-// expected is when the task starts, if nothing else takes tokens before it: all that is ahead of it, and its own tokens, have come back.
+// expected is when the task starts, if nothing else takes tokens before it: all that is ahead of it, and its own
+// tokens, have come back.
 func expected(at waitlist.Position, bucket reservations.Bucket) time.Time {
 	tokens := reservations.Tokens{}
 	maps.Copy(tokens, at.TokensAhead)

@@ -23,14 +23,18 @@ func (e *DeferredError) refusalText(when string) string {
 	}
 }
 
-// WaitRefused sends a task back that had started and was refused by its provider: it waits for the bucket of c, before all others, until
-// the block in force ends. Blocked is the answer of the bucket to the block that the provider asked for; where the bucket could not be
-// asked, it is zero, cause says why, and the task waits for d. An unlimited task (the zero charge) is in no waitlist: asynq's forwarder
-// delivers it after d, to the second. The answer is as for Wait, with refusal in it.
+// WaitRefused sends a task back that had started and was refused by its provider: it waits for the bucket of c,
+// before all others, until the block in force ends. Blocked is the answer of the bucket to the block that the
+// provider asked for; where the bucket could not be asked, it is zero, cause says why, and the task waits for d. An
+// unlimited task (the zero charge) is in no waitlist: asynq's forwarder delivers it after d, to the second. The
+// answer is as for Wait, with refusal in it.
 func (s *Scheduler) WaitRefused(
-	ctx context.Context, t Task, c reservations.Charge, d time.Duration, blocked reservations.Outcome, refusal, cause error,
+	ctx context.Context, t Task, c reservations.Charge, d time.Duration, blocked reservations.Outcome,
+	refusal, cause error,
 ) error {
-	e := &DeferredError{Bucket: c.Bucket(), State: reservations.StateWaiting, Delay: max(0, d), Cause: cause, Refusal: refusal}
+	e := &DeferredError{
+		Bucket: c.Bucket(), State: reservations.StateWaiting, Delay: max(0, d), Cause: cause, Refusal: refusal,
+	}
 	if !blocked.At.IsZero() {
 		e.Delay = blocked.Wait()
 	}
@@ -48,8 +52,8 @@ func (s *Scheduler) WaitRefused(
 	return e
 }
 
-// Refused counts that the provider refused a task, which comes back after d, and returns how often it did so in a row. A count is
-// forgotten an hour after the task should have been back. On an error the count is 1.
+// Refused counts that the provider refused a task, which comes back after d, and returns how often it did so in a
+// row. A count is forgotten an hour after the task should have been back. On an error the count is 1.
 func (s *Scheduler) Refused(ctx context.Context, t Task, d time.Duration) (int, error) {
 	pipe := s.redis.TxPipeline()
 	count := pipe.Incr(ctx, refusalsKey(t))

@@ -23,8 +23,8 @@ const (
 	reportTogether = 256
 )
 
-// reporter sends the newest answer of each bucket to the dispatcher, with the tasks that began. It never loses a task that began:
-// otherwise the dispatcher would promote the task again. Safe for concurrent use.
+// reporter sends the newest answer of each bucket to the dispatcher, with the tasks that began. It never loses a
+// task that began: otherwise the dispatcher would promote the task again. Safe for concurrent use.
 type reporter struct {
 	list   *waitlist.Waitlist
 	logger *slog.Logger

@@ -16,8 +16,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// reserveTogether is how many tasks are reserved, sent and put into waitlists in one go; reserveFirst at the beginning, and then twice as
-// many each time: the first ones may start at once, and a full bucket loses what comes back while they are on their way.
+// reserveTogether is how many tasks are reserved, sent and put into waitlists in one go; reserveFirst at the
+// beginning, and then twice as many each time: the first ones may start at once, and a full bucket loses what comes
+// back while they are on their way.
 const (
 	reserveTogether = 128
 	reserveFirst    = 8
@@ -43,8 +44,8 @@ func (s *Scheduler) sendReserved(ctx context.Context, parcels []*parcel) error {
 	return nil
 }
 
-// sendBatch enqueues before the tasks join, so that the dispatcher finds them; until then asynq has each task at the time of its net.
-// Reservations of tasks that were not enqueued are released.
+// sendBatch enqueues before the tasks join, so that the dispatcher finds them; until then asynq has each task at the
+// time of its net. Reservations of tasks that were not enqueued are released.
 func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 	err := s.reserveBatch(ctx, batch)
 	if err != nil {
@@ -62,7 +63,8 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 	}
 	s.releaseAll(after, unused)
 	if err := s.joinParcels(after, batch); err != nil { // asynq delivers them at the time of their nets, as new ones
-		s.config.Logger.WarnContext(ctx, "reserved tasks could not join their waitlists", slog.Int("tasks", len(batch)), slog.Any("error", err))
+		s.config.Logger.WarnContext(ctx, "reserved tasks could not join their waitlists",
+			slog.Int("tasks", len(batch)), slog.Any("error", err))
 	}
 	return nil
 }
@@ -174,7 +176,8 @@ func (s *Scheduler) joinParcels(ctx context.Context, batch []*parcel) error {
 	return err
 }
 
-// releaseAll gives the reservations of parcels back, side by side: they share a round trip. What can't be given back heals by refill.
+// releaseAll gives the reservations of parcels back, side by side: they share a round trip. What can't be given back
+// heals by refill.
 func (s *Scheduler) releaseAll(ctx context.Context, parcels []*parcel) {
 	var releasing sync.WaitGroup
 	for _, p := range parcels {

@@ -20,7 +20,8 @@ func (s shared) Charges() []reservations.Charge {
 	}
 }
 
-// A task waits for one bucket: its tenant's if that has nothing left, else the provider's. It holds nothing of another one.
+// A task waits for one bucket: its tenant's if that has nothing left, else the provider's. It holds nothing of
+// another one.
 func TestReservedInTwoBuckets(t *testing.T) {
 	t.Parallel()
 	tenant := perSecond(0.01, 2)

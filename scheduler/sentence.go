@@ -9,13 +9,14 @@ import (
 // Summary says in one plain sentence why the task does not run.
 func (e Explanation) Summary() string {
 	text := e.sentence() + e.pause()
-	if e.Reason != ReasonUnserved && e.Workers == 0 && (e.Waits != nil || e.Reason == ReasonNet || e.Reason == ReasonPaused) {
+	needed := e.Waits != nil || e.Reason == ReasonNet || e.Reason == ReasonPaused
+	if needed && e.Workers == 0 {
 		text += "; " + e.unserved("")
 	}
 	return "Task " + e.Task.ID + " " + text + "."
 }
 
-// pause says what the pause of its queue means for a task that would not start now without it either, and how it ends.
+// pause says what the pause of its queue means for the task, and how the pause ends.
 func (e Explanation) pause() string {
 	if e.Resume == "" {
 		return ""
@@ -24,7 +25,7 @@ func (e Explanation) pause() string {
 	switch {
 	case e.Reason == ReasonPaused:
 		return resume
-	case e.Reason == ReasonStore || !e.Until.After(e.Now): // no time is known, or it has come
+	case e.Reason == ReasonStore || !e.Until.After(e.Now): // no time is expected, or it has come
 		return "; queue " + e.Task.Queue + " is paused, so it does not start" + resume
 	default:
 		return "; queue " + e.Task.Queue + " is paused, so it starts at " + clockText(e.Until) + " at the earliest" + resume
@@ -74,7 +75,8 @@ func (e Explanation) waitSentence() string {
 	case ReasonPromoted:
 		return "has its turn in " + limit + " and is on its way to a worker"
 	case ReasonStore:
-		return "waits because the bucket of " + limit + " could not be asked: it is asked again " + e.when() + ", or when the store answers"
+		return "waits because the bucket of " + limit + " could not be asked: it is asked again " + e.when() +
+			", or when the store answers"
 	case ReasonProvider:
 		return "was refused by its provider" + times(e.Refusals) + ", and is " + start + " of " + limit + cause(e.Cause)
 	case ReasonBlocked:
@@ -84,21 +86,26 @@ func (e Explanation) waitSentence() string {
 	return "waits for " + limit + ": it is " + start
 }
 
-// orphanSentence is for a task whose worker is gone. Only a worker that takes from its queue puts it back, at its start or a minute later.
+// orphanSentence is for a task whose worker is gone. Only a worker that takes from the queue of the task puts it back,
+// at its start or within a minute.
 func (e Explanation) orphanSentence() string {
+	const lost = "was running on a worker that is gone"
 	in := max(0, e.Until.Sub(e.Now))
 	switch {
 	case e.Workers == 0 && in == 0:
-		return "was running on a worker that is gone, and " + e.unserved(": start one") + ", and asynq puts the task back at once"
+		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back at once"
 	case e.Workers == 0:
-		return "was running on a worker that is gone, and " + e.unserved(": start one") + ", and asynq puts the task back in " + roundText(in) + " at the earliest"
+		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back in " + roundText(in) +
+			" at the earliest"
 	case in == 0:
-		return "was running on a worker that is gone: asynq puts it back within a minute, and another worker runs it again"
+		return lost + ": asynq puts it back within a minute, and another worker runs it again"
 	}
-	return fmt.Sprintf("was running on a worker that is gone: asynq puts it back in %s to %s, and another worker runs it again", roundText(in), roundText(in+recoverEvery))
+	return fmt.Sprintf("%s: asynq puts it back in %s to %s, and another worker runs it again",
+		lost, roundText(in), roundText(in+recoverEvery))
 }
 
-// unserved says that no worker takes from the queue, and what to do: what start says, or what those workers have to be told that take from others.
+// unserved says that no worker takes from the queue, and what to do: start, or a change of the workers that take from
+// other queues.
 func (e Explanation) unserved(start string) string {
 	text := "no worker takes from queue " + e.Task.Queue
 	if e.Elsewhere == 0 {

@@ -15,30 +15,31 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// A backlog of tasks that arrived unreserved is sorted without delivering each of them only to send it back: a process whose task has to
-// wait takes many of those that are delivered next, and lets them join their waitlists, as if they had been reserved at enqueue.
+// A backlog of tasks that were enqueued without a reservation is sorted: a process whose task has to wait takes many
+// tasks from the head of the queue and puts them into their waitlists, as Reserved does at enqueue. So they are not
+// delivered one by one only to be sent back.
 
 const (
-	// sortFrom is how many tasks of a queue are pending at least when it is sorted. Fewer are delivered before it is worth it.
+	// sortFrom is the smallest number of pending tasks for which a queue is sorted. Fewer are delivered as fast.
 	sortFrom = 64
 	// sortPause is how long a queue is left alone after it was sorted.
 	sortPause = time.Second
 	// sortTimeout bounds the taking and the reserving. With afterTimeout for the rest it is less than sortNet.
 	sortTimeout = 4 * time.Second
-	// sortNet is when asynq delivers tasks that were taken, should the process be killed before they join.
+	// sortNet is when asynq delivers tasks that were taken, if the process is killed before they join.
 	sortNet = 15 * time.Second
 )
 
-// Pricer tells what a task of a backlog takes. Tasks with an error, or without charges, are not sorted but delivered as ever. Called from one goroutine for each
-// queue; it must not panic.
+// Pricer returns the charges of a task of a backlog. A task with an error or without charges is not sorted. It is
+// called from one goroutine for each queue, and must not panic.
 type Pricer func(*asynq.Task) ([]reservations.Charge, error)
 
 // sorter sorts the backlogs of queues, one goroutine for each. The zero value sorts nothing until it is opened.
 type sorter struct {
 	mu    sync.Mutex           // guards what is below
 	ctx   context.Context      //nolint:containedctx // what is under way ends with it
-	stop  chan struct{}        // closed when no more is taken; nil before it is opened and after it is closed
-	after map[string]time.Time // queues, and when they may be sorted next; far away while they are
+	stop  chan struct{}        // closed when no more is taken; nil before open and after close
+	after map[string]time.Time // by queue, when it may be sorted next; far away while it is being sorted
 	all   sync.WaitGroup
 }
 
@@ -49,7 +50,7 @@ func (s *sorter) open(ctx context.Context) {
 	s.ctx, s.stop, s.after = ctx, make(chan struct{}), map[string]time.Time{}
 }
 
-// close lets nothing more be taken. Done is closed when nothing is under way any more.
+// close ends the taking. Done is closed when nothing is under way any more.
 func (s *sorter) close() (done <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +66,8 @@ func (s *sorter) close() (done <-chan struct{}) {
 	return ended
 }
 
-// begin repeats some until it says that nothing is left, in a goroutine of its own, unless the queue is being sorted or was just now.
+// begin calls some until it returns false, in a goroutine of its own, unless the queue is being sorted or was sorted
+// within sortPause.
 func (s *sorter) begin(queue string, some func(context.Context) (more bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,13 +91,13 @@ func (s *sorter) begin(queue string, some func(context.Context) (more bool)) {
 	})
 }
 
-// Sort lets the tasks of a queue that were not delivered yet join their waitlists at once, while there are many. Call it when one of them
-// had to wait. It never blocks: the work is done in the background, until few are left or most of them have no limit. Joined is called with
-// how many joined, several times, and may be nil. Between Start and Stop only; else, without a limiter, and while the queue is being sorted,
-// Sort does nothing.
+// Sort puts pending tasks of a queue into their waitlists while there are many. Call it when a task of the queue had to
+// wait. It never blocks: the work is done in the background, until few tasks are left or most of them have no limit.
+// Joined may be nil; it is called with the number of tasks that joined, several times. Sort does nothing before Start,
+// after Stop, without a limiter, and while the queue is being sorted.
 //
-// A task is asynq's to deliver all the time: where the process is killed, or Redis or a bucket does not answer, it is delivered as if it
-// had never been sorted.
+// Each task stays in a set of asynq. If the process is killed, or Redis or a bucket does not answer, asynq delivers the
+// task as if it had not been sorted.
 func (s *Scheduler) Sort(queue string, price Pricer, joined func(tasks int)) {
 	if s.limiter == nil {
 		return
@@ -106,14 +108,15 @@ func (s *Scheduler) Sort(queue string, price Pricer, joined func(tasks int)) {
 			joined(n)
 		}
 		if err != nil {
-			s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one", slog.String("queue", queue), slog.Any("error", err))
+			s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one",
+				slog.String("queue", queue), slog.Any("error", err))
 		}
 		return more && err == nil
 	})
 }
 
-// sortSome lets the tasks that are delivered next join their waitlists. More says whether to go on: most of those it looked at joined. The
-// others stay where they are; a task that can't join is put back.
+// sortSome sorts the tasks at the head of the queue. More says that most of them joined a waitlist. Tasks without a
+// limit stay where they are; a task that can't join is put back.
 func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (joined int, more bool, err error) {
 	reserving, cancel := context.WithTimeout(ctx, sortTimeout)
 	defer cancel()
@@ -147,8 +150,8 @@ func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (j
 	return joined, 2*joined > len(all), errors.Join(refused, err)
 }
 
-// joinSorted lets tasks of one queue wait. Asynq's time for them comes last: if the process is killed before, asynq delivers tasks that
-// wait too soon, and they go back.
+// joinSorted puts tasks of one queue into their waitlists. The times of their nets come last: if the process is killed
+// before, asynq delivers waiting tasks too early, and they go back.
 func (s *Scheduler) joinSorted(ctx context.Context, queue string, parcels []*parcel) error {
 	if err := s.joinParcels(ctx, parcels); err != nil {
 		s.releaseAll(ctx, parcels)
@@ -165,8 +168,10 @@ func (s *Scheduler) joinSorted(ctx context.Context, queue string, parcels []*par
 	return err
 }
 
-// takeLimited takes the tasks that have a limit and do not wait yet: asynq delivers also those whose dispatcher was late.
-func (s *Scheduler) takeLimited(ctx context.Context, queue string, all []asynqdb.Pending, price Pricer) (batch []*parcel, err error) {
+// takeLimited takes the tasks that have a limit and do not wait yet.
+func (s *Scheduler) takeLimited(
+	ctx context.Context, queue string, all []asynqdb.Pending, price Pricer,
+) (batch []*parcel, err error) {
 	arrivals := make([]waitlist.Arrival, len(all))
 	for i, t := range all {
 		arrivals[i].Task = waitlist.Task{Queue: queue, ID: t.ID}
@@ -192,7 +197,7 @@ func (s *Scheduler) takeLimited(ctx context.Context, queue string, all []asynqdb
 	return batch, err
 }
 
-// priced is what the task takes; nothing where that can't be known, or never be served.
+// priced is the charges of the task; none if they can't be read or can never be served.
 func (s *Scheduler) priced(t asynqdb.Pending, price Pricer) []reservations.Charge {
 	if t.Task == nil {
 		return nil
@@ -207,7 +212,7 @@ func (s *Scheduler) priced(t asynqdb.Pending, price Pricer) []reservations.Charg
 	return charges
 }
 
-// sorted is a task on its way from asynq to a waitlist.
+// sorted is the parcel of a task on its way from asynq to a waitlist.
 func sorted(queue string, t asynqdb.Pending, charges []reservations.Charge) *parcel {
 	p := &parcel{Envelope: tasks.Envelope{Task: t.Task, Charges: charges}, info: &asynq.TaskInfo{ID: t.ID, Queue: queue}}
 	p.Options.ID = t.ID

@@ -156,7 +156,8 @@ func TestSortKeepsPlaces(t *testing.T) {
 	sortedNone(t, s, tasks.Charges, client, want) // nobody is given a time once more
 }
 
-// Those who have no limit are delivered while a store takes its time, and those whose time has come stay in front of them.
+// Those who have no limit are delivered while a store takes its time, and those whose time has come stay in front of
+// them.
 func TestSortLeavesTheOthersWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	client := mini(t)

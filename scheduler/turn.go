@@ -16,13 +16,15 @@ type Status string
 const (
 	// StatusNew means that the task waits nowhere.
 	StatusNew Status = "new"
-	// StatusWaiting means that the task waits and was not promoted: it goes back without asking its bucket, see Scheduler.Return.
+	// StatusWaiting means that the task waits and was not promoted: it goes back without asking its bucket, see
+	// Scheduler.Return.
 	StatusWaiting Status = "waiting"
 	// StatusPromoted means that the dispatcher sent the task on its way: it asks its bucket.
 	StatusPromoted Status = "promoted"
 )
 
-// Turn is what a delivered task holds and which waitlists stand before it. The zero Turn is that of a new task with no waitlist.
+// Turn is what a delivered task holds and which waitlists stand before it. The zero Turn is that of a new task with
+// no waitlist.
 type Turn struct {
 	Status Status
 	// Bucket is the bucket in whose waitlist the task is; empty for a new one.
@@ -35,10 +37,11 @@ type Turn struct {
 	info   waitInfo
 }
 
-// waitInfo is what the waitlist stores of a waiting task for people, and for its net. It is short: a long one doubles the memory that
-// Redis takes for a waiting task.
+// waitInfo is what the waitlist stores of a waiting task for people, and for its net. It is short: a long one
+// doubles the memory that Redis takes for a waiting task.
 type waitInfo struct {
-	// Since is when the task began to wait, Until when it was expected to start: milliseconds since 1970 by a worker's clock.
+	// Since is when the task began to wait, Until when it was expected to start: milliseconds since 1970 by a worker's
+	// clock.
 	Since int64 `json:"s"`
 	Until int64 `json:"u,omitempty"`
 	// Why is empty for a limit.
@@ -70,13 +73,15 @@ func (t Turn) Reservation(c reservations.Charge) *reservations.Reservation {
 	return &r
 }
 
-// Behind says whether other tasks wait for the bucket of the charge, and the task is new there: it must not start before them.
+// Behind says whether other tasks wait for the bucket of the charge, and the task is new there: it must not start
+// before them.
 func (t Turn) Behind(c reservations.Charge) bool {
 	return t.behind[c.Bucket()] > 0 && t.Reservation(c) == nil
 }
 
-// Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket is asked. On an error
-// of Redis the Turn is that of a new task with no waitlist: to go on with it costs the task its place, and never a limit.
+// Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket is
+// asked. On an error of Redis the Turn is that of a new task with no waitlist: to go on with it costs the task its
+// place, and never a limit.
 func (s *Scheduler) Arrive(ctx context.Context, t Task, charges []reservations.Charge) (Turn, error) {
 	turn := Turn{Status: StatusNew}
 	arrival := waitlist.Arrival{Task: waitlist.Task(t)}

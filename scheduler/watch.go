@@ -16,16 +16,18 @@ type Waitlist struct {
 	Limit  string
 	Shard  int
 	Key    string
-	// Waiting is how many tasks wait, Promoted how many are on their way to ask the bucket, and Tokens what they take together.
+	// Waiting is how many tasks wait, Promoted how many are on their way to ask the bucket, and Tokens what they take
+	// together.
 	Waiting, Promoted int
 	Tokens            reservations.Tokens
-	// Now is the moment for which that is true. End is when the last of them is expected to start; zero where that is not known. Failed is
-	// until when the bucket is left alone because it could not be asked; zero where it answers. All are on Redis's clock.
+	// Now is the moment for which that is true. End is when the last of them is expected to start; zero where that is
+	// not known. Failed is until when the bucket is left alone because it could not be asked; zero where it answers.
+	// All are on Redis's clock.
 	Now, End, Failed time.Time
 }
 
-// Waitlists returns the waitlists of one limit, or of all with the empty name, the longest first. It reads at most so many, and more says
-// that there are others. It changes nothing. The error is Redis's.
+// Waitlists returns the waitlists of one limit, or of all with the empty name, the longest first. It reads at most
+// so many, and more says that there are others. It changes nothing. The error is Redis's.
 func (s *Scheduler) Waitlists(ctx context.Context, limit string, most int) (all []Waitlist, more bool, err error) {
 	lists, more, err := s.list.Lists(ctx, limit, most)
 	for _, l := range lists {
@@ -45,7 +47,8 @@ func (s *Scheduler) Waitlist(ctx context.Context, bucket string) (Waitlist, erro
 func describe(l waitlist.List) Waitlist {
 	at := reservations.ParseBucket(l.Bucket)
 	w := Waitlist{
-		Bucket: l.Bucket, Limit: at.Limit, Shard: at.Shard, Key: at.Key, Waiting: l.Waiting, Promoted: l.Promoted, Tokens: l.Tokens,
+		Bucket: l.Bucket, Limit: at.Limit, Shard: at.Shard, Key: at.Key, Waiting: l.Waiting,
+		Promoted: l.Promoted, Tokens: l.Tokens,
 		Now: l.Now, Failed: l.FailedUntil,
 	}
 	var b reservations.Bucket

@@ -15,12 +15,12 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Withdraw deletes a task that is neither running nor finished, and releases its reservations: the tasks behind it start sooner, in
-// their order. It returns what asynq knew of the task; nil where there was nothing to delete: the task runs, has ended, or does not exist.
-// What an archived or finished task left in Redis stays.
+// Withdraw deletes a task that is neither running nor finished, and releases its reservations: the tasks behind it
+// start sooner, in their order. It returns what asynq knew of the task; nil where there was nothing to delete: the
+// task runs, has ended, or does not exist. What an archived or finished task left in Redis stays.
 //
-// After an error of Redis the task may or may not exist: Withdraw may be called again. Reservations that can't be released, because a
-// bucket does not answer or the Scheduler has no limiter, heal by refill.
+// After an error of Redis the task may or may not exist: Withdraw may be called again. Reservations that can't be
+// released, because a bucket does not answer or the Scheduler has no limiter, heal by refill.
 func (s *Scheduler) Withdraw(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
 	info, err := s.info(ctx, t)
 	switch {
@@ -28,7 +28,8 @@ func (s *Scheduler) Withdraw(ctx context.Context, t Task) (*asynq.TaskInfo, erro
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case info.State == asynq.TaskStateActive, info.State == asynq.TaskStateArchived, info.State == asynq.TaskStateCompleted:
+	case info.State == asynq.TaskStateActive, info.State == asynq.TaskStateArchived,
+		info.State == asynq.TaskStateCompleted:
 		return nil, nil
 	}
 	// First: a worker that takes the task meanwhile keeps both the task and its place.
@@ -42,12 +43,13 @@ func (s *Scheduler) Withdraw(ctx context.Context, t Task) (*asynq.TaskInfo, erro
 	return info, s.Leave(ctx, t, info)
 }
 
-// Leave removes every trace of a task that will not start from the waitlists, and releases its reservations. Info is what asynq knew
-// of the task, nil where that is not known: then reservations heal by refill. The error is Redis's.
+// Leave removes every trace of a task that will not start from the waitlists, and releases its reservations. Info is
+// what asynq knew of the task, nil where that is not known: then reservations heal by refill. The error is Redis's.
 func (s *Scheduler) Leave(ctx context.Context, t Task, info *asynq.TaskInfo) error {
 	var charges []reservations.Charge
 	if info != nil {
-		charges, _ = tasks.Charges(asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)) // unreadable: heals by refill
+		task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
+		charges, _ = tasks.Charges(task) // unreadable: heals by refill
 	}
 	return s.leave(ctx, t, charges)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// What a withdrawn task had reserved is there for those behind it; a task that is gone, or has ended, is none to withdraw.
+// What a withdrawn task had reserved is there for those behind it; a task that is gone, or has ended, is none to
+// withdraw.
 func TestWithdrawGivesBack(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
