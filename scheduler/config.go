@@ -13,7 +13,7 @@ const DeliveryDefault = 75 * time.Millisecond
 
 // Config holds the settings of a Scheduler. The zero value is ready to use.
 type Config struct {
-	// Delivery is how long before its time a task is promoted: what it takes from there to a worker. At most 150 ms, so that
+	// Delivery is how long before its time a task is promoted: what it takes from there to a worker. At most 170 ms, so that
 	// reservations.Hold makes an early task exact. Negative means not early. Defaults to 75 ms.
 	Delivery time.Duration
 	// Logger gets a line when Redis can't be reached and when it can again. Defaults to slog.Default().

@@ -51,7 +51,8 @@ var shortScenarios = []string{
 }
 
 // The scenarios of the reference simulation: at least its use, at most its deliveries and its lost places, and no
-// window above what is allowed. Which tasks are delivered unasked is drawn otherwise than there.
+// window above what is allowed. Which tasks are delivered unasked is drawn otherwise than there. The answers of buckets
+// travel for longer than in the reference, to save round trips: 0.2 % of the time and 0.6 % of the places are allowed.
 func TestFleetScenarios(t *testing.T) {
 	t.Parallel()
 	want := referenceResults(t)
@@ -74,8 +75,8 @@ func TestFleetScenarios(t *testing.T) {
 			}
 			got := simulate(t, f)
 			t.Log(got)
-			if got.done != want.done || got.win > max(1.0005, want.win+.0005) || got.took > want.took*1.0005+.05 ||
-				got.deliveries > want.deliveries+.02 || got.most > want.most || got.lost > want.lost+.3 {
+			if got.done != want.done || got.win > max(1.0005, want.win+.0015) || got.took > want.took*1.002+.1 ||
+				got.deliveries > want.deliveries+.02 || got.most > want.most || got.lost > want.lost+.6 {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 
 const (
 	// lookEvery is the shortest time between two looks at one waitlist: tasks that may start before the next look are promoted now.
-	lookEvery = 50 * time.Millisecond
+	lookEvery = 40 * time.Millisecond
 	// probeEvery is how often a task is promoted to find out whether its bucket answers, where nothing is known of it.
 	probeEvery = time.Second
 	// pausedEvery is how often a waitlist is looked at whose tasks are all of paused queues.

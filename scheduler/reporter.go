@@ -15,7 +15,7 @@ import (
 
 const (
 	// reportEvery is how long answers of buckets gather before they are sent to the dispatcher.
-	reportEvery = 40 * time.Millisecond
+	reportEvery = 30 * time.Millisecond
 	// reportPause is how soon a report is sent again after an error. It doubles, up to reportPauseMost.
 	reportPause     = 100 * time.Millisecond
 	reportPauseMost = 2 * time.Second

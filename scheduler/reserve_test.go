@@ -20,8 +20,8 @@ func (s shared) Charges() []reservations.Charge {
 	}
 }
 
-// A task waits for one bucket: its tenant's if that has nothing left, else the provider's. It holds nothing of
-// another one.
+// A task waits for one bucket: its tenant's if a task of the batch has to wait there, else the provider's. It holds
+// nothing of another one.
 func TestReservedInTwoBuckets(t *testing.T) {
 	t.Parallel()
 	tenant := perSecond(0.01, 2)
@@ -34,7 +34,7 @@ func TestReservedInTwoBuckets(t *testing.T) {
 	for i, want := range []struct {
 		bucket string
 		rank   int
-	}{{"openai", 1}, {"openai", 2}, {"tenant:a", 1}, {"openai", 3}} {
+	}{{"tenant:a", 1}, {"tenant:a", 2}, {"tenant:a", 3}, {"openai", 1}} {
 		e, err := s.Explain(t.Context(), scheduler.Task{Queue: infos[i].Queue, ID: infos[i].ID})
 		if err != nil || e.Waits == nil {
 			t.Fatalf("task %d: %+v, %v", i, e, err)

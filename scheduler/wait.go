@@ -179,7 +179,7 @@ type Answer struct {
 }
 
 // Changed says that a bucket's answer, to a settlement, a block, or a sync above all, may let waiting tasks start earlier or later than
-// expected. It never blocks: the newest answer of each bucket is sent within 40 ms. The zero Outcome is ignored.
+// expected. It never blocks: the newest answer of each bucket is sent within 30 ms. The zero Outcome is ignored.
 func (s *Scheduler) Changed(bucket string, o reservations.Outcome) {
 	s.report.answer(bucket, o.Bucket, true)
 }

@@ -125,7 +125,7 @@ func TestHandlerThatHeedsItsTimeout(t *testing.T) {
 		<-ctx.Done()
 		return errors.Join(errUpstream, ctx.Err())
 	})
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(time.Second))
+	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(8*time.Second)) // 0.2 s to return in
 	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || !errors.Is(f.Err, errUpstream) {
 		t.Errorf("finish %+v: the handler's own error counts", f)
 	}

@@ -226,9 +226,16 @@ func TestRefusedUnlimitedTaskWaitsAlone(t *testing.T) {
 func TestRefusedWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	b := setup(t, filling(time.Second))
+	refusals := make(chan error, 1)
+	refusals <- tasks.RetryAfter(time.Hour, errUpstream)
 	b.run(func(context.Context, *worker.Job[call]) error {
-		b.store.set(func(s *faultStore) { s.down = true })
-		return tasks.RetryAfter(time.Hour, errUpstream)
+		select {
+		case err := <-refusals:
+			b.store.set(func(s *faultStore) { s.down = true })
+			return err
+		default: // the task is back before the block
+			return nil
+		}
 	})
 	b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
 	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !errors.Is(d.Err, errUpstream) || !d.Outcome.At.IsZero() {

@@ -127,7 +127,7 @@ func TestSlowStoreUsesNoRetry(t *testing.T) {
 	blocked := make(chan struct{})
 	b.store.blocked = blocked
 	b.run(ok)
-	b.enqueue(call{Cost: 1}, scheduler.MaxRetry(0), scheduler.Timeout(time.Second))
+	b.enqueue(call{Cost: 1}, scheduler.MaxRetry(0), scheduler.Timeout(8*time.Second))
 	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !d.Outcome.At.IsZero() {
 		t.Errorf("deferral %+v", d)
 	}

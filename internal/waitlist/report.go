@@ -20,10 +20,12 @@ for _ = 1, tonumber(ARGV[2]) do
 	local meta = root .. "meta:" .. bucket
 	local epoch, g, v, failed = unpack(redis.call("HMGET", meta, "epoch", "generation", "version", "failed_until"))
 	g, v = tonumber(g or 0), tonumber(v or 0)
-	if not epoch and ARGV[i + 6] == "1" then
+	if not epoch and (ARGV[i + 5] == "1" or ARGV[i + 6] == "1") then
 		epoch = whole(now)
 		redis.call("HSET", meta, "epoch", epoch)
-		redis.call("PEXPIRE", meta, 600000)
+	end
+	if epoch and idle(bucket) and redis.call("PTTL", meta) < 60000 then
+		redis.call("PEXPIRE", meta, 60000)
 	end
 	if epoch then
 		local look = ARGV[i + 5] == "1"
@@ -129,13 +131,14 @@ type Answer struct {
 	State []byte
 	// Sooner says that waiting tasks may be able to start earlier than the dispatcher knows.
 	Sooner bool
-	// Joins says that a task is about to join: the answer is stored although no task waits yet.
+	// Joins says that a task is about to join.
 	Joins bool
 }
 
-// Report stores the newest answer of each bucket, unless no task waited there in the last ten minutes or Joins, and removes
-// every trace of the tasks that began. An answer that is stored ends the failure of its bucket. With Sooner, a look
-// at the bucket is due if tasks wait there, and the dispatcher is woken.
+// Report stores the newest answer of each bucket if a task waited there in the last minutes, or with Sooner or Joins: a
+// task that joins a moment later must not wait by an older answer. It removes every trace of the tasks that began. An
+// answer that is stored ends the failure of its bucket. With Sooner, a look at the bucket is due if tasks wait there, and
+// the dispatcher is woken.
 func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
 	args := []any{len(answers)}
 	for _, a := range answers {
