@@ -53,11 +53,11 @@ func TestPlan(t *testing.T) {
 		count int
 		next  time.Duration
 	}{
-		{name: "before the next look and a delivery", due: due(func(*waitlist.Due) {}), count: 12, next: 55 * time.Millisecond},
-		{name: "later", due: due(func(*waitlist.Due) {}), now: 200 * time.Millisecond, count: 32, next: 55 * time.Millisecond},
+		{name: "before the next look and a delivery", due: due(func(*waitlist.Due) {}), count: 11, next: 45 * time.Millisecond},
+		{name: "later", due: due(func(*waitlist.Due) {}), now: 200 * time.Millisecond, count: 31, next: 45 * time.Millisecond},
 		{name: "a long wait", due: due(func(d *waitlist.Due) { d.Heads[0].Tokens["tokens"] = 90 }), next: 825 * time.Millisecond},
-		{name: "by the store's clock", due: due(func(d *waitlist.Due) { d.Offset = 200 * time.Millisecond }), count: 32, next: 55 * time.Millisecond},
-		{name: "promoted tasks come first", count: 8, first: 4, next: 55 * time.Millisecond, due: due(func(d *waitlist.Due) {
+		{name: "by the store's clock", due: due(func(d *waitlist.Due) { d.Offset = 200 * time.Millisecond }), count: 31, next: 45 * time.Millisecond},
+		{name: "promoted tasks come first", count: 7, first: 4, next: 45 * time.Millisecond, due: due(func(d *waitlist.Due) {
 			d.Promoted, d.PromotedCount, d.Heads = waitingTasks(0, 4), 4, waitingTasks(4, 40)
 		})},
 		{name: "all", count: 3, next: lookEvery, due: due(func(d *waitlist.Due) { d.Heads = d.Heads[:3] })},
