@@ -24,8 +24,8 @@ const (
 	afterTimeout = 10 * time.Second
 )
 
-// Scheduler decides when a task runs: it enqueues tasks, lets them wait for their limits, and promotes them when their tokens are there.
-// Safe for concurrent use.
+// Scheduler decides when a task runs: it enqueues tasks, lets them wait for their limits, and promotes them when their
+// tokens are there. Safe for concurrent use.
 type Scheduler struct {
 	config    Config
 	limiter   *reservations.Limiter // nil: nothing is reserved or checked
@@ -50,12 +50,13 @@ type Scheduler struct {
 	stop func()     // ends the dispatcher and waits; nil when none runs
 }
 
-// New returns a Scheduler on the Redis that asynq uses. Limiter may be nil: then charges are not checked at enqueue, and nothing can be
-// reserved. A Scheduler enqueues and lets tasks wait at once; it promotes tasks after Start. The client is the caller's to close, after
-// Stop. The error joins every fault of the config and matches ErrInvalidConfig.
+// New returns a Scheduler on the Redis that asynq uses. Limiter may be nil: then charges are not checked at enqueue,
+// and nothing can be reserved. A Scheduler enqueues and lets tasks wait at once; it promotes tasks after Start. The
+// client is the caller's to close, after Stop. The error joins every fault of the config and matches ErrInvalidConfig.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Scheduler, error) {
 	if client == nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, &reservations.FieldError{Field: "client", Problem: "must not be nil"})
+		fault := &reservations.FieldError{Field: "client", Problem: "must not be nil"}
+		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, fault)
 	}
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -75,8 +76,9 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	return s, nil
 }
 
-// Start lets the scheduler promote tasks, this process's and others', until Stop: one scheduler of the fleet is on duty at a time. It
-// returns at once, also while Redis can't be reached. Starting twice does nothing. Of ctx only the values are kept.
+// Start lets the scheduler promote tasks, this process's and others', until Stop: one scheduler of the fleet is on duty
+// at a time. It returns at once, also while Redis can't be reached. Starting twice does nothing. Of ctx only the values
+// are kept.
 func (s *Scheduler) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,9 +99,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the promoting, waits for what is under way, and sends the answers that Changed and Begun left. When ctx ends first, what is
-// under way is aborted; nothing is lost by that, another scheduler goes on. Stopping twice, or without Start, is fine; a stopped
-// scheduler can be started again.
+// Stop ends the promoting, waits for what is under way, and sends the answers that Changed and Begun left. When ctx
+// ends first, what is under way is aborted; nothing is lost by that, another scheduler goes on. Stopping twice, or
+// without Start, is fine; a stopped scheduler can be started again.
 func (s *Scheduler) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,9 +17,9 @@ const (
 	flowUrgent   = "urgent"
 )
 
-// Wait sends a task back to the queue because the bucket of c did not let it start: the task joins the bucket's waitlist, or goes back
-// to its place there. It returns the *DeferredError that the handler has to return to asynq; never nil. Where Redis can't note it,
-// asynq's forwarder brings the task back, as a new one.
+// Wait sends a task back to the queue because the bucket of c did not let it start: the task joins the bucket's
+// waitlist, or goes back to its place there. It returns the *DeferredError that the handler has to return to asynq;
+// never nil. Where Redis can't note it, asynq's forwarder brings the task back, as a new one.
 func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.Charge, o reservations.Outcome) error {
 	entry := s.entry(t, turn, c)
 	entry.Reserved = entry.Reserved || o.State == reservations.StateReserved
@@ -32,23 +32,23 @@ func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.
 	return e
 }
 
-// expectedWait is about how long a task waits: until RetryAt, or until all that waits with it has come back. Joined is what the tasks of
-// the waitlist charge together, the task included.
+// expectedWait is about how long a task waits: until RetryAt, or until all that waits with it has come back. Joined is
+// what the tasks of the waitlist charge together, the task included.
 func expectedWait(o reservations.Outcome, joined reservations.Tokens) time.Duration {
 	return max(o.Wait(), o.Bucket.Expect(o.At, joined).Sub(o.At))
 }
 
-// Return sends a task back that was delivered while it waits, without having been promoted: by asynq's net, an operator, or a worker
-// whose clock is ahead. It keeps its place. The answer is as for Wait.
+// Return sends a task back that was delivered while it waits, without having been promoted: by asynq's net, an
+// operator, or a worker whose clock is ahead. It keeps its place. The answer is as for Wait.
 func (s *Scheduler) Return(turn Turn) error {
 	now := time.Now()
 	d := turn.info.left(now)
 	return &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: now.Add(d), Delay: d}
 }
 
-// WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that grows
-// with the outage, 1 to 10 seconds and up to as much again, or until the store answers (Recovered) where it was away. No
-// retry is used. The answer is as for Wait, with cause in it.
+// WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that
+// grows with the outage, 1 to 10 seconds and up to as much again, or until the store answers (Recovered) where it was
+// away. No retry is used. The answer is as for Wait, with cause in it.
 func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservations.Charge, cause error) error {
 	bucket := c.Bucket()
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
@@ -65,7 +65,8 @@ func (s *Scheduler) fail(ctx context.Context, bucket string, cause error) time.D
 	}
 	delay := outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	if err := s.list.Fail(ctx, bucket, delay); err != nil {
-		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted", slog.String("bucket", bucket), slog.Any("error", err))
+		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted",
+			slog.String("bucket", bucket), slog.Any("error", err))
 	}
 	return delay
 }
@@ -86,10 +87,11 @@ func (s *Scheduler) Recovered(ctx context.Context) {
 }
 
 func (s *Scheduler) recover(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+		bounded, cancel := context.WithTimeout(ctx, afterTimeout)
 		defer cancel()
-		if err := s.list.Recover(ctx); err != nil {
+		if err := s.list.Recover(bounded); err != nil {
 			s.config.Logger.DebugContext(ctx, "end of an outage not noted", slog.Any("error", err))
 		}
 	})
@@ -118,9 +120,11 @@ func (s *Scheduler) entry(t Task, turn Turn, c reservations.Charge) waitlist.Ent
 	return e
 }
 
-// join lets the task wait, together with the tasks of other callers. It returns what the tasks of the waitlist charge together; nil where
-// Redis could not store the wait.
-func (s *Scheduler) join(ctx context.Context, e *DeferredError, info waitInfo, entry waitlist.Entry) reservations.Tokens {
+// join lets the task wait, together with the tasks of other callers. It returns what the tasks of the waitlist charge
+// together; nil where Redis could not store the wait.
+func (s *Scheduler) join(
+	ctx context.Context, e *DeferredError, info waitInfo, entry waitlist.Entry,
+) reservations.Tokens {
 	now := time.Now()
 	e.Until = now.Add(e.Delay)
 	if info.Since == 0 {
@@ -139,7 +143,8 @@ func (s *Scheduler) join(ctx context.Context, e *DeferredError, info waitInfo, e
 	return joined[0]
 }
 
-// joinAll makes one call for entries of several callers. The answers of their buckets go first: the dispatcher plans with them.
+// joinAll makes one call for entries of several callers. The answers of their buckets go first: the dispatcher plans
+// with them.
 func (s *Scheduler) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Entry) ([]reservations.Tokens, error) {
 	if err := s.report.flush(ctx); err != nil {
 		return nil, fmt.Errorf("report before joining: %w", err)
@@ -155,7 +160,8 @@ func (s *Scheduler) joinAll(ctx context.Context, _ struct{}, entries []waitlist.
 	return joined, nil
 }
 
-// Begun says that a task started which had waited: it leaves the waitlists. The answers are those of its buckets to the starts.
+// Begun says that a task started which had waited: it leaves the waitlists. The answers are those of its buckets to the
+// starts.
 func (s *Scheduler) Begun(t Task, turn Turn, answers ...Answer) {
 	for _, a := range answers {
 		if turn.Status != StatusNew || turn.behind[a.Bucket] > 0 {
@@ -173,8 +179,9 @@ type Answer struct {
 	Outcome reservations.Outcome
 }
 
-// Changed says that a bucket's answer, to a settlement, a block, or a sync above all, may let waiting tasks start earlier or later than
-// expected. It never blocks: the newest answer of each bucket is sent within 20 ms. The zero Outcome is ignored.
+// Changed says that a bucket's answer, to a settlement, a block, or a sync above all, may let waiting tasks start
+// earlier or later than expected. It never blocks: the newest answer of each bucket is sent within 20 ms. The zero
+// Outcome is ignored.
 func (s *Scheduler) Changed(bucket string, o reservations.Outcome) {
 	s.report.answer(bucket, o.Bucket, true)
 }
@@ -184,8 +191,8 @@ func seconds(x float64) time.Duration {
 	return time.Duration(min(x, reservations.MaxWait.Seconds()) * float64(time.Second))
 }
 
-// WaitFirst sends a task back whose buckets let it start, and which does not start after all: its worker stops. It goes back to its place
-// in the waitlist of c, or is the first there. The answer is as for Wait.
+// WaitFirst sends a task back whose buckets let it start, and which does not start after all: its worker stops. It goes
+// back to its place in the waitlist of c, or is the first there. The answer is as for Wait.
 func (s *Scheduler) WaitFirst(ctx context.Context, t Task, turn Turn, c reservations.Charge) error {
 	e := &DeferredError{Bucket: c.Bucket(), State: reservations.StateWaiting}
 	entry := s.entry(t, turn, c)

@@ -37,14 +37,16 @@ type gate struct {
 	stopping chan struct{} // closed when the process is about to end: nobody is held any more
 }
 
-// errHeldUp is why a bucket is not asked: what the one before it has the task hold is not over, and it has to be let go.
+// errHeldUp is why a bucket is not asked: what the one before it has the task hold is not over, and it has to be let
+// go.
 var errHeldUp = errors.New("not started")
 
 // prepared is a task that is known to be runnable, and how to run it.
 type prepared func(context.Context) error
 
-// process takes one delivery, and returns what asynq has to be told. Prepare does what can be done before anything is charged; its error means that
-// the task can't run. All is done in a goroutine of its own, so that asynq gets its answer in time even from a handler that ignores its context.
+// process takes one delivery, and returns what asynq has to be told. Prepare does what can be done before anything is
+// charged; its error means that the task can't run. All is done in a goroutine of its own, so that asynq gets its
+// answer in time even from a handler that ignores its context.
 func (g *gate) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
 	d := &delivery{task: t, answers: make(chan error, 1)}
 	go g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
@@ -92,7 +94,9 @@ func (g *gate) price(d *delivery) error {
 	d.claims = newClaims(charges)
 	for _, c := range charges {
 		if g.limiter == nil {
-			return tasks.Permanent(&reservations.ChargeError{Charge: c, Err: reservations.ErrUnknownLimit, Problem: "this worker has no limits"})
+			return tasks.Permanent(&reservations.ChargeError{
+				Charge: c, Err: reservations.ErrUnknownLimit, Problem: "this worker has no limits",
+			})
 		}
 		if err := g.limiter.Validate(c); err != nil {
 			return tasks.Permanent(err)
@@ -101,7 +105,8 @@ func (g *gate) price(d *delivery) error {
 	return nil
 }
 
-// refuse ends a delivery whose task can't run. What is permanent is archived, anything else is a failure like any other.
+// refuse ends a delivery whose task can't run. What is permanent is archived, anything else is a failure like any
+// other.
 func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
 	err = d.verdict(err)
 	if d.archives(err) {
@@ -118,11 +123,12 @@ func (g *gate) refuse(ctx context.Context, d *delivery, err error) error {
 	return err
 }
 
-// begin asks whether the task may start, and returns when it may. Otherwise the error is what asynq gets: why the task waits or can't
-// run, or nil where a successor waits for it. Early ends before asynq gives the task up.
+// begin asks whether the task may start, and returns when it may. Otherwise the error is what asynq gets: why the task
+// waits or can't run, or nil where a successor waits for it. Early ends before asynq gives the task up.
 //
-// A task that was delivered while it waits, and was not promoted, goes back without asking. The buckets are asked one after the other.
-// The one that refuses keeps the task in its waitlist; what the others granted is given back, so no task holds what another waits for.
+// A task that was delivered while it waits, and was not promoted, goes back without asking. The buckets are asked one
+// after the other. The one that refuses keeps the task in its waitlist; what the others granted is given back, so no
+// task holds what another waits for.
 func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
 	turn, err := g.way.Arrive(early, d.handle(), d.claims.charges())
 	if err != nil {
@@ -131,7 +137,8 @@ func (g *gate) begin(ctx, early context.Context, d *delivery) (starts bool, err 
 	d.turn = turn
 	d.claims.arrived(turn)
 	if turn.Status == scheduler.StatusWaiting {
-		return false, g.comeBack(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, func(context.Context, scheduler.Task) error {
+		at := reservations.ParseBucket(turn.Bucket)
+		return false, g.comeBack(ctx, d, at, reservations.Outcome{}, 0, func(context.Context, scheduler.Task) error {
 			return g.way.Return(turn)
 		})
 	}
@@ -257,8 +264,8 @@ func (g *gate) unavailable(ctx context.Context, d *delivery, c *claim, cause err
 	})
 }
 
-// comeBack returns the deferral that wait made. It uses no retry; on the last delivery that asynq grants, a successor takes the task's
-// place. C is the charge that it waits for, delay about how long it waits.
+// comeBack returns the deferral that wait made. It uses no retry; on the last delivery that asynq grants, a successor
+// takes the task's place. C is the charge that it waits for, delay about how long it waits.
 func (g *gate) comeBack(
 	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, delay time.Duration,
 	wait func(context.Context, scheduler.Task) error,
@@ -287,7 +294,8 @@ func (g *gate) comeBack(
 	return err
 }
 
-// hold waits locally for the little that is missing. False means that the process stops, or that asynq wants the task back.
+// hold waits locally for the little that is missing. False means that the process stops, or that asynq wants the task
+// back.
 func (g *gate) hold(early context.Context, d *delivery) bool {
 	missing := time.Until(d.claims.ready())
 	if missing <= 0 {
@@ -304,7 +312,8 @@ func (g *gate) hold(early context.Context, d *delivery) bool {
 	return false
 }
 
-// letGo gives back what was taken for a task that does not start after all. It goes back to its place, or waits before all others.
+// letGo gives back what was taken for a task that does not start after all. It goes back to its place, or waits before
+// all others.
 func (g *gate) letGo(ctx context.Context, d *delivery) error {
 	started := d.claims.started()
 	g.giveBack(ctx, d)

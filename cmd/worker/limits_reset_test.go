@@ -87,7 +87,7 @@ func TestLimitsUnblock(t *testing.T) {
 		t.Errorf("a refusal for a day blocks for %v", end)
 	}
 	fleet.scheduler.Changed("api", outcomes[0])
-	if err := fleet.scheduler.Stop(t.Context()); err != nil {
+	if err = fleet.scheduler.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if in := fleet.expectedIn(t, "api", 3); in < reservations.MaxBlockDefault {
