@@ -1,11 +1,14 @@
 package mongostore_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -72,6 +75,41 @@ func TestFaultsOfOneDocument(t *testing.T) {
 	}
 	if o, err := store.Apply(t.Context(), limit, "good", request(1)); err != nil || !o[0].Started() {
 		t.Errorf("another bucket: %+v %v", o, err)
+	}
+}
+
+// A document so large that the server needs seconds for it is a fault of its bucket while others are answered.
+func TestSlowDocument(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	store := mongostore.New(db, mongostore.Options{})
+	if _, err := store.Apply(t.Context(), limit, "large", request(1)); err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int64, 900_000)
+	for i := range ids {
+		ids[i] = math.MaxInt64 - int64(i)
+	}
+	buckets := db.Collection(mongostore.DefaultCollection)
+	if _, err := buckets.UpdateByID(t.Context(), "api:large", bson.M{"$set": bson.M{"ids": ids}}); err != nil {
+		t.Fatal(err)
+	}
+	others, end := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	for range 4 {
+		asking.Go(func() {
+			for others.Err() == nil {
+				_, _ = store.Apply(others, limit, "good", request(0)) // its answers are what counts
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := store.Apply(ctx, limit, "large", request(1))
+	end()
+	asking.Wait()
+	if err != nil && !errors.Is(err, reservations.ErrBucket) { // a fast server answers in time
+		t.Errorf("beside answers for others: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
@@ -69,5 +70,23 @@ func TestConflicts(t *testing.T) {
 	}
 	if err := (mongo.CommandError{Code: 2}); isConflict(err) {
 		t.Errorf("%v is a conflict", err)
+	}
+}
+
+func TestIsSlowAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		took, silent time.Duration
+		want         bool
+	}{
+		{5 * time.Second, 20 * time.Millisecond, true},
+		{5 * time.Second, 600 * time.Millisecond, false}, // the store may be away
+		{5 * time.Second, time.Hour, false},
+		{100 * time.Millisecond, 20 * time.Millisecond, true},
+		{100 * time.Millisecond, 30 * time.Millisecond, false},
+	} {
+		if got := isSlowAlone(c.took, c.silent); got != c.want {
+			t.Errorf("%v after %v of silence: %t", c.took, c.silent, got)
+		}
 	}
 }

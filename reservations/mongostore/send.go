@@ -21,6 +21,7 @@ func (s *Store) send(ctx context.Context, bucket string, call func(context.Conte
 		return 0, &reservations.UnavailableError{Bucket: bucket, Applied: reservations.AppliedNo, Err: err}
 	}
 	watched, counter := withSent(ctx)
+	began := time.Now()
 	err := call(watched)
 	sent := counter.Load()
 	if sent > 0 {
@@ -28,13 +29,24 @@ func (s *Store) send(ctx context.Context, bucket string, call func(context.Conte
 	}
 	switch {
 	case err == nil:
+		s.answered.Store(time.Now().UnixNano())
 		return sent, nil
 	case errors.Is(err, mongo.ErrNoDocuments) || isConflict(err):
+		s.answered.Store(time.Now().UnixNano())
 		return sent, fmt.Errorf("%w: %w", errLost, err)
 	}
+	silent := time.Since(time.Unix(0, s.answered.Load()))
+	alone := isOfOneDocument(err) || sent > 0 && mongo.IsTimeout(err) && isSlowAlone(time.Since(began), silent)
 	return sent, &reservations.UnavailableError{
-		Bucket: bucket, Applied: s.applied(err, sent), BucketOnly: isOfOneDocument(err), Err: err,
+		Bucket: bucket, Applied: s.applied(err, sent), BucketOnly: alone, Err: err,
 	}
+}
+
+// isSlowAlone says whether a call that took so long without an answer failed because of its document, e.g. one of many
+// megabytes: the server has answered other calls up to the end. Silent is the time since the last of these answers.
+func isSlowAlone(took, silent time.Duration) bool {
+	const most = 500 * time.Millisecond
+	return silent < min(most, took/4)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
