@@ -3,15 +3,12 @@ package connect_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/headway-go/headway/internal/connect"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const password = "hunter2-secret"
 
@@ -33,7 +30,7 @@ func TestMalformedServiceURLs(t *testing.T) {
 			return err
 		},
 		"MONGODB_URI": func(ctx context.Context, getenv func(string) string) error {
-			_, err := connect.Mongo(ctx, getenv)
+			_, err := connect.Mongo(ctx, getenv, io.Discard)
 			return err
 		},
 	} {

@@ -14,14 +14,18 @@ import (
 // errLost is matched when a write changed nothing, because another process was faster.
 var errLost = errors.New("another process was faster")
 
+// answersWithin is how recently a server that is not away has answered, when a call times out.
+const answersWithin = time.Second
+
 // send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError. It
 // returns how often the driver sent a command.
 func (s *Store) send(ctx context.Context, bucket string, call func(context.Context) error) (int32, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, &reservations.UnavailableError{Bucket: bucket, Applied: reservations.AppliedNo, Err: err}
+		return 0, &reservations.UnavailableError{
+			Bucket: bucket, Applied: reservations.AppliedNo, BucketOnly: s.isSlowAlone(err), Err: err,
+		}
 	}
 	watched, counter := withSent(ctx)
-	began := time.Now()
 	err := call(watched)
 	sent := counter.Load()
 	if sent > 0 {
@@ -35,18 +39,15 @@ func (s *Store) send(ctx context.Context, bucket string, call func(context.Conte
 		s.answered.Store(time.Now().UnixNano())
 		return sent, fmt.Errorf("%w: %w", errLost, err)
 	}
-	silent := time.Since(time.Unix(0, s.answered.Load()))
-	alone := isOfOneDocument(err) || sent > 0 && mongo.IsTimeout(err) && isSlowAlone(time.Since(began), silent)
 	return sent, &reservations.UnavailableError{
-		Bucket: bucket, Applied: s.applied(err, sent), BucketOnly: alone, Err: err,
+		Bucket: bucket, Applied: s.applied(err, sent), BucketOnly: isOfOneDocument(err) || s.isSlowAlone(err), Err: err,
 	}
 }
 
-// isSlowAlone says whether a call that took so long without an answer failed because of its document, e.g. one of many
-// megabytes: the server has answered other calls up to the end. Silent is the time since the last of these answers.
-func isSlowAlone(took, silent time.Duration) bool {
-	const most = 500 * time.Millisecond
-	return silent < min(most, took/4)
+// isSlowAlone says whether a call timed out because of its document, e.g. one of many megabytes: the server has answered
+// a call up to the end.
+func (s *Store) isSlowAlone(err error) bool {
+	return mongo.IsTimeout(err) && time.Since(time.Unix(0, s.answered.Load())) < answersWithin
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
