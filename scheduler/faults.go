@@ -21,9 +21,9 @@ func (e *faultyError) Error() string { return e.cause.Error() }
 
 func (e *faultyError) Unwrap() error { return e.cause }
 
-// Faulty returns why a new task must not ask the bucket now: the bucket alone can't be asked, and its pause is not over.
-// It is nil for any other bucket. WaitStore takes the error as the cause. Promoted tasks ask in any case: the dispatcher
-// promotes one after each pause, to find out whether the bucket answers.
+// Faulty returns why a new task must not ask the bucket now: the bucket alone can't be asked, and its pause is not
+// over. It is nil for any other bucket. WaitStore takes the error as the cause. Promoted tasks ask in any case: the
+// dispatcher promotes one after each pause, to find out whether the bucket answers.
 func (s *Scheduler) Faulty(bucket string) error {
 	if f, ok := s.faults.find(bucket, time.Now()); ok {
 		return &faultyError{left: time.Until(f.until), cause: f.cause}
@@ -42,7 +42,8 @@ func (s *Scheduler) fault(ctx context.Context, bucket string, cause error) time.
 	s.faults.note(bucket, fault{until: time.Now().Add(outageDelayMin), cause: cause})
 	pause, began, err := s.list.Fault(ctx, bucket, outageDelayMin, outageDelayMax, random)
 	if err != nil {
-		s.config.Logger.DebugContext(ctx, "fault of a bucket not noted", slog.String("bucket", bucket), slog.Any("error", err))
+		s.config.Logger.DebugContext(ctx, "fault of a bucket not noted",
+			slog.String("bucket", bucket), slog.Any("error", err))
 		return outageDelay(0, random)
 	}
 	if began {

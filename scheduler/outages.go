@@ -15,8 +15,8 @@ const (
 	outagesMost = 4096
 )
 
-// outageDelay is how long a task waits when its bucket could not answer: as long as that has been so, within bounds, and
-// up to as much again. Random is in [0, 1).
+// outageDelay is how long a task waits when its bucket could not answer: as long as that has been so, within bounds,
+// and up to as much again. Random is in [0, 1).
 func outageDelay(lasted time.Duration, random float64) time.Duration {
 	d := min(max(lasted, outageDelayMin), outageDelayMax)
 	return d + time.Duration(random*float64(d))

@@ -46,9 +46,9 @@ func (s *Scheduler) Return(turn Turn) error {
 	return &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: now.Add(d), Delay: d}
 }
 
-// WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that grows
-// with the outage, 1 to 10 seconds and up to as much again, or until the store answers (Recovered) where it was away. No
-// retry is used. The answer is as for Wait, with cause in it.
+// WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that
+// grows with the outage, 1 to 10 seconds and up to as much again, or until the store answers (Recovered) where it was
+// away. No retry is used. The answer is as for Wait, with cause in it.
 func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservations.Charge, cause error) error {
 	bucket := c.Bucket()
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
@@ -87,10 +87,11 @@ func (s *Scheduler) Recovered(ctx context.Context) {
 }
 
 func (s *Scheduler) recover(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+		bounded, cancel := context.WithTimeout(ctx, afterTimeout)
 		defer cancel()
-		if err := s.list.Recover(ctx); err != nil {
+		if err := s.list.Recover(bounded); err != nil {
 			s.config.Logger.DebugContext(ctx, "end of an outage not noted", slog.Any("error", err))
 		}
 	})

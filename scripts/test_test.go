@@ -31,7 +31,7 @@ esac
 func TestTest(t *testing.T) {
 	t.Parallel()
 	in := func(d time.Duration) string { return fmt.Sprintf("HEADWAY_TESTS_UNTIL=%d", time.Now().Add(d).Unix()) }
-	const later = "COLD_TAKES=1000000" // the cold start never fits
+	const later, other = "COLD_TAKES=1000000", "HOSTILE_TAKES=1000000" // the cold start and the hostile input never fit
 	const listed = `3 tests \(9090 s\)`
 	for name, tc := range map[string]struct {
 		all  bool
@@ -53,19 +53,19 @@ func TestTest(t *testing.T) {
 			says: []string{
 				`left by -short: ` + listed + `, they run now\nran -C \. test .*-coverpkg=\./reservations/\.\.\. \./reservations/\.\.\.\n`,
 				`(?m)^ran -C \S+/e2e test -count=1 -race .*-run \^\(TestFleet\|TestKilled\)\$ \.$`,
-				`did NOT run for want of time: 1 test .*\n  \./scripts: cold-start\ntests passed`,
+				`did NOT run for want of time: 2 tests .*\n  \./scripts: cold-start test-hostile\ntests passed`,
 			},
 			not: "/reservations test",
 		},
 		"no time for one": {
 			all: true, env: []string{in(time.Hour), later},
-			says: []string{`did NOT run for want of time: 2 tests .*\n  \./e2e: TestKilled\n  \./scripts: cold-start\ntests passed`},
+			says: []string{`did NOT run for want of time: 3 tests .*\n  \./e2e: TestKilled\n  \./scripts: cold-start test-hostile\ntests passed`},
 		},
 		"no time": {
 			all: true, env: []string{in(-time.Hour)},
 			says: []string{
 				`-timeout 60s`,
-				`did NOT run for want of time: 4 tests .*\n  \./e2e: TestKilled\n  \./reservations: TestHistories\n  \./scripts: cold-start coverage\n`,
+				`did NOT run for want of time: 5 tests .*\n  \./e2e: TestKilled\n  \./reservations: TestHistories\n  \./scripts: cold-start coverage test-hostile\n`,
 			},
 			not: "-cover",
 		},
@@ -80,7 +80,7 @@ func TestTest(t *testing.T) {
 			if tc.all {
 				args = append(args, "all")
 			}
-			code, out := runWith(t, "scripts/test", args, tc.env, program{"go", fakeGo})
+			code, out := runWith(t, "scripts/test", args, append(tc.env, other), program{"go", fakeGo})
 			if code != tc.code || tc.not != "" && strings.Contains(out, tc.not) {
 				t.Errorf("exit code %d, wanted %d, and no %q", code, tc.code, tc.not)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -159,7 +160,8 @@ func (w *badWorld) finish(n int) {
 	}
 }
 
-// asksIn is how often a bucket that fails alone is asked in d at most, as pauses between them grow from 1 to 10 seconds.
+// asksIn is how often a bucket that fails alone is asked in d at most, as pauses between them grow from 1 to 10
+// seconds.
 func asksIn(d time.Duration) (asks int) {
 	for at := time.Duration(0); at <= d; at += min(max(at, time.Second), 10*time.Second) {
 		asks++
@@ -175,16 +177,16 @@ func names(prefix string, n int) []string {
 	return all
 }
 
-// Tasks whose buckets can't be asked cost the others nothing but one call each, and one more for each pause of a bucket. Half of them
-// have a corrupt document each, a quarter share one, and the others share two contended buckets.
+// Tasks whose buckets can't be asked cost the others nothing but one call each, and one more for each pause of a
+// bucket. Half of them have a corrupt document each, a quarter share one, and the others share two contended buckets.
 func TestBadBucketsBesideGoodTasks(t *testing.T) {
 	t.Parallel()
 	all := []int{0, 40, 400}
 	if longtest.Short(t, 40*time.Second) {
 		all = []int{40}
 	}
-	for _, bad := range all {
-		t.Run(fmt.Sprint(bad), func(t *testing.T) { //nolint:paralleltest // their times are compared
+	for _, bad := range all { //nolint:paralleltest // their times are compared
+		t.Run(strconv.Itoa(bad), func(t *testing.T) {
 			const good, goodKeys = 3000, 30
 			alone, shared, fought := names("bad alone", bad/2), "bad shared", names(contended, 2)
 			w := newBadWorld(t, testenv.Database(t), append(alone, shared)...)
@@ -197,13 +199,16 @@ func TestBadBucketsBesideGoodTasks(t *testing.T) {
 			w.finish(good)
 			took := time.Since(began)
 			calls, most := w.store.counted(), asksIn(took)
-			t.Logf("%d good tasks beside %d bad ones: %v, %d warnings", good, bad, took.Round(time.Millisecond), w.logged("level=WARN"))
+			t.Logf("%d good tasks beside %d bad ones: %v, %d warnings",
+				good, bad, took.Round(time.Millisecond), w.logged("level=WARN"))
 			sum := 0
 			for key, n := range calls {
 				switch {
 				case !strings.HasPrefix(key, "bad"):
 					continue
-				case strings.HasPrefix(key, "bad alone") && n > most, strings.HasPrefix(key, contended) && n > most+1, n > most+badConcurrency:
+				case strings.HasPrefix(key, "bad alone") && n > most,
+					strings.HasPrefix(key, contended) && n > most+1,
+					n > most+badConcurrency:
 					t.Errorf("bucket %q was asked %d times in %v", key, n, took)
 				}
 				sum += n

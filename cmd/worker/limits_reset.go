@@ -16,22 +16,25 @@ func limitsResetCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reset LIMIT[:KEY]",
 		Short: "Make a bucket full again, and end its block and its debt",
-		Long: `Reset forgets what was taken from a bucket: its level, its promises, its debt and a block. Waiting tasks start at once, in their
-order, as far as a full bucket goes.
+		Long: `Reset forgets what was taken from a bucket: its level, its promises, its debt and a block. Waiting tasks
+start at once, in their order, as far as a full bucket goes.
 
-The provider does not forget: it may refuse what starts now, as it may have counted all that was taken before. Reset a bucket when the
-provider has done so too, or after a limit of a day was lowered by mistake. To end only a block, use "limits unblock".`,
+The provider does not forget: it may refuse what starts now, as it may have counted all that was taken
+before. Reset a bucket when the provider has done so too, after a limit of a day was lowered by mistake, or
+when the document of the bucket is corrupt. To end only a block, use "limits unblock".`,
 		Example: `  worker limits reset openai
   worker limits reset openai:acme`,
 		Args: cli.Named("LIMIT or LIMIT:KEY"),
 	}
 	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return changeBucket(c.Context(), env, file, args[0], func(ctx context.Context, l *reservations.Limiter, at reservations.Charge) (string, error) {
-			return at.Bucket() + " is full again", l.Reset(ctx, at.Limit, at.Key)
-		})
+		return changeBucket(c.Context(), env, file, args[0], reset)
 	}
 	return c
+}
+
+func reset(ctx context.Context, l *reservations.Limiter, at reservations.Charge) (string, error) {
+	return at.Bucket() + " is full again", l.Reset(ctx, at.Limit, at.Key)
 }
 
 func limitsUnblockCommand(env cli.Environment) *cobra.Command {
@@ -39,11 +42,11 @@ func limitsUnblockCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "unblock LIMIT[:KEY]",
 		Short: "End the block of a bucket: waiting tasks start at once",
-		Long: `Unblock ends the time for which nothing starts in a bucket because a provider refused a call and named a time (Retry-After). Waiting
-tasks start at once, in their order, at the rate of the limit.
+		Long: `Unblock ends the time for which nothing starts in a bucket because a provider refused a call and named a
+time (Retry-After). Waiting tasks start at once, in their order, at the rate of the limit.
 
-A bucket is empty when it is blocked, so no burst follows. If the provider still refuses, the next call blocks the bucket again. How long
-one refusal blocks at most is max_block in headway.yaml.`,
+A bucket is empty when it is blocked, so no burst follows. If the provider still refuses, the next call
+blocks the bucket again. How long one refusal blocks at most is max_block in headway.yaml.`,
 		Example: `  worker limits unblock openai
   worker limits unblock openai:acme`,
 		Args: cli.Named("LIMIT or LIMIT:KEY"),
@@ -67,7 +70,8 @@ func unblock(ctx context.Context, l *reservations.Limiter, at reservations.Charg
 	return fmt.Sprintf("%s is not blocked any more: %s were left", at.Bucket(), inText(v.Blocked.Seconds())), err
 }
 
-// changeBucket changes one bucket, and lets its waiting tasks start by what it is then. Change returns the text for people.
+// changeBucket changes one bucket, and lets its waiting tasks start by what it is then. Change returns the text for
+// people.
 func changeBucket(
 	ctx context.Context, env cli.Environment, file, name string,
 	change func(context.Context, *reservations.Limiter, reservations.Charge) (string, error),

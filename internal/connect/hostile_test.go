@@ -3,15 +3,12 @@ package connect_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/headway-go/headway/internal/connect"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const password = "hunter2-secret"
 

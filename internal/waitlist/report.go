@@ -8,8 +8,8 @@ import (
 // reportScript stores answers of buckets and removes tasks that began.
 //
 //	ARGV[2]    -> number of answers
-//	ARGV[3...] -> for each: bucket, generation, version, the store's clock, state, "1" for a look now, else "0", "1" to store it in any
-//	              case, else "0"
+//	ARGV[3...] -> for each: bucket, generation, version, the store's clock, state, "1" for a look now, else "0", "1" to
+//	              store it in any case, else "0"
 //	then the tasks that began
 //
 // Output: nothing.
@@ -78,7 +78,8 @@ end
 return {}
 `
 
-// faultScript notes that one bucket can't be asked although the store answers: the end of other failures is not its own.
+// faultScript notes that one bucket can't be asked although the store answers: the end of other failures is not its
+// own.
 //
 //	ARGV[2] -> bucket
 //	ARGV[3] -> the shortest pause, in microseconds
@@ -151,16 +152,16 @@ func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) e
 	return err
 }
 
-// Fail notes that the bucket could not be asked, as its store is away. No look at it is due for the pause, unless an answer is reported or
-// Recover is called. A shorter pause does not replace a longer one.
+// Fail notes that the bucket could not be asked, as its store is away. No look at it is due for the pause, unless an
+// answer is reported or Recover is called. A shorter pause does not replace a longer one.
 func (w *Waitlist) Fail(ctx context.Context, bucket string, pause time.Duration) error {
 	_, err := w.run(ctx, "note a bucket that could not be asked", w.scripts.fail, bucket, pause.Microseconds())
 	return err
 }
 
-// Fault notes that the bucket alone can't be asked: no look at it is due for the pause, unless an answer is reported. The
-// pause is as long as the fault has lasted, at least the shortest and at most the longest, and longer by the part that
-// random says. It returns the pause in force, and whether the fault began.
+// Fault notes that the bucket alone can't be asked: no look at it is due for the pause, unless an answer is reported.
+// The pause is as long as the fault has lasted, at least the shortest and at most the longest, and longer by the part
+// that random says. It returns the pause in force, and whether the fault began.
 func (w *Waitlist) Fault(
 	ctx context.Context, bucket string, shortest, longest time.Duration, random float64,
 ) (pause time.Duration, began bool, err error) {

@@ -1,11 +1,14 @@
 package mongostore_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 

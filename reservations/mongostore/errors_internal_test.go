@@ -1,9 +1,11 @@
 package mongostore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
@@ -69,5 +71,25 @@ func TestConflicts(t *testing.T) {
 	}
 	if err := (mongo.CommandError{Code: 2}); isConflict(err) {
 		t.Errorf("%v is a conflict", err)
+	}
+}
+
+func TestIsSlowAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err    error
+		silent time.Duration
+		want   bool
+	}{
+		{context.DeadlineExceeded, 0, true},
+		{context.DeadlineExceeded, time.Minute, false}, // the store may be away
+		{context.Canceled, 0, false},
+		{errors.New("connection reset"), 0, false},
+	} {
+		s := &Store{}
+		s.answered.Store(time.Now().Add(-c.silent).UnixNano())
+		if got := s.isSlowAlone(c.err); got != c.want {
+			t.Errorf("%v after %v of silence: %t", c.err, c.silent, got)
+		}
 	}
 }

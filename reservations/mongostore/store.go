@@ -34,6 +34,7 @@ type Store struct {
 	memory    memory
 	patience  time.Duration // how long a call competes
 	monitored atomic.Bool   // the monitor of ClientOptions saw a call
+	answered  atomic.Int64  // when the server last answered a call, in nanoseconds since 1970
 }
 
 var _ reservations.Store = (*Store)(nil)
