@@ -110,9 +110,9 @@ func TestDeliveriesOfBoundedPlan(t *testing.T) {
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestOrderAfterKill(t *testing.T) {
+	longtest.Only(t, 200*time.Second)
 	for _, reserved := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reserved=%t", reserved), func(t *testing.T) {
-			longtest.Only(t, 110*time.Second)
 			const tasks = 1200
 			w := newWorld(t, requestsOnly)
 			var flags []string
@@ -131,8 +131,14 @@ func TestOrderAfterKill(t *testing.T) {
 			if f.tasks != tasks {
 				t.Errorf("%d tasks have started, wanted %d", f.tasks, tasks)
 			}
-			f.wantInOrder(t, held)
 			f.wantDeliveries(t, 2.05)
+			if reserved {
+				f.wantInOrder(t, held)
+				return
+			}
+			// Not promised: tasks that workers hold while the backlog behind them is sorted.
+			share, task := f.placesLost(held)
+			t.Logf("most places lost: %.2f %% (task %s)", 100*share, task)
 		})
 	}
 }
