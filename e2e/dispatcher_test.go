@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,8 @@ type dispatcherWorld struct {
 	proxies []*testenv.Proxy // one a worker
 }
 
-// newDispatcherWorld runs until a third of the tasks is done.
+// newDispatcherWorld runs until a third of the tasks is done. Its workers run without the race detector: what they use of the
+// limit is judged.
 func newDispatcherWorld(t *testing.T, tasks int) *dispatcherWorld {
 	t.Helper()
 	w := &dispatcherWorld{world: newWorld(t, requestsOnly), tasks: tasks}
@@ -31,14 +33,14 @@ func newDispatcherWorld(t *testing.T, tasks int) *dispatcherWorld {
 	for range fleet {
 		proxy := testenv.NewProxy(t, w.redis.Addr())
 		w.proxies = append(w.proxies, proxy)
-		w.startOne(t, "worker", w.env("redis://"+proxy.Addr()+"/0"))
+		w.startOne(t, programPlain, w.env("redis://"+proxy.Addr()+"/0"))
 	}
 	w.awaitCompleted(t, tasks/3, time.Minute)
 	return w
 }
 
-// duty is the ID of the dispatcher on duty, and the number of its worker, which logs the ID when it takes the duty.
-func (w *dispatcherWorld) duty(t *testing.T) (id string, worker int) {
+// onDuty is the ID of the dispatcher on duty.
+func (w *dispatcherWorld) onDuty(t *testing.T) string {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
 	defer func() { _ = client.Close() }()
@@ -46,24 +48,28 @@ func (w *dispatcherWorld) duty(t *testing.T) (id string, worker int) {
 	if err != nil {
 		t.Fatalf("find the dispatcher: %v", err)
 	}
-	for i, p := range w.workers {
-		if strings.Contains(p.log(t), `"msg":"on duty as dispatcher","dispatcher":"`+id+`"`) {
-			t.Logf("%s is the dispatcher", p.name)
-			return id, i
-		}
-	}
-	t.Fatalf("no worker has logged that it is dispatcher %s", id)
-	return "", 0
+	return id
+}
+
+// duty is the dispatcher on duty and the number of its worker, which logs the ID when it takes the duty.
+func (w *dispatcherWorld) duty(t *testing.T) (id string, worker int) {
+	t.Helper()
+	await(t, 5*time.Second, "a worker logs its duty", func() (bool, string) {
+		id = w.onDuty(t)
+		worker = slices.IndexFunc(w.workers, func(p *process) bool {
+			return strings.Contains(p.log(t), `"msg":"on duty as dispatcher","dispatcher":"`+id+`"`)
+		})
+		return worker >= 0, id
+	})
+	t.Logf("%s is the dispatcher", w.workers[worker].name)
+	return id, worker
 }
 
 // awaitOther waits until another dispatcher is on duty.
 func (w *dispatcherWorld) awaitOther(t *testing.T, old string) {
 	t.Helper()
 	began := time.Now()
-	await(t, 10*time.Second, "another dispatcher", func() (bool, string) {
-		id, _ := w.duty(t)
-		return id != old, id
-	})
+	await(t, 10*time.Second, "another dispatcher", func() (bool, string) { return w.onDuty(t) != old, old })
 	t.Logf("another dispatcher after %.1f s", time.Since(began).Seconds())
 }
 

@@ -2,7 +2,7 @@
 // real MongoDB-compatible server, against a provider process that counts what arrives by its own clock and its own code.
 // Workers are killed, and services go away, while they work.
 //
-// The tests measure a limit, so they run one after the other, some nine minutes in all. With -short they are smaller, run
+// The tests measure a limit, so they run one after the other, some 23 minutes in all. With -short they are smaller, run
 // side by side and are less strict, and the longest ones are left out. Each logs what it measured; `go test -v` shows it.
 //
 // On a busy machine workers are held up between the answer of the bucket and the call. Calls that were held up may arrive

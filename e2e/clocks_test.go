@@ -1,0 +1,102 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/longtest"
+)
+
+// programSkewed is a worker whose wall clock is ahead by the seconds that skewVariable says.
+const (
+	programSkewed = "skewed"
+	skewVariable  = "HEADWAY_E2E_CLOCK_SKEW"
+)
+
+// skewedNow is appended to the file of package time that has Now. That package can import no other parser of numbers.
+const skewedNow = `
+var skew = func() (seconds int64) {
+	text, _ := syscall.Getenv("` + skewVariable + `")
+	negative := len(text) > 0 && text[0] == '-'
+	for _, c := range []byte(text) {
+		if c >= '0' && c <= '9' { seconds = 10*seconds + int64(c-'0') }
+	}
+	if negative { return -seconds }
+	return seconds
+}()
+`
+
+// buildSkewed builds the worker with another package time: only a changed time.Now gives one process of a machine another
+// clock, as Go does not read the clock through the C library. The first build compiles the standard library.
+func buildSkewed(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(goroot(t), "src", "time", "time.go")
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(source)
+	for _, change := range [][2]string{
+		{"\t\"math/bits\"\n", "\t\"math/bits\"\n\t\"syscall\"\n"},
+		{
+			"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n",
+			"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n\tsec += skew\n",
+		},
+	} {
+		if strings.Count(text, change[0]) != 1 {
+			t.Fatalf("%s of %s lacks %q: adapt the test", file, runtime.Version(), change[0])
+		}
+		text = strings.Replace(text, change[0], change[1], 1)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: writeFile(t, "time.go", text+skewedNow)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs[programSkewed] = filepath.Join(t.TempDir(), programSkewed)
+	args := []string{"build", "-overlay", writeFile(t, "overlay.json", string(overlay)), "-o", programs[programSkewed], module + "cmd/worker"}
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("build the worker with another clock: %v\n%s", err, out)
+	}
+}
+
+func goroot(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatalf("find the standard library: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// One worker's clock is 90 s ahead, and another's 90 s behind. All are on one machine, so the one that is ahead goes on forwarding
+// scheduled tasks, and takes running tasks away once a minute: these run again.
+//
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestClocksApart(t *testing.T) {
+	longtest.Only(t, 180*time.Second)
+	const tasks = 3300
+	buildSkewed(t)
+	w := newWorld(t, requestsOnly)
+	w.enqueue(t, smallChats(1, tasks))
+	for _, skew := range []string{"0", "90", "-90"} {
+		w.startOne(t, programSkewed, append(w.env(w.redisURL), skewVariable+"="+skew))
+	}
+	w.awaitCompleted(t, tasks, 2*time.Minute)
+	f := w.finish(t)
+	t.Logf("%d tasks ran more than once", f.repeated)
+	if f.tasks != tasks {
+		t.Errorf("%d tasks have started, wanted %d", f.tasks, tasks)
+	}
+	f.wantUsed(t, f.Utilization, 0.97)
+	for i, p := range w.workers {
+		if warned := strings.Contains(p.log(t), "clock differs from Redis's"); warned != (i > 0) {
+			t.Errorf("%s warns of its clock: %t", p.name, warned)
+		}
+	}
+}
