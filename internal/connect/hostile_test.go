@@ -30,7 +30,7 @@ func TestMalformedServiceURLs(t *testing.T) {
 			return err
 		},
 		"MONGODB_URI": func(ctx context.Context, getenv func(string) string) error {
-			_, err := connect.Mongo(ctx, getenv, nil)
+			_, err := connect.Mongo(ctx, getenv, io.Discard)
 			return err
 		},
 	} {

@@ -41,11 +41,6 @@ func TestFaultsOfOneDocument(t *testing.T) {
 		"no rate":             {"meters": bson.A{bson.M{"n": "m", "s": 1., "r": 1., "cap": 1.}}},
 		"not a number":        {"meters": bson.A{bson.M{"n": "m", "s": math.NaN(), "r": 1., "rate": 1., "cap": 1.}}},
 		"a negative period":   {"meters": bson.A{bson.M{"n": "m", "s": 1., "r": 1., "rate": 1., "cap": 1., "period": -1}}},
-		"a text as holds":     {"meters": bson.A{heldMeter("many")}},
-		"a hold of nothing":   {"meters": bson.A{heldMeter(bson.A{bson.M{"u": 7, "n": 0.}})}},
-		"a hold of NaN":       {"meters": bson.A{heldMeter(bson.A{bson.M{"u": 7, "n": math.NaN()}})}},
-		"a hold without end":  {"meters": bson.A{heldMeter(bson.A{bson.M{"n": 1.}})}},
-		"holds out of order":  {"meters": bson.A{heldMeter(bson.A{bson.M{"u": 7, "n": 1.}, bson.M{"u": 6, "n": 1.}})}},
 		"a text as inbox":     {"inbox": "letters"},
 		"a text as answers":   {"answers": "many"},
 	} {
@@ -83,8 +78,39 @@ func TestFaultsOfOneDocument(t *testing.T) {
 	}
 }
 
-func heldMeter(held any) bson.M {
-	return bson.M{"n": "m", "s": 1., "r": 1., "rate": 1., "cap": 1., "held": held}
+// A document so large that the server needs seconds for it is a fault of its bucket while others are answered.
+func TestSlowDocument(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	store := mongostore.New(db, mongostore.Options{})
+	if _, err := store.Apply(t.Context(), limit, "large", request(1)); err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int64, 900_000)
+	for i := range ids {
+		ids[i] = math.MaxInt64 - int64(i)
+	}
+	buckets := db.Collection(mongostore.DefaultCollection)
+	if _, err := buckets.UpdateByID(t.Context(), "api:large", bson.M{"$set": bson.M{"ids": ids}}); err != nil {
+		t.Fatal(err)
+	}
+	others, end := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	for range 4 {
+		asking.Go(func() {
+			for others.Err() == nil {
+				_, _ = store.Apply(others, limit, "good", request(0)) // its answers are what counts
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := store.Apply(ctx, limit, "large", request(1))
+	end()
+	asking.Wait()
+	if err != nil && !errors.Is(err, reservations.ErrBucket) { // a fast server answers in time
+		t.Errorf("beside answers for others: %v", err)
+	}
 }
 
 func wantBucketFault(t *testing.T, what string, err error) {
