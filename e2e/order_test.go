@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// placesLost is the most places that a task lost between its enqueueing and its first start, as a share of all tasks that
-// started. The IDs of smallChats are in the order of enqueueing. Tasks of except are left out.
+// placesLost is the most places that a task lost between its enqueueing and its first start, as a share of all
+// tasks that started. The IDs of smallChats are in the order of enqueueing. Tasks of except are left out.
 func (f *figures) placesLost(except map[string]bool) (share float64, task string) {
 	var started []string
 	seen := map[string]bool{}
@@ -32,8 +32,8 @@ func (f *figures) placesLost(except map[string]bool) (share float64, task string
 	return float64(most) / max(1, float64(len(started))), task
 }
 
-// wantInOrder fails where a task lost more than 1 % of the places, and more than start while the machine stands still: a task
-// whose worker is held up loses those.
+// wantInOrder fails where a task lost more than 1 % of the places, and more than start while the machine stands
+// still: a task whose worker is held up loses those.
 func (f *figures) wantInOrder(t *testing.T, except map[string]bool) {
 	t.Helper()
 	share, task := f.placesLost(except)
@@ -108,8 +108,8 @@ func TestDeliveriesOfBoundedPlan(t *testing.T) {
 	f.wantFewDeliveries(t)
 }
 
-// All workers are killed, and new ones start 15 s later. Tasks that the workers held come back when asynq's lease has ended, at its
-// first look 60 s after the start; they are not in the order.
+// All workers are killed, and new ones start 15 s later. Tasks that the workers held come back when asynq's lease
+// has ended, at its first look 60 s after the start; they are not in the order.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestOrderAfterKill(t *testing.T) {
