@@ -32,8 +32,9 @@ var skew = func() (seconds int64) {
 }()
 `
 
-// buildSkewed builds the worker with another package time: only a changed time.Now gives one process of a machine another
-// clock, as Go does not read the clock through the C library. The first build compiles the standard library.
+// buildSkewed builds the worker with another package time: only a changed time.Now gives one process of a machine
+// another clock, as Go does not read the clock through the C library. The first build compiles the standard
+// library.
 func buildSkewed(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(goroot(t), "src", "time", "time.go")
@@ -54,12 +55,16 @@ func buildSkewed(t *testing.T) {
 		}
 		text = strings.Replace(text, change[0], change[1], 1)
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: writeFile(t, "time.go", text+skewedNow)}})
+	changed := writeFile(t, "time.go", text+skewedNow)
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: changed}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	programs[programSkewed] = filepath.Join(t.TempDir(), programSkewed)
-	args := []string{"build", "-overlay", writeFile(t, "overlay.json", string(overlay)), "-o", programs[programSkewed], module + "cmd/worker"}
+	args := []string{
+		"build", "-overlay", writeFile(t, "overlay.json", string(overlay)),
+		"-o", programs[programSkewed], module + "cmd/worker",
+	}
 	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("build the worker with another clock: %v\n%s", err, out)
 	}
@@ -74,8 +79,8 @@ func goroot(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// One worker's clock is 90 s ahead, and another's 90 s behind. All are on one machine, so the one that is ahead goes on forwarding
-// scheduled tasks, and takes running tasks away once a minute: these run again.
+// One worker's clock is 90 s ahead, and another's 90 s behind. All are on one machine, so the one that is ahead
+// goes on forwarding scheduled tasks, and takes running tasks away once a minute.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestClocksApart(t *testing.T) {

@@ -24,8 +24,8 @@ type dispatcherWorld struct {
 	proxies []*testenv.Proxy // one a worker
 }
 
-// newDispatcherWorld runs until a third of the tasks is done. Its workers run without the race detector: what they use of the
-// limit is judged.
+// newDispatcherWorld runs until a third of the tasks is done. Its workers run without the race detector: what they
+// use of the limit is judged.
 func newDispatcherWorld(t *testing.T, tasks int) *dispatcherWorld {
 	t.Helper()
 	w := &dispatcherWorld{world: newWorld(t, requestsOnly), tasks: tasks}

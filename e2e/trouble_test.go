@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/internal/provider"
 )
 
-// onTheWay is how long after a refusal calls may arrive that were let start before it: their hold, and the way to the provider
-// and of its answer.
+// onTheWay is how long after a refusal calls may arrive that were let start before it: their hold, and the way to
+// the provider and of its answer.
 const onTheWay = 500 * time.Millisecond
 
 // The provider refuses 7 % of the calls for 3 s, answers 5 % with a 500, and drops the connection of 2 %.
@@ -32,7 +32,8 @@ func TestTroubledProvider(t *testing.T) {
 	id := w.enqueue(t, smallChats(1, tasks))
 	w.awaitCompleted(t, tasks, 3*time.Minute)
 	out := filepath.Join(t.TempDir(), "out.jsonl")
-	r := command(t, "enqueue", w.env(w.redis.URL()), "", "results", id, "--out", out, "--errors", out+".errors", "--config", w.config)
+	r := command(t, "enqueue", w.env(w.redis.URL()), "",
+		"results", id, "--out", out, "--errors", out+".errors", "--config", w.config)
 	if r.code != 0 {
 		t.Fatalf("results: exit %d: %s%s", r.code, r.out, r.err)
 	}
@@ -63,7 +64,8 @@ func TestTroubledProvider(t *testing.T) {
 	}
 }
 
-// usedOutside is the share of the limit that was used outside of blocks, until the nth accepted call. Refused calls count.
+// usedOutside is the share of the limit that was used outside of blocks, until the nth accepted call. Refused
+// calls count.
 func usedOutside(f *figures, n int, rate, capacity float64) float64 {
 	first, last := f.FirstStart, f.Times[n-1]
 	calls, open := float64(n), last.Sub(first)

@@ -123,12 +123,10 @@ func (w *world) start(t *testing.T, n int) {
 }
 
 // startOne runs one more worker, of this program and in this environment.
-func (w *world) startOne(t *testing.T, program string, env []string) *process {
+func (w *world) startOne(t *testing.T, program string, env []string) {
 	t.Helper()
-	p := spawn(t, fmt.Sprintf("worker%d", len(w.workers)+1), program, env,
-		"run", "--config", w.config, "--log-level", "debug", "--log-format", "json")
-	w.workers = append(w.workers, p)
-	return p
+	w.workers = append(w.workers, spawn(t, fmt.Sprintf("worker%d", len(w.workers)+1), program, env,
+		"run", "--config", w.config, "--log-level", "debug", "--log-format", "json"))
 }
 
 // awaitWorkers waits until all workers take tasks.

@@ -127,8 +127,8 @@ func (a *account) arrive(now time.Time, j job) verdict {
 			return a.refuse(now, j, c, all)
 		}
 	}
-	fate := a.trouble.next(now)
-	if fate == refused {
+	end := a.trouble.next(now)
+	if end == refused {
 		return verdict{meter: MeterRequests, need: 1, fits: true, retryAfter: a.trouble.shares.For, standing: a.standing()}
 	}
 	for _, c := range all {
@@ -138,7 +138,7 @@ func (a *account) arrive(now time.Time, j job) verdict {
 		a.starts[j.task]++
 	}
 	a.inFlight++
-	c := &call{at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate, fate: fate}
+	c := &call{at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate, fate: end}
 	a.calls = append(a.calls, c)
 	return verdict{call: c, standing: a.standing()}
 }

@@ -52,10 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	})
 	flags.IntVar(&cfg.Block.Number, "block-number", 0, "refuse this request with a 429 that names a time (0: none)")
 	flags.DurationVar(&cfg.Block.For, "block-for", 0, "the time that it names")
-	flags.Float64Var(&cfg.Trouble.Refuse, "trouble-refuse", 0, "share of the requests to refuse with a 429 that names a time")
-	flags.DurationVar(&cfg.Trouble.For, "trouble-refuse-for", 0, "the time that it names")
-	flags.Float64Var(&cfg.Trouble.Fail, "trouble-fail", 0, "share of the requests to answer with a 500")
-	flags.Float64Var(&cfg.Trouble.Drop, "trouble-drop", 0, "share of the requests to close the connection of")
+	addTrouble(flags, &cfg.Trouble)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -81,6 +78,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	<-ctx.Done()
 	return errors.Join(s.Close(), json.NewEncoder(stdout).Encode(s.Report()))
+}
+
+func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble) {
+	flags.Float64Var(&trouble.Refuse, "trouble-refuse", 0, "share of the requests to refuse with a 429 that names a time")
+	flags.DurationVar(&trouble.For, "trouble-refuse-for", 0, "the time that it names")
+	flags.Float64Var(&trouble.Fail, "trouble-fail", 0, "share of the requests to answer with a 500")
+	flags.Float64Var(&trouble.Drop, "trouble-drop", 0, "share of the requests to close the connection of")
 }
 
 func addTenant(cfg *provider.Config, text string) error {
