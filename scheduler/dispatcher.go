@@ -155,11 +155,11 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	}
 	if look.TookOver {
 		d.s.config.Logger.DebugContext(ctx, "on duty as dispatcher", slog.String("dispatcher", d.id))
-		if err := d.takeOver(ctx); err != nil {
+		if err = d.takeOver(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if err := d.checkPauses(ctx, look); err != nil {
+	if err = d.checkPauses(ctx, look); err != nil {
 		return 0, err
 	}
 	rest, err := d.promote(ctx, look)
@@ -321,10 +321,10 @@ func (d *dispatcher) lost(ctx context.Context, t waitlist.Task) {
 		return
 	}
 	d.s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 		defer cancel()
-		if err := d.s.Leave(ctx, Task(t), info); err != nil {
-			d.s.config.Logger.DebugContext(ctx, "ended task still in a waitlist",
+		if err := d.s.Leave(leaving, Task(t), info); err != nil {
+			d.s.config.Logger.DebugContext(leaving, "ended task still in a waitlist",
 				slog.String("task_id", t.ID), slog.Any("error", err))
 		}
 	})
@@ -381,13 +381,12 @@ func (d *dispatcher) refresh(ctx context.Context) {
 	if d.followed.Load() == limits || !d.refreshing.CompareAndSwap(false, true) {
 		return
 	}
-	ctx = context.WithoutCancel(ctx)
 	d.s.background.Go(func() {
 		defer d.refreshing.Store(false)
-		ctx, cancel := context.WithTimeout(ctx, afterTimeout)
+		refreshing, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 		defer cancel()
-		if err := d.s.refreshBuckets(ctx, limits); err != nil {
-			d.s.config.Logger.DebugContext(ctx, "not all waitlists follow the changed limits yet", slog.Any("error", err))
+		if err := d.s.refreshBuckets(refreshing, limits); err != nil {
+			d.s.config.Logger.DebugContext(refreshing, "not all waitlists follow the changed limits yet", slog.Any("error", err))
 			return
 		}
 		d.followed.Store(limits)

@@ -31,7 +31,7 @@ func (w *world) disturb() {
 		w.at(seconds(at), w.killWorkers)
 	}
 	w.repeat(w.other, w.takeOne)
-	w.repeat(w.fleet.stray, w.strayOne)
+	w.repeat(w.stray, w.strayOne)
 }
 
 // repeat does something so many times a second.
@@ -53,10 +53,9 @@ func (w *world) takeOne() {
 		c.Tokens[m.Name] = 1
 	}
 	o := w.apply(c, reservations.Request{Op: reservations.OpStart})
-	switch o.State {
-	case reservations.StateStarted:
+	if o.Started() {
 		w.judge.other(c, w.now+o.Hold)
-	case reservations.StateReserved:
+	} else if o.State == reservations.StateReserved {
 		o = w.apply(c, reservations.Request{Op: reservations.OpRelease})
 	}
 	w.workers[0].answer(c.Bucket(), o.Bucket, true)

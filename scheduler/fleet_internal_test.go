@@ -241,7 +241,7 @@ func simulate(tb testing.TB, f fleet) fleetReport {
 	for i := range w.processes {
 		w.workers = append(w.workers, &simProcess{w: w, id: i, answers: map[string]reported{}})
 	}
-	for i := range w.fleet.dispatchers {
+	for i := range w.dispatchers {
 		d := &simDispatcher{w: w, id: i + 1}
 		w.dispatching = append(w.dispatching, d)
 		d.look(0)
@@ -257,7 +257,7 @@ func simulate(tb testing.TB, f fleet) fleetReport {
 		})
 	}
 	w.disturb()
-	end := seconds(w.fleet.limit)
+	end := seconds(w.limit)
 	for w.done < w.tasks && w.events.Len() > 0 && w.now < end {
 		e := heap.Pop(&w.events).(event) //nolint:forcetypeassert // only those are there
 		w.now = e.at

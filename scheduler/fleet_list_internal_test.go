@@ -192,7 +192,7 @@ func (l *simList) join(task int, e waitlist.Entry, info waitInfo) reservations.T
 		r = &simRecord{held: map[string]simHeld{}}
 		l.records[task] = r
 	}
-	tag := b.virtual
+	var tag float64
 	if kept, ok := r.held[e.Bucket]; ok {
 		tag = kept.tag
 	} else if e.Front {

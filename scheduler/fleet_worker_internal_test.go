@@ -56,7 +56,7 @@ func (w *world) deliver(task int) {
 	t.net++
 	w.free--
 	d := &simDelivery{w: w, p: w.workers[w.random.IntN(len(w.workers))], task: task, run: t.run}
-	w.call(w.fleet.redis, d.live(d.arrive))
+	w.call(w.redis, d.live(d.arrive))
 }
 
 // live is the function, unless the delivery was cut off meanwhile.
@@ -107,7 +107,7 @@ func (d *simDelivery) ask() {
 		r.Op = reservations.OpReserve
 	}
 	w.call(w.fleet.store/2, d.live(func() {
-		lost := w.fleet.lose > 0 && w.random.Float64() < w.fleet.lose
+		lost := w.lose > 0 && w.random.Float64() < w.lose
 		if w.in(w.down) {
 			d.unavailable(c)
 			return
@@ -129,7 +129,7 @@ func (d *simDelivery) behind(c reservations.Charge) bool {
 	if err != nil {
 		panic(err)
 	}
-	return d.turn.Behind(c) && !(c.Urgent && limit.HasHeadroom())
+	return d.turn.Behind(c) && (!c.Urgent || !limit.HasHeadroom())
 }
 
 // apply asks the store.
@@ -161,7 +161,7 @@ func vector(l reservations.Limit, tokens reservations.Tokens) []float64 {
 func (d *simDelivery) answered(c reservations.Charge, o reservations.Outcome) {
 	w := d.w
 	if d.p.outages.over(c.Bucket()) {
-		w.call(w.fleet.redis, w.list.recover)
+		w.call(w.redis, w.list.recover)
 	}
 	if !o.Started() {
 		d.giveBack()
@@ -327,7 +327,7 @@ func (w *world) wakeTask(task int, urgent bool) asynqdb.Wake {
 	run := t.run
 	at := w.now + seconds(w.fleet.deliver*w.random.Float64())
 	if poll := seconds(w.poll); poll > 0 {
-		at = (at/poll + 1) * poll
+		at += poll - at%poll
 	}
 	w.at(at, func() {
 		if t.run != run || t.state != statePending {

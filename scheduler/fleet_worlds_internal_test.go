@@ -1,8 +1,8 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -114,7 +114,7 @@ func tenants(name string, latency float64) fleet {
 		charges: func(task int) []reservations.Charge {
 			one := reservations.Tokens{"tokens": 1}
 			return []reservations.Charge{
-				{Limit: "tenant", Key: fmt.Sprint(task % 5), Tokens: one}, {Limit: "provider", Tokens: one},
+				{Limit: "tenant", Key: strconv.Itoa(task % 5), Tokens: one}, {Limit: "provider", Tokens: one},
 			}
 		},
 	}
@@ -134,7 +134,7 @@ func TestFleetWorlds(t *testing.T) {
 	for _, f := range all {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			f := f.withDefaults()
+			f = f.withDefaults()
 			got := simulate(t, f.fleet)
 			t.Log(got)
 			if got.done < f.tasks || got.win > f.win || got.took > got.best+f.late+.2 || got.deliveries > f.deliveries ||

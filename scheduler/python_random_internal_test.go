@@ -87,7 +87,7 @@ func (r *pythonRandom) lognormvariate(mu, sigma float64) float64 {
 	}
 }
 
-func (r *pythonRandom) betavariate(alpha, beta float64) float64 { //nolint:unparam // as in Python
+func (r *pythonRandom) betavariate(alpha, beta float64) float64 {
 	y := r.gammavariate(alpha)
 	return y / (y + r.gammavariate(beta))
 }

@@ -65,7 +65,7 @@ const (
 )
 
 // Reservation is what the task holds in the bucket of the charge; nil where it is new there.
-func (t Turn) Reservation(c reservations.Charge) *reservations.Reservation {
+func (t *Turn) Reservation(c reservations.Charge) *reservations.Reservation {
 	r, ok := t.held[c.Bucket()]
 	if !ok {
 		return nil
@@ -75,7 +75,7 @@ func (t Turn) Reservation(c reservations.Charge) *reservations.Reservation {
 
 // Behind says whether other tasks wait for the bucket of the charge, and the task is new there: it must not start
 // before them.
-func (t Turn) Behind(c reservations.Charge) bool {
+func (t *Turn) Behind(c reservations.Charge) bool {
 	return t.behind[c.Bucket()] > 0 && t.Reservation(c) == nil
 }
 

@@ -78,7 +78,7 @@ func (w *Worker) newServer(ctx context.Context) *asynq.Server {
 		IsFailure:      scheduler.IsFailure,
 		RetryDelayFunc: scheduler.RetryDelay,
 		Logger:         asynqLogger{log: w.config.Logger},
-		LogLevel:       asynqLevel(w.config.Logger),
+		LogLevel:       asynqLevel(w.config.Logger), //nolint:contextcheck // it only asks which level is on
 	})
 }
 

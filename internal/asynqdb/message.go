@@ -85,11 +85,12 @@ func eachField(message []byte, f func(field int, value []byte, number uint64) er
 		message = message[n:]
 		var value []byte
 		var number uint64
-		if kind == protowire.BytesType {
+		switch kind { //nolint:exhaustive // the others are skipped
+		case protowire.BytesType:
 			value, n = protowire.ConsumeBytes(message)
-		} else if kind == protowire.VarintType {
+		case protowire.VarintType:
 			number, n = protowire.ConsumeVarint(message)
-		} else {
+		default:
 			n = protowire.ConsumeFieldValue(field, kind, message)
 		}
 		if n < 0 {

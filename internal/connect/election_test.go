@@ -12,12 +12,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
-	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/connect"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // member is the only server of a replica set that answers. It is a secondary until it is elected, and answers all commands with ok.
 type member struct {
@@ -28,7 +25,7 @@ type member struct {
 
 func newMember(t *testing.T) *member {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +69,17 @@ func (m *member) answer(message []byte) []byte {
 	_, request, _, code, _, _ := wiremessage.ReadHeader(message)
 	elected := m.elected.Load()
 	document, _ := bson.Marshal(bson.D{ // plain values
-		{Key: "ok", Value: 1}, {Key: "isWritablePrimary", Value: elected}, {Key: "secondary", Value: !elected}, {Key: "setName", Value: "rs"},
-		{Key: "hosts", Value: bson.A{m.address}}, {Key: "me", Value: m.address}, {Key: "maxWireVersion", Value: 25},
+		{Key: "ok", Value: 1},
+		{Key: "isWritablePrimary", Value: elected},
+		{Key: "secondary", Value: !elected},
+		{Key: "setName", Value: "rs"},
+		{Key: "hosts", Value: bson.A{m.address}},
+		{Key: "me", Value: m.address},
+		{Key: "maxWireVersion", Value: 25},
 	})
 	var start int32
 	var b []byte
-	if code == wiremessage.OpQuery { // the first hello of a connection
+	if code == wiremessage.OpQuery { //nolint:staticcheck // the driver sends the first hello of a connection so
 		start, b = wiremessage.AppendHeaderStart(nil, 1, request, wiremessage.OpReply)
 		b = wiremessage.AppendReplyFlags(b, 0)
 		b = wiremessage.AppendReplyCursorID(b, 0)
