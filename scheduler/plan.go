@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// lookEvery is the shortest time between two looks at one waitlist: tasks that may start before the next look are promoted now.
+	// lookEvery is the shortest time between two looks at one waitlist: tasks that may start before the next look are
+	// promoted now.
 	lookEvery = 40 * time.Millisecond
 	// probeEvery is how often a task is promoted to find out whether its bucket answers, where nothing is known of it.
 	probeEvery = time.Second

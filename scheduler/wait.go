@@ -179,14 +179,14 @@ type Answer struct {
 	Outcome reservations.Outcome
 }
 
-// Changed says that a bucket's answer, to a settlement, a block, or a sync above all, may let waiting tasks start earlier or later than
-// expected. It never blocks: the newest answer of each bucket is sent within 30 ms. The zero Outcome is ignored.
+// Changed says that a bucket's answer, to a settlement, a block, or a sync above all, may let waiting tasks start
+// earlier or later than expected. It never blocks: the newest answer of each bucket is sent within 30 ms. The zero Outcome is ignored.
 func (s *Scheduler) Changed(bucket string, o reservations.Outcome) {
 	s.report.answer(bucket, o.Bucket, true)
 }
 
-// WaitFirst sends a task back whose buckets let it start, and which does not start after all: its worker stops. It goes back to its place
-// in the waitlist of c, or is the first there. The answer is as for Wait.
+// WaitFirst sends a task back whose buckets let it start, and which does not start after all: its worker stops. It
+// goes back to its place in the waitlist of c, or is the first there. The answer is as for Wait.
 func (s *Scheduler) WaitFirst(ctx context.Context, t Task, turn Turn, c reservations.Charge) error {
 	e := &DeferredError{Bucket: c.Bucket(), State: reservations.StateWaiting}
 	entry := s.entry(t, turn, c)
