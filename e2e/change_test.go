@@ -82,7 +82,7 @@ type (
 		Waits   *struct {
 			Bucket string `json:"bucket"`
 			State  string `json:"state"`
-			Rank   int    `json:"rank"`
+			Rank   int    `json:"position"`
 			Of     int    `json:"of"`
 		} `json:"waits"`
 		Bucket *toldBucket `json:"bucket"`
