@@ -116,6 +116,9 @@ func (s *Scheduler) entry(t Task, turn Turn, c reservations.Charge) waitlist.Ent
 			e.Flow, weight = flowUrgent, 1-weight
 		}
 	}
+	if len(turn.Charges) > 0 && turn.Charges[0].Limit != c.Limit {
+		e.Flow += " " + turn.Charges[0].Bucket() // tasks of one tenant are a flow of the provider's waitlist
+	}
 	e.Cost = limit.Seconds(c) / weight
 	return e
 }
