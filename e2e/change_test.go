@@ -80,10 +80,10 @@ type (
 		Until   time.Time `json:"until"`
 		Now     time.Time `json:"now"`
 		Waits   *struct {
-			Bucket string `json:"bucket"`
-			State  string `json:"state"`
-			Rank   int    `json:"position"`
-			Of     int    `json:"of"`
+			Bucket   string `json:"bucket"`
+			Reserved bool   `json:"reserved"`
+			Rank     int    `json:"position"`
+			Of       int    `json:"of"`
 		} `json:"waits"`
 		Bucket *toldBucket `json:"bucket"`
 	}
@@ -135,7 +135,7 @@ func (w *world) explainOne(t *testing.T, rate float64) {
 	}
 	e := told[0]
 	t.Logf("explained: %s", e.Summary)
-	if e.ID != waiting[0].ID || e.State != waiting[0].State.String() || e.Waits.Bucket != "openai" || e.Waits.State != "reserved" || e.Bucket.Bucket != "openai" {
+	if e.ID != waiting[0].ID || e.State != waiting[0].State.String() || e.Waits.Bucket != "openai" || !e.Waits.Reserved || e.Bucket.Bucket != "openai" {
 		t.Errorf("explains %s", out)
 	}
 	in := e.Until.Sub(e.Now).Seconds()
