@@ -274,7 +274,7 @@ func (d *simDelivery) join(
 	}
 	info.Until = now.Add(wait).UnixMilli()
 	d.p.flush()
-	w.call(w.fleet.redis, d.live(func() {
+	w.call(w.redis, d.live(func() {
 		joined := w.list.join(d.task, e, info)
 		if expected != nil {
 			wait = expected(joined)
@@ -387,8 +387,8 @@ func (p *simProcess) flush() {
 	begun := p.begun
 	clear(p.answers)
 	p.begun = nil
-	if len(answers)+len(begun) == 0 || w.fleet.lose > 0 && w.random.Float64() < w.fleet.lose {
+	if len(answers)+len(begun) == 0 || w.lose > 0 && w.random.Float64() < w.lose {
 		return
 	}
-	w.call(w.fleet.redis, func() { w.list.report(answers, begun) })
+	w.call(w.redis, func() { w.list.report(answers, begun) })
 }
