@@ -27,7 +27,7 @@ func (f fleetWorld) withDefaults() fleetWorld {
 	if f.arrive == nil {
 		f.arrive = every(.0005) // of tasks that arrive at once, the first ones join in any order
 	}
-	f.fleet.redis, f.fleet.store = or(f.fleet.redis, .001), or(f.fleet.store, .002)
+	f.redis, f.store = or(f.redis, .001), or(f.store, .002)
 	f.tasks = orInt(f.tasks, 3000)
 	if f.limits == nil {
 		f.limits = hundred(500)
