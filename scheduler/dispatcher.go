@@ -182,17 +182,15 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 	}
 	plans := make([]waitlist.Plan, 0, len(look.Due))
 	urgent := map[waitlist.Task]bool{}
+	paused := func(w waitlist.Waiting) bool { return d.paused[w.Queue] }
 	for _, due := range look.Due {
-		unpaused := func(w waitlist.Waiting) bool { return d.paused[w.Queue] }
-		held := len(due.Heads)
-		due.Heads = slices.DeleteFunc(due.Heads, unpaused)
-		due.Promoted = slices.DeleteFunc(due.Promoted, unpaused)
-		held -= len(due.Heads)
+		due.Heads = slices.DeleteFunc(due.Heads, paused)
+		due.Promoted = slices.DeleteFunc(due.Promoted, paused)
 		p, err := plan(due, look.Now, d.s.config.Delivery)
 		if err != nil {
 			d.s.config.Logger.WarnContext(ctx, "state of a bucket not readable", slog.Any("error", err))
 		}
-		if len(due.Heads) == 0 && (held > 0 || len(d.paused) > 0) {
+		if len(due.Heads) == 0 && len(d.paused) > 0 {
 			p.Next = pausedEvery
 		}
 		for _, w := range due.Heads {
