@@ -63,7 +63,7 @@ func (p *place) Wait(ctx context.Context, stopped *reservations.Claim, cause err
 		}
 		return err
 	}
-	next := p.join(ctx, stopped, cause)
+	next, stored := p.join(ctx, stopped, cause)
 	for {
 		timer := time.NewTimer(next)
 		select {
@@ -79,7 +79,7 @@ func (p *place) Wait(ctx context.Context, stopped *reservations.Claim, cause err
 		timer.Stop()
 		was := p.turn
 		switch err := p.arrive(ctx); {
-		case err != nil:
+		case err != nil && stored:
 			p.turn, next = was, callerRetry
 		case p.turn.Status == StatusWaiting:
 			next = callerNet + rand.N(callerNet) //nolint:gosec // jitter needs no secrecy
@@ -89,9 +89,11 @@ func (p *place) Wait(ctx context.Context, stopped *reservations.Claim, cause err
 	}
 }
 
-// join joins the waitlist of the claim's bucket, and returns when the caller looks for its place by itself. Without
-// Redis there is no place: the caller gives back what it was promised, and asks again at RetryAt.
-func (p *place) join(ctx context.Context, stopped *reservations.Claim, cause error) time.Duration {
+// join joins the waitlist of the claim's bucket, and returns when the caller looks for its place by itself. Where Redis
+// could not store the place, the caller gives back what it was promised, and asks again at RetryAt.
+func (p *place) join(
+	ctx context.Context, stopped *reservations.Claim, cause error,
+) (next time.Duration, stored bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout) // so that Leave comes after it
 	defer cancel()
 	c, o := stopped.Charge, stopped.Outcome
@@ -104,10 +106,10 @@ func (p *place) join(ctx context.Context, stopped *reservations.Claim, cause err
 	p.waits = true
 	deferred, ok := errors.AsType[*DeferredError](cause)
 	if !ok || !deferred.unwatched {
-		return callerNet + rand.N(callerNet) //nolint:gosec // jitter needs no secrecy
+		return callerNet + rand.N(callerNet), true //nolint:gosec // jitter needs no secrecy
 	}
 	p.release(ctx, stopped)
-	return deferred.Delay + rand.N(callerRetry) //nolint:gosec // as above
+	return deferred.Delay + rand.N(callerRetry), false //nolint:gosec // as above
 }
 
 // release gives back what the bucket has just promised.
