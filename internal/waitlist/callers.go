@@ -92,8 +92,8 @@ func (w *Waitlist) Call(ctx context.Context, callers []Task) error {
 	return nil
 }
 
-// Hear calls called, from one goroutine, with the number of each caller of the process that is called after Hear has
-// returned. It waits for Redis, but not for longer than its connections may take. Otherwise it is as Listen.
+// Hear calls called, from one goroutine, with the number of each caller of the process that is called. It asks
+// Redis for the channel before it returns; a call that overtakes that is lost, and repeated. Otherwise it is as Listen.
 func (w *Waitlist) Hear(ctx context.Context, process string, called func(number string)) (stop func()) {
 	channel := "call:" + process
 	messages := w.client.Subscribe(ctx, root+channel) // an error is that of receive
