@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -67,14 +66,11 @@ func CheckCharges(charges []reservations.Charge) error {
 		return fmt.Errorf("%w, not %d", ErrTooManyCharges, len(charges))
 	}
 	for i, c := range charges {
-		if slices.ContainsFunc(charges[:i], func(b reservations.Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
-			return &reservations.ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what the task takes from it"}
-		}
-		if strings.TrimSpace(c.Limit) == "" {
-			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "names no limit"}
-		}
 		if err := c.ValidateKey(); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(charges[:i], func(b reservations.Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
+			return &reservations.ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what the task takes from it"}
 		}
 		for meter, n := range c.Tokens {
 			if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
