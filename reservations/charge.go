@@ -78,12 +78,12 @@ const (
 )
 
 // ValidateKey refuses a name of a limit that no limit can have, and a key that stores could not keep or people could
-// not read as it is: above MaxKey, not UTF-8, or with a control character, a line separator or a character that turns the
-// direction of writing. The error matches ErrInvalidCharge.
+// not read as it is: above MaxKey, not UTF-8, or with a control character, a line separator or a character that turns
+// the direction of writing. The error matches ErrInvalidCharge.
 func (c Charge) ValidateKey() error {
 	problem := keyProblem(c.Key)
 	if !nameShape.MatchString(c.Limit) {
-		problem = fmt.Sprintf("%q is no name of a limit: must be 1 to 64 letters, digits, '_', '-' or '.'", shortText(c.Limit))
+		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'", shortText(c.Limit))
 	}
 	if problem == "" {
 		return nil
@@ -99,10 +99,15 @@ func keyProblem(key string) string {
 		return fmt.Sprintf("key %q... has %d bytes: must be at most %d", shortText(key), len(key), MaxKey)
 	case !utf8.ValidString(key):
 		return fmt.Sprintf("key %q must be valid UTF-8", key)
-	case strings.ContainsFunc(key, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) }):
+	case strings.ContainsFunc(key, unreadable):
 		return fmt.Sprintf("key %q must hold no control characters", key)
 	}
 	return ""
+}
+
+// unreadable says whether a character of a key would do something where people read it.
+func unreadable(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
 // shortText is the beginning of a text that was refused.

@@ -52,9 +52,9 @@ func (s *Scheduler) WaitRefused(
 	return e
 }
 
-// Refused counts that the provider refused a task, which asks for a block of d, and returns how often it did so in a row and
-// for how long the task's refusals asked before. Both are forgotten an hour after the task should have been back. On an
-// error the count is 1.
+// Refused counts that the provider refused a task, which asks for a block of d, and returns how often it did so in a
+// row and for how long the task's refusals asked before. Both are forgotten an hour after the task should have been
+// back. On an error the count is 1.
 func (s *Scheduler) Refused(ctx context.Context, t Task, d time.Duration) (times int, before time.Duration, err error) {
 	d = max(0, d).Truncate(time.Millisecond)
 	pipe := s.redis.TxPipeline()

@@ -69,8 +69,10 @@ func CheckCharges(charges []reservations.Charge) error {
 		if err := c.ValidateKey(); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(charges[:i], func(b reservations.Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
-			return &reservations.ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what the task takes from it"}
+		same := func(b reservations.Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }
+		if slices.ContainsFunc(charges[:i], same) {
+			problem := c.Bucket() + ": add up what the task takes from it"
+			return &reservations.ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: problem}
 		}
 		for meter, n := range c.Tokens {
 			if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {

@@ -30,8 +30,8 @@ type ending struct {
 	cause   error                  // why there was none
 }
 
-// end reads what the handler returned, and blocks the bucket where the provider asked for it. The blocks of one task add up
-// to at most its limit's max_block: after that its refusals delay the task alone.
+// end reads what the handler returned, and blocks the bucket where the provider asked for it. The blocks of one task
+// add up to at most its limit's max_block: after that its refusals delay the task alone.
 func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 	e := ending{err: err, refusal: refusalIn(err)}
 	if e.refusal == nil {
@@ -56,7 +56,9 @@ func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 }
 
 // count counts a refusal, and returns how many there were in a row and for how long those before it asked.
-func (g *guard) count(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) (times int, before time.Duration) {
+func (g *guard) count(
+	ctx context.Context, d *delivery, refusal *tasks.RetryAfterError,
+) (times int, before time.Duration) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
 	defer cancel()
 	times, before, err := g.sched.Refused(soon, d.handle(), refusal.After)

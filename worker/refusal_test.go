@@ -165,12 +165,13 @@ func TestRefusalsOfOneTaskAddUp(t *testing.T) {
 	worker.Handle(w, refusing(5, 60*time.Millisecond))
 	b.start(w)
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
-	for _, want := range []worker.Result{worker.ResultRefused, worker.ResultRefused, worker.ResultFailed, worker.ResultRefused, worker.ResultRefused} {
+	const refused, failed = worker.ResultRefused, worker.ResultFailed
+	for _, want := range []worker.Result{refused, refused, failed, refused, refused} {
 		f := receive(t, b.finishes)
 		if f.Result != want {
 			t.Errorf("finish %+v, want %s", f, want)
 		}
-		if f.Result == worker.ResultFailed {
+		if f.Result == failed {
 			b.hurry(info.ID)
 		}
 	}

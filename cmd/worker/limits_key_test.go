@@ -16,7 +16,9 @@ func TestKeysOfLimits(t *testing.T) {
 	if err := os.WriteFile(file, []byte("limits: {api: {meters: {requests: 60/m}}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"REDIS_URL": "redis://127.0.0.1:1/0", "MONGODB_URI": "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"}
+	env := map[string]string{
+		"REDIS_URL": "redis://127.0.0.1:1/0", "MONGODB_URI": "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100",
+	}
 	long := strings.Repeat("x", 17<<10)
 	for _, args := range [][]string{
 		{"reset", "api:" + long}, {"reset", "api:a\n"}, {"unblock", "api:" + long}, {"unblock", "api:\xff"},

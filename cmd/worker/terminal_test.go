@@ -87,7 +87,8 @@ func waitWith(t *testing.T, env map[string]string, file, key string) {
 		t.Fatal(err)
 	}
 	charge := reservations.Charge{Limit: "api", Key: key, Tokens: reservations.Tokens{"requests": 1}}
-	waits := s.scheduler.Wait(t.Context(), scheduler.Task{Queue: info.Queue, ID: info.ID}, scheduler.Turn{}, charge, reservations.Outcome{})
+	task := scheduler.Task{Queue: info.Queue, ID: info.ID}
+	waits := s.scheduler.Wait(t.Context(), task, scheduler.Turn{}, charge, reservations.Outcome{})
 	if !errors.Is(waits, scheduler.ErrDeferred) {
 		t.Fatal(waits)
 	}

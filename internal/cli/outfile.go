@@ -30,7 +30,8 @@ func CreateFile(name string) (*OutFile, error) {
 	folder, base := filepath.Split(name)
 	part := filepath.Join(folder, fmt.Sprintf(".%.100s.%s.part", base, rand.Text()))
 	var err error
-	if f.File, err = os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode); err != nil { //nolint:gosec // the user names it
+	f.File, err = os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode) //nolint:gosec // the user names it
+	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
 	return f, nil

@@ -38,7 +38,8 @@ func Fit(columns int, shapes ...Shape) []string {
 	return lines
 }
 
-// Aligned puts rows into columns of the same width, each on one line. What their texts hold for a terminal is shown, not done.
+// Aligned puts rows into columns of the same width, each on one line. What their texts hold for a terminal is shown,
+// not done.
 func Aligned(rows [][]string) []string {
 	var widths []int
 	lines := make([]string, len(rows))

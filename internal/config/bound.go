@@ -20,7 +20,8 @@ const (
 	depthMost  = 32
 	// writtenMost bounds the file with each anchor written out wherever it is used, in bytes.
 	writtenMost = 256 << 10
-	// problemMost bounds the text of a fault and of its field, in bytes, and faultsMost the number of faults that are listed.
+	// problemMost bounds the text of a fault and of its field, in bytes, and faultsMost the number of faults that are
+	// listed.
 	problemMost = 500
 	faultsMost  = 100
 )
@@ -37,7 +38,9 @@ func bounded(text []byte) error {
 		return fmt.Errorf("%w: %d tokens, at most %d", errBounds, len(tokens), tokensMost)
 	}
 	if i := slices.IndexFunc(tokens, func(t *token.Token) bool { return len(t.Value) > textMost }); i >= 0 {
-		return fmt.Errorf("%w: line %d has a text of %d bytes, at most %d", errBounds, tokens[i].Position.Line, len(tokens[i].Value), textMost)
+		t := tokens[i]
+		return fmt.Errorf("%w: line %d has a text of %d bytes, at most %d",
+			errBounds, t.Position.Line, len(t.Value), textMost)
 	}
 	if depth := depthOf(tokens); depth > depthMost {
 		return fmt.Errorf("%w: values stand more than %d deep in each other", errBounds, depthMost)
@@ -84,7 +87,8 @@ func depthOf(tokens token.Tokens) int {
 	return most
 }
 
-// written is the size of a node in bytes, with one more for each value in it. Anchors are the sizes of those that were met.
+// written is the size of a node in bytes, with one more for each value in it. Anchors are the sizes of those that were
+// met.
 func written(node ast.Node, anchors map[string]int) int {
 	sum := 1
 	switch n := node.(type) {

@@ -10,9 +10,9 @@ import (
 // entityMost bounds the entities of HTML that are looked for, in bytes.
 const entityMost = 12
 
-// decode appends what the beginning of a text stands for to means: an escape, or else one byte. Size is how many bytes of
-// the text that is, at least one. Any number of backslashes stands for none, and %25 for the % of another escape: each
-// level of quoting adds some.
+// decode appends what the beginning of a text stands for to means: an escape, or else one byte. Size is how many bytes
+// of the text that is, at least one. Any number of backslashes stands for none, and %25 for the % of another escape:
+// each level of quoting adds some.
 func decode(means, text []byte) (meant []byte, size int) {
 	switch text[0] {
 	case '\\':

@@ -34,7 +34,8 @@ func newAutomaton(forms []string) automaton {
 	return a
 }
 
-// link completes the states, the shortest first: where no form goes on, the longest end of what was read does that begins one.
+// link completes the states, the shortest first: where no form goes on, the longest end of what was read does that
+// begins one.
 func (a *automaton) link() {
 	shorter := make([]int32, len(a.next)) // the state of that end
 	for queue := []int32{0}; len(queue) > 0; queue = queue[1:] {

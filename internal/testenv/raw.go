@@ -92,8 +92,10 @@ func Escaped(secret string) map[string]string {
 		return text.String()
 	}
 	return map[string]string{
-		"as it is": secret, "large": strings.ToUpper(secret), "small": strings.ToLower(secret), "JSON": each(`\u%04x`), "large JSON": each(`\u%04X`),
-		"JSON in JSON": each(`\\u%04x`), "Go": each(`\x%02x`), "URL": each("%%%02X"), "URL in URL": each("%%25%02x"), "HTML": each("&#%d;"),
+		"as it is": secret, "large": strings.ToUpper(secret), "small": strings.ToLower(secret),
+		"JSON": each(`\u%04x`), "large JSON": each(`\u%04X`),
+		"JSON in JSON": each(`\\u%04x`),
+		"Go":           each(`\x%02x`), "URL": each("%%%02X"), "URL in URL": each("%%25%02x"), "HTML": each("&#%d;"),
 		"large HTML": each("&#X%X;"), "slashes": each(`\%c`),
 	}
 }

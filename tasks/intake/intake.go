@@ -4,8 +4,8 @@
 // answer that is longer waits until the budget has room for the largest answer that its client accepts, once, so that
 // answers never wait for each other while they hold a part. What an answer does not need goes back as soon as it is read.
 //
-// While an answer is held it counts three times: what is stored of it may be twice as large as what came. A budget bounds
-// these bytes. Go's heap may be twice as large: set GOMEMLIMIT beside it.
+// While an answer is held it counts three times: what is stored of it may be twice as large as what came. A budget
+// bounds these bytes. Go's heap may be twice as large: set GOMEMLIMIT beside it.
 package intake
 
 import (

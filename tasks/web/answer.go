@@ -22,9 +22,9 @@ type Answer struct {
 	RequestID string
 }
 
-// MarshalJSON writes {"status", "header", "body"}: a body of JSON as it is, other text as a text, and anything else, such
-// as text with control characters, as "body_base64". A body is at most twice as long there. encoding/json, where it calls
-// MarshalJSON, writes up to six bytes for each of '<', '>' and '&'.
+// MarshalJSON writes {"status", "header", "body"}: a body of JSON as it is, other text as a text, and anything else,
+// such as text with control characters, as "body_base64". A body is at most twice as long there. encoding/json, where
+// it calls MarshalJSON, writes up to six bytes for each of '<', '>' and '&'.
 func (a Answer) MarshalJSON() ([]byte, error) {
 	head, err := json.Marshal(struct {
 		Status int               `json:"status"`
@@ -73,7 +73,8 @@ func escape(c byte) byte {
 	return 0
 }
 
-// escapes says how many characters of a body have an escape, and whether it is a text: UTF-8 without other control characters.
+// escapes says how many characters of a body have an escape, and whether it is a text: UTF-8 without other control
+// characters.
 func escapes(body []byte) (n int, text bool) {
 	for _, c := range body {
 		switch {

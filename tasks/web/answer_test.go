@@ -12,7 +12,8 @@ import (
 // largest are bodies of so many bytes of which JSON makes most.
 func largest(size int) map[string][]byte {
 	bodies := map[string][]byte{
-		"JSON": append(append([]byte{'"'}, bytes.Repeat([]byte("<"), size-2)...), '"'), "UTF-8": bytes.Repeat([]byte("\u2028"), size/3),
+		"JSON":  append(append([]byte{'"'}, bytes.Repeat([]byte("<"), size-2)...), '"'),
+		"UTF-8": bytes.Repeat([]byte("\u2028"), size/3),
 	}
 	for _, c := range []string{"\x01", "\x7f", "<", "\n", `"`, `\`, "\x00", "\xff", " "} {
 		bodies[c] = bytes.Repeat([]byte(c), size)
@@ -39,7 +40,8 @@ func TestStoredAnswersAreBounded(t *testing.T) { //nolint:paralleltest // it cou
 			t.Fatal(err)
 		}
 		var plain string
-		if json.Unmarshal(read.Body, &plain); !bytes.Equal(read.Base64, body) && plain != string(body) && !bytes.Equal(read.Body, body) {
+		_ = json.Unmarshal(read.Body, &plain) // it may be base64
+		if !bytes.Equal(read.Base64, body) && plain != string(body) && !bytes.Equal(read.Body, body) {
 			t.Errorf("%q: another body", name)
 		}
 	}

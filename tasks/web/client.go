@@ -91,7 +91,8 @@ func (c *Client) answer(res *http.Response, body []byte) Answer {
 		header[c.secrets.Text(name)] = c.secrets.Text(value)
 	}
 	return Answer{
-		StatusCode: res.StatusCode, Header: header, RequestID: c.secrets.Text(requestID(res.Header)), Body: c.secrets.Bytes(body),
+		StatusCode: res.StatusCode, Header: header,
+		RequestID: c.secrets.Text(requestID(res.Header)), Body: c.secrets.Bytes(body),
 	}
 }
 

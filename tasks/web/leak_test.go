@@ -11,8 +11,8 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 )
 
-// However a service repeats a secret, neither an error nor what is kept of the answer holds it, in any case of letters and
-// with any escapes.
+// However a service repeats a secret, neither an error nor what is kept of the answer holds it, in any case of letters
+// and with any escapes.
 func TestSecretsDoNotComeBack(t *testing.T) {
 	t.Parallel()
 	const special = `quo"ted\and<spéc>ial`
@@ -34,7 +34,8 @@ func notShown(t *testing.T, name, secret, answer string, texts ...string) {
 		t.Parallel()
 		address := testenv.Raw(t, answer)
 		client := newClient(t, web.Config{
-			AllowHosts: []string{address}, Secrets: map[string]web.Secret{"KEY": {Value: secret, Hosts: []string{"http://" + address}}},
+			AllowHosts: []string{address},
+			Secrets:    map[string]web.Secret{"KEY": {Value: secret, Hosts: []string{"http://" + address}}},
 		})
 		r := web.Request{URL: "http://" + address + "/", Header: map[string]string{"Authorization": "Bearer ${KEY}"}}
 		got, err := client.Do(t.Context(), r)
