@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -9,7 +10,7 @@ import (
 )
 
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a
-// settlement.
+// settlement; MeterInFlight counts one in a charge, and nothing in a settlement.
 type Tokens map[string]float64
 
 // Unused is zero for each meter of the charges: the usage of a call that was never made. It is empty where there are no
@@ -38,6 +39,9 @@ type Charge struct {
 	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until
 	// then. Set it from Outcome.Shard before the charge is settled.
 	Shard int `json:"shard,omitempty"`
+	// Lease is what a start has of a meter of calls in flight; zero until then, and where the limit has no such meter. Set
+	// it from Outcome.Lease before the charge is kept or settled.
+	Lease Lease `json:"-"`
 }
 
 // Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a
@@ -140,11 +144,25 @@ func (c Charge) validateAtOnce(l Limit) error {
 	return nil
 }
 
+// Tokens is what the charge takes of each meter, with the call in flight that it need not name. Do not change it.
+func (l Limit) Tokens(c Charge) Tokens {
+	if _, named := c.Tokens[MeterInFlight]; named || l.meter(MeterInFlight) < 0 {
+		return c.Tokens
+	}
+	tokens := Tokens{MeterInFlight: 1}
+	maps.Copy(tokens, c.Tokens)
+	return tokens
+}
+
 // vector lays the tokens out in the order of the limit's meters.
 func (t Tokens) vector(l Limit) []float64 {
 	n := make([]float64, len(l.Meters))
 	for k, m := range l.Meters {
-		n[k] = t[m.Name]
+		amount, named := t[m.Name]
+		if !named && m.inFlight() {
+			amount = 1
+		}
+		n[k] = amount
 	}
 	return n
 }

@@ -243,7 +243,7 @@ func (l *Limiter) one(ctx context.Context, c Charge, r Request) (Outcome, error)
 	if err != nil {
 		return Outcome{}, err
 	}
-	r.Tokens, r.Urgent = c.Tokens.vector(limit), c.Urgent
+	r.Tokens, r.Urgent, r.Lease = c.Tokens.vector(limit), c.Urgent, c.Lease.ID
 	return l.askOne(ctx, limit, c.Key, r)
 }
 
@@ -263,11 +263,16 @@ func (l *Limiter) resolve(c Charge) (Limit, Charge, error) {
 }
 
 func (l *Limiter) askOne(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
+	r, lease := limit.leased(r)
 	outcomes, err := l.ask(ctx, limit, key, r)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return outcomes[0], nil
+	o := outcomes[0]
+	if o.Started() && !r.Dry {
+		o.Lease = lease
+	}
+	return o, nil
 }
 
 // ask sends requests to a bucket together with those of other callers.

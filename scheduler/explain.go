@@ -135,7 +135,7 @@ func newExplanation(
 	return e
 }
 
-// showBucket adds the bucket that the task waits for. Where it is blocked, that is the reason.
+// showBucket adds the bucket that the task waits for. Where it is blocked, or has too few slots, that is the reason.
 func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 	at := reservations.ParseBucket(e.Waits.Bucket)
 	v, err := s.limiter.View(ctx, at.Limit, at.Key)
@@ -147,8 +147,12 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 		v = v.Shards[at.Shard-1]
 	}
 	e.Bucket = &v
-	if v.Blocked > 0 && e.Reason == ReasonLimit {
+	switch {
+	case e.Reason != ReasonLimit:
+	case v.Blocked > 0:
 		e.Reason = ReasonBlocked
+	case e.Until.IsZero():
+		e.Reason = ReasonInFlight
 	}
 }
 

@@ -70,6 +70,16 @@ func (cs claims) started() (started claims) {
 	return started
 }
 
+// leased are the claims that have slots of calls in flight.
+func (cs claims) leased() (leased claims) {
+	for _, c := range cs {
+		if c.charge.Lease.ID != 0 {
+			leased = append(leased, c)
+		}
+	}
+	return leased
+}
+
 // lose resets the starts that came too late, except the starts that last, so that their buckets are asked again. The
 // tokens and the reservations of these starts are lost. It reports whether there are any.
 func (cs claims) lose(lasts func(*claim) bool) (lost bool) {

@@ -42,6 +42,7 @@ func (g *guard) expect(ctx context.Context, d *delivery, tokens reservations.Tok
 		return nil
 	}
 	g.correct(ctx, d, changed, shares, func(ctx context.Context, c claim) (reservations.Outcome, error) {
+		c.charge.Lease = reservations.Lease{} // goes on
 		return g.limiter.Settle(ctx, c.charge, shares[c.charge.Bucket()], d.startID(c)+"/expected")
 	})
 	return lowered.charges()
@@ -56,7 +57,7 @@ func (g *guard) lowered(c reservations.Charge, tokens reservations.Tokens) reser
 	rest := reservations.Tokens{}
 	for _, m := range limit.Meters {
 		keeps := m.Settle == reservations.SettleKeep || m.Settle == "" && limit.Settle == reservations.SettleKeep
-		if n, ok := tokens[m.Name]; ok && !keeps && n >= 0 && n < c.Tokens[m.Name] {
+		if n, ok := tokens[m.Name]; ok && !keeps && m.Kind != reservations.KindInFlight && n >= 0 && n < c.Tokens[m.Name] {
 			rest[m.Name] = n
 		}
 	}

@@ -30,6 +30,7 @@ type guard struct {
 
 	outage    outage
 	corrected corrections
+	keeper    *reservations.Keeper // of the leases of running tasks; nil without a limiter
 	clock     storeClock
 	delays    startDelays
 	lateMost  time.Duration // see staleAfter
@@ -205,7 +206,7 @@ func (g *guard) ask(ctx, early context.Context, c *claim) error {
 	if err = g.learn(ctx, bucket, err); err != nil {
 		return err
 	}
-	c.outcome, c.charge.Shard = o, o.Shard
+	c.outcome, c.charge.Shard, c.charge.Lease = o, o.Shard, o.Lease
 	c.decided, c.latest = g.clock.moment(asked, came, o.At)
 	return nil
 }

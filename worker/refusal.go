@@ -23,6 +23,7 @@ type ending struct {
 	refusal *tasks.RetryAfterError // nil unless the provider refused the call and named a time
 	blocked reservations.Outcome   // the bucket's answer to the block; zero if there was none
 	cause   error                  // why there was none
+	lost    error                  // why the slots of a call that failed could not be kept; nil where they were
 }
 
 // end reads what the handler returned, and blocks the bucket where the provider asked for it.

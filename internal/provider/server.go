@@ -171,7 +171,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 		writeRefusal(w, v)
 		return
 	}
-	finished := s.pause(r.Context(), j.character.latency)
+	runs := r.Context()
+	if s.cfg.InFlight > 0 {
+		runs = context.WithoutCancel(runs)
+	}
+	finished := s.pause(runs, j.character.latency)
 	failed := v.call.fate != fine || s.cfg.FailEvery > 0 && v.call.number%s.cfg.FailEvery == 0
 	if failed {
 		j.used = 0
