@@ -135,7 +135,7 @@ func newExplanation(
 	return e
 }
 
-// showBucket adds the bucket that the task waits for. Where it is blocked, or has too few slots, that is the reason.
+// showBucket adds the bucket that the task waits for. Where it is blocked, that is the reason.
 func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 	at := reservations.ParseBucket(e.Waits.Bucket)
 	v, err := s.limiter.View(ctx, at.Limit, at.Key)
@@ -147,12 +147,10 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 		v = v.Shards[at.Shard-1]
 	}
 	e.Bucket = &v
-	switch {
-	case e.Reason != ReasonLimit:
-	case v.Blocked > 0:
-		e.Reason = ReasonBlocked
-	case e.Until.IsZero():
-		e.Reason = ReasonInFlight
+	if v.Blocked > 0 && (e.Reason == ReasonLimit || e.Reason == ReasonInFlight) {
+		if e.Reason = ReasonBlocked; e.Until.IsZero() {
+			e.Until = e.Now.Add(v.Blocked)
+		}
 	}
 }
 

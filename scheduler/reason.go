@@ -147,7 +147,9 @@ func setWait(e *Explanation, at waitlist.Position) {
 	}
 	var bucket reservations.Bucket
 	if json.Unmarshal(at.List.State, &bucket) == nil && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
-		e.Until = expected(at, bucket)
+		if e.Until = expected(at, bucket); e.Until.IsZero() && e.Reason == ReasonLimit {
+			e.Reason = ReasonInFlight
+		}
 	}
 }
 

@@ -92,11 +92,13 @@ func (e Explanation) waitSentence() string {
 	return "waits for " + limit + ": it is " + start
 }
 
-// slots says how many calls its limit lets run at once.
+// slots says how many calls its limit lets run at once, as far as that is known.
 func (e Explanation) slots() string {
-	for _, m := range e.Bucket.Meters {
-		if m.Kind == reservations.KindInFlight {
-			return fmt.Sprintf("%v calls in flight", m.Cap())
+	if e.Bucket != nil {
+		for _, m := range e.Bucket.Meters {
+			if m.Kind == reservations.KindInFlight {
+				return fmt.Sprintf("%v calls in flight", m.Cap())
+			}
 		}
 	}
 	return "the calls in flight"

@@ -71,7 +71,8 @@ type Config struct {
 	// Window is a limit of requests beside them, such as a daily one.
 	Window WindowQuota
 
-	// InFlight is how many calls may run at once. A call runs on when its client goes away. Zero means any number.
+	// InFlight is how many calls may run at once. A call runs on for 3 seconds when its client goes away.
+	// Zero means any number.
 	InFlight int
 
 	// Tenants are limits of requests for single tenants, who are named by the "user" of a chat request. Others have none of their own.
