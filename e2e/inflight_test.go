@@ -101,8 +101,9 @@ func TestCallsInFlightKilled(t *testing.T) {
 	back := ts.full(dip)
 	end := f.Times[last]
 	before, after := ts.used(f.FirstStart.Add(time.Second), killed), ts.used(back, end)
-	t.Logf("at most %d calls in flight; used %.2f %% in %.1f s with three workers, and %.2f %% in %.1f s with one; slots back after %.1f s",
-		ts.most(), 100*before, killed.Sub(f.FirstStart).Seconds(), 100*after, end.Sub(back).Seconds(), back.Sub(killed).Seconds())
+	t.Logf("at most %d calls in flight; used %.2f %% in %.1f s with three workers, and %.2f %% in %.1f s with one",
+		ts.most(), 100*before, killed.Sub(f.FirstStart).Seconds(), 100*after, end.Sub(back).Seconds())
+	t.Logf("all slots used again after %.1f s", back.Sub(killed).Seconds())
 	if most := ts.most(); most != slots {
 		t.Errorf("%d calls were in flight at once, wanted %d", most, slots)
 	}
@@ -128,6 +129,7 @@ func TestCallsInFlightStoreAway(t *testing.T) {
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
+	w.awaitWorkers(t)
 	await(t, startWithin, "all slots are used", func() (bool, string) {
 		n := w.report(t).InFlight
 		return n == slots, describe(w.info(t))

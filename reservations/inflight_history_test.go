@@ -66,7 +66,10 @@ func (f *fleetOfCalls) running() (n float64) {
 
 func (f *fleetOfCalls) start(t *rapid.T) {
 	f.ids++
-	op := rapid.SampledFrom([]reservations.Op{reservations.OpStart, reservations.OpStart, reservations.OpAllow}).Draw(t, "op")
+	op := reservations.OpStart
+	if rapid.IntRange(0, 2).Draw(t, "allow") == 0 {
+		op = reservations.OpAllow
+	}
 	n := rapid.SampledFrom([]float64{1, 1, 1, 2, .5}).Draw(t, "slots")
 	o, sent := f.ask(t, reservations.Request{
 		Op: op, Tokens: []float64{rapid.SampledFrom([]float64{0, 1}).Draw(t, "tokens"), n}, Lease: f.ids,

@@ -127,6 +127,7 @@ func TestKeeperStoreAway(t *testing.T) {
 		c.store.away.Store(true)
 		<-ctx.Done()
 		stop()
+		synctest.Wait() // a renewal may be on its way
 		c.store.away.Store(false)
 		var lost *reservations.LeaseError
 		cause := context.Cause(ctx)

@@ -53,8 +53,10 @@ type reported struct {
 }
 
 func newReporter(list *waitlist.Waitlist, logger *slog.Logger) *reporter {
-	return &reporter{list: list, logger: logger, answers: map[string]reported{}, stop: make(chan struct{}),
-		hurry: make(chan struct{}, 1)}
+	return &reporter{
+		list: list, logger: logger, answers: map[string]reported{}, stop: make(chan struct{}),
+		hurry: make(chan struct{}, 1),
+	}
 }
 
 // answer queues an answer of a bucket. Sooner says that waiting tasks may start earlier by it.

@@ -2,8 +2,8 @@ package provider
 
 import "time"
 
-// flight counts the calls that run, and refuses one that would be too many. A zero most limits nothing. Its user holds a
-// lock.
+// flight counts the calls that run, and refuses one that would be too many. A zero most limits nothing. Its user holds
+// a lock.
 type flight struct {
 	most, runs float64
 }

@@ -293,9 +293,8 @@ func testInFlight(d driver) {
 		return reservations.Request{Op: op, Tokens: n, Lease: id, For: 25 * time.Second}
 	}
 	all := d.apply(lease(reservations.OpStart, 1<<62, 1, 1), lease(reservations.OpStart, -7, 1, 2), start(1, 0))
-	want := reservations.Leases{
-		{ID: 1 << 62, Until: all[0].At.Add(25 * time.Second), Tokens: 1}, {ID: -7, Until: all[0].At.Add(25 * time.Second), Tokens: 2},
-	}
+	end := all[0].At.Add(25 * time.Second)
+	want := reservations.Leases{{ID: 1 << 62, Until: end, Tokens: 1}, {ID: -7, Until: end, Tokens: 2}}
 	loaded, _ := d.load()
 	if got := loaded.Meters[1].Leased; !reflect.DeepEqual(got, want) || !reflect.DeepEqual(loaded, all[2].Bucket) {
 		d.t.Errorf("leases %+v, want %+v", got, want)
