@@ -79,9 +79,22 @@ func (t *Turn) Behind(c reservations.Charge) bool {
 	return t.behind[c.Bucket()] > 0 && t.Reservation(c) == nil
 }
 
-// Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket is
-// asked. On an error of Redis the Turn is that of a new task with no waitlist: to go on with it costs the task its
-// place, and never a limit.
+// Claim sets what the task holds in the buckets of its claims, and where it has to wait behind other tasks: an urgent
+// one in a limit with headroom nowhere.
+func (s *Scheduler) Claim(ctx context.Context, turn Turn, claims reservations.Claims) {
+	for i, c := range claims {
+		c.Charge = turn.Charges[i]
+		c.Held, c.Behind = turn.Reservation(c.Charge), turn.Behind(c.Charge)
+		if c.Behind && c.Charge.Urgent {
+			limit, err := s.limiter.LimitFor(ctx, c.Charge)
+			c.Behind = err != nil || !limit.HasHeadroom()
+		}
+	}
+}
+
+// Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket
+// is asked: if other tasks wait, a new task gets its place behind them by it, for a minute. On an error of Redis
+// the Turn is that of a new task with no waitlist: to go on with it costs the task its place, and never a limit.
 func (s *Scheduler) Arrive(ctx context.Context, t Task, charges []reservations.Charge) (Turn, error) {
 	turn := Turn{Status: StatusNew}
 	arrival := waitlist.Arrival{Task: waitlist.Task(t)}
@@ -89,7 +102,10 @@ func (s *Scheduler) Arrive(ctx context.Context, t Task, charges []reservations.C
 		if s.limiter != nil {
 			c = s.limiter.Choose(c)
 		}
-		turn.Charges, arrival.Buckets = append(turn.Charges, c), append(arrival.Buckets, c.Bucket())
+		turn.Charges = append(turn.Charges, c)
+	}
+	for _, c := range turn.Charges {
+		arrival.Wants = append(arrival.Wants, s.entry(ctx, t, turn, c))
 	}
 	all, err := s.arrivals.Do(ctx, struct{}{}, arrival)
 	if err != nil {

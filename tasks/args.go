@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -65,14 +64,12 @@ func CheckCharges(charges []reservations.Charge) error {
 	if len(charges) > MaxCharges {
 		return fmt.Errorf("%w, not %d", ErrTooManyCharges, len(charges))
 	}
-	for i, c := range charges {
+	for _, c := range charges {
+		if c.Given != nil {
+			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "a task can't carry a limit"}
+		}
 		if err := c.ValidateKey(); err != nil {
 			return err
-		}
-		same := func(b reservations.Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }
-		if slices.ContainsFunc(charges[:i], same) {
-			problem := c.Bucket() + ": add up what the task takes from it"
-			return &reservations.ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: problem}
 		}
 		for meter, n := range c.Tokens {
 			if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
@@ -83,7 +80,7 @@ func CheckCharges(charges []reservations.Charge) error {
 			}
 		}
 	}
-	return nil
+	return reservations.Distinct(charges)
 }
 
 // blank makes arguments to decode into: a zero value, or where T is a pointer one to a zero value. It fails for an interface.
