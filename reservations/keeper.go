@@ -69,7 +69,7 @@ func NewKeeper(l *Limiter, answered func(Charge, Outcome)) *Keeper {
 	return &Keeper{limiter: l, answered: answered, buckets: map[string]*keptBucket{}}
 }
 
-// Keep renews the leases of the charges until stop is called, once, when the call has ended; settle the charges after
+// Keep renews the leases of the charges until stop is called, when the call has ended; settle the charges after
 // that. The context ends before a lease does, with a cause that matches ErrLeaseLost: where the store does not answer
 // for 20 seconds, and at the next renewal where the bucket has forgotten the lease. A call that goes on after that may
 // be one too many; its lease is renewed until stop, if the store answers again in time. Charges without a lease need
@@ -177,11 +177,11 @@ func (k *Keeper) renewals(b *keptBucket) (calls []*keptCall, requests []Request)
 
 // renew sends the renewals of one bucket in one call.
 func (l *Limiter) renew(c Charge, requests []Request) ([]Outcome, error) {
-	limit, err := l.Limits().Bucket(c)
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	defer cancel()
+	limit, err := l.bucket(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
-	defer cancel()
 	return l.ask(ctx, limit, c.Key, requests...)
 }

@@ -31,11 +31,11 @@ func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed ti
 	g.logTask(ctx, d, slog.LevelWarn, "task lost its lease of a call in flight, will be delivered again",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.lost))
 	hook(g.log, g.events.OnFinish, Finish{
-		Task: d.ref(), Charges: d.claims.charges(), Result: ResultAborted, Elapsed: elapsed, Err: e.lost,
+		Task: d.ref(), Charges: d.claims.Charges(), Result: ResultAborted, Elapsed: elapsed, Err: e.lost,
 		Payload: d.task.Payload(),
 	})
-	leased := d.claims.leased()
-	c := leased[len(leased)-1].charge
+	leased := d.claims.Leased()
+	c := leased[len(leased)-1].Charge
 	return g.deferTask(ctx, d, c, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
 		return g.sched.WaitFirst(ctx, t, scheduler.Turn{Charges: d.turn.Charges}, c)
 	})
