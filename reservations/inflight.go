@@ -85,6 +85,11 @@ func (s Balance) counted() Balance {
 	return s
 }
 
+// inFlight says whether a meter counts calls in flight.
+func (b Bucket) inFlight() bool {
+	return slices.ContainsFunc(b.Meters, func(s Balance) bool { return s.Filling.InFlight })
+}
+
 // countLeases makes the balances of meters of calls in flight what no lease has, whatever a request made of them.
 func (b *Bucket) countLeases() {
 	for k, s := range b.Meters {

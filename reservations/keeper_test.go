@@ -3,6 +3,7 @@ package reservations_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -197,4 +198,36 @@ func TestKeeperWithoutLease(t *testing.T) {
 		t.Error(context.Cause(kept))
 	}
 	stop()
+}
+
+// A direct call keeps its slot for as long as it runs; another one has it soon after.
+func TestDoKeepsTheSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t, 1)
+		var running, calls atomic.Int64
+		var all sync.WaitGroup
+		began := time.Now()
+		for range 3 {
+			all.Go(func() {
+				err := c.Do(t.Context(), []reservations.Charge{{Limit: "fleet"}},
+					func(ctx context.Context) (reservations.Tokens, error) {
+						if running.Add(1) != 1 {
+							t.Error("two calls run")
+						}
+						defer running.Add(-1)
+						time.Sleep(time.Minute)
+						calls.Add(1)
+						return nil, context.Cause(ctx)
+					})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); calls.Load() != 3 || took > 3*time.Minute+3*time.Second {
+			t.Errorf("%d calls of a minute in %v", calls.Load(), took)
+		}
+	})
 }
