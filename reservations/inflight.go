@@ -154,9 +154,9 @@ func (b *Bucket) endLease(id int64) {
 func (b *Bucket) renew(id int64, d time.Duration) Outcome {
 	o := Outcome{State: StateRefused}
 	for k, s := range b.Meters {
-		if s, l, ok := s.unlease(id); ok {
+		if rest, l, ok := s.unlease(id); ok {
 			l.Until = later(l.Until, b.leaseEnd(d))
-			b.Meters[k], o.State = s.lease(l), StateSettled
+			b.Meters[k], o.State = rest.lease(l), StateSettled
 		}
 	}
 	return o
