@@ -46,7 +46,10 @@ if not epoch or string.sub(epoch, 17) ~= run then
 	redis.call("SET", KEYS[3], epoch)
 end
 epoch = string.sub(epoch, 1, 16)
-local stored = redis.call("GET", KEYS[1]) or ""
+local stored = redis.pcall("GET", KEYS[1]) or ""
+if type(stored) == "table" and ARGV[1] ~= "any" then
+	return stored -- the key is no string
+end
 `
 
 // loadScript returns the epoch, the clock and the stored bucket, as one string; then 0.
