@@ -29,7 +29,9 @@ type Override struct {
 
 // OverrideID is "limit/meter" or "limit:key/meter": never the same for two meters, as the names of limits hold no
 // colon, and those of meters no slash.
-func OverrideID(limit, key, meter string) string { return reservations.BucketName(limit, key) + "/" + meter }
+func OverrideID(limit, key, meter string) string {
+	return reservations.BucketName(limit, key) + "/" + meter
+}
 
 // EncodeOverride refuses a period that is not whole milliseconds: the error matches reservations.ErrInvalidLimit.
 func EncodeOverride(set reservations.Override) (Override, error) {
