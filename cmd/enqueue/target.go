@@ -26,8 +26,9 @@ type target struct {
 	retries int
 	keep    time.Duration
 
-	queues map[string]int          // of the configuration
-	prices map[string]config.Price // of the configuration
+	buckets string                  // where they are kept, of the configuration
+	queues  map[string]int          // of the configuration
+	prices  map[string]config.Price // of the configuration
 }
 
 func (t *target) configFlag(c *cobra.Command) {
@@ -105,7 +106,7 @@ func (t *target) load() ([]reservations.Limit, *source, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t.queues, t.prices = c.Queues, c.Prices
+	t.buckets, t.queues, t.prices = c.Buckets, c.Queues, c.Prices
 	from, err := newSource(c.Limits, t.limits, t.key)
 	if err != nil {
 		return nil, nil, err
