@@ -10,15 +10,15 @@ import (
 
 // joinScript puts tasks into the lists of their buckets.
 //
-//	ARGV[2...] -> for each task: task, bucket, flow, cost (negative: before all that wait), reserved, urgent (each "1" or "0"), tokens (JSON), info,
-//	              how long to keep the record in milliseconds
+//	ARGV[2...] -> for each task: task, bucket, flow, cost (negative: before all that wait), reserved, urgent (each "1"
+//	              or "0"), tokens (JSON), info, how long to keep the record in milliseconds, class, cost in the class
 //
 // Output: for each bucket of the tasks: its name, how many sums of tokens follow, these.
 const joinScript = `
 local before, first, left = soonest(), {}, {}
-for i = 2, #ARGV, 9 do
-	local task, bucket = ARGV[i], ARGV[i + 1]
-	local record, meta, inside = root .. "task:" .. task, root .. "meta:" .. bucket, "in:" .. bucket
+for i = 2, #ARGV, 11 do
+	local task, bucket, class, turn = ARGV[i], ARGV[i + 1], ARGV[i + 9], tonumber(ARGV[i + 10])
+	local record, meta = root .. "task:" .. task, root .. "meta:" .. bucket
 	local queue, id = split(task)
 	local old = withdraw(task)
 	if old and old ~= bucket then
@@ -27,28 +27,33 @@ for i = 2, #ARGV, 9 do
 
 	redis.call("HSETNX", meta, "epoch", whole(now))
 	redis.call("PERSIST", meta)
-	local epoch, virtual = unpack(redis.call("HMGET", meta, "epoch", "virtual"))
-	virtual = tonumber(virtual or 0)
-	local tag, kept = virtual, redis.call("HGET", record, inside)
+	local kept, tag, _, given, cost, of = laneIn(bucket, task)
 	if kept then
-		local was, _, given = place(kept)
-		if given == epoch then
-			tag = was
-		end
-	elseif tonumber(ARGV[i + 3]) < 0 then
-		tag = virtual - 0.000001
-	else
-		local flows = root .. "flows:" .. bucket
-		tag = math.max(virtual, tonumber(redis.call("ZSCORE", flows, ARGV[i + 2]) or 0))
+		class, turn = of, cost
+	end
+	local epoch, inner = unpack(redis.call("HMGET", meta, "epoch", "inner:" .. class))
+	if not inner then
+		redis.call("HSET", meta, "inner:" .. class, "0")
+		inner = 0
+	end
+	inner = tonumber(inner)
+	if kept and given ~= epoch then
+		tag, turn = inner, 0
+	elseif not kept and tonumber(ARGV[i + 3]) < 0 then
+		tag, turn = inner - 0.000001, 0
+	elseif not kept then
+		local flows = root .. "flows:" .. with(bucket, class)
+		tag = math.max(inner, tonumber(redis.call("ZSCORE", flows, ARGV[i + 2]) or 0))
 		redis.call("ZADD", flows, exact(tag + tonumber(ARGV[i + 3])), ARGV[i + 2])
 	end
 
+	local lane = with(queue, class)
 	redis.call("HSET", record, "bucket", bucket, "urgent", ARGV[i + 5], "tokens", ARGV[i + 6], "info", ARGV[i + 7],
-		inside, epoch .. " " .. ARGV[i + 4] .. " " .. exact(tag))
+		"flow", ARGV[i + 2], "in:" .. bucket, placed(epoch, ARGV[i + 4], tag, turn, class))
 	redis.call("PEXPIRE", record, ARGV[i + 8])
-	enlist(bucket, queue, id, tag)
-	charge(bucket, ARGV[i + 6], 1)
-	if redis.call("ZRANK", listOf(bucket, queue), id) == 0 or not redis.call("ZSCORE", KEYS[1], bucket) then
+	enlist(bucket, lane, id, tag)
+	charge(bucket, ARGV[i + 6], ARGV[i + 2], 1)
+	if redis.call("ZRANK", listOf(bucket, lane), id) == 0 or not redis.call("ZSCORE", KEYS[1], bucket) then
 		first[bucket] = true
 	end
 end
@@ -62,7 +67,7 @@ for bucket in pairs(first) do
 end
 wake(before)
 local answer, named = {}, {}
-for i = 3, #ARGV, 9 do
+for i = 3, #ARGV, 11 do
 	local bucket = ARGV[i]
 	if not named[bucket] then
 		named[bucket] = true
@@ -78,8 +83,9 @@ return answer
 `
 
 const (
-	// costLeast keeps the order of tasks of one flow: two tags of a flow are never the same.
-	costLeast = 1e-6
+	// costLeast keeps the order of tasks of one flow: two tags of a flow are never the same, in a waitlist that has been
+	// busy for less than half a year.
+	costLeast = 0x1p-30
 	// costMost keeps tags small enough for costLeast to count.
 	costMost = 1e6
 	// keepLonger is how much longer than it waits the record of a task is kept, for one that is delivered late.
@@ -92,10 +98,16 @@ type Entry struct {
 
 	// Bucket is any name, which the package does not read.
 	Bucket string
-	// Flow is the part of the waitlist that the task belongs to. Tasks of one flow wait in the order in which they joined.
+	// Class is the part of the waitlist that the task belongs to. The classes of a bucket share it by turns, and each
+	// gives its turns to its flows. A bucket should have few of them. A task keeps the class of its tag.
+	Class string
+	// Turn is how long the turn of the class is that the task takes: seconds of the scarcest meter divided by the weight
+	// of the class. Its bounds are those of Cost.
+	Turn float64
+	// Flow is the part of the class that the task belongs to. Tasks of one flow wait in the order in which they joined.
 	Flow string
 	// Cost is what the task adds to the end of its flow: seconds of the scarcest meter divided by the weight of the flow.
-	// It counts as at least 1e-6 and at most 1e6 s, and only if the task has no tag in the bucket yet.
+	// It counts as at least 2^-30 (1e-9) and at most 1e6 s, and only if the task has no tag in the bucket yet.
 	Cost float64
 	// Tokens is what the task charges, by meter.
 	Tokens map[string]float64
@@ -125,7 +137,7 @@ type Entry struct {
 func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]map[string]float64, err error) {
 	sums = map[string]map[string]float64{}
 	for some := range slices.Chunk(entries, together) {
-		args := make([]any, 0, 9*len(some))
+		args := make([]any, 0, 11*len(some))
 		for _, e := range some {
 			tokens, err := json.Marshal(e.Tokens)
 			if err != nil {
@@ -134,8 +146,12 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 			if e.Tokens == nil {
 				tokens = []byte("{}")
 			}
-			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
-				(max(0, e.Keep) + keepLonger).Milliseconds())
+			cost := bounded(e.Cost)
+			if e.Front {
+				cost = -1
+			}
+			args = append(args, e.String(), e.Bucket, e.Flow, cost, e.Reserved, e.Urgent, tokens, e.Info,
+				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn))
 		}
 		r, err := w.run(ctx, "join a waitlist", w.scripts.join, args...)
 		if err != nil {
@@ -152,13 +168,10 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 	return sums, nil
 }
 
-// cost is within its bounds; one that is not a number counts as the least. It is negative for Front.
-func (e Entry) cost() float64 {
-	if e.Front {
-		return -1
-	}
-	if !(e.Cost >= costLeast) {
+// bounded is a cost within its bounds; one that is not a number counts as the least.
+func bounded(cost float64) float64 {
+	if !(cost >= costLeast) {
 		return costLeast
 	}
-	return min(e.Cost, costMost)
+	return min(cost, costMost)
 }
