@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -73,7 +74,7 @@ func CheckCharges(charges []reservations.Charge) error {
 		if strings.TrimSpace(c.Limit) == "" {
 			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "names no limit"}
 		}
-		if err := c.ValidateKey(); err != nil {
+		if err := errors.Join(c.ValidateKey(), c.ValidateFlow()); err != nil {
 			return err
 		}
 		for meter, n := range c.Tokens {
