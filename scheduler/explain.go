@@ -73,7 +73,8 @@ type Waiting struct {
 	Urgent   bool `json:"urgent,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	// Flow is the flow that the task belongs to, of so many named ones that wait there, and FlowTasks how many tasks it
-	// has, where it is one of the ten largest. Weight is that of the flow in the limit; zero without a limiter.
+	// has, where it is one of the ten largest. Weight is that of the flow in the limit; zero without a limiter
+	// and without a name.
 	Flow      string  `json:"flow,omitempty"`
 	Flows     int     `json:"flows,omitempty"`
 	FlowTasks int     `json:"flow_tasks,omitempty"`
@@ -127,7 +128,9 @@ func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 func (s *Scheduler) weigh(w *Waiting) {
 	at := reservations.ParseBucket(w.Bucket)
 	if limit, err := s.limiter.Limits().For(at.Limit, at.Key); err == nil {
-		w.Weight, w.PriorityWeight = limit.Weight(w.Flow), limit.Priorities[w.Priority]
+		if w.PriorityWeight = limit.Priorities[w.Priority]; w.Flow != "" {
+			w.Weight = limit.Weight(w.Flow)
+		}
 	}
 }
 
