@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/longtest"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -98,9 +99,13 @@ func priorityOf(c reservations.Charge) string { return c.Priority }
 // that stops after 30 s is used up by the others at once, and takes its share again when it comes back.
 func TestFlowsShareByWeight(t *testing.T) {
 	t.Parallel()
-	for _, sizes := range [][3][2]float64{
+	all := [][3][2]float64{
 		{{1, 50}, {1, 50}, {1, 50}}, {{1, 1}, {50, 50}, {1, 50}}, {{50, 50}, {1, 1}, {50, 50}}, {{25, 25}, {50, 50}, {1, 1}},
-	} {
+	}
+	if longtest.Short(t, 20*time.Second) {
+		all = all[:1]
+	}
+	for _, sizes := range all {
 		t.Run(fmt.Sprint(sizes), func(t *testing.T) {
 			t.Parallel()
 			s := sharing{weights: map[string]float64{"large": 3, "middle": 2}}
@@ -124,9 +129,13 @@ func TestFlowsShareByWeight(t *testing.T) {
 // and the flows inside a priority share its part.
 func TestPrioritiesShareWhateverTheirFlows(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]fleet{
+	all := map[string]fleet{
 		"quiet": {}, "all workers killed": {kill: []float64{15}}, "429 for 5 s": {block: [2]float64{15, 20}},
-	} {
+	}
+	if longtest.Short(t, 20*time.Second) {
+		all = map[string]fleet{"all workers killed": all["all workers killed"]}
+	}
+	for name, f := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := sharing{fleet: f, priorities: map[string]float64{"interactive": 6, "batch": 3, "idle": 1}}
