@@ -72,7 +72,7 @@ func Example_flows() {
 	// flood (weight 1), batch: number 60 of 60
 	// acme (weight 2), batch: number 3 of 62
 	// small (weight 1), interactive: number 2 of 63
-	// task 1 of 1: task "report": reservations: invalid charge: priority "urgent" is unknown in limit "provider": there are ["batch" "interactive"]
+	// task 0: task "report": reservations: invalid charge: priority "urgent" is unknown in limit "provider": there are ["batch" "interactive"]
 }
 
 // several is n tasks of one kind.
