@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -85,26 +86,41 @@ const (
 	MaxKey = 512
 )
 
-// ValidateKey refuses a key that a store could not keep as it is: above MaxKey, not UTF-8, or with a NUL. The error matches
-// ErrInvalidCharge.
+// ValidateKey refuses a name of a limit that no limit can have, and a key that stores could not keep or people could
+// not read as it is: above MaxKey, not UTF-8, or with a control character, a line separator or a character that turns
+// the direction of writing. The error matches ErrInvalidCharge.
 func (c Charge) ValidateKey() error {
-	if problem := keyProblem(c.Key); problem != "" {
-		c.Key = strings.ToValidUTF8(c.Key[:min(len(c.Key), 32)], "\uFFFD")
-		return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
+	problem := keyProblem(c.Key)
+	if !nameShape.MatchString(c.Limit) {
+		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'", shortText(c.Limit))
 	}
-	return nil
+	if problem == "" {
+		return nil
+	}
+	c.Limit, c.Key = shortText(c.Limit), shortText(c.Key)
+	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 }
 
-// keyProblem says why a store could not keep a key as it is.
+// keyProblem says why a key is refused; empty where it is not.
 func keyProblem(key string) string {
 	switch {
 	case len(key) > MaxKey:
-		return fmt.Sprintf("key %q... has %d bytes: must be at most %d", key[:32], len(key), MaxKey)
-	case !utf8.ValidString(key) || strings.ContainsRune(key, 0):
-		return fmt.Sprintf("key %q must be valid UTF-8 without NUL", key)
+		return fmt.Sprintf("key %q... has %d bytes: must be at most %d", shortText(key), len(key), MaxKey)
+	case !utf8.ValidString(key):
+		return fmt.Sprintf("key %q must be valid UTF-8", key)
+	case strings.ContainsFunc(key, unreadable):
+		return fmt.Sprintf("key %q must hold no control characters", key)
 	}
 	return ""
 }
+
+// unreadable says whether a character of a key would do something where people read it.
+func unreadable(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
+// shortText is the beginning of a text that was refused.
+func shortText(text string) string { return strings.ToValidUTF8(text[:min(len(text), 100)], "\uFFFD") }
 
 // Validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
 // ErrInvalidCharge: the key can't be stored, the flow or the priority is no name, or an amount is negative, not a

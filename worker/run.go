@@ -23,7 +23,7 @@ func (g *guard) run(ctx, early context.Context, d *delivery, handle prepared) er
 	if !d.answered.CompareAndSwap(false, true) {
 		return errAnswered
 	}
-	if e.refusal != nil && ctx.Err() == nil && g.forgives(ctx, d, e.refusal) {
+	if e.refusal != nil && ctx.Err() == nil && g.forgives(ctx, d, e) {
 		return g.deferRefused(ctx, d, e, time.Since(d.began))
 	}
 	return g.conclude(ctx, d, e.err, time.Since(d.began))

@@ -52,7 +52,7 @@ func (l shownLimits) print(s screen) {
 
 // print shows one bucket: its waitlist, its meters, and what is out of the ordinary.
 func (b shownBucket) print(s screen) {
-	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Printable(b.Bucket)), b.waits())
+	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), b.waits())
 	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
 	for i, m := range b.meters {
 		shown := b.Meters[i]
@@ -71,7 +71,7 @@ func (b shownBucket) print(s screen) {
 		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", inText(b.FailedIn))
 	}
 	if b.Override != "" {
-		fmt.Fprintf(s, "  override: %s\n", cli.Printable(b.Override))
+		fmt.Fprintf(s, "  override: %s\n", cli.Line(b.Override))
 	}
 	if len(b.Shards) > 0 {
 		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
@@ -155,6 +155,16 @@ func kindText(k reservations.Kind) string {
 		return " window"
 	}
 	return ""
+}
+
+// textRows are the rows of a text: its first line beside the name, each further one below. None for an empty text.
+func textRows(name, text string) [][]string {
+	var rows [][]string
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		rows = append(rows, []string{name, strings.TrimSuffix(line, "\n")})
+		name = ""
+	}
+	return rows
 }
 
 // table prints rows in columns of the same width. What their texts hold for a terminal is shown, not done.

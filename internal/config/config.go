@@ -159,11 +159,14 @@ func Parse(text []byte) (Config, error) {
 	case errors.Is(err, errBounds):
 		return Config{}, err
 	case err != nil:
-		return Config{}, fmt.Errorf("not valid YAML: %s", shortened(err.Error()))
+		return Config{}, fmt.Errorf("not valid YAML: %s", shortened(yaml.FormatError(err, false, false)))
 	}
 	f, faults := decode(raw)
 	faults = append(faults, others(f.validate(), faults)...)
 	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
+	if n := len(faults) - faultsMost; n > 0 {
+		faults = append(faults[:faultsMost], fmt.Errorf("and %d more faults", n))
+	}
 	if err = errors.Join(faults...); err != nil {
 		return Config{}, err
 	}

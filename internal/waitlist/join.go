@@ -18,38 +18,35 @@ const joinScript = `
 local before, first, left = soonest(), {}, {}
 for i = 2, #ARGV, 11 do
 	local task, bucket, class, turn = ARGV[i], ARGV[i + 1], ARGV[i + 9], tonumber(ARGV[i + 10])
-	local record, meta = root .. "task:" .. task, root .. "meta:" .. bucket
+	local record, inside, given = root .. "task:" .. task, "in:" .. bucket, "tag:" .. bucket
 	local queue, id = split(task)
 	local old = withdraw(task)
 	if old and old ~= bucket then
 		left[old] = true
 	end
 
-	redis.call("HSETNX", meta, "epoch", whole(now))
-	redis.call("PERSIST", meta)
-	local kept, tag, _, given, cost, of = laneIn(bucket, task)
-	if kept then
-		class, turn = of, cost
+	local kept, early = unpack(redis.call("HMGET", record, inside, given))
+	local tag, cost, of = nil, tonumber(ARGV[i + 3]), nil
+	local known = kept or early and cost >= 0
+	if known then
+		local _
+		tag, _, of, turn, class = place(kept or early)
 	end
-	local epoch, inner = unpack(redis.call("HMGET", meta, "epoch", "inner:" .. class))
-	if not inner then
-		redis.call("HSET", meta, "inner:" .. class, "0")
-		inner = 0
-	end
-	inner = tonumber(inner)
-	if kept and given ~= epoch then
+	local epoch, inner = open(bucket, class)
+	if known and of ~= epoch then
 		tag, turn = inner, 0
-	elseif not kept and tonumber(ARGV[i + 3]) < 0 then
+	elseif not known and cost < 0 then
 		tag, turn = inner - 0.000001, 0
-	elseif not kept then
-		local flows = root .. "flows:" .. with(bucket, class)
-		tag = math.max(inner, tonumber(redis.call("ZSCORE", flows, ARGV[i + 2]) or 0))
-		redis.call("ZADD", flows, exact(tag + tonumber(ARGV[i + 3])), ARGV[i + 2])
+	elseif not known then
+		tag = behind(bucket, class, inner, ARGV[i + 2], cost)
+	end
+	if early then
+		redis.call("HDEL", record, given)
 	end
 
 	local lane = with(queue, class)
 	redis.call("HSET", record, "bucket", bucket, "urgent", ARGV[i + 5], "tokens", ARGV[i + 6], "info", ARGV[i + 7],
-		"flow", ARGV[i + 2], "in:" .. bucket, placed(epoch, ARGV[i + 4], tag, turn, class))
+		"flow", ARGV[i + 2], inside, placed(epoch, ARGV[i + 4], tag, turn, class))
 	redis.call("PEXPIRE", record, ARGV[i + 8])
 	enlist(bucket, lane, id, tag)
 	charge(bucket, ARGV[i + 6], ARGV[i + 2], 1)
@@ -115,7 +112,7 @@ type Entry struct {
 	Urgent bool
 	// Reserved is stored for the bucket: the task has a reservation there.
 	Reserved bool
-	// Front puts the task before all that wait, if it has no tag in the bucket yet.
+	// Front puts the task before all that wait, if it has not joined the bucket yet.
 	Front bool
 	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
@@ -123,10 +120,10 @@ type Entry struct {
 	Keep time.Duration
 }
 
-// Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes back to its place, also
-// if it was promoted. A new one gets the larger of the tag of the last promoted task and the end of its flow, and moves
-// that end on by its cost. A task is in the list of one bucket at a time: if it waits in another bucket, it leaves that
-// list and keeps the tag.
+// Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes to its place, also
+// if it was promoted. A new one gets the larger of the tag of the last promoted task and the end of its flow, and
+// moves that end on by its cost, here or when it arrives. A task is in the list of one bucket at a time: if it
+// waits in another bucket, it leaves that list and keeps the tag.
 //
 // If a task is now the first of its queue in the bucket, a look at the bucket is due and the dispatcher is woken. So a
 // task that its bucket refused goes back after the answer of the bucket was reported, not before.
@@ -146,11 +143,7 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 			if e.Tokens == nil {
 				tokens = []byte("{}")
 			}
-			cost := bounded(e.Cost)
-			if e.Front {
-				cost = -1
-			}
-			args = append(args, e.String(), e.Bucket, e.Flow, cost, e.Reserved, e.Urgent, tokens, e.Info,
+			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
 				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn))
 		}
 		r, err := w.run(ctx, "join a waitlist", w.scripts.join, args...)
@@ -166,6 +159,14 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 		}
 	}
 	return sums, nil
+}
+
+// cost is negative for Front.
+func (e Entry) cost() float64 {
+	if e.Front {
+		return -1
+	}
+	return bounded(e.Cost)
 }
 
 // bounded is a cost within its bounds; one that is not a number counts as the least.

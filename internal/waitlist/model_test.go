@@ -20,7 +20,8 @@ import (
 type model struct {
 	buckets map[string]*bucketModel
 	tasks   map[waitlist.Task]*taskModel
-	moment  int // of the last promotion
+	early   map[waitlist.Task]map[string]earlyModel // tags by bucket, of tasks that may join
+	moment  int                                     // of the last promotion
 }
 
 type bucketModel struct {
@@ -33,6 +34,12 @@ type classModel struct {
 	ends         map[string]float64
 }
 
+// earlyModel is a tag with its class, before the task joins.
+type earlyModel struct {
+	tag, turn float64
+	class     string
+}
+
 type taskModel struct {
 	bucket   string
 	promoted int // zero for one that waits
@@ -42,6 +49,43 @@ type taskModel struct {
 	turns    map[string]float64
 	classes  map[string]string
 	reserved map[string]bool
+}
+
+// arrive gives a task that is in no waitlist a tag in the first bucket in which others wait, or in the first one if it
+// will join.
+func (m *model) arrive(a waitlist.Arrival) {
+	at := slices.IndexFunc(a.Wants, func(e waitlist.Entry) bool { return m.waiting(e.Bucket) > 0 })
+	if at < 0 && a.Joins && len(a.Wants) > 0 {
+		at = 0
+	}
+	if at < 0 || m.tasks[a.Task] != nil {
+		return
+	}
+	if m.early[a.Task] == nil {
+		m.early[a.Task] = map[string]earlyModel{}
+	}
+	e := a.Wants[at]
+	if _, has := m.early[a.Task][e.Bucket]; !has {
+		m.early[a.Task][e.Bucket] = m.bucket(e.Bucket).next(e)
+	}
+}
+
+func (m *model) waiting(bucket string) int {
+	waits, _ := m.in(bucket)
+	return len(waits)
+}
+
+// next is the tag of a new task.
+func (b *bucketModel) next(e waitlist.Entry) earlyModel {
+	c := b.class(e.Class)
+	tag := max(c.inner, c.ends[e.Flow])
+	c.ends[e.Flow] = tag + e.Cost
+	return earlyModel{tag: tag, turn: e.Turn, class: e.Class}
+}
+
+func (m *model) busy(bucket string) bool {
+	waits, promoted := m.in(bucket)
+	return len(waits)+len(promoted) > 0
 }
 
 func (m *model) bucket(name string) *bucketModel {
@@ -135,8 +179,7 @@ func (m *model) flows(bucket string) (all []waitlist.Flow) {
 // rest ends the busy time of buckets that are idle now.
 func (m *model) rest() {
 	for name, b := range m.buckets {
-		waits, promoted := m.in(name)
-		if len(waits)+len(promoted) == 0 {
+		if !m.busy(name) {
 			for _, c := range b.classes {
 				for _, end := range c.ends {
 					c.inner = max(c.inner, end)
@@ -158,13 +201,20 @@ func (m *model) join(e waitlist.Entry) {
 		m.tasks[e.Task] = k
 	}
 	if _, has := k.tags[e.Bucket]; !has {
-		c := m.bucket(e.Bucket).class(e.Class)
-		k.tags[e.Bucket] = max(c.inner, c.ends[e.Flow])
-		c.ends[e.Flow] = k.tags[e.Bucket] + e.Cost
-		k.turns[e.Bucket], k.classes[e.Bucket] = e.Turn, e.Class
+		early, given := m.early[e.Task][e.Bucket]
+		if !given {
+			early = m.bucket(e.Bucket).next(e)
+		}
+		k.tags[e.Bucket], k.turns[e.Bucket], k.classes[e.Bucket] = early.tag, early.turn, early.class
+		delete(m.early[e.Task], e.Bucket)
 	}
 	k.flow = e.Flow
 	k.bucket, k.promoted, k.tokens, k.reserved[e.Bucket] = e.Bucket, 0, e.Tokens["n"], e.Reserved
+}
+
+func (m *model) forget(t waitlist.Task) {
+	delete(m.tasks, t)
+	delete(m.early, t)
 }
 
 func (m *model) promote(bucket string, t waitlist.Task) {
@@ -243,6 +293,25 @@ func (s subject) join(t *rapid.T) {
 	}
 }
 
+func (s subject) arrive(t *rapid.T) {
+	all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) waitlist.Arrival {
+		return waitlist.Arrival{
+			Task: anyone.Draw(t, "task"), Wants: rapid.SliceOfN(anyEntry, 0, 3).Draw(t, "wants"),
+			Joins: rapid.Bool().Draw(t, "joins"),
+		}
+	}), 1, 4).Draw(t, "arrivals")
+	found, err := s.f.Arrive(s.Context(), all)
+	s.must(err)
+	for i, a := range all {
+		want := s.m.arrived(a.Task)
+		for _, e := range a.Wants {
+			want.Waiting = append(want.Waiting, s.m.waiting(e.Bucket))
+		}
+		s.same("arrived", want, found[i])
+		s.m.arrive(a)
+	}
+}
+
 // dispatch looks at all buckets and promotes some of their heads, and tasks that may not wait there.
 func (s subject) dispatch(t *rapid.T) {
 	var answers []waitlist.Answer
@@ -257,10 +326,7 @@ func (s subject) dispatch(t *rapid.T) {
 	}
 	look, err := s.f.Look(s.Context(), me, []string{paused})
 	s.must(err)
-	busy := slices.DeleteFunc(slices.Sorted(maps.Keys(s.m.buckets)), func(name string) bool {
-		waits, promoted := s.m.in(name)
-		return len(waits)+len(promoted) == 0
-	})
+	busy := slices.DeleteFunc(slices.Sorted(maps.Keys(s.m.buckets)), func(name string) bool { return !s.m.busy(name) })
 	s.same("busy buckets", len(busy), len(look.Due))
 	var plans []waitlist.Plan
 	var want []waitlist.Task
@@ -311,7 +377,7 @@ func (s subject) begin(t *rapid.T) {
 	all := rapid.SliceOfN(anyone, 1, 3).Draw(t, "tasks")
 	s.must(s.f.Report(s.Context(), nil, all))
 	for _, one := range all {
-		delete(s.m.tasks, one)
+		s.m.forget(one)
 	}
 }
 
@@ -321,7 +387,7 @@ func (s subject) leave(t *rapid.T) {
 	s.must(err)
 	for i, one := range all {
 		s.same("left", s.m.arrived(one), left[i])
-		delete(s.m.tasks, one)
+		s.m.forget(one)
 	}
 }
 
@@ -355,9 +421,12 @@ func TestTheScriptsAgreeWithAModel(t *testing.T) {
 	f := onRedis(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		f.check(f.client.FlushDB(t.Context()).Err())
-		s := subject{T: rt, f: f, m: &model{buckets: map[string]*bucketModel{}, tasks: map[waitlist.Task]*taskModel{}}}
+		s := subject{T: rt, f: f, m: &model{
+			buckets: map[string]*bucketModel{}, tasks: map[waitlist.Task]*taskModel{},
+			early: map[waitlist.Task]map[string]earlyModel{},
+		}}
 		rt.Repeat(map[string]func(*rapid.T){
-			"join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check,
+			"arrive": s.arrive, "join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check,
 		})
 	})
 }

@@ -19,7 +19,7 @@ package waitlist
 //	sums:BUCKET        hash: what waiting and promoted tasks charge, by meter
 //	task:TASK          hash: bucket (where it is), tokens (JSON), urgent, flow, info, and for each bucket in which it has
 //	                   a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is that of a turn of the class,
-//	                   zero once the task was promoted
+//	                   zero once the task was promoted. tag:BUCKET is the same, before the task joins
 //
 // and the channel "wake": in how many microseconds a look is due that was not planned before.
 //
@@ -166,15 +166,37 @@ local function withdraw(task)
 	return bucket
 end
 
+-- open prepares a class of a bucket for tasks with tags, and returns the epoch and the largest tag that was promoted.
+local function open(bucket, class)
+	local meta = root .. "meta:" .. bucket
+	redis.call("HSETNX", meta, "epoch", whole(now))
+	redis.call("PERSIST", meta)
+	local epoch, inner = unpack(redis.call("HMGET", meta, "epoch", "inner:" .. class))
+	if not inner then
+		redis.call("HSET", meta, "inner:" .. class, "0")
+	end
+	return epoch, tonumber(inner or 0)
+end
+
+-- behind is a new tag at the end of a flow, and moves that end on by the cost.
+local function behind(bucket, class, inner, flow, cost)
+	local flows = root .. "flows:" .. with(bucket, class)
+	local tag = math.max(inner, tonumber(redis.call("ZSCORE", flows, flow) or 0))
+	redis.call("ZADD", flows, exact(tag + tonumber(cost)), flow)
+	return tag
+end
+
 -- arrived adds to the answer what is known of a task: "0" new, "1" waiting, "2" promoted; bucket; info; then how many
--- buckets it has a tag in, and for each its name and whether it is reserved.
+-- buckets it has a tag in, and for each its name and whether it is reserved. It returns the first of it.
 local function arrived(task, answer)
-	local bucket, info, held = "", "", {}
+	local bucket, info, held, state = "", "", {}, "0"
 	local record = redis.call("HGETALL", root .. "task:" .. task)
 	for i = 1, #record, 2 do
 		local field, value = record[i], record[i + 1]
 		if field == "bucket" then
 			bucket = value
+			local _, id = split(task)
+			state = redis.call("ZSCORE", listOf(bucket, (laneIn(bucket, task))), id) and "1" or "2"
 		elseif field == "info" then
 			info = value
 		elseif string.sub(field, 1, 3) == "in:" then
@@ -183,17 +205,13 @@ local function arrived(task, answer)
 			held[#held + 1] = reserved
 		end
 	end
-	local state = "0"
-	if #record > 0 then
-		local _, id = split(task)
-		state = redis.call("ZSCORE", listOf(bucket, (laneIn(bucket, task))), id) and "1" or "2"
-	end
 	for _, text in ipairs({state, bucket, info, tostring(#held / 2)}) do
 		answer[#answer + 1] = text
 	end
 	for _, text in ipairs(held) do
 		answer[#answer + 1] = text
 	end
+	return state
 end
 
 -- count is how many tasks wait in the bucket, without the promoted ones.
