@@ -13,8 +13,9 @@ import (
 const (
 	// MaxFlow bounds the name of a flow, in bytes.
 	MaxFlow = 128
-	// MinWeight and MaxWeight bound the weight of a flow and of a priority.
+	// MinWeight is the smallest weight of a flow and of a priority.
 	MinWeight = 0.001
+	// MaxWeight is the largest weight of a flow and of a priority.
 	MaxWeight = 1000
 	// MaxPriorities bounds the priorities of one limit.
 	MaxPriorities = 16
