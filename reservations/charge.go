@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a
-// settlement.
+// settlement; MeterInFlight counts one in a charge, and nothing in a settlement.
 type Tokens map[string]float64
 
 // Unused is zero for each meter of the charges: the usage of a call that was never made. It is empty where there are no
@@ -48,6 +49,9 @@ type Charge struct {
 	// Given is the limit itself, where the caller gives it: see Inline. Nil means that Limit names a configured limit,
 	// or one that Config.Resolve knows.
 	Given *LimitSet `json:"-"`
+	// Lease is what a start has of a meter of calls in flight; zero until then, and where the limit has no such meter. Set
+	// it from Outcome.Lease before the charge is kept or settled.
+	Lease Lease `json:"-"`
 }
 
 // Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a
@@ -168,11 +172,25 @@ func (c Charge) validateAtOnce(l Limit) error {
 	return nil
 }
 
+// Tokens is what the charge takes of each meter, with the call in flight that it need not name. Do not change it.
+func (l Limit) Tokens(c Charge) Tokens {
+	if _, named := c.Tokens[MeterInFlight]; named || l.meter(MeterInFlight) < 0 {
+		return c.Tokens
+	}
+	tokens := Tokens{MeterInFlight: 1}
+	maps.Copy(tokens, c.Tokens)
+	return tokens
+}
+
 // vector lays the tokens out in the order of the limit's meters.
 func (t Tokens) vector(l Limit) []float64 {
 	n := make([]float64, len(l.Meters))
 	for k, m := range l.Meters {
-		n[k] = t[m.Name]
+		amount, named := t[m.Name]
+		if !named && m.inFlight() {
+			amount = 1
+		}
+		n[k] = amount
 	}
 	return n
 }

@@ -68,7 +68,7 @@ type Limit struct {
 }
 
 // Meter is one rate of a Limit: Rate tokens every Period, up to Capacity, that come back evenly (a token bucket) or all
-// at once when a window ends (a fixed window).
+// at once when a window ends (a fixed window). InFlight returns the one without a rate.
 type Meter struct {
 	// Name identifies the meter within its limit, e.g. "requests" or "tokens". Same letters as a limit's name.
 	Name string
@@ -108,8 +108,13 @@ func PerMinute(name string, rate float64) Meter {
 	return Meter{Name: name, Rate: rate, Period: time.Minute, MaxReserved: Unlimited}
 }
 
-// RatePerSecond is the number of tokens that come back every second.
-func (m Meter) RatePerSecond() float64 { return m.Rate / m.Period.Seconds() }
+// RatePerSecond is the number of tokens that come back every second: none of calls in flight.
+func (m Meter) RatePerSecond() float64 {
+	if m.inFlight() {
+		return 0
+	}
+	return m.Rate / m.Period.Seconds()
+}
 
 // Cap is the capacity in force: Capacity, or Rate where Capacity is zero.
 func (m Meter) Cap() float64 {
@@ -143,7 +148,7 @@ func (l Limit) Warnings() []string {
 	near, far := -1, -1
 	horizon := func(k int) float64 { return l.Meters[k].MaxReserved / l.Meters[k].RatePerSecond() }
 	for k, m := range l.Meters {
-		if m.MaxReserved == Unlimited {
+		if m.MaxReserved == Unlimited || m.inFlight() {
 			continue
 		}
 		if near < 0 || horizon(k) < horizon(near) {
@@ -203,6 +208,10 @@ func (l Limit) Validate() error {
 			fault("meters", "meter %q is there twice", m.Name)
 		}
 		seen[m.Name] = true
+		if m.inFlight() || m.Name == MeterInFlight {
+			m.validateInFlight(fault)
+			continue
+		}
 		m.validate(func(field, format string, args ...any) { fault(m.Name+"."+field, format, args...) })
 	}
 	l.validateHeadroom(fault)

@@ -108,6 +108,7 @@ func (s *Scheduler) entry(ctx context.Context, t Task, turn Turn, c reservations
 	if err != nil {
 		return e // the limit has gone meanwhile; the next delivery says so
 	}
+	e.Tokens = limit.Tokens(c)
 	class, weight := limit.Class(c)
 	e.Class, e.Turn = class, limit.Seconds(c)/weight
 	e.Cost = limit.Seconds(c) / limit.Weight(e.Flow)

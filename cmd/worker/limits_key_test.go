@@ -21,8 +21,12 @@ func TestKeysOfLimits(t *testing.T) {
 	}
 	long := strings.Repeat("x", 17<<10)
 	for _, args := range [][]string{
-		{"reset", "api:" + long}, {"reset", "api:a\n"}, {"unblock", "api:" + long}, {"unblock", "api:\xff"},
-		{"unset", "api.requests", "--key", long}, {"set", "api.requests", "1/s", "--key", "a\n"},
+		{"reset", "api:" + long},
+		{"reset", "api:a\n"},
+		{"unblock", "api:" + long},
+		{"unblock", "api:\xff"},
+		{"unset", "api.requests", "--key", long},
+		{"set", "api.requests", "1/s", "--key", "a\n"},
 	} {
 		code, _, errs := command(t, env, append([]string{"limits"}, append(args, "--config", file)...)...)
 		if code != cli.ExitUsage || !strings.Contains(errs, "key") || len(errs) > 500 {

@@ -56,6 +56,10 @@ func (b shownBucket) print(s screen) {
 	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
 	for i, m := range b.meters {
 		shown := b.Meters[i]
+		if m.Kind == reservations.KindInFlight {
+			rows = append(rows, []string{m.Name, "-", s.flight(m), "-", "-", some(shown.Waiting)})
+			continue
+		}
 		rows = append(rows, []string{
 			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m), some(shown.Waiting),
 		})
@@ -122,11 +126,20 @@ func plural(n int, one, more string) string {
 
 // level is how full a meter is.
 func (s screen) level(m reservations.MeterView) string {
-	text := fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap()))
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap())))
+}
+
+// flight is how many calls run.
+func (s screen) flight(m reservations.MeterView) string {
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("in flight %s of %s", amount(m.Cap()-m.Level), amount(m.Cap())))
+}
+
+// bar shows what is left of a meter before its text.
+func (s screen) bar(left float64, text string) string {
 	if !s.bars {
 		return text
 	}
-	full := int(math.Round(barWidth * min(1, max(0, m.Level/m.Cap()))))
+	full := int(math.Round(barWidth * min(1, max(0, left))))
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + " " + text
 }
 

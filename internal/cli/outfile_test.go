@@ -32,7 +32,7 @@ func TestOutFile(t *testing.T) { //nolint:paralleltest // the umask is the proce
 		if err != nil {
 			t.Fatal(err)
 		}
-		if old, err := os.Stat(name); err == nil && part.Mode()&^old.Mode() != 0 && part.Mode() != 0o600 {
+		if old, failed := os.Stat(name); failed == nil && part.Mode()&^old.Mode() != 0 && part.Mode() != 0o600 {
 			t.Errorf("%v while %v is replaced", part.Mode(), old.Mode())
 		}
 		if err = end(f); err != nil {

@@ -106,6 +106,7 @@ type limitFile struct {
 	MaxWait  time.Duration        `mapstructure:"max_wait"`
 	MaxBlock time.Duration        `mapstructure:"max_block"`
 	Shards   int                  `mapstructure:"shards"`
+	InFlight *int                 `mapstructure:"in_flight"`
 
 	OrdinaryShare float64            `mapstructure:"ordinary_share"`
 	Weights       map[string]float64 `mapstructure:"weights"`
@@ -202,6 +203,10 @@ func (l limitFile) limit(name string) reservations.Limit {
 			Kind: m.Window.kind, Start: m.Window.start, Spread: m.Window.spread, Settle: reservations.SettleMode(m.Settle),
 			Headroom: m.Headroom,
 		})
+	}
+	if l.InFlight != nil {
+		limit.Meters = append(limit.Meters, reservations.InFlight(*l.InFlight))
+		slices.SortStableFunc(limit.Meters, func(a, b reservations.Meter) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return limit
 }

@@ -34,7 +34,7 @@ func decode(means, text []byte) (meant []byte, size int) {
 		case !ok:
 			return append(means, text[size]), size + 1
 		case digits == 2:
-			return append(means, byte(r)), size + 1 + digits
+			return append(means, byte(r)), size + 1 + digits //nolint:gosec // two digits
 		}
 		return utf8.AppendRune(means, r), size + 1 + digits
 	case '%':
@@ -44,7 +44,7 @@ func decode(means, text []byte) (meant []byte, size int) {
 			}
 		}
 		if r, ok := hex(text[size:], 2); ok {
-			return append(means, byte(r)), size + 2
+			return append(means, byte(r)), size + 2 //nolint:gosec // two digits
 		}
 	case '&':
 		end := 1 + bytes.IndexByte(text[:min(len(text), entityMost)], ';')

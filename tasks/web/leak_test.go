@@ -30,6 +30,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 
 // notShown makes a call with the secret, and looks for texts in all that can be seen of the answer.
 func notShown(t *testing.T, name, secret, answer string, texts ...string) {
+	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
 		address := testenv.Raw(t, answer)
