@@ -89,7 +89,7 @@ func (l *Limiter) Validate(c Charge) error {
 	case err != nil:
 		return err
 	case set == nil:
-		return c.ValidateKey()
+		return errors.Join(c.ValidateKey(), c.ValidateFlow())
 	}
 	return set.validate(c)
 }

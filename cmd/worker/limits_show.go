@@ -35,7 +35,7 @@ comes; then for each meter
   AHEAD     how many tokens have to come back, of max_reserved, until new tasks find what is not promised, and when that will be;
             tokens that are not scarce are ahead as well, as long as the waiting tasks wait for others
   WAITING   the tokens that all waiting tasks take, also those that wait without a reservation
-and a block, a rate that was set, and a bucket that could not be asked.
+then the ten flows that have most tasks there, a block, a rate that was set, and a bucket that could not be asked.
 
 Without an argument it shows all limits of the file: the bucket that all keys share, and the buckets of keys for which
 tasks wait. It changes nothing.`,

@@ -118,7 +118,9 @@ type limitFile struct {
 	Shards   int                  `mapstructure:"shards"`
 	InFlight *int                 `mapstructure:"in_flight"`
 
-	OrdinaryShare float64 `mapstructure:"ordinary_share"`
+	OrdinaryShare float64            `mapstructure:"ordinary_share"`
+	Weights       map[string]float64 `mapstructure:"weights"`
+	Priorities    map[string]float64 `mapstructure:"priorities"`
 }
 
 type meterFile struct {
@@ -202,7 +204,7 @@ func (f file) config() Config {
 func (l limitFile) limit(name string) reservations.Limit {
 	limit := reservations.Limit{
 		Name: name, Settle: reservations.SettleMode(l.Settle), MaxWait: l.MaxWait, MaxBlock: l.MaxBlock, Shards: l.Shards,
-		OrdinaryShare: l.OrdinaryShare,
+		OrdinaryShare: l.OrdinaryShare, Weights: l.Weights, Priorities: l.Priorities,
 	}
 	for _, meter := range sortedKeys(l.Meters) {
 		m := l.Meters[meter]
