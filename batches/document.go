@@ -2,6 +2,7 @@ package batches
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -54,27 +55,19 @@ const (
 )
 
 type resultDocument struct {
-	ID         string            `bson:"_id"`
-	Custom     string            `bson:"custom"`
-	Status     string            `bson:"status"`
-	At         time.Time         `bson:"at"`
-	Code       *int              `bson:"code"`
-	RequestID  string            `bson:"request_id"`
-	Body       bson.RawValue     `bson:"body"`
-	Failure    *failureDocument  `bson:"failure"`
-	Tries      []attemptDocument `bson:"tries"`
-	Reserved   float64           `bson:"reserved"`
-	Used       float64           `bson:"used"`
-	Prompt     float64           `bson:"prompt"`
-	Completion float64           `bson:"completion"`
-	Model      string            `bson:"model"`
-	Request    bson.RawValue     `bson:"request"`
-	Round      int               `bson:"round"`
-}
-
-type failureDocument struct {
-	Code    string `bson:"code"`
-	Message string `bson:"message"`
+	ID        string            `bson:"_id"`
+	Custom    string            `bson:"custom"`
+	Status    string            `bson:"status"`
+	At        time.Time         `bson:"at"`
+	Code      *int              `bson:"code"`
+	RequestID string            `bson:"request_id"`
+	Body      bson.RawValue     `bson:"body"`
+	Failure   *Failure          `bson:"failure"`
+	Tries     []attemptDocument `bson:"tries"`
+	Usage     `bson:",inline"`
+	Model     string        `bson:"model"`
+	Request   bson.RawValue `bson:"request"`
+	Round     int           `bson:"round"`
 }
 
 type attemptDocument struct {
@@ -162,37 +155,36 @@ func (r *Result) packed() (body, request any, failure *Failure) {
 }
 
 // finishUpdate is the one update that writes a result.
-func finishUpdate(r Result, expires time.Time) bson.D {
+func finishUpdate(r Result, expires time.Time) bson.M {
 	body, request, failure := r.packed()
-	set := bson.D{{Key: fieldCustom, Value: name(r.CustomID)}, {Key: fieldStatus, Value: statusDone}, {Key: fieldAt, Value: r.Finished}, {Key: fieldExpires, Value: expires}}
+	set := bson.M{fieldCustom: name(r.CustomID), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires}
+	unset := bson.M{fieldAgain: ""}
 	if failure != nil || r.Failed() {
-		set[1].Value = statusFailed
+		set[fieldStatus] = statusFailed
 	}
 	if r.Model != "" {
-		set = append(set, bson.E{Key: "model", Value: name(r.Model)})
+		set["model"] = name(r.Model)
 	}
 	if r.Response != nil {
-		set = append(set, bson.E{Key: fieldCode, Value: r.Response.StatusCode}, bson.E{Key: "request_id", Value: cut(r.Response.RequestID)})
+		set[fieldCode], set["request_id"] = r.Response.StatusCode, cut(r.Response.RequestID)
 	}
 	if body != nil {
-		set = append(set, bson.E{Key: fieldBody, Value: body})
+		set[fieldBody] = body
 	}
 	if failure != nil {
-		set = append(set, bson.E{Key: fieldFailure, Value: failureDocument{Code: cut(failure.Code), Message: cut(failure.Message)}})
+		set[fieldFailure] = Failure{Code: cut(failure.Code), Message: cut(failure.Message)}
 	}
 	if request != nil {
-		set = append(set, bson.E{Key: fieldRequest, Value: request})
+		set[fieldRequest] = request
+	} else {
+		unset[fieldRequest] = "" // of an earlier round
 	}
-	unset := bson.D{{Key: fieldAgain, Value: ""}}
-	if request == nil {
-		unset = append(unset, bson.E{Key: fieldRequest, Value: ""}) // of an earlier round
-	}
-	update := bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}
+	update := bson.M{"$set": set, "$unset": unset}
 	if tokens := r.Usage.fields(); len(tokens) > 0 {
-		update = append(update, bson.E{Key: "$inc", Value: tokens})
+		update["$inc"] = tokens
 	}
 	if attempts := r.Attempts[max(0, len(r.Attempts)-AttemptsMost):]; len(attempts) > 0 {
-		update = append(update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments(attempts)}}}}})
+		update["$addToSet"] = bson.M{fieldTries: bson.M{"$each": attemptDocuments(attempts)}}
 	}
 	return update
 }
@@ -206,16 +198,12 @@ func tooLarge(what string, size int, before *Failure) string {
 }
 
 // fields are the tokens that are not zero.
-func (u Usage) fields() bson.D {
-	d := bson.D{}
-	for _, f := range []struct {
-		name string
-		n    float64
-	}{{"reserved", u.Reserved}, {"used", u.Used}, {"prompt", u.Prompt}, {"completion", u.Completion}} {
-		if f.n != 0 && !math.IsNaN(f.n) && !math.IsInf(f.n, 0) {
-			d = append(d, bson.E{Key: f.name, Value: f.n})
-		}
-	}
+func (u Usage) fields() bson.M {
+	d := bson.M{"reserved": u.Reserved, "used": u.Used, "prompt": u.Prompt, "completion": u.Completion}
+	maps.DeleteFunc(d, func(_ string, n any) bool {
+		f, _ := n.(float64)
+		return f == 0 || math.IsNaN(f) || math.IsInf(f, 0)
+	})
 	return d
 }
 
@@ -226,14 +214,10 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, err
 	}
 	r := Result{
-		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round,
-		Usage: Usage{Reserved: d.Reserved, Used: d.Used, Prompt: d.Prompt, Completion: d.Completion},
+		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.Usage, Failure: d.Failure,
 	}
 	if d.Status != "" {
 		r.Finished = d.At.UTC()
-	}
-	if d.Failure != nil {
-		r.Failure = &Failure{Code: d.Failure.Code, Message: d.Failure.Message}
 	}
 	if d.Code != nil {
 		r.Response = &Response{StatusCode: *d.Code, RequestID: d.RequestID}

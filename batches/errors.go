@@ -88,10 +88,7 @@ func unavailableLine(op, batch string, line int, err error) error {
 	return fmt.Errorf("%w: %s line %d of batch %q: %w", kindOf(err), op, line, batch, err)
 }
 
-const (
-	codeDuplicate     = 11000
-	codeWriteConflict = 112
-)
+const codeWriteConflict = 112
 
 // isConflict says whether a write changed nothing because another writer was faster.
 func isConflict(err error) bool {

@@ -36,15 +36,15 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 	if err != nil {
 		return err
 	}
-	update := bson.D{
-		{Key: "$set", Value: bson.D{{Key: fieldCustom, Value: name(customID)}, {Key: fieldExpires, Value: expires}}},
-		{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments([]Attempt{a})}}}}},
+	update := bson.M{
+		"$set":      bson.M{fieldCustom: name(customID), fieldExpires: expires},
+		"$addToSet": bson.M{fieldTries: bson.M{"$each": attemptDocuments([]Attempt{a})}},
 	}
 	return s.untilWritten(ctx, batch, line, update)
 }
 
 // untilWritten applies an update to a document that has no result, and does nothing to one that has, or is full of attempts.
-func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.D) error {
+func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.M) error {
 	filter := bson.D{{Key: "_id", Value: documentID(batch, line)}, unfinished(), hasRoom()}
 	upsert := true
 	for n := 1; ; n++ {
@@ -189,7 +189,7 @@ func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
 	for i, f := range met {
 		ids[i] = f.id
 	}
-	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}}}
+	filter := bson.M{"_id": bson.M{"$in": ids}, fieldStatus: bson.M{"$exists": true}}
 	finished := map[string]bool{}
 	err := s.eachID(ctx, filter, func(id string) { finished[id] = true })
 	if err != nil {
@@ -208,8 +208,8 @@ func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
 }
 
 // eachID calls yield with the _id of every document that matches, in no order.
-func (s *Store) eachID(ctx context.Context, filter bson.D, yield func(id string)) error {
-	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+func (s *Store) eachID(ctx context.Context, filter any, yield func(id string)) error {
+	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(bson.M{"_id": 1}))
 	if err != nil {
 		return err
 	}

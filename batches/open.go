@@ -16,8 +16,8 @@ type Named struct {
 	CustomID string
 }
 
-// Name stores the names of requests that have no result and may never get one, so that they can be told of: those of a cancelled
-// batch. Requests that have a result are left as they are.
+// Name stores the names of requests that have no result and may never get one, such as those of a cancelled batch.
+// Requests that have a result stay as they are.
 func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 	if len(named) == 0 {
 		return nil
@@ -32,24 +32,24 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 			return err
 		}
 		filter := bson.D{{Key: "_id", Value: documentID(batch, n.Line)}, unfinished()}
-		set := bson.D{{Key: fieldCustom, Value: name(n.CustomID)}, {Key: fieldExpires, Value: expires}}
-		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(bson.D{{Key: "$set", Value: set}}).SetUpsert(true)
+		set := bson.M{fieldCustom: name(n.CustomID), fieldExpires: expires}
+		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(bson.M{"$set": set}).SetUpsert(true)
 	}
 	_, err = s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	if err != nil && !mongo.IsDuplicateKeyError(err) { // a duplicate has a result, or is named by somebody else in this moment
+	if err != nil && !mongo.IsDuplicateKeyError(err) { // a duplicate has a result, or another caller names it
 		return unavailable("name requests of", batch, err)
 	}
 	return nil
 }
 
-// Rounds returns how often each of the lines from to to (both included) was put back by [Store.Reopen], where it has no result now.
-// Lines that never were are left out.
+// Rounds returns how often each of the lines from to to (both included) was put back by [Store.Reopen], where it has no
+// result now. Lines that were never put back are left out.
 func (s *Store) Rounds(ctx context.Context, batch string, from, to int) (map[int]int, error) {
 	if err := checkLine(batch, from); err != nil {
 		return nil, err
 	}
-	filter := bson.D{linesOf(batch, from, to), unfinished(), {Key: fieldRound, Value: bson.D{{Key: "$gt", Value: 0}}}}
-	projection := options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}, {Key: fieldRound, Value: 1}})
+	filter := bson.D{linesOf(batch, from, to), unfinished(), {Key: fieldRound, Value: bson.M{"$gt": 0}}}
+	projection := options.Find().SetProjection(bson.M{"_id": 1, fieldRound: 1})
 	cursor, err := s.results.Find(ctx, filter, projection)
 	if err != nil {
 		return nil, unavailable("read the rounds of", batch, err)
@@ -77,34 +77,35 @@ func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usag
 	if err := checkID(batch); err != nil {
 		return nil, err
 	}
-	found, err := s.count(ctx, batch, 1, maxLine, bson.D{{Key: "$ifNull", Value: bson.A{"$model", ""}}})
+	found, err := s.count(ctx, batch, 1, maxLine, bson.M{"$ifNull": bson.A{"$model", ""}})
 	if err != nil {
 		return nil, err
 	}
 	usage := map[string]Usage{}
 	for _, d := range found {
-		usage[d.Block] = d.counts().Usage
+		usage[d.By] = d.Usage
 	}
 	return usage, nil
 }
 
-// Since counts the results that were written at a moment or later, those of each slot of time for themselves: the first slot begins at that moment, the oldest
-// stands first, and those in which nothing was written are left out. A slot is at least a millisecond. It reads all results of the batch.
+// Since counts the results that were written at a moment or later, for each slot of time: the first slot begins at that
+// moment, the oldest stands first, and empty slots are left out. A slot is at least a millisecond. It reads all results of
+// the batch.
 func (s *Store) Since(ctx context.Context, batch string, from time.Time, slot time.Duration) ([]Counts, error) {
 	if err := checkID(batch); err != nil {
 		return nil, err
 	}
-	age := bson.D{{Key: "$subtract", Value: bson.A{"$" + fieldAt, from}}} // in ms
-	begin := bson.D{{Key: "$subtract", Value: bson.A{age, bson.D{{Key: "$mod", Value: bson.A{age, max(1, slot.Milliseconds())}}}}}}
-	lately := bson.D{{Key: "$gte", Value: bson.A{"$" + fieldAt, from}}}
-	found, err := s.count(ctx, batch, 1, maxLine, bson.D{{Key: "$cond", Value: bson.A{lately, bson.D{{Key: "$toString", Value: begin}}, ""}}})
+	age := bson.M{"$subtract": bson.A{"$at", from}} // in ms
+	begin := bson.M{"$subtract": bson.A{age, bson.M{"$mod": bson.A{age, max(1, slot.Milliseconds())}}}}
+	lately := bson.M{"$gte": bson.A{"$at", from}}
+	found, err := s.count(ctx, batch, 1, maxLine, bson.M{"$cond": bson.A{lately, bson.M{"$toString": begin}, ""}})
 	if err != nil {
 		return nil, err
 	}
 	var slots []Counts
 	for _, d := range found {
-		if d.Block != "" {
-			slots = append(slots, d.counts())
+		if d.By != "" {
+			slots = append(slots, d.Counts)
 		}
 	}
 	slices.SortFunc(slots, func(a, b Counts) int { return a.First.Compare(b.First) })

@@ -20,7 +20,7 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 		return Result{}, false, err
 	}
 	var d resultDocument
-	err = s.results.FindOne(ctx, bson.D{{Key: "_id", Value: documentID(batch, line)}}).Decode(&d)
+	err = s.results.FindOne(ctx, bson.M{"_id": documentID(batch, line)}).Decode(&d)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return Result{}, false, nil
 	}
@@ -31,16 +31,16 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 	return r, err == nil && d.Status != "", err
 }
 
-// Finished returns which of the lines from to to (both included) have a result, good or bad. It takes an eighth of a byte for
-// each line between them.
+// Finished returns which of the lines from to to (both included) have a result, good or bad. It takes a byte for each line
+// between them.
 func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {
-	return s.lines(ctx, "finished", batch, from, to, bson.E{Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}})
+	return s.lines(ctx, "finished", batch, from, to, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
 }
 
-// Unanswered returns which of the lines from to to (both included) have no result though something is stored of them: those that were given to
-// [Store.Name], and those of which an attempt failed or that were put back.
+// Unanswered returns which of the lines from to to (both included) are stored without a result: lines given to
+// [Store.Name], lines with a failed attempt, and lines that were put back.
 func (s *Store) Unanswered(ctx context.Context, batch string, from, to int) (*LineSet, error) {
-	return s.lines(ctx, "unanswered", batch, from, to, unfinished(), bson.E{Key: fieldCustom, Value: bson.D{{Key: "$exists", Value: true}}})
+	return s.lines(ctx, "unanswered", batch, from, to, unfinished(), bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }
 
 // lines are those from to to whose documents are as which says; what is their name.
@@ -49,12 +49,12 @@ func (s *Store) lines(ctx context.Context, what, batch string, from, to int, whi
 		return nil, err
 	}
 	if to < from {
-		return newLineSet(from, from-1), nil
+		return &LineSet{}, nil
 	}
 	if err := checkLine(batch, to); err != nil {
 		return nil, err
 	}
-	set := newLineSet(from, to)
+	set := &LineSet{from: from, has: make([]bool, to-from+1)}
 	var malformed error
 	err := s.eachID(ctx, append(bson.D{linesOf(batch, from, to)}, which...), func(id string) {
 		_, line, err := parseDocumentID(id)
@@ -73,7 +73,7 @@ func (s *Store) lines(ctx context.Context, what, batch string, from, to int, whi
 // Results yields the results of a batch, good and bad, in the order of the lines. It reads page by page, so results that are
 // written meanwhile are there if their page was not read yet. An error is yielded once, as the last.
 func (s *Store) Results(ctx context.Context, batch string) iter.Seq2[Result, error] {
-	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}})
+	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
 }
 
 // FailedOnes yields the failed results of a batch as [Store.Results] does.
@@ -84,7 +84,7 @@ func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, 
 // All yields every request of a batch of which something is stored, as [Store.Results] does: also those that have no result yet,
 // which have no Finished.
 func (s *Store) All(ctx context.Context, batch string) iter.Seq2[Result, error] {
-	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.D{{Key: "$exists", Value: true}}})
+	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }
 
 func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq2[Result, error] {
@@ -110,7 +110,7 @@ func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq
 // page yields a page of results and returns the line where the next one begins. more is false after the last one, and where
 // yield has had enough. The server keeps nothing open between two pages, so the reader may be slow.
 func (s *Store) page(ctx context.Context, batch string, from int, which bson.E, yield func(Result) bool) (next int, more bool, err error) {
-	o := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(page).SetBatchSize(page)
+	o := options.Find().SetSort(bson.M{"_id": 1}).SetLimit(page).SetBatchSize(page)
 	cursor, err := s.results.Find(ctx, bson.D{linesOf(batch, from, maxLine), which}, o)
 	if err != nil {
 		return 0, false, unavailable("read the results of", batch, err)
@@ -137,3 +137,25 @@ func (s *Store) page(ctx context.Context, batch string, from int, which bson.E, 
 	}
 	return from, n == page, nil
 }
+
+// LineSet is a set of lines. It does not change once it was returned, so concurrent callers may read it.
+type LineSet struct {
+	from int
+	has  []bool
+	n    int
+}
+
+func (l *LineSet) add(line int) {
+	if i := line - l.from; i >= 0 && i < len(l.has) && !l.has[i] {
+		l.has[i] = true
+		l.n++
+	}
+}
+
+// Has says whether line is in the set.
+func (l *LineSet) Has(line int) bool {
+	return line >= l.from && line-l.from < len(l.has) && l.has[line-l.from]
+}
+
+// Len returns the number of lines in the set.
+func (l *LineSet) Len() int { return l.n }

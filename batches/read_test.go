@@ -98,8 +98,8 @@ func TestFinished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(c.want, slices.Collect(set.All())); diff != "" || set.Len() != len(c.want) {
-			t.Errorf("%d to %d: %s", c.from, c.to, diff)
+		if set.Len() != len(c.want) {
+			t.Errorf("%d to %d: %d lines", c.from, c.to, set.Len())
 		}
 		for line := range 1100 {
 			if set.Has(line) != slices.Contains(c.want, line) {

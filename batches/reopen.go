@@ -52,7 +52,7 @@ func (s *Store) Reopen(ctx context.Context, batch string, send func(context.Cont
 // was put back.
 func (s *Store) putBack(ctx context.Context, batch string) error {
 	tell := func(field string) error {
-		_, err := s.changeBatch(ctx, "reopen", batch, bson.D{{Key: "$inc", Value: bson.D{{Key: field, Value: 1}}}})
+		_, err := s.changeBatch(ctx, "reopen", batch, bson.M{"$inc": bson.M{field: 1}})
 		return err
 	}
 	if err := tell("reopen_begun"); err != nil {
@@ -62,15 +62,15 @@ func (s *Store) putBack(ctx context.Context, batch string) error {
 	if err != nil {
 		return err
 	}
-	filter := bson.D{linesOf(batch, 1, maxLine), {Key: fieldStatus, Value: statusFailed}, {Key: fieldRequest, Value: bson.D{{Key: "$exists", Value: true}}}}
+	filter := bson.D{linesOf(batch, 1, maxLine), {Key: fieldStatus, Value: statusFailed}, {Key: fieldRequest, Value: bson.M{"$exists": true}}}
 	gone := bson.D{}
 	for _, field := range []string{fieldStatus, fieldAt, fieldCode, "request_id", fieldBody, fieldFailure} {
 		gone = append(gone, bson.E{Key: field, Value: ""})
 	}
-	update := bson.D{
-		{Key: "$set", Value: bson.D{{Key: fieldAgain, Value: true}, {Key: fieldExpires, Value: expires}}},
-		{Key: "$unset", Value: gone},
-		{Key: "$inc", Value: bson.D{{Key: fieldRound, Value: 1}}},
+	update := bson.M{
+		"$set":   bson.M{fieldAgain: true, fieldExpires: expires},
+		"$unset": gone,
+		"$inc":   bson.M{fieldRound: 1},
 	}
 	if _, err := s.results.UpdateMany(ctx, filter, update); err != nil {
 		return unavailable("reopen", batch, err)
@@ -86,8 +86,8 @@ func (s *Store) sent(ctx context.Context, batch string, results []Result) error 
 	}
 	var models []mongo.WriteModel
 	for round, ids := range rounds {
-		filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: fieldRound, Value: round}}
-		models = append(models, mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(bson.D{{Key: "$unset", Value: bson.D{{Key: fieldAgain, Value: ""}}}}))
+		filter := bson.M{"_id": bson.M{"$in": ids}, fieldRound: round}
+		models = append(models, mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(bson.M{"$unset": bson.M{fieldAgain: ""}}))
 	}
 	if _, err := s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
 		return unavailable("note what was sent of", batch, err)

@@ -29,14 +29,16 @@ type Response struct {
 
 // Failure says why a request has no answer that can be used.
 type Failure struct {
-	Code    string // for programs, such as batch_cancelled
-	Message string // for people
+	Code    string `bson:"code"`    // for programs, such as batch_cancelled
+	Message string `bson:"message"` // for people
 }
 
-// Usage is what a request took.
+// Usage is what a request took: tokens of the limit, before and after the call, and tokens as the API counts them.
 type Usage struct {
-	Reserved, Used     float64 // tokens of the limit, before and after the call
-	Prompt, Completion float64 // tokens as the API counts them
+	Reserved   float64 `bson:"reserved"`
+	Used       float64 `bson:"used"`
+	Prompt     float64 `bson:"prompt"`
+	Completion float64 `bson:"completion"`
 }
 
 // Result is what became of one request.

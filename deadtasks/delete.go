@@ -22,7 +22,7 @@ func (r *Requeuer) Delete(ctx context.Context, t Task) error {
 	if err != nil && !gone(err) {
 		return fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, errors.Join(err, ctx.Err()))
 	}
-	found, err := r.store.records.DeleteOne(ctx, bson.D{{Key: "_id", Value: t.key}, {Key: fieldState, Value: StateDead}})
+	found, err := r.store.records.DeleteOne(ctx, bson.M{"_id": t.key, fieldState: StateDead})
 	if err != nil {
 		return unavailable("delete the record of task "+t.ID, err)
 	}

@@ -129,7 +129,7 @@ func headersOf(t worker.DeadTask) map[string]string {
 }
 
 // contents are the fields of what the task is enqueued with again.
-func contents(t worker.DeadTask) (bson.D, error) {
+func contents(t worker.DeadTask) (bson.M, error) {
 	headers, err := json.Marshal(headersOf(t))
 	if err != nil {
 		return nil, fmt.Errorf("deadtasks: headers of task %s: %w", t.ID, err)
@@ -141,19 +141,15 @@ func contents(t worker.DeadTask) (bson.D, error) {
 	}
 	payload, size := packed.Pack(t.Payload)
 	packedHeaders, more := packed.Pack(headers)
-	fields := bson.D{
-		{Key: fieldPrint, Value: hex.EncodeToString(sum.Sum(nil))},
-		{Key: fieldHeaders, Value: packedHeaders},
-		{Key: fieldBatch, Value: batchOf(t)},
-		{Key: "retries", Value: t.MaxRetry},
-		{Key: "timeout", Value: t.Timeout.Milliseconds()},
-		{Key: "retention", Value: t.Retention.Milliseconds()},
-		{Key: "deadline", Value: t.Deadline},
+	fields := bson.M{
+		fieldPrint: hex.EncodeToString(sum.Sum(nil)), fieldHeaders: packedHeaders, fieldPayload: payload, "missing": 0,
+		fieldBatch: batchOf(t), "retries": t.MaxRetry, "timeout": t.Timeout.Milliseconds(),
+		"retention": t.Retention.Milliseconds(), "deadline": t.Deadline,
 	}
 	if size+more > maxContent {
-		return append(fields, bson.E{Key: "missing", Value: len(t.Payload)}, bson.E{Key: fieldPayload, Value: nil}), nil
+		fields["missing"], fields[fieldPayload] = len(t.Payload), nil
 	}
-	return append(fields, bson.E{Key: "missing", Value: 0}, bson.E{Key: fieldPayload, Value: payload}), nil
+	return fields, nil
 }
 
 // batchOf is the ID of the batch whose request the task is, empty where it is none: both its ID and its payload say so.

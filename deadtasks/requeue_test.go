@@ -66,7 +66,7 @@ func TestRequeueChooses(t *testing.T) {
 	if r := requeue(t, s, q, deadtasks.Filter{Error: "oken 0"}); r != (deadtasks.Report{Requeued: 1, OfBatches: 1}) || q.state(t, "task-2") != asynq.TaskStatePending {
 		t.Errorf("%+v", r)
 	}
-	if r := requeue(t, s, q, deadtasks.Filter{Alone: true}); r != (deadtasks.Report{Requeued: 2}) || q.state(t, "report-42-0") != asynq.TaskStatePending {
+	if r := requeue(t, s, q, deadtasks.Filter{}); r != (deadtasks.Report{Requeued: 2, OfBatches: 1}) || q.state(t, "report-42-0") != asynq.TaskStatePending {
 		t.Errorf("%+v", r)
 	}
 	if got := only(t, s, of.ID); got.State != deadtasks.StateDead || got.Batch != "batch1" {

@@ -1,6 +1,7 @@
 package deadtasks
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -13,18 +14,15 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-const (
-	// PrefixDefault begins the name of the collection.
-	PrefixDefault = "headway_"
-	// RetentionDefault is how long a record is kept of a task that is not dead any more: 30 days.
-	RetentionDefault = 30 * 24 * time.Hour
-)
+// RetentionDefault is how long a record is kept of a task that is not dead: 30 days.
+const RetentionDefault = 30 * 24 * time.Hour
 
 // Options of a Store. The zero value is right for production.
 type Options struct {
-	// Prefix begins the name of the collection PREFIXdead. Defaults to [PrefixDefault].
+	// Prefix begins the name of the collection PREFIXdead. Defaults to "headway_".
 	Prefix string
-	// Retention is how long a record is kept of a task that is not dead: that is failing, was requeued or recovered. Dead ones stay. Defaults to [RetentionDefault].
+	// Retention is how long a record is kept of a task that is failing, was requeued or recovered. Records of dead tasks
+	// stay. Defaults to [RetentionDefault].
 	Retention time.Duration
 	// Now is the clock that retention counts by. Nil means time.Now.
 	Now func() time.Time
@@ -39,11 +37,9 @@ type Store struct {
 
 var _ worker.Graveyard = (*Store)(nil)
 
-// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The client of db stays the caller's to disconnect.
+// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the client.
 func New(db *mongo.Database, o Options) *Store {
-	if o.Prefix == "" {
-		o.Prefix = PrefixDefault
-	}
+	o.Prefix = cmp.Or(o.Prefix, "headway_")
 	if o.Retention <= 0 {
 		o.Retention = RetentionDefault
 	}
@@ -54,13 +50,13 @@ func New(db *mongo.Database, o Options) *Store {
 	return &Store{records: db.Collection(o.Prefix+"dead", settings), retention: o.Retention, now: o.Now}
 }
 
-// EnsureIndexes creates the TTL index and those that tasks are listed and found by. Without them everything works, slowly, and nothing is ever deleted. Calling it
-// again, from any number of processes, does nothing.
+// EnsureIndexes creates the TTL index and the indexes that tasks are listed and found by. Without them everything works,
+// slowly, and nothing is ever deleted. Calling it again, from any number of processes, does nothing.
 func (s *Store) EnsureIndexes(ctx context.Context) error {
 	models := []mongo.IndexModel{
-		{Keys: bson.D{{Key: fieldExpires, Value: 1}}, Options: options.Index().SetName(fieldExpires).SetExpireAfterSeconds(0)},
+		{Keys: bson.M{fieldExpires: 1}, Options: options.Index().SetName(fieldExpires).SetExpireAfterSeconds(0)},
 		{Keys: bson.D{{Key: fieldState, Value: 1}, {Key: fieldAt, Value: 1}}, Options: options.Index().SetName("listed")},
-		{Keys: bson.D{{Key: fieldTask, Value: 1}}, Options: options.Index().SetName(fieldTask)},
+		{Keys: bson.M{fieldTask: 1}, Options: options.Index().SetName(fieldTask)},
 	}
 	if _, err := s.records.Indexes().CreateMany(ctx, models); err != nil {
 		return unavailable("create the indexes of "+s.records.Name(), err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,22 +27,6 @@ const keepBatchMin = time.Minute
 
 // keptBatch says so on the command line.
 const keptBatch = ", at least 1m: one that ends while its file is enqueued again must still be found"
-
-// errFaulty is the end of a batch of which some lines were left out.
-var errFaulty = errors.New("lines were left out")
-
-// result is what `enqueue batch --json` prints when all is sent.
-type result struct {
-	Event    string   `json:"event"`
-	Batch    string   `json:"batch,omitempty"`
-	Requests int      `json:"requests"` // good lines
-	Enqueued int      `json:"enqueued"`
-	Waiting  int      `json:"already_queued"` // sent before, and still under way
-	Finished int      `json:"already_done"`   // sent before, and ended
-	Faulty   int      `json:"faulty"`
-	Faults   []string `json:"faults,omitempty"` // the first of them
-	Seconds  float64  `json:"seconds"`
-}
 
 type batchJob struct {
 	target
@@ -148,14 +131,6 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	return errors.Join(err, leftOut(r, name))
 }
 
-// leftOut names the lines that were skipped, whatever became of the others.
-func leftOut(r result, name string) error {
-	if r.Faulty == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
-}
-
 // inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.
 func (j *batchJob) inspect(file *input, name string, r *result) error {
 	hash := sha256.New()
@@ -234,58 +209,4 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 		err = pause(ctx, settleDown)
 	}
 	return b, existed, err
-}
-
-func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
-	w := &watch{
-		store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON),
-		heal: healer(s), serving: s.serving, running: s.runningNow, lost: s.lost,
-	}
-	last, waited := w.run(ctx)
-	if err := j.leave(ctx, s, b, file, waited); err != nil {
-		return errors.Join(waited, err)
-	}
-	switch {
-	case errors.Is(waited, context.Canceled):
-		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; %s", last.Done+last.Failed, last.Requests, s.goesOn(ctx, b.Queue))}
-	case waited != nil:
-		return waited
-	case last.Failed > 0:
-		return fmt.Errorf("%d of %d %w; `enqueue retry %s --failed` sends them again", last.Failed, last.Requests, errFailed, b.ID)
-	}
-	return nil
-}
-
-// interruptedError says how far it was when a signal came.
-type interruptedError struct{ text string }
-
-func (e *interruptedError) Error() string { return e.text }
-
-// Unwrap says that it was no failure.
-func (e *interruptedError) Unwrap() error { return context.Canceled }
-
-// errFailed is the end of a batch of which some requests failed.
-var errFailed = errors.New("requests failed")
-
-func (j *batchJob) print(r result, name string) error {
-	if j.asJSON {
-		return json.NewEncoder(j.env.Out).Encode(r)
-	}
-	out := j.env.Out
-	if j.standard() {
-		out = j.env.Err
-	}
-	text := fmt.Sprintf("batch %s: %d of %d requests of %s are in queue %q, for limit %s", r.Batch, r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)
-	if r.Finished+r.Waiting > 0 {
-		text += fmt.Sprintf("; %d are new there, %d have ended before", r.Enqueued, r.Finished)
-	}
-	_, err := fmt.Fprintln(out, text)
-	return err
-}
-
-func displayName(name string) string {
-	if name == "-" {
-		return "standard input"
-	}
-	return name
 }

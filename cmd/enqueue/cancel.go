@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/batches"
@@ -181,20 +180,6 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 		r.Missing = rest
 	}
 	return nil
-}
-
-// running are the lines whose tasks a worker of the queue has, for each batch.
-func (s *services) running(ctx context.Context, queue string) (map[string][]int, error) {
-	lines := map[string][]int{}
-	err := eachPage(ctx, queue, asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks, "list the tasks of queue "+queue+" that run", func(infos []*asynq.TaskInfo) error {
-		for _, info := range infos {
-			if ref, ok := tasks.ParseBatchRef(info.ID); ok {
-				lines[ref.Batch] = append(lines[ref.Batch], ref.Line)
-			}
-		}
-		return nil
-	})
-	return lines, err
 }
 
 // withdraw takes back some lines, several side by side, and returns those that were there. The first error ends it.

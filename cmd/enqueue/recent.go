@@ -48,7 +48,7 @@ func lastRun(steps []step, began, now time.Time) lately {
 		if i > 0 {
 			before = steps[i-1].to
 		}
-		l.counts = plus(l.counts, s.counts)
+		l.counts = l.counts.Plus(s.counts)
 		if s.from.Sub(before) > l.gap {
 			began, l.after = s.from, true
 			break
@@ -109,13 +109,5 @@ func minus(a, b batches.Counts) batches.Counts {
 	a.Usage.Used, a.Usage.Prompt = max(0, a.Usage.Used-b.Usage.Used), max(0, a.Usage.Prompt-b.Usage.Prompt)
 	a.Usage.Reserved = max(0, a.Usage.Reserved-b.Usage.Reserved)
 	a.Usage.Completion = max(0, a.Usage.Completion-b.Usage.Completion)
-	return a
-}
-
-func plus(a, b batches.Counts) batches.Counts {
-	a.Done, a.Failed = a.Done+b.Done, a.Failed+b.Failed
-	a.Usage.Used, a.Usage.Prompt = a.Usage.Used+b.Usage.Used, a.Usage.Prompt+b.Usage.Prompt
-	a.Usage.Reserved += b.Usage.Reserved
-	a.Usage.Completion += b.Usage.Completion
 	return a
 }

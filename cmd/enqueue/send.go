@@ -41,7 +41,7 @@ type sender struct {
 // send enqueues the good lines of the file that have no result and are not in the queue.
 func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, existed bool, file io.Reader, options []scheduler.Option, r *result) error {
 	if existed {
-		if err := healer(s)(ctx, b); err != nil {
+		if err := s.heal(ctx, b); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -108,7 +111,7 @@ func (s *services) find(ctx context.Context, name string) (batches.Batch, error)
 
 func status(ctx context.Context, env cli.Environment, s *services, found []batches.Batch, prices map[string]config.Price, asJSON, whole bool) error {
 	var all []figures
-	running := s.runningOnce()
+	running := map[string]map[string][]int{} // by queue, see services.running
 	for _, b := range found {
 		f, err := s.figures(ctx, b, prices, running)
 		if err != nil {
@@ -134,18 +137,19 @@ func status(ctx context.Context, env cli.Environment, s *services, found []batch
 }
 
 // figures are those of a batch at this moment.
-func (s *services) figures(ctx context.Context, b batches.Batch, prices map[string]config.Price, running runningOf) (figures, error) {
+func (s *services) figures(ctx context.Context, b batches.Batch, prices map[string]config.Price, running map[string]map[string][]int) (figures, error) {
 	counts, err := s.batches.Counts(ctx, b.ID)
 	if err != nil {
 		return figures{}, err
 	}
 	f := newFigures(b, counts)
 	if f.Cancelled > 0 {
-		n, failed := running(ctx, b)
-		if failed != nil {
-			return figures{}, failed
+		if running[b.Queue] == nil {
+			if running[b.Queue], err = s.running(ctx, b.Queue); err != nil {
+				return figures{}, err
+			}
 		}
-		f.run(n)
+		f.run(len(running[b.Queue][b.ID]))
 	}
 	if f.State == string(batches.StateOpen) {
 		if err = s.foresee(ctx, b, counts, &f); err != nil {
@@ -196,4 +200,60 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 	}
 	f.estimate(counts, l, view)
 	return nil
+}
+
+const (
+	// idShown is how much of a batch's name a narrow table has at least; the commands want no more.
+	idShown = 8
+	// fileShown is how much of a file's name it has at least.
+	fileShown = 8
+)
+
+// whole is all about one batch, in lines that fit into so many columns; zero is any number.
+func (f *figures) whole(columns int) []string {
+	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit, f.Created.Local().Format(time.DateTime))
+	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
+}
+
+// list is a table of batches that fits into so many columns; zero is any number. A narrow table has shorter texts and no
+// limits; where that does not fit no times, then no files.
+func list(all []figures, columns int) []string {
+	if len(all) == 0 {
+		return []string{"no batches"}
+	}
+	cancelled := -1
+	if slices.ContainsFunc(all, func(f figures) bool { return f.Cancelled > 0 }) {
+		cancelled = 3
+	}
+	heads := []cli.Column{
+		{Head: "BATCH", Until: 3},
+		{Head: "CREATED", Until: 1},
+		{Head: "FILE", Until: 2, Least: []int{0, fileShown, fileShown}},
+		{Head: "LIMIT"},
+		{Head: "DONE", Until: 3},
+		{Head: "FAILED", Until: 3},
+		{Head: "CANCELLED", Until: cancelled},
+		{Head: "WAITING", Until: 3},
+		{Head: "END", Until: 3},
+	}
+	return cli.Table(all, columns, heads, func(f figures, level int) []string {
+		batch, created, file, end := f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.end()
+		if level > 0 {
+			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), f.endShort()
+		}
+		return []string{
+			batch, created, file, f.Limit, strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Cancelled),
+			strconv.Itoa(f.Waiting), end,
+		}
+	})
+}
+
+// prefix is as much of the name as is needed to tell it from the others.
+func prefix(id string, all []figures) string {
+	for n := idShown; n < len(id); n++ { // a name has letters of one byte only
+		if !slices.ContainsFunc(all, func(f figures) bool { return f.Batch != id && strings.HasPrefix(f.Batch, id[:n]) }) {
+			return id[:n]
+		}
+	}
+	return id
 }

@@ -30,7 +30,7 @@ type watch struct {
 	show    show
 	heal    func(context.Context, batches.Batch) error
 	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
-	running runningOf
+	running func(ctx context.Context, queue string) (map[string][]int, error)
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 
 	samples []sample
@@ -95,8 +95,8 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	l := w.recent(sample{at: now, counts: c})
 	f := newFigures(b, c)
 	if f.Cancelled > 0 {
-		if n, failed := w.running(ctx, b); failed == nil { // if Redis does not answer, the other figures are shown
-			f.run(n)
+		if all, failed := w.running(ctx, b.Queue); failed == nil { // if Redis does not answer, the other figures are shown
+			f.run(len(all[b.ID]))
 		}
 	}
 	if w.ask(ctx, now, b, f.Waiting); w.by != nil {

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +19,9 @@ const (
 	listedTogether = 200
 	// errorShown is how many letters of an error a line has.
 	errorShown = 60
+	// errorFirst is the least of them in a narrow table with types and attempts, errorLeast in one without.
+	errorFirst = 32
+	errorLeast = 16
 )
 
 func deadListCommand(env cli.Environment) *cobra.Command {
@@ -109,6 +114,34 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 	return deadSummary(ctx, s, store, f, n, most)
 }
 
+// deadTable shows tasks in lines that fit into so many columns; zero is any number. A narrow table has shorter times and
+// errors; where that does not fit no types and attempts, and the state only of tasks that are not dead; then only the ID
+// and the error. IDs are whole, because the commands need them so. The first line is the header.
+func deadTable(all []deadtasks.Task, columns int) []string {
+	state := 0
+	if slices.ContainsFunc(all, func(t deadtasks.Task) bool { return t.State != deadtasks.StateDead }) {
+		state = 2
+	}
+	heads := []cli.Column{
+		{Head: "ID", Until: 3},
+		{Head: "QUEUE", Until: 2},
+		{Head: "TYPE", Until: 1},
+		{Head: "STATE", Until: state},
+		{Head: "AT", Until: 2},
+		{Head: "ATTEMPTS", Until: 1},
+		{Head: "ERROR", Until: 3, Least: []int{0, errorFirst, errorLeast, errorLeast}},
+	}
+	return cli.Table(all, columns, heads, func(t deadtasks.Task, level int) []string {
+		state, at := string(t.State), cli.Day(t.At)
+		if level == 0 {
+			if at = t.At.Format(time.RFC3339); t.Batch != "" {
+				state += " (of batch " + t.Batch + ")"
+			}
+		}
+		return []string{t.ID, t.Queue, t.Type, state, at, strconv.Itoa(len(t.Attempts)), firstLetters(t.Error, errorShown)}
+	})
+}
+
 // deadSummary is the last line: how many there are, and what can be done.
 func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadtasks.Filter, n, most int) error {
 	switch n {
@@ -136,13 +169,6 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return strconv.Itoa(n) + " " + what + "s"
-}
-
-func stateOfDead(t deadtasks.Task) string {
-	if t.Batch != "" {
-		return string(t.State) + " (of batch " + t.Batch + ")"
-	}
-	return string(t.State)
 }
 
 // firstLetters is the first line of a text, or the beginning of that.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +26,14 @@ func (r *listedRate) String() string {
 		return "-"
 	}
 	return fmt.Sprintf("%s, at most %v", r.Rate, r.Capacity)
+}
+
+// short is String without the burst.
+func (r *listedRate) short() string {
+	if r == nil {
+		return "-"
+	}
+	return r.Rate
 }
 
 // listed is one meter of a limit, or of one of its keys: as headway.yaml has it and as it was set.
@@ -118,4 +128,56 @@ func (r *listed) set(now *stored, o reservations.Override) {
 	if r.Ignored == "" {
 		r.Override.Capacity = m.Cap()
 	}
+}
+
+// byShown is the least of the text that says by whom a limit was set in a narrow table.
+const byShown = 6
+
+// limitsTable shows limits in lines that fit into so many columns; zero is any number. A narrow table has shorter times,
+// and keys where there are some; where that does not fit no bursts, then neither by whom nor when a limit was set. In
+// colour the lines of limits that were set are bold.
+func limitsTable(rows []listed, columns int, colour bool) string {
+	key := 0
+	if slices.ContainsFunc(rows, func(r listed) bool { return r.Key != "" }) {
+		key = 3
+	}
+	heads := []cli.Column{
+		{Head: "LIMIT", Until: 3},
+		{Head: "METER", Until: 3},
+		{Head: "KEY", Until: key},
+		{Head: "CONFIGURED", Until: 3},
+		{Head: "SET", Until: 3},
+		{Head: "BY", Until: 2, Least: []int{0, byShown, byShown}},
+		{Head: "AT", Until: 2},
+	}
+	lines := cli.Table(rows, columns, heads, func(r listed, level int) []string { return r.cells(level) })
+	for i, r := range rows {
+		if colour && r.Override != nil {
+			lines[i+1] = "\x1b[1m" + lines[i+1] + "\x1b[0m"
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// cells are the texts of a row at a level of the table: shorter above 0, without bursts above 1.
+func (r *listed) cells(level int) []string {
+	configured, set, at := r.Configured.String(), r.Override.String(), ""
+	if level > 1 {
+		configured, set = r.Configured.short(), r.Override.short()
+	}
+	switch {
+	case r.SetAt == nil:
+	case level == 0:
+		at = r.SetAt.UTC().Format(time.RFC3339)
+	default:
+		at = cli.Day(*r.SetAt)
+	}
+	switch {
+	case r.Ignored == "":
+	case level == 0:
+		at += "  ignored: " + r.Ignored
+	default:
+		set += " (ignored)"
+	}
+	return []string{r.Limit, r.Meter, r.Key, configured, set, r.SetBy, at}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// CollectionDefault is where estimates are kept.
+	// CollectionDefault is the collection that holds estimates.
 	CollectionDefault = "headway_estimates"
 	// EveryDefault is how often a process shares what it learned.
 	EveryDefault = 5 * time.Second
@@ -37,8 +37,6 @@ var ErrUnavailable = errors.New("keeper: the database is not available")
 
 // Options of a Keeper. The zero value is right for production.
 type Options struct {
-	// Collection is where estimates are kept. Defaults to CollectionDefault; all processes of a fleet must name the same.
-	Collection string
 	// Every is how often Run shares. Defaults to EveryDefault.
 	Every time.Duration
 	// Logger is told now and then what is known, at INFO. Nil means nobody.
@@ -55,22 +53,19 @@ type Keeper struct {
 
 // New returns a Keeper of learner in db. It sends nothing; see Load and Run. The client of db stays the caller's to disconnect.
 func New(db *mongo.Database, learner *estimates.Learner, o Options) *Keeper {
-	if o.Collection == "" {
-		o.Collection = CollectionDefault
-	}
 	if o.Every <= 0 {
 		o.Every = EveryDefault
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{learner: learner, documents: db.Collection(o.Collection), every: o.Every, log: o.Logger}
+	return &Keeper{learner: learner, documents: db.Collection(CollectionDefault), every: o.Every, log: o.Logger}
 }
 
 // EnsureIndexes makes models be forgotten that nobody has called for 90 days.
 func (k *Keeper) EnsureIndexes(ctx context.Context) error {
 	_, err := k.documents.Indexes().CreateOne(ctx, mongo.IndexModel{
-		Keys: bson.D{{Key: fieldAt, Value: 1}}, Options: options.Index().SetExpireAfterSeconds(int32(keptFor.Seconds())),
+		Keys: bson.M{fieldAt: 1}, Options: options.Index().SetExpireAfterSeconds(int32(keptFor.Seconds())),
 	})
 	if err != nil {
 		return fmt.Errorf("%w: make the index: %w", ErrUnavailable, err)
@@ -80,7 +75,7 @@ func (k *Keeper) EnsureIndexes(ctx context.Context) error {
 
 // Load reads what the fleet knows, at most estimates.Known models, those called last. A document that makes no sense is left out and named in the error; the others are taken.
 func (k *Keeper) Load(ctx context.Context) error {
-	cursor, err := k.documents.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: fieldAt, Value: -1}}).SetLimit(estimates.Known))
+	cursor, err := k.documents.Find(ctx, bson.D{}, options.Find().SetSort(bson.M{fieldAt: -1}).SetLimit(estimates.Known))
 	var found []bson.Raw
 	if err == nil {
 		err = cursor.All(ctx, &found)
@@ -115,7 +110,7 @@ func (k *Keeper) share(ctx context.Context, key estimates.Key, counts *estimates
 	number := k.learner.Generation(key)
 	err := k.patiently(func() (err error) {
 		o := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)
-		found, err = k.documents.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: documentID(key)}}, addition(key, number, counts), o).Raw()
+		found, err = k.documents.FindOneAndUpdate(ctx, bson.M{"_id": documentID(key)}, addition(key, number, counts), o).Raw()
 		return err
 	})
 	if err != nil {
@@ -139,7 +134,7 @@ func (k *Keeper) share(ctx context.Context, key estimates.Key, counts *estimates
 // turn begins a generation. Where another process did so before, nothing changes.
 func (k *Keeper) turn(ctx context.Context, key estimates.Key, number int64, found bson.Raw) error {
 	err := k.patiently(func() error {
-		_, err := k.documents.UpdateOne(ctx, bson.D{{Key: "_id", Value: documentID(key)}, {Key: fieldNumber, Value: number}}, next(number, found))
+		_, err := k.documents.UpdateOne(ctx, bson.M{"_id": documentID(key), fieldNumber: number}, next(number, found))
 		return err
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/tasks/llm"
 )
 
 // The reader ends, line numbers rise, and what it calls good is good.
@@ -40,7 +41,7 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if line.CustomID == "" || ids[line.CustomID] || !json.Valid(line.Body) || line.URL != batch.URLChatCompletions {
+			if line.CustomID == "" || ids[line.CustomID] || !json.Valid(line.Body) || line.URL != string(llm.EndpointChat) {
 				t.Fatalf("line %+v", line)
 			}
 			ids[line.CustomID] = true

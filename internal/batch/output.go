@@ -106,35 +106,23 @@ func appendText(b []byte, text string) []byte {
 }
 
 // Writer writes an output file or an error file. It is not safe for concurrent use.
-type Writer struct {
-	out *bufio.Writer
-	buf []byte
-	n   int
-}
+type Writer struct{ out *bufio.Writer }
 
 // NewWriter returns a Writer to w. Flush it at the end.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 64<<10)} }
 
 // Write writes one line.
 func (w *Writer) Write(o Output) error {
-	w.buf = AppendOutput(w.buf[:0], o)
-	if _, err := w.out.Write(w.buf); err != nil {
-		return fmt.Errorf("batch: write line %d: %w", w.n+1, err)
-	}
-	w.n++
-	if cap(w.buf) > 1<<20 {
-		w.buf = nil // one large line does not stay
+	if _, err := w.out.Write(AppendOutput(w.out.AvailableBuffer(), o)); err != nil {
+		return fmt.Errorf("batch: write the output: %w", err)
 	}
 	return nil
 }
 
-// Lines returns the number of lines written.
-func (w *Writer) Lines() int { return w.n }
-
-// Flush writes what is still buffered.
+// Flush writes the lines that are still buffered.
 func (w *Writer) Flush() error {
 	if err := w.out.Flush(); err != nil {
-		return fmt.Errorf("batch: write line %d: %w", w.n, err)
+		return fmt.Errorf("batch: write the output: %w", err)
 	}
 	return nil
 }

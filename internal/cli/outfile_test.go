@@ -21,7 +21,7 @@ func TestOutFile(t *testing.T) { //nolint:paralleltest // the umask is the proce
 	name := filepath.Join(folder, "out")
 	write := func(text string, end func(*cli.OutFile) error) {
 		t.Helper()
-		f, err := cli.CreateFile(name)
+		f, err := cli.CreateFile(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestWhatIsNoFileIsNotReplaced(t *testing.T) {
 		in("link"): "is a link", in("broken"): "is a link", in("pipe"): "a pipe", in("socket"): "a socket", in("folder"): "is a folder",
 		os.DevNull: "a device", "/dev/stdout": "is a", in("file") + "/x": "not a directory", in("none") + "/x": "no such file",
 	} {
-		f, err := cli.CreateFile(name)
+		f, err := cli.CreateFile(name, nil)
 		usage := (*cli.UsageError)(nil)
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) || f != nil {
 			t.Errorf("%s: %v", name, err)
