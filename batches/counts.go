@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -191,4 +192,44 @@ func (c *Counter) count(ctx context.Context, from, to, lines int) (Counts, error
 		}
 	}
 	return total, nil
+}
+
+// UsageByModel sums up what the results of a batch used, by the model they name. It reads them all.
+func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usage, error) {
+	if err := checkID(batch); err != nil {
+		return nil, err
+	}
+	found, err := s.count(ctx, batch, 1, maxLine, bson.M{"$ifNull": bson.A{"$model", ""}})
+	if err != nil {
+		return nil, err
+	}
+	usage := map[string]Usage{}
+	for _, d := range found {
+		usage[d.By] = d.Usage
+	}
+	return usage, nil
+}
+
+// Since counts the results that were written at a moment or later, for each slot of time: the first slot begins at that
+// moment, the oldest stands first, and empty slots are left out. A slot is at least a millisecond. It reads all results of
+// the batch.
+func (s *Store) Since(ctx context.Context, batch string, from time.Time, slot time.Duration) ([]Counts, error) {
+	if err := checkID(batch); err != nil {
+		return nil, err
+	}
+	age := bson.M{"$subtract": bson.A{"$at", from}} // in ms
+	begin := bson.M{"$subtract": bson.A{age, bson.M{"$mod": bson.A{age, max(1, slot.Milliseconds())}}}}
+	lately := bson.M{"$gte": bson.A{"$at", from}}
+	found, err := s.count(ctx, batch, 1, maxLine, bson.M{"$cond": bson.A{lately, bson.M{"$toString": begin}, ""}})
+	if err != nil {
+		return nil, err
+	}
+	var slots []Counts
+	for _, d := range found {
+		if d.By != "" {
+			slots = append(slots, d.Counts)
+		}
+	}
+	slices.SortFunc(slots, func(a, b Counts) int { return a.First.Compare(b.First) })
+	return slots, nil
 }

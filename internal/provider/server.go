@@ -41,12 +41,12 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, account: newAccount(cfg), mux: http.NewServeMux(), closing: make(chan struct{})}
-	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
-	s.mux.HandleFunc("POST /v1/responses", s.other(responseCall))
-	s.mux.HandleFunc("POST /v1/embeddings", s.other(embeddingsCall))
-	s.mux.HandleFunc("POST /v1/completions", s.other(completionCall))
-	s.mux.HandleFunc("POST /v1/moderations", s.other(moderationCall))
-	s.mux.HandleFunc("POST /v1/tick", s.tick)
+	s.mux.HandleFunc("POST /v1/chat/completions", s.endpoint(chatCall))
+	s.mux.HandleFunc("POST /v1/responses", s.endpoint(responseCall))
+	s.mux.HandleFunc("POST /v1/embeddings", s.endpoint(embeddingsCall))
+	s.mux.HandleFunc("POST /v1/completions", s.endpoint(completionCall))
+	s.mux.HandleFunc("POST /v1/moderations", s.endpoint(moderationCall))
+	s.mux.HandleFunc("POST /v1/tick", s.endpoint(tickCall))
 	s.mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.Report())
 	})

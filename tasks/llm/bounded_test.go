@@ -84,7 +84,7 @@ func TestAFailedResponseIsAnAnswer(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, body)
 	})
-	answer, err := client.DoCall(t.Context(), llm.Call{Endpoint: llm.EndpointResponses, Request: []byte(`{"model":"m","input":"hi"}`)})
+	answer, err := client.RunCall(t.Context(), llm.Call{Endpoint: llm.EndpointResponses, Request: []byte(`{"model":"m","input":"hi"}`)}, nil)
 	if err != nil || string(answer.Body) != body {
 		t.Errorf("%s, %v", answer.Body, err)
 	}

@@ -80,18 +80,6 @@ func (c Call) Charges() []reservations.Charge { return c.chat().Charges() }
 // TaskOptions implements tasks.Optioner: a call of a batch has an ID of its own, so that it is enqueued once.
 func (c Call) TaskOptions() tasks.Options { return optionsOf(c.Batch) }
 
-// own are the tokens of the provider's limit.
-func (c Call) own() reservations.Tokens { return c.Charge }
-
-// reserved is the most that was reserved of each meter.
-func (c Call) reserved() reservations.Tokens { return c.chat().reserved() }
-
-// used is what a call really used, in the meters that it is charged for: the others may not exist.
-func (c Call) used(u Usage) reservations.Tokens { return c.chat().used(u) }
-
-// nothing is the use of a call that never reached the provider.
-func (c Call) nothing() reservations.Tokens { return c.chat().nothing() }
-
 // chat is the same with another type: what a call takes and has used does not depend on where it goes.
 func (c Call) chat() Chat {
 	return Chat{Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent}

@@ -150,7 +150,7 @@ func TestRunCallSendsTheBytesAsTheyAre(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":8,"total_tokens":8}}`)
 	})
-	answer, err := client.DoCall(t.Context(), llm.Call{Endpoint: llm.EndpointEmbeddings, Request: json.RawMessage(body)})
+	answer, err := client.RunCall(t.Context(), llm.Call{Endpoint: llm.EndpointEmbeddings, Request: json.RawMessage(body)}, nil)
 	if want := (llm.Usage{Input: 8}); err != nil || answer.Usage != want {
 		t.Errorf("%+v, %v", answer, err)
 	}

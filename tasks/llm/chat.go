@@ -101,5 +101,12 @@ func (c Chat) reserved() reservations.Tokens {
 // nothing is the use of a call that never reached the provider.
 func (c Chat) nothing() reservations.Tokens { return reservations.Unused(c.Charges()...) }
 
-// own are the tokens of the provider's limit.
-func (c Chat) own() reservations.Tokens { return c.Charge }
+// TaskOptions implements tasks.Optioner: a chat of a batch has an ID of its own, so that it is enqueued once.
+func (c Chat) TaskOptions() tasks.Options { return optionsOf(c.Batch) }
+
+func optionsOf(ref *tasks.BatchRef) tasks.Options {
+	if ref == nil {
+		return tasks.Options{}
+	}
+	return tasks.Options{ID: ref.TaskID()}
+}

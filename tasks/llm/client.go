@@ -94,24 +94,16 @@ func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Token
 
 // RunCall is Run for a call to any endpoint.
 func (c *Client) RunCall(ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation)) (Answer, error) {
-	return c.run(ctx, call.Endpoint, call.Request, call, use, saw)
-}
-
-// charged is what a task takes, and what of that was used.
-type charged interface {
-	own() reservations.Tokens
-	reserved() reservations.Tokens
-	used(u Usage) reservations.Tokens
-	nothing() reservations.Tokens
+	return c.run(ctx, call.Endpoint, call.Request, call.chat(), use, saw)
 }
 
 func (c *Client) run(
-	ctx context.Context, to Endpoint, request json.RawMessage, by charged, use func(reservations.Tokens), saw []func(reservations.Observation),
+	ctx context.Context, to Endpoint, request json.RawMessage, by Chat, use func(reservations.Tokens), saw []func(reservations.Observation),
 ) (Answer, error) {
 	sent := time.Now()
 	answer, err := c.do(ctx, to, request)
 	c.report(ctx, by, to, request, answer, err, use)
-	if o, ok := c.config.observation(by.own(), seenIn(answer, err), time.Since(sent)); ok {
+	if o, ok := c.config.observation(by.Charge, seenIn(answer, err), time.Since(sent)); ok {
 		for _, tell := range saw {
 			if tell != nil {
 				tell(o)
@@ -126,11 +118,6 @@ func (c *Client) run(
 // refused the call (429, 503) and named a time.
 func (c *Client) Do(ctx context.Context, chat Chat) (Answer, error) {
 	return c.do(ctx, EndpointChat, chat.Request)
-}
-
-// DoCall is Do for a call to any endpoint. One that is unknown is a permanent error that matches ErrUnknownEndpoint.
-func (c *Client) DoCall(ctx context.Context, call Call) (Answer, error) {
-	return c.do(ctx, call.Endpoint, call.Request)
 }
 
 func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (Answer, error) {

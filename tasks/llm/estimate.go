@@ -22,17 +22,15 @@ const (
 	mediaBytes  = 100
 )
 
-// Estimate says before a call how many tokens it may take. It is meant to be too high, because the answer is counted as long
-// as it may become:
+// chatOf assesses a request to EndpointChat. It is meant to be too high, because the answer is counted as long as it may
+// become:
 //
-//   - the prompt: the texts of all messages, 4 bytes of UTF-8 a token rounded up, and 4 tokens more a message; the definitions of tools and of the response's
-//     format likewise; images with 1500 tokens (85 with "detail": "low"), other attachments roughly by their size
+//   - the prompt: the texts of all messages, 4 bytes of UTF-8 a token rounded up, and 4 tokens more a message; the definitions
+//     of tools and of the response's format likewise; images with 1500 tokens (85 with "detail": "low"), other attachments
+//     roughly by their size
 //   - the answer: max_completion_tokens, else max_tokens, else OutputDefault; times n, where the request asks for several
 //
-// Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that. The error is a *RequestError.
-func Estimate(request json.RawMessage) (Usage, error) { return EndpointChat.Estimate(request) }
-
-// chatOf assesses a request to EndpointChat.
+// Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that.
 func chatOf(body map[string]json.RawMessage) (assessment, error) {
 	var messages []any
 	if err := json.Unmarshal(body["messages"], &messages); err != nil || len(messages) == 0 {

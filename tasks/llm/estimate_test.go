@@ -44,7 +44,7 @@ func TestEstimate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := llm.Estimate(json.RawMessage(c.request))
+			got, err := llm.EndpointChat.Estimate(json.RawMessage(c.request))
 			if want := (llm.Usage{Input: c.input, Output: c.output}); err != nil || got != want {
 				t.Errorf("%.200s: %+v, %v, want %+v", c.request, got, err, want)
 			}
@@ -69,7 +69,7 @@ func TestEstimateErrors(t *testing.T) {
 		`{"messages":[{}],"n":0}`:               "n",
 		`{"messages":[{}],"max_completion_tokens":1e10}`: "max_completion_tokens",
 	} {
-		_, err := llm.Estimate(json.RawMessage(request))
+		_, err := llm.EndpointChat.Estimate(json.RawMessage(request))
 		if wrong, ok := errors.AsType[*llm.RequestError](err); !ok || wrong.Field != field {
 			t.Errorf("%s: %v, want a fault of %s", request, err, field)
 		}
@@ -82,7 +82,7 @@ func FuzzEstimate(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"content":[{"type":"image_url"},{"type":"file","file":{}}]}],"n":2147483647,"max_tokens":2147483647}`))
 	f.Add([]byte(`{"messages":[[[[{"type":5}]]]]}`))
 	f.Fuzz(func(t *testing.T, request []byte) {
-		u, err := llm.Estimate(request)
+		u, err := llm.EndpointChat.Estimate(request)
 		if err != nil {
 			if _, ok := errors.AsType[*llm.RequestError](err); !ok {
 				t.Fatalf("%T %v", err, err)

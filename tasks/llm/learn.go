@@ -23,7 +23,7 @@ func (c Call) Expect(l *estimates.Learner) reservations.Tokens {
 		return nil
 	}
 	scaled := l.Ratios(c.Limit, a.model).Scale(estimates.Tokens(a.usage), a.open)
-	return c.used(Usage(scaled))
+	return c.chat().used(Usage(scaled))
 }
 
 // Repriced is the call with charges as Expect has them, for whoever enqueues it.
