@@ -134,8 +134,9 @@ local function addHeads(bucket)
 	return found < #heads
 end
 
-local looked, numbers, again = {}, 0, false
-for _, bucket in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", whole(now), "LIMIT", 0, ARGV[8])) do
+local looked, numbers, again, next = {}, 0, false, soonest()
+local due = next and next <= now and redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", whole(now), "LIMIT", 0, ARGV[8]) or {}
+for _, bucket in ipairs(due) do
 	if seen >= 2 * (most + promotedMost) then
 		break
 	end
@@ -157,16 +158,21 @@ for _, bucket in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", whole(now),
 	end
 end
 
-local index = redis.call("ZRANGE", KEYS[1], 0, numbers, "WITHSCORES")
-for i = 1, #index, 2 do
-	if not looked[index[i]] then
-		rest = math.min(rest, tonumber(index[i + 1]) - now)
-		break
+if #due > 0 then
+	next = nil
+	local index = redis.call("ZRANGE", KEYS[1], 0, numbers, "WITHSCORES")
+	for i = 1, #index, 2 do
+		if not looked[index[i]] then
+			next = tonumber(index[i + 1])
+			break
+		end
 	end
 end
-rest = again and 0 or math.max(0, rest)
+rest = again and 0 or math.max(0, math.min(rest, (next or math.huge) - now))
 redis.call("HSET", KEYS[3], "id", id, "until", whole(now + rest + lease), "retry", ARGV[7], "now", whole(now))
-redis.call("PEXPIRE", KEYS[3], math.ceil((rest + lease) / 1000) + 60000)
+if duty ~= id then -- so an idle look is few commands; after an hour the same process takes over once more
+	redis.call("PEXPIRE", KEYS[3], 3600000 + math.ceil((rest + lease) / 1000))
+end
 answer[4], answer[5] = whole(rest), tostring(numbers)
 return answer
 `
