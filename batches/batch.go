@@ -75,8 +75,8 @@ func (d batchDocument) batch() Batch {
 	return b
 }
 
-// Open stores b, or finds the stored batch with its ID: existed says which. It returns the stored batch, whose Lines and
-// Requests grow to those of b, since a limit that was raised serves more of the same file. The error matches
+// Open stores b, or finds the stored batch with its ID: existed says which. It returns the stored batch, whose Lines
+// and Requests grow to those of b, since a limit that was raised serves more of the same file. The error matches
 // [ErrDifferentFile] where the stored batch has another hash. A zero Created means now.
 func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, err error) {
 	if err = checkLine(b.ID, b.Lines); err != nil {
@@ -132,7 +132,8 @@ func (s *Store) Batch(ctx context.Context, id string) (Batch, error) {
 	case len(found) == 0:
 		return Batch{}, fmt.Errorf("%w: %q", ErrUnknownBatch, id)
 	case len(found) > 1 && found[0].ID != id:
-		return Batch{}, fmt.Errorf("%w: %q begins %s, %s and maybe more", ErrAmbiguousBatch, id, found[0].ID, found[1].ID)
+		return Batch{}, fmt.Errorf("%w: %q begins %s, %s and maybe more", ErrAmbiguousBatch, id, found[0].ID,
+			found[1].ID)
 	}
 	return found[0], nil
 }
@@ -176,7 +177,8 @@ func (s *Store) SetEnqueued(ctx context.Context, id string, upTo int) error {
 	return err
 }
 
-// Cancel ends the batch: its requests are not to be sent any more. Those under way may still end, and their results count.
+// Cancel ends the batch: its requests are not to be sent any more. Those under way may still end, and their results
+// count.
 func (s *Store) Cancel(ctx context.Context, id string) error {
 	_, err := s.changeBatch(ctx, "cancel", id, bson.M{"$set": bson.M{"state": StateCancelled}})
 	return err

@@ -101,8 +101,8 @@ func (s *Store) count(ctx context.Context, batch string, from, to int, by any) (
 	return found, nil
 }
 
-// block is the number of lines whose sums a Counter keeps once all of them have a result. It is a power of ten, so that the
-// lines of a block begin with the same digits.
+// block is the number of lines whose sums a Counter keeps once all of them have a result. It is a power of ten, so that
+// the lines of a block begin with the same digits.
 const block = 1000
 
 // Counter counts one batch repeatedly, e.g. to show its progress. It is as exact as [Store.Counts], and reads only the
@@ -121,7 +121,8 @@ func (s *Store) Counter(batch string) *Counter {
 	return &Counter{store: s, batch: batch, full: map[int]Counts{}}
 }
 
-// Counts returns the counts as they are now, and the record of the batch. The error matches [ErrUnknownBatch] where there is none.
+// Counts returns the counts as they are now, and the record of the batch. The error matches [ErrUnknownBatch] where
+// there is none.
 func (c *Counter) Counts(ctx context.Context) (Counts, Batch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,8 +212,8 @@ func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usag
 }
 
 // Since counts the results that were written at a moment or later, for each slot of time: the first slot begins at that
-// moment, the oldest stands first, and empty slots are left out. A slot is at least a millisecond. It reads all results of
-// the batch.
+// moment, the oldest stands first, and empty slots are left out. A slot is at least a millisecond. It reads all results
+// of the batch.
 func (s *Store) Since(ctx context.Context, batch string, from time.Time, slot time.Duration) ([]Counts, error) {
 	if err := checkID(batch); err != nil {
 		return nil, err

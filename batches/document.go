@@ -50,7 +50,8 @@ const (
 	maxError   = 1000 // bytes of an attempt's error, and of other texts from outside
 	maxName    = 4096 // bytes of a custom_id and of a model
 
-	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for attempts.
+	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for
+	// attempts.
 	maxContent = 14 << 20
 )
 
@@ -93,7 +94,10 @@ func parseDocumentID(id string) (batch string, line int, err error) {
 
 // linesOf matches the documents of lines from to to, both included.
 func linesOf(batch string, from, to int) bson.E {
-	return bson.E{Key: "_id", Value: bson.D{{Key: "$gte", Value: documentID(batch, from)}, {Key: "$lte", Value: documentID(batch, to)}}}
+	return bson.E{Key: "_id", Value: bson.D{
+		{Key: "$gte", Value: documentID(batch, from)},
+		{Key: "$lte", Value: documentID(batch, to)},
+	}}
 }
 
 // unfinished matches documents without a result.
@@ -142,13 +146,15 @@ func (r *Result) packed() (body, request any, failure *Failure) {
 	if r.Response != nil && len(r.Response.Body) > 0 {
 		body, size = packed.Pack(r.Response.Body)
 		if size > maxContent {
-			body, size, failure = nil, 0, &Failure{Code: CodeTooLarge, Message: tooLarge("answer", len(r.Response.Body), failure)}
+			body, size, failure = nil, 0, &Failure{Code: CodeTooLarge, Message: tooLarge("answer", len(r.Response.Body),
+				failure)}
 		}
 	}
 	if (r.Failed() || failure != nil) && len(r.Request) > 0 {
 		var n int
 		if request, n = packed.Pack(r.Request); size+n > maxContent {
-			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,", len(r.Request), failure)}
+			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,",
+				len(r.Request), failure)}
 		}
 	}
 	return body, request, failure
@@ -214,7 +220,8 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, err
 	}
 	r := Result{
-		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.Usage, Failure: d.Failure,
+		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.Usage,
+		Failure: d.Failure,
 	}
 	if d.Status != "" {
 		r.Finished = d.At.UTC()
@@ -229,7 +236,10 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
 	}
 	for _, a := range d.Tries {
-		r.Attempts = append(r.Attempts, Attempt{At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, StatusCode: a.Code, Error: a.Error})
+		r.Attempts = append(r.Attempts, Attempt{
+			At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond,
+			StatusCode: a.Code, Error: a.Error,
+		})
 	}
 	return r, nil
 }

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	// ErrUnavailable is matched when the database did not answer, or turned the command away. Where it was a write, it may
-	// have been applied; it may be repeated.
+	// ErrUnavailable is matched when the database did not answer, or turned the command away. Where it was a write, it
+	// may have been applied; it may be repeated.
 	ErrUnavailable = errors.New("batches: the database is not available")
 
 	// ErrTooLarge is matched when a document would be larger than the database takes. No repetition mends it.

@@ -13,13 +13,14 @@ import (
 	"github.com/headway-go/headway/internal/packed"
 )
 
-// maxTries bounds how often a write is sent while other writers of the same document are faster. Each time another one has
-// made progress, so a few are plenty.
+// maxTries bounds how often a write is sent while other writers of the same document are faster. Each time another one
+// has made progress, so a few are plenty.
 const maxTries = 10
 
 // Outcome is what became of one result given to [Store.FinishMany].
 type Outcome struct {
-	// First says that this call wrote the result. False without an error: there was one already, and nothing has changed.
+	// First says that this call wrote the result. False without an error: there was one already, and nothing has
+	// changed.
 	First bool
 
 	// Err says that it is not known whether the result is stored; Finish may be called again.
@@ -43,7 +44,8 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 	return s.untilWritten(ctx, batch, line, update)
 }
 
-// untilWritten applies an update to a document that has no result, and does nothing to one that has, or is full of attempts.
+// untilWritten applies an update to a document that has no result, and does nothing to one that has, or is full of
+// attempts.
 func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.M) error {
 	filter := bson.D{{Key: "_id", Value: documentID(batch, line)}, unfinished(), hasRoom()}
 	upsert := true
@@ -52,7 +54,8 @@ func (s *Store) untilWritten(ctx context.Context, batch string, line int, update
 		if err == nil {
 			return nil
 		}
-		// The document is there: with a result, or made by another writer in this moment. Without upsert both are told apart.
+		// The document is there: with a result, or made by another writer in this moment. Without upsert both are told
+		// apart.
 		duplicate := mongo.IsDuplicateKeyError(err)
 		if !duplicate && !isConflict(err) || n == maxTries {
 			return unavailableLine("note an attempt of", batch, line, err)
@@ -62,17 +65,17 @@ func (s *Store) untilWritten(ctx context.Context, batch string, line int, update
 }
 
 // Finish stores the result of a request, if it has none. It is one round trip, and a few where another writer is at the
-// same document. Once it has returned without an error, the result is stored and never changes, unless [Store.Reopen] puts
-// it back; first says whether it was this call that wrote it. After an error Finish may be called again, and then says
-// false if the first call was applied after all.
+// same document. Once it has returned without an error, the result is stored and never changes, unless [Store.Reopen]
+// puts it back; first says whether it was this call that wrote it. After an error Finish may be called again, and then
+// says false if the first call was applied after all.
 func (s *Store) Finish(ctx context.Context, r Result) (first bool, err error) {
 	o := s.FinishMany(ctx, []Result{r})[0]
 	return o.First, o.Err
 }
 
-// FinishMany does what [Store.Finish] does for each of the results, in one round trip. The outcomes stand in the order of the
-// results; one that fails does not keep the others back. One that is too large for its document is stored without its answer and its
-// request, as a failure with [CodeTooLarge].
+// FinishMany does what [Store.Finish] does for each of the results, in one round trip. The outcomes stand in the order
+// of the results; one that fails does not keep the others back. One that is too large for its document is stored
+// without its answer and its request, as a failure with [CodeTooLarge].
 func (s *Store) FinishMany(ctx context.Context, results []Result) []Outcome {
 	outcomes := make([]Outcome, len(results))
 	todo := make([]finish, 0, len(results))
@@ -144,12 +147,14 @@ func (s *Store) finish(ctx context.Context, r Result) (finish, error) {
 	return finish{batch: r.Batch, line: r.Line, id: documentID(r.Batch, r.Line), result: r, expires: expires}, nil
 }
 
-// write sends them all, notes what is known, and returns those that met a document which was there or changed meanwhile.
+// write sends them all, notes what is known, and returns those that met a document which was there or changed
+// meanwhile.
 func (s *Store) write(ctx context.Context, todo []finish) []finish {
 	models := make([]mongo.WriteModel, len(todo))
 	for i, f := range todo {
 		filter := bson.D{{Key: "_id", Value: f.id}, unfinished()}
-		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(finishUpdate(f.result, f.expires)).SetUpsert(true)
+		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(finishUpdate(f.result,
+			f.expires)).SetUpsert(true)
 	}
 	_, err := s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	failed := map[int]error{}

@@ -14,7 +14,8 @@ import (
 // page is the number of results that are read at once.
 const page = 200
 
-// Find returns what is stored of a request; ok says that it has a result. Without one, the Result has the attempts so far.
+// Find returns what is stored of a request; ok says that it has a result. Without one, the Result has the attempts so
+// far.
 func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok bool, err error) {
 	if err = checkLine(batch, line); err != nil {
 		return Result{}, false, err
@@ -31,8 +32,8 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 	return r, err == nil && d.Status != "", err
 }
 
-// Finished returns which of the lines from to to (both included) have a result, good or bad. It takes a byte for each line
-// between them.
+// Finished returns which of the lines from to to (both included) have a result, good or bad. It takes a byte for each
+// line between them.
 func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {
 	return s.lines(ctx, "finished", batch, from, to, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
 }
@@ -40,7 +41,8 @@ func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*Line
 // Unanswered returns which of the lines from to to (both included) are stored without a result: lines given to
 // [Store.Name], lines with a failed attempt, and lines that were put back.
 func (s *Store) Unanswered(ctx context.Context, batch string, from, to int) (*LineSet, error) {
-	return s.lines(ctx, "unanswered", batch, from, to, unfinished(), bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
+	return s.lines(ctx, "unanswered", batch, from, to, unfinished(),
+		bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }
 
 // lines are those from to to whose documents are as which says; what is their name.
@@ -70,8 +72,8 @@ func (s *Store) lines(ctx context.Context, what, batch string, from, to int, whi
 	return set, malformed
 }
 
-// Results yields the results of a batch, good and bad, in the order of the lines. It reads page by page, so results that are
-// written meanwhile are there if their page was not read yet. An error is yielded once, as the last.
+// Results yields the results of a batch, good and bad, in the order of the lines. It reads page by page, so results
+// that are written meanwhile are there if their page was not read yet. An error is yielded once, as the last.
 func (s *Store) Results(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
 }
@@ -81,8 +83,8 @@ func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, 
 	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: statusFailed})
 }
 
-// All yields every request of a batch of which something is stored, as [Store.Results] does: also those that have no result yet,
-// which have no Finished.
+// All yields every request of a batch of which something is stored, as [Store.Results] does: also those that have no
+// result yet, which have no Finished.
 func (s *Store) All(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }
@@ -107,9 +109,11 @@ func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq
 	}
 }
 
-// page yields a page of results and returns the line where the next one begins. more is false after the last one, and where
-// yield has had enough. The server keeps nothing open between two pages, so the reader may be slow.
-func (s *Store) page(ctx context.Context, batch string, from int, which bson.E, yield func(Result) bool) (next int, more bool, err error) {
+// page yields a page of results and returns the line where the next one begins. more is false after the last one, and
+// where yield has had enough. The server keeps nothing open between two pages, so the reader may be slow.
+func (s *Store) page(
+	ctx context.Context, batch string, from int, which bson.E, yield func(Result) bool,
+) (next int, more bool, err error) {
 	o := options.Find().SetSort(bson.M{"_id": 1}).SetLimit(page).SetBatchSize(page)
 	cursor, err := s.results.Find(ctx, bson.D{linesOf(batch, from, maxLine), which}, o)
 	if err != nil {

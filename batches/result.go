@@ -9,7 +9,8 @@ import (
 // CodeTooLarge is the [Failure] of a request whose answer does not fit into a document.
 const CodeTooLarge = "response_too_large"
 
-// AttemptsMost is how many failed attempts of a request are kept beside its last ones, the oldest: a document can't grow without end.
+// AttemptsMost is how many failed attempts of a request are kept beside its last ones, the oldest: a document can't
+// grow without end.
 const AttemptsMost = 200
 
 // Attempt is one failed attempt of a request.
@@ -71,7 +72,8 @@ type Result struct {
 	Round int
 }
 
-// Failed says whether the request belongs into the error file: it has a Failure, no answer, or one with a status of 400 or more.
+// Failed says whether the request belongs into the error file: it has a Failure, no answer, or one with a status of 400
+// or more.
 func (r *Result) Failed() bool {
 	return r.Failure != nil || r.Response == nil || r.Response.StatusCode >= http.StatusBadRequest
 }

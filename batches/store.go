@@ -54,8 +54,8 @@ type Store struct {
 	lives map[string]life
 }
 
-// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The client of db stays the caller's
-// to disconnect.
+// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The client of db stays the
+// caller's to disconnect.
 func New(db *mongo.Database, o Options) *Store {
 	if o.Prefix == "" {
 		o.Prefix = PrefixDefault
@@ -73,15 +73,18 @@ func New(db *mongo.Database, o Options) *Store {
 	}
 }
 
-// EnsureIndexes creates the TTL indexes, and the one that [Store.List] sorts by. Without them everything works, and nothing is
-// ever deleted. Calling it again, from any number of processes, does nothing.
+// EnsureIndexes creates the TTL indexes, and the one that [Store.List] sorts by. Without them everything works, and
+// nothing is ever deleted. Calling it again, from any number of processes, does nothing.
 func (s *Store) EnsureIndexes(ctx context.Context) error {
 	ttl := mongo.IndexModel{
 		Keys:    bson.M{fieldExpires: 1},
 		Options: options.Index().SetName(fieldExpires).SetExpireAfterSeconds(0),
 	}
 	newest := mongo.IndexModel{Keys: bson.M{fieldCreated: -1}, Options: options.Index().SetName(fieldCreated)}
-	for collection, models := range map[*mongo.Collection][]mongo.IndexModel{s.batches: {ttl, newest}, s.results: {ttl}} {
+	for collection, models := range map[*mongo.Collection][]mongo.IndexModel{
+		s.batches: {ttl, newest},
+		s.results: {ttl},
+	} {
 		if _, err := collection.Indexes().CreateMany(ctx, models); err != nil {
 			return fmt.Errorf("%w: create the indexes of %s: %w", ErrUnavailable, collection.Name(), err)
 		}
@@ -100,8 +103,9 @@ type life struct {
 	expires   time.Time // of the batch's record; zero where there is none
 }
 
-// expiry returns when a document of the batch that is written now expires. The record of the batch must outlive it: it is moved on
-// first, so that no crash leaves results without their batch. In a process that costs a read once, and a write once a day.
+// expiry returns when a document of the batch that is written now expires. The record of the batch must outlive it: it
+// is moved on first, so that no crash leaves results without their batch. In a process that costs a read once, and a
+// write once a day.
 func (s *Store) expiry(ctx context.Context, batch string) (time.Time, error) {
 	s.mu.Lock()
 	l, known := s.lives[batch]

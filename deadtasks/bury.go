@@ -30,8 +30,8 @@ const (
 
 var errContended = errors.New("other writers were faster each time")
 
-// Bury implements worker.Graveyard: one round trip, and a few where documents exist already. A payload of more than 14 MB
-// after compression is left out, see Task.Missing.
+// Bury implements worker.Graveyard: one round trip, and a few where documents exist already. A payload of more than 14
+// MB after compression is left out, see Task.Missing.
 func (s *Store) Bury(ctx context.Context, dead []worker.DeadTask) error {
 	graves := make([]grave, 0, len(dead))
 	var faults []error
@@ -97,8 +97,8 @@ func (s *Store) graveOf(t worker.DeadTask) (grave, error) {
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// open matches the documents that the grave may go into: not one of another dead task, nor one of a task that was requeued
-// since.
+// open matches the documents that the grave may go into: not one of another dead task, nor one of a task that was
+// requeued since.
 func (g grave) open() bson.M {
 	filter := bson.M{"_id": g.id, "$or": bson.A{
 		bson.M{fieldPrint: g.print}, bson.M{fieldState: bson.M{"$nin": bson.A{StateDead, StateRequeueing}}},
@@ -109,8 +109,8 @@ func (g grave) open() bson.M {
 	return filter
 }
 
-// dig writes the graves and returns those that met another writer, or a document that they may not go into. A grave that
-// fails does not stop the others.
+// dig writes the graves and returns those that met another writer, or a document that they may not go into. A grave
+// that fails does not stop the others.
 func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 	models := make([]mongo.WriteModel, len(graves))
 	for i, g := range graves {

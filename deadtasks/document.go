@@ -19,7 +19,7 @@ import (
 
 // The stored record. Fields that are not named here are left as they are, so that a later version may add some.
 //
-//	_id       "queue/id"; with "#" and a part of print behind it where the queue had another task with that ID, which is dead too
+//	_id       "queue/id"; "#" and a part of print follow where the queue had another task with that ID, which is dead too
 //	task, queue, type
 //	state     failing, dead, requeueing, requeued, recovered
 //	at        when it ended; of a failing one, when it last failed
@@ -110,7 +110,10 @@ type try struct {
 func key(queue, id string) string { return scheduler.Task{Queue: queue, ID: id}.String() }
 
 func tryOf(a worker.FailedAttempt) try {
-	return try{Number: a.Number, At: a.At.UTC().Truncate(time.Millisecond), MS: a.Elapsed.Milliseconds(), Error: cut(a.Error), Worker: a.Worker}
+	return try{
+		Number: a.Number, At: a.At.UTC().Truncate(time.Millisecond), MS: a.Elapsed.Milliseconds(),
+		Error: cut(a.Error), Worker: a.Worker,
+	}
 }
 
 // cut bounds a text and makes it UTF-8.
@@ -170,9 +173,11 @@ func batchOf(t worker.DeadTask) string {
 // task reads a document. Where the payload was not asked for, the task has none.
 func (d *document) task() (Task, error) {
 	t := Task{
-		key: d.ID, token: d.Token, ID: d.Task, Queue: d.Queue, Type: d.Type, State: d.State, At: d.At.UTC(), Cause: d.Cause, Error: d.Error,
-		MaxRetry: d.Retries, Timeout: time.Duration(d.Timeout) * time.Millisecond, Retention: time.Duration(d.Retention) * time.Millisecond,
-		Missing: d.Missing, Batch: d.Batch,
+		key: d.ID, token: d.Token, ID: d.Task, Queue: d.Queue, Type: d.Type, State: d.State, At: d.At.UTC(),
+		Cause: d.Cause, Error: d.Error,
+		MaxRetry: d.Retries, Timeout: time.Duration(d.Timeout) * time.Millisecond,
+		Retention: time.Duration(d.Retention) * time.Millisecond,
+		Missing:   d.Missing, Batch: d.Batch,
 	}
 	if !d.Deadline.IsZero() && d.Deadline.Unix() > 0 {
 		t.Deadline = d.Deadline.UTC()
@@ -182,7 +187,8 @@ func (d *document) task() (Task, error) {
 	}
 	for _, a := range d.Tries {
 		t.Attempts = append(t.Attempts, worker.FailedAttempt{
-			Number: a.Number, At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, Error: a.Error, Worker: a.Worker,
+			Number: a.Number, At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, Error: a.Error,
+			Worker: a.Worker,
 		})
 	}
 	fail := func(err error) (Task, error) { return Task{}, fmt.Errorf("%w: task %s: %w", ErrMalformed, d.ID, err) }
@@ -215,9 +221,11 @@ type Task struct {
 	// Cause and Error are why it ended. Error has at most 1000 bytes.
 	Cause worker.Cause
 	Error string
-	// Attempts are those that failed, in the order in which they were told: of one that is retried at most the last 100. Those of which nobody told, because the worker died, are missing.
+	// Attempts are those that failed, in the order in which they were told: of one that is retried at most the last
+	// 100. Those of which nobody told, because the worker died, are missing.
 	Attempts []worker.FailedAttempt
-	// Payload and Headers are what it is enqueued with again; the charges are a header. Missing is the size of a payload that is too large for a record: then it is in asynq's archive alone.
+	// Payload and Headers are what it is enqueued with again; the charges are a header. Missing is the size of a
+	// payload that is too large for a record: then it is in asynq's archive alone.
 	Payload []byte
 	Headers map[string]string
 	Missing int

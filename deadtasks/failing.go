@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Failed implements worker.Graveyard: mostly one round trip. A first attempt begins the record anew, unless the task was
-// dead before. An attempt that a worker reports after the end of the task does not change the state.
+// Failed implements worker.Graveyard: mostly one round trip. A first attempt begins the record anew, unless the task
+// was dead before. An attempt that a worker reports after the end of the task does not change the state.
 func (s *Store) Failed(ctx context.Context, task worker.TaskRef, attempt worker.FailedAttempt) error {
 	id, one := key(task.Queue, task.ID), tryOf(attempt)
 	set := bson.M{
@@ -22,7 +22,10 @@ func (s *Store) Failed(ctx context.Context, task worker.TaskRef, attempt worker.
 		first := maps.Clone(set)
 		first[fieldTries] = []try{one}
 		fresh := bson.M{
-			"_id": id, fieldState: bson.M{"$in": bson.A{StateFailing, StateRecovered}}, fieldPrint: bson.M{"$exists": false},
+			"_id": id, fieldState: bson.M{"$in": bson.A{
+				StateFailing,
+				StateRecovered,
+			}}, fieldPrint: bson.M{"$exists": false},
 		}
 		if written, err := s.note(ctx, fresh, bson.M{"$set": first}); written || err != nil {
 			return err

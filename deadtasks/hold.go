@@ -23,7 +23,8 @@ type standing struct {
 	token string // of the requeue that holds it
 }
 
-// hold sees to it that the task is in the queue, held where it was not there. A task whose record says that it was held before is not enqueued once more: where it is not there, it ran.
+// hold sees to it that the task is in the queue, held where it was not there. A task whose record says that it was held
+// before is not enqueued once more: where it is not there, it ran.
 func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, error) {
 	const attempts = 3 // each has another reason to fail: the archive's copy, and somebody else's change
 	for range attempts {
@@ -44,7 +45,8 @@ func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 		case gone(err) && t.State == StateRequeueing:
 			return standing{}, nil
 		case gone(err) && t.Missing > 0 && t.Payload == nil:
-			return standing{}, fmt.Errorf("%w: task %s had %d bytes, and is not in asynq's archive", ErrNoPayload, t.ID, t.Missing)
+			return standing{}, fmt.Errorf("%w: task %s had %d bytes, and is not in asynq's archive", ErrNoPayload, t.ID,
+				t.Missing)
 		case gone(err):
 			continue
 		case err != nil:
@@ -114,13 +116,15 @@ func (r *Requeuer) release(ctx context.Context, t Task) error {
 	if err == nil || gone(err) {
 		return nil
 	}
-	if info, again := r.inspector.GetTaskInfo(t.Queue, t.ID); gone(again) || again == nil && info.State != asynq.TaskStateScheduled {
+	if info, again := r.inspector.GetTaskInfo(t.Queue, t.ID); gone(again) || again == nil &&
+		info.State != asynq.TaskStateScheduled {
 		return nil
 	}
 	return fmt.Errorf("let task %s run: %w", t.ID, err)
 }
 
-// withdraw takes a task back that was held in vain under this token. One that another requeue has let go meanwhile stays: it is the task.
+// withdraw takes a task back that was held in vain under this token. One that another requeue has let go meanwhile
+// stays: it is the task.
 func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -129,7 +133,8 @@ func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if gone(err) || err == nil && holder(info) != token {
 		return nil
 	}
-	if err == nil { // nobody lets it go from here on: who finds it held has to claim the record first, which is not dead any more
+	// nobody lets it go from here on: who finds it held has to claim the record first, which is not dead any more
+	if err == nil {
 		err = r.inspector.DeleteTask(t.Queue, t.ID)
 	}
 	if err != nil && !gone(err) {

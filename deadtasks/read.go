@@ -58,8 +58,8 @@ func (f Filter) query() bson.M {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records without their payloads and headers, in the order in which the tasks ended. It reads page by page:
-// later changes may be seen or not. An error is yielded once, as the last.
+// List yields the records without their payloads and headers, in the order in which the tasks ended. It reads page by
+// page: later changes may be seen or not. An error is yielded once, as the last.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	return s.stream(ctx, f, bson.M{fieldPayload: 0, fieldHeaders: 0})
 }
@@ -100,7 +100,10 @@ func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Ta
 // page yields a page of records and returns the last one, and how many there were; zero where yield has had enough. The
 // server keeps nothing open between two pages.
 func (s *Store) page(ctx context.Context, query, shown bson.M, yield func(Task) bool) (last Task, n int, err error) {
-	o := options.Find().SetSort(bson.D{{Key: fieldAt, Value: 1}, {Key: "_id", Value: 1}}).SetLimit(page).SetBatchSize(page)
+	o := options.Find().SetSort(bson.D{
+		{Key: fieldAt, Value: 1},
+		{Key: "_id", Value: 1},
+	}).SetLimit(page).SetBatchSize(page)
 	cursor, err := s.records.Find(ctx, query, o.SetProjection(shown))
 	if err != nil {
 		return last, 0, unavailable("read dead tasks", err)

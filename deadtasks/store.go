@@ -24,8 +24,8 @@ const RetentionDefault = 30 * 24 * time.Hour
 type Options struct {
 	// Prefix begins the name of the collection PREFIXdead. Defaults to "headway_".
 	Prefix string
-	// Retention is how long a record is kept of a task that is failing, was requeued or recovered. Records of dead tasks
-	// stay. Defaults to [RetentionDefault].
+	// Retention is how long a record is kept of a task that is failing, was requeued or recovered. Records of dead
+	// tasks stay. Defaults to [RetentionDefault].
 	Retention time.Duration
 	// Now is the clock that retention counts by. Nil means time.Now.
 	Now func() time.Time
@@ -40,7 +40,8 @@ type Store struct {
 
 var _ worker.Graveyard = (*Store)(nil)
 
-// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the client.
+// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the
+// client.
 func New(db *mongo.Database, o Options) *Store {
 	o.Prefix = cmp.Or(o.Prefix, "headway_")
 	if o.Retention <= 0 {
@@ -53,12 +54,15 @@ func New(db *mongo.Database, o Options) *Store {
 	return &Store{records: db.Collection(o.Prefix+"dead", settings), retention: o.Retention, now: o.Now}
 }
 
-// EnsureIndexes creates the TTL index and the indexes that tasks are listed and found by. Without them everything works,
-// slowly, and nothing is ever deleted. Calling it again, from any number of processes, does nothing.
+// EnsureIndexes creates the TTL index and the indexes that tasks are listed and found by. Without them everything
+// works, slowly, and nothing is ever deleted. Calling it again, from any number of processes, does nothing.
 func (s *Store) EnsureIndexes(ctx context.Context) error {
 	models := []mongo.IndexModel{
 		{Keys: bson.M{fieldExpires: 1}, Options: options.Index().SetName(fieldExpires).SetExpireAfterSeconds(0)},
-		{Keys: bson.D{{Key: fieldState, Value: 1}, {Key: fieldAt, Value: 1}}, Options: options.Index().SetName("listed")},
+		{
+			Keys:    bson.D{{Key: fieldState, Value: 1}, {Key: fieldAt, Value: 1}},
+			Options: options.Index().SetName("listed"),
+		},
 		{Keys: bson.M{fieldTask: 1}, Options: options.Index().SetName(fieldTask)},
 	}
 	if _, err := s.records.Indexes().CreateMany(ctx, models); err != nil {
@@ -70,7 +74,8 @@ func (s *Store) EnsureIndexes(ctx context.Context) error {
 func (s *Store) expiry() time.Time { return s.now().Add(s.retention) }
 
 var (
-	// ErrUnavailable is matched when the database did not answer, or turned the command away. A write may have been applied; it may be repeated.
+	// ErrUnavailable is matched when the database did not answer, or turned the command away. A write may have been
+	// applied; it may be repeated.
 	ErrUnavailable = errors.New("deadtasks: the database is not available")
 	// ErrNotFound is a task that has no record.
 	ErrNotFound = errors.New("deadtasks: no record")
@@ -80,7 +85,8 @@ var (
 	ErrNoPayload = errors.New("deadtasks: the payload is not kept")
 )
 
-// ErrTooLarge is matched when a record would be larger than the database takes. It matches worker.ErrNotKept: no repetition mends it.
+// ErrTooLarge is matched when a record would be larger than the database takes. It matches worker.ErrNotKept: no
+// repetition mends it.
 var ErrTooLarge = fmt.Errorf("deadtasks: too large for a record: %w", worker.ErrNotKept)
 
 // unavailable wraps what the driver said. Its errors name addresses, never credentials.

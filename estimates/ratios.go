@@ -22,8 +22,9 @@ const (
 
 // Config says how careful to be.
 type Config struct {
-	// Quantile is the share of requests that use no more than is reserved for them, each counted by its estimated size, above 0 and up to 1. Zero means QuantileDefault. At 0.5 what is reserved
-	// is nearest to what is used, and half of the requests owe something.
+	// Quantile is the share of requests that use no more than is reserved for them, each counted by its estimated size,
+	// above 0 and up to 1. Zero means QuantileDefault. At 0.5 what is reserved is nearest to what is used, and half of
+	// the requests owe something.
 	Quantile float64
 	// Floor is the least that is reserved, as a share of the estimate, up to 1. Zero means FloorDefault.
 	Floor float64
@@ -66,7 +67,8 @@ func ratiosOf(c *Counts, config Config) Ratios {
 	return Ratios{Input: of(KindInput, inputMost), Output: of(KindOutput, 1), Open: of(KindOpen, openMost)}
 }
 
-// Scale is what is to be reserved for a request; open says that nothing bounds its answer. What was estimated to take something takes at least one token.
+// Scale is what is to be reserved for a request; open says that nothing bounds its answer. What was estimated to take
+// something takes at least one token.
 func (r Ratios) Scale(t Tokens, open bool) Tokens {
 	output := r.Output
 	if open {
@@ -91,7 +93,8 @@ const (
 	Bins = 2 * octaves * perOctave
 )
 
-// Histogram counts ratios from 1/256 to 256 on a logarithmic scale; those beyond are counted at its ends. The zero value is empty.
+// Histogram counts ratios from 1/256 to 256 on a logarithmic scale; those beyond are counted at its ends. The zero
+// value is empty.
 type Histogram [Bins]int64
 
 // Add counts one ratio. What is no number above zero is not counted.
@@ -119,7 +122,8 @@ func (h *Histogram) N() (n int64) {
 	return n
 }
 
-// Quantile is the ratio that a share q of those counted do not exceed, to within half a bin: 2.2 %. It is not ok where none was counted.
+// Quantile is the ratio that a share q of those counted do not exceed, to within half a bin: 2.2 %. It is not ok where
+// none was counted.
 func (h *Histogram) Quantile(q float64) (ratio float64, ok bool) {
 	n := h.N()
 	if n <= 0 || math.IsNaN(q) {

@@ -13,32 +13,34 @@ import (
 
 // figures are what people want to know of a batch.
 type figures struct {
-	Event     string    `json:"event,omitempty"`
-	Batch     string    `json:"batch"`
-	Name      string    `json:"name"`
-	State     string    `json:"state"` // open, ended or cancelled
-	Limit     string    `json:"limit"`
-	Created   time.Time `json:"created"`
-	Requests  int       `json:"requests"`
-	Enqueued  int       `json:"enqueued_to_line"`
-	Done      int       `json:"done"`
-	Failed    int       `json:"failed"`
-	Waiting   int       `json:"waiting"`   // without a result: queued, running, or not enqueued yet; of a cancelled batch those that run
-	Cancelled int       `json:"cancelled"` // of a cancelled batch: have no result, and do not run
-	Retried   int       `json:"retried"`
-	Used      float64   `json:"tokens_used"`
-	Reserved  float64   `json:"tokens_reserved"`
-	Prompt    float64   `json:"prompt_tokens"`
-	Answers   float64   `json:"completion_tokens"`
-	Cost      *float64  `json:"cost,omitempty"`     // where prices are configured
-	Unpriced  []string  `json:"unpriced,omitempty"` // models without a price
-	Rates     []rate    `json:"rates,omitempty"`
-	Left      *float64  `json:"seconds_left,omitempty"`
-	LeftBy    string    `json:"left_by,omitempty"` // measured, limit or lease
-	Lost      int       `json:"lost,omitempty"`    // where all that wait were running on workers that are gone: how many
-	Queue     string    `json:"queue,omitempty"`
-	Workers   *int      `json:"workers,omitempty"` // that take from the queue, where that was looked up
-	Paused    bool      `json:"paused,omitempty"`  // the queue is
+	Event    string    `json:"event,omitempty"`
+	Batch    string    `json:"batch"`
+	Name     string    `json:"name"`
+	State    string    `json:"state"` // open, ended or cancelled
+	Limit    string    `json:"limit"`
+	Created  time.Time `json:"created"`
+	Requests int       `json:"requests"`
+	Enqueued int       `json:"enqueued_to_line"`
+	Done     int       `json:"done"`
+	Failed   int       `json:"failed"`
+	// without a result: queued, running, or not enqueued yet; of a cancelled batch those that run
+	Waiting   int      `json:"waiting"`
+	Cancelled int      `json:"cancelled"` // of a cancelled batch: have no result, and do not run
+	Retried   int      `json:"retried"`
+	Used      float64  `json:"tokens_used"`
+	Reserved  float64  `json:"tokens_reserved"`
+	Prompt    float64  `json:"prompt_tokens"`
+	Answers   float64  `json:"completion_tokens"`
+	Cost      *float64 `json:"cost,omitempty"`     // where prices are configured
+	Unpriced  []string `json:"unpriced,omitempty"` // models without a price
+	Rates     []rate   `json:"rates,omitempty"`
+	Left      *float64 `json:"seconds_left,omitempty"`
+	LeftBy    string   `json:"left_by,omitempty"` // measured, limit or lease
+	// where all that wait were running on workers that are gone: how many
+	Lost      int    `json:"lost,omitempty"`
+	Queue     string `json:"queue,omitempty"`
+	Workers   *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	Paused    bool   `json:"paused,omitempty"`  // the queue is
 	lastEnded time.Time
 	measured  bool          // the rates are of so long a time that a burst at the beginning does not count for much
 	stalled   time.Duration // how long nothing has ended, if that is out of the ordinary
@@ -64,9 +66,11 @@ const (
 
 func newFigures(b batches.Batch, c batches.Counts) figures {
 	f := figures{
-		Batch: b.ID, Name: b.Name, State: string(b.State), Limit: b.Limit, Created: b.Created, Requests: b.Requests, Enqueued: b.Enqueued,
-		Done: c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
-		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion, Queue: b.Queue, lastEnded: c.Last,
+		Batch: b.ID, Name: b.Name, State: string(b.State), Limit: b.Limit, Created: b.Created, Requests: b.Requests,
+		Enqueued: b.Enqueued,
+		Done:     c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
+		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion,
+		Queue: b.Queue, lastEnded: c.Last,
 	}
 	switch {
 	case b.State == batches.StateCancelled:
@@ -80,8 +84,8 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 // stateEnded is the state of a batch all of whose requests have a result.
 const stateEnded = "ended"
 
-// amount is what is taken of a meter. One that keeps its estimates is given back nothing where less was used. Of those that count input and output
-// apart only what was used is known.
+// amount is what is taken of a meter. One that keeps its estimates is given back nothing where less was used. Of those
+// that count input and output apart only what was used is known.
 func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 	switch m.Name {
 	case llm.MeterRequests, llm.MeterRequestsPerDay:
@@ -105,8 +109,8 @@ func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers
 // rests says that nothing works on it, so that no time can be told.
 func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }
 
-// estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as far as it could be read, as
-// lastView has it.
+// estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as
+// far as it could be read, as lastView has it.
 func (f *figures) estimate(all batches.Counts, l lately, view reservations.View) {
 	if f.rests() {
 		return
@@ -170,8 +174,8 @@ func (f *figures) price(usage map[string]batches.Usage, prices map[string]config
 	f.Cost = &cost
 }
 
-// cancel tells what a cancelled batch has left from what waits: nothing of it starts any more, so all that have no result are cancelled, but those
-// that run.
+// cancel tells what a cancelled batch has left from what waits: nothing of it starts any more, so all that have no
+// result are cancelled, but those that run.
 func (f *figures) cancel(b batches.Batch, c batches.Counts) {
 	f.Cancelled, f.Waiting = f.Waiting, 0
 	f.unseen, f.unsent = max(0, f.Cancelled-c.Unanswered), b.Enqueued < b.Lines

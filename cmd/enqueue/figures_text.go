@@ -16,7 +16,8 @@ func (f *figures) text() string { return strings.Join(f.parts(), "; ") }
 
 // parts are what is told of the figures, each for itself.
 func (f *figures) parts() []string {
-	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s", count(f.Done), count(f.Requests), count(f.Failed), f.left())}
+	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s", count(f.Done), count(f.Requests), count(f.Failed),
+		f.left())}
 	if f.Retried > 0 {
 		parts[0] += fmt.Sprintf(" (%s retried)", count(f.Retried))
 	}
@@ -29,7 +30,8 @@ func (f *figures) parts() []string {
 		if r.Taken > 1.05*r.Allowed {
 			burst = " (burst)"
 		}
-		rates = append(rates, fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed), strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)))
+		rates = append(rates, fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed),
+			strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)))
 	}
 	if len(rates) > 0 && f.Waiting > 0 && f.measured {
 		parts = append(parts, strings.Join(rates, ", ")+burst)
@@ -59,7 +61,8 @@ func (f *figures) left() string {
 	return text
 }
 
-// unseenText says of how many nobody has noted that they were taken back, as after a cancel that was interrupted; empty where that is known of all.
+// unseenText says of how many nobody has noted that they were taken back, as after a cancel that was interrupted; empty
+// where that is known of all.
 func (f *figures) unseenText() string {
 	if f.unseen == 0 {
 		return ""
@@ -92,7 +95,8 @@ func (f *figures) end() string {
 	case f.Lost > 0:
 		return f.lostText()
 	case f.stalled > 0:
-		return fmt.Sprintf("%s; nothing has ended for %s: requests wait, take long, or come back from a worker that was killed", left, leftText(f.stalled.Seconds()))
+		return fmt.Sprintf("%s; nothing has ended for %s: requests wait, take long, or come back from a worker that "+
+			"was killed", left, leftText(f.stalled.Seconds()))
 	case f.lastEnded.IsZero():
 		return left + "; nothing has ended yet"
 	}
@@ -101,7 +105,8 @@ func (f *figures) end() string {
 
 func (f *figures) lostText() string {
 	return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
-		plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()), leftText((f.lostIn + recoverEvery).Seconds()))
+		plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()), leftText((f.lostIn +
+			recoverEvery).Seconds()))
 }
 
 // endShort is end in a word or two.

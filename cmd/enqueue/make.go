@@ -31,7 +31,8 @@ type maker struct {
 	model string // empty: each line's own
 }
 
-// task is the task of a line, of no batch yet, urgent where that is asked for. The error tells why it can never be served.
+// task is the task of a line, of no batch yet, urgent where that is asked for. The error tells why it can never be
+// served.
 func (m maker) task(line batch.Line) (request, error) {
 	task, err := m.ordinary(line)
 	if err != nil {
@@ -117,9 +118,13 @@ func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (llm.Call, er
 	return task, err
 }
 
-// request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it names nothing, one request.
+// request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it
+// names nothing, one request.
 func (s *source) request(line batch.Line) (web.Request, error) {
-	task := web.Request{Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body, CustomID: line.CustomID}
+	task := web.Request{
+		Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body,
+		CustomID: line.CustomID,
+	}
 	err := task.Validate()
 	if len(s.http.AllowHosts) > 0 {
 		err = s.http.Client(func(string) string { return "" }).Check(task)
@@ -145,10 +150,12 @@ func (s *source) request(line batch.Line) (web.Request, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return web.Request{}, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter, slices.Sorted(maps.Keys(unknown)), s)
+		return web.Request{}, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter,
+			slices.Sorted(maps.Keys(unknown)), s)
 	}
 	if len(task.Taken) == 0 {
-		return web.Request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of which meter", s)
+		return web.Request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of "+
+			"which meter", s)
 	}
 	return task, nil
 }
@@ -166,7 +173,8 @@ func (s *source) valid(task tasks.Charger) error {
 // between stands between the limits of a batch where they are kept as one text.
 const between = ", "
 
-// each calls good for every task of the file, and faulty for every line that is none. Unique says that no custom_id is there twice.
+// each calls good for every task of the file, and faulty for every line that is none. Unique says that no custom_id is
+// there twice.
 func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) error, faulty func(error)) error {
 	reader := batch.NewReader(file, batch.Config{Unique: unique})
 	for {

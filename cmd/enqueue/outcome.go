@@ -59,11 +59,13 @@ func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file
 	}
 	switch {
 	case errors.Is(waited, context.Canceled):
-		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; %s", last.Done+last.Failed, last.Requests, s.goesOn(ctx, b.Queue))}
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; %s", last.Done+last.Failed,
+			last.Requests, s.goesOn(ctx, b.Queue))}
 	case waited != nil:
 		return waited
 	case last.Failed > 0:
-		return fmt.Errorf("%d of %d %w; `enqueue retry %s --failed` sends them again", last.Failed, last.Requests, errFailed, b.ID)
+		return fmt.Errorf("%d of %d %w; `enqueue retry %s --failed` sends them again", last.Failed, last.Requests,
+			errFailed, b.ID)
 	}
 	return nil
 }
@@ -87,7 +89,8 @@ func (j *batchJob) print(r result, name string) error {
 	if j.standard() {
 		out = j.env.Err
 	}
-	text := fmt.Sprintf("batch %s: %d of %d requests of %s are in queue %q, for limit %s", r.Batch, r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)
+	text := fmt.Sprintf("batch %s: %d of %d requests of %s are in queue %q, for limit %s", r.Batch,
+		r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)
 	if r.Finished+r.Waiting > 0 {
 		text += fmt.Sprintf("; %d are new there, %d have ended before", r.Enqueued, r.Finished)
 	}
@@ -102,8 +105,9 @@ func displayName(name string) string {
 	return name
 }
 
-// leave writes what there is of the results, when nobody waits for more. Why is what went wrong before, if anything: of a batch that was cancelled
-// meanwhile, the requests of the file that have no result are named first, so that each of them has a line, also those that were never enqueued.
+// leave writes what there is of the results, when nobody waits for more. Why is what went wrong before, if anything: of
+// a batch that was cancelled meanwhile, the requests of the file that have no result are named first, so that each of
+// them has a line, also those that were never enqueued.
 func (j *batchJob) leave(ctx context.Context, s *services, b batches.Batch, file *input, why error) error {
 	if errors.Is(why, batches.ErrCancelled) {
 		if err := j.nameRest(ctx, s.batches, b, file); err != nil {

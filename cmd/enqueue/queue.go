@@ -19,8 +19,8 @@ import (
 // pageSize is how many tasks of a queue are read at once.
 const pageSize = 500
 
-// eachPage calls do for all tasks that list, of asynq's inspector, returns for the queue, a page at a time. A queue that
-// does not exist has none. What names the reading in errors.
+// eachPage calls do for all tasks that list, of asynq's inspector, returns for the queue, a page at a time. A queue
+// that does not exist has none. What names the reading in errors.
 func eachPage(
 	ctx context.Context, queue string, list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error), what string,
 	do func([]*asynq.TaskInfo) error,
@@ -57,9 +57,11 @@ func (s *services) goesOn(ctx context.Context, queue string) string {
 	case err != nil:
 		return "the others stay in the queue, and the same command goes on"
 	case by.Paused:
-		return fmt.Sprintf("queue %q is paused, so the others wait until it is resumed; the same command goes on", queue)
+		return fmt.Sprintf("queue %q is paused, so the others wait until it is resumed; the same command goes on",
+			queue)
 	case by.Workers == 0:
-		return fmt.Sprintf("no worker takes from queue %q, so the others wait until one does; the same command goes on", queue)
+		return fmt.Sprintf("no worker takes from queue %q, so the others wait until one does; the same command goes on",
+			queue)
 	}
 	return "the workers go on, and so does the same command"
 }
@@ -67,25 +69,29 @@ func (s *services) goesOn(ctx context.Context, queue string) string {
 // running are the lines whose tasks a worker of the queue has, for each batch.
 func (s *services) running(ctx context.Context, queue string) (map[string][]int, error) {
 	lines := map[string][]int{}
-	err := s.eachActive(ctx, queue, func(_ string, ref tasks.BatchRef) { lines[ref.Batch] = append(lines[ref.Batch], ref.Line) })
+	err := s.eachActive(ctx, queue, func(_ string, ref tasks.BatchRef) {
+		lines[ref.Batch] = append(lines[ref.Batch],
+			ref.Line)
+	})
 	return lines, err
 }
 
 // eachActive calls do for each task of a batch that a worker of the queue has.
 func (s *services) eachActive(ctx context.Context, queue string, do func(id string, ref tasks.BatchRef)) error {
 	list := asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks
-	return eachPage(ctx, queue, list, "list the tasks of queue "+queue+" that run", func(infos []*asynq.TaskInfo) error {
-		for _, info := range infos {
-			if ref, ok := tasks.ParseBatchRef(info.ID); ok {
-				do(info.ID, ref)
+	return eachPage(ctx, queue, list, "list the tasks of queue "+queue+" that run",
+		func(infos []*asynq.TaskInfo) error {
+			for _, info := range infos {
+				if ref, ok := tasks.ParseBatchRef(info.ID); ok {
+					do(info.ID, ref)
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 }
 
-// A worker extends the leases of its tasks to 30 s every 5 s. Workers put a task back 30 s after its lease has ended; they look for such tasks
-// once a minute. All of that is asynq's.
+// A worker extends the leases of its tasks to 30 s every 5 s. Workers put a task back 30 s after its lease has ended;
+// they look for such tasks once a minute. All of that is asynq's.
 const (
 	leaseLeast   = 20 * time.Second // what a lease has left at least while its worker lives
 	recoverAfter = 30 * time.Second
@@ -98,7 +104,8 @@ type lost struct {
 	in       time.Duration // until asynq puts them back, at the earliest; recoverEvery later at the latest
 }
 
-// lost returns the requests of a batch whose workers are gone, if there are no others that wait. Otherwise it returns none.
+// lost returns the requests of a batch whose workers are gone, if there are no others that wait. Otherwise it returns
+// none.
 func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost, error) {
 	var active []string
 	err := s.eachActive(ctx, b.Queue, func(id string, ref tasks.BatchRef) {
@@ -136,9 +143,10 @@ func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost
 // database. Results that exist stay.
 func (s *services) heal(ctx context.Context, b batches.Batch) error {
 	list := asynq.NewInspectorFromRedisClient(s.queue).ListArchivedTasks
-	return eachPage(ctx, b.Queue, list, "list the archived tasks of queue "+b.Queue, func(infos []*asynq.TaskInfo) error {
-		return bury(ctx, s.batches, b, infos)
-	})
+	return eachPage(ctx, b.Queue, list, "list the archived tasks of queue "+b.Queue,
+		func(infos []*asynq.TaskInfo) error {
+			return bury(ctx, s.batches, b, infos)
+		})
 }
 
 // bury stores the results of the archived tasks that belong to the batch and to its open round.

@@ -12,11 +12,13 @@ const (
 	window = time.Minute
 	// slot is how exact that is where the results are read, instead of watched.
 	slot = time.Second
-	// quiet is how long nothing has to end, at least, until that is told, and until the time before it counts no more for the rate.
+	// quiet is how long nothing has to end, at least, until that is told, and until the time before it counts no more
+	// for the rate.
 	quiet = 10 * time.Second
 	// shortest is how long is looked at least before a rate is told.
 	shortest = 5 * time.Second
-	// settled is shortest after a gap: workers that have just begun may end many requests at once, and then none for as long as one takes.
+	// settled is shortest after a gap: workers that have just begun may end many requests at once, and then none for as
+	// long as one takes.
 	settled = 15 * time.Second
 	// usual is how many times the usual pause between two ends is a gap.
 	usual = 3

@@ -23,11 +23,12 @@ func resultsCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "results BATCH",
 		Short: "Write the answers of a batch to files, as far as they are there",
-		Long: `Results writes what is there of the answers, at any time and as often as you like, in the OpenAI Batch output format and in the order
-of the lines: good ones to --out, others to --errors. They are read one by one; a file is replaced when the new one is whole.
+		Long: `Results writes what is there of the answers, at any time and as often as you like, in the OpenAI Batch
+output format and in the order of the lines: good ones to --out, others to --errors. They are read one by one; a file is
+replaced when the new one is whole.
 
-Of a batch that was cancelled, each request without an answer has a line in --errors, with the code batch_cancelled. Requests whose lines were never
-enqueued because the enqueuer died are not known; how many is said on standard error.
+Of a batch that was cancelled, each request without an answer has a line in --errors, with the code batch_cancelled.
+Requests whose lines were never enqueued because the enqueuer died are not known; how many is said on standard error.
 
 The exit code is 0 also if requests failed: --json says how many.`,
 		Example: `  enqueue results 3f2a --out answers.jsonl --errors errors.jsonl
@@ -55,7 +56,8 @@ The exit code is 0 also if requests failed: --json says how many.`,
 		}
 		w.Missing = max(0, b.Requests-w.Done-w.Failed-w.Cancelled)
 		if w.Missing > 0 && b.State == batches.StateCancelled {
-			t.warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never enqueued, and nothing is known of them", count(w.Missing))
+			t.warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never "+
+				"enqueued, and nothing is known of them", count(w.Missing))
 		}
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(w)
@@ -83,7 +85,8 @@ type written struct {
 }
 
 func (f *files) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.out, "out", "", "the `file` for the good answers, in the OpenAI Batch output format; - is standard output")
+	c.Flags().StringVar(&f.out, "out", "",
+		"the `file` for the good answers, in the OpenAI Batch output format; - is standard output")
 	c.Flags().StringVar(&f.errors, "errors", "", "the `file` for the requests that failed; - is standard output")
 }
 
@@ -109,11 +112,13 @@ func (f *files) checkFiles(asJSON bool, input string) error {
 		input = "" // no file that an answer could replace
 	}
 	if same(f.out, f.errors) {
-		return &cli.UsageError{Err: fmt.Errorf("--out and --errors: %s and %s are the same file: one would replace the other", f.out, f.errors)}
+		return &cli.UsageError{Err: fmt.Errorf("--out and --errors: %s and %s are the same file: one would replace "+
+			"the other", f.out, f.errors)}
 	}
 	for _, name := range []string{f.out, f.errors} {
 		if same(input, name) {
-			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the requests: the answers would replace it", name)}
+			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the requests: the answers would replace it",
+				name)}
 		}
 		if name == "" || name == "-" {
 			continue
@@ -156,9 +161,11 @@ func whole(name string) string {
 	return filepath.Join(folder, filepath.Base(name))
 }
 
-// write writes the results so far, in the order of the lines, while they are read. A file is replaced at the end, so that
-// a reader finds the whole old one or the whole new one.
-func (f *files) write(ctx context.Context, store *batches.Store, id string, env cli.Environment) (w written, err error) {
+// write writes the results so far, in the order of the lines, while they are read. A file is replaced at the end, so
+// that a reader finds the whole old one or the whole new one.
+func (f *files) write(
+	ctx context.Context, store *batches.Store, id string, env cli.Environment,
+) (w written, err error) {
 	if !f.named() {
 		return w, nil
 	}

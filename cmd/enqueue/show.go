@@ -113,12 +113,14 @@ func (s *barShow) progress(f figures) {
 	s.tell(f.parts()...)
 	if s.container == nil {
 		s.container = mpb.New(mpb.WithOutput(cli.Control(s.w)), mpb.WithWidth(cli.BarWidth))
-		s.bar = cli.NewBar(s.container, f.Requests, "ended", mpb.BarExtender(mpb.BarFillerFunc(s.below), false), decor.CountersNoUnit(" %d of %d"))
+		s.bar = cli.NewBar(s.container, f.Requests, "ended", mpb.BarExtender(mpb.BarFillerFunc(s.below), false),
+			decor.CountersNoUnit(" %d of %d"))
 	}
 	s.bar.SetCurrent(int64(f.Done + f.Failed))
 }
 
-// below writes the figures. No line is wider than the terminal: it would break there, and the lines could not be redrawn.
+// below writes the figures. No line is wider than the terminal: it would break there, and the lines could not be
+// redrawn.
 func (s *barShow) below(w io.Writer, at decor.Statistics) error {
 	for _, line := range cli.Arrange(*s.parts.Load(), max(1, at.AvailableWidth-1)) {
 		if _, err := fmt.Fprintln(w, cli.Printable(line)); err != nil {

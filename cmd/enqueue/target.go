@@ -35,19 +35,24 @@ func (t *target) configFlag(c *cobra.Command) {
 }
 
 func (t *target) urgentFlag(c *cobra.Command) {
-	c.Flags().BoolVar(&t.urgent, "urgent", false, "start before ordinary tasks, within the headroom of the limits' meters")
+	c.Flags().BoolVar(&t.urgent, "urgent", false,
+		"start before ordinary tasks, within the headroom of the limits' meters")
 }
 
 // flags are those of a command that enqueues; keep is how long Redis keeps what has finished, unless told otherwise.
 func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f := c.Flags()
 	t.configFlag(c)
-	f.StringArrayVar(&t.limits, "limit", nil, "a `LIMIT[:KEY]` of headway.yaml that the requests take from (required); repeat it for several, the narrowest first, the provider's last")
-	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the shared one")
+	f.StringArrayVar(&t.limits, "limit", nil,
+		"a `LIMIT[:KEY]` of headway.yaml that the requests take from (required); repeat it for several, the narrowest "+
+			"first, the provider's last")
+	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the "+
+		"shared one")
 	f.StringVar(&t.queue, "queue", "default", "the queue")
 	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
-	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
+	f.BoolVar(&t.reserve, "reserve", false,
+		"reserve tokens already now, so that each task is delivered exactly when it may start")
 	t.urgentFlag(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
 	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
@@ -56,7 +61,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 // checkKeep wants finished tasks of a batch to be kept for longer than a chunk of it takes to be looked up and sent.
 func (t *target) checkKeep() error {
 	if t.keep < keepBatchMin {
-		return &cli.UsageError{Err: fmt.Errorf("--keep %v must be at least %v for a batch: a request that ends while its file is enqueued again would be sent twice", t.keep, keepBatchMin)}
+		return &cli.UsageError{Err: fmt.Errorf("--keep %v must be at least %v for a batch: a request that ends while "+
+			"its file is enqueued again would be sent twice", t.keep, keepBatchMin)}
 	}
 	return nil
 }
@@ -112,7 +118,8 @@ func (t *target) load() ([]reservations.Limit, *source, error) {
 	}
 	from.http = c.HTTP
 	if from.urgent = t.urgent; t.urgent && !from.hasHeadroom() {
-		return nil, nil, &cli.UsageError{Err: fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50", from, t.file)}
+		return nil, nil, &cli.UsageError{Err: fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some "+
+			"in %s, e.g. headroom: 50", from, t.file)}
 	}
 	return c.Limits, from, nil
 }

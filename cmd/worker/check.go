@@ -40,8 +40,8 @@ func checkCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Validate the settings and ping the services",
-		Long: `Check reads the settings as "worker run" would, reports every fault at once with its file and field, and asks Redis
-and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes.`,
+		Long: `Check reads the settings as "worker run" would, reports every fault at once with its file and field, and
+asks Redis and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes.`,
 		Example: `  worker check
   REDIS_URL=rediss://user:password@redis.example.com:6380/0 worker check --config prod.yaml --json`,
 		Args: cli.Args(cobra.NoArgs),
@@ -94,20 +94,29 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	}
 	key := "is set"
 	if getenv("OPENAI_API_KEY") == "" {
-		if key = "is not set: enough for `enqueue`, but `worker run` does not start without it"; len(c.HTTP.AllowHosts) > 0 {
+		if key = "is not set: enough for `enqueue`, but `worker run` does not start " +
+			"without it"; len(c.HTTP.AllowHosts) > 0 {
 			key = "is not set; this worker would make HTTP requests only"
 		}
 	}
 	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
 		if getenv(name) == "" { // no fault where only tasks are enqueued
-			findings = append(findings, checked{What: name, OK: true, Detail: "is not set, and http.secrets lists it: enough for `enqueue`, but `worker run` does not start without it"})
+			findings = append(findings, checked{
+				What: name, OK: true,
+				Detail: "is not set, and http.secrets lists it: enough for `enqueue`, but `worker run` does not " +
+					"start " +
+					"without it",
+			})
 		}
 	}
 	if len(faults) == 0 {
 		return findings, nil
 	}
-	return findings, &cli.ToldError{Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)), Err: errors.Join(faults...)}
+	return findings, &cli.ToldError{
+		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
+		Err:     errors.Join(faults...),
+	}
 }
 
 // checkedLimits tells each limit as it was understood, and what is allowed and may still be a mistake.

@@ -27,8 +27,9 @@ func deadShowCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all that is kept of a task that failed: errors, charges, payload",
-		Long: `Show prints the record of a task that failed, in each queue that has one: why it died, the error of each attempt, what it takes, and its payload.
-Attempts that are missing in the numbers ended with their worker, which could not report them. The exit code is 1 where there is no record.`,
+		Long: `Show prints the record of a task that failed, in each queue that has one: why it died, the error of each
+attempt, what it takes, and its payload. Attempts that are missing in the numbers ended with their worker, which could
+not report them. The exit code is 1 where there is no record.`,
 		Example: `  worker dead show report-42
   worker dead show report-42 --json | jq .payload`,
 		Args: cli.Named("the ID of a task"),
@@ -65,7 +66,8 @@ Attempts that are missing in the numbers ended with their worker, which could no
 
 // printDead shows the sentence, then what it rests on, then the payload.
 func printDead(s screen, t deadtasks.Task, now time.Time) {
-	fmt.Fprintf(s, "%s\n\n", s.title(cli.Printable(fmt.Sprintf("Task %s (%s) in queue %s %s.", t.ID, t.Type, t.Queue, deadText(t)))))
+	fmt.Fprintf(s, "%s\n\n", s.title(cli.Printable(fmt.Sprintf("Task %s (%s) in queue %s %s.", t.ID, t.Type, t.Queue,
+		deadText(t)))))
 	var rows [][]string
 	row := func(name, text string) {
 		if text != "" {
@@ -76,7 +78,8 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	row("error", indented(t.Error))
 	for i, a := range t.Attempts {
 		name := [...]string{"attempts", ""}[min(i, 1)]
-		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), inText(a.Elapsed.Seconds()), firstLetters(a.Error, 2*errorShown))
+		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), inText(a.Elapsed.Seconds()),
+			firstLetters(a.Error, 2*errorShown))
 		if a.Worker != "" {
 			text += "  (" + a.Worker + ")"
 		}
@@ -119,8 +122,10 @@ func deadText(t deadtasks.Task) string {
 	case deadtasks.StateDead:
 	}
 	text := map[worker.Cause]string{
-		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: no retry mends its error",
-		worker.CauseRefused: "is dead: it could never start", worker.CauseFound: "is dead: it was found in asynq's archive",
+		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: no retry mends its " +
+			"error",
+		worker.CauseRefused: "is dead: it could never start", worker.CauseFound: "is dead: it was found in asynq's " +
+			"archive",
 	}[t.Cause]
 	if t.Batch != "" {
 		text += "; `enqueue retry " + t.Batch + " --failed` sends it again"
@@ -133,9 +138,11 @@ func payloadText(t deadtasks.Task) string {
 	case t.Missing > 0:
 		return fmt.Sprintf("The payload of %d bytes is too large for a record; it is in asynq's archive.", t.Missing)
 	case !utf8.Valid(t.Payload):
-		return fmt.Sprintf("The payload has %d bytes that are no text; `worker dead show --json` prints them as base64.", len(t.Payload))
+		return fmt.Sprintf("The payload has %d bytes that are no text; `worker dead show --json` prints them as "+
+			"base64.", len(t.Payload))
 	case len(t.Payload) > payloadShown:
-		return strings.ToValidUTF8(string(t.Payload[:payloadShown]), "") + fmt.Sprintf("...\n(%d bytes; `worker dead show --json` prints all)", len(t.Payload))
+		return strings.ToValidUTF8(string(t.Payload[:payloadShown]), "") +
+			fmt.Sprintf("...\n(%d bytes; `worker dead show --json` prints all)", len(t.Payload))
 	}
 	return string(t.Payload)
 }
@@ -173,9 +180,15 @@ type deadAttempt struct {
 }
 
 func rowOf(t deadtasks.Task) deadRow {
-	r := deadRow{ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State, At: t.At, Cause: t.Cause, Error: t.Error, Batch: t.Batch, Requeues: t.Requeues, Attempts: []deadAttempt{}}
+	r := deadRow{
+		ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State, At: t.At, Cause: t.Cause, Error: t.Error,
+		Batch: t.Batch, Requeues: t.Requeues, Attempts: []deadAttempt{},
+	}
 	for _, a := range t.Attempts {
-		r.Attempts = append(r.Attempts, deadAttempt{Number: a.Number, At: a.At, Seconds: a.Elapsed.Seconds(), Error: a.Error, Worker: a.Worker})
+		r.Attempts = append(r.Attempts, deadAttempt{
+			Number: a.Number, At: a.At, Seconds: a.Elapsed.Seconds(),
+			Error: a.Error, Worker: a.Worker,
+		})
 	}
 	return r
 }
@@ -184,7 +197,8 @@ func rowOf(t deadtasks.Task) deadRow {
 func wholeRowOf(t deadtasks.Task) deadRow {
 	r := rowOf(t)
 	retries := retriesOf(t)
-	r.MaxRetry, r.Timeout, r.Retention, r.Headers, r.Missing = &retries, t.Timeout.Seconds(), t.Retention.Seconds(), t.Headers, t.Missing
+	r.MaxRetry, r.Timeout, r.Retention = &retries, t.Timeout.Seconds(), t.Retention.Seconds()
+	r.Headers, r.Missing = t.Headers, t.Missing
 	if !t.Deadline.IsZero() {
 		r.Deadline = &t.Deadline
 	}

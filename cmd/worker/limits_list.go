@@ -54,8 +54,9 @@ func limitsListCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the limits as configured and as set",
-		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, by whom and when. What was set counts; for
-a key its own first. On a terminal that is too narrow the table has shorter times, then no bursts, then not who has set a limit, and when.`,
+		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, by whom and
+when. What was set counts; for a key its own first. On a terminal that is too narrow the table has shorter times, then
+no bursts, then not who has set a limit, and when.`,
 		Example: `  worker limits list
   worker limits list --json | jq '.[] | select(.override)'`,
 		Args: cli.Args(cobra.NoArgs),
@@ -70,7 +71,8 @@ a key its own first. On a terminal that is too narrow the table has shorter time
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(rows)
 		}
-		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) && env.Getenv("NO_COLOR") == ""))
+		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) &&
+			env.Getenv("NO_COLOR") == ""))
 		return err
 	}
 	return c
@@ -86,7 +88,10 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 	shown := map[reservations.Override]bool{}
 	for _, l := range now.limits {
 		for _, m := range l.Meters {
-			row := listed{Limit: l.Name, Meter: m.Name, Configured: &listedRate{Rate: config.RateText(m.Rate, m.Period), Capacity: m.Cap()}}
+			row := listed{Limit: l.Name, Meter: m.Name, Configured: &listedRate{
+				Rate:     config.RateText(m.Rate, m.Period),
+				Capacity: m.Cap(),
+			}}
 			keyed := []listed{}
 			for _, o := range now.list {
 				if o.Limit != l.Name || o.Meter != m.Name {
@@ -133,9 +138,9 @@ func (r *listed) set(now *stored, o reservations.Override) {
 // byShown is the least of the text that says by whom a limit was set in a narrow table.
 const byShown = 6
 
-// limitsTable shows limits in lines that fit into so many columns; zero is any number. A narrow table has shorter times,
-// and keys where there are some; where that does not fit no bursts, then neither by whom nor when a limit was set. In
-// colour the lines of limits that were set are bold.
+// limitsTable shows limits in lines that fit into so many columns; zero is any number. A narrow table has shorter
+// times, and keys where there are some; where that does not fit no bursts, then neither by whom nor when a limit was
+// set. In colour the lines of limits that were set are bold.
 func limitsTable(rows []listed, columns int, colour bool) string {
 	key := 0
 	if slices.ContainsFunc(rows, func(r listed) bool { return r.Key != "" }) {

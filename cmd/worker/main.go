@@ -1,6 +1,7 @@
-// Command worker runs Headway's workers: `worker demo` shows a fleet at work with nothing installed, `worker run` serves the
-// queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits show` show why tasks wait,
-// `worker limits` changes limits while the fleet runs, and `worker dead` lists, exports and requeues the tasks that failed for good.
+// Command worker runs Headway's workers: `worker demo` shows a fleet at work with nothing installed, `worker run`
+// serves the queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits
+// show` show why tasks wait, `worker limits` changes limits while the fleet runs, and `worker dead` lists, exports and
+// requeues the tasks that failed for good.
 package main
 
 import (
@@ -35,7 +36,8 @@ Settings come from headway.yaml (limits, queues, concurrency) and from the envir
 Exit codes: 0 all went well, 1 the work went wrong, 2 a fault in the command line or the settings,
 3 a service could not be reached, 130 interrupted.`,
 	}
-	root.AddCommand(runCommand(env), demoCommand(env), checkCommand(env), explainCommand(env), limitsCommand(env), deadCommand(env))
+	root.AddCommand(runCommand(env), demoCommand(env), checkCommand(env), explainCommand(env), limitsCommand(env),
+		deadCommand(env))
 	return root
 }
 
@@ -48,8 +50,8 @@ func demoCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch a fleet push some 400 chat requests through a provider's limits",
-		Long: `Demo needs no services: it brings a queue, a shared bucket, three workers, and an OpenAI-compatible provider on
-loopback that enforces its limits by its own clock and counts every violation. It takes about 40 seconds.
+		Long: `Demo needs no services: it brings a queue, a shared bucket, three workers, and an OpenAI-compatible
+provider on loopback that enforces its limits by its own clock and counts every violation. It takes about 40 seconds.
 
 Each request reserves what it may use at most and uses less, so settlements matter: what a call did not need
 lets waiting tasks start sooner. The exit code is 1 when there was a violation, or a task was lost or failed.`,
@@ -58,7 +60,10 @@ lets waiting tasks start sooner. The exit code is 1 when there was a violation, 
   worker demo --json | jq .utilization`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			s := demo.Settings{KeepEstimate: keep, View: cli.Control(env.Err), Terminal: cli.Fits(env.Err, demo.ColumnsMin, demo.RowsMin)}
+			s := demo.Settings{
+				KeepEstimate: keep, View: cli.Control(env.Err),
+				Terminal: cli.Fits(env.Err, demo.ColumnsMin, demo.RowsMin),
+			}
 			report, err := demo.Run(c.Context(), s)
 			if report.Enqueued == 0 {
 				return err

@@ -33,14 +33,16 @@ func runCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Serve the queue until a signal stops it",
-		Long: `Run takes tasks from the queues of headway.yaml and runs them within the limits. Start as many as you like, on as many
-machines as you like: they share the limits through MongoDB.
+		Long: `Run takes tasks from the queues of headway.yaml and runs them within the limits. Start as many as you
+like, on as many machines as you like: they share the limits through MongoDB.
 
 Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
-back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a worker was killed is run again.
+back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a
+worker was killed is run again.
 
-SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues, concurrency,
-shutdown_timeout, max_refusals, http and estimates change only with a restart. What "worker limits set" has set counts before the file.`,
+SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues,
+concurrency, shutdown_timeout, max_refusals, http and estimates change only with a restart. What "worker limits set" has
+set counts before the file.`,
 		Example: `  worker run
   worker run --config prod.yaml --concurrency 200 --log-format json`,
 		Args: cli.Args(cobra.NoArgs),
@@ -59,7 +61,8 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	if s.concurrency < 0 {
-		return &cli.UsageError{Err: fmt.Errorf("--concurrency: %d must not be negative; 0 takes it from %s", s.concurrency, s.file)}
+		return &cli.UsageError{Err: fmt.Errorf("--concurrency: %d must not be negative; 0 takes it from %s",
+			s.concurrency, s.file)}
 	}
 	said, err := config.Load(s.file)
 	if err != nil {
@@ -88,7 +91,8 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	}
 	w, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Dead: graves, Events: recorder.Events(), //nolint:contextcheck // hooks have none
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Dead: graves,
+		Events: recorder.Events(), //nolint:contextcheck // hooks have none
 	})
 	if err != nil {
 		return err
@@ -121,14 +125,17 @@ func runLogged(ctx context.Context, w *worker.Worker, logger *slog.Logger, file 
 }
 
 // openStores connects to the queue, to the buckets, and to where the results of batches are kept.
-func openStores(ctx context.Context, env cli.Environment) (queue redis.UniversalClient, buckets *connect.Buckets, results *batches.Store, closeAll func(), err error) {
+func openStores(
+	ctx context.Context, env cli.Environment,
+) (queue redis.UniversalClient, buckets *connect.Buckets, results *batches.Store, closeAll func(), err error) {
 	if queue, err = connect.Redis(ctx, env.Getenv); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	if buckets, err = connect.Mongo(ctx, env.Getenv, env.Err); err != nil {
 		return nil, nil, nil, nil, errors.Join(err, queue.Close())
 	}
-	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) } // nothing is left to do over it
+	// nothing is left to do over it
+	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) }
 	if results, err = buckets.Batches(ctx); err != nil {
 		closeAll()
 		return nil, nil, nil, nil, err

@@ -48,7 +48,8 @@ func contentOf(to llm.Endpoint, fields map[string]json.RawMessage) string {
 	switch {
 	case to == llm.EndpointChat:
 		return "messages"
-	case to == llm.EndpointCompletions, to == llm.EndpointResponses && absent(fields["input"]) && !absent(fields["prompt"]):
+	case to == llm.EndpointCompletions, to == llm.EndpointResponses && absent(fields["input"]) &&
+		!absent(fields["prompt"]):
 		return "prompt"
 	default:
 		return "input"
@@ -57,7 +58,8 @@ func contentOf(to llm.Endpoint, fields map[string]json.RawMessage) string {
 
 func checkMessages(raw json.RawMessage) (string, error) {
 	var messages []map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &messages); err != nil || slices.ContainsFunc(messages, func(m map[string]json.RawMessage) bool { return m == nil }) {
+	if err := json.Unmarshal(raw, &messages); err != nil || slices.ContainsFunc(messages,
+		func(m map[string]json.RawMessage) bool { return m == nil }) {
 		return "body.messages", fmt.Errorf("%w: not a list of objects", ErrBody)
 	}
 	if len(messages) == 0 {
@@ -66,7 +68,8 @@ func checkMessages(raw json.RawMessage) (string, error) {
 	return "", nil
 }
 
-// readHTTP reads what a line with an absolute URL may have, and returns the field at fault. Whether it can be sent is for others to say.
+// readHTTP reads what a line with an absolute URL may have, and returns the field at fault. Whether it can be sent is
+// for others to say.
 func readHTTP(l *Line, fields map[string]json.RawMessage) (string, error) {
 	if strings.ToUpper(l.Method) != l.Method {
 		return "method", fmt.Errorf("%w %q, methods are in capitals", ErrMethod, shorten(l.Method))

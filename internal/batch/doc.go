@@ -1,8 +1,8 @@
 // Package batch reads files in the input format of OpenAI's Batch API: JSON lines, each with a custom_id, a method, a
 // url and a body.
 //
-//	{"custom_id": "a-1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "gpt-4o-mini", "messages": [...]}}
-//	{"custom_id": "a-2", "method": "PUT", "url": "https://api.example/items/2", "headers": {...}, "body": {...}, "charge": {"requests": 1}}
+//	{"custom_id": "a-1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "m", "messages": [...]}}
+//	{"custom_id": "a-2", "method": "PUT", "url": "https://api.example/2", "headers": {...}, "charge": {"requests": 1}}
 //
 // The url is one of llm.Endpoints, as OpenAI accepts them. An absolute url is a request of its own, of any method, with
 // headers and a charge; it is not part of that format.

@@ -51,17 +51,32 @@ func TestHTTPLines(t *testing.T) {
 		want  batch.Line
 		fault string
 	}{
-		{`"method":"GET","url":"https://api.example/a?b=c"`, batch.Line{Method: "GET", URL: "https://api.example/a?b=c"}, ""},
 		{
-			`"method":"PUT","url":"http://api.example:8080/a","headers":{"X-A":"${KEY}"},"body":"text","charge":{"requests":2.5}`,
-			batch.Line{Method: "PUT", URL: "http://api.example:8080/a", Headers: map[string]string{"X-A": "${KEY}"}, Body: []byte(`"text"`), Charge: map[string]float64{"requests": 2.5}},
+			`"method":"GET","url":"https://api.example/a?b=c"`,
+			batch.Line{Method: "GET", URL: "https://api.example/a?b=c"},
 			"",
 		},
-		{`"method":"DELETE","url":"https://api.example/a","headers":null,"body":null,"charge":null`, batch.Line{Method: "DELETE", URL: "https://api.example/a"}, ""},
+		{
+			`"method":"PUT","url":"http://api.example:8080/a","headers":{"X-A":"${KEY}"},"body":"text","charge":{"requests":2.5}`,
+			batch.Line{
+				Method: "PUT", URL: "http://api.example:8080/a", Headers: map[string]string{"X-A": "${KEY}"},
+				Body: []byte(`"text"`), Charge: map[string]float64{"requests": 2.5},
+			},
+			"",
+		},
+		{
+			`"method":"DELETE","url":"https://api.example/a","headers":null,"body":null,"charge":null`,
+			batch.Line{Method: "DELETE", URL: "https://api.example/a"},
+			"",
+		},
 		{`"method":"get","url":"https://api.example/a"`, batch.Line{}, "method"},
 		{`"url":"https://api.example/a"`, batch.Line{}, "method"},
 		{`"method":"GET","url":"https:///a"`, batch.Line{}, "url"},
-		{`"method":"GET","url":"HTTP://localhost:39777/a"`, batch.Line{Method: "GET", URL: "HTTP://localhost:39777/a"}, ""},
+		{
+			`"method":"GET","url":"HTTP://localhost:39777/a"`,
+			batch.Line{Method: "GET", URL: "HTTP://localhost:39777/a"},
+			"",
+		},
 		{`"method":"GET","url":"Https://api.example/a"`, batch.Line{Method: "GET", URL: "Https://api.example/a"}, ""},
 		{`"method":"GET","url":"ftp://api.example/a"`, batch.Line{}, "url"},
 		{`"method":"GET","url":"//api.example/a"`, batch.Line{}, "url"},

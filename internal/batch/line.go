@@ -14,7 +14,8 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// MaxName is the longest custom_id and model, in bytes: they are stored beside each answer, and databases bound documents.
+// MaxName is the longest custom_id and model, in bytes: they are stored beside each answer, and databases bound
+// documents.
 const MaxName = 4096
 
 // Line is a request of a batch file.
@@ -25,7 +26,8 @@ type Line struct {
 	URL      string          // one of llm.Endpoints, or an absolute http or https URL
 	Body     json.RawMessage // as it stands in the file: a JSON object; any JSON or nothing where URL is absolute
 
-	// Headers and Charge are for absolute URLs only, and may be absent: headers to send, and tokens to take of each meter.
+	// Headers and Charge are for absolute URLs only, and may be absent: headers to send, and tokens to take of each
+	// meter.
 	Headers map[string]string
 	Charge  map[string]float64
 }

@@ -14,15 +14,15 @@ import (
 
 // Output is one line of an output file or of an error file. Both have the same format:
 //
-//	{"id": "batch_req_123", "custom_id": "a-1", "response": {"status_code": 200, "request_id": "req_123", "body": {...}}, "error": null}
-//	{"id": "batch_req_124", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "req_124", "body": {"error": {...}}}, "error": null}
-//	{"id": "batch_req_125", "custom_id": "a-3", "response": null, "error": {"code": "batch_expired", "message": "..."}}
+//	{"id": "req_3", "custom_id": "a-1", "response": {"status_code": 200, "request_id": "r3", "body": {...}}, "error": null}
+//	{"id": "req_4", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "r4", "body": {...}}, "error": null}
+//	{"id": "req_5", "custom_id": "a-3", "response": null, "error": {"code": "batch_expired", "message": "..."}}
 //
-// That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of BatchRequestOutput in
-// OpenAI's API reference, which says of error: "for requests that failed with a non-HTTP error". So an answer
-// of the API with a status of 4xx stands in the error file with its response and "error": null, as users find it too:
-// "`BatchRequestOutput` object's `error` discrepancies", an issue of OpenAI's description of its API. The
-// spaces between the fields are those of the guide.
+// That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of BatchRequestOutput
+// in OpenAI's API reference, which says of error: "for requests that failed with a non-HTTP error". So an answer of the
+// API with a status of 4xx stands in the error file with its response and "error": null, as users find it too:
+// "`BatchRequestOutput` object's `error` discrepancies", an issue of OpenAI's description of its API. The spaces
+// between the fields are those of the guide.
 type Output struct {
 	// ID is the line's own; see [OutputID].
 	ID string
@@ -41,7 +41,8 @@ type Output struct {
 type OutputResponse struct {
 	StatusCode int
 	RequestID  string
-	Body       json.RawMessage // JSON of any layout; anything else is written as a JSON text, nothing as an empty object
+	// JSON of any layout; anything else is written as a JSON text, nothing as an empty object
+	Body json.RawMessage
 }
 
 // OutputError says why no answer came. OpenAI's codes are batch_expired, batch_cancelled and request_timeout.

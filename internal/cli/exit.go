@@ -51,9 +51,11 @@ func exitCode(err error) int {
 	var usage *UsageError
 	var faults *config.Error
 	switch {
-	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL), errors.Is(err, reservations.ErrInvalidLimit), reservations.IsPermanent(err):
+	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL), errors.Is(err,
+		reservations.ErrInvalidLimit), reservations.IsPermanent(err):
 		return ExitUsage
-	case errors.Is(err, connect.ErrUnreachable), errors.Is(err, reservations.ErrUnavailable), errors.Is(err, batches.ErrUnavailable), errors.Is(err, deadtasks.ErrUnavailable):
+	case errors.Is(err, connect.ErrUnreachable), errors.Is(err, reservations.ErrUnavailable), errors.Is(err,
+		batches.ErrUnavailable), errors.Is(err, deadtasks.ErrUnavailable):
 		return ExitUnavailable
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted

@@ -20,8 +20,8 @@ type OutFile struct {
 	mode fs.FileMode // of the file that is replaced; zero for a new one, which goes by the umask
 }
 
-// CreateFile begins a file; "-" is stdout, and an empty name keeps nothing. The error is a *UsageError where CheckFile has
-// one, or the folder takes no file.
+// CreateFile begins a file; "-" is stdout, and an empty name keeps nothing. The error is a *UsageError where CheckFile
+// has one, or the folder takes no file.
 func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
 	switch name {
 	case "":
@@ -38,7 +38,8 @@ func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
 	}
 	folder, base := filepath.Split(name)
 	part := filepath.Join(folder, fmt.Sprintf(".%.100s.%s.part", base, rand.Text()))
-	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the user names it; the umask counts
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL,
+		0o666) //nolint:gosec // the user names it; the umask counts
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
@@ -59,7 +60,8 @@ func CheckFile(name string) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return &UsageError{Err: fmt.Errorf("%s is a link: name the file that it leads to", name)}
 	case !info.Mode().IsRegular():
-		return &UsageError{Err: fmt.Errorf("%s is a device, a pipe or a socket: name a file, or - for standard output", name)}
+		return &UsageError{Err: fmt.Errorf("%s is a device, a pipe or a socket: name a file, or - for standard output",
+			name)}
 	}
 	return nil
 }

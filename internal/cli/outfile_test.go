@@ -59,7 +59,8 @@ func TestWhatIsNoFileIsNotReplaced(t *testing.T) {
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
 	if err := errors.Join(
-		os.WriteFile(in("file"), []byte("as it was"), 0o600), os.Symlink(in("file"), in("link")), os.Symlink(in("none"), in("broken")),
+		os.WriteFile(in("file"), []byte("as it was"), 0o600), os.Symlink(in("file"), in("link")), os.Symlink(in("none"),
+			in("broken")),
 		syscall.Mkfifo(in("pipe"), 0o600), os.Mkdir(in("folder"), 0o700),
 	); err != nil {
 		t.Fatal(err)
@@ -71,8 +72,10 @@ func TestWhatIsNoFileIsNotReplaced(t *testing.T) {
 	}
 	defer func() { _ = socket.Close() }()
 	for name, want := range map[string]string{
-		in("link"): "is a link", in("broken"): "is a link", in("pipe"): "a pipe", in("socket"): "a socket", in("folder"): "is a folder",
-		os.DevNull: "a device", "/dev/stdout": "is a", in("file") + "/x": "not a directory", in("none") + "/x": "no such file",
+		in("link"): "is a link", in("broken"): "is a link", in("pipe"): "a pipe", in("socket"): "a socket",
+		in("folder"): "is a folder",
+		os.DevNull:   "a device", "/dev/stdout": "is a", in("file") + "/x": "not a directory", in("none") +
+			"/x": "no such file",
 	} {
 		f, err := cli.CreateFile(name, nil)
 		usage := (*cli.UsageError)(nil)

@@ -10,7 +10,8 @@ import (
 // BarWidth is how wide a bar is, in columns, where the terminal is wide enough.
 const BarWidth = 60
 
-// NewBar is a bar of one colour, so that it needs none. It begins at the left also where the terminal has just shown a ^C. Below may be nil.
+// NewBar is a bar of one colour, so that it needs none. It begins at the left also where the terminal has just shown a
+// ^C. Below may be nil.
 func NewBar(in *mpb.Progress, total int, before string, below mpb.BarOption, after ...decor.Decorator) *mpb.Bar {
 	return in.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
 		mpb.PrependDecorators(decor.Name("\r"+before)), mpb.AppendDecorators(after...), below)

@@ -26,7 +26,8 @@ type Report struct {
 	// Unfinished counts the tasks that had not ended when somebody stopped the demo; they are not lost.
 	Unfinished int `json:"unfinished,omitempty"`
 	Violations int `json:"violations"`
-	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck meter.
+	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck
+	// meter.
 	Utilization       float64 `json:"utilization"`
 	DeliveriesPerTask float64 `json:"deliveries_per_task"`
 	LatenessP50       float64 `json:"lateness_p50_ms"`
@@ -81,7 +82,8 @@ func (r Report) Write(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "lost\t%d\n", r.Lost)
 	fmt.Fprintf(t, "violations\t%d\tcounted by the provider\n", r.Violations)
-	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, in %.1f s from the first start to the last\n", 100*r.Utilization, r.bottleneck, r.took.Seconds())
+	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, in %.1f s from the first start to the last\n", 100*r.Utilization,
+		r.bottleneck, r.took.Seconds())
 	fmt.Fprintf(t, "deliveries a task\t%.2f\t1 is a task that never waited\n", r.DeliveriesPerTask)
 	fmt.Fprintf(t, "lateness p50\t%.1f ms\tfrom when a task may start until its handler runs\n", r.LatenessP50)
 	fmt.Fprintf(t, "lateness p99\t%.1f ms\n", r.LatenessP99)
@@ -141,7 +143,8 @@ func (t *tally) finished(f worker.Finish) {
 		t.end(f.Task.ID, &t.counts.succeeded)
 	case worker.ResultArchived:
 		t.end(f.Task.ID, &t.counts.archived)
-	case worker.ResultFailed, worker.ResultRefused, worker.ResultAborted, worker.ResultDropped: // it comes again, or is gone: nobody drops here
+	// it comes again, or is gone: nobody drops here
+	case worker.ResultFailed, worker.ResultRefused, worker.ResultAborted, worker.ResultDropped:
 	}
 }
 

@@ -129,7 +129,10 @@ func (a *account) arrive(now time.Time, j job) verdict {
 	}
 	end := a.trouble.next(now)
 	if end == refused {
-		return verdict{meter: MeterRequests, need: 1, fits: true, retryAfter: a.trouble.shares.For, standing: a.standing()}
+		return verdict{
+			meter: MeterRequests, need: 1, fits: true, retryAfter: a.trouble.shares.For,
+			standing: a.standing(),
+		}
 	}
 	for _, c := range all {
 		c.add(-c.need)
@@ -138,7 +141,10 @@ func (a *account) arrive(now time.Time, j job) verdict {
 		a.starts[j.task]++
 	}
 	a.inFlight++
-	c := &call{at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate, fate: end}
+	c := &call{
+		at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate,
+		used: j.estimate, fate: end,
+	}
 	a.calls = append(a.calls, c)
 	return verdict{call: c, standing: a.standing()}
 }
@@ -159,7 +165,10 @@ func (a *account) refuse(now time.Time, j job, short counter, all []counter) ver
 	if len(a.refusals) < refusalsKept {
 		a.refusals = append(a.refusals, Refusal{At: now, Task: j.task, Meter: short.name, Need: short.need, Had: level})
 	}
-	v := verdict{meter: short.name, need: short.need, limit: capacity, fits: short.need <= largest, standing: a.standing()}
+	v := verdict{
+		meter: short.name, need: short.need, limit: capacity, fits: short.need <= largest,
+		standing: a.standing(),
+	}
 	for _, c := range all {
 		v.retryAfter = max(v.retryAfter, c.wait(c.need))
 	}

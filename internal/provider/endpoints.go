@@ -73,7 +73,8 @@ func (s *Server) endpoint(read func(request) (priced, error)) http.HandlerFunc {
 		s.serve(w, r, now, job{
 			task:   cmp.Or(r.Header.Get(TaskHeader), req.Metadata["headway_task"], req.Metadata["custom_id"], req.ID),
 			tenant: req.User, character: ch,
-			prompt: float64(call.prompt), estimate: float64(call.prompt + call.most), used: float64(call.prompt + completion),
+			prompt: float64(call.prompt), estimate: float64(call.prompt + call.most), used: float64(call.prompt +
+				completion),
 			answer: call.answer(ch.id, now, completion),
 		})
 	}
@@ -113,7 +114,10 @@ func chatCall(r request) (priced, error) {
 		return map[string]any{
 			"id": "chatcmpl-" + id, "object": "chat.completion", "created": now.Unix(), "model": r.Model,
 			"choices": []any{map[string]any{
-				"index": 0, "message": map[string]any{"role": "assistant", "content": standIn(completion), "refusal": nil},
+				"index": 0, "message": map[string]any{
+					"role": "assistant", "content": standIn(completion),
+					"refusal": nil,
+				},
 				"logprobs": nil, "finish_reason": "stop",
 			}},
 			"usage": usage(c.prompt, completion),
@@ -144,14 +148,19 @@ func responseCall(r request) (priced, error) {
 	}
 	c.answer = func(id string, now time.Time, completion int) any {
 		return map[string]any{
-			"id": "resp_" + id, "object": "response", "created_at": now.Unix(), "status": "completed", "model": r.Model, "error": nil,
+			"id": "resp_" + id, "object": "response", "created_at": now.Unix(), "status": "completed", "model": r.Model,
+			"error": nil,
 			"output": []any{map[string]any{
 				"type": "message", "id": "msg_" + id, "status": "completed", "role": "assistant",
-				"content": []any{map[string]any{"type": "output_text", "text": standIn(completion), "annotations": []any{}}},
+				"content": []any{map[string]any{
+					"type": "output_text", "text": standIn(completion),
+					"annotations": []any{},
+				}},
 			}},
 			"usage": map[string]any{
 				"input_tokens": c.prompt, "input_tokens_details": map[string]any{"cached_tokens": 0},
-				"output_tokens": completion, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": c.prompt + completion,
+				"output_tokens": completion, "output_tokens_details": map[string]any{"reasoning_tokens": 0},
+				"total_tokens": c.prompt + completion,
 			},
 		}
 	}
@@ -174,7 +183,10 @@ func embeddingsCall(r request) (priced, error) {
 			data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": vector})
 		}
 		return map[string]any{
-			"object": "list", "model": r.Model, "data": data, "usage": map[string]any{"prompt_tokens": c.prompt, "total_tokens": c.prompt},
+			"object": "list", "model": r.Model, "data": data, "usage": map[string]any{
+				"prompt_tokens": c.prompt,
+				"total_tokens":  c.prompt,
+			},
 		}
 	}
 	return c, nil
@@ -192,11 +204,15 @@ func completionCall(r request) (priced, error) {
 	c.answer = func(id string, now time.Time, completion int) any {
 		var choices []any
 		for i := range texts {
-			choices = append(choices, map[string]any{"index": i, "text": "A stand-in for an answer.", "logprobs": nil, "finish_reason": "stop"})
+			choices = append(choices, map[string]any{
+				"index": i, "text": "A stand-in for an answer.", "logprobs": nil,
+				"finish_reason": "stop",
+			})
 		}
 		return map[string]any{
-			"id": "cmpl-" + id, "object": "text_completion", "created": now.Unix(), "model": r.Model, "choices": choices,
-			"usage": usage(c.prompt, completion),
+			"id": "cmpl-" + id, "object": "text_completion", "created": now.Unix(), "model": r.Model,
+			"choices": choices,
+			"usage":   usage(c.prompt, completion),
 		}
 	}
 	return c, nil
@@ -210,7 +226,10 @@ func moderationCall(r request) (priced, error) {
 	return priced{answer: func(id string, _ time.Time, _ int) any {
 		var results []any
 		for range texts {
-			results = append(results, map[string]any{"flagged": false, "categories": map[string]any{}, "category_scores": map[string]any{}})
+			results = append(results, map[string]any{
+				"flagged": false, "categories": map[string]any{},
+				"category_scores": map[string]any{},
+			})
 		}
 		return map[string]any{"id": "modr-" + id, "model": "omni-moderation-latest", "results": results}
 	}}, nil

@@ -81,7 +81,8 @@ type MeterReport struct {
 	// Windows tell the most that was counted within any window of some lengths.
 	Windows []Window `json:"windows"`
 
-	// FirstStart and LastStart are the arrivals of the first and the last request that the meter counted; zero without one.
+	// FirstStart and LastStart are the arrivals of the first and the last request that the meter counted; zero without
+	// one.
 	FirstStart time.Time `json:"first_start,omitzero"`
 	LastStart  time.Time `json:"last_start,omitzero"`
 }

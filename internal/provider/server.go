@@ -188,7 +188,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	writeLimitHeaders(w, left)
 	switch {
 	case !finished:
-		writeError(w, http.StatusServiceUnavailable, "server_error", "", "The call was ended before its answer was ready.")
+		writeError(w, http.StatusServiceUnavailable, "server_error", "",
+			"The call was ended before its answer was ready.")
 	case failed:
 		writeError(w, http.StatusInternalServerError, "server_error", "",
 			"The server had an error while processing your request.")

@@ -17,8 +17,8 @@ const (
 	statesKept    = 1000
 )
 
-// states are what this process knows of its batches. Nobody waits for an answer on the way to a call: what is known counts, and is asked for
-// anew in the background.
+// states are what this process knows of its batches. Nobody waits for an answer on the way to a call: what is known
+// counts, and is asked for anew in the background.
 type states struct {
 	store *batches.Store
 
@@ -75,9 +75,9 @@ func (s *states) wait() { s.asks.Wait() }
 // lastPatience bounds how long the end of a task that is archived is held back for its result.
 const lastPatience = 20 * time.Second
 
-// Events are those of a worker, so that a task which is archived without the handler's doing has a result as well: refused at its start,
-// timed out, refused too often by the provider. Asynq is told after it was written. What cannot be written is written by whoever
-// enqueues the batch again: he finds the task in the archive.
+// Events are those of a worker, so that a task which is archived without the handler's doing has a result as well:
+// refused at its start, timed out, refused too often by the provider. Asynq is told after it was written. What cannot
+// be written is written by whoever enqueues the batch again: he finds the task in the archive.
 func (r *Recorder) Events() worker.Events {
 	return worker.Events{
 		OnFinish: func(f worker.Finish) {
@@ -102,6 +102,7 @@ func (r *Recorder) archived(task worker.TaskRef, payload []byte, code string, er
 	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
 	defer cancel()
 	if failed := r.finish(ctx, Failed(q, code, err)); failed != nil {
-		r.log.ErrorContext(ctx, "the result of an archived task is not kept: enqueue its batch again", slog.String("task_id", task.ID), slog.Any("error", failed))
+		r.log.ErrorContext(ctx, "the result of an archived task is not kept: enqueue its batch again",
+			slog.String("task_id", task.ID), slog.Any("error", failed))
 	}
 }

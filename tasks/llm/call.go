@@ -10,8 +10,9 @@ import (
 // CallType is the type of the tasks that a Call makes.
 const CallType = "llm:call"
 
-// Call is one request to an endpoint as a task: a chat completion, a response, embeddings, a completion or a moderation. Make it with
-// NewCall, then set Key and CustomID as needed. Chat is the same for EndpointChat only, and another task type.
+// Call is one request to an endpoint as a task: a chat completion, a response, embeddings, a completion or a
+// moderation. Make it with NewCall, then set Key and CustomID as needed. Chat is the same for EndpointChat only, and
+// another task type.
 type Call struct {
 	// Endpoint is where the request goes.
 	Endpoint Endpoint `json:"endpoint"`
@@ -27,15 +28,16 @@ type Call struct {
 	Charge reservations.Tokens `json:"charge,omitempty"`
 	// Batch says which request of a batch file the call is. Nil for any other.
 	Batch *tasks.BatchRef `json:"batch,omitempty"`
-	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first; see Chat. Make them with Endpoint.Charge.
+	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first; see Chat. Make them with
+	// Endpoint.Charge.
 	Also []reservations.Charge `json:"also,omitempty"`
 	// Request is the body of the call, sent as it is.
 	Request json.RawMessage `json:"request"`
 }
 
-// NewCall returns the task for a request body that takes from limit. Meters are as for NewChat; a meter of which the endpoint takes nothing
-// (the tokens of moderations) is left out. The error is a *RequestError, matches ErrUnknownEndpoint, or is a *reservations.ChargeError that
-// matches reservations.ErrUnknownMeter.
+// NewCall returns the task for a request body that takes from limit. Meters are as for NewChat; a meter of which the
+// endpoint takes nothing (the tokens of moderations) is left out. The error is a *RequestError, matches
+// ErrUnknownEndpoint, or is a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
 func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ...string) (Call, error) {
 	charge, err := endpoint.Charge(limit, "", request, meters...)
 	if err != nil {
@@ -44,8 +46,8 @@ func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ..
 	return Call{Endpoint: endpoint, Limit: limit, Charge: charge.Tokens, Request: request}, nil
 }
 
-// Charge returns what a request body takes from one limit, e.g. for Call.Also. Limit, meters and the error are those of NewCall; an empty
-// limit takes nothing.
+// Charge returns what a request body takes from one limit, e.g. for Call.Also. Limit, meters and the error are those of
+// NewCall; an empty limit takes nothing.
 func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
 	estimate, err := e.Estimate(request)
 	if err != nil {

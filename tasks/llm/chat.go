@@ -29,8 +29,9 @@ const (
 
 // Chat is one chat completion as a task. Make it with NewChat, then set Key and CustomID as needed.
 type Chat struct {
-	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first: they are asked before the chat's own, which is
-	// the provider's. Make them with Endpoint.Charge. What the call really used settles all of them.
+	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first: they are asked before the
+	// chat's own, which is the provider's. Make them with Endpoint.Charge. What the call really used settles all of
+	// them.
 	Also []reservations.Charge `json:"also,omitempty"`
 	// Limit is the name of the limit that the task takes from. Empty means that it takes from those of Also only.
 	Limit string `json:"limit,omitempty"`
@@ -49,8 +50,9 @@ type Chat struct {
 }
 
 // NewChat returns the task for a request body that takes from limit. Meters are names of the limit's meters; each must
-// be one of those that have a constant here. Without any it takes from MeterRequests and MeterTokens.
-// An empty limit makes an unlimited task. The error is a *RequestError, or a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
+// be one of those that have a constant here. Without any it takes from MeterRequests and MeterTokens. An empty limit
+// makes an unlimited task. The error is a *RequestError, or a *reservations.ChargeError that matches
+// reservations.ErrUnknownMeter.
 func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, error) {
 	charge, err := EndpointChat.Charge(limit, "", request, meters...)
 	if err != nil {
@@ -62,7 +64,8 @@ func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, err
 // TaskType implements tasks.Args.
 func (Chat) TaskType() string { return TaskType }
 
-// Charges implements tasks.Charger: those of Also, then the chat's own where it has a limit. Where the chat is urgent, all are.
+// Charges implements tasks.Charger: those of Also, then the chat's own where it has a limit. Where the chat is urgent,
+// all are.
 func (c Chat) Charges() []reservations.Charge {
 	charges := slices.Clone(c.Also)
 	if c.Limit != "" {

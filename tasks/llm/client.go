@@ -53,7 +53,8 @@ func NewClient(config Config) (*Client, error) {
 	}
 	config = config.withDefaults()
 	options := []option.RequestOption{
-		option.WithEnvironmentProduction(), option.WithHTTPClient(config.HTTPClient), option.WithRequestTimeout(config.Timeout),
+		option.WithEnvironmentProduction(), option.WithHTTPClient(config.HTTPClient),
+		option.WithRequestTimeout(config.Timeout),
 	}
 	if config.BaseURL != "" {
 		options = append(options, option.WithBaseURL(config.BaseURL))
@@ -72,8 +73,8 @@ func NewClient(config Config) (*Client, error) {
 // Close lets go of idle connections. The client can still be used.
 func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 
-// Hold lets the answer that is got with the returned context count against Config.Memory until release is called, and not only while
-// the call is made. One call is made with each such context.
+// Hold lets the answer that is got with the returned context count against Config.Memory until release is called, and
+// not only while the call is made. One call is made with each such context.
 func (c *Client) Hold(ctx context.Context) (held context.Context, release func()) {
 	return c.config.Memory.Hold(ctx)
 }
@@ -86,19 +87,24 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 //
 // In all other cases use is not called and the estimate stands: the provider may have counted the call.
 //
-// Run tells saw, where one is given, what the provider says is left of its limits: of the meters that the chat is charged for, as Config.Sync and
-// Config.Meters have it. Run calls use and each saw at most once, before it returns.
-func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Tokens), saw ...func(reservations.Observation)) (Answer, error) {
+// Run tells saw, where one is given, what the provider says is left of its limits: of the meters that the chat is
+// charged for, as Config.Sync and Config.Meters have it. Run calls use and each saw at most once, before it returns.
+func (c *Client) Run(
+	ctx context.Context, chat Chat, use func(reservations.Tokens), saw ...func(reservations.Observation),
+) (Answer, error) {
 	return c.run(ctx, EndpointChat, chat.Request, chat, use, saw)
 }
 
 // RunCall is Run for a call to any endpoint.
-func (c *Client) RunCall(ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation)) (Answer, error) {
+func (c *Client) RunCall(
+	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
+) (Answer, error) {
 	return c.run(ctx, call.Endpoint, call.Request, call.chat(), use, saw)
 }
 
 func (c *Client) run(
-	ctx context.Context, to Endpoint, request json.RawMessage, by Chat, use func(reservations.Tokens), saw []func(reservations.Observation),
+	ctx context.Context, to Endpoint, request json.RawMessage, by Chat, use func(reservations.Tokens),
+	saw []func(reservations.Observation),
 ) (Answer, error) {
 	sent := time.Now()
 	answer, err := c.do(ctx, to, request)
@@ -114,8 +120,8 @@ func (c *Client) run(
 }
 
 // Do sends the request of chat as it is, once. The error is an *Error, or a *RequestError for a body that can't be
-// sent; it matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the provider
-// refused the call (429, 503) and named a time.
+// sent; it matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the
+// provider refused the call (429, 503) and named a time.
 func (c *Client) Do(ctx context.Context, chat Chat) (Answer, error) {
 	return c.do(ctx, EndpointChat, chat.Request)
 }
@@ -127,7 +133,8 @@ func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	var res *http.Response
-	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, &res, option.WithRequestBody("application/json", []byte(request)))
+	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, &res, option.WithRequestBody("application/json",
+		[]byte(request)))
 	if err != nil {
 		return Answer{}, c.failure(to, res, err)
 	}
@@ -137,9 +144,13 @@ func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (
 		return Answer{}, c.failure(to, res, err)
 	}
 	body = c.secrets.Bytes(body)
-	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header, time.Now())}
+	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header,
+		time.Now())}
 	if problem := c.unusable(res, body); problem != "" {
-		return Answer{}, &Error{Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen, Message: problem}
+		return Answer{}, &Error{
+			Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID,
+			Seen: answer.Seen, Message: problem,
+		}
 	}
 	answer.Usage, _ = usageOf(body)
 	return answer, nil
@@ -190,7 +201,8 @@ func (p *problem) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the key.
+// failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the
+// key.
 func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	e := &Error{Endpoint: to.other()}
 	if errors.Is(err, intake.ErrTooLarge) {
@@ -199,11 +211,13 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 		return tasks.Permanent(e)
 	}
 	if res != nil {
-		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), c.redact(res.Header.Get("X-Request-Id"))
+		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode,
+			res.Header), c.redact(res.Header.Get("X-Request-Id"))
 		e.Seen = ReadHeaders(res.Header, time.Now())
 	}
 	if api, ok := errors.AsType[*openai.Error](err); ok {
-		e.Code, e.Type, e.Param, e.Message = c.redact(api.Code), c.redact(api.Type), c.redact(api.Param), c.redact(api.Message)
+		e.Code, e.Type = c.redact(api.Code), c.redact(api.Type)
+		e.Param, e.Message = c.redact(api.Param), c.redact(api.Message)
 	}
 	if e.StatusCode >= http.StatusBadRequest {
 		// The official client has read it, and put it back.
@@ -225,7 +239,8 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	switch {
 	case e.Permanent():
 		return tasks.Permanent(e)
-	case e.RetryAfter > 0 && (e.StatusCode == http.StatusTooManyRequests || e.StatusCode == http.StatusServiceUnavailable):
+	case e.RetryAfter > 0 && (e.StatusCode == http.StatusTooManyRequests ||
+		e.StatusCode == http.StatusServiceUnavailable):
 		return tasks.RetryAfter(e.RetryAfter, e)
 	default:
 		return e

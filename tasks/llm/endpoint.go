@@ -45,7 +45,8 @@ func (e Endpoint) Validate() error {
 //
 //   - chats: the messages, tools and the format of the response, 4 bytes a token; images with 1500 tokens (85 with
 //     "detail": "low"); max_completion_tokens, else max_tokens, else OutputDefault; times n
-//   - responses: input, instructions and the definitions of tools and of the format; max_output_tokens, else OutputDefault
+//   - responses: input, instructions and the definitions of tools and of the format; max_output_tokens, else
+//     OutputDefault
 //   - embeddings: the input only, 4 bytes a token, or as many as it has token ids
 //   - completions: the prompts; max_tokens, else 16 (the API's own default), for each prompt and each of n or best_of
 //   - moderations: nothing, they are limited by requests

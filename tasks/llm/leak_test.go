@@ -16,7 +16,10 @@ func TestTheKeyDoesNotComeBack(t *testing.T) {
 	for name, answer := range testenv.Leaks(secret) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client, err := llm.NewClient(llm.Config{BaseURL: "http://" + testenv.Raw(t, answer) + "/v1", APIKey: secret})
+			client, err := llm.NewClient(llm.Config{
+				BaseURL: "http://" + testenv.Raw(t, answer) + "/v1",
+				APIKey:  secret,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

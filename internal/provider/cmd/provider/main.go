@@ -36,7 +36,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Float64Var(&cfg.Requests.Capacity, "requests-capacity", 0, "requests at once")
 	flags.Float64Var(&cfg.Tokens.Rate, "tokens-rate", 0, "tokens per second (0: not limited)")
 	flags.Float64Var(&cfg.Tokens.Capacity, "tokens-capacity", 0, "tokens at once")
-	flags.BoolVar(&cfg.CountUsed, "count-used", false, "count the prompt on arrival and the answer as it is, instead of max_tokens")
+	flags.BoolVar(&cfg.CountUsed, "count-used", false,
+		"count the prompt on arrival and the answer as it is, instead of max_tokens")
 	flags.BoolVar(&cfg.KeepEstimate, "keep-estimate", false, "never correct the estimate to the real usage")
 	flags.DurationVar(&cfg.Slack, "slack", provider.SlackDefault, "how much rate each bucket is larger by")
 	flags.DurationVar(&cfg.MinLatency, "min-latency", provider.MinLatencyDefault, "shortest time of an answer")
@@ -47,9 +48,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.IntVar(&cfg.FailEvery, "fail-every", 0, "answer every nth request with a 500 (0: never)")
 	flags.Float64Var(&cfg.Window.Requests, "window-requests", 0, "requests in each fixed window (0: not limited)")
 	flags.DurationVar(&cfg.Window.Period, "window-period", 0, "length of a fixed window")
-	flags.Func("tenant", "limit of a tenant, as `name=rate/capacity` in requests per second; may be repeated", func(text string) error {
-		return addTenant(&cfg, text)
-	})
+	flags.Func("tenant", "limit of a tenant, as `name=rate/capacity` in requests per second; may be repeated",
+		func(text string) error {
+			return addTenant(&cfg, text)
+		})
 	flags.IntVar(&cfg.Block.Number, "block-number", 0, "refuse this request with a 429 that names a time (0: none)")
 	flags.DurationVar(&cfg.Block.For, "block-for", 0, "the time that it names")
 	addTrouble(flags, &cfg.Trouble)
@@ -81,7 +83,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble) {
-	flags.Float64Var(&trouble.Refuse, "trouble-refuse", 0, "share of the requests to refuse with a 429 that names a time")
+	flags.Float64Var(&trouble.Refuse, "trouble-refuse", 0,
+		"share of the requests to refuse with a 429 that names a time")
 	flags.DurationVar(&trouble.For, "trouble-refuse-for", 0, "the time that it names")
 	flags.Float64Var(&trouble.Fail, "trouble-fail", 0, "share of the requests to answer with a 500")
 	flags.Float64Var(&trouble.Drop, "trouble-drop", 0, "share of the requests to close the connection of")
