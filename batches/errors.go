@@ -65,7 +65,7 @@ func checkLine(batch string, line int) error {
 	return nil
 }
 
-// kindOf tells the fault of one document, which no repetition mends, from a database that is away.
+// kindOf distinguishes the fault of one document, which no repetition mends, from an unreachable database.
 func kindOf(err error) error {
 	if packed.TooLarge(err) {
 		return ErrTooLarge

@@ -28,7 +28,7 @@ type Outcome struct {
 }
 
 // Attempt stores a failed attempt of a request that has not ended. The same attempt given twice is stored once, and one
-// that is told after the request has ended is dropped, as are those above [AttemptsMost].
+// that is reported after the request has ended is dropped, as are those above [AttemptsMost].
 func (s *Store) Attempt(ctx context.Context, batch string, line int, customID string, a Attempt) error {
 	if err := checkLine(batch, line); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (s *Store) untilWritten(ctx context.Context, batch string, line int, update
 		if err == nil {
 			return nil
 		}
-		// The document is there: with a result, or made by another writer in this moment. Without upsert both are told
-		// apart.
+		// The document is there: with a result, or made by another writer in this moment. Without upsert the
+		// two differ.
 		duplicate := mongo.IsDuplicateKeyError(err)
 		if !duplicate && !isConflict(err) || n == maxTries {
 			return unavailableLine("note an attempt of", batch, line, err)
@@ -162,7 +162,7 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 		for _, e := range bulk.WriteErrors {
 			failed[e.Index] = e
 		}
-	} else if packed.TooLarge(err) && len(todo) > 1 { // one of them is: each alone tells which
+	} else if packed.TooLarge(err) && len(todo) > 1 { // one of them is; a write for each finds out which
 		var met []finish
 		for _, f := range todo {
 			met = append(met, s.write(ctx, []finish{f})...)

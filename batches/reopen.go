@@ -51,8 +51,8 @@ func (s *Store) Reopen(
 	return n, nil
 }
 
-// putBack takes the results away from the failed requests. Counters are told before and after, so that none keeps sums
-// of what was put back.
+// putBack takes the results away from the failed requests. The record changes before and after, so that no Counter
+// keeps sums of what was put back.
 func (s *Store) putBack(ctx context.Context, batch string) error {
 	tell := func(field string) error {
 		_, err := s.changeBatch(ctx, "reopen", batch, bson.M{"$inc": bson.M{field: 1}})

@@ -24,7 +24,7 @@ const (
 	wholeSecond = time.Second
 	// archiving is how much later than the record asynq's archive may have the task, with clocks that differ.
 	archiving = time.Minute
-	// printShown is how much of a print tells two tasks with one ID apart.
+	// printShown is how much of a print distinguishes two tasks with one ID.
 	printShown = 16
 )
 

@@ -19,7 +19,7 @@ import (
 
 // The stored record. Fields that are not named here are left as they are, so that a later version may add some.
 //
-//	_id       "queue/id"; "#" and a part of print follow where the queue had another task with that ID, which is dead too
+//	_id       "queue/id"; "#" and a part of print follow where the queue had another dead task with that ID
 //	task, queue, type
 //	state     failing, dead, requeueing, requeued, recovered
 //	at        when it ended; of a failing one, when it last failed
@@ -221,8 +221,8 @@ type Task struct {
 	// Cause and Error are why it ended. Error has at most 1000 bytes.
 	Cause worker.Cause
 	Error string
-	// Attempts are those that failed, in the order in which they were told: of one that is retried at most the last
-	// 100. Those of which nobody told, because the worker died, are missing.
+	// Attempts are those that failed, in the order in which they were reported: of one that is retried at most the last
+	// 100. Attempts of workers that died are missing.
 	Attempts []worker.FailedAttempt
 	// Payload and Headers are what it is enqueued with again; the charges are a header. Missing is the size of a
 	// payload that is too large for a record: then it is in asynq's archive alone.

@@ -19,14 +19,14 @@ const heldFor = 10 * 365 * 24 * time.Hour
 // standing is what the queue has of a task.
 type standing struct {
 	held  bool   // it waits to be let go
-	runs  bool   // how it ends will be told; otherwise it is in the queue, or was
+	runs  bool   // how it ends will be reported; otherwise it is in the queue, or was
 	token string // of the requeue that holds it
 }
 
 // hold sees to it that the task is in the queue, held where it was not there. A task whose record says that it was held
 // before is not enqueued once more: where it is not there, it ran.
 func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, error) {
-	const attempts = 3 // each has another reason to fail: the archive's copy, and somebody else's change
+	const attempts = 3 // each has another reason to fail: the archive's copy, and another writer
 	for range attempts {
 		if ctx.Err() != nil { // asynq's inspector knows no context
 			return standing{}, ctx.Err()
@@ -61,7 +61,7 @@ func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 		if t.Missing > 0 {
 			t.Payload = info.Payload
 		}
-		if t.State == StateRequeueing { // it ran since, and nobody could tell how it ended
+		if t.State == StateRequeueing { // it ran since, and its end was not reported
 			if err := r.store.deadAgain(ctx, t); err != nil {
 				return standing{}, err
 			}
@@ -133,7 +133,7 @@ func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if gone(err) || err == nil && holder(info) != token {
 		return nil
 	}
-	// nobody lets it go from here on: who finds it held has to claim the record first, which is not dead any more
+	// no requeue releases it from here on: a requeue has to claim the record first, which is not dead any more
 	if err == nil {
 		err = r.inspector.DeleteTask(t.Queue, t.ID)
 	}

@@ -54,7 +54,7 @@ func NewRequeuer(store *Store, client redis.UniversalClient) *Requeuer {
 
 // Requeue enqueues the tasks that f chooses and that are dead: with the same ID, payload, charges and options, and with
 // all their retries. What asynq's archive has of them is taken out of it. A deadline that has passed is dropped.
-// Requests of batches are left: their results would be those of another round. Progress is told after each chunk; it
+// Requests of batches are left: their results would be those of another round. Progress is called after each chunk; it
 // may be nil.
 //
 // A task goes into the queue in a way in which it does not run yet, then the record says that it is being requeued,

@@ -18,5 +18,5 @@
 //
 // A limit stays exact whatever is reserved: what was used beyond it is owed, and settled when the call ends. A provider
 // that itself counts max_tokens when a request comes, and corrects that when it ends, refuses what is reserved below
-// it. So whoever reserves less has to ask for it, limit by limit.
+// it. So a program that reserves less has to ask for it, limit by limit.
 package estimates

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// Known is how many pairs of limit and model a Learner keeps. Whoever names more models than that learns nothing of the
-// others.
+// Known is how many pairs of limit and model a Learner keeps. It learns nothing of further pairs.
 const Known = 1000
 
 // Key is what is learned about.

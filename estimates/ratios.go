@@ -85,7 +85,7 @@ func scaled(n, by float64) float64 {
 }
 
 const (
-	// perOctave is how finely ratios are told apart: by 4.4 %.
+	// perOctave is the resolution of ratios: 4.4 %.
 	perOctave = 16
 	// octaves on each side of 1.
 	octaves = 8

@@ -106,7 +106,7 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 // served adds what takes from its queue.
 func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
 
-// rests says that nothing works on it, so that no time can be told.
+// rests says that nothing works on it, so that no end can be estimated.
 func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }
 
 // estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as
@@ -174,7 +174,7 @@ func (f *figures) price(usage map[string]batches.Usage, prices map[string]config
 	f.Cost = &cost
 }
 
-// cancel tells what a cancelled batch has left from what waits: nothing of it starts any more, so all that have no
+// cancel counts what a cancelled batch has left: none of its requests starts any more, so all that have no
 // result are cancelled, but those that run.
 func (f *figures) cancel(b batches.Batch, c batches.Counts) {
 	f.Cancelled, f.Waiting = f.Waiting, 0

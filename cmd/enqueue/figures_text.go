@@ -14,7 +14,7 @@ import (
 // text is the figures on one line.
 func (f *figures) text() string { return strings.Join(f.parts(), "; ") }
 
-// parts are what is told of the figures, each for itself.
+// parts are the texts of the figures.
 func (f *figures) parts() []string {
 	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s", count(f.Done), count(f.Requests), count(f.Failed),
 		f.left())}
@@ -61,7 +61,7 @@ func (f *figures) left() string {
 	return text
 }
 
-// unseenText says of how many nobody has noted that they were taken back, as after a cancel that was interrupted; empty
+// unseenText says how many requests are not known to be taken back, as after a cancel that was interrupted; empty
 // where that is known of all.
 func (f *figures) unseenText() string {
 	if f.unseen == 0 {

@@ -31,7 +31,7 @@ type maker struct {
 	model string // empty: each line's own
 }
 
-// task is the task of a line, of no batch yet, urgent where that is asked for. The error tells why it can never be
+// task is the task of a line, of no batch yet, urgent where that is asked for. The error says why it can never be
 // served.
 func (m maker) task(line batch.Line) (request, error) {
 	task, err := m.ordinary(line)

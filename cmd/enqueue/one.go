@@ -191,7 +191,7 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 	return answerIn(info)
 }
 
-// batchName is what a batch is called, or the beginning of it. IDs of tasks that nobody has named are longer, with
+// batchName is what a batch is called, or the beginning of it. Generated IDs of tasks are longer, with
 // dashes.
 var batchName = regexp.MustCompile("^[0-9a-f]{1,16}$")
 

@@ -105,7 +105,7 @@ func displayName(name string) string {
 	return name
 }
 
-// leave writes what there is of the results, when nobody waits for more. Why is what went wrong before, if anything: of
+// leave writes the results so far, when the command waits for no more. Why is what went wrong before, if anything: of
 // a batch that was cancelled meanwhile, the requests of the file that have no result are named first, so that each of
 // them has a line, also those that were never enqueued.
 func (j *batchJob) leave(ctx context.Context, s *services, b batches.Batch, file *input, why error) error {

@@ -50,7 +50,7 @@ func (s *services) serving(ctx context.Context, queue string) (asynqdb.Serving, 
 	return asynqdb.New(s.queue).Serving(ctx, queue)
 }
 
-// goesOn says what becomes of a batch for which nobody waits any more. A context that has ended does not matter.
+// goesOn says what becomes of a batch whose command ends. A context that has ended does not matter.
 func (s *services) goesOn(ctx context.Context, queue string) string {
 	by, err := s.serving(context.WithoutCancel(ctx), queue)
 	switch {

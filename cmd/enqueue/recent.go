@@ -12,10 +12,10 @@ const (
 	window = time.Minute
 	// slot is how exact that is where the results are read, instead of watched.
 	slot = time.Second
-	// quiet is how long nothing has to end, at least, until that is told, and until the time before it counts no more
+	// quiet is how long nothing has to end, at least, until that is shown, and until the time before it counts no more
 	// for the rate.
 	quiet = 10 * time.Second
-	// shortest is how long is looked at least before a rate is told.
+	// shortest is the least time that a rate is measured for.
 	shortest = 5 * time.Second
 	// settled is shortest after a gap: workers that have just begun may end many requests at once, and then none for as
 	// long as one takes.
@@ -73,7 +73,7 @@ func usualPause(steps []step) time.Duration {
 	return pauses[len(pauses)/2]
 }
 
-// enough says whether the end can be told from it.
+// enough says whether the end can be estimated from it.
 func (l lately) enough() bool {
 	least := shortest
 	if l.after {

@@ -123,7 +123,7 @@ func (s *services) schedule(
 	if err != nil {
 		return err
 	}
-	if err = limiter.SetOverrides(overrides); err != nil { // workers tell as well, and go by the others
+	if err = limiter.SetOverrides(overrides); err != nil { // workers warn as well, and use the others
 		t.warn(env, "%v", err)
 	}
 	way, err := scheduler.New(s.queue, limiter,

@@ -96,7 +96,7 @@ func (t *target) openBatch(ctx context.Context, env cli.Environment, name string
 	return s, b, nil
 }
 
-// find is the batch of that name. A name that does not tell is the fault of the command line.
+// find is the batch of that name. An unknown or ambiguous name is a *cli.UsageError.
 func (s *services) find(ctx context.Context, name string) (batches.Batch, error) {
 	b, err := s.batches.Batch(ctx, name)
 	switch {
@@ -256,7 +256,7 @@ func list(all []figures, columns int) []string {
 	})
 }
 
-// prefix is as much of the name as is needed to tell it from the others.
+// prefix is as much of the name as no other batch begins with.
 func prefix(id string, all []figures) string {
 	for n := idShown; n < len(id); n++ { // a name has letters of one byte only
 		if !slices.ContainsFunc(all, func(f figures) bool {

@@ -39,7 +39,7 @@ func (t *target) urgentFlag(c *cobra.Command) {
 		"start before ordinary tasks, within the headroom of the limits' meters")
 }
 
-// flags are those of a command that enqueues; keep is how long Redis keeps what has finished, unless told otherwise.
+// flags are those of a command that enqueues; keep is how long Redis keeps finished tasks by default.
 func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f := c.Flags()
 	t.configFlag(c)
@@ -124,7 +124,7 @@ func (t *target) load() ([]reservations.Limit, *source, error) {
 	return c.Limits, from, nil
 }
 
-// warn tells of what is allowed and may still be a mistake.
+// warn prints what is allowed and may still be a mistake.
 func (t *target) warn(env cli.Environment, format string, args ...any) {
 	fmt.Fprintf(env.Err, "enqueue: warning: "+format+"\n", args...)
 }

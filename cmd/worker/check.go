@@ -119,7 +119,7 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	}
 }
 
-// checkedLimits tells each limit as it was understood, and what is allowed and may still be a mistake.
+// checkedLimits lists each limit as it was understood, and what is allowed and may still be a mistake.
 func checkedLimits(limits []reservations.Limit) []checked {
 	var findings []checked
 	for _, l := range limits {

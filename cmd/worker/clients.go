@@ -29,8 +29,8 @@ type clients struct {
 	requests *web.Client
 }
 
-// newClients calls nobody. What is missing in the environment is a *cli.UsageError. Without a key a worker has to have
-// hosts that it may call.
+// newClients makes no calls. What is missing in the environment is a *cli.UsageError. Without a key a worker has to
+// have hosts that it may call.
 func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (clients, error) {
 	key := getenv("OPENAI_API_KEY")
 	if key == "" && len(c.HTTP.AllowHosts) == 0 {

@@ -128,7 +128,7 @@ func ofBatch(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter) er
 		found[0].Batch)
 }
 
-// notDead tells why nothing was requeued: one that was requeued before is fine.
+// notDead returns why nothing was requeued: a task that was requeued before is no fault.
 func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, total *deadtasks.Report) error {
 	found, err := recordsOf(ctx, store, f.Queue, f.ID)
 	if err != nil {

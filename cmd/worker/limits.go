@@ -84,7 +84,7 @@ type stored struct {
 	buckets *connect.Buckets
 }
 
-// openStored reads the file, connects to MongoDB and reads the overrides. Those that can't be had are told. Close ends
+// openStored reads the file, connects to MongoDB and reads the overrides. Invalid overrides are warnings. Close ends
 // the connection.
 func openStored(ctx context.Context, env cli.Environment, file string) (*stored, error) {
 	c, err := config.Load(file)
@@ -124,7 +124,7 @@ func (s *stored) meter(limit, key, meter string) reservations.Meter {
 	return reservations.Meter{}
 }
 
-// whoSets names the person at the command line, for those who look later.
+// whoSets names the user at the command line, for later readers of the override.
 func whoSets(getenv func(string) string) string {
 	user := getenv("USER")
 	if user == "" {

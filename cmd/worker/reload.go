@@ -83,10 +83,10 @@ func (r *reloader) reload(ctx context.Context) {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "settings are reloaded", slog.String("file", r.file),
 		slog.Int("limits", len(next.Limits)),
 		slog.Bool("limits_changed", !reflect.DeepEqual(r.current.Limits, next.Limits)))
-	r.current.Limits = next.Limits // what could not change is told each time
+	r.current.Limits = next.Limits // what could not change is logged each time
 }
 
-// fixed tells of a setting that needs a restart.
+// fixed warns of a changed setting that needs a restart.
 func (r *reloader) fixed(ctx context.Context, field string, was, is any) {
 	if !reflect.DeepEqual(was, is) {
 		r.log.LogAttrs(ctx, slog.LevelWarn, "a setting changes only when the worker restarts",

@@ -25,7 +25,7 @@ const (
 
 	// tellEvery is how often what is known is logged.
 	tellEvery = 5 * time.Minute
-	// keptFor is how long a model is remembered that nobody calls.
+	// keptFor is how long a model without calls is remembered.
 	keptFor = 90 * 24 * time.Hour
 	// farewell bounds the last time that a process shares.
 	farewell = 5 * time.Second
@@ -41,7 +41,7 @@ var ErrUnavailable = errors.New("keeper: the database is not available")
 type Options struct {
 	// Every is how often Run shares. Defaults to EveryDefault.
 	Every time.Duration
-	// Logger is told now and then what is known, at INFO. Nil means nobody.
+	// Logger gets what is known now and then, at INFO. Nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -65,7 +65,7 @@ func New(db *mongo.Database, learner *estimates.Learner, o Options) *Keeper {
 	return &Keeper{learner: learner, documents: db.Collection(CollectionDefault), every: o.Every, log: o.Logger}
 }
 
-// EnsureIndexes makes models be forgotten that nobody has called for 90 days.
+// EnsureIndexes creates the index that deletes models without calls for 90 days.
 func (k *Keeper) EnsureIndexes(ctx context.Context) error {
 	_, err := k.documents.Indexes().CreateOne(ctx, mongo.IndexModel{
 		Keys: bson.M{fieldAt: 1}, Options: options.Index().SetExpireAfterSeconds(int32(keptFor.Seconds())),

@@ -140,7 +140,7 @@ func kindOf(wrong *json.UnmarshalTypeError) string {
 	return wrong.Type.Kind().String()
 }
 
-// cutOff tells a text that ends too early from one that is wrong somewhere before its end.
+// cutOff says whether a text ends too early, and is not wrong before its end.
 func cutOff(text []byte, err error) bool {
 	wrong, ok := errors.AsType[*json.SyntaxError](err)
 	return ok && wrong.Offset >= int64(len(text)) && strings.HasPrefix(wrong.Error(), "unexpected end")

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// MaxLineDefault is the longest line a [Reader] accepts unless told otherwise: 10 MB.
+// MaxLineDefault is the longest line a [Reader] accepts by default: 10 MB.
 const MaxLineDefault = 10_000_000
 
 // Config says what a [Reader] accepts.

@@ -23,7 +23,7 @@ type Environment struct {
 	Out, Err io.Writer
 }
 
-// Main runs the command that root builds, with the process's arguments and environment, until it ends or a signal tells
+// Main runs the command that root builds, with the process's arguments and environment, until it ends or a signal asks
 // it to stop; a second signal ends the process at once. It returns the exit code.
 func Main(root func(Environment) *cobra.Command) int {
 	logging.Disable() // go-redis writes each failed dial to stderr; the errors that commands return say it once

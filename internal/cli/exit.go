@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// The exit codes of all commands, so that scripts can tell what went wrong.
+// The exit codes of all commands, so that scripts know what went wrong.
 const (
 	ExitOK          = 0   // all went well
 	ExitFailed      = 1   // the work itself went wrong: a violation, a lost task, a faulty line

@@ -17,7 +17,7 @@ func NewBar(in *mpb.Progress, total int, before string, below mpb.BarOption, aft
 		mpb.PrependDecorators(decor.Name("\r"+before)), mpb.AppendDecorators(after...), below)
 }
 
-// Progress is a bar on a terminal, and nothing elsewhere: there the last line tells the result.
+// Progress is a bar on a terminal, and nothing elsewhere: there the last line shows the result.
 type Progress struct {
 	container *mpb.Progress
 	bar       *mpb.Bar
@@ -33,7 +33,7 @@ func NewProgress(w io.Writer, what string, total int) *Progress {
 		decor.CountersNoUnit(" %d of %d"), decor.Name(", "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left"))}
 }
 
-// Set tells how many are done.
+// Set shows how many are done.
 func (p *Progress) Set(done int) {
 	if p.bar != nil {
 		p.bar.SetCurrent(int64(done))

@@ -23,7 +23,7 @@ type Report struct {
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`
 	Lost      int `json:"lost"`
-	// Unfinished counts the tasks that had not ended when somebody stopped the demo; they are not lost.
+	// Unfinished counts the tasks that had not ended when the demo was stopped; they are not lost.
 	Unfinished int `json:"unfinished,omitempty"`
 	Violations int `json:"violations"`
 	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck
@@ -90,7 +90,7 @@ func (r Report) Write(w io.Writer) error {
 	return t.Flush()
 }
 
-// tally counts what the workers of the fleet tell. Safe for concurrent use.
+// tally counts the events of the fleet's workers. Safe for concurrent use.
 type tally struct {
 	want int
 	all  chan struct{} // closed when every task has ended
@@ -143,7 +143,7 @@ func (t *tally) finished(f worker.Finish) {
 		t.end(f.Task.ID, &t.counts.succeeded)
 	case worker.ResultArchived:
 		t.end(f.Task.ID, &t.counts.archived)
-	// it comes again, or is gone: nobody drops here
+	// it comes again, or is gone: no task is dropped here
 	case worker.ResultFailed, worker.ResultRefused, worker.ResultAborted, worker.ResultDropped:
 	}
 }

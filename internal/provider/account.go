@@ -67,7 +67,7 @@ func newAccount(cfg Config) *account {
 	return a
 }
 
-// standing is what the rate limit headers tell.
+// standing is the content of the rate limit headers.
 type standing struct {
 	requests, tokens meter
 }

@@ -47,7 +47,7 @@ func writeRefusal(w http.ResponseWriter, v verdict) {
 	writeError(w, http.StatusTooManyRequests, v.meter, "rate_limit_exceeded", message)
 }
 
-// writeLimitHeaders tells limit, rest and time until full of each limited meter, all without slack.
+// writeLimitHeaders sends limit, rest and time until full of each limited meter, all without slack.
 func writeLimitHeaders(w http.ResponseWriter, s standing) {
 	write := func(name string, m meter) {
 		if !m.limited() {

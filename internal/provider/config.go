@@ -91,7 +91,7 @@ type Config struct {
 	// max_tokens is counted on arrival and corrected then.
 	CountUsed bool
 
-	// HeadersOnArrival makes the rate limit headers tell what was left when the request came, where otherwise they tell
+	// HeadersOnArrival makes the rate limit headers show what was left when the request came, where otherwise they show
 	// what is left when the answer goes, its own correction counted.
 	HeadersOnArrival bool
 

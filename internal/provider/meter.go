@@ -49,7 +49,7 @@ func (m *meter) wait(need float64) time.Duration {
 	return time.Duration(math.Ceil(short / m.quota.Rate * float64(time.Second)))
 }
 
-// limits are the limit as it is told, what there is, and the most that could ever be.
+// limits are the limit in error texts, what there is, and the most that could ever be.
 func (m *meter) limits() (capacity, level, largest float64) { return m.quota.Capacity, m.level, m.full }
 
 // window counts requests in fixed windows. One whose quota is zero limits nothing. Its user holds a lock.
@@ -112,7 +112,7 @@ func (w *window) limits() (capacity, level, largest float64) {
 	return w.quota.Requests, w.left, w.quota.Requests
 }
 
-// report tells how much of the windows was used. The last one counts as far as it was used, as it may still go on.
+// report sums up how much of the windows was used. The last one counts as far as it was used, as it may still go on.
 func (w *window) report(calls []*call) MeterReport {
 	m := MeterReport{Rate: w.quota.Requests / w.quota.Period.Seconds(), Capacity: w.quota.Requests}
 	counts := map[int64]float64{}

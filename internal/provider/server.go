@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TaskHeader carries the ID of the task that a request belongs to, so that a report can tell how often each one ran.
+// TaskHeader carries the ID of the task that a request belongs to, so that a report counts how often each one ran.
 // A chat request may give it as headway_task or custom_id in its metadata instead, a tick as its id.
 const TaskHeader = "X-Headway-Task"
 
@@ -90,7 +90,7 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String() + "/v1"
 }
 
-// Report tells what was counted so far. It may be called at any time, after Close too.
+// Report returns what was counted so far. It may be called at any time, after Close too.
 func (s *Server) Report() Report { return s.account.report() }
 
 // Close drops all connections, ends all calls and waits for their handlers. A client that still waits for its answer
@@ -176,7 +176,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	if failed {
 		j.used = 0
 	}
-	// Before the answer leaves: nobody may learn what a call used before it is counted. A client that went away has
+	// Before the answer leaves: no client learns what a call used before it is counted. A client that went away has
 	// used it all the same.
 	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
 	if s.cfg.HeadersOnArrival {

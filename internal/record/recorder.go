@@ -1,5 +1,5 @@
 // Package record stands between the handlers of a worker and the place where the results of batches are kept: a request
-// that belongs to a batch has its result written before asynq hears that its task has ended.
+// that belongs to a batch has its result written before asynq learns that its task has ended.
 //
 // A worker may die at any point. Where it dies before the result is written, the task is delivered again and the call
 // is made again; where it dies afterwards, the task is delivered again, the result is found, and no call is made.
@@ -41,7 +41,7 @@ type Recorder struct {
 
 	// read is the request in a payload of each task type.
 	read map[string]func(payload []byte) (Request, bool)
-	told sync.Map // IDs of tasks whose end is written, until it is told
+	told sync.Map // IDs of tasks whose end is written, until OnFinish
 }
 
 // New returns a Recorder that writes to store. Read says of each task type how the request is found in a payload; it is
@@ -135,7 +135,7 @@ var errEnded = errors.New("the request has a result")
 // needless says why no call is to be made. Only a task that was delivered before is looked up: it costs a round trip
 // between the start and the call.
 func (r *Recorder) needless(ctx context.Context, a Attempt, q Request) error {
-	if r.states.cancelled(q.Ref.Batch) { //nolint:contextcheck // nobody waits for what it asks
+	if r.states.cancelled(q.Ref.Batch) { //nolint:contextcheck // it asks in the background
 		if err := r.drop(ctx, q); err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (r *Recorder) needless(ctx context.Context, a Attempt, q Request) error {
 	})
 }
 
-// drop names the request for whoever reads the results of a cancelled batch. It asks first whether the batch was opened
+// drop stores the name of a request of a cancelled batch, for its results. It asks first whether the batch was opened
 // again.
 func (r *Recorder) drop(ctx context.Context, q Request) error {
 	return r.patiently(ctx, func(ctx context.Context) error {

@@ -74,7 +74,7 @@ type answered interface {
 	Answered() (status int, requestID string, body json.RawMessage)
 }
 
-// answerIn is the answer of the API that the error tells of, nil where none came.
+// answerIn is the answer of the API that the error holds, nil where none came.
 func answerIn(err error) *batches.Response {
 	var a answered
 	if !errors.As(err, &a) {

@@ -17,7 +17,7 @@ const (
 	statesKept    = 1000
 )
 
-// states are what this process knows of its batches. Nobody waits for an answer on the way to a call: what is known
+// states are what this process knows of its batches. No call waits for an answer: what is known
 // counts, and is asked for anew in the background.
 type states struct {
 	store *batches.Store
@@ -76,8 +76,8 @@ func (s *states) wait() { s.asks.Wait() }
 const lastPatience = 20 * time.Second
 
 // Events are those of a worker, so that a task which is archived without the handler's doing has a result as well:
-// refused at its start, timed out, refused too often by the provider. Asynq is told after it was written. What cannot
-// be written is written by whoever enqueues the batch again: he finds the task in the archive.
+// refused at its start, timed out, refused too often by the provider. Asynq learns of the end after it was written.
+// What cannot be written is written when the batch is enqueued again, from the task in the archive.
 func (r *Recorder) Events() worker.Events {
 	return worker.Events{
 		OnFinish: func(f worker.Finish) {

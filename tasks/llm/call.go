@@ -22,7 +22,7 @@ type Call struct {
 	Key string `json:"key,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
-	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
+	// Urgent lets the task start before ordinary ones where the limit has headroom: a person waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
 	Charge reservations.Tokens `json:"charge,omitempty"`

@@ -39,7 +39,7 @@ type Chat struct {
 	Key string `json:"key,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
-	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
+	// Urgent lets the task start before ordinary ones where the limit has headroom: a person waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
 	// Batch says which request of a batch file the chat is. Nil for any other.
 	Batch *tasks.BatchRef `json:"batch,omitempty"`

@@ -42,7 +42,7 @@ type Answer struct {
 	Usage Usage
 	// RequestID is the provider's name for the call; empty where it gave none.
 	RequestID string
-	// Seen is what the headers told of the provider's limits.
+	// Seen is what the headers say of the provider's limits.
 	Seen []Seen
 }
 
@@ -79,7 +79,7 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 	return c.config.Memory.Hold(ctx)
 }
 
-// Run is Do, and tells use what was really used, in the meters that the chat is charged for:
+// Run is Do, and passes to use what was really used, in the meters that the chat is charged for:
 //
 //   - the provider's own count for an answer, where it says;
 //   - no tokens for a request that the provider rejected (a 4xx other than 408); the request itself counts as charged;
@@ -87,7 +87,7 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 //
 // In all other cases use is not called and the estimate stands: the provider may have counted the call.
 //
-// Run tells saw, where one is given, what the provider says is left of its limits: of the meters that the chat is
+// Run passes to saw, where one is given, what the provider says is left of its limits: of the meters that the chat is
 // charged for, as Config.Sync and Config.Meters have it. Run calls use and each saw at most once, before it returns.
 func (c *Client) Run(
 	ctx context.Context, chat Chat, use func(reservations.Tokens), saw ...func(reservations.Observation),
@@ -171,7 +171,7 @@ func (c *Client) unusable(res *http.Response, body []byte) string {
 	case err != nil || object == nil:
 		return fmt.Sprintf("the answer, of type %q, is not a JSON object", c.redact(res.Header.Get("Content-Type")))
 	case object.Error != nil && !bool(object.ID || object.Choices || object.Data):
-		// Some gateways tell of errors so. A response that has failed has an error too, and an ID.
+		// Some gateways report errors so. A response that has failed has an error too, and an ID.
 		return "the answer is an error: " + c.redact(string(*object.Error))
 	default:
 		return ""

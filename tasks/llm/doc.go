@@ -26,7 +26,7 @@
 // # The provider's own count
 //
 // Most providers say with each answer what is left of their limits. [ReadHeaders] reads it, and [Client.Run] hands it
-// to job.Saw, so that the bucket goes down to it ([SyncDown]) where somebody else spends the same limit, or the
+// to job.Saw, so that the bucket goes down to it ([SyncDown]) where another program spends the same limit, or the
 // provider counts more than was estimated. Who does not pass job.Saw goes without.
 //
 // # Errors

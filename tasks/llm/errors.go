@@ -41,7 +41,7 @@ type Error struct {
 	// Body is what the provider answered, as it came, at most 64 kB of it and without the key; nothing where no answer
 	// came or the key was refused.
 	Body []byte
-	// Seen is what the headers told of the provider's limits.
+	// Seen is what the headers say of the provider's limits.
 	Seen []Seen
 	// Err is the cause where it is not the answer, e.g. a broken connection; else nil.
 	Err error

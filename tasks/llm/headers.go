@@ -15,7 +15,7 @@ import (
 // Provider is a family of providers whose headers mean the same.
 type Provider string
 
-// The families that ReadHeaders tells apart.
+// The families that ReadHeaders distinguishes.
 const (
 	// ProviderOpenAI sends X-Ratelimit-*, for buckets that fill evenly.
 	ProviderOpenAI Provider = "openai"
@@ -25,11 +25,11 @@ const (
 	ProviderGroq Provider = "groq"
 	// ProviderAnthropic sends Anthropic-Ratelimit-*, with tokens rounded to thousands.
 	ProviderAnthropic Provider = "anthropic"
-	// ProviderOther is whoever else sends X-Ratelimit-*.
+	// ProviderOther is any other that sends X-Ratelimit-*.
 	ProviderOther Provider = "other"
 )
 
-// Seen is what the headers of one answer tell of one of the provider's limits.
+// Seen is what the headers of one answer say of one of the provider's limits.
 type Seen struct {
 	// Provider is the family that the headers look like.
 	Provider Provider
@@ -107,7 +107,7 @@ const (
 	dayMost = 25 * time.Hour
 )
 
-// period tells a day from a minute. Reset is at least so long. The rate at which it comes back tells for requests only:
+// period distinguishes a day and a minute. Reset is at least so long. The rate of refill counts for requests only:
 // the resets of tokens, even in the providers' own examples, are not always those of a bucket.
 func (s Seen) period(reset time.Duration) string {
 	used := s.Limit - s.Remaining
@@ -163,7 +163,7 @@ func groups() []group {
 	return all
 }
 
-// providerOf tells families apart by the headers that only they send. Those of OpenAI count last: gateways in front of
+// providerOf finds the family by the headers that only it sends. Those of OpenAI count last: gateways in front of
 // others send them too.
 func providerOf(h http.Header) Provider {
 	for _, family := range []struct {

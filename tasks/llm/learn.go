@@ -27,7 +27,7 @@ func (c Call) Expect(l *estimates.Learner) reservations.Tokens {
 	return c.chat().used(Usage(scaled))
 }
 
-// Repriced is the call with charges as Expect has them, for whoever enqueues it.
+// Repriced is the call with charges as Expect has them, to be enqueued.
 func (c Call) Repriced(l *estimates.Learner) Call {
 	expected := c.Expect(l)
 	c.Charge = repriced(c.Charge, expected)
