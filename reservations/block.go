@@ -16,7 +16,7 @@ import (
 // While the store is unavailable Block keeps trying for what is left of d, with growing pauses, until ctx ends: to
 // block twice does no harm. Errors: ErrUnknownLimit, ErrUnavailable.
 func (l *Limiter) Block(ctx context.Context, c Charge, d time.Duration) ([]Outcome, error) {
-	limits, err := l.Limits().buckets(c)
+	limits, err := l.buckets(ctx, c)
 	if err != nil || d <= 0 {
 		return nil, err
 	}

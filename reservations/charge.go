@@ -38,6 +38,9 @@ type Charge struct {
 	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until
 	// then. Set it from Outcome.Shard before the charge is settled.
 	Shard int `json:"shard,omitempty"`
+	// Given is the limit itself, where the caller gives it: see Inline. Nil means that Limit names a configured limit,
+	// or one that Config.Resolve knows.
+	Given *LimitSet `json:"-"`
 }
 
 // Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a

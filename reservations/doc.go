@@ -52,6 +52,13 @@
 // [Limiter.Reset] fills the bucket. Their semantics are those of Convex's rate limiter, whose recorded decisions the
 // tests replay; max_reserved zero means none here, and unlimited there.
 //
+// # Direct calls
+//
+// [Limiter.Do] and [Limiter.Wait] do all of that for code that is no task: they wait until the charges of several
+// limits have started together, and settle. After [Limiter.WaitIn], callers wait in line with the tasks of the fleet;
+// otherwise each waits by itself. A limit may also come from the caller ([Inline]) or from the program's own database
+// (Config.Resolve).
+//
 // # Guarantees
 //
 // The tokens that start in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or

@@ -14,6 +14,8 @@ var (
 	ErrInvalidCharge = errors.New("reservations: invalid charge")
 	// ErrChargeTooLarge is matched when a charge is above what can ever be served. It never becomes servable by waiting.
 	ErrChargeTooLarge = errors.New("reservations: charge is too large")
+	// ErrDuplicateCharge is matched when two charges of one start are for the same limit and key.
+	ErrDuplicateCharge = errors.New("reservations: two charges for one bucket")
 	// ErrInvalidLimit is matched by every fault of a limit's definition.
 	ErrInvalidLimit = errors.New("reservations: invalid limit")
 	// ErrUnavailable is matched when the store could not answer. Nothing that is limited may start.

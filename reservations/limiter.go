@@ -18,6 +18,12 @@ type Config struct {
 	// CallTimeout bounds one call to the store; a call that takes longer counts as ErrUnavailable. Defaults to 5
 	// seconds.
 	CallTimeout time.Duration
+	// Resolve returns a limit that is not configured, e.g. a user's own, from the program's database. Its answer counts
+	// for ResolvedFor in this process, so a changed limit is followed after that time; its Name is set to name. An error
+	// that matches ErrUnknownLimit means that there is none. Any other error, and a limit that is not valid, is
+	// ErrUnavailable: nothing starts, and tasks wait. It is called for one key at a time, for many keys at once, and
+	// for at most CallTimeout. Overrides do not apply to its limits, and a limit's Shards must not change.
+	Resolve func(ctx context.Context, name, key string) (Limit, error)
 }
 
 // Limiter asks a Store for the buckets of a set of limits. It checks charges before anything is sent, and shares round
@@ -28,6 +34,11 @@ type Limiter struct {
 	timeout time.Duration // of one call to the store
 	calls   coalesce.Group[bucketKey, asked, Outcome]
 	seen    shardAnswers
+
+	clock    storeClock
+	delays   startDelays
+	resolved resolved
+	waitlist atomic.Pointer[Waitlist] // nil: callers wait by themselves
 
 	set      atomic.Pointer[LimitSet] // each call reads it once
 	changing sync.Mutex               // of set: one change at a time
@@ -55,6 +66,8 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	}
 	l.calls.Call, l.calls.Timeout = l.call, l.timeout
 	l.calls.Same = func(a, b asked) bool { return a.limit.equal(b.limit) }
+	l.resolved.resolve = config.Resolve
+	l.resolved.calls.Call, l.resolved.calls.Timeout = l.resolved.call, l.timeout
 	l.set.Store(set)
 	return l, nil
 }
@@ -66,14 +79,28 @@ func (l *Limiter) Names() []string { return l.Limits().Names() }
 // ErrUnknownLimit. Limits returns more.
 func (l *Limiter) Limit(name string) (Limit, error) { return l.Limits().Limit(name) }
 
-// Validate reports why a charge could never be served; see IsPermanent. It asks no store.
-func (l *Limiter) Validate(c Charge) error { return l.Limits().validate(c) }
+// Validate reports why a charge could never be served; see IsPermanent. It asks neither the store nor Config.Resolve: a
+// limit that only Resolve knows is checked when the bucket is asked.
+func (l *Limiter) Validate(c Charge) error {
+	set, err := l.known(c)
+	switch {
+	case err != nil:
+		return err
+	case set == nil:
+		return c.ValidateKey()
+	}
+	return set.validate(c)
+}
 
 // Choose sets the shard of a charge that names none: the better of two, by the last answers. A charge of a limit
 // without Shards is returned as it is. Start and Reserve choose a shard themselves; call Choose where the name of the
 // bucket is needed before.
 func (l *Limiter) Choose(c Charge) Charge {
-	limit, err := l.Limits().For(c.Limit, c.Key)
+	set, err := l.known(c)
+	if err != nil || set == nil {
+		return c
+	}
+	limit, err := set.For(c.Limit, c.Key)
 	if err != nil {
 		return c
 	}
@@ -110,7 +137,10 @@ func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome,
 	if len(charges) == 0 {
 		return nil, nil
 	}
-	set := l.Limits()
+	set, err := l.limits(ctx, charges[0])
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range charges {
 		if c.Bucket() != charges[0].Bucket() {
 			return nil, c.fault(ErrInvalidCharge, "", "bucket is %q: all charges must be for bucket %q",
@@ -183,7 +213,7 @@ func (l *Limiter) Check(ctx context.Context, c Charge) (Outcome, error) {
 }
 
 func (l *Limiter) allow(ctx context.Context, c Charge, dry bool) (Outcome, error) {
-	limit, c, err := l.resolve(c)
+	limit, c, err := l.resolve(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -206,7 +236,7 @@ func (l *Limiter) Release(ctx context.Context, c Charge, r Reservation) (Outcome
 
 // Reset makes the bucket full again, in all its shards, and ends a block. Errors as for Start.
 func (l *Limiter) Reset(ctx context.Context, limit, key string) error {
-	limits, err := l.Limits().buckets(Charge{Limit: limit, Key: key})
+	limits, err := l.buckets(ctx, Charge{Limit: limit, Key: key})
 	if err != nil {
 		return err
 	}
@@ -229,7 +259,7 @@ func (l *Limiter) Unblock(ctx context.Context, limit, key string) ([]Outcome, er
 
 // askShards asks all buckets of the charge's limit and key, first that of its shard.
 func (l *Limiter) askShards(ctx context.Context, c Charge, r Request) ([]Outcome, error) {
-	limits, err := l.Limits().buckets(c)
+	limits, err := l.buckets(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +269,7 @@ func (l *Limiter) askShards(ctx context.Context, c Charge, r Request) ([]Outcome
 }
 
 func (l *Limiter) one(ctx context.Context, c Charge, r Request) (Outcome, error) {
-	limit, c, err := l.resolve(c)
+	limit, c, err := l.resolve(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -248,8 +278,11 @@ func (l *Limiter) one(ctx context.Context, c Charge, r Request) (Outcome, error)
 }
 
 // resolve checks the charge and returns the limit as the store has to see it, with the charge for one of its shards.
-func (l *Limiter) resolve(c Charge) (Limit, Charge, error) {
-	set := l.Limits()
+func (l *Limiter) resolve(ctx context.Context, c Charge) (Limit, Charge, error) {
+	set, err := l.limits(ctx, c)
+	if err != nil {
+		return Limit{}, c, err
+	}
 	if err := set.validate(c); err != nil {
 		return Limit{}, c, err
 	}

@@ -17,6 +17,7 @@ type LimitSet struct {
 	inForce    map[string]Limit
 	keyed      map[string]Limit // by bucket; only those whose key has an override of its own
 	known      []Override       // those of given that are in force
+	fault      error            // of a limit that a caller gave; nil if it is valid
 }
 
 // newLimitSet checks the limits. The error joins every fault of every limit and matches ErrInvalidLimit.

@@ -30,7 +30,7 @@ const (
 // The error names each amount that can't be: negative, not a number, or of a meter that the limit does not have. It
 // matches as for Start. The other meters are settled all the same.
 func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
-	limit, err := l.Limits().Bucket(c)
+	limit, err := l.bucket(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -55,7 +55,7 @@ func (m Meter) keeps(l Limit) bool {
 // with a promised reservation keeps the reservation: pass what the task held, or nil. Otherwise Cancel is as Settle,
 // and shares its IDs: of a Settle and a Cancel of one start, the first counts.
 func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id string) (Outcome, error) {
-	limit, err := l.Limits().Bucket(c)
+	limit, err := l.bucket(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}

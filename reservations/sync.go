@@ -33,7 +33,7 @@ type Observation struct {
 // that can't be; it matches as for Start. The other meters are corrected all the same. An ErrUnavailable is not
 // repeated: the next answer of the provider is newer.
 func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome, error) {
-	limits, err := l.Limits().buckets(c)
+	limits, err := l.buckets(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}

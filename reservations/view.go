@@ -73,7 +73,7 @@ func (b Bucket) View(l Limit, key string, now time.Time) View {
 // process has and the fleet does not. Where the limit has Shards, the View is the sum of them, with each in Shards:
 // amounts are added, and of times the longest counts. Errors as for Start.
 func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
-	known, err := l.Limits().of(Charge{Limit: limit, Key: key})
+	known, err := l.LimitFor(ctx, Charge{Limit: limit, Key: key})
 	if err != nil {
 		return View{}, err
 	}

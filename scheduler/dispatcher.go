@@ -162,6 +162,9 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	if err = d.checkPauses(ctx, look); err != nil {
 		return 0, err
 	}
+	if err = d.dropDead(ctx, look); err != nil {
+		return 0, err
+	}
 	rest, err := d.promote(ctx, look)
 	if err != nil {
 		return 0, err
@@ -231,6 +234,10 @@ func (d *dispatcher) deliver(ctx context.Context, promoted []waitlist.Task, urge
 	}
 	var faults []error
 	for queue, of := range ids {
+		if queue == waitlist.QueueCallers {
+			faults = append(faults, d.call(ctx, of))
+			continue
+		}
 		results, err := d.s.queues.Wake(ctx, queue, of, first[queue])
 		if err != nil {
 			results = make([]asynqdb.Wake, len(of))

@@ -39,6 +39,11 @@
 // Buckets are asked in the order of the charges. If other tasks wait for one of them, a new task waits there at once.
 // The bucket that refuses has the task in its waitlist; what other buckets granted is given back.
 //
+// # Direct callers
+//
+// A goroutine that calls limiter.Wait after limiter.WaitIn(scheduler) has a place in the waitlist like a task. It is
+// promoted by a message to its process ([Scheduler.Enter]).
+//
 // # Sorting
 //
 // A long backlog of tasks that were enqueued without a reservation is not delivered task by task only to be sent back.

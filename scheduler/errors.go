@@ -10,6 +10,8 @@ var (
 	ErrDeferred = errors.New("scheduler: deferred")
 	// ErrInvalidConfig is matched by every fault of a Config.
 	ErrInvalidConfig = errors.New("scheduler: invalid config")
+	// ErrStopped is matched by the Wait of a direct caller whose Scheduler was stopped.
+	ErrStopped = errors.New("scheduler: stopped")
 	// ErrInvalidOption is matched if an option of Enqueue or EnqueueMany has an invalid value, or contradicts another.
 	ErrInvalidOption = errors.New("scheduler: invalid option")
 )

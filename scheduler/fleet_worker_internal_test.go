@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -242,7 +243,7 @@ func (d *simDelivery) giveBack() {
 // wait lets the task wait for the bucket that refused it, as Scheduler.Wait does.
 func (d *simDelivery) wait(c reservations.Charge, o reservations.Outcome) {
 	w := d.w
-	e := w.sched.entry(Task(w.all[d.task].name), d.turn, c)
+	e := w.sched.entry(context.Background(), Task(w.all[d.task].name), d.turn, c)
 	if w.flow != nil {
 		name, weight := w.flow(d.task)
 		e.Flow, e.Cost = name, e.Cost/weight
@@ -260,7 +261,7 @@ func (d *simDelivery) unavailable(c reservations.Charge) {
 	info.Why = whyStore
 	pause := outageDelay(d.p.outages.lasted(c.Bucket(), simBase.Add(w.now)), w.random.Float64())
 	w.list.fail(c.Bucket(), pause)
-	d.join(w.sched.entry(Task(w.all[d.task].name), d.turn, c), info, pause, nil)
+	d.join(w.sched.entry(context.Background(), Task(w.all[d.task].name), d.turn, c), info, pause, nil)
 }
 
 // join is Scheduler.join. Expected, if any, is the wait by what the tasks of the waitlist charge together.

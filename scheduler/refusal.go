@@ -43,7 +43,7 @@ func (s *Scheduler) WaitRefused(
 		return e
 	}
 	s.report.joins(c.Bucket(), blocked.Bucket)
-	entry := s.entry(t, Turn{}, c)
+	entry := s.entry(ctx, t, Turn{}, c)
 	entry.Front = true
 	s.join(ctx, e, waitInfo{Why: whyProvider}, entry)
 	if blocked.At.IsZero() {

@@ -163,7 +163,7 @@ func (s *Scheduler) joinParcels(ctx context.Context, batch []*parcel) error {
 		}
 		c, o := p.held.charge, p.held.out
 		s.report.joins(c.Bucket(), o.Bucket)
-		e := s.entry(Task{Queue: p.info.Queue, ID: p.info.ID}, Turn{Charges: p.Charges}, c)
+		e := s.entry(ctx, Task{Queue: p.info.Queue, ID: p.info.ID}, Turn{Charges: p.Charges}, c)
 		e.Reserved, e.Keep = o.State == reservations.StateReserved, p.held.wait
 		e.Info = waitInfo{Since: now.UnixMilli(), Until: now.Add(p.held.wait).UnixMilli()}.encode()
 		p.info.NextProcessAt = now.Add(p.held.wait)

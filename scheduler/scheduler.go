@@ -40,6 +40,7 @@ type Scheduler struct {
 	faults    faults
 	arrivals  coalesce.Group[struct{}, waitlist.Arrival, waitlist.Arrived]
 	joins     coalesce.Group[struct{}, waitlist.Entry, reservations.Tokens]
+	callers   *callers
 	unfreed   seldom // warnings of reservations that were not given back
 
 	background sync.WaitGroup
@@ -74,6 +75,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		return s.list.Arrive(ctx, all)
 	}
 	s.joins.Call = s.joinAll
+	s.callers = newCallers(s)
 	return s, nil
 }
 
@@ -100,7 +102,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the promoting, waits for what is under way, and sends the answers that Changed and Begun left. When ctx
+// Stop ends the promoting, waits for what is under way, ends the waits of direct callers with ErrStopped, and sends the
+// answers that Changed and Begun left. When ctx
 // ends first, what is under way is aborted; nothing is lost by that, another scheduler goes on. Stopping twice, or
 // without Start, is fine; a stopped scheduler can be started again.
 func (s *Scheduler) Stop(ctx context.Context) error {
@@ -118,6 +121,7 @@ func (s *Scheduler) Stop(ctx context.Context) error {
 		<-sorted
 		s.stop = nil
 	}
+	s.callers.close()
 	s.background.Wait()
 	if err := s.report.close(ctx); err != nil || late != nil {
 		return fmt.Errorf("stop the scheduler: %w", errors.Join(late, err))

@@ -79,6 +79,19 @@ func (t *Turn) Behind(c reservations.Charge) bool {
 	return t.behind[c.Bucket()] > 0 && t.Reservation(c) == nil
 }
 
+// Claim sets what the task holds in the buckets of its claims, and where it has to wait behind other tasks: an urgent
+// one in a limit with headroom nowhere.
+func (s *Scheduler) Claim(ctx context.Context, turn Turn, claims reservations.Claims) {
+	for i, c := range claims {
+		c.Charge = turn.Charges[i]
+		c.Held, c.Behind = turn.Reservation(c.Charge), turn.Behind(c.Charge)
+		if c.Behind && c.Charge.Urgent {
+			limit, err := s.limiter.LimitFor(ctx, c.Charge)
+			c.Behind = err != nil || !limit.HasHeadroom()
+		}
+	}
+}
+
 // Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket is
 // asked. On an error of Redis the Turn is that of a new task with no waitlist: to go on with it costs the task its
 // place, and never a limit.

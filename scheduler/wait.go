@@ -21,7 +21,7 @@ const (
 // waitlist, or goes back to its place there. It returns the *DeferredError that the handler has to return to asynq;
 // never nil. Where Redis can't note it, asynq's forwarder brings the task back, as a new one.
 func (s *Scheduler) Wait(ctx context.Context, t Task, turn Turn, c reservations.Charge, o reservations.Outcome) error {
-	entry := s.entry(t, turn, c)
+	entry := s.entry(ctx, t, turn, c)
 	entry.Reserved = entry.Reserved || o.State == reservations.StateReserved
 	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait()}
 	s.report.joins(c.Bucket(), o.Bucket)
@@ -54,7 +54,7 @@ func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservat
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
 	turn.info.Why = whyStore
 	e.Delay = s.fail(ctx, bucket, cause)
-	s.join(ctx, e, turn.info, s.entry(t, turn, c))
+	s.join(ctx, e, turn.info, s.entry(ctx, t, turn, c))
 	return e
 }
 
@@ -98,7 +98,7 @@ func (s *Scheduler) recover(ctx context.Context) {
 }
 
 // entry is the task as it waits for the bucket of c.
-func (s *Scheduler) entry(t Task, turn Turn, c reservations.Charge) waitlist.Entry {
+func (s *Scheduler) entry(ctx context.Context, t Task, turn Turn, c reservations.Charge) waitlist.Entry {
 	e := waitlist.Entry{Task: waitlist.Task(t), Bucket: c.Bucket(), Flow: flowOrdinary, Tokens: c.Tokens, Urgent: c.Urgent}
 	if r := turn.Reservation(c); r != nil {
 		e.Reserved = r.Promised
@@ -106,7 +106,7 @@ func (s *Scheduler) entry(t Task, turn Turn, c reservations.Charge) waitlist.Ent
 	if s.limiter == nil {
 		return e
 	}
-	limit, err := s.limiter.Limits().Bucket(c)
+	limit, err := s.limiter.LimitFor(ctx, c)
 	if err != nil {
 		return e // the limit has gone meanwhile; the next delivery says so
 	}
@@ -182,6 +182,14 @@ type Answer struct {
 	Outcome reservations.Outcome
 }
 
+// Answers are the answers of the claims' buckets, in their order.
+func Answers(claims reservations.Claims) (all []Answer) {
+	for _, c := range claims {
+		all = append(all, Answer{Bucket: c.Charge.Bucket(), Outcome: c.Outcome})
+	}
+	return all
+}
+
 // Changed says that a bucket's answer, to a settlement, a block, or a sync above all, may let waiting tasks start
 // earlier or later than expected. It never blocks: the newest answer of each bucket is sent within 30 ms. The zero Outcome is ignored.
 func (s *Scheduler) Changed(bucket string, o reservations.Outcome) {
@@ -192,7 +200,7 @@ func (s *Scheduler) Changed(bucket string, o reservations.Outcome) {
 // goes back to its place in the waitlist of c, or is the first there. The answer is as for Wait.
 func (s *Scheduler) WaitFirst(ctx context.Context, t Task, turn Turn, c reservations.Charge) error {
 	e := &DeferredError{Bucket: c.Bucket(), State: reservations.StateWaiting}
-	entry := s.entry(t, turn, c)
+	entry := s.entry(ctx, t, turn, c)
 	entry.Front = true
 	s.join(ctx, e, turn.info, entry)
 	return e

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/reservations"
@@ -66,9 +65,12 @@ func CheckCharges(charges []reservations.Charge) error {
 	if len(charges) > MaxCharges {
 		return fmt.Errorf("%w, not %d", ErrTooManyCharges, len(charges))
 	}
-	for i, c := range charges {
-		if slices.ContainsFunc(charges[:i], func(b reservations.Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
-			return &reservations.ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what the task takes from it"}
+	if err := reservations.Distinct(charges); err != nil {
+		return err
+	}
+	for _, c := range charges {
+		if c.Given != nil {
+			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "a task can't carry a limit"}
 		}
 		if strings.TrimSpace(c.Limit) == "" {
 			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "names no limit"}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
 )
 
 var (
@@ -13,7 +15,7 @@ var (
 	// ErrTooManyCharges is matched when a task has more than MaxCharges charges.
 	ErrTooManyCharges = errors.New("tasks: a task can have 8 charges at most")
 	// ErrDuplicateCharge is matched when two charges of a task are for the same limit and key.
-	ErrDuplicateCharge = errors.New("tasks: two charges for one bucket")
+	ErrDuplicateCharge = reservations.ErrDuplicateCharge
 	// ErrInvalidOptions is matched when options can't be: the joined errors name each field.
 	ErrInvalidOptions = errors.New("tasks: invalid options")
 	// ErrUnknownVersion is matched when a task was encoded by a version of Headway that this one does not know.

@@ -1,35 +1,17 @@
 package tasks
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
 )
 
 // RetryAfterError is a call that the provider refused, and named a time for. See RetryAfter.
-type RetryAfterError struct {
-	// After is how long the provider asks to wait, from now. Zero and less name no time: then this is a failure like any other.
-	After time.Duration
-	// Err is what the provider said; nil where there is nothing to say.
-	Err error
-}
+type RetryAfterError = reservations.RetryAfterError
 
 // RetryAfter is what a handler returns when the provider refused the call and asked to be left alone for d. A worker then lets
 // nothing start in the task's bucket (of several, that of its last charge) for d, in the whole fleet, and sends the task back to come first after that, with no retry
 // used. An unlimited task comes back after d alone. A d of more than reservations.MaxBlockMost is cut to it; zero and less name no time, and
 // then the error is a failure like any other. The error matches what err matches, which may be nil; where that is
 // permanent, the task is archived at once and nothing is blocked.
-func RetryAfter(d time.Duration, err error) error {
-	return &RetryAfterError{After: min(d, reservations.MaxBlockMost), Err: err}
-}
-
-func (e *RetryAfterError) Error() string {
-	if e.Err != nil {
-		return e.Err.Error()
-	}
-	return fmt.Sprintf("refused by the provider, retry after %v", e.After)
-}
-
-// Unwrap returns what the provider said.
-func (e *RetryAfterError) Unwrap() error { return e.Err }
+func RetryAfter(d time.Duration, err error) error { return reservations.RetryAfter(d, err) }

@@ -97,7 +97,7 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
 		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),
 		events:      config.Events,
-		lateMost:    staleAfter,
+		lateMost:    reservations.LateMost,
 		stopping:    make(chan struct{}),
 	}}
 	l.guard.keep(config.Dead, cmp.Or(config.SweepEvery, SweepEveryDefault), client, l.served)

@@ -38,7 +38,7 @@ func TestLatenessOfAStart(t *testing.T) {
 			g := &guard{log: slog.New(slog.DiscardHandler), events: Events{OnStart: func(s Start) { got = s }}}
 			d := &delivery{task: asynq.NewTask("any", nil), turn: scheduler.Turn{Status: c.status}}
 			for _, o := range c.outcomes {
-				d.claims = append(d.claims, &claim{charge: reservations.Charge{Limit: "api"}, outcome: o, decided: at, latest: at})
+				d.claims = append(d.claims, &reservations.Claim{Charge: reservations.Charge{Limit: "api"}, Outcome: o, Decided: at, Latest: at})
 			}
 			g.announce(t.Context(), d)
 			if got.Lateness != c.want || got.Waited != c.waited {

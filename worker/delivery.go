@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,8 +26,8 @@ type delivery struct {
 	maxRetry int  // ours; asynq's for a foreign task
 	ours     bool // the task carries our count
 
-	claims claims         // none: the task is not limited
-	turn   scheduler.Turn // what the task holds in the waitlists
+	claims reservations.Claims // none: the task is not limited
+	turn   scheduler.Turn      // what the task holds in the waitlists
 	usage  usage
 
 	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
@@ -67,12 +68,21 @@ func (d *delivery) charge() reservations.Charge {
 	if len(d.claims) == 0 {
 		return reservations.Charge{}
 	}
-	return d.claims.provider().charge
+	return d.claims.Provider().Charge
 }
 
 // startID names this start of the task in the bucket of c.
-func (d *delivery) startID(c claim) string {
-	return fmt.Sprintf("%s/%d/%d", d.id, d.retried+1, c.decided.UnixNano())
+func (d *delivery) startID(c reservations.Claim) string {
+	return c.SettlementID(fmt.Sprintf("%s/%d", d.id, d.retried+1))
+}
+
+// namesOf are the limits and the buckets of claims, as logs show them.
+func namesOf(claims reservations.Claims) (limits, buckets string) {
+	var l, b []string
+	for _, c := range claims {
+		l, b = append(l, c.Charge.Limit), append(b, c.Charge.Bucket())
+	}
+	return strings.Join(l, ","), strings.Join(b, ",")
 }
 
 // logTask logs an event of a delivery, with the attributes that identify the task.
@@ -81,7 +91,7 @@ func (g *guard) logTask(ctx context.Context, d *delivery, level slog.Level, mess
 		return
 	}
 	if len(d.claims) > 0 {
-		limits, buckets := d.claims.names()
+		limits, buckets := namesOf(d.claims)
 		attrs = append([]slog.Attr{slog.String("limit", limits), slog.String("bucket", buckets)}, attrs...)
 	}
 	g.write(ctx, d, level, message, attrs)

@@ -25,31 +25,33 @@ func (j *Job[T]) Expect(tokens reservations.Tokens) {
 
 // expect lowers the charges of a task that runs, and returns what they are then; nil where nothing changes.
 func (g *guard) expect(ctx context.Context, d *delivery, tokens reservations.Tokens) []reservations.Charge {
-	var changed claims
+	var changed reservations.Claims
 	lowered := slices.Clone(d.claims)
 	shares := map[string]reservations.Tokens{}
 	for i, c := range d.claims {
-		rest := g.lowered(c.charge, tokens)
+		rest := g.lowered(ctx, c.Charge, tokens)
 		if len(rest) == 0 {
 			continue
 		}
 		now := *c
-		now.charge.Tokens = maps.Clone(c.charge.Tokens)
-		maps.Copy(now.charge.Tokens, rest)
-		lowered[i], changed, shares[c.charge.Bucket()] = &now, append(changed, c), rest
+		now.Charge.Tokens = maps.Clone(c.Charge.Tokens)
+		maps.Copy(now.Charge.Tokens, rest)
+		lowered[i], changed, shares[c.Charge.Bucket()] = &now, append(changed, c), rest
 	}
 	if len(changed) == 0 || !d.usage.expect(lowered) {
 		return nil
 	}
-	g.correct(ctx, d, changed, shares, func(ctx context.Context, c claim) (reservations.Outcome, error) {
-		return g.limiter.Settle(ctx, c.charge, shares[c.charge.Bucket()], d.startID(c)+"/expected")
+	g.correct(ctx, d, changed, shares, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
+		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c)+"/expected")
 	})
-	return lowered.charges()
+	return lowered.Charges()
 }
 
 // lowered are the meters of a charge that are to be lowered, and to what.
-func (g *guard) lowered(c reservations.Charge, tokens reservations.Tokens) reservations.Tokens {
-	limit, err := g.limiter.Limit(c.Limit)
+func (g *guard) lowered(
+	ctx context.Context, c reservations.Charge, tokens reservations.Tokens,
+) reservations.Tokens {
+	limit, err := g.limiter.LimitFor(ctx, c)
 	if err != nil {
 		return nil
 	}
@@ -64,7 +66,7 @@ func (g *guard) lowered(c reservations.Charge, tokens reservations.Tokens) reser
 }
 
 // expect sets the charges from now on. It returns false if they were set before, or the handler has ended.
-func (u *usage) expect(lowered claims) bool {
+func (u *usage) expect(lowered reservations.Claims) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.lowered != nil || u.settled {
@@ -75,7 +77,7 @@ func (u *usage) expect(lowered claims) bool {
 }
 
 // charged are the claims as they are charged when the handler has ended; nothing is lowered from then on.
-func (d *delivery) charged() claims {
+func (d *delivery) charged() reservations.Claims {
 	d.usage.mu.Lock()
 	defer d.usage.mu.Unlock()
 	d.usage.settled = true

@@ -30,9 +30,7 @@ type guard struct {
 
 	outage    outage
 	corrected corrections
-	clock     storeClock
-	delays    startDelays
-	lateMost  time.Duration // see staleAfter
+	lateMost  time.Duration // see reservations.LateMost
 	pending   pending
 	stopping  chan struct{} // closed when the process is about to end: no task is held any more
 }
@@ -91,7 +89,7 @@ func (g *guard) price(d *delivery) error {
 	if err := tasks.CheckCharges(charges); err != nil {
 		return tasks.Permanent(err)
 	}
-	d.claims = newClaims(charges)
+	d.claims = reservations.NewClaims(charges)
 	for _, c := range charges {
 		if g.limiter == nil {
 			return tasks.Permanent(&reservations.ChargeError{
@@ -130,12 +128,12 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 // after the other. The one that refuses keeps the task in its waitlist; what the others granted is cancelled, so no
 // task holds tokens that another waits for.
 func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	turn, err := g.sched.Arrive(early, d.handle(), d.claims.charges())
+	turn, err := g.sched.Arrive(early, d.handle(), d.claims.Charges())
 	if err != nil {
 		g.logTask(ctx, d, slog.LevelDebug, "waitlists can't be read, the task asks as a new one", slog.Any("error", err))
 	}
 	d.turn = turn
-	d.claims.arrived(turn, g.express)
+	g.sched.Claim(early, turn, d.claims)
 	if turn.Status == scheduler.StatusWaiting {
 		back := func(context.Context, scheduler.Task) error { return g.sched.Return(turn) }
 		return false, g.deferTask(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, back)
@@ -144,22 +142,22 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 		if starts, err := g.admit(ctx, early, d); !starts {
 			return false, err
 		}
-		late := time.Since(d.claims.ready())
-		if !g.delays.of(d.claims.provider()).stale(time.Now(), late, g.lateMost) || asked == askMost {
+		if asked == reservations.AskMost {
 			break
 		}
-		if !d.claims.lose(g.lasts) {
+		late, again := g.limiter.AskAgain(early, d.claims, g.lateMost)
+		if !again {
 			break
 		}
 		g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
 	}
-	g.sched.Begun(d.handle(), turn, d.claims.answers()...)
+	g.sched.Begun(d.handle(), turn, scheduler.Answers(d.claims)...)
 	return true, nil
 }
 
 // admit asks the buckets, and returns when the task may start; see begin.
 func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	stopped, err := d.claims.admit(func(c *claim) error {
+	stopped, err := d.claims.Admit(func(c *reservations.Claim) error {
 		if !g.hold(early, d) {
 			return errNotStarted
 		}
@@ -180,7 +178,7 @@ func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err
 	case stopped != nil:
 		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
 		g.giveBack(ctx, d)
-		return false, g.sendBack(ctx, d, stopped, stopped.outcome)
+		return false, g.sendBack(ctx, d, stopped, stopped.Outcome)
 	}
 	if !g.hold(early, d) {
 		return false, g.cancelStart(ctx, d)
@@ -189,9 +187,9 @@ func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err
 }
 
 // ask asks one bucket. A new task does not ask one that alone could not be asked a moment ago.
-func (g *guard) ask(ctx, early context.Context, c *claim) error {
-	bucket := c.charge.Bucket()
-	if c.held == nil {
+func (g *guard) ask(ctx, early context.Context, c *reservations.Claim) error {
+	bucket := c.Charge.Bucket()
+	if c.Held == nil {
 		if err := g.sched.Faulty(bucket); err != nil {
 			return err
 		}
@@ -199,15 +197,7 @@ func (g *guard) ask(ctx, early context.Context, c *claim) error {
 	if err := g.outage.admit(early); err != nil {
 		return err
 	}
-	asked := time.Now()
-	o, err := g.start(early, c)
-	came := time.Now()
-	if err = g.learn(ctx, bucket, err); err != nil {
-		return err
-	}
-	c.outcome, c.charge.Shard = o, o.Shard
-	c.decided, c.latest = g.clock.moment(asked, came, o.At)
-	return nil
+	return g.learn(ctx, bucket, g.limiter.Ask(early, c))
 }
 
 // learn notes what the error of a bucket, or nil, says of the store, and returns it. A bucket that alone can't be asked
@@ -234,31 +224,17 @@ func (g *guard) learn(ctx context.Context, bucket string, err error) error {
 	return err
 }
 
-// start asks for the task: one that is new and has others before it only reserves.
-func (g *guard) start(ctx context.Context, c *claim) (reservations.Outcome, error) {
-	if c.behind {
-		return g.limiter.Reserve(ctx, c.charge)
-	}
-	return g.limiter.Start(ctx, c.charge, c.held)
-}
-
-// express says whether the charge may start before ordinary tasks that wait.
-func (g *guard) express(c reservations.Charge) bool {
-	limit, err := g.limiter.Limits().For(c.Limit, c.Key)
-	return err == nil && c.Urgent && limit.HasHeadroom()
-}
-
 // sendBack lets the task wait for the bucket of c.
-func (g *guard) sendBack(ctx context.Context, d *delivery, c *claim, o reservations.Outcome) error {
-	return g.deferTask(ctx, d, c.charge, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.Wait(ctx, t, d.turn, c.charge, o)
+func (g *guard) sendBack(ctx context.Context, d *delivery, c *reservations.Claim, o reservations.Outcome) error {
+	return g.deferTask(ctx, d, c.Charge, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
+		return g.sched.Wait(ctx, t, d.turn, c.Charge, o)
 	})
 }
 
 // unavailable lets the task wait for the bucket of c, which did not answer.
-func (g *guard) waitForStore(ctx context.Context, d *delivery, c *claim, cause error) error {
-	return g.deferTask(ctx, d, c.charge, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.WaitStore(ctx, t, d.turn, c.charge, cause)
+func (g *guard) waitForStore(ctx context.Context, d *delivery, c *reservations.Claim, cause error) error {
+	return g.deferTask(ctx, d, c.Charge, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
+		return g.sched.WaitStore(ctx, t, d.turn, c.Charge, cause)
 	})
 }
 
@@ -295,7 +271,7 @@ func (g *guard) deferTask(
 // hold waits locally for the little that is missing. False means that the process stops, or that asynq wants the task
 // back.
 func (g *guard) hold(early context.Context, d *delivery) bool {
-	missing := time.Until(d.claims.ready())
+	missing := time.Until(d.claims.Ready())
 	if missing <= 0 {
 		return true
 	}
@@ -313,13 +289,13 @@ func (g *guard) hold(early context.Context, d *delivery) bool {
 // cancelStart cancels the starts of a task that does not run after all. The task goes back to its place, or waits
 // before all others.
 func (g *guard) cancelStart(ctx context.Context, d *delivery) error {
-	started := d.claims.started()
+	started := d.claims.Started()
 	g.giveBack(ctx, d)
 	if ctx.Err() != nil {
 		return ctx.Err() // asynq has taken the task back
 	}
 	last := started[len(started)-1]
-	return g.deferTask(ctx, d, last.charge, last.outcome, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.WaitFirst(ctx, t, d.turn, last.charge)
+	return g.deferTask(ctx, d, last.Charge, last.Outcome, 0, func(ctx context.Context, t scheduler.Task) error {
+		return g.sched.WaitFirst(ctx, t, d.turn, last.Charge)
 	})
 }

@@ -44,9 +44,9 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 
 // announce reports that the handler is about to run.
 func (g *guard) announce(ctx context.Context, d *delivery) {
-	s := Start{Task: d.ref(), Charges: d.claims.charges()}
+	s := Start{Task: d.ref(), Charges: d.claims.Charges()}
 	if len(d.claims) > 0 {
-		s.Outcome, s.Lateness = d.claims.provider().outcome, time.Since(d.claims.ready())
+		s.Outcome, s.Lateness = d.claims.Provider().Outcome, time.Since(d.claims.Ready())
 		s.Waited = d.turn.Status == scheduler.StatusPromoted
 	}
 	g.logTask(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Bool("waited", s.Waited),
@@ -71,13 +71,13 @@ func (d *delivery) used(err error) reservations.Tokens {
 	if !errors.Is(err, asynq.ErrHandlerNotFound) {
 		return d.usage.tokens()
 	}
-	return reservations.Unused(d.claims.charges()...)
+	return reservations.Unused(d.claims.Charges()...)
 }
 
 // conclude reports the result of a task: to the log, to the hooks, to the record, and to asynq.
 func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
 	f := Finish{
-		Task: d.ref(), Charges: d.claims.charges(), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload(),
+		Task: d.ref(), Charges: d.claims.Charges(), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload(),
 	}
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {

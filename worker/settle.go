@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,52 +20,29 @@ func (g *guard) settle(ctx context.Context, d *delivery, used reservations.Token
 	if used == nil || len(charged) == 0 {
 		return
 	}
-	shares := g.shares(charged, used)
-	g.correct(ctx, d, charged, shares, func(ctx context.Context, c claim) (reservations.Outcome, error) {
-		return g.limiter.Settle(ctx, c.charge, shares[c.charge.Bucket()], d.startID(c))
+	shares := g.limiter.Shares(ctx, charged.Charges(), used)
+	g.correct(ctx, d, charged, shares, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
+		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c))
 	})
-}
-
-// shares says of each bucket what was used of its meters. What no limit of the task has is left to the last, whose
-// settlement names it in its error.
-func (g *guard) shares(cs claims, used reservations.Tokens) map[string]reservations.Tokens {
-	shares := map[string]reservations.Tokens{}
-	for _, c := range cs {
-		shares[c.charge.Bucket()] = reservations.Tokens{}
-	}
-	for name, n := range used {
-		var known bool
-		for _, c := range cs {
-			if g.measures(c.charge, name) {
-				shares[c.charge.Bucket()][name], known = n, true
-			}
-		}
-		if !known {
-			shares[cs.provider().charge.Bucket()][name] = n
-		}
-	}
-	return shares
-}
-
-// measures says whether the charge's limit has the meter.
-func (g *guard) measures(c reservations.Charge, meter string) bool {
-	limit, err := g.limiter.Limit(c.Limit)
-	return err == nil && slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return m.Name == meter })
 }
 
 // giveBack gives back what was started, in the background: the task does not start. It keeps its reservations.
 func (g *guard) giveBack(ctx context.Context, d *delivery) {
-	started := d.claims.started()
-	g.correct(ctx, d, started, started.nothing(), func(ctx context.Context, c claim) (reservations.Outcome, error) {
-		return g.limiter.Cancel(ctx, c.charge, c.held, d.startID(c))
+	started := d.claims.Started()
+	none := map[string]reservations.Tokens{}
+	for _, c := range started {
+		none[c.Charge.Bucket()] = reservations.Unused(c.Charge)
+	}
+	g.correct(ctx, d, started, none, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
+		return g.limiter.Cancel(ctx, c.Charge, c.Held, d.startID(c))
 	})
 }
 
 // correct changes what is charged for the claims, side by side and in the background: asynq need not wait for it,
 // Stop does.
 func (g *guard) correct(
-	ctx context.Context, d *delivery, cs claims, used map[string]reservations.Tokens,
-	one func(context.Context, claim) (reservations.Outcome, error),
+	ctx context.Context, d *delivery, cs reservations.Claims, used map[string]reservations.Tokens,
+	one func(context.Context, reservations.Claim) (reservations.Outcome, error),
 ) {
 	if len(cs) == 0 {
 		return
@@ -81,11 +57,11 @@ func (g *guard) correct(
 			o, err := one(correcting, c)
 			if err != nil {
 				const text = "not all could be settled, the estimate stays charged there"
-				g.logCharge(correcting, d, c.charge, slog.LevelWarn, text, slog.Any("error", err))
+				g.logCharge(correcting, d, c.Charge, slog.LevelWarn, text, slog.Any("error", err))
 			}
-			g.sched.Changed(c.charge.Bucket(), o)
+			g.sched.Changed(c.Charge.Bucket(), o)
 			hook(g.log, g.events.OnSettle, Settlement{
-				Task: d.ref(), Charge: c.charge, Used: used[c.charge.Bucket()], Outcome: o, Err: err,
+				Task: d.ref(), Charge: c.Charge, Used: used[c.Charge.Bucket()], Outcome: o, Err: err,
 			})
 		})
 	}

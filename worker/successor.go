@@ -144,7 +144,7 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 	if len(d.claims) == 0 {
 		return headers, nil
 	}
-	charges := d.claims.charges()
+	charges := d.claims.Charges()
 	for i := range charges {
 		charges[i].Shard = 0 // the waitlist decides
 	}

@@ -54,7 +54,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w.guard = &guard{
 		limiter: limiter, sched: sched, successors: newSuccessors(client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
-		lateMost: staleAfter, stopping: make(chan struct{}),
+		lateMost: reservations.LateMost, stopping: make(chan struct{}),
 	}
 	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)

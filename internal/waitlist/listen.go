@@ -2,7 +2,6 @@ package waitlist
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -16,20 +15,34 @@ const listenPause = time.Second
 // more; processes that are not on duty need not look otherwise. It returns at once. Messages
 // can be lost, so the dispatcher also looks after Look.Rest. The stop function ends the listening and waits for it.
 func (w *Waitlist) Listen(ctx context.Context, look func(d time.Duration)) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
 	messages := w.client.Subscribe(ctx) // to nothing yet: that would wait for Redis
+	return receive(ctx, messages, "wake", func(message string) {
+		if us, err := strconv.ParseInt(message, 10, 64); err == nil {
+			look(time.Duration(us) * time.Microsecond)
+		}
+	})
+}
+
+// receive calls heard, from one goroutine, with each message of the channel, until stop.
+func receive(
+	ctx context.Context, messages *redis.PubSub, channel string, heard func(message string),
+) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := messages.Subscribe(ctx, root+"wake")
+		err := messages.Subscribe(ctx, root+channel)
 		for ctx.Err() == nil {
+			var m *redis.Message
 			if err == nil {
-				err = receive(ctx, messages, look)
+				m, err = messages.ReceiveMessage(ctx)
 			}
-			if err != nil { // Redis is away: the looks fail too
+			if err != nil { // Redis is away: all else fails too
 				pause(ctx, listenPause)
 				err = nil
+				continue
 			}
+			heard(m.Payload)
 		}
 	}()
 	return func() {
@@ -37,18 +50,6 @@ func (w *Waitlist) Listen(ctx context.Context, look func(d time.Duration)) (stop
 		_ = messages.Close() // ends the reading
 		<-done
 	}
-}
-
-// receive waits for one message.
-func receive(ctx context.Context, messages *redis.PubSub, look func(d time.Duration)) error {
-	m, err := messages.ReceiveMessage(ctx)
-	if err != nil {
-		return fmt.Errorf("listen for looks: %w", err)
-	}
-	if us, err := strconv.ParseInt(m.Payload, 10, 64); err == nil {
-		look(time.Duration(us) * time.Microsecond)
-	}
-	return nil
 }
 
 // pause waits, but no longer than ctx.

@@ -1,4 +1,4 @@
-package worker
+package reservations
 
 import (
 	"testing"
@@ -25,7 +25,7 @@ func TestPunctuality(t *testing.T) {
 		var p punctuality
 		began := time.Now()
 		for i, s := range starts {
-			if got := p.stale(began.Add(s.at), s.late, staleAfter); got != s.stale {
+			if got := p.stale(began.Add(s.at), s.late, LateMost); got != s.stale {
 				t.Errorf("%s: stale is %v at start %d", name, got, i)
 			}
 		}

@@ -1,0 +1,159 @@
+package reservations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/internal/coalesce"
+)
+
+const (
+	// ResolvedFor is how long an answer of Config.Resolve counts.
+	ResolvedFor = 5 * time.Second
+	// resolvedMost is how many answers are remembered at once.
+	resolvedMost = 10_000
+)
+
+// Inline is a charge of a limit that the caller gives with it, e.g. one that the program computes. Its bucket is that
+// of the limit's name and the key, as for a configured limit, and follows the limit of the last call. It is for direct
+// calls: a task can't carry a limit. A limit that is not valid, or has the name of a configured one, is
+// ErrInvalidCharge wherever the charge is used.
+func Inline(limit Limit, key string, tokens Tokens) Charge {
+	set, err := newLimitSet([]Limit{limit})
+	set.fault = err
+	return Charge{Limit: limit.Name, Key: key, Tokens: tokens, Given: set}
+}
+
+// known is the set of limits that has the charge's, without asking Resolve. Nil means that only Resolve may know it.
+func (l *Limiter) known(c Charge) (*LimitSet, error) {
+	set := l.Limits()
+	_, configured := set.configured[c.Limit]
+	switch {
+	case c.Given == nil && (configured || l.resolved.resolve == nil):
+		return set, nil
+	case c.Given == nil:
+		return l.resolved.find(bucketKey{limit: c.Limit, key: c.Key}, time.Now()), nil
+	case configured:
+		return nil, c.fault(ErrInvalidCharge, "", "limit %q is configured: the caller must not give another one", c.Limit)
+	case c.Given.fault != nil:
+		return nil, c.fault(fmt.Errorf("%w: %w", ErrInvalidCharge, c.Given.fault), "", "given by the caller")
+	}
+	return c.Given, nil
+}
+
+// limits is the set of limits that has the charge's: those in force, the one that the caller gave, or that of Resolve.
+func (l *Limiter) limits(ctx context.Context, c Charge) (*LimitSet, error) {
+	if err := c.ValidateKey(); err != nil {
+		return nil, err
+	}
+	set, err := l.known(c)
+	if set != nil || err != nil {
+		return set, err
+	}
+	if !nameShape.MatchString(c.Limit) {
+		_, err := l.Limits().find(nil, c.Limit)
+		return nil, err
+	}
+	sets, err := l.resolved.calls.Do(ctx, bucketKey{limit: c.Limit, key: c.Key}, struct{}{})
+	switch {
+	case errors.Is(err, ErrUnknownLimit):
+		return nil, c.fault(ErrUnknownLimit, "", "%q is not configured, and not resolved: %v", c.Limit, err)
+	case err != nil:
+		err = fmt.Errorf("resolve limit %q: %w", c.Limit, err)
+		return nil, &UnavailableError{Bucket: c.Bucket(), Applied: AppliedNo, BucketOnly: true, Err: err}
+	}
+	return sets[0], nil
+}
+
+// buckets are the limits of all buckets of the charge, as the store has to see them: see LimitSet.buckets.
+func (l *Limiter) buckets(ctx context.Context, c Charge) ([]Limit, error) {
+	set, err := l.limits(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return set.buckets(c)
+}
+
+// bucket is the limit of the charge's bucket, as the store has to see it.
+func (l *Limiter) bucket(ctx context.Context, c Charge) (Limit, error) {
+	set, err := l.limits(ctx, c)
+	if err != nil {
+		return Limit{}, err
+	}
+	return set.Bucket(c)
+}
+
+// LimitFor is the limit of the charge with overrides: a configured one, one given by the caller, or one of
+// Config.Resolve. Where the charge names a shard, it is that shard's part. Errors: ErrUnknownLimit, ErrInvalidCharge,
+// and ErrUnavailable where Resolve fails.
+func (l *Limiter) LimitFor(ctx context.Context, c Charge) (Limit, error) {
+	if c.Shard != 0 {
+		return l.bucket(ctx, c)
+	}
+	set, err := l.limits(ctx, c)
+	if err != nil {
+		return Limit{}, err
+	}
+	return set.of(c)
+}
+
+// resolved are the limits of Config.Resolve: each answer counts for ResolvedFor, and concurrent callers share a call.
+// Safe for concurrent use.
+type resolved struct {
+	resolve func(ctx context.Context, name, key string) (Limit, error) // nil: there is none
+	calls   coalesce.Group[bucketKey, struct{}, *LimitSet]
+
+	mu   sync.Mutex // guards last
+	last map[bucketKey]resolvedLimit
+}
+
+type resolvedLimit struct {
+	set   *LimitSet
+	until time.Time
+}
+
+func (r *resolved) find(at bucketKey, now time.Time) *LimitSet {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found := r.last[at]; now.Before(found.until) {
+		return found.set
+	}
+	return nil
+}
+
+// call asks Resolve, for all callers that wait for this limit and key.
+func (r *resolved) call(ctx context.Context, at bucketKey, callers []struct{}) ([]*LimitSet, error) {
+	set := r.find(at, time.Now())
+	if set == nil {
+		limit, err := r.resolve(ctx, at.limit, at.key)
+		if err != nil {
+			return nil, err
+		}
+		limit.Name = at.limit
+		if set, err = newLimitSet([]Limit{limit}); err != nil {
+			return nil, err
+		}
+		r.note(at, set, time.Now())
+	}
+	return slices.Repeat([]*LimitSet{set}, len(callers)), nil
+}
+
+func (r *resolved) note(at bucketKey, set *LimitSet, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.last) >= resolvedMost {
+		maps.DeleteFunc(r.last, func(_ bucketKey, l resolvedLimit) bool { return !now.Before(l.until) })
+		if len(r.last) >= resolvedMost {
+			clear(r.last)
+		}
+	}
+	if r.last == nil {
+		r.last = map[bucketKey]resolvedLimit{}
+	}
+	r.last[at] = resolvedLimit{set: set, until: now.Add(ResolvedFor)}
+}

@@ -1,0 +1,138 @@
+package reservations
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Grant is a call that may be made: its charges have started together. It is settled or cancelled once, by its holder.
+type Grant struct {
+	limiter *Limiter
+	claims  Claims
+	id      string // names its starts
+}
+
+// Started says whether all charges have started. It is true for a Grant of Wait.
+func (g *Grant) Started() bool { return len(g.claims.Started()) == len(g.claims) }
+
+// Charges are those of the Grant, in their order, with the shards that answered.
+func (g *Grant) Charges() []Charge { return g.claims.Charges() }
+
+// Outcomes are the last answers of the buckets, in the order of the charges; see Outcome.Remaining. An outcome is zero
+// where the bucket was not asked, because one before it refused.
+func (g *Grant) Outcomes() []Outcome {
+	all := make([]Outcome, len(g.claims))
+	for i, c := range g.claims {
+		all[i] = c.Outcome
+	}
+	return all
+}
+
+// Settle replaces the estimates by what the call used, in every limit that has the meter. Nil, and a meter that is not
+// named, were as estimated. While the store is unavailable Settle tries again until ctx ends. Errors are those of
+// Limiter.Settle, joined.
+func (g *Grant) Settle(ctx context.Context, used Tokens) error {
+	shares := g.limiter.Shares(ctx, g.Charges(), used)
+	return g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
+		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], c.SettlementID(g.id))
+	})
+}
+
+// Cancel gives back all that was taken: the call was not made. Otherwise it is as Settle; of the two, the first counts.
+func (g *Grant) Cancel(ctx context.Context) error {
+	return g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
+		return g.limiter.Cancel(ctx, c.Charge, nil, c.SettlementID(g.id))
+	})
+}
+
+// Block lets nothing start in the bucket of the last charge for d: the provider refused the call. See Limiter.Block.
+func (g *Grant) Block(ctx context.Context, d time.Duration) error {
+	if len(g.claims) == 0 {
+		return nil
+	}
+	c := g.claims.Provider().Charge
+	outcomes, err := g.limiter.Block(ctx, c, d)
+	for _, o := range outcomes {
+		if c.Shard = o.Shard; !o.At.IsZero() {
+			g.limiter.changed(c.Bucket(), o)
+		}
+	}
+	return err
+}
+
+// Shares says of each bucket of the charges what was used of its meters. What no limit of them has is left to the last,
+// whose settlement names it in its error. Without charges there are no shares.
+func (l *Limiter) Shares(ctx context.Context, charges []Charge, used Tokens) map[string]Tokens {
+	shares, known := map[string]Tokens{}, map[string]bool{}
+	for _, c := range charges {
+		limit, err := l.LimitFor(ctx, c)
+		share := Tokens{}
+		for name, n := range used {
+			if _, charged := c.Tokens[name]; err == nil && limit.meter(name) >= 0 || err != nil && charged {
+				share[name], known[name] = n, true
+			}
+		}
+		shares[c.Bucket()] = share
+	}
+	for name, n := range used {
+		if len(charges) > 0 && !known[name] {
+			shares[charges[len(charges)-1].Bucket()][name] = n
+		}
+	}
+	return shares
+}
+
+// ErrNotCalled is returned by a call under Do that was never made: all that it took is given back.
+var ErrNotCalled = errors.New("reservations: the call was not made")
+
+// Do waits until all charges have started (see Wait), calls, and settles. The error is that of Wait, or that of call as
+// it is. How call ends decides what stays charged:
+//
+//   - used is what it really used, also beside an error: Settle. Nil means that the estimate was right.
+//   - ErrNotCalled: all is given back, whatever used says.
+//   - RetryAfter: the provider refused the call. Nothing starts in the bucket of the last charge for the time that the
+//     error names, at most the limit's max_block; then used is settled. Do does not call again.
+//   - a panic goes on to the caller of Do, and the estimate stays charged.
+//
+// The settlement and the block outlive ctx, and Do waits for each at most CallTimeout. Where the store does not answer
+// within it, the estimate stays charged, and refill heals that: this is no error of Do. An amount in used that can't be
+// is one, beside that of call.
+func (l *Limiter) Do(ctx context.Context, charges []Charge, call func(context.Context) (Tokens, error)) error {
+	g, err := l.Wait(ctx, charges...)
+	if err != nil {
+		return err
+	}
+	panicked := true
+	defer func() {
+		if panicked {
+			_ = g.end(ctx, nil, nil)
+		}
+	}()
+	// What lasts as long as the call, such as the lease of a slot, is renewed from here to g.end.
+	used, err := call(ctx)
+	panicked = false
+	return g.end(ctx, used, err)
+}
+
+// end settles as the call ended, and returns its error.
+func (g *Grant) end(ctx context.Context, used Tokens, err error) error {
+	bounded := func(do func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.limiter.timeout)
+		defer cancel()
+		if fault := do(ctx); !errors.Is(fault, ErrUnavailable) {
+			return fault
+		}
+		return nil
+	}
+	settle := func(ctx context.Context) error { return g.Settle(ctx, used) }
+	if errors.Is(err, ErrNotCalled) {
+		settle = g.Cancel
+	} else if refusal, refused := errors.AsType[*RetryAfterError](err); refused {
+		_ = bounded(func(ctx context.Context) error { return g.Block(ctx, refusal.After) })
+	}
+	if fault := bounded(settle); fault != nil {
+		return errors.Join(err, fault)
+	}
+	return err // as it is
+}

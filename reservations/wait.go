@@ -1,0 +1,190 @@
+package reservations
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Wait waits until all charges have started, all or nothing, and returns when the call may be made. Name the narrowest
+// limit first and the provider's last: buckets are asked in this order, and while one of them has the caller wait, what
+// those before it granted is given back. A caller never holds tokens while it waits.
+//
+// With a waitlist (WaitIn), the caller takes a place in line with the tasks of the fleet. Without one it waits by
+// itself: with a promise of the bucket until RetryAt, and where the bucket promises nothing until RetryAt and a little
+// more, by chance. Callers without a promise may then overtake one another.
+//
+// While the store can't answer, nothing starts: Wait asks again with growing pauses until ctx ends. When ctx ends, the
+// caller leaves the waitlist, and gives its reservation back before Wait returns, for which it takes at most
+// CallTimeout.
+//
+// The error is an IsPermanent one at once, or a *WaitError. No charges start at once. Charges for the same bucket are
+// ErrDuplicateCharge. The caller settles or cancels the Grant; else the estimate stays charged.
+func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
+	g, err := l.grant(charges)
+	if err != nil {
+		return nil, err
+	}
+	place := l.enter(ctx, g.claims)
+	for {
+		stopped, err := g.start(ctx)
+		if stopped == nil {
+			place.Begun()
+			return g, nil
+		}
+		g.giveBack(ctx)
+		if IsPermanent(err) {
+			l.leave(ctx, place)
+			return nil, err
+		}
+		ended := context.Cause(ctx)
+		if err == nil || ended == nil { // what the bucket has just promised is given back by the place
+			ended = place.Wait(ctx, stopped, err)
+		}
+		if ended != nil {
+			l.leave(ctx, place)
+			return nil, newWaitError(stopped, ended, err)
+		}
+		g.again()
+	}
+}
+
+// AllowAll is Allow for several limits: all charges start at once, or none does. Grant.Started says which, and
+// Grant.Outcomes what remains. The errors are those of Allow; then none has started.
+func (l *Limiter) AllowAll(ctx context.Context, charges ...Charge) (*Grant, error) {
+	g, err := l.grant(charges)
+	if err != nil {
+		return nil, err
+	}
+	stopped, err := g.claims.Admit(func(c *Claim) (err error) {
+		c.Outcome, err = l.Allow(ctx, c.Charge)
+		c.Charge.Shard, c.Decided = c.Outcome.Shard, time.Now()
+		return err
+	})
+	if stopped != nil {
+		g.giveBack(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// WaitError is a Wait that ended before its turn came. It matches the cause of the end of ctx, and ErrUnavailable where
+// the bucket could not be asked the last time.
+type WaitError struct {
+	// Bucket is the bucket that had the caller wait.
+	Bucket string
+	Err    error
+}
+
+func (e *WaitError) Error() string { return fmt.Sprintf("wait for limit %s: %v", e.Bucket, e.Err) }
+
+// Unwrap returns the cause.
+func (e *WaitError) Unwrap() error { return e.Err }
+
+// newWaitError is that of a Wait that ended; last is why the bucket could not be asked, nil if it could.
+func newWaitError(stopped *Claim, ended, last error) *WaitError {
+	if last != nil && !errors.Is(last, ended) {
+		ended = fmt.Errorf("%w: %w", ended, last)
+	}
+	return &WaitError{Bucket: stopped.Charge.Bucket(), Err: ended}
+}
+
+// Distinct is ErrDuplicateCharge where two of the charges are for the same limit and key.
+func Distinct(charges []Charge) error {
+	for i, c := range charges {
+		if slices.ContainsFunc(charges[:i], func(b Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
+			return &ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what is taken from it"}
+		}
+	}
+	return nil
+}
+
+// grant is that of charges which have not started.
+func (l *Limiter) grant(charges []Charge) (*Grant, error) {
+	if err := Distinct(charges); err != nil {
+		return nil, err
+	}
+	for _, c := range charges {
+		if err := l.Validate(c); err != nil {
+			return nil, err
+		}
+	}
+	return &Grant{limiter: l, claims: NewClaims(charges), id: rand.Text()}, nil
+}
+
+// start asks the buckets, waits for their holds, and asks again what came too late. It returns the claim that did not
+// let the caller start, with the error where its bucket could not be asked or ctx ended; nil where all have started.
+func (g *Grant) start(ctx context.Context) (stopped *Claim, err error) {
+	hold := func() error {
+		if !sleep(ctx, time.Until(g.claims.Ready())) {
+			return context.Cause(ctx)
+		}
+		return nil
+	}
+	for asked := 1; ; asked++ {
+		stopped, err = g.claims.Admit(func(c *Claim) error {
+			if err := hold(); err != nil {
+				return err
+			}
+			return g.limiter.Ask(ctx, c)
+		})
+		if stopped != nil || len(g.claims) == 0 {
+			return stopped, err
+		}
+		if err = hold(); err != nil {
+			return g.claims.Provider(), err
+		}
+		if asked == AskMost {
+			return nil, nil //nolint:nilnil // all have started
+		}
+		if _, again := g.limiter.AskAgain(ctx, g.claims, LateMost); !again {
+			return nil, nil //nolint:nilnil // as above
+		}
+	}
+}
+
+// again forgets the answers of buckets, so that they are asked again.
+func (g *Grant) again() {
+	for _, c := range g.claims {
+		c.Outcome = Outcome{}
+	}
+}
+
+// giveBack cancels what has started, side by side, for at most CallTimeout. The caller keeps its reservations.
+func (g *Grant) giveBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.limiter.timeout)
+	defer cancel()
+	_ = g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
+		o, err := g.limiter.Cancel(ctx, c.Charge, c.Held, c.SettlementID(g.id))
+		c.Outcome = o
+		return o, err
+	})
+}
+
+// leave gives up a place, for at most CallTimeout.
+func (l *Limiter) leave(ctx context.Context, place Place) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	defer cancel()
+	place.Leave(ctx)
+}
+
+// correct changes what claims charge, side by side, and passes on the answers.
+func (g *Grant) correct(claims Claims, one func(*Claim) (Outcome, error)) error {
+	faults := make([]error, len(claims))
+	var correcting sync.WaitGroup
+	for i, c := range claims {
+		correcting.Go(func() {
+			var o Outcome
+			o, faults[i] = one(c)
+			g.limiter.changed(c.Charge.Bucket(), o)
+		})
+	}
+	correcting.Wait()
+	return errors.Join(faults...)
+}

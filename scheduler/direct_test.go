@@ -1,0 +1,305 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// direct is a process with direct callers, which wait in the waitlists of its Redis.
+func direct(
+	t *testing.T, client redis.UniversalClient, store reservations.Store, limits ...reservations.Limit,
+) (*reservations.Limiter, *scheduler.Scheduler) {
+	t.Helper()
+	l := limiter(t, store, limits...)
+	s := newScheduler(t, client, l, exact())
+	l.WaitIn(s)
+	return l, s
+}
+
+// inLine waits until so many wait or are promoted.
+func inLine(t *testing.T, s *scheduler.Scheduler, n int) {
+	t.Helper()
+	until := time.Now().Add(patience)
+	for {
+		w, err := s.Waitlist(t.Context(), "openai")
+		if err == nil && w.Waiting+w.Promoted == n {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%+v, %v; want %d in line", w, err, n)
+		}
+		wait(t.Context(), 5*time.Millisecond)
+	}
+}
+
+// promised is how far the bucket's promises go.
+func promised(t *testing.T, l *reservations.Limiter) float64 {
+	t.Helper()
+	v, err := l.View(t.Context(), "openai", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Meters[0].Promised
+}
+
+// Tasks and direct callers of another process wait in one line: they are promoted in the order in which they came, and
+// start within the limit.
+func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		const n = 16
+		limit, store := perSecond(20, 1), memstore.New(nil)
+		l := limiter(t, store, limit)
+		fleet := newScheduler(t, client, l, exact())
+		var mu sync.Mutex
+		var promoted []string
+		var starts []time.Time
+		fleet.Observe(func(all []scheduler.Task) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range all {
+				_, number, caller := waitlist.Task(p).Process()
+				name := p.ID
+				if caller {
+					name = "caller " + number
+				}
+				if !slices.Contains(promoted, name) { // again, on a slow machine
+					promoted = append(promoted, name)
+				}
+			}
+		})
+		m := &member{scheduler: fleet, limiter: l, delivered: func(d delivery) {
+			if d.outcome.Started() {
+				mu.Lock()
+				defer mu.Unlock()
+				starts = append(starts, d.outcome.At.Add(d.outcome.Hold))
+			}
+		}}
+		m.work(t, client)
+		web, _ := direct(t, client, store, limit)
+		if _, err := l.Block(t.Context(), requests(1), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		var callers sync.WaitGroup
+		var want []string
+		for i := range n {
+			if i%2 == 0 {
+				c := openai(fmt.Sprint("task ", i))
+				c.Fixed.ID = c.Name
+				if _, err := fleet.Enqueue(t.Context(), c, scheduler.Reserved()); err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, c.Name)
+			} else {
+				callers.Go(func() {
+					g, err := web.Wait(t.Context(), requests(1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					o := g.Outcomes()[0]
+					mu.Lock()
+					defer mu.Unlock()
+					starts = append(starts, o.At.Add(o.Hold))
+				})
+				want = append(want, fmt.Sprint("caller ", i/2+1))
+			}
+			inLine(t, fleet, i+1)
+		}
+		answers, err := l.Unblock(t.Context(), "openai", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet.Changed("openai", answers[0])
+		start(t, fleet)
+		callers.Wait()
+		inLine(t, fleet, 0)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(promoted, want) {
+			t.Errorf("promoted %q, want %q", promoted, want)
+		}
+		slices.SortFunc(starts, time.Time.Compare)
+		for i := range starts[1:] {
+			if apart := starts[i+1].Sub(starts[i]); apart < 49*time.Millisecond {
+				t.Errorf("start %d came %v after the one before it, above the limit", i+1, apart)
+			}
+		}
+		if len(starts) != n || promised(t, l) > 1e-6 {
+			t.Errorf("%d starts, %v still promised", len(starts), promised(t, l))
+		}
+	})
+}
+
+// A caller that gives up, or whose scheduler stops, leaves the line and its promise at once.
+func TestDirectCallerGivesUp(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l, s := direct(t, client, store(), perSecond(1./3600, 1))
+		ask(t, l, requests(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		for _, ctx := range []context.Context{ctx, t.Context()} {
+			go func() {
+				_, err := l.Wait(ctx, requests(1))
+				ended <- err
+			}()
+		}
+		inLine(t, s, 2)
+		if n := promised(t, l); n < 1.9 {
+			t.Errorf("%v promised", n)
+		}
+		cancel()
+		if err := receive(t, ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		inLine(t, s, 1)
+		if n := promised(t, l); n > 1.1 {
+			t.Errorf("%v still promised", n)
+		}
+		if err := s.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := receive(t, ended); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("%v", err)
+		}
+		inLine(t, s, 0)
+		if n := promised(t, l); n > 0.1 {
+			t.Errorf("%v still promised", n)
+		}
+	})
+}
+
+// helperRedis names the Redis in which TestHelperCaller waits.
+const helperRedis = "HEADWAY_TEST_CALLER_REDIS"
+
+// TestHelperCaller is a process of its own, for TestDirectCallerKilled: two callers that wait until they are killed.
+func TestHelperCaller(t *testing.T) { //nolint:paralleltest // it is run alone
+	url := os.Getenv(helperRedis)
+	if url == "" {
+		t.Skip("a helper of TestDirectCallerKilled")
+	}
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := direct(t, redisOf(t, options), store(), perSecond(1, 1))
+	ask(t, l, requests(1))
+	if _, err = l.Block(t.Context(), requests(1), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = l.Wait(t.Context(), requests(1)) }()
+	_, _ = l.Wait(t.Context(), requests(1))
+}
+
+// Callers of a process that is killed leave the line, and those behind them start.
+func TestDirectCallerKilled(t *testing.T) {
+	t.Parallel()
+	url := testenv.Redis(t)
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redisOf(t, options)
+	helper := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHelperCaller$") //nolint:gosec // this test
+	helper.Env = append(os.Environ(), helperRedis+"="+url)
+	if err = helper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l, s := direct(t, client, store(), perSecond(10, 1))
+	inLine(t, s, 2)
+	if err = helper.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = helper.Wait() // killed
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Wait(t.Context(), requests(1))
+		ended <- err
+	}()
+	inLine(t, s, 3)
+	start(t, s)
+	if err = receive(t, ended); err != nil {
+		t.Error(err)
+	}
+	inLine(t, s, 0)
+}
+
+// Without Redis a caller waits by RetryAt, and its promise is not lost.
+func TestDirectCallerWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redisOf(t, &redis.Options{Addr: server.Addr(), MaxRetries: -1})
+	l, _ := direct(t, client, store(), perSecond(2, 1))
+	server.SetError("LOADING busy")
+	for range 2 {
+		if _, err := l.Wait(t.Context(), requests(1)); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := promised(t, l); n > 1e-6 {
+		t.Errorf("%v still promised", n)
+	}
+	server.SetError("")
+}
+
+// A place that Redis lost, as the sign of life with it, is taken anew.
+func TestDirectCallerWhosePlaceIsLost(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redisOf(t, &redis.Options{Addr: server.Addr()})
+	l, s := direct(t, client, store(), perSecond(1, 1))
+	ask(t, l, requests(1))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Wait(t.Context(), requests(1))
+		ended <- err
+	}()
+	inLine(t, s, 1)
+	server.FlushAll()
+	start(t, s)
+	if err := receive(t, ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// While the store is away callers wait in line for it, and go on in their order.
+func TestDirectCallersWaitForTheStore(t *testing.T) {
+	t.Parallel()
+	client, away := mini(t), &switched{Store: store()}
+	l, s := direct(t, client, away, perSecond(100, 1))
+	start(t, s)
+	away.off.Store(true)
+	ended := make(chan error, 3)
+	for range cap(ended) {
+		go func() {
+			_, err := l.Wait(t.Context(), requests(1))
+			ended <- err
+		}()
+	}
+	inLine(t, s, 3)
+	away.off.Store(false)
+	for range cap(ended) {
+		if err := receive(t, ended); err != nil {
+			t.Error(err)
+		}
+	}
+}
