@@ -409,23 +409,20 @@ func TestBrokenConnection(t *testing.T) {
 
 func TestTimeoutAndCancellation(t *testing.T) {
 	t.Parallel()
-	arrived := make(chan struct{}, 2)
 	hang := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		arrived <- struct{}{}
 		<-r.Context().Done()
 	}
 	used, err := run(t.Context(), provider(t, llm.Config{Timeout: 20 * time.Millisecond}, hang), newChat(t, hello))
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
 		t.Errorf("timeout: used %v, %v", used, err)
 	}
-	<-arrived
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-arrived
+	cancelled := func(w http.ResponseWriter, r *http.Request) {
 		cancel()
-	}()
-	used, err = run(ctx, provider(t, llm.Config{}, hang), newChat(t, hello))
+		hang(w, r)
+	}
+	used, err = run(ctx, provider(t, llm.Config{}, cancelled), newChat(t, hello))
 	if !errors.Is(err, context.Canceled) || used != nil {
 		t.Errorf("cancelled: used %v, %v", used, err)
 	}
