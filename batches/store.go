@@ -24,11 +24,7 @@ const (
 
 const (
 	fieldCreated = "created"
-	fieldState   = "state"
 	fieldExpires = "expires"
-
-	fieldLines    = "lines"
-	fieldRequests = "requests"
 )
 
 // Options of a Store. The zero value is right for production.

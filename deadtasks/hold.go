@@ -116,8 +116,8 @@ func (r *Requeuer) release(ctx context.Context, t Task) error {
 	if err == nil || gone(err) {
 		return nil
 	}
-	if info, again := r.inspector.GetTaskInfo(t.Queue, t.ID); gone(again) || again == nil &&
-		info.State != asynq.TaskStateScheduled {
+	info, again := r.inspector.GetTaskInfo(t.Queue, t.ID)
+	if gone(again) || again == nil && info.State != asynq.TaskStateScheduled {
 		return nil
 	}
 	return fmt.Errorf("let task %s run: %w", t.ID, err)

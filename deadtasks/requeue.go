@@ -33,8 +33,9 @@ type Report struct {
 }
 
 func (r Report) plus(other Report) Report {
-	return Report{r.Requeued + other.Requeued, r.Present + other.Present, r.OfBatches + other.OfBatches, r.Others +
-		other.Others}
+	return Report{
+		r.Requeued + other.Requeued, r.Present + other.Present, r.OfBatches + other.OfBatches, r.Others + other.Others,
+	}
 }
 
 // Requeuer enqueues dead tasks again. Safe for concurrent use.

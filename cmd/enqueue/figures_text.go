@@ -105,8 +105,8 @@ func (f *figures) end() string {
 
 func (f *figures) lostText() string {
 	return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
-		plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()), leftText((f.lostIn +
-			recoverEvery).Seconds()))
+		plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
+		leftText((f.lostIn + recoverEvery).Seconds()))
 }
 
 // endShort is end in a word or two.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -58,8 +59,8 @@ func TestNothingRuns(t *testing.T) {
 	if c := w.call(t, "one", "hi", "--limit", "openai"); c.code != cli.ExitOK {
 		t.Fatalf("exit %d: %s", c.code, c.err)
 	}
-	if c := w.call(t, "status", id); !strings.Contains(c.out, "nothing has ended for 15s") ||
-		strings.Contains(c.out, "no worker") {
+	quiet := regexp.MustCompile(`nothing has ended for (1[5-9]|[2-5]\d)s`) // the test itself takes seconds on a busy machine
+	if c := w.call(t, "status", id); !quiet.MatchString(c.out) || strings.Contains(c.out, "no worker") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})

@@ -44,11 +44,8 @@ func open(ctx context.Context, name string, stdin io.Reader) (*input, func() err
 	case err == nil && info.IsDir():
 		err = &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
 	case err == nil && !info.Mode().IsRegular():
-		file, err = spool(ctx, func() (io.ReadCloser,
-			error,
-		) {
-			return os.Open(name)
-		}) //nolint:gosec // the user names the file
+		//nolint:gosec // the user names the file
+		file, err = spool(ctx, func() (io.ReadCloser, error) { return os.Open(name) })
 	default:
 		if file, err = os.Open(name); err != nil { //nolint:gosec // the user names the file
 			err = &cli.UsageError{Err: err}

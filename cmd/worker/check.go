@@ -94,8 +94,8 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	}
 	key := "is set"
 	if getenv("OPENAI_API_KEY") == "" {
-		if key = "is not set: enough for `enqueue`, but `worker run` does not start " +
-			"without it"; len(c.HTTP.AllowHosts) > 0 {
+		key = "is not set: enough for `enqueue`, but `worker run` does not start without it"
+		if len(c.HTTP.AllowHosts) > 0 {
 			key = "is not set; this worker would make HTTP requests only"
 		}
 	}

@@ -88,8 +88,7 @@ func requeueAll(
 	bar := cli.NewProgress(env.Err, "requeued", total)
 	defer bar.Close()
 	return r.Requeue(ctx, f, func(done deadtasks.Report) {
-		bar.Set(done.Requeued + done.Present + done.OfBatches +
-			done.Others)
+		bar.Set(done.Requeued + done.Present + done.OfBatches + done.Others)
 	})
 }
 

@@ -25,8 +25,8 @@ type screen struct {
 
 func screenOf(env cli.Environment) screen {
 	terminal := cli.IsTerminal(env.Out)
-	return screen{Writer: env.Out, columns: cli.Columns(env.Out), bars: terminal, bold: terminal &&
-		env.Getenv("NO_COLOR") == ""}
+	bold := terminal && env.Getenv("NO_COLOR") == ""
+	return screen{Writer: env.Out, columns: cli.Columns(env.Out), bars: terminal, bold: bold}
 }
 
 func (s screen) title(text string) string {

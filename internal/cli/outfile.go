@@ -38,8 +38,8 @@ func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
 	}
 	folder, base := filepath.Split(name)
 	part := filepath.Join(folder, fmt.Sprintf(".%.100s.%s.part", base, rand.Text()))
-	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL,
-		0o666) //nolint:gosec // the user names it; the umask counts
+	//nolint:gosec // the user names it; the umask counts
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
