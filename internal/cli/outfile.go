@@ -32,14 +32,14 @@ func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
 	if err := CheckFile(name); err != nil {
 		return nil, err
 	}
-	f := &OutFile{name: name}
+	f, mode := &OutFile{name: name}, fs.FileMode(0o666) // less the umask
 	if info, err := os.Lstat(name); err == nil {
-		f.mode = info.Mode().Perm()
+		f.mode, mode = info.Mode().Perm(), 0o600 // until Keep: no more people may read it than the file that it replaces
 	}
 	folder, base := filepath.Split(name)
 	part := filepath.Join(folder, fmt.Sprintf(".%.100s.%s.part", base, rand.Text()))
-	//nolint:gosec // the user names it; the umask counts
-	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	//nolint:gosec // the user names it
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}

@@ -37,7 +37,7 @@ func Table[R any](rows []R, columns int, heads []Column, cells func(row R, level
 			}
 			shown[0] = append(shown[0], head.Head)
 			for n := range rows {
-				shown[n+1] = append(shown[n+1], Printable(texts[n][i]))
+				shown[n+1] = append(shown[n+1], Line(texts[n][i]))
 			}
 		}
 		lines = Aligned(shown)
@@ -62,7 +62,7 @@ func Table[R any](rows []R, columns int, heads []Column, cells func(row R, level
 	return lines
 }
 
-// Aligned puts rows into columns of the same width. Control characters in the texts are escaped, see Printable.
+// Aligned puts rows into columns of the same width, each on one line. Control characters in texts are escaped, see Line.
 func Aligned(rows [][]string) []string {
 	var widths []int
 	lines := make([]string, len(rows))
@@ -71,13 +71,13 @@ func Aligned(rows [][]string) []string {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(Printable(cell)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(Line(cell)))
 		}
 	}
 	for n, row := range rows {
 		var line strings.Builder
 		for i, cell := range row {
-			cell = Printable(cell)
+			cell = Line(cell)
 			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
 		}
 		lines[n] = strings.TrimRight(line.String(), " ")

@@ -227,7 +227,7 @@ func TestRunCallFailures(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if e, found := errors.AsType[*llm.Error](err); !found || e.Endpoint != llm.EndpointEmbeddings ||
-		string(e.Body) != `{"error":{"message":"slow down, [api key]"}}` {
+		string(e.Body) != `{"error":{"message":"slow down, ***"}}` {
 		t.Errorf("got %+v", e)
 	}
 	call.Endpoint = "/v1/images"

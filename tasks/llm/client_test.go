@@ -147,7 +147,7 @@ var failures = map[string]struct {
 	"forbidden": {
 		status: 403, body: `{"error":{"message":"key ` + secret + ` may not"}}`,
 		permanent: true, used: reservations.Tokens{"tokens": 0},
-		want: llm.Error{StatusCode: 403, Message: "key [api key] may not"},
+		want: llm.Error{StatusCode: 403, Message: "key *** may not"},
 	},
 	"refused key, other shape": {
 		status: 401, body: secret[:8] + "***" + secret[20:],
