@@ -113,7 +113,9 @@ be taken back as well.`,
 
 func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name string) error {
 	if len(s.key) > reservations.MaxKey { // an override may have any other key
-		return &cli.UsageError{Err: fmt.Errorf("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey)}
+		return &cli.UsageError{
+			Err: fmt.Errorf("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey),
+		}
 	}
 	now, err := openStored(ctx, env, s.file)
 	if err != nil {

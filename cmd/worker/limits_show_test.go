@@ -85,7 +85,7 @@ func shownExample() shownBucket {
 	}).with(scheduler.Waitlist{
 		Bucket: "openai:acme", Waiting: 37, Promoted: 2,
 		Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567, "in_flight": 39},
-		Now: at, End: at.Add(33100 * time.Millisecond), Failed: at.Add(3 * time.Second),
+		Now:    at, End: at.Add(33100 * time.Millisecond), Failed: at.Add(3 * time.Second),
 	})
 	b.Override = "requests 500/m since yesterday"
 	return b

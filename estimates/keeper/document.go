@@ -23,7 +23,7 @@ var ErrMalformed = errors.New("keeper: malformed document")
 //	limit, model
 //	at       when it was written last
 //	number   of the current generation; missing for 0
-//	g7       the counts of generation 7: n; reserved, used; "0_n" of each kind; "0_120" of each kind and bin, by weight
+//	g7       the counts of generation 7: n; reserved, used; "0_n" of each kind; "0_120" of each kind and bin
 const (
 	fieldLimit  = "limit"
 	fieldModel  = "model"

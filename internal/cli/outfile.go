@@ -34,7 +34,7 @@ func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
 	}
 	f, mode := &OutFile{name: name}, fs.FileMode(0o666) // less the umask
 	if info, err := os.Lstat(name); err == nil {
-		f.mode, mode = info.Mode().Perm(), 0o600 // until Keep: no more people may read it than the file that it replaces
+		f.mode, mode = info.Mode().Perm(), 0o600 // until Keep: not more readable than the replaced file
 	}
 	folder, base := filepath.Split(name)
 	part := filepath.Join(folder, fmt.Sprintf(".%.100s.%s.part", base, rand.Text()))

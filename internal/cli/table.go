@@ -62,7 +62,7 @@ func Table[R any](rows []R, columns int, heads []Column, cells func(row R, level
 	return lines
 }
 
-// Aligned puts rows into columns of the same width, each on one line. Control characters in texts are escaped, see Line.
+// Aligned puts rows into columns of the same width, each on one line. Control characters are escaped, see Line.
 func Aligned(rows [][]string) []string {
 	var widths []int
 	lines := make([]string, len(rows))
