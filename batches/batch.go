@@ -23,54 +23,44 @@ const (
 // Batch is the record of one batch file.
 type Batch struct {
 	// ID names the batch: letters, digits, "-" and "_", at most 100 of them.
-	ID string
+	ID string `bson:"_id"`
 
 	// Name is for people, such as that of the file.
-	Name string
+	Name string `bson:"name"`
 
 	// Hash is of the content of the file: the same ID with another hash is another file.
-	Hash string
+	Hash string `bson:"hash"`
 
 	// Lines is the number of the last line that holds a request. Blank lines count.
-	Lines int
+	Lines int `bson:"lines"`
 
 	// Requests is the number of lines that hold a request.
-	Requests int
+	Requests int `bson:"requests,omitempty"`
 
 	// Created is when the batch was opened, in milliseconds.
-	Created time.Time
+	Created time.Time `bson:"created"`
 
 	// Limit and Key name the bucket that its requests are charged to.
-	Limit, Key string
+	Limit string `bson:"limit"`
+	Key   string `bson:"key"`
 
-	// Queue and Retries say how its requests are enqueued. Model is the one that all of them ask for, where it was named for the batch.
-	Queue, Model string
-	Retries      int
+	// Queue and Retries say how its requests are enqueued. Model is set where one was named for the whole batch.
+	Queue   string `bson:"queue,omitempty"`
+	Model   string `bson:"model,omitempty"`
+	Retries int    `bson:"retries,omitempty"`
 
 	// State is open when empty.
-	State State
+	State State `bson:"state"`
 
 	// Enqueued says that lines 1 to Enqueued were sent.
-	Enqueued int
+	Enqueued int `bson:"enqueued"`
 
 	// Retention is how long each result is kept. Zero means that of the store's options.
-	Retention time.Duration
+	Retention time.Duration `bson:"-"`
 }
 
 type batchDocument struct {
-	ID        string    `bson:"_id"`
-	Name      string    `bson:"name"`
-	Hash      string    `bson:"hash"`
-	Lines     int       `bson:"lines"`
-	Requests  int       `bson:"requests,omitempty"`
-	Created   time.Time `bson:"created"`
-	Limit     string    `bson:"limit"`
-	Key       string    `bson:"key"`
-	Queue     string    `bson:"queue,omitempty"`
-	Model     string    `bson:"model,omitempty"`
-	Retries   int       `bson:"retries,omitempty"`
-	State     State     `bson:"state"`
-	Enqueued  int       `bson:"enqueued"`
+	Batch     `bson:",inline"`
 	Retention int64     `bson:"retention"` // in ms
 	Expires   time.Time `bson:"expires"`
 
@@ -80,14 +70,14 @@ type batchDocument struct {
 }
 
 func (d batchDocument) batch() Batch {
-	return Batch{
-		ID: d.ID, Name: d.Name, Hash: d.Hash, Lines: d.Lines, Requests: d.Requests, Created: d.Created.UTC(), Limit: d.Limit, Key: d.Key, State: d.State,
-		Queue: d.Queue, Model: d.Model, Retries: d.Retries, Enqueued: d.Enqueued, Retention: time.Duration(d.Retention) * time.Millisecond,
-	}
+	b := d.Batch
+	b.Created, b.Retention = b.Created.UTC(), time.Duration(d.Retention)*time.Millisecond
+	return b
 }
 
-// Open stores b, or finds the batch that is there under its ID: existed says which, and the Batch returned is the stored
-// one; its Lines and Requests grow to those of b, since a limit that was raised serves more of the same file. Where what is there has another hash, the error matches [ErrDifferentFile]. A zero Created means now.
+// Open stores b, or finds the stored batch with its ID: existed says which. It returns the stored batch, whose Lines
+// and Requests grow to those of b, since a limit that was raised serves more of the same file. The error matches
+// [ErrDifferentFile] where the stored batch has another hash. A zero Created means now.
 func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, err error) {
 	if err = checkLine(b.ID, b.Lines); err != nil {
 		return Batch{}, false, err
@@ -101,10 +91,7 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 	if b.Retention <= 0 {
 		b.Retention = s.retention
 	}
-	d := batchDocument{
-		ID: b.ID, Name: b.Name, Hash: b.Hash, Lines: b.Lines, Requests: b.Requests, Created: b.Created, Limit: b.Limit, Key: b.Key, State: b.State,
-		Queue: b.Queue, Model: b.Model, Retries: b.Retries, Enqueued: b.Enqueued, Retention: b.Retention.Milliseconds(), Expires: s.now().Add(b.Retention + outlive),
-	}
+	d := batchDocument{Batch: b, Retention: b.Retention.Milliseconds(), Expires: s.now().Add(b.Retention + outlive)}
 	_, err = s.batches.InsertOne(ctx, d)
 	if err == nil {
 		d.Created = d.Created.Truncate(time.Millisecond)
@@ -114,14 +101,15 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 		return Batch{}, false, unavailable("open", b.ID, err)
 	}
 	var found batchDocument
-	if err = s.batches.FindOne(ctx, bson.D{{Key: "_id", Value: b.ID}}).Decode(&found); err != nil {
+	if err = s.batches.FindOne(ctx, bson.M{"_id": b.ID}).Decode(&found); err != nil {
 		return Batch{}, false, unavailable("open", b.ID, err)
 	}
 	if found.Hash != b.Hash {
-		return found.batch(), true, fmt.Errorf("batches: open batch %q: %w (%q, of %s)", b.ID, ErrDifferentFile, found.Name, found.Created.UTC().Format(time.RFC3339))
+		return found.batch(), true, fmt.Errorf("batches: open batch %q: %w (%q, of %s)",
+			b.ID, ErrDifferentFile, found.Name, found.Created.UTC().Format(time.RFC3339))
 	}
 	if b.Lines > found.Lines || b.Requests > found.Requests {
-		more := bson.D{{Key: "$max", Value: bson.D{{Key: fieldLines, Value: b.Lines}, {Key: fieldRequests, Value: b.Requests}}}}
+		more := bson.M{"$max": bson.M{"lines": b.Lines, "requests": b.Requests}}
 		if found, err = s.changeBatch(ctx, "open", b.ID, more); err != nil {
 			return Batch{}, true, err
 		}
@@ -136,15 +124,16 @@ func (s *Store) Batch(ctx context.Context, id string) (Batch, error) {
 		return Batch{}, fmt.Errorf("%w: %w", ErrUnknownBatch, err)
 	}
 	// "{" is the first character after those of an ID.
-	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: id}, {Key: "$lt", Value: id + "{"}}}}
-	found, err := s.readBatches(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(2))
+	filter := bson.M{"_id": bson.M{"$gte": id, "$lt": id + "{"}}
+	found, err := s.readBatches(ctx, filter, options.Find().SetSort(bson.M{"_id": 1}).SetLimit(2))
 	switch {
 	case err != nil:
 		return Batch{}, unavailable("read", id, err)
 	case len(found) == 0:
 		return Batch{}, fmt.Errorf("%w: %q", ErrUnknownBatch, id)
 	case len(found) > 1 && found[0].ID != id:
-		return Batch{}, fmt.Errorf("%w: %q begins %s, %s and maybe more", ErrAmbiguousBatch, id, found[0].ID, found[1].ID)
+		return Batch{}, fmt.Errorf("%w: %q begins %s, %s and maybe more", ErrAmbiguousBatch, id, found[0].ID,
+			found[1].ID)
 	}
 	return found[0], nil
 }
@@ -155,20 +144,20 @@ func (s *Store) List(ctx context.Context, limit int) ([]Batch, error) {
 	if limit > 0 {
 		o.SetLimit(int64(limit))
 	}
-	found, err := s.readBatches(ctx, bson.D{}, o)
+	found, err := s.readBatches(ctx, bson.M{}, o)
 	if err != nil {
 		return nil, unavailable("list", "", err)
 	}
 	return found, nil
 }
 
-func (s *Store) readBatches(ctx context.Context, filter bson.D, o *options.FindOptionsBuilder) ([]Batch, error) {
+func (s *Store) readBatches(ctx context.Context, filter bson.M, o *options.FindOptionsBuilder) ([]Batch, error) {
 	cursor, err := s.batches.Find(ctx, filter, o)
-	if err != nil {
-		return nil, err
-	}
 	var documents []batchDocument
-	if err := cursor.All(ctx, &documents); err != nil {
+	if err == nil {
+		err = cursor.All(ctx, &documents)
+	}
+	if err != nil {
 		return nil, err
 	}
 	found := make([]Batch, len(documents))
@@ -178,33 +167,34 @@ func (s *Store) readBatches(ctx context.Context, filter bson.D, o *options.FindO
 	return found, nil
 }
 
-// SetEnqueued notes that lines 1 to upTo were sent; the mark never goes back. Where the batch was cancelled meanwhile,
-// the mark is set as well and the error matches [ErrCancelled], so that whoever sends stops.
+// SetEnqueued stores that lines 1 to upTo were sent; the mark never goes back. Where the batch was cancelled meanwhile,
+// the mark is set as well and the error matches [ErrCancelled], so that the sender stops.
 func (s *Store) SetEnqueued(ctx context.Context, id string, upTo int) error {
-	changed, err := s.changeBatch(ctx, "note the progress of", id, bson.D{{Key: "$max", Value: bson.D{{Key: "enqueued", Value: upTo}}}})
+	changed, err := s.changeBatch(ctx, "note the progress of", id, bson.M{"$max": bson.M{"enqueued": upTo}})
 	if err == nil && changed.State == StateCancelled {
 		return fmt.Errorf("batches: batch %q: %w", id, ErrCancelled)
 	}
 	return err
 }
 
-// Cancel ends the batch: its requests are not to be sent any more. Those under way may still end, and their results count.
+// Cancel ends the batch: its requests are not to be sent any more. Those under way may still end, and their results
+// count.
 func (s *Store) Cancel(ctx context.Context, id string) error {
-	_, err := s.changeBatch(ctx, "cancel", id, bson.D{{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateCancelled}}}})
+	_, err := s.changeBatch(ctx, "cancel", id, bson.M{"$set": bson.M{"state": StateCancelled}})
 	return err
 }
 
 // Resume opens a cancelled batch again.
 func (s *Store) Resume(ctx context.Context, id string) error {
-	_, err := s.changeBatch(ctx, "resume", id, bson.D{{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateOpen}}}})
+	_, err := s.changeBatch(ctx, "resume", id, bson.M{"$set": bson.M{"state": StateOpen}})
 	return err
 }
 
 // changeBatch updates the record of a batch and returns it as it is then.
-func (s *Store) changeBatch(ctx context.Context, op, id string, update bson.D) (batchDocument, error) {
+func (s *Store) changeBatch(ctx context.Context, op, id string, update bson.M) (batchDocument, error) {
 	var found batchDocument
 	o := options.FindOneAndUpdate().SetReturnDocument(options.After)
-	err := s.batches.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: id}}, update, o).Decode(&found)
+	err := s.batches.FindOneAndUpdate(ctx, bson.M{"_id": id}, update, o).Decode(&found)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return batchDocument{}, fmt.Errorf("%w: %q", ErrUnknownBatch, id)
 	}

@@ -16,7 +16,8 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	want := batches.Batch{
-		ID: "b-1", Name: "in.jsonl", Hash: "h", Lines: 7, Created: time.UnixMilli(1_700_000_000_123).UTC(), Limit: "openai", Key: "k",
+		ID: "b-1", Name: "in.jsonl", Hash: "h", Lines: 7, Created: time.UnixMilli(1_700_000_000_123).UTC(),
+		Limit: "openai", Key: "k",
 		State: batches.StateOpen, Retention: time.Hour,
 	}
 	got, existed, err := s.Open(t.Context(), want)
@@ -42,7 +43,8 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	defaults, _, err := s.Open(t.Context(), batches.Batch{ID: "b-2", Lines: 1})
-	if err != nil || defaults.Retention != batches.RetentionDefault || defaults.State != batches.StateOpen || time.Since(defaults.Created).Abs() > time.Minute {
+	if err != nil || defaults.Retention != batches.RetentionDefault || defaults.State != batches.StateOpen ||
+		time.Since(defaults.Created).Abs() > time.Minute {
 		t.Errorf("%+v %v", defaults, err)
 	}
 }
@@ -119,12 +121,18 @@ func TestBatchByItsBeginning(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for id, want := range map[string]string{"abc": "abc", "abcd": "abcd", "abd": "abd", "A": "Abx", "zzz-": "zzz-1", "zzz_2": "zzz_2"} {
+	for id, want := range map[string]string{
+		"abc": "abc", "abcd": "abcd", "abd": "abd", "A": "Abx", "zzz-": "zzz-1",
+		"zzz_2": "zzz_2",
+	} {
 		if b, err := s.Batch(t.Context(), id); err != nil || b.ID != want {
 			t.Errorf("%s: %q %v, want %q", id, b.ID, err, want)
 		}
 	}
-	for id, want := range map[string]error{"a": batches.ErrAmbiguousBatch, "zzz": batches.ErrAmbiguousBatch, "b": batches.ErrUnknownBatch, "abcde": batches.ErrUnknownBatch} {
+	for id, want := range map[string]error{
+		"a": batches.ErrAmbiguousBatch, "zzz": batches.ErrAmbiguousBatch,
+		"b": batches.ErrUnknownBatch, "abcde": batches.ErrUnknownBatch,
+	} {
 		if _, err := s.Batch(t.Context(), id); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", id, err, want)
 		}
@@ -182,7 +190,10 @@ func TestProgressOfABatch(t *testing.T) {
 		t.Error(err)
 	}
 	expect(6, batches.StateOpen)
-	for _, err := range []error{s.SetEnqueued(t.Context(), "x", 1), s.Cancel(t.Context(), "x"), s.Resume(t.Context(), "x")} {
+	for _, err := range []error{
+		s.SetEnqueued(t.Context(), "x", 1), s.Cancel(t.Context(), "x"),
+		s.Resume(t.Context(), "x"),
+	} {
 		if !errors.Is(err, batches.ErrUnknownBatch) {
 			t.Error(err)
 		}

@@ -102,7 +102,8 @@ func readAll(b *testing.B, s *batches.Store, want int) uint64 {
 	return peak
 }
 
-// counts reports what one count takes: of all, by a Counter that knows what is full, and of the lines that are finished.
+// counts reports what one count takes: of all, by a Counter that knows what is full, and of the lines that are
+// finished.
 func counts(b *testing.B, s *batches.Store, n int) {
 	b.Helper()
 	counter := s.Counter("b")

@@ -15,7 +15,8 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// A request that fails again and again, with answers and names that are as bad as they can be, has its result in the end.
+// A request that fails again and again, with answers and names that are as bad as they can be, has its result in the
+// end.
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -27,17 +28,22 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		}
 	}
 	r := batches.Result{
-		Batch: "b", Line: 1, CustomID: "c\x00", Model: "m\x00", Response: &batches.Response{StatusCode: 400, RequestID: strings.Repeat(long, 500), Body: random(6 << 20)},
+		Batch: "b", Line: 1, CustomID: "c\x00", Model: "m\x00", Response: &batches.Response{
+			StatusCode: 400,
+			RequestID:  strings.Repeat(long, 500), Body: random(6 << 20),
+		},
 		Request: random(7 << 20), Attempts: []batches.Attempt{{At: time.UnixMilli(-1), Error: long}},
 	}
 	if first, err := s.Finish(t.Context(), r); !first || err != nil {
 		t.Fatal(first, err)
 	}
 	got := find(t, s, 1)
-	if len(got.Attempts) != batches.AttemptsMost+1 || got.Attempts[0].At.UnixMilli() != 0 || got.CustomID != "c\x00" || got.Model != "m\x00" {
+	if len(got.Attempts) != batches.AttemptsMost+1 || got.Attempts[0].At.UnixMilli() != 0 || got.CustomID != "c\x00" ||
+		got.Model != "m\x00" {
 		t.Errorf("%d attempts of %q %q", len(got.Attempts), got.CustomID, got.Model)
 	}
-	if n := len(got.Response.RequestID); n == 0 || n > 1000 || len(got.Response.Body) != 6<<20 || len(got.Request) != 7<<20 {
+	if n := len(got.Response.RequestID); n == 0 || n > 1000 || len(got.Response.Body) != 6<<20 ||
+		len(got.Request) != 7<<20 {
 		t.Errorf("request ID of %d bytes, body of %d, request of %d", n, len(got.Response.Body), len(got.Request))
 	}
 }
@@ -76,7 +82,12 @@ func TestReopenHoldsLittle(t *testing.T) {
 func TestABatchGrows(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	for _, c := range []struct{ lines, requests, wantLines, wantRequests int }{{7, 5, 7, 5}, {9, 8, 9, 8}, {7, 5, 9, 8}, {8, 9, 9, 9}} {
+	for _, c := range []struct{ lines, requests, wantLines, wantRequests int }{
+		{7, 5, 7, 5},
+		{9, 8, 9, 8},
+		{7, 5, 9, 8},
+		{8, 9, 9, 9},
+	} {
 		b, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Hash: "h", Lines: c.lines, Requests: c.requests})
 		if err != nil || b.Lines != c.wantLines || b.Requests != c.wantRequests {
 			t.Errorf("%+v: %d of %d lines, %v", c, b.Requests, b.Lines, err)
@@ -97,17 +108,25 @@ func TestResultsThatAreTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("ä", 1<<20)
-	large := batches.Result{Batch: "b", Line: 1, CustomID: "c", Response: &batches.Response{StatusCode: 200, RequestID: "r", Body: random(3 << 19)}}
-	named := batches.Result{Batch: "b", Line: 3, CustomID: long, Model: long, Response: &batches.Response{StatusCode: 200, RequestID: long, Body: []byte("{}")}}
+	large := batches.Result{Batch: "b", Line: 1, CustomID: "c", Response: &batches.Response{
+		StatusCode: 200,
+		RequestID:  "r", Body: random(3 << 19),
+	}}
+	named := batches.Result{
+		Batch: "b", Line: 3, CustomID: long, Model: long,
+		Response: &batches.Response{StatusCode: 200, RequestID: long, Body: []byte("{}")},
+	}
 	for i, o := range s.FinishMany(t.Context(), []batches.Result{large, answered("b", 2, 10), named}) {
 		if !o.First || o.Err != nil {
 			t.Errorf("line %d: %v, %v", i+1, o.First, o.Err)
 		}
 	}
-	if r := find(t, s, 1); !r.Failed() || r.Failure.Code != batches.CodeTooLarge || r.Response.RequestID != "r" || len(r.Response.Body) > 0 {
+	if r := find(t, s, 1); !r.Failed() || r.Failure.Code != batches.CodeTooLarge || r.Response.RequestID != "r" ||
+		len(r.Response.Body) > 0 {
 		t.Errorf("too large: %+v", r)
 	}
-	if r := find(t, s, 3); r.Failed() || len(r.CustomID) != 4096 || len(r.Model) != 4096 || string(r.Response.Body) != "{}" {
+	if r := find(t, s, 3); r.Failed() || len(r.CustomID) != 4096 || len(r.Model) != 4096 ||
+		string(r.Response.Body) != "{}" {
 		t.Errorf("long names: %d and %d bytes", len(r.CustomID), len(r.Model))
 	}
 	full = bson.D{{Key: "_id", Value: "b/000000004"}, {Key: "later", Value: make([]byte, 16<<20-80)}}
@@ -115,12 +134,14 @@ func TestResultsThatAreTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	large.Line = 4
-	if _, err := s.Finish(t.Context(), large); !errors.Is(err, batches.ErrTooLarge) || errors.Is(err, batches.ErrUnavailable) {
+	if _, err := s.Finish(t.Context(), large); !errors.Is(err, batches.ErrTooLarge) ||
+		errors.Is(err, batches.ErrUnavailable) {
 		t.Errorf("no room at all: %v", err)
 	}
 	a := attempt(1)
 	a.Error = strings.Repeat("x", 1000)
-	if err := s.Attempt(t.Context(), "b", 4, "c", a); !errors.Is(err, batches.ErrTooLarge) || errors.Is(err, batches.ErrUnavailable) {
+	if err := s.Attempt(t.Context(), "b", 4, "c", a); !errors.Is(err, batches.ErrTooLarge) ||
+		errors.Is(err, batches.ErrUnavailable) {
 		t.Errorf("no room for an attempt: %v", err)
 	}
 }

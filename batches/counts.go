@@ -2,54 +2,45 @@ package batches
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // Counts sums up what is stored of a batch.
 type Counts struct {
 	// Done and Failed are results, good and bad.
-	Done, Failed int
+	Done   int `bson:"done"`
+	Failed int `bson:"failed"`
 
 	// Retried is the number of requests of which an attempt failed and that were, or will be, tried again.
-	Retried int
+	Retried int `bson:"retried"`
 
-	// Unanswered is the number of requests without a result of which something is stored all the same, as [Store.Unanswered] lists them.
-	Unanswered int
+	// Unanswered is the number of stored requests without a result, as [Store.Unanswered] lists them.
+	Unanswered int `bson:"unanswered"`
 
 	// Usage is that of all results together.
-	Usage Usage
+	Usage Usage `bson:",inline"`
 
-	// First and Last are when the first and the last result were written. Zero where there is none.
-	First, Last time.Time
+	// First and Last are when the first and the last result were written. Zero without a result.
+	First time.Time `bson:"first"`
+	Last  time.Time `bson:"last"`
 }
 
-type countsDocument struct {
-	Block      string    `bson:"_id"`
-	Done       int       `bson:"done"`
-	Failed     int       `bson:"failed"`
-	Retried    int       `bson:"retried"`
-	Unanswered int       `bson:"unanswered"`
-	Reserved   float64   `bson:"reserved"`
-	Used       float64   `bson:"used"`
-	Prompt     float64   `bson:"prompt"`
-	Completion float64   `bson:"completion"`
-	First      time.Time `bson:"first"`
-	Last       time.Time `bson:"last"`
+// group are the counts of a group of results.
+type group struct {
+	By     string `bson:"_id"`
+	Counts `bson:",inline"`
 }
 
-func (d countsDocument) counts() Counts {
-	c := Counts{Done: d.Done, Failed: d.Failed, Retried: d.Retried, Unanswered: d.Unanswered}
-	c.Usage = Usage{Reserved: d.Reserved, Used: d.Used, Prompt: d.Prompt, Completion: d.Completion}
-	if c.Done+c.Failed > 0 {
-		c.First, c.Last = d.First.UTC(), d.Last.UTC()
-	}
-	return c
-}
-
-// plus returns the sum of both.
-func (c Counts) plus(o Counts) Counts {
+// Plus returns the sum of both.
+func (c Counts) Plus(o Counts) Counts {
 	c.Done += o.Done
 	c.Failed += o.Failed
 	c.Retried += o.Retried
@@ -67,7 +58,7 @@ func (c Counts) plus(o Counts) Counts {
 	return c
 }
 
-// Counts counts the documents themselves, so it is exact whoever was killed when. See [Counter] for who counts again and again.
+// Counts counts the documents themselves, so it is exact after any crash. A [Counter] is cheaper for repeated counts.
 func (s *Store) Counts(ctx context.Context, batch string) (Counts, error) {
 	if err := checkID(batch); err != nil {
 		return Counts{}, err
@@ -76,44 +67,170 @@ func (s *Store) Counts(ctx context.Context, batch string) (Counts, error) {
 	if err != nil || len(found) == 0 {
 		return Counts{}, err
 	}
-	return found[0].counts(), nil
+	return found[0].Counts, nil
 }
 
 // count sums up the documents of some lines, in groups that share the value of the expression by.
-func (s *Store) count(ctx context.Context, batch string, from, to int, by any) ([]countsDocument, error) {
-	when := func(condition bson.D) bson.D {
-		return bson.D{{Key: "$sum", Value: bson.D{{Key: "$cond", Value: bson.A{condition, 1, 0}}}}}
-	}
-	is := func(status string) bson.D { return bson.D{{Key: "$eq", Value: bson.A{"$" + fieldStatus, status}}} }
-	missing := func(field string) bson.D {
-		return bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: "$" + field}}, "missing"}}}
-	}
-	sum := func(field string) bson.D { return bson.D{{Key: "$sum", Value: "$" + field}} }
-	tries := bson.D{{Key: "$size", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$" + fieldTries, bson.A{}}}}}}
-	last := bson.D{{Key: "$cond", Value: bson.A{is(statusFailed), 1, 0}}} // the attempt that was not followed by another
-	pipeline := bson.A{
-		bson.D{{Key: "$match", Value: bson.D{linesOf(batch, from, to)}}},
-		bson.D{{Key: "$group", Value: bson.D{
-			{Key: "_id", Value: by},
-			{Key: "done", Value: when(is(statusDone))},
-			{Key: "failed", Value: when(is(statusFailed))},
-			{Key: "retried", Value: when(bson.D{{Key: "$gt", Value: bson.A{tries, last}}})},
-			{Key: "unanswered", Value: when(bson.D{{Key: "$and", Value: bson.A{missing(fieldStatus), bson.D{{Key: "$not", Value: bson.A{missing(fieldCustom)}}}}}})},
-			{Key: "reserved", Value: sum("reserved")},
-			{Key: "used", Value: sum("used")},
-			{Key: "prompt", Value: sum("prompt")},
-			{Key: "completion", Value: sum("completion")},
-			{Key: "first", Value: bson.D{{Key: "$min", Value: "$" + fieldAt}}},
-			{Key: "last", Value: bson.D{{Key: "$max", Value: "$" + fieldAt}}},
-		}}},
-	}
+func (s *Store) count(ctx context.Context, batch string, from, to int, by any) ([]group, error) {
+	when := func(condition bson.M) bson.M { return bson.M{"$sum": bson.M{"$cond": bson.A{condition, 1, 0}}} }
+	is := func(status string) bson.M { return bson.M{"$eq": bson.A{"$status", status}} }
+	missing := func(field string) bson.M { return bson.M{"$eq": bson.A{bson.M{"$type": "$" + field}, "missing"}} }
+	tries := bson.M{"$size": bson.M{"$ifNull": bson.A{"$tries", bson.A{}}}}
+	last := bson.M{"$cond": bson.A{is(statusFailed), 1, 0}} // the attempt that was not followed by another
+	pipeline := bson.A{bson.M{"$match": bson.D{linesOf(batch, from, to)}}, bson.M{"$group": bson.M{
+		"_id":        by,
+		"done":       when(is(statusDone)),
+		"failed":     when(is(statusFailed)),
+		"retried":    when(bson.M{"$gt": bson.A{tries, last}}),
+		"unanswered": when(bson.M{"$and": bson.A{missing(fieldStatus), bson.M{"$not": bson.A{missing(fieldCustom)}}}}),
+		"reserved":   bson.M{"$sum": "$reserved"},
+		"used":       bson.M{"$sum": "$used"},
+		"prompt":     bson.M{"$sum": "$prompt"},
+		"completion": bson.M{"$sum": "$completion"},
+		"first":      bson.M{"$min": "$at"},
+		"last":       bson.M{"$max": "$at"},
+	}}}
 	cursor, err := s.results.Aggregate(ctx, pipeline)
+	var found []group
+	if err == nil {
+		err = cursor.All(ctx, &found)
+	}
 	if err != nil {
 		return nil, unavailable("count the results of", batch, err)
 	}
-	var found []countsDocument
-	if err := cursor.All(ctx, &found); err != nil {
-		return nil, unavailable("count the results of", batch, err)
-	}
 	return found, nil
+}
+
+// block is the number of lines whose sums a Counter keeps once all of them have a result. It is a power of ten, so that
+// the lines of a block begin with the same digits.
+const block = 1000
+
+// Counter counts one batch repeatedly, e.g. to show its progress. It is as exact as [Store.Counts], and reads only the
+// thousands of lines in which something can still change. Safe for concurrent use.
+type Counter struct {
+	store *Store
+	batch string
+
+	mu           sync.Mutex // held while the database is asked: one count at a time
+	begun, ended int        // of putting back, when full was read
+	full         map[int]Counts
+}
+
+// Counter returns a Counter of the batch. The batch is looked for with each count.
+func (s *Store) Counter(batch string) *Counter {
+	return &Counter{store: s, batch: batch, full: map[int]Counts{}}
+}
+
+// Counts returns the counts as they are now, and the record of the batch. The error matches [ErrUnknownBatch] where
+// there is none.
+func (c *Counter) Counts(ctx context.Context) (Counts, Batch, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var d batchDocument
+	err := c.store.batches.FindOne(ctx, bson.M{"_id": c.batch}).Decode(&d)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Counts{}, Batch{}, fmt.Errorf("%w: %q", ErrUnknownBatch, c.batch)
+	}
+	if err != nil {
+		return Counts{}, Batch{}, unavailable("read", c.batch, err)
+	}
+	if d.Begun != c.begun || d.Ended != c.ended {
+		clear(c.full) // results were put back
+		c.begun, c.ended = d.Begun, d.Ended
+	}
+	var total Counts
+	for from, to := range c.open(d.Lines) {
+		found, err := c.count(ctx, from, to, d.Lines)
+		if err != nil {
+			return Counts{}, Batch{}, err
+		}
+		total = total.Plus(found)
+	}
+	for _, counts := range c.full {
+		total = total.Plus(counts)
+	}
+	return total, d.batch(), nil
+}
+
+// open yields the ranges of blocks that are not full, before the first of them is counted.
+func (c *Counter) open(lines int) map[int]int {
+	ranges := map[int]int{}
+	from := -1
+	last := lines / block
+	for b := 0; b <= last; b++ {
+		if _, full := c.full[b]; full {
+			from = -1
+			continue
+		}
+		if from < 0 {
+			from = b
+		}
+		ranges[from] = b
+	}
+	return ranges
+}
+
+// count sums up the blocks from to to that are not full, and keeps those that are now.
+func (c *Counter) count(ctx context.Context, from, to, lines int) (Counts, error) {
+	// The line without its last three digits is the block.
+	by := bson.M{"$substrBytes": bson.A{"$_id", len(c.batch) + 1, lineDigits - 3}}
+	found, err := c.store.count(ctx, c.batch, max(1, from*block), to*block+block-1, by)
+	if err != nil {
+		return Counts{}, err
+	}
+	var total Counts
+	for _, d := range found {
+		b, err := strconv.Atoi(d.By)
+		if err != nil {
+			return Counts{}, fmt.Errorf("%w: block %q of batch %q", ErrMalformed, d.By, c.batch)
+		}
+		counts := d.Counts
+		size := min(lines, b*block+block-1) - max(1, b*block) + 1
+		if c.begun == c.ended && counts.Done+counts.Failed == size {
+			c.full[b] = counts
+		} else {
+			total = total.Plus(counts)
+		}
+	}
+	return total, nil
+}
+
+// UsageByModel sums up what the results of a batch used, by the model they name. It reads them all.
+func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usage, error) {
+	if err := checkID(batch); err != nil {
+		return nil, err
+	}
+	found, err := s.count(ctx, batch, 1, maxLine, bson.M{"$ifNull": bson.A{"$model", ""}})
+	if err != nil {
+		return nil, err
+	}
+	usage := map[string]Usage{}
+	for _, d := range found {
+		usage[d.By] = d.Usage
+	}
+	return usage, nil
+}
+
+// Since counts the results that were written at a moment or later, for each slot of time: the first slot begins at that
+// moment, the oldest stands first, and empty slots are left out. A slot is at least a millisecond. It reads all results
+// of the batch.
+func (s *Store) Since(ctx context.Context, batch string, from time.Time, slot time.Duration) ([]Counts, error) {
+	if err := checkID(batch); err != nil {
+		return nil, err
+	}
+	age := bson.M{"$subtract": bson.A{"$at", from}} // in ms
+	begin := bson.M{"$subtract": bson.A{age, bson.M{"$mod": bson.A{age, max(1, slot.Milliseconds())}}}}
+	lately := bson.M{"$gte": bson.A{"$at", from}}
+	found, err := s.count(ctx, batch, 1, maxLine, bson.M{"$cond": bson.A{lately, bson.M{"$toString": begin}, ""}})
+	if err != nil {
+		return nil, err
+	}
+	var slots []Counts
+	for _, d := range found {
+		if d.By != "" {
+			slots = append(slots, d.Counts)
+		}
+	}
+	slices.SortFunc(slots, func(a, b Counts) int { return a.First.Compare(b.First) })
+	return slots, nil
 }

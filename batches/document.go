@@ -2,6 +2,7 @@ package batches
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -49,32 +50,25 @@ const (
 	maxError   = 1000 // bytes of an attempt's error, and of other texts from outside
 	maxName    = 4096 // bytes of a custom_id and of a model
 
-	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for attempts.
+	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for
+	// attempts.
 	maxContent = 14 << 20
 )
 
 type resultDocument struct {
-	ID         string            `bson:"_id"`
-	Custom     string            `bson:"custom"`
-	Status     string            `bson:"status"`
-	At         time.Time         `bson:"at"`
-	Code       *int              `bson:"code"`
-	RequestID  string            `bson:"request_id"`
-	Body       bson.RawValue     `bson:"body"`
-	Failure    *failureDocument  `bson:"failure"`
-	Tries      []attemptDocument `bson:"tries"`
-	Reserved   float64           `bson:"reserved"`
-	Used       float64           `bson:"used"`
-	Prompt     float64           `bson:"prompt"`
-	Completion float64           `bson:"completion"`
-	Model      string            `bson:"model"`
-	Request    bson.RawValue     `bson:"request"`
-	Round      int               `bson:"round"`
-}
-
-type failureDocument struct {
-	Code    string `bson:"code"`
-	Message string `bson:"message"`
+	ID        string            `bson:"_id"`
+	Custom    string            `bson:"custom"`
+	Status    string            `bson:"status"`
+	At        time.Time         `bson:"at"`
+	Code      *int              `bson:"code"`
+	RequestID string            `bson:"request_id"`
+	Body      bson.RawValue     `bson:"body"`
+	Failure   *Failure          `bson:"failure"`
+	Tries     []attemptDocument `bson:"tries"`
+	Usage     `bson:",inline"`
+	Model     string        `bson:"model"`
+	Request   bson.RawValue `bson:"request"`
+	Round     int           `bson:"round"`
 }
 
 type attemptDocument struct {
@@ -100,7 +94,10 @@ func parseDocumentID(id string) (batch string, line int, err error) {
 
 // linesOf matches the documents of lines from to to, both included.
 func linesOf(batch string, from, to int) bson.E {
-	return bson.E{Key: "_id", Value: bson.D{{Key: "$gte", Value: documentID(batch, from)}, {Key: "$lte", Value: documentID(batch, to)}}}
+	return bson.E{Key: "_id", Value: bson.D{
+		{Key: "$gte", Value: documentID(batch, from)},
+		{Key: "$lte", Value: documentID(batch, to)},
+	}}
 }
 
 // unfinished matches documents without a result.
@@ -149,50 +146,51 @@ func (r *Result) packed() (body, request any, failure *Failure) {
 	if r.Response != nil && len(r.Response.Body) > 0 {
 		body, size = packed.Pack(r.Response.Body)
 		if size > maxContent {
-			body, size, failure = nil, 0, &Failure{Code: CodeTooLarge, Message: tooLarge("answer", len(r.Response.Body), failure)}
+			body, size, failure = nil, 0, &Failure{Code: CodeTooLarge, Message: tooLarge("answer", len(r.Response.Body),
+				failure)}
 		}
 	}
 	if (r.Failed() || failure != nil) && len(r.Request) > 0 {
 		var n int
 		if request, n = packed.Pack(r.Request); size+n > maxContent {
-			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,", len(r.Request), failure)}
+			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,",
+				len(r.Request), failure)}
 		}
 	}
 	return body, request, failure
 }
 
 // finishUpdate is the one update that writes a result.
-func finishUpdate(r Result, expires time.Time) bson.D {
+func finishUpdate(r Result, expires time.Time) bson.M {
 	body, request, failure := r.packed()
-	set := bson.D{{Key: fieldCustom, Value: name(r.CustomID)}, {Key: fieldStatus, Value: statusDone}, {Key: fieldAt, Value: r.Finished}, {Key: fieldExpires, Value: expires}}
+	set := bson.M{fieldCustom: name(r.CustomID), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires}
+	unset := bson.M{fieldAgain: ""}
 	if failure != nil || r.Failed() {
-		set[1].Value = statusFailed
+		set[fieldStatus] = statusFailed
 	}
 	if r.Model != "" {
-		set = append(set, bson.E{Key: "model", Value: name(r.Model)})
+		set["model"] = name(r.Model)
 	}
 	if r.Response != nil {
-		set = append(set, bson.E{Key: fieldCode, Value: r.Response.StatusCode}, bson.E{Key: "request_id", Value: cut(r.Response.RequestID)})
+		set[fieldCode], set["request_id"] = r.Response.StatusCode, cut(r.Response.RequestID)
 	}
 	if body != nil {
-		set = append(set, bson.E{Key: fieldBody, Value: body})
+		set[fieldBody] = body
 	}
 	if failure != nil {
-		set = append(set, bson.E{Key: fieldFailure, Value: failureDocument{Code: cut(failure.Code), Message: cut(failure.Message)}})
+		set[fieldFailure] = Failure{Code: cut(failure.Code), Message: cut(failure.Message)}
 	}
 	if request != nil {
-		set = append(set, bson.E{Key: fieldRequest, Value: request})
+		set[fieldRequest] = request
+	} else {
+		unset[fieldRequest] = "" // of an earlier round
 	}
-	unset := bson.D{{Key: fieldAgain, Value: ""}}
-	if request == nil {
-		unset = append(unset, bson.E{Key: fieldRequest, Value: ""}) // of an earlier round
-	}
-	update := bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}
+	update := bson.M{"$set": set, "$unset": unset}
 	if tokens := r.Usage.fields(); len(tokens) > 0 {
-		update = append(update, bson.E{Key: "$inc", Value: tokens})
+		update["$inc"] = tokens
 	}
 	if attempts := r.Attempts[max(0, len(r.Attempts)-AttemptsMost):]; len(attempts) > 0 {
-		update = append(update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments(attempts)}}}}})
+		update["$addToSet"] = bson.M{fieldTries: bson.M{"$each": attemptDocuments(attempts)}}
 	}
 	return update
 }
@@ -206,16 +204,12 @@ func tooLarge(what string, size int, before *Failure) string {
 }
 
 // fields are the tokens that are not zero.
-func (u Usage) fields() bson.D {
-	d := bson.D{}
-	for _, f := range []struct {
-		name string
-		n    float64
-	}{{"reserved", u.Reserved}, {"used", u.Used}, {"prompt", u.Prompt}, {"completion", u.Completion}} {
-		if f.n != 0 && !math.IsNaN(f.n) && !math.IsInf(f.n, 0) {
-			d = append(d, bson.E{Key: f.name, Value: f.n})
-		}
-	}
+func (u Usage) fields() bson.M {
+	d := bson.M{"reserved": u.Reserved, "used": u.Used, "prompt": u.Prompt, "completion": u.Completion}
+	maps.DeleteFunc(d, func(_ string, n any) bool {
+		f, _ := n.(float64)
+		return f == 0 || math.IsNaN(f) || math.IsInf(f, 0)
+	})
 	return d
 }
 
@@ -226,14 +220,11 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, err
 	}
 	r := Result{
-		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round,
-		Usage: Usage{Reserved: d.Reserved, Used: d.Used, Prompt: d.Prompt, Completion: d.Completion},
+		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.Usage,
+		Failure: d.Failure,
 	}
 	if d.Status != "" {
 		r.Finished = d.At.UTC()
-	}
-	if d.Failure != nil {
-		r.Failure = &Failure{Code: d.Failure.Code, Message: d.Failure.Message}
 	}
 	if d.Code != nil {
 		r.Response = &Response{StatusCode: *d.Code, RequestID: d.RequestID}
@@ -245,7 +236,10 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
 	}
 	for _, a := range d.Tries {
-		r.Attempts = append(r.Attempts, Attempt{At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, StatusCode: a.Code, Error: a.Error})
+		r.Attempts = append(r.Attempts, Attempt{
+			At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond,
+			StatusCode: a.Code, Error: a.Error,
+		})
 	}
 	return r, nil
 }

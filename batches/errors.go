@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	// ErrUnavailable is matched when the database did not answer, or turned the command away. Where it was a write, it may
-	// have been applied; it may be repeated.
+	// ErrUnavailable is matched when the database did not answer, or turned the command away. Where it was a write, it
+	// may have been applied; it may be repeated.
 	ErrUnavailable = errors.New("batches: the database is not available")
 
 	// ErrTooLarge is matched when a document would be larger than the database takes. No repetition mends it.
@@ -65,7 +65,7 @@ func checkLine(batch string, line int) error {
 	return nil
 }
 
-// kindOf tells the fault of one document, which no repetition mends, from a database that is away.
+// kindOf distinguishes the fault of one document, which no repetition mends, from an unreachable database.
 func kindOf(err error) error {
 	if packed.TooLarge(err) {
 		return ErrTooLarge
@@ -88,10 +88,7 @@ func unavailableLine(op, batch string, line int, err error) error {
 	return fmt.Errorf("%w: %s line %d of batch %q: %w", kindOf(err), op, line, batch, err)
 }
 
-const (
-	codeDuplicate     = 11000
-	codeWriteConflict = 112
-)
+const codeWriteConflict = 112
 
 // isConflict says whether a write changed nothing because another writer was faster.
 func isConflict(err error) bool {

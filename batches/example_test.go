@@ -28,7 +28,10 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	b, existed, err := store.Open(ctx, batches.Batch{ID: "b-1", Name: "in.jsonl", Hash: "sha256 of the file", Lines: 2, Limit: "openai"})
+	b, existed, err := store.Open(ctx, batches.Batch{
+		ID: "b-1", Name: "in.jsonl", Hash: "sha256 of the file", Lines: 2,
+		Limit: "openai",
+	})
 	fmt.Println(b.Name, existed, err)
 
 	for range 2 {

@@ -13,13 +13,14 @@ import (
 	"github.com/headway-go/headway/internal/packed"
 )
 
-// maxTries bounds how often a write is sent while other writers of the same document are faster. Each time another one has
-// made progress, so a few are plenty.
+// maxTries bounds how often a write is sent while other writers of the same document are faster. Each time another one
+// has made progress, so a few are plenty.
 const maxTries = 10
 
 // Outcome is what became of one result given to [Store.FinishMany].
 type Outcome struct {
-	// First says that this call wrote the result. False without an error: there was one already, and nothing has changed.
+	// First says that this call wrote the result. False without an error: there was one already, and nothing has
+	// changed.
 	First bool
 
 	// Err says that it is not known whether the result is stored; Finish may be called again.
@@ -27,7 +28,7 @@ type Outcome struct {
 }
 
 // Attempt stores a failed attempt of a request that has not ended. The same attempt given twice is stored once, and one
-// that is told after the request has ended is dropped, as are those above [AttemptsMost].
+// that is reported after the request has ended is dropped, as are those above [AttemptsMost].
 func (s *Store) Attempt(ctx context.Context, batch string, line int, customID string, a Attempt) error {
 	if err := checkLine(batch, line); err != nil {
 		return err
@@ -36,15 +37,16 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 	if err != nil {
 		return err
 	}
-	update := bson.D{
-		{Key: "$set", Value: bson.D{{Key: fieldCustom, Value: name(customID)}, {Key: fieldExpires, Value: expires}}},
-		{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: attemptDocuments([]Attempt{a})}}}}},
+	update := bson.M{
+		"$set":      bson.M{fieldCustom: name(customID), fieldExpires: expires},
+		"$addToSet": bson.M{fieldTries: bson.M{"$each": attemptDocuments([]Attempt{a})}},
 	}
 	return s.untilWritten(ctx, batch, line, update)
 }
 
-// untilWritten applies an update to a document that has no result, and does nothing to one that has, or is full of attempts.
-func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.D) error {
+// untilWritten applies an update to a document that has no result, and does nothing to one that has, or is full of
+// attempts.
+func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.M) error {
 	filter := bson.D{{Key: "_id", Value: documentID(batch, line)}, unfinished(), hasRoom()}
 	upsert := true
 	for n := 1; ; n++ {
@@ -52,7 +54,8 @@ func (s *Store) untilWritten(ctx context.Context, batch string, line int, update
 		if err == nil {
 			return nil
 		}
-		// The document is there: with a result, or made by another writer in this moment. Without upsert both are told apart.
+		// The document is there: with a result, or made by another writer in this moment. Without upsert the
+		// two differ.
 		duplicate := mongo.IsDuplicateKeyError(err)
 		if !duplicate && !isConflict(err) || n == maxTries {
 			return unavailableLine("note an attempt of", batch, line, err)
@@ -62,17 +65,17 @@ func (s *Store) untilWritten(ctx context.Context, batch string, line int, update
 }
 
 // Finish stores the result of a request, if it has none. It is one round trip, and a few where another writer is at the
-// same document. Once it has returned without an error, the result is stored and never changes, unless [Store.Reopen] puts
-// it back; first says whether it was this call that wrote it. After an error Finish may be called again, and then says
-// false if the first call was applied after all.
+// same document. Once it has returned without an error, the result is stored and never changes, unless [Store.Reopen]
+// puts it back; first says whether it was this call that wrote it. After an error Finish may be called again, and then
+// says false if the first call was applied after all.
 func (s *Store) Finish(ctx context.Context, r Result) (first bool, err error) {
 	o := s.FinishMany(ctx, []Result{r})[0]
 	return o.First, o.Err
 }
 
-// FinishMany does what [Store.Finish] does for each of the results, in one round trip. The outcomes stand in the order of the
-// results; one that fails does not keep the others back. One that is too large for its document is stored without its answer and its
-// request, as a failure with [CodeTooLarge].
+// FinishMany does what [Store.Finish] does for each of the results, in one round trip. The outcomes stand in the order
+// of the results; one that fails does not keep the others back. One that is too large for its document is stored
+// without its answer and its request, as a failure with [CodeTooLarge].
 func (s *Store) FinishMany(ctx context.Context, results []Result) []Outcome {
 	outcomes := make([]Outcome, len(results))
 	todo := make([]finish, 0, len(results))
@@ -144,12 +147,14 @@ func (s *Store) finish(ctx context.Context, r Result) (finish, error) {
 	return finish{batch: r.Batch, line: r.Line, id: documentID(r.Batch, r.Line), result: r, expires: expires}, nil
 }
 
-// write sends them all, notes what is known, and returns those that met a document which was there or changed meanwhile.
+// write sends them all, notes what is known, and returns those that met a document which was there or changed
+// meanwhile.
 func (s *Store) write(ctx context.Context, todo []finish) []finish {
 	models := make([]mongo.WriteModel, len(todo))
 	for i, f := range todo {
 		filter := bson.D{{Key: "_id", Value: f.id}, unfinished()}
-		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(finishUpdate(f.result, f.expires)).SetUpsert(true)
+		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(finishUpdate(f.result,
+			f.expires)).SetUpsert(true)
 	}
 	_, err := s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	failed := map[int]error{}
@@ -157,7 +162,7 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 		for _, e := range bulk.WriteErrors {
 			failed[e.Index] = e
 		}
-	} else if packed.TooLarge(err) && len(todo) > 1 { // one of them is: each alone tells which
+	} else if packed.TooLarge(err) && len(todo) > 1 { // one of them is; a write for each finds out which
 		var met []finish
 		for _, f := range todo {
 			met = append(met, s.write(ctx, []finish{f})...)
@@ -189,7 +194,7 @@ func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
 	for i, f := range met {
 		ids[i] = f.id
 	}
-	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: true}}}}
+	filter := bson.M{"_id": bson.M{"$in": ids}, fieldStatus: bson.M{"$exists": true}}
 	finished := map[string]bool{}
 	err := s.eachID(ctx, filter, func(id string) { finished[id] = true })
 	if err != nil {
@@ -208,8 +213,8 @@ func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
 }
 
 // eachID calls yield with the _id of every document that matches, in no order.
-func (s *Store) eachID(ctx context.Context, filter bson.D, yield func(id string)) error {
-	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+func (s *Store) eachID(ctx context.Context, filter any, yield func(id string)) error {
+	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(bson.M{"_id": 1}))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,10 @@ import (
 )
 
 func attempt(n int) batches.Attempt {
-	return batches.Attempt{At: time.UnixMilli(int64(1000 * n)).UTC(), Elapsed: 5 * time.Millisecond, StatusCode: 500, Error: fmt.Sprint("broken ", n)}
+	return batches.Attempt{
+		At: time.UnixMilli(int64(1000 * n)).UTC(), Elapsed: 5 * time.Millisecond, StatusCode: 500,
+		Error: fmt.Sprint("broken ", n),
+	}
 }
 
 func find(t *testing.T, s *batches.Store, line int) batches.Result {
@@ -48,7 +51,10 @@ func TestWrittenOnce(t *testing.T) {
 		}
 	}
 	r, ok, err := s.Find(t.Context(), "b", 1)
-	if diff := cmp.Diff(batches.Result{Batch: "b", Line: 1, CustomID: "request-1", Attempts: []batches.Attempt{attempt(1), attempt(2)}}, r); ok || err != nil || diff != "" {
+	if diff := cmp.Diff(batches.Result{
+		Batch: "b", Line: 1, CustomID: "request-1",
+		Attempts: []batches.Attempt{attempt(1), attempt(2)},
+	}, r); ok || err != nil || diff != "" {
 		t.Errorf("before its end: %v %v %s", ok, err, diff)
 	}
 	want := answered("b", 1, 3000)
@@ -81,10 +87,19 @@ func TestFailedResults(t *testing.T) {
 	s := newStore(t)
 	when := time.UnixMilli(5).UTC()
 	for line, want := range map[int]batches.Result{
-		1: {CustomID: "no answer", Failure: &batches.Failure{Code: "batch_cancelled", Message: "m"}, Request: []byte(`{"a":1}`)},
-		2: {CustomID: "4xx", Response: &batches.Response{StatusCode: 404, Body: []byte("gone\x00\xff")}, Request: []byte(strings.Repeat(`{"a":1}`, 1000))},
+		1: {
+			CustomID: "no answer", Failure: &batches.Failure{Code: "batch_cancelled", Message: "m"},
+			Request: []byte(`{"a":1}`),
+		},
+		2: {
+			CustomID: "4xx", Response: &batches.Response{StatusCode: 404, Body: []byte("gone\x00\xff")},
+			Request: []byte(strings.Repeat(`{"a":1}`, 1000)),
+		},
 		3: {CustomID: "empty", Response: &batches.Response{StatusCode: 500}},
-		4: {CustomID: "200 but", Response: &batches.Response{StatusCode: 200, Body: []byte("{}")}, Failure: &batches.Failure{Code: "c"}},
+		4: {
+			CustomID: "200 but", Response: &batches.Response{StatusCode: 200, Body: []byte("{}")},
+			Failure: &batches.Failure{Code: "c"},
+		},
 	} {
 		want.Batch, want.Line, want.Finished = "b", line, when
 		if first, err := s.Finish(t.Context(), want); !first || err != nil {
@@ -95,7 +110,8 @@ func TestFailedResults(t *testing.T) {
 			t.Error(line, diff)
 		}
 	}
-	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Failed != 4 || c.Done != 0 || c.Retried != 0 || !c.First.Equal(when) || !c.Last.Equal(when) {
+	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Failed != 4 || c.Done != 0 || c.Retried != 0 ||
+		!c.First.Equal(when) || !c.Last.Equal(when) {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -128,13 +144,17 @@ func TestSizes(t *testing.T) {
 		6: {random(15 << 20), 0, 0, true},
 		7: {bytes.Repeat([]byte("ab"), 20<<20), bson.TypeBinary, 100_000, false},
 	} {
-		r := batches.Result{Batch: "b", Line: line, CustomID: "c", Response: &batches.Response{StatusCode: 200, RequestID: "r", Body: c.body}, Request: []byte("{}")}
+		r := batches.Result{Batch: "b", Line: line, CustomID: "c", Response: &batches.Response{
+			StatusCode: 200,
+			RequestID:  "r", Body: c.body,
+		}, Request: []byte("{}")}
 		if first, err := s.Finish(t.Context(), r); !first || err != nil {
 			t.Fatal(line, first, err)
 		}
 		got := find(t, s, line)
 		if c.lost {
-			if got.Failure == nil || got.Failure.Code != batches.CodeTooLarge || !strings.Contains(got.Failure.Message, strconv.Itoa(len(c.body))) ||
+			if got.Failure == nil || got.Failure.Code != batches.CodeTooLarge || !strings.Contains(got.Failure.Message,
+				strconv.Itoa(len(c.body))) ||
 				got.Response == nil || got.Response.RequestID != "r" || string(got.Request) != "{}" || !got.Failed() {
 				t.Errorf("%d: %+v", line, got)
 			}
@@ -143,17 +163,22 @@ func TestSizes(t *testing.T) {
 		if !bytes.Equal(got.Response.Body, c.body) || got.Failed() {
 			t.Errorf("%d: another body, of %d bytes: %+v", line, len(got.Response.Body), got.Failure)
 		}
-		raw, err := db.Collection(batches.PrefixDefault+"results").FindOne(t.Context(), bson.D{{Key: "_id", Value: fmt.Sprintf("b/%09d", line)}}).Raw()
+		raw, err := db.Collection(batches.PrefixDefault+"results").FindOne(t.Context(),
+			bson.D{{Key: "_id", Value: fmt.Sprintf("b/%09d", line)}}).Raw()
 		if body := raw.Lookup("body"); err != nil || body.Type != c.kind || len(body.Value) > c.limit+20 {
 			t.Errorf("%d: %v, stored as %s in %d bytes", line, err, body.Type, len(body.Value))
 		}
 	}
 	// Body and request fit alone, not together: the answer is kept.
-	r := batches.Result{Batch: "b", Line: 8, Response: &batches.Response{StatusCode: 400, Body: random(8 << 20)}, Request: random(9 << 20)}
+	r := batches.Result{
+		Batch: "b", Line: 8, Response: &batches.Response{StatusCode: 400, Body: random(8 << 20)},
+		Request: random(9 << 20),
+	}
 	if first, err := s.Finish(t.Context(), r); !first || err != nil {
 		t.Fatal(first, err)
 	}
-	if got := find(t, s, 8); !bytes.Equal(got.Response.Body, r.Response.Body) || got.Request != nil || got.Failure == nil || !strings.Contains(got.Failure.Message, "request") {
+	if got := find(t, s, 8); !bytes.Equal(got.Response.Body, r.Response.Body) || got.Request != nil ||
+		got.Failure == nil || !strings.Contains(got.Failure.Message, "request") {
 		t.Errorf("%+v", got.Failure)
 	}
 }
@@ -170,7 +195,10 @@ func TestFinishMany(t *testing.T) {
 	if _, err := s.Finish(t.Context(), answered("b", 3, 10)); err != nil {
 		t.Fatal(err)
 	}
-	results := []batches.Result{answered("b", 1, 10), answered("b", 2, 10), answered("b", 3, 10), answered("b", 0, 10), answered("b", 1, 10), answered("c", 1, 10)}
+	results := []batches.Result{
+		answered("b", 1, 10), answered("b", 2, 10), answered("b", 3, 10), answered("b", 0, 10),
+		answered("b", 1, 10), answered("c", 1, 10),
+	}
 	got := s.FinishMany(t.Context(), results)
 	for i, want := range []bool{true, true, false, false, false, true} {
 		if i == 3 {
@@ -256,12 +284,14 @@ func TestFleet(t *testing.T) {
 			t.Errorf("line %d: of %s, but the first was %d", line, r.Response.RequestID, winner[line].Load())
 		case n == 0:
 			var w int
-			if _, err := fmt.Sscan(byGone, &w); err != nil || w%8 != 0 { // only they may not know that they were the first
+			// only they may not know that they were the first
+			if _, err := fmt.Sscan(byGone, &w); err != nil || w%8 != 0 {
 				t.Errorf("line %d: nobody was the first, of %s", line, byGone)
 			}
 		}
 	}
-	if c, err := stores[0].Counts(t.Context(), "b"); err != nil || c.Done != lines || c.Failed != 0 || c.Usage.Used != 200*lines {
+	if c, err := stores[0].Counts(t.Context(), "b"); err != nil || c.Done != lines || c.Failed != 0 ||
+		c.Usage.Used != 200*lines {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -311,7 +341,10 @@ func TestDatabaseAway(t *testing.T) {
 	_, finishedErr := s.Finished(ctx, "b", 1, 2)
 	_, _, findErr := s.Find(ctx, "b", 1)
 	_, _, openErr := s.Open(ctx, batches.Batch{ID: "b", Lines: 1})
-	for _, err := range []error{countErr, finishedErr, findErr, openErr, s.Cancel(ctx, "b"), s.Attempt(ctx, "b", 2, "", attempt(1))} {
+	for _, err := range []error{
+		countErr, finishedErr, findErr, openErr, s.Cancel(ctx, "b"),
+		s.Attempt(ctx, "b", 2, "", attempt(1)),
+	} {
 		if !errors.Is(err, batches.ErrUnavailable) {
 			t.Error(err)
 		}

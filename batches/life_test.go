@@ -17,19 +17,26 @@ func TestRetention(t *testing.T) {
 	db := testenv.Database(t)
 	now := time.UnixMilli(1_700_000_000_000)
 	clock := func() time.Time { return now }
-	stores := []*batches.Store{batches.New(db, batches.Options{Now: clock}), batches.New(db, batches.Options{Now: clock})}
+	stores := []*batches.Store{
+		batches.New(db, batches.Options{Now: clock}),
+		batches.New(db, batches.Options{Now: clock}),
+	}
 	if err := stores[0].EnsureIndexes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := stores[1].EnsureIndexes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := stores[0].Open(t.Context(), batches.Batch{ID: "b", Lines: 1000, Retention: 10 * 24 * time.Hour}); err != nil {
+	if _, _, err := stores[0].Open(t.Context(), batches.Batch{
+		ID: "b", Lines: 1000,
+		Retention: 10 * 24 * time.Hour,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	expires := func(collection, id string) time.Time {
 		t.Helper()
-		raw, err := db.Collection(batches.PrefixDefault+collection).FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Raw()
+		raw, err := db.Collection(batches.PrefixDefault+collection).FindOne(t.Context(),
+			bson.D{{Key: "_id", Value: id}}).Raw()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,17 +69,26 @@ func completion(n, length int) []byte {
 func answered(batch string, line, length int) batches.Result {
 	return batches.Result{
 		Batch: batch, Line: line, CustomID: fmt.Sprintf("request-%d", line), Model: "gpt-4o-mini",
-		Response: &batches.Response{StatusCode: 200, RequestID: fmt.Sprintf("req_%d", line), Body: completion(line, length)},
-		Usage:    batches.Usage{Reserved: 300, Used: 200, Prompt: 150, Completion: 50},
+		Response: &batches.Response{
+			StatusCode: 200, RequestID: fmt.Sprintf("req_%d", line),
+			Body: completion(line, length),
+		},
+		Usage: batches.Usage{Reserved: 300, Used: 200, Prompt: 150, Completion: 50},
 	}
 }
 
 func failed(batch string, line int) batches.Result {
 	return batches.Result{
 		Batch: batch, Line: line, CustomID: fmt.Sprintf("request-%d", line), Model: "gpt-4o-mini",
-		Response: &batches.Response{StatusCode: 400, RequestID: fmt.Sprintf("req_%d", line), Body: []byte(`{"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}}`)},
-		Attempts: []batches.Attempt{{At: time.UnixMilli(int64(line) * 1000).UTC(), Elapsed: time.Second, StatusCode: 400, Error: "no"}},
-		Request:  fmt.Appendf(nil, `{"model":"gpt-4o-mini","n":%d}`, line),
+		Response: &batches.Response{
+			StatusCode: 400, RequestID: fmt.Sprintf("req_%d", line),
+			Body: []byte(`{"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}}`),
+		},
+		Attempts: []batches.Attempt{{
+			At: time.UnixMilli(int64(line) * 1000).UTC(), Elapsed: time.Second,
+			StatusCode: 400, Error: "no",
+		}},
+		Request: fmt.Appendf(nil, `{"model":"gpt-4o-mini","n":%d}`, line),
 	}
 }
 

@@ -13,17 +13,28 @@ import (
 func TestNamedRequests(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: 9, Requests: 9, Queue: "q", Model: "m", Retries: 3}); err != nil {
+	if _, _, err := s.Open(t.Context(), batches.Batch{
+		ID: "b", Lines: 9, Requests: 9, Queue: "q", Model: "m",
+		Retries: 3,
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := s.Batch(t.Context(), "b"); err != nil || b.Requests != 9 || b.Queue != "q" || b.Model != "m" || b.Retries != 3 {
+	if b, err := s.Batch(t.Context(), "b"); err != nil || b.Requests != 9 || b.Queue != "q" || b.Model != "m" ||
+		b.Retries != 3 {
 		t.Errorf("%+v, %v", b, err)
 	}
-	done := batches.Result{Batch: "b", Line: 2, CustomID: "two", Model: "m", Response: &batches.Response{StatusCode: 200}, Usage: batches.Usage{Used: 5, Prompt: 3, Completion: 2}}
+	done := batches.Result{
+		Batch: "b", Line: 2, CustomID: "two", Model: "m",
+		Response: &batches.Response{StatusCode: 200}, Usage: batches.Usage{Used: 5, Prompt: 3, Completion: 2},
+	}
 	if _, err := s.Finish(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Name(t.Context(), "b", []batches.Named{{Line: 3, CustomID: "three"}, {Line: 2, CustomID: "wrong"}, {Line: 1, CustomID: "one"}}); err != nil {
+	if err := s.Name(t.Context(), "b", []batches.Named{
+		{Line: 3, CustomID: "three"},
+		{Line: 2, CustomID: "wrong"},
+		{Line: 1, CustomID: "one"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -67,7 +78,10 @@ func TestRoundsAreThoseOfOpenRequests(t *testing.T) {
 		if round != 1 {
 			t.Errorf("line %d: round %d", line, round)
 		}
-		if _, err = s.Finish(t.Context(), batches.Result{Batch: "b", Line: line, Response: &batches.Response{StatusCode: 200}}); err != nil {
+		if _, err = s.Finish(t.Context(), batches.Result{
+			Batch: "b", Line: line,
+			Response: &batches.Response{StatusCode: 200},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

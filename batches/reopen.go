@@ -11,14 +11,17 @@ import (
 // sendBytes is about the most that is held of requests that are put back.
 const sendBytes = 8_000_000
 
-// Reopen puts the failed results of a batch back: they have no result any more, and keep their attempts and their usage. Then it
-// calls send with their requests, some hundred or some MB at a time and in the order of the lines, and returns how many were sent.
+// Reopen puts the failed results of a batch back: they have no result any more, and keep their attempts and their
+// usage. Then it calls send with their requests, some hundred or some MB at a time and in the order of the lines, and
+// returns how many were sent.
 //
 // Send must enqueue them all, or return an error. It may be given a request again where a process was killed, or an
 // error came, between send and the note that it was done: name a task by batch, line and [Result.Round], and it is
-// enqueued once. What was put back by a call that did not come to its end is sent by the next call. Failed results whose request
-// is not stored stay as they are. A batch that is cancelled is put back as well.
-func (s *Store) Reopen(ctx context.Context, batch string, send func(context.Context, []Result) error) (n int, err error) {
+// enqueued once. What was put back by a call that did not come to its end is sent by the next call. Failed results
+// whose request is not stored stay as they are. A batch that is cancelled is put back as well.
+func (s *Store) Reopen(
+	ctx context.Context, batch string, send func(context.Context, []Result) error,
+) (n int, err error) {
 	if err = s.putBack(ctx, batch); err != nil {
 		return 0, err
 	}
@@ -48,11 +51,11 @@ func (s *Store) Reopen(ctx context.Context, batch string, send func(context.Cont
 	return n, nil
 }
 
-// putBack takes the results away from the failed requests. Counters are told before and after, so that none keeps sums of what
-// was put back.
+// putBack takes the results away from the failed requests. The record changes before and after, so that no Counter
+// keeps sums of what was put back.
 func (s *Store) putBack(ctx context.Context, batch string) error {
 	tell := func(field string) error {
-		_, err := s.changeBatch(ctx, "reopen", batch, bson.D{{Key: "$inc", Value: bson.D{{Key: field, Value: 1}}}})
+		_, err := s.changeBatch(ctx, "reopen", batch, bson.M{"$inc": bson.M{field: 1}})
 		return err
 	}
 	if err := tell("reopen_begun"); err != nil {
@@ -62,15 +65,19 @@ func (s *Store) putBack(ctx context.Context, batch string) error {
 	if err != nil {
 		return err
 	}
-	filter := bson.D{linesOf(batch, 1, maxLine), {Key: fieldStatus, Value: statusFailed}, {Key: fieldRequest, Value: bson.D{{Key: "$exists", Value: true}}}}
+	filter := bson.D{
+		linesOf(batch, 1, maxLine),
+		{Key: fieldStatus, Value: statusFailed},
+		{Key: fieldRequest, Value: bson.M{"$exists": true}},
+	}
 	gone := bson.D{}
 	for _, field := range []string{fieldStatus, fieldAt, fieldCode, "request_id", fieldBody, fieldFailure} {
 		gone = append(gone, bson.E{Key: field, Value: ""})
 	}
-	update := bson.D{
-		{Key: "$set", Value: bson.D{{Key: fieldAgain, Value: true}, {Key: fieldExpires, Value: expires}}},
-		{Key: "$unset", Value: gone},
-		{Key: "$inc", Value: bson.D{{Key: fieldRound, Value: 1}}},
+	update := bson.M{
+		"$set":   bson.M{fieldAgain: true, fieldExpires: expires},
+		"$unset": gone,
+		"$inc":   bson.M{fieldRound: 1},
 	}
 	if _, err := s.results.UpdateMany(ctx, filter, update); err != nil {
 		return unavailable("reopen", batch, err)
@@ -86,8 +93,9 @@ func (s *Store) sent(ctx context.Context, batch string, results []Result) error 
 	}
 	var models []mongo.WriteModel
 	for round, ids := range rounds {
-		filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: fieldRound, Value: round}}
-		models = append(models, mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(bson.D{{Key: "$unset", Value: bson.D{{Key: fieldAgain, Value: ""}}}}))
+		filter := bson.M{"_id": bson.M{"$in": ids}, fieldRound: round}
+		update := bson.M{"$unset": bson.M{fieldAgain: ""}}
+		models = append(models, mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(update))
 	}
 	if _, err := s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
 		return unavailable("note what was sent of", batch, err)

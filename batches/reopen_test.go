@@ -81,7 +81,8 @@ func TestReopen(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	if r := find(t, s, 10); r.Failed() || r.Request != nil || r.Round != 1 || len(r.Attempts) != 1 || r.Usage.Used != 7 {
+	if r := find(t, s, 10); r.Failed() || r.Request != nil || r.Round != 1 || len(r.Attempts) != 1 ||
+		r.Usage.Used != 7 {
 		t.Errorf("good: %+v", r)
 	}
 	if r := find(t, s, 20); !r.Failed() || string(r.Request) != string(bad.Request) || len(r.Attempts) != 2 {
@@ -116,7 +117,8 @@ func TestReopenTwice(t *testing.T) {
 		if first, err := s.Finish(ctx, failed("b", 1)); !first || err != nil {
 			t.Error(first, err)
 		}
-		if _, err := s.Reopen(ctx, "b", func(context.Context, []batches.Result) error { return broken }); !errors.Is(err, broken) {
+		if _, err := s.Reopen(ctx, "b",
+			func(context.Context, []batches.Result) error { return broken }); !errors.Is(err, broken) {
 			t.Error(err)
 		}
 		return nil

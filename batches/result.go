@@ -9,7 +9,8 @@ import (
 // CodeTooLarge is the [Failure] of a request whose answer does not fit into a document.
 const CodeTooLarge = "response_too_large"
 
-// AttemptsMost is how many failed attempts of a request are kept beside its last ones, the oldest: a document can't grow without end.
+// AttemptsMost is how many failed attempts of a request are kept beside its last ones, the oldest: a document can't
+// grow without end.
 const AttemptsMost = 200
 
 // Attempt is one failed attempt of a request.
@@ -29,14 +30,16 @@ type Response struct {
 
 // Failure says why a request has no answer that can be used.
 type Failure struct {
-	Code    string // for programs, such as batch_cancelled
-	Message string // for people
+	Code    string `bson:"code"`    // for programs, such as batch_cancelled
+	Message string `bson:"message"` // for people
 }
 
-// Usage is what a request took.
+// Usage is what a request took: tokens of the limit, before and after the call, and tokens as the API counts them.
 type Usage struct {
-	Reserved, Used     float64 // tokens of the limit, before and after the call
-	Prompt, Completion float64 // tokens as the API counts them
+	Reserved   float64 `bson:"reserved"`
+	Used       float64 `bson:"used"`
+	Prompt     float64 `bson:"prompt"`
+	Completion float64 `bson:"completion"`
 }
 
 // Result is what became of one request.
@@ -69,7 +72,8 @@ type Result struct {
 	Round int
 }
 
-// Failed says whether the request belongs into the error file: it has a Failure, no answer, or one with a status of 400 or more.
+// Failed says whether the request belongs into the error file: it has a Failure, no answer, or one with a status of 400
+// or more.
 func (r *Result) Failed() bool {
 	return r.Failure != nil || r.Response == nil || r.Response.StatusCode >= http.StatusBadRequest
 }

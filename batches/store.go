@@ -2,6 +2,7 @@ package batches
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -23,11 +24,7 @@ const (
 
 const (
 	fieldCreated = "created"
-	fieldState   = "state"
 	fieldExpires = "expires"
-
-	fieldLines    = "lines"
-	fieldRequests = "requests"
 )
 
 // Options of a Store. The zero value is right for production.
@@ -53,8 +50,8 @@ type Store struct {
 	lives map[string]life
 }
 
-// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The client of db stays the caller's
-// to disconnect.
+// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The client of db stays the
+// caller's to disconnect.
 func New(db *mongo.Database, o Options) *Store {
 	if o.Prefix == "" {
 		o.Prefix = PrefixDefault
@@ -72,18 +69,82 @@ func New(db *mongo.Database, o Options) *Store {
 	}
 }
 
-// EnsureIndexes creates the TTL indexes, and the one that [Store.List] sorts by. Without them everything works, and nothing is
-// ever deleted. Calling it again, from any number of processes, does nothing.
+// EnsureIndexes creates the TTL indexes, and the one that [Store.List] sorts by. Without them everything works, and
+// nothing is ever deleted. Calling it again, from any number of processes, does nothing.
 func (s *Store) EnsureIndexes(ctx context.Context) error {
 	ttl := mongo.IndexModel{
-		Keys:    bson.D{{Key: fieldExpires, Value: 1}},
+		Keys:    bson.M{fieldExpires: 1},
 		Options: options.Index().SetName(fieldExpires).SetExpireAfterSeconds(0),
 	}
-	newest := mongo.IndexModel{Keys: bson.D{{Key: fieldCreated, Value: -1}}, Options: options.Index().SetName(fieldCreated)}
-	for collection, models := range map[*mongo.Collection][]mongo.IndexModel{s.batches: {ttl, newest}, s.results: {ttl}} {
+	newest := mongo.IndexModel{Keys: bson.M{fieldCreated: -1}, Options: options.Index().SetName(fieldCreated)}
+	for collection, models := range map[*mongo.Collection][]mongo.IndexModel{
+		s.batches: {ttl, newest},
+		s.results: {ttl},
+	} {
 		if _, err := collection.Indexes().CreateMany(ctx, models); err != nil {
 			return fmt.Errorf("%w: create the indexes of %s: %w", ErrUnavailable, collection.Name(), err)
 		}
 	}
 	return nil
+}
+
+const (
+	outlive   = 48 * time.Hour // by which the record of a batch outlives its last result, at least half of it
+	maxCached = 1000
+)
+
+// life is what this process knows of how long a batch is kept.
+type life struct {
+	retention time.Duration
+	expires   time.Time // of the batch's record; zero where there is none
+}
+
+// expiry returns when a document of the batch that is written now expires. The record of the batch must outlive it: it
+// is moved on first, so that no crash leaves results without their batch. In a process that costs a read once, and a
+// write once a day.
+func (s *Store) expiry(ctx context.Context, batch string) (time.Time, error) {
+	s.mu.Lock()
+	l, known := s.lives[batch]
+	s.mu.Unlock()
+	if !known {
+		var err error
+		if l, err = s.readLife(ctx, batch); err != nil {
+			return time.Time{}, err
+		}
+	}
+	expires := s.now().Add(l.retention)
+	if !l.expires.IsZero() && expires.Add(outlive/2).After(l.expires) {
+		l.expires = expires.Add(outlive)
+		update := bson.M{"$max": bson.M{fieldExpires: l.expires}}
+		if _, err := s.batches.UpdateOne(ctx, bson.M{"_id": batch}, update); err != nil {
+			return time.Time{}, unavailable("extend", batch, err)
+		}
+		known = false
+	}
+	if !known {
+		s.mu.Lock()
+		if len(s.lives) >= maxCached {
+			clear(s.lives)
+		}
+		s.lives[batch] = l
+		s.mu.Unlock()
+	}
+	return expires, nil
+}
+
+func (s *Store) readLife(ctx context.Context, batch string) (life, error) {
+	var d batchDocument
+	o := options.FindOne().SetProjection(bson.M{"retention": 1, fieldExpires: 1})
+	err := s.batches.FindOne(ctx, bson.M{"_id": batch}, o).Decode(&d)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return life{retention: s.retention}, nil
+	}
+	if err != nil {
+		return life{}, unavailable("read", batch, err)
+	}
+	l := life{retention: time.Duration(d.Retention) * time.Millisecond, expires: d.Expires}
+	if l.retention <= 0 {
+		l.retention = s.retention
+	}
+	return l, nil
 }

@@ -24,13 +24,14 @@ const (
 	wholeSecond = time.Second
 	// archiving is how much later than the record asynq's archive may have the task, with clocks that differ.
 	archiving = time.Minute
-	// printShown is how much of a print tells two tasks with one ID apart.
+	// printShown is how much of a print distinguishes two tasks with one ID.
 	printShown = 16
 )
 
 var errContended = errors.New("other writers were faster each time")
 
-// Bury is worker.Graveyard's: one round trip, and a few where documents are there already. A payload of more than 14 MB after compression is left out, see Task.Missing.
+// Bury implements worker.Graveyard: one round trip, and a few where documents exist already. A payload of more than 14
+// MB after compression is left out, see Task.Missing.
 func (s *Store) Bury(ctx context.Context, dead []worker.DeadTask) error {
 	graves := make([]grave, 0, len(dead))
 	var faults []error
@@ -65,56 +66,51 @@ type grave struct {
 	id     string
 	print  string
 	since  time.Time // a requeue after that is not undone; zero where any is
-	update bson.D
+	update bson.M
 }
 
 func (s *Store) graveOf(t worker.DeadTask) (grave, error) {
-	g := grave{id: key(t.Queue, t.ID)}
-	fields, err := contents(t)
+	set, err := contents(t)
 	if err != nil {
-		return g, err
+		return grave{}, err
 	}
-	g.print, _ = fields[0].Value.(string)
+	g := grave{id: key(t.Queue, t.ID), print: set[fieldPrint].(string)}
 	if t.Cause == worker.CauseFound {
 		g.since = t.At.Add(wholeSecond)
 	}
-	set := append(bson.D{
-		{Key: fieldTask, Value: t.ID},
-		{Key: fieldQueue, Value: t.Queue},
-		{Key: fieldType, Value: valid(t.Type)},
-		{Key: fieldState, Value: StateDead},
-		{Key: fieldAt, Value: t.At},
-		{Key: "cause", Value: t.Cause},
-		{Key: fieldError, Value: cut(t.Last.Error)},
-		{Key: fieldLast, Value: t.Last.Number},
-	}, fields...)
-	unset := bson.D{{Key: fieldToken, Value: ""}, {Key: fieldChanged, Value: ""}}
+	maps.Copy(set, bson.M{
+		fieldTask: t.ID, fieldQueue: t.Queue, fieldType: valid(t.Type), fieldState: StateDead, fieldAt: t.At,
+		"cause": t.Cause, fieldError: cut(t.Last.Error), fieldLast: t.Last.Number,
+	})
+	unset := bson.M{fieldToken: "", fieldChanged: ""}
 	if batchOf(t) != "" { // its result has the request, and is what is sent again
-		set = append(set, bson.E{Key: fieldExpires, Value: s.expiry()})
+		set[fieldExpires] = s.expiry()
 	} else {
-		unset = append(unset, bson.E{Key: fieldExpires, Value: ""})
+		unset[fieldExpires] = ""
 	}
-	g.update = bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}
+	g.update = bson.M{"$set": set, "$unset": unset}
 	if t.Last.Number > 0 {
-		g.update = append(g.update, bson.E{Key: "$addToSet", Value: bson.D{{Key: fieldTries, Value: tryOf(t.Last)}}})
+		g.update["$addToSet"] = bson.M{fieldTries: tryOf(t.Last)}
 	}
 	return g, nil
 }
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// open matches the documents that the grave may go into: not one of another task that is dead, nor one of a task that was requeued since.
-func (g grave) open() bson.D {
-	filter := bson.D{{Key: "_id", Value: g.id}, {Key: "$or", Value: bson.A{
-		bson.D{{Key: fieldPrint, Value: g.print}}, bson.D{{Key: fieldState, Value: bson.D{{Key: "$nin", Value: bson.A{StateDead, StateRequeueing}}}}},
-	}}}
+// open matches the documents that the grave may go into: not one of another dead task, nor one of a task that was
+// requeued since.
+func (g grave) open() bson.M {
+	filter := bson.M{"_id": g.id, "$or": bson.A{
+		bson.M{fieldPrint: g.print}, bson.M{fieldState: bson.M{"$nin": bson.A{StateDead, StateRequeueing}}},
+	}}
 	if !g.since.IsZero() {
-		filter = append(filter, bson.E{Key: fieldChanged, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: g.since}}}}})
+		filter[fieldChanged] = bson.M{"$not": bson.M{"$gt": g.since}}
 	}
 	return filter
 }
 
-// dig writes them all and returns those that met a document they may not go into, or another writer. One that fails does not keep the others back.
+// dig writes the graves and returns those that met another writer, or a document that they may not go into. A grave
+// that fails does not stop the others.
 func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 	models := make([]mongo.WriteModel, len(graves))
 	for i, g := range graves {
@@ -125,7 +121,7 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 		return nil, nil
 	}
 	bulk, ok := errors.AsType[mongo.BulkWriteException](err)
-	if !ok && packed.TooLarge(err) && len(graves) > 1 { // one of them is: each alone tells which
+	if !ok && packed.TooLarge(err) && len(graves) > 1 { // one of them is; a write for each finds out which
 		var again []grave
 		var faults []error
 		for _, g := range graves {
@@ -149,7 +145,8 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 	return again, errors.Join(faults...)
 }
 
-// settle looks at what they met: those that were requeued since are left out, and those whose place another task has get one beside it.
+// settle reads the documents that the graves met. Graves of tasks that were requeued since are left out. A grave whose
+// document belongs to another task gets a document beside it.
 func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 	if len(graves) == 0 {
 		return nil, nil
@@ -158,28 +155,27 @@ func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 	for i, g := range graves {
 		ids[i] = g.id
 	}
-	there := map[string]marks{}
-	malformed, err := s.marks(ctx, ids, func(m marks) { there[m.ID] = m })
+	found, malformed, err := s.marks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	var again []grave
 	for _, g := range graves {
-		m := there[g.id]
-		switch {
-		case malformed[g.id] != nil:
+		m := found[g.id]
+		if malformed[g.id] != nil || !g.since.IsZero() && m.Changed.After(g.since) {
 			continue
-		case !g.since.IsZero() && m.Changed.After(g.since):
-			continue
-		case m.Print != "" && m.Print != g.print && (m.State == StateDead || m.State == StateRequeueing) && !strings.Contains(g.id, "#"+g.print[:printShown]):
-			g.id += "#" + g.print[:printShown]
+		}
+		beside := "#" + g.print[:printShown]
+		other := m.Print != "" && m.Print != g.print && (m.State == StateDead || m.State == StateRequeueing)
+		if other && !strings.Contains(g.id, beside) {
+			g.id += beside
 		}
 		again = append(again, g)
 	}
 	return again, joined(malformed)
 }
 
-// joined are the faults of records, each as one that no repetition mends.
+// joined are the faults of records, which no repetition mends.
 func joined(malformed map[string]error) error {
 	faults := make([]error, 0, len(malformed))
 	for _, id := range slices.Sorted(maps.Keys(malformed)) {
@@ -188,53 +184,51 @@ func joined(malformed map[string]error) error {
 	return errors.Join(faults...)
 }
 
-// marks are what tells how a record stands.
+// marks are the fields of a record that say how its task ended.
 type marks struct {
-	ID      string    `bson:"_id"`
 	State   State     `bson:"state"`
 	At      time.Time `bson:"at"`
 	Print   string    `bson:"print"`
 	Changed time.Time `bson:"changed"`
 }
 
-// marks yields how the records with these keys stand. Those that can't be read are malformed, by their keys.
-func (s *Store) marks(ctx context.Context, ids bson.A, yield func(marks)) (malformed map[string]error, err error) {
-	shown := bson.D{{Key: fieldState, Value: 1}, {Key: fieldAt, Value: 1}, {Key: fieldPrint, Value: 1}, {Key: fieldChanged, Value: 1}}
-	cursor, err := s.records.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find().SetProjection(shown))
-	if err != nil {
-		return nil, unavailable("look for records", err)
+// marks returns the marks of the records with these keys, and the faults of records that can't be read, by their keys.
+func (s *Store) marks(ctx context.Context, ids bson.A) (found map[string]marks, malformed map[string]error, err error) {
+	shown := bson.M{fieldState: 1, fieldAt: 1, fieldPrint: 1, fieldChanged: 1}
+	cursor, err := s.records.Find(ctx, bson.M{"_id": bson.M{"$in": ids}}, options.Find().SetProjection(shown))
+	var raw []bson.Raw
+	if err == nil {
+		err = cursor.All(ctx, &raw)
 	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-	malformed = map[string]error{}
-	for cursor.Next(ctx) {
+	if err != nil {
+		return nil, nil, unavailable("look for records", err)
+	}
+	found, malformed = map[string]marks{}, map[string]error{}
+	for _, r := range raw {
+		id, _ := r.Lookup("_id").StringValueOK()
 		var m marks
-		if err := cursor.Decode(&m); err != nil {
-			id, _ := cursor.Current.Lookup("_id").StringValueOK()
+		if err := bson.Unmarshal(r, &m); err != nil {
 			malformed[id] = err
 			continue
 		}
-		yield(m)
+		found[id] = m
 	}
-	if err := cursor.Err(); err != nil {
-		return nil, unavailable("look for records", err)
-	}
-	return malformed, nil
+	return found, malformed, nil
 }
 
-// Unknown is worker.Graveyard's: one round trip.
+// Unknown implements worker.Graveyard: one round trip.
 func (s *Store) Unknown(ctx context.Context, archived []worker.Archived) ([]worker.Archived, error) {
 	ids := make(bson.A, len(archived))
 	for i, a := range archived {
 		ids[i] = key(a.Queue, a.ID)
 	}
-	there := map[string]marks{}
-	malformed, err := s.marks(ctx, ids, func(m marks) { there[m.ID] = m })
+	found, malformed, err := s.marks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	var unknown []worker.Archived
 	for _, a := range archived {
-		if malformed[key(a.Queue, a.ID)] == nil && !there[key(a.Queue, a.ID)].knows(a) {
+		if malformed[key(a.Queue, a.ID)] == nil && !found[key(a.Queue, a.ID)].knows(a) {
 			unknown = append(unknown, a)
 		}
 	}

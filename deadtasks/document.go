@@ -19,7 +19,7 @@ import (
 
 // The stored record. Fields that are not named here are left as they are, so that a later version may add some.
 //
-//	_id       "queue/id"; with "#" and a part of print behind it where the queue had another task with that ID, which is dead too
+//	_id       "queue/id"; "#" and a part of print follow where the queue had another dead task with that ID
 //	task, queue, type
 //	state     failing, dead, requeueing, requeued, recovered
 //	at        when it ended; of a failing one, when it last failed
@@ -110,7 +110,10 @@ type try struct {
 func key(queue, id string) string { return scheduler.Task{Queue: queue, ID: id}.String() }
 
 func tryOf(a worker.FailedAttempt) try {
-	return try{Number: a.Number, At: a.At.UTC().Truncate(time.Millisecond), MS: a.Elapsed.Milliseconds(), Error: cut(a.Error), Worker: a.Worker}
+	return try{
+		Number: a.Number, At: a.At.UTC().Truncate(time.Millisecond), MS: a.Elapsed.Milliseconds(),
+		Error: cut(a.Error), Worker: a.Worker,
+	}
 }
 
 // cut bounds a text and makes it UTF-8.
@@ -129,7 +132,7 @@ func headersOf(t worker.DeadTask) map[string]string {
 }
 
 // contents are the fields of what the task is enqueued with again.
-func contents(t worker.DeadTask) (bson.D, error) {
+func contents(t worker.DeadTask) (bson.M, error) {
 	headers, err := json.Marshal(headersOf(t))
 	if err != nil {
 		return nil, fmt.Errorf("deadtasks: headers of task %s: %w", t.ID, err)
@@ -141,19 +144,15 @@ func contents(t worker.DeadTask) (bson.D, error) {
 	}
 	payload, size := packed.Pack(t.Payload)
 	packedHeaders, more := packed.Pack(headers)
-	fields := bson.D{
-		{Key: fieldPrint, Value: hex.EncodeToString(sum.Sum(nil))},
-		{Key: fieldHeaders, Value: packedHeaders},
-		{Key: fieldBatch, Value: batchOf(t)},
-		{Key: "retries", Value: t.MaxRetry},
-		{Key: "timeout", Value: t.Timeout.Milliseconds()},
-		{Key: "retention", Value: t.Retention.Milliseconds()},
-		{Key: "deadline", Value: t.Deadline},
+	fields := bson.M{
+		fieldPrint: hex.EncodeToString(sum.Sum(nil)), fieldHeaders: packedHeaders, fieldPayload: payload, "missing": 0,
+		fieldBatch: batchOf(t), "retries": t.MaxRetry, "timeout": t.Timeout.Milliseconds(),
+		"retention": t.Retention.Milliseconds(), "deadline": t.Deadline,
 	}
 	if size+more > maxContent {
-		return append(fields, bson.E{Key: "missing", Value: len(t.Payload)}, bson.E{Key: fieldPayload, Value: nil}), nil
+		fields["missing"], fields[fieldPayload] = len(t.Payload), nil
 	}
-	return append(fields, bson.E{Key: "missing", Value: 0}, bson.E{Key: fieldPayload, Value: payload}), nil
+	return fields, nil
 }
 
 // batchOf is the ID of the batch whose request the task is, empty where it is none: both its ID and its payload say so.
@@ -174,9 +173,11 @@ func batchOf(t worker.DeadTask) string {
 // task reads a document. Where the payload was not asked for, the task has none.
 func (d *document) task() (Task, error) {
 	t := Task{
-		key: d.ID, token: d.Token, ID: d.Task, Queue: d.Queue, Type: d.Type, State: d.State, At: d.At.UTC(), Cause: d.Cause, Error: d.Error,
-		MaxRetry: d.Retries, Timeout: time.Duration(d.Timeout) * time.Millisecond, Retention: time.Duration(d.Retention) * time.Millisecond,
-		Missing: d.Missing, Batch: d.Batch,
+		key: d.ID, token: d.Token, ID: d.Task, Queue: d.Queue, Type: d.Type, State: d.State, At: d.At.UTC(),
+		Cause: d.Cause, Error: d.Error,
+		MaxRetry: d.Retries, Timeout: time.Duration(d.Timeout) * time.Millisecond,
+		Retention: time.Duration(d.Retention) * time.Millisecond,
+		Missing:   d.Missing, Batch: d.Batch,
 	}
 	if !d.Deadline.IsZero() && d.Deadline.Unix() > 0 {
 		t.Deadline = d.Deadline.UTC()
@@ -186,7 +187,8 @@ func (d *document) task() (Task, error) {
 	}
 	for _, a := range d.Tries {
 		t.Attempts = append(t.Attempts, worker.FailedAttempt{
-			Number: a.Number, At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, Error: a.Error, Worker: a.Worker,
+			Number: a.Number, At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, Error: a.Error,
+			Worker: a.Worker,
 		})
 	}
 	fail := func(err error) (Task, error) { return Task{}, fmt.Errorf("%w: task %s: %w", ErrMalformed, d.ID, err) }
@@ -204,4 +206,36 @@ func (d *document) task() (Task, error) {
 		return fail(err)
 	}
 	return t, nil
+}
+
+// Task is the record of one task.
+type Task struct {
+	key   string // _id of the document
+	token string // of the requeue that has it
+
+	// ID, Queue and Type are those of asynq's task.
+	ID, Queue, Type string
+	State           State
+	// At is when it ended; of a task that is failing, when it last failed.
+	At time.Time
+	// Cause and Error are why it ended. Error has at most 1000 bytes.
+	Cause worker.Cause
+	Error string
+	// Attempts are those that failed, in the order in which they were reported: of one that is retried at most the last
+	// 100. Attempts of workers that died are missing.
+	Attempts []worker.FailedAttempt
+	// Payload and Headers are what it is enqueued with again; the charges are a header. Missing is the size of a
+	// payload that is too large for a record: then it is in asynq's archive alone.
+	Payload []byte
+	Headers map[string]string
+	Missing int
+	// MaxRetry is asynq's count, which is higher than Headway's by tasks.Slack.
+	MaxRetry int
+	// Timeout, Retention and Deadline are zero where the task has none.
+	Timeout, Retention time.Duration
+	Deadline           time.Time
+	// Batch is the ID of the batch whose request the task is, empty for others.
+	Batch string
+	// Requeues are when it was enqueued again.
+	Requeues []time.Time
 }

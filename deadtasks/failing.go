@@ -2,6 +2,7 @@ package deadtasks
 
 import (
 	"context"
+	"maps"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -9,41 +10,42 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Failed is worker.Graveyard's: one round trip for most. A first attempt begins the record anew, unless the task was dead before. An attempt of a worker that had lost
-// the task, told after its end, does not make it alive.
+// Failed implements worker.Graveyard: mostly one round trip. A first attempt begins the record anew, unless the task
+// was dead before. An attempt that a worker reports after the end of the task does not change the state.
 func (s *Store) Failed(ctx context.Context, task worker.TaskRef, attempt worker.FailedAttempt) error {
 	id, one := key(task.Queue, task.ID), tryOf(attempt)
-	set := bson.D{
-		{Key: fieldTask, Value: task.ID},
-		{Key: fieldQueue, Value: task.Queue},
-		{Key: fieldType, Value: valid(task.Type)},
-		{Key: fieldState, Value: StateFailing},
-		{Key: fieldAt, Value: one.At},
-		{Key: fieldError, Value: one.Error},
-		{Key: fieldExpires, Value: s.expiry()},
+	set := bson.M{
+		fieldTask: task.ID, fieldQueue: task.Queue, fieldType: valid(task.Type), fieldState: StateFailing,
+		fieldAt: one.At, fieldError: one.Error, fieldExpires: s.expiry(),
 	}
 	if attempt.Number == 1 {
-		fresh := bson.D{{Key: "_id", Value: id}, {Key: fieldState, Value: bson.D{{Key: "$in", Value: bson.A{StateFailing, StateRecovered}}}}, {Key: fieldPrint, Value: bson.D{{Key: "$exists", Value: false}}}}
-		if written, err := s.note(ctx, fresh, bson.D{{Key: "$set", Value: append(set, bson.E{Key: fieldTries, Value: []try{one}})}}); written || err != nil {
+		first := maps.Clone(set)
+		first[fieldTries] = []try{one}
+		fresh := bson.M{
+			"_id": id, fieldState: bson.M{"$in": bson.A{
+				StateFailing,
+				StateRecovered,
+			}}, fieldPrint: bson.M{"$exists": false},
+		}
+		if written, err := s.note(ctx, fresh, bson.M{"$set": first}); written || err != nil {
 			return err
 		}
 	}
-	push := bson.E{Key: "$push", Value: bson.D{{Key: fieldTries, Value: bson.D{{Key: "$each", Value: []try{one}}, {Key: "$slice", Value: -maxTries}}}}}
-	untold := bson.E{Key: fieldTries, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$elemMatch", Value: bson.D{{Key: "n", Value: one.Number}, {Key: "at", Value: one.At}}}}}}}
-	alive := bson.E{Key: "$or", Value: bson.A{
-		bson.D{{Key: fieldState, Value: bson.D{{Key: "$ne", Value: StateDead}}}}, bson.D{{Key: fieldLast, Value: bson.D{{Key: "$lt", Value: one.Number}}}},
-	}}
-	if written, err := s.note(ctx, bson.D{{Key: "_id", Value: id}, untold, alive}, bson.D{{Key: "$set", Value: set}, push}); written || err != nil {
+	push := bson.M{fieldTries: bson.M{"$each": []try{one}, "$slice": -maxTries}}
+	missing := bson.M{"$not": bson.M{"$elemMatch": bson.M{"n": one.Number, "at": one.At}}}
+	alive := bson.A{bson.M{fieldState: bson.M{"$ne": StateDead}}, bson.M{fieldLast: bson.M{"$lt": one.Number}}}
+	filter := bson.M{"_id": id, fieldTries: missing, "$or": alive}
+	if written, err := s.note(ctx, filter, bson.M{"$set": set, "$push": push}); written || err != nil {
 		return err
 	}
-	if _, err := s.records.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, untold}, bson.D{push}); err != nil {
+	if _, err := s.records.UpdateOne(ctx, bson.M{"_id": id, fieldTries: missing}, bson.M{"$push": push}); err != nil {
 		return unavailable("note an attempt of task "+id, err)
 	}
 	return nil
 }
 
 // note updates or inserts. It has not written where there is a document that does not match.
-func (s *Store) note(ctx context.Context, filter, update bson.D) (written bool, err error) {
+func (s *Store) note(ctx context.Context, filter, update bson.M) (written bool, err error) {
 	_, err = s.records.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(true))
 	switch {
 	case err == nil:
@@ -55,10 +57,10 @@ func (s *Store) note(ctx context.Context, filter, update bson.D) (written bool, 
 	}
 }
 
-// Recovered is worker.Graveyard's: one round trip. What failed stays readable for the retention.
+// Recovered implements worker.Graveyard: one round trip. The failed attempts stay readable for the retention.
 func (s *Store) Recovered(ctx context.Context, task worker.TaskRef) error {
-	filter := bson.D{{Key: "_id", Value: key(task.Queue, task.ID)}, {Key: fieldState, Value: bson.D{{Key: "$in", Value: bson.A{StateFailing, StateDead}}}}}
-	update := bson.D{{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateRecovered}, {Key: fieldChanged, Value: s.now()}, {Key: fieldExpires, Value: s.expiry()}}}}
+	filter := bson.M{"_id": key(task.Queue, task.ID), fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
+	update := bson.M{"$set": bson.M{fieldState: StateRecovered, fieldChanged: s.now(), fieldExpires: s.expiry()}}
 	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {
 		return unavailable("note that task "+task.ID+" went well", err)
 	}

@@ -19,13 +19,14 @@ const heldFor = 10 * 365 * 24 * time.Hour
 // standing is what the queue has of a task.
 type standing struct {
 	held  bool   // it waits to be let go
-	runs  bool   // how it ends will be told; otherwise it is in the queue, or was
+	runs  bool   // how it ends will be reported; otherwise it is in the queue, or was
 	token string // of the requeue that holds it
 }
 
-// hold sees to it that the task is in the queue, held where it was not there. A task whose record says that it was held before is not enqueued once more: where it is not there, it ran.
+// hold sees to it that the task is in the queue, held where it was not there. A task whose record says that it was held
+// before is not enqueued once more: where it is not there, it ran.
 func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, error) {
-	const attempts = 3 // each has another reason to fail: the archive's copy, and somebody else's change
+	const attempts = 3 // each has another reason to fail: the archive's copy, and another writer
 	for range attempts {
 		if ctx.Err() != nil { // asynq's inspector knows no context
 			return standing{}, ctx.Err()
@@ -44,7 +45,8 @@ func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 		case gone(err) && t.State == StateRequeueing:
 			return standing{}, nil
 		case gone(err) && t.Missing > 0 && t.Payload == nil:
-			return standing{}, fmt.Errorf("%w: task %s had %d bytes, and is not in asynq's archive", ErrNoPayload, t.ID, t.Missing)
+			return standing{}, fmt.Errorf("%w: task %s had %d bytes, and is not in asynq's archive", ErrNoPayload, t.ID,
+				t.Missing)
 		case gone(err):
 			continue
 		case err != nil:
@@ -59,7 +61,7 @@ func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 		if t.Missing > 0 {
 			t.Payload = info.Payload
 		}
-		if t.State == StateRequeueing { // it ran since, and nobody could tell how it ended
+		if t.State == StateRequeueing { // it ran since, and its end was not reported
 			if err := r.store.deadAgain(ctx, t); err != nil {
 				return standing{}, err
 			}
@@ -114,13 +116,15 @@ func (r *Requeuer) release(ctx context.Context, t Task) error {
 	if err == nil || gone(err) {
 		return nil
 	}
-	if info, again := r.inspector.GetTaskInfo(t.Queue, t.ID); gone(again) || again == nil && info.State != asynq.TaskStateScheduled {
+	info, again := r.inspector.GetTaskInfo(t.Queue, t.ID)
+	if gone(again) || again == nil && info.State != asynq.TaskStateScheduled {
 		return nil
 	}
 	return fmt.Errorf("let task %s run: %w", t.ID, err)
 }
 
-// withdraw takes a task back that was held in vain under this token. One that another requeue has let go meanwhile stays: it is the task.
+// withdraw takes a task back that was held in vain under this token. One that another requeue has let go meanwhile
+// stays: it is the task.
 func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -129,7 +133,8 @@ func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if gone(err) || err == nil && holder(info) != token {
 		return nil
 	}
-	if err == nil { // nobody lets it go from here on: who finds it held has to claim the record first, which is not dead any more
+	// no requeue releases it from here on: a requeue has to claim the record first, which is not dead any more
+	if err == nil {
 		err = r.inspector.DeleteTask(t.Queue, t.ID)
 	}
 	if err != nil && !gone(err) {
@@ -138,59 +143,55 @@ func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	return nil
 }
 
-func among(keys []string) bson.E {
-	return bson.E{Key: "_id", Value: bson.D{{Key: "$in", Value: keys}}}
-}
-
-// claim notes that the tasks with these keys are being requeued under a token, and adds those of which that is so to mine.
+// claim stores that the tasks with these keys are being requeued under a token, and adds the tasks that are to mine.
 func (s *Store) claim(ctx context.Context, keys []string, token string, mine map[string]bool) error {
-	update := bson.D{{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateRequeueing}, {Key: fieldToken, Value: token}, {Key: fieldChanged, Value: s.now()}}}}
-	if _, err := s.records.UpdateMany(ctx, bson.D{among(keys), {Key: fieldState, Value: StateDead}}, update); err != nil {
+	among := bson.M{"$in": keys}
+	claimed := bson.M{fieldState: StateRequeueing, fieldToken: token, fieldChanged: s.now()}
+	_, err := s.records.UpdateMany(ctx, bson.M{"_id": among, fieldState: StateDead}, bson.M{"$set": claimed})
+	if err != nil {
 		return unavailable("note that tasks are requeued", err)
 	}
-	o := options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}})
-	cursor, err := s.records.Find(ctx, bson.D{among(keys), {Key: fieldState, Value: StateRequeueing}, {Key: fieldToken, Value: token}}, o)
+	o := options.Find().SetProjection(bson.M{"_id": 1})
+	cursor, err := s.records.Find(ctx, bson.M{"_id": among, fieldState: StateRequeueing, fieldToken: token}, o)
+	var found []struct {
+		ID string `bson:"_id"`
+	}
+	if err == nil {
+		err = cursor.All(ctx, &found)
+	}
 	if err != nil {
 		return unavailable("read what is requeued", err)
 	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-	for cursor.Next(ctx) {
-		id, ok := cursor.Current.Lookup("_id").StringValueOK()
-		if !ok {
-			return fmt.Errorf("%w: its _id is a %s", ErrMalformed, cursor.Current.Lookup("_id").Type)
-		}
-		mine[id] = true
-	}
-	if err := cursor.Err(); err != nil {
-		return unavailable("read what is requeued", err)
+	for _, d := range found {
+		mine[d.ID] = true
 	}
 	return nil
 }
 
-// deadAgain notes that a task which was being requeued is dead.
+// deadAgain stores that a task which was being requeued is dead.
 func (s *Store) deadAgain(ctx context.Context, t Task) error {
-	filter := bson.D{{Key: "_id", Value: t.key}, {Key: fieldState, Value: StateRequeueing}, {Key: fieldToken, Value: t.token}}
-	update := bson.D{{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateDead}}}, {Key: "$unset", Value: bson.D{{Key: fieldToken, Value: ""}}}}
+	filter := bson.M{"_id": t.key, fieldState: StateRequeueing, fieldToken: t.token}
+	update := bson.M{"$set": bson.M{fieldState: StateDead}, "$unset": bson.M{fieldToken: ""}}
 	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {
 		return unavailable("note that task "+t.ID+" is dead again", err)
 	}
 	return nil
 }
 
-// requeued notes that tasks are in the queue again. One that has died anew meanwhile is dead.
+// requeued stores that tasks are in the queue again. A task that has died anew meanwhile stays dead.
 func (s *Store) requeued(ctx context.Context, tasks []Task) error {
 	if len(tasks) == 0 {
 		return nil
 	}
 	now := s.now()
-	update := bson.D{
-		{Key: "$set", Value: bson.D{{Key: fieldState, Value: StateRequeued}, {Key: fieldChanged, Value: now}, {Key: fieldExpires, Value: s.expiry()}}},
-		{Key: "$push", Value: bson.D{{Key: "requeues", Value: now}}},
-		{Key: "$unset", Value: bson.D{{Key: fieldToken, Value: ""}}},
+	update := bson.M{
+		"$set":   bson.M{fieldState: StateRequeued, fieldChanged: now, fieldExpires: s.expiry()},
+		"$push":  bson.M{"requeues": now},
+		"$unset": bson.M{fieldToken: ""},
 	}
 	models := make([]mongo.WriteModel, len(tasks))
 	for i, t := range tasks {
-		filter := bson.D{{Key: "_id", Value: t.key}, {Key: fieldAt, Value: t.At}, {Key: fieldState, Value: bson.D{{Key: "$in", Value: bson.A{StateDead, StateRequeueing}}}}}
+		filter := bson.M{"_id": t.key, fieldAt: t.At, fieldState: bson.M{"$in": bson.A{StateDead, StateRequeueing}}}
 		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update)
 	}
 	if _, err := s.records.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {

@@ -24,9 +24,14 @@ func (mail) TaskType() string               { return "mail" }
 func (mail) Charges() []reservations.Charge { return nil }
 
 // start runs a worker until the test ends.
-func start(t *testing.T, s *deadtasks.Store, q queue, handler func(context.Context, *worker.Job[mail]) error) *worker.Worker {
+func start(
+	t *testing.T, s *deadtasks.Store, q queue, handler func(context.Context, *worker.Job[mail]) error,
+) *worker.Worker {
 	t.Helper()
-	w, err := worker.New(q.client, nil, worker.Config{Dead: s, SweepEvery: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	w, err := worker.New(q.client, nil, worker.Config{
+		Dead: s, SweepEvery: 100 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +109,14 @@ func TestLifeAfterDeath(t *testing.T) {
 	for _, a := range got.Attempts {
 		texts = append(texts, a.Error)
 	}
-	if len(texts) != 3 || texts[0] != "no such address" || texts[1] != "handler panicked: ouch" || texts[2] != "busy" || got.Cause != worker.CauseRetries {
+	if len(texts) != 3 || texts[0] != "no such address" || texts[1] != "handler panicked: ouch" || texts[2] != "busy" ||
+		got.Cause != worker.CauseRetries {
 		t.Errorf("%q of %+v", texts, got)
 	}
 	requeue(t, s, q, deadtasks.Filter{ID: info.ID})
 	eventually(t, "it is done", func() bool { return q.state(t, info.ID) == 0 })
-	if got := only(t, s, info.ID); got.State != deadtasks.StateRequeued || len(got.Requeues) != 2 || len(attempts) != 4 {
+	if got := only(t, s, info.ID); got.State != deadtasks.StateRequeued || len(got.Requeues) != 2 ||
+		len(attempts) != 4 {
 		t.Errorf("%d attempts, %+v", len(attempts), got)
 	}
 	if r := requeue(t, s, q, deadtasks.Filter{ID: info.ID}); r != (deadtasks.Report{}) || q.state(t, info.ID) != 0 {
@@ -117,7 +124,8 @@ func TestLifeAfterDeath(t *testing.T) {
 	}
 }
 
-// A worker was killed when it had written the record and asynq had not archived the task, which is delivered again and goes well.
+// A worker was killed when it had written the record and asynq had not archived the task, which is delivered again and
+// goes well.
 func TestKilledBetweenRecordAndArchive(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
@@ -168,7 +176,8 @@ func TestArchivedByHand(t *testing.T) {
 		return err == nil && n == 1
 	}
 	eventually(t, "the record", dead)
-	if got := only(t, s, info.ID); got.Cause != worker.CauseFound || len(got.Attempts) != 0 || string(got.Payload) != `{"to":"a"}` {
+	if got := only(t, s, info.ID); got.Cause != worker.CauseFound || len(got.Attempts) != 0 ||
+		string(got.Payload) != `{"to":"a"}` {
 		t.Errorf("%+v", got)
 	}
 	if r := requeue(t, s, q, deadtasks.Filter{}); r.Requeued != 1 {

@@ -60,7 +60,10 @@ func died(n int) worker.DeadTask {
 		ID: fmt.Sprintf("task-%d", n), Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d}`, n),
 		Headers: map[string]string{"headway-version": "1", "headway-max-retry": "3", "a.b$": "<é>"}, MaxRetry: 23,
 		Timeout: time.Minute, Retention: time.Hour, At: at, Cause: worker.CauseRetries,
-		Last: worker.FailedAttempt{Number: 4, At: at, Elapsed: time.Second, Error: fmt.Sprintf("broken %d", n%2), Worker: "host:1"},
+		Last: worker.FailedAttempt{
+			Number: 4, At: at, Elapsed: time.Second, Error: fmt.Sprintf("broken %d", n%2),
+			Worker: "host:1",
+		},
 	}
 }
 
@@ -106,7 +109,10 @@ func refOf(d worker.DeadTask) worker.TaskRef {
 }
 
 func failedAttempt(n int) worker.FailedAttempt {
-	return worker.FailedAttempt{Number: n, At: time.Date(2026, 5, 1, 11, n, 0, 0, time.UTC), Elapsed: time.Second, Error: fmt.Sprintf("attempt %d", n), Worker: "host:1"}
+	return worker.FailedAttempt{
+		Number: n, At: time.Date(2026, 5, 1, 11, n, 0, 0, time.UTC), Elapsed: time.Second,
+		Error: fmt.Sprintf("attempt %d", n), Worker: "host:1",
+	}
 }
 
 func note(t *testing.T, s *deadtasks.Store, task worker.TaskRef, a worker.FailedAttempt) {

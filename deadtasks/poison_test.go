@@ -13,13 +13,18 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// A record that can't be read, and a task that is too large for one, do not keep the others back, and no repetition is asked for.
+// A record that can't be read, and a task that is too large for one, do not keep the others back, and no repetition is
+// asked for.
 func TestPoisonKeepsNothingBack(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	s := deadtasks.New(db, deadtasks.Options{})
 	poison := died(1)
-	corrupt := bson.D{{Key: "_id", Value: "default/" + poison.ID}, {Key: "state", Value: 5}, {Key: "at", Value: "never"}}
+	corrupt := bson.D{
+		{Key: "_id", Value: "default/" + poison.ID},
+		{Key: "state", Value: 5},
+		{Key: "at", Value: "never"},
+	}
 	if _, err := db.Collection("headway_dead").InsertOne(t.Context(), corrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +39,8 @@ func TestPoisonKeepsNothingBack(t *testing.T) {
 		t.Errorf("unknown %+v, %v", unknown, err)
 	}
 	err = s.Bury(t.Context(), []worker.DeadTask{poison, large, good})
-	if !errors.Is(err, deadtasks.ErrTooLarge) || !errors.Is(err, worker.ErrNotKept) || errors.Is(err, deadtasks.ErrUnavailable) {
+	if !errors.Is(err, deadtasks.ErrTooLarge) || !errors.Is(err, worker.ErrNotKept) ||
+		errors.Is(err, deadtasks.ErrUnavailable) {
 		t.Errorf("bury: %.500v", err)
 	}
 	if got := only(t, s, good.ID); got.State != deadtasks.StateDead {

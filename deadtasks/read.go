@@ -21,8 +21,6 @@ type Filter struct {
 	Since, Until time.Time
 	// States are the states to look for; nil means StateDead and StateRequeueing.
 	States []State
-	// Alone leaves out the requests of batches.
-	Alone bool
 }
 
 // EveryState is for Filter.States.
@@ -30,32 +28,29 @@ func EveryState() []State {
 	return []State{StateFailing, StateDead, StateRequeueing, StateRequeued, StateRecovered}
 }
 
-func (f Filter) query() bson.D {
+func (f Filter) query() bson.M {
 	states := f.States
 	if states == nil {
 		states = []State{StateDead, StateRequeueing}
 	}
-	q := bson.D{{Key: fieldState, Value: bson.D{{Key: "$in", Value: states}}}}
-	for _, equal := range []struct{ field, value string }{{fieldTask, f.ID}, {fieldQueue, f.Queue}, {fieldType, f.Type}} {
-		if equal.value != "" {
-			q = append(q, bson.E{Key: equal.field, Value: equal.value})
+	q := bson.M{fieldState: bson.M{"$in": states}}
+	for field, value := range map[string]string{fieldTask: f.ID, fieldQueue: f.Queue, fieldType: f.Type} {
+		if value != "" {
+			q[field] = value
 		}
 	}
 	if f.Error != "" {
-		q = append(q, bson.E{Key: fieldError, Value: bson.D{{Key: "$regex", Value: regexp.QuoteMeta(f.Error)}}})
+		q[fieldError] = bson.M{"$regex": regexp.QuoteMeta(f.Error)}
 	}
-	if f.Alone {
-		q = append(q, bson.E{Key: fieldBatch, Value: ""})
-	}
-	between := bson.D{}
+	between := bson.M{}
 	if !f.Since.IsZero() {
-		between = append(between, bson.E{Key: "$gte", Value: f.Since})
+		between["$gte"] = f.Since
 	}
 	if !f.Until.IsZero() {
-		between = append(between, bson.E{Key: "$lt", Value: f.Until})
+		between["$lt"] = f.Until
 	}
 	if len(between) > 0 {
-		q = append(q, bson.E{Key: fieldAt, Value: between})
+		q[fieldAt] = between
 	}
 	return q
 }
@@ -63,15 +58,15 @@ func (f Filter) query() bson.D {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records without their payloads and headers, the one that ended first as the first. It reads page by page, so what changes meanwhile may be seen or
-// not. An error is yielded once, as the last.
+// List yields the records without their payloads and headers, in the order in which the tasks ended. It reads page by
+// page: later changes may be seen or not. An error is yielded once, as the last.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
-	return s.stream(ctx, f, bson.D{{Key: fieldPayload, Value: 0}, {Key: fieldHeaders, Value: 0}})
+	return s.stream(ctx, f, bson.M{fieldPayload: 0, fieldHeaders: 0})
 }
 
 // Whole is List with payloads and headers.
 func (s *Store) Whole(ctx context.Context, f Filter) iter.Seq2[Task, error] {
-	return s.stream(ctx, f, nil)
+	return s.stream(ctx, f, bson.M{})
 }
 
 // Count is how many records there are.
@@ -83,11 +78,11 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	return int(n), nil
 }
 
-func (s *Store) stream(ctx context.Context, f Filter, shown bson.D) iter.Seq2[Task, error] {
+func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
 		query := f.query()
-		for from := bson.D(nil); ; {
-			last, n, err := s.page(ctx, append(query, from...), shown, func(t Task) bool { return yield(t, nil) })
+		for {
+			last, n, err := s.page(ctx, query, shown, func(t Task) bool { return yield(t, nil) })
 			if err != nil {
 				yield(Task{}, err)
 				return
@@ -95,21 +90,21 @@ func (s *Store) stream(ctx context.Context, f Filter, shown bson.D) iter.Seq2[Ta
 			if n < page {
 				return
 			}
-			from = bson.D{{Key: "$or", Value: bson.A{
-				bson.D{{Key: fieldAt, Value: bson.D{{Key: "$gt", Value: last.At}}}},
-				bson.D{{Key: fieldAt, Value: last.At}, {Key: "_id", Value: bson.D{{Key: "$gt", Value: last.key}}}},
-			}}}
+			query["$or"] = bson.A{
+				bson.M{fieldAt: bson.M{"$gt": last.At}}, bson.M{fieldAt: last.At, "_id": bson.M{"$gt": last.key}},
+			}
 		}
 	}
 }
 
-// page yields a page of records and returns the last one, and how many there were; zero where yield has had enough. The server keeps nothing open between two pages.
-func (s *Store) page(ctx context.Context, query, shown bson.D, yield func(Task) bool) (last Task, n int, err error) {
-	o := options.Find().SetSort(bson.D{{Key: fieldAt, Value: 1}, {Key: "_id", Value: 1}}).SetLimit(page).SetBatchSize(page)
-	if shown != nil {
-		o.SetProjection(shown)
-	}
-	cursor, err := s.records.Find(ctx, query, o)
+// page yields a page of records and returns the last one, and how many there were; zero where yield has had enough. The
+// server keeps nothing open between two pages.
+func (s *Store) page(ctx context.Context, query, shown bson.M, yield func(Task) bool) (last Task, n int, err error) {
+	o := options.Find().SetSort(bson.D{
+		{Key: fieldAt, Value: 1},
+		{Key: "_id", Value: 1},
+	}).SetLimit(page).SetBatchSize(page)
+	cursor, err := s.records.Find(ctx, query, o.SetProjection(shown))
 	if err != nil {
 		return last, 0, unavailable("read dead tasks", err)
 	}

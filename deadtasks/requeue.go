@@ -2,11 +2,13 @@ package deadtasks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -31,7 +33,9 @@ type Report struct {
 }
 
 func (r Report) plus(other Report) Report {
-	return Report{r.Requeued + other.Requeued, r.Present + other.Present, r.OfBatches + other.OfBatches, r.Others + other.Others}
+	return Report{
+		r.Requeued + other.Requeued, r.Present + other.Present, r.OfBatches + other.OfBatches, r.Others + other.Others,
+	}
 }
 
 // Requeuer enqueues dead tasks again. Safe for concurrent use.
@@ -43,14 +47,20 @@ type Requeuer struct {
 
 // NewRequeuer returns one for the tasks of store on the Redis that asynq uses. The client stays the caller's.
 func NewRequeuer(store *Store, client redis.UniversalClient) *Requeuer {
-	return &Requeuer{store: store, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client)}
+	return &Requeuer{
+		store: store, client: asynq.NewClientFromRedisClient(client),
+		inspector: asynq.NewInspectorFromRedisClient(client),
+	}
 }
 
-// Requeue enqueues the tasks that f chooses and that are dead: with the same ID, payload, charges and options, and with all their retries. What asynq's archive has of them is taken out of
-// it. A deadline that has passed is dropped. Requests of batches are left: their results would be those of another round. Progress is told after each chunk; it may be nil.
+// Requeue enqueues the tasks that f chooses and that are dead: with the same ID, payload, charges and options, and with
+// all their retries. What asynq's archive has of them is taken out of it. A deadline that has passed is dropped.
+// Requests of batches are left: their results would be those of another round. Progress is called after each chunk; it
+// may be nil.
 //
-// A task goes into the queue in a way in which it does not run yet, then the record says that it is being requeued, then it is let go: so a requeue that was killed anywhere and is called again,
-// or two at once, neither lose a task nor enqueue it twice. After an error call it again.
+// A task goes into the queue in a way in which it does not run yet, then the record says that it is being requeued,
+// then it is let go: so a requeue that was killed anywhere and is called again, or two at once, neither lose a task nor
+// enqueue it twice. After an error call it again.
 func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report)) (Report, error) {
 	if f.Until.IsZero() {
 		f.Until = r.store.now() // what dies again meanwhile is left
@@ -103,8 +113,11 @@ func (r *Requeuer) chunk(ctx context.Context, tasks []Task) (done Report, err er
 	return r.letGo(ctx, tasks, standings, token)
 }
 
-// letGo has tasks run that are held, under this token or another requeue's, and takes those back that were held in vain.
-func (r *Requeuer) letGo(ctx context.Context, tasks []Task, standings []standing, token string) (done Report, err error) {
+// letGo has tasks run that are held, under this token or another requeue's, and takes those back that were held in
+// vain.
+func (r *Requeuer) letGo(
+	ctx context.Context, tasks []Task, standings []standing, token string,
+) (done Report, err error) {
 	held := map[string][]string{} // keys of the records by the token of their tasks in the queue
 	for i, s := range standings {
 		if s.held {
@@ -121,7 +134,8 @@ func (r *Requeuer) letGo(ctx context.Context, tasks []Task, standings []standing
 		switch s := standings[i]; {
 		case s.held && mine[tasks[i].key]:
 			return r.release(ctx, tasks[i])
-		case s.held && s.token == token: // another requeue has been here since the record was read: this would be the second, or it has let this one go
+		// another requeue has been here since the record was read: this would be the second, or it has let this one go
+		case s.held && s.token == token:
 			return r.withdraw(ctx, tasks[i], token)
 		}
 		return nil
@@ -154,6 +168,29 @@ func sideBySide(n int, do func(i int) error) error {
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("requeue dead tasks: %w", err)
+	}
+	return nil
+}
+
+// Delete forgets a dead task for good: in asynq's archive, so that no worker finds it there again, and then its record.
+// A task that is in the queue stays there. The error matches [ErrNotFound] where it has no dead record.
+func (r *Requeuer) Delete(ctx context.Context, t Task) error {
+	if t.State != StateDead {
+		return fmt.Errorf("%w: task %s in queue %s is %s", ErrNotFound, t.ID, t.Queue, t.State)
+	}
+	info, err := r.inspector.GetTaskInfo(t.Queue, t.ID)
+	if err == nil && info.State == asynq.TaskStateArchived {
+		err = r.inspector.DeleteTask(t.Queue, t.ID)
+	}
+	if err != nil && !gone(err) {
+		return fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, errors.Join(err, ctx.Err()))
+	}
+	found, err := r.store.records.DeleteOne(ctx, bson.M{"_id": t.key, fieldState: StateDead})
+	if err != nil {
+		return unavailable("delete the record of task "+t.ID, err)
+	}
+	if found.DeletedCount == 0 {
+		return fmt.Errorf("%w of a dead task %s in queue %s", ErrNotFound, t.ID, t.Queue)
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func TestRequeueBehindAnother(t *testing.T) {
 	}
 }
 
-// Two requeues at once: one holds the task, the other one finds it held, lets it go and comes to its end before the first one goes on.
+// Two requeues at once: one holds the task, the other one finds it held, lets it go and comes to its end before the
+// first one goes on.
 func TestRequeueOvertaken(t *testing.T) {
 	t.Parallel()
 	r, id := prepared(t, false)
@@ -119,7 +120,10 @@ func prepared(t *testing.T, archived bool) (r *Requeuer, id string) {
 	t.Cleanup(func() { _ = client.Close() })
 	r = NewRequeuer(New(testenv.Database(t), Options{}), client)
 	id = "one"
-	task := worker.DeadTask{ID: id, Queue: "default", Type: "mail", Payload: []byte(`{}`), MaxRetry: 5, At: time.Now().Add(-time.Minute), Cause: worker.CauseRetries}
+	task := worker.DeadTask{
+		ID: id, Queue: "default", Type: "mail", Payload: []byte(`{}`), MaxRetry: 5,
+		At: time.Now().Add(-time.Minute), Cause: worker.CauseRetries,
+	}
 	if err := r.store.Bury(t.Context(), []worker.DeadTask{task}); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +160,8 @@ func killedAfter(t *testing.T, r *Requeuer, until int) {
 			if !s.held || s.token != token {
 				t.Errorf("not held: %+v", s)
 			}
-			if info, failed := r.inspector.GetTaskInfo("default", tasks[0].ID); failed != nil || info.State != asynq.TaskStateScheduled || time.Until(info.NextProcessAt) < 24*time.Hour {
+			if info, failed := r.inspector.GetTaskInfo("default", tasks[0].ID); failed != nil ||
+				info.State != asynq.TaskStateScheduled || time.Until(info.NextProcessAt) < 24*time.Hour {
 				t.Errorf("it may run: %+v, %v", info, failed)
 			}
 			return err

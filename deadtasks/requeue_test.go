@@ -24,7 +24,8 @@ func TestRequeueAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := died(1)
-	if info.State != asynq.TaskStatePending || info.Type != d.Type || string(info.Payload) != string(d.Payload) || info.MaxRetry != d.MaxRetry || info.Retried != 0 ||
+	if info.State != asynq.TaskStatePending || info.Type != d.Type || string(info.Payload) != string(d.Payload) ||
+		info.MaxRetry != d.MaxRetry || info.Retried != 0 ||
 		info.Timeout != d.Timeout || info.Retention != d.Retention {
 		t.Errorf("%+v", info)
 	}
@@ -35,14 +36,16 @@ func TestRequeueAsItWas(t *testing.T) {
 	if r := requeue(t, s, q, deadtasks.Filter{ID: "task-1"}); r != (deadtasks.Report{}) {
 		t.Errorf("requeued twice: %+v", r)
 	}
-	if got := only(t, s, "task-1"); got.State != deadtasks.StateRequeued || len(got.Requeues) != 1 || len(got.Attempts) != 1 {
+	if got := only(t, s, "task-1"); got.State != deadtasks.StateRequeued || len(got.Requeues) != 1 ||
+		len(got.Attempts) != 1 {
 		t.Errorf("%+v", got)
 	}
 	d.Headers = info.Headers
 	d.Headers["headway-requeue"] = "token"
 	d.Last.Number = 5
 	bury(t, s, d) // it dies again
-	if got := only(t, s, "task-1"); got.State != deadtasks.StateDead || len(got.Requeues) != 1 || len(got.Attempts) != 2 || got.Headers["headway-requeue"] != "" {
+	if got := only(t, s, "task-1"); got.State != deadtasks.StateDead || len(got.Requeues) != 1 ||
+		len(got.Attempts) != 2 || got.Headers["headway-requeue"] != "" {
 		t.Errorf("%+v", got)
 	}
 	if q.state(t, "task-2") != 0 {
@@ -60,13 +63,18 @@ func TestRequeueChooses(t *testing.T) {
 	like := died(9)
 	like.ID = "report-42-0" // looks like a request of a batch
 	bury(t, s, died(1), died(2), other, of, like)
-	if r := requeue(t, s, q, deadtasks.Filter{Queue: "other", Type: "report", Error: "broken 1"}); r != (deadtasks.Report{Requeued: 1}) {
+	if r := requeue(t, s, q, deadtasks.Filter{
+		Queue: "other", Type: "report",
+		Error: "broken 1",
+	}); r != (deadtasks.Report{Requeued: 1}) {
 		t.Errorf("%+v", r)
 	}
-	if r := requeue(t, s, q, deadtasks.Filter{Error: "oken 0"}); r != (deadtasks.Report{Requeued: 1, OfBatches: 1}) || q.state(t, "task-2") != asynq.TaskStatePending {
+	if r := requeue(t, s, q, deadtasks.Filter{Error: "oken 0"}); r != (deadtasks.Report{Requeued: 1, OfBatches: 1}) ||
+		q.state(t, "task-2") != asynq.TaskStatePending {
 		t.Errorf("%+v", r)
 	}
-	if r := requeue(t, s, q, deadtasks.Filter{Alone: true}); r != (deadtasks.Report{Requeued: 2}) || q.state(t, "report-42-0") != asynq.TaskStatePending {
+	if r := requeue(t, s, q, deadtasks.Filter{}); r != (deadtasks.Report{Requeued: 2, OfBatches: 1}) ||
+		q.state(t, "report-42-0") != asynq.TaskStatePending {
 		t.Errorf("%+v", r)
 	}
 	if got := only(t, s, of.ID); got.State != deadtasks.StateDead || got.Batch != "batch1" {
@@ -79,7 +87,8 @@ func TestRequeueWhatIsInTheQueue(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
 	bury(t, s, died(1))
-	if _, err := asynq.NewClientFromRedisClient(q.client).Enqueue(asynq.NewTask("mail", nil), asynq.TaskID("task-1")); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(q.client).Enqueue(asynq.NewTask("mail", nil),
+		asynq.TaskID("task-1")); err != nil {
 		t.Fatal(err)
 	}
 	if r := requeue(t, s, q, deadtasks.Filter{}); r != (deadtasks.Report{Present: 1}) {
@@ -114,7 +123,8 @@ func TestTwoRequeuesAtOnce(t *testing.T) {
 	if info, err := q.inspector.GetQueueInfo("default"); err != nil || info.Size != many || info.Pending != many {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if n, err := s.Count(t.Context(), deadtasks.Filter{States: []deadtasks.State{deadtasks.StateRequeued}}); err != nil || n != many {
+	if n, err := s.Count(t.Context(),
+		deadtasks.Filter{States: []deadtasks.State{deadtasks.StateRequeued}}); err != nil || n != many {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -123,7 +133,8 @@ func TestDelete(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
 	bury(t, s, died(1))
-	if _, err := asynq.NewClientFromRedisClient(q.client).Enqueue(asynq.NewTask("mail", nil), asynq.TaskID("task-1")); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(q.client).Enqueue(asynq.NewTask("mail", nil),
+		asynq.TaskID("task-1")); err != nil {
 		t.Fatal(err)
 	}
 	if err := q.inspector.ArchiveTask("default", "task-1"); err != nil {

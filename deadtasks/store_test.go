@@ -52,8 +52,10 @@ func TestARecordHasAllThatIsNeeded(t *testing.T) {
 	if diff := cmp.Diff(d.Headers, got.Headers); diff != "" {
 		t.Error(diff)
 	}
-	if got.State != deadtasks.StateDead || got.Type != d.Type || got.Queue != d.Queue || !got.At.Equal(d.At) || got.Cause != d.Cause || got.Error != d.Last.Error ||
-		got.MaxRetry != 23 || got.Timeout != d.Timeout || got.Retention != d.Retention || !got.Deadline.Equal(d.Deadline) {
+	if got.State != deadtasks.StateDead || got.Type != d.Type || got.Queue != d.Queue || !got.At.Equal(d.At) ||
+		got.Cause != d.Cause || got.Error != d.Last.Error ||
+		got.MaxRetry != 23 || got.Timeout != d.Timeout || got.Retention != d.Retention ||
+		!got.Deadline.Equal(d.Deadline) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -232,12 +234,16 @@ func TestMoreThanAsynqKeeps(t *testing.T) {
 	if len(seen) != many {
 		t.Errorf("%d of %d are listed", len(seen), many)
 	}
-	if n, err := s.Count(t.Context(), deadtasks.Filter{Error: "broken 1", Type: "mail", Queue: "default", Since: died(3000).At, Until: died(6000).At}); err != nil || n != 1500 {
+	if n, err := s.Count(t.Context(), deadtasks.Filter{
+		Error: "broken 1", Type: "mail", Queue: "default",
+		Since: died(3000).At, Until: died(6000).At,
+	}); err != nil || n != 1500 {
 		t.Errorf("%d match, %v", n, err)
 	}
 	q := newQueue(t)
 	told := 0
-	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, func(r deadtasks.Report) { told = r.Requeued })
+	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{},
+		func(r deadtasks.Report) { told = r.Requeued })
 	if err != nil || r.Requeued != many || told != many {
 		t.Fatalf("%+v, %v, told %d", r, err, told)
 	}
@@ -259,7 +265,8 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 	if got := only(t, s, d.ID); got.Missing != len(d.Payload) || got.Payload != nil {
 		t.Errorf("%d missing", got.Missing)
 	}
-	if _, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, nil); !errors.Is(err, deadtasks.ErrNoPayload) {
+	if _, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, nil); !errors.Is(err,
+		deadtasks.ErrNoPayload) {
 		t.Errorf("enqueued without a payload: %v", err)
 	}
 }
@@ -278,8 +285,10 @@ func TestUnavailable(t *testing.T) {
 		listing = err
 	}
 	for name, err := range map[string]error{
-		"bury": s.Bury(t.Context(), []worker.DeadTask{died(1)}), "failed": s.Failed(t.Context(), refOf(died(1)), failedAttempt(1)),
-		"recovered": s.Recovered(t.Context(), refOf(died(1))), "unknown": unknown, "list": listing, "indexes": s.EnsureIndexes(t.Context()),
+		"bury": s.Bury(t.Context(), []worker.DeadTask{died(1)}), "failed": s.Failed(t.Context(), refOf(died(1)),
+			failedAttempt(1)),
+		"recovered": s.Recovered(t.Context(),
+			refOf(died(1))), "unknown": unknown, "list": listing, "indexes": s.EnsureIndexes(t.Context()),
 	} {
 		if !errors.Is(err, deadtasks.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)

@@ -50,8 +50,8 @@ type Sample struct {
 type Counts struct {
 	// N is the number of requests.
 	N int64
-	// Ratios are those of each Kind. But for KindError each counts by the tokens that were estimated: where small requests have other ratios than large
-	// ones, as many tokens are reserved as are used, all together.
+	// Ratios are those of each Kind. But for KindError each counts by the tokens that were estimated: where small
+	// requests have other ratios than large ones, as many tokens are reserved as are used, all together.
 	Ratios [Kinds]Histogram
 	// Seen is how many requests each Kind was learned from.
 	Seen [Kinds]int64

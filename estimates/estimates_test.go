@@ -66,7 +66,10 @@ func TestFollowsAChange(t *testing.T) {
 		}
 		observe := func(n int, used float64) {
 			for range n {
-				l.Observe(estimates.Sample{Limit: "a", Model: "m", Estimated: estimates.Tokens{Input: 100, Output: 100}, Used: estimates.Tokens{Input: 100, Output: used}})
+				l.Observe(estimates.Sample{
+					Limit: "a", Model: "m", Estimated: estimates.Tokens{Input: 100, Output: 100},
+					Used: estimates.Tokens{Input: 100, Output: used},
+				})
 			}
 		}
 		observe(before, 90)
@@ -124,9 +127,15 @@ func drawCounts(t *rapid.T, name string) *estimates.Counts {
 	for range rapid.IntRange(0, 30).Draw(t, name) {
 		tokens := rapid.IntRange(0, 1000)
 		c.Add(estimates.Sample{
-			Estimated: estimates.Tokens{Input: float64(tokens.Draw(t, "input")), Output: float64(tokens.Draw(t, "output"))},
-			Used:      estimates.Tokens{Input: float64(tokens.Draw(t, "used")), Output: float64(tokens.Draw(t, "answered"))},
-			Open:      rapid.Bool().Draw(t, "open"), Reserved: float64(tokens.Draw(t, "reserved")),
+			Estimated: estimates.Tokens{
+				Input:  float64(tokens.Draw(t, "input")),
+				Output: float64(tokens.Draw(t, "output")),
+			},
+			Used: estimates.Tokens{
+				Input:  float64(tokens.Draw(t, "used")),
+				Output: float64(tokens.Draw(t, "answered")),
+			},
+			Open: rapid.Bool().Draw(t, "open"), Reserved: float64(tokens.Draw(t, "reserved")),
 		})
 	}
 	return &c
@@ -156,7 +165,10 @@ func TestMergingIsCommutative(t *testing.T) {
 func TestScaleIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		l, err := estimates.New(estimates.Config{Quantile: rapid.Float64Range(0, 1).Draw(t, "q"), Floor: rapid.Float64Range(0.01, 1).Draw(t, "floor")})
+		l, err := estimates.New(estimates.Config{
+			Quantile: rapid.Float64Range(0, 1).Draw(t, "q"),
+			Floor:    rapid.Float64Range(0.01, 1).Draw(t, "floor"),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,9 +180,13 @@ func TestScaleIsBounded(t *testing.T) {
 				Open:      rapid.Bool().Draw(t, "open"), Reserved: any64.Draw(t, "reserved"),
 			})
 		}
-		most := estimates.Tokens{Input: float64(rapid.IntRange(0, 1e6).Draw(t, "prompt")), Output: float64(rapid.IntRange(0, 1e6).Draw(t, "max"))}
+		most := estimates.Tokens{
+			Input:  float64(rapid.IntRange(0, 1e6).Draw(t, "prompt")),
+			Output: float64(rapid.IntRange(0, 1e6).Draw(t, "max")),
+		}
 		got := l.Ratios("", "").Scale(most, false)
-		if !(got.Input >= 0 && got.Input <= 4*most.Input && got.Output >= 0 && got.Output <= most.Output) || (got.Total() == 0) != (most.Total() == 0) {
+		if !(got.Input >= 0 && got.Input <= 4*most.Input && got.Output >= 0 && got.Output <= most.Output) ||
+			(got.Total() == 0) != (most.Total() == 0) {
 			t.Fatalf("%+v became %+v", most, got)
 		}
 		if open := l.Ratios("", "").Scale(most, true); !(open.Output <= 64*most.Output) || open.Input != got.Input {
@@ -207,7 +223,10 @@ func TestLearner(t *testing.T) {
 				exceeded++
 			}
 		}
-		l.Observe(estimates.Sample{Limit: "a", Model: "m", Estimated: request, Reserved: expected.Total(), Used: answer})
+		l.Observe(estimates.Sample{
+			Limit: "a", Model: "m", Estimated: request, Reserved: expected.Total(),
+			Used: answer,
+		})
 	}
 	if share := exceeded / 800; share < 0.05 || share > 0.15 {
 		t.Errorf("%v of the requests used more than was reserved", share)
@@ -216,7 +235,8 @@ func TestLearner(t *testing.T) {
 	if len(all) != 1 || all[0].Key != (estimates.Key{Limit: "a", Model: "m"}) || all[0].N < 250 || all[0].N > 500 {
 		t.Fatalf("%+v", all)
 	}
-	if got := all[0]; math.Abs(got.Reserved/got.Used/(reserved/used)-1) > 0.1 || got.ErrorP10 > got.ErrorP50 || got.ErrorP50 > got.ErrorP90 || got.ErrorP90 < 1.3 {
+	if got := all[0]; math.Abs(got.Reserved/got.Used/(reserved/used)-1) > 0.1 || got.ErrorP10 > got.ErrorP50 ||
+		got.ErrorP50 > got.ErrorP90 || got.ErrorP90 < 1.3 {
 		t.Errorf("%+v, reserved to used %v", got, reserved/used)
 	}
 	if got := l.Ratios("a", "another").Scale(request, true); got != request {
@@ -236,7 +256,10 @@ func TestMedianReservesWhatIsUsed(t *testing.T) {
 	for i := range 5000 {
 		request := estimates.Tokens{Input: float64(50 + r.IntN(500)), Output: float64(50 + r.IntN(2000))}
 		expected := l.Ratios("a", "m").Scale(request, false)
-		answer := estimates.Tokens{Input: math.Ceil(0.9 * request.Input), Output: math.Round((0.2 + 0.3*r.Float64()) * request.Output)}
+		answer := estimates.Tokens{
+			Input:  math.Ceil(0.9 * request.Input),
+			Output: math.Round((0.2 + 0.3*r.Float64()) * request.Output),
+		}
 		if i >= 2500 {
 			reserved += expected.Total()
 			used += answer.Total()
@@ -250,7 +273,8 @@ func TestMedianReservesWhatIsUsed(t *testing.T) {
 	}
 }
 
-// Small requests may have quite other ratios than large ones, and there are more of them: what is reserved is still what is used, all together.
+// Small requests may have quite other ratios than large ones, and there are more of them: what is reserved is still
+// what is used, all together.
 func TestMedianOfMixedSizes(t *testing.T) {
 	t.Parallel()
 	l, err := estimates.New(estimates.Config{Quantile: 0.5})
@@ -262,10 +286,16 @@ func TestMedianOfMixedSizes(t *testing.T) {
 	for i := range 5000 {
 		request, share := estimates.Tokens{Input: float64(10 + r.IntN(20)), Output: float64(20 + r.IntN(40))}, 0.4
 		if r.IntN(3) == 0 {
-			request, share = estimates.Tokens{Input: float64(100 + r.IntN(900)), Output: float64(200 + r.IntN(600))}, 0.95
+			request, share = estimates.Tokens{
+				Input:  float64(100 + r.IntN(900)),
+				Output: float64(200 + r.IntN(600)),
+			}, 0.95
 		}
 		expected := l.Ratios("a", "m").Scale(request, false)
-		answer := estimates.Tokens{Input: math.Round(share * request.Input), Output: math.Round((0.2 + 0.3*r.Float64()) * request.Output)}
+		answer := estimates.Tokens{
+			Input:  math.Round(share * request.Input),
+			Output: math.Round((0.2 + 0.3*r.Float64()) * request.Output),
+		}
 		if i >= 2500 {
 			reserved += expected.Total()
 			used += answer.Total()
@@ -287,7 +317,10 @@ func TestSharing(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := estimates.Key{Limit: "a", Model: "m"}
-	sample := estimates.Sample{Limit: "a", Model: "m", Estimated: estimates.Tokens{Output: 100}, Used: estimates.Tokens{Output: 50}}
+	sample := estimates.Sample{
+		Limit: "a", Model: "m", Estimated: estimates.Tokens{Output: 100},
+		Used: estimates.Tokens{Output: 50},
+	}
 	l.Observe(sample)
 	taken := l.Take()
 	if taken[key].N != 1 || len(l.Take()) != 0 {
@@ -318,7 +351,10 @@ func TestLearnerIsBoundedAndSafe(t *testing.T) {
 	for g := range 4 {
 		group.Go(func() {
 			for i := range estimates.Known {
-				l.Observe(estimates.Sample{Limit: "a", Model: fmt.Sprint(g, i), Estimated: estimates.Tokens{Input: 1}, Used: estimates.Tokens{Input: 1}})
+				l.Observe(estimates.Sample{
+					Limit: "a", Model: fmt.Sprint(g, i), Estimated: estimates.Tokens{Input: 1},
+					Used: estimates.Tokens{Input: 1},
+				})
 				if i%100 == 0 {
 					l.Ratios("a", "m")
 					for key, c := range l.Take() {
@@ -336,7 +372,13 @@ func TestLearnerIsBoundedAndSafe(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
-	for _, c := range []estimates.Config{{Quantile: -1}, {Quantile: 1.1}, {Quantile: math.NaN()}, {Floor: -1}, {Floor: 2}} {
+	for _, c := range []estimates.Config{
+		{Quantile: -1},
+		{Quantile: 1.1},
+		{Quantile: math.NaN()},
+		{Floor: -1},
+		{Floor: 2},
+	} {
 		if _, err := estimates.New(c); err == nil {
 			t.Errorf("%+v is accepted", c)
 		}

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Known is how many pairs of limit and model a Learner keeps. Whoever names more models than that learns nothing of the others.
+// Known is how many pairs of limit and model a Learner keeps. It learns nothing of further pairs.
 const Known = 1000
 
 // Key is what is learned about.
@@ -28,7 +28,8 @@ type Learned struct {
 	Ratios
 	// N is how many requests it is learned from.
 	N int64
-	// Error are quantiles of reserved to used tokens, one request at a time: 1 is right, above it too much was reserved. All are 1 where nothing is known.
+	// Error are quantiles of reserved to used tokens, one request at a time: 1 is right, above it too much was
+	// reserved. All are 1 where nothing is known.
 	ErrorP10, ErrorP50, ErrorP90 float64
 	// Reserved and Used are the sums of those requests.
 	Reserved, Used float64
@@ -39,7 +40,10 @@ func New(config Config) (*Learner, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return &Learner{config: config.withDefaults(), states: map[Key]*State{}, pending: map[Key]*Counts{}, shared: map[Key]int64{}}, nil
+	return &Learner{
+		config: config.withDefaults(), states: map[Key]*State{}, pending: map[Key]*Counts{},
+		shared: map[Key]int64{},
+	}, nil
 }
 
 // Observe learns from one request.
@@ -93,7 +97,8 @@ func (l *Learner) GiveBack(key Key, c *Counts) {
 	l.pending[key].Merge(c)
 }
 
-// Set replaces what is known by what the whole fleet knows, which includes all that was taken. What was observed since counts on top of it.
+// Set replaces what is known by what the whole fleet knows, which includes all that was taken. What was observed since
+// counts on top of it.
 func (l *Learner) Set(key Key, s State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +125,10 @@ func (l *Learner) Learned() []Learned {
 		one.ErrorP90, _ = c.Ratios[KindError].Quantile(0.9)
 		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b Learned) int { return cmp.Or(cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Model, b.Model)) })
+	slices.SortFunc(all, func(a, b Learned) int {
+		return cmp.Or(cmp.Compare(a.Limit, b.Limit),
+			cmp.Compare(a.Model, b.Model))
+	})
 	return all
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +18,8 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// keepBatch is how long Redis keeps the finished tasks of a batch, without their answers: long enough that one which ends while the
-// batch is enqueued again is not taken for one that was never sent.
+// keepBatch is how long Redis keeps the finished tasks of a batch, without their answers: long enough that one which
+// ends while the batch is enqueued again is not taken for one that was never sent.
 const keepBatch = time.Hour
 
 // keepBatchMin is the least of it.
@@ -28,22 +27,6 @@ const keepBatchMin = time.Minute
 
 // keptBatch says so on the command line.
 const keptBatch = ", at least 1m: one that ends while its file is enqueued again must still be found"
-
-// errFaulty is the end of a batch of which some lines were left out.
-var errFaulty = errors.New("lines were left out")
-
-// result is what `enqueue batch --json` prints when all is sent.
-type result struct {
-	Event    string   `json:"event"`
-	Batch    string   `json:"batch,omitempty"`
-	Requests int      `json:"requests"` // good lines
-	Enqueued int      `json:"enqueued"`
-	Waiting  int      `json:"already_queued"` // sent before, and still under way
-	Finished int      `json:"already_done"`   // sent before, and ended
-	Faulty   int      `json:"faulty"`
-	Faults   []string `json:"faults,omitempty"` // the first of them
-	Seconds  float64  `json:"seconds"`
-}
 
 type batchJob struct {
 	target
@@ -65,16 +48,17 @@ func batchCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "batch FILE|-",
 		Short: "Enqueue a file of requests in the OpenAI Batch format",
-		Long: `Batch enqueues every line of a JSONL file in the OpenAI Batch input format (custom_id, method, url, body), in order.
-"-" reads standard input. The answers are kept in MongoDB for 30 days; "enqueue results" writes them.
+		Long: `Batch enqueues every line of a JSONL file in the OpenAI Batch input format (custom_id, method, url,
+body), in order. "-" reads standard input. The answers are kept in MongoDB for 30 days; "enqueue results" writes them.
 
-The whole file is checked first. Where a line is broken, is there twice, asks for more than the limit can ever
-serve, or for a host or a secret that headway.yaml does not list (http.allow_hosts, http.secrets; where it lists no hosts, that is only
-warned of, as workers may have another file), all such lines are named and nothing is enqueued; with --skip-invalid the others are enqueued, and the exit
-code is 1.
+The whole file is checked first. Where a line is broken, is there twice, asks for more than the limit can ever serve, or
+for a host or a secret that headway.yaml does not list (http.allow_hosts, http.secrets; where it lists no hosts, that is
+only warned of, as workers may have another file), all such lines are named and nothing is enqueued; with --skip-invalid
+the others are enqueued, and the exit code is 1.
 
-The same file for the same limits and model is the same batch, under the same name: enqueued again, it goes on where it was, and nothing is
-sent twice. So whatever was interrupted, this command or the workers, the same command once more is right.
+The same file for the same limits and model is the same batch, under the same name: enqueued again, it goes on where it
+was, and nothing is sent twice. So whatever was interrupted, this command or the workers, the same command once more is
+right.
 
 With --wait the command shows the progress until every request has ended, and writes the answers in the OpenAI Batch
 output format: good ones to --out, others to --errors. Either of them implies --wait; "-" is standard output.`,
@@ -96,7 +80,8 @@ output format: good ones to --out, others to --errors. Either of them implies --
 	c.Flags().StringVar(&j.model, "model", "", "the model of all requests, instead of what each line says")
 	c.Flags().BoolVar(&j.wait, "wait", false, "wait until every request has ended, and show the progress")
 	c.Flags().BoolVar(&j.skip, "skip-invalid", false, "enqueue the good lines where others are faulty")
-	c.Flags().BoolVar(&j.asJSON, "json", false, "print the result as JSON, with --wait also the progress, one object a line")
+	c.Flags().BoolVar(&j.asJSON, "json", false,
+		"print the result as JSON, with --wait also the progress, one object a line")
 	return c
 }
 
@@ -148,14 +133,6 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	return errors.Join(err, leftOut(r, name))
 }
 
-// leftOut names the lines that were skipped, whatever became of the others.
-func leftOut(r result, name string) error {
-	if r.Faulty == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %d %w:\n%s", displayName(name), r.Faulty, errFaulty, indented(r))
-}
-
 // inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.
 func (j *batchJob) inspect(file *input, name string, r *result) error {
 	hash := sha256.New()
@@ -199,10 +176,12 @@ func (j *batchJob) check(file io.Reader, r *result) error {
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(over)) {
-		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and everybody else until it is paid back", over[name], name)
+		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and "+
+			"everybody else until it is paid back", over[name], name)
 	}
 	if anywhere > 0 {
-		j.warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with a file that lists theirs makes them, others refuse them", anywhere, j.file)
+		j.warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with "+
+			"a file that lists theirs makes them, others refuse them", anywhere, j.file)
 	}
 	if err == nil && r.Requests == 0 && (r.Faulty == 0 || j.skip) {
 		err = &cli.UsageError{Err: batch.ErrEmpty}
@@ -217,14 +196,16 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 		return batches.Batch{}, false, err
 	}
 	b, existed, err := s.batches.Open(ctx, batches.Batch{
-		ID: id, Name: displayName(name), Hash: j.hash, Lines: j.lines, Requests: requests, Limit: j.make.from.String(), Model: j.model,
+		ID: id, Name: displayName(name), Hash: j.hash, Lines: j.lines, Requests: requests, Limit: j.make.from.String(),
+		Model: j.model,
 		Queue: j.queue, Retries: j.retries,
 	})
 	if err != nil || !existed {
 		return b, existed, err
 	}
 	if b.Queue != j.queue { // there the IDs of its tasks are unknown, and all would be sent twice
-		return b, existed, &cli.UsageError{Err: fmt.Errorf("batch %s is in queue %q: send it with --queue %s", id, b.Queue, b.Queue)}
+		return b, existed, &cli.UsageError{Err: fmt.Errorf("batch %s is in queue %q: send it with --queue %s", id,
+			b.Queue, b.Queue)}
 	}
 	if b.State == batches.StateCancelled {
 		if err = s.batches.Resume(ctx, id); err != nil {
@@ -234,58 +215,4 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 		err = pause(ctx, settleDown)
 	}
 	return b, existed, err
-}
-
-func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
-	w := &watch{
-		store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON),
-		heal: healer(s), serving: s.serving, running: s.runningNow, lost: s.lost,
-	}
-	last, waited := w.run(ctx)
-	if err := j.leave(ctx, s, b, file, waited); err != nil {
-		return errors.Join(waited, err)
-	}
-	switch {
-	case errors.Is(waited, context.Canceled):
-		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; %s", last.Done+last.Failed, last.Requests, s.goesOn(ctx, b.Queue))}
-	case waited != nil:
-		return waited
-	case last.Failed > 0:
-		return fmt.Errorf("%d of %d %w; `enqueue retry %s --failed` sends them again", last.Failed, last.Requests, errFailed, b.ID)
-	}
-	return nil
-}
-
-// interruptedError says how far it was when a signal came.
-type interruptedError struct{ text string }
-
-func (e *interruptedError) Error() string { return e.text }
-
-// Unwrap says that it was no failure.
-func (e *interruptedError) Unwrap() error { return context.Canceled }
-
-// errFailed is the end of a batch of which some requests failed.
-var errFailed = errors.New("requests failed")
-
-func (j *batchJob) print(r result, name string) error {
-	if j.asJSON {
-		return json.NewEncoder(j.env.Out).Encode(r)
-	}
-	out := j.env.Out
-	if j.standard() {
-		out = j.env.Err
-	}
-	text := fmt.Sprintf("batch %s: %d of %d requests of %s are in queue %q, for limit %s", r.Batch, r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)
-	if r.Finished+r.Waiting > 0 {
-		text += fmt.Sprintf("; %d are new there, %d have ended before", r.Enqueued, r.Finished)
-	}
-	_, err := fmt.Fprintln(out, text)
-	return err
-}
-
-func displayName(name string) string {
-	if name == "-" {
-		return "standard input"
-	}
-	return name
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// outputLine is a line of an output or error file, as OpenAI's documentation has it, with the body in the types of the official client.
+// outputLine is a line of an output or error file, as OpenAI's documentation has it, with the body in the types of the
+// official client.
 type outputLine struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
@@ -64,7 +65,8 @@ func TestBatchRunsToItsEnd(t *testing.T) {
 	}
 	got := readLines(t, out)
 	for i, l := range got {
-		if l.CustomID != "c"+count(i+1) || l.Error != nil || l.Response == nil || l.Response.StatusCode != 200 || l.Response.RequestID == "" {
+		if l.CustomID != "c"+count(i+1) || l.Error != nil || l.Response == nil || l.Response.StatusCode != 200 ||
+			l.Response.RequestID == "" {
 			t.Fatalf("line %d: %+v", i+1, l)
 		}
 		var answer openai.ChatCompletion
@@ -83,13 +85,15 @@ func TestBatchRunsToItsEnd(t *testing.T) {
 	if err := json.Unmarshal([]byte(events[len(events)-1]), &last); err != nil {
 		t.Fatal(err)
 	}
-	if last.Event != "ended" || last.Done != n || last.Waiting != 0 || last.Used == 0 || last.Reserved < last.Used || last.Cost == nil || *last.Cost <= 0 {
+	if last.Event != "ended" || last.Done != n || last.Waiting != 0 || last.Used == 0 || last.Reserved < last.Used ||
+		last.Cost == nil || *last.Cost <= 0 {
 		t.Errorf("the last line is %s", events[len(events)-1])
 	}
 	again := w.call(t, "batch", in, "--limit", "openai", "--wait", "--json")
 	var r result
 	first, _, _ := strings.Cut(again.out, "\n")
-	if err := json.Unmarshal([]byte(first), &r); err != nil || again.code != cli.ExitOK || r.Enqueued != 0 || r.Finished != n {
+	if err := json.Unmarshal([]byte(first), &r); err != nil || again.code != cli.ExitOK || r.Enqueued != 0 ||
+		r.Finished != n {
 		t.Errorf("again: exit %d, %v, %s", again.code, err, again.out)
 	}
 	if report := w.judge.Report(); report.Accepted != n {
@@ -141,24 +145,29 @@ func chatLine(id, content string) string {
 func TestFailuresOfABatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	in := write(t, "in.jsonl", chatLine("good", "hi")+chatLine("bad", "never works")+chatLine("late", "500 at first")+chatLine("cut", "broken at first"))
+	in := write(t, "in.jsonl", chatLine("good", "hi")+chatLine("bad", "never works")+chatLine("late",
+		"500 at first")+chatLine("cut", "broken at first"))
 	out, errs := filepath.Join(t.TempDir(), "out.jsonl"), filepath.Join(t.TempDir(), "err.jsonl")
 	upstream := &refusing{}
 	upstream.on.Store(true)
 	w.work(t, upstream)
 	c := w.call(t, "batch", in, "--out", out, "--errors", errs, "--limit", "openai")
-	if c.code != cli.ExitFailed || !strings.Contains(c.err, "1 of 4 requests failed") || !strings.Contains(c.err, "--failed") {
+	if c.code != cli.ExitFailed || !strings.Contains(c.err, "1 of 4 requests failed") ||
+		!strings.Contains(c.err, "--failed") {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if good := readLines(t, out); len(good) != 3 || good[0].CustomID != "good" || good[1].CustomID != "late" || good[2].CustomID != "cut" {
+	if good := readLines(t, out); len(good) != 3 || good[0].CustomID != "good" || good[1].CustomID != "late" ||
+		good[2].CustomID != "cut" {
 		t.Errorf("answers %+v", good)
 	}
 	bad := readLines(t, errs)
-	if len(bad) != 1 || bad[0].CustomID != "bad" || bad[0].Error != nil || bad[0].Response.StatusCode != 400 || bad[0].Response.RequestID != "req_7" {
+	if len(bad) != 1 || bad[0].CustomID != "bad" || bad[0].Error != nil || bad[0].Response.StatusCode != 400 ||
+		bad[0].Response.RequestID != "req_7" {
 		t.Fatalf("errors %+v", bad)
 	}
 	var answer struct{ Error openai.ErrorObject }
-	if err := json.Unmarshal(bad[0].Response.Body, &answer); err != nil || answer.Error.Code != "bad_thing" || answer.Error.Message != "no such thing" {
+	if err := json.Unmarshal(bad[0].Response.Body, &answer); err != nil || answer.Error.Code != "bad_thing" ||
+		answer.Error.Message != "no such thing" {
 		t.Errorf("%v: %s", err, bad[0].Response.Body)
 	}
 	id := batchOf(t, c)
@@ -167,7 +176,8 @@ func TestFailuresOfABatch(t *testing.T) {
 		t.Errorf("%v, %v, attempts %+v", err, ok, r.Attempts)
 	}
 	upstream.on.Store(false)
-	if c = w.call(t, "retry", id[:6], "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed requests") {
+	if c = w.call(t, "retry", id[:6], "--failed"); c.code != cli.ExitOK ||
+		!strings.Contains(c.out, "1 failed requests") {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	c = w.call(t, "batch", in, "--out", out, "--errors", errs, "--limit", "openai")
@@ -219,17 +229,21 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	id := batchOf(t, c)
-	if c = w.call(t, "status", id[:8]); c.code != cli.ExitOK || !strings.Contains(c.out, "0 of 60 done, 0 failed, 60 waiting") || !strings.Contains(c.out, "no worker takes from queue") {
+	if c = w.call(t, "status", id[:8]); c.code != cli.ExitOK ||
+		!strings.Contains(c.out, "0 of 60 done, 0 failed, 60 waiting") ||
+		!strings.Contains(c.out, "no worker takes from queue") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "60 requests were taken back") || c.pending(t) != 0 {
+	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "60 requests were taken back") ||
+		c.pending(t) != 0 {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if plan := w.promised(t); plan > 1 {
 		t.Errorf("%v requests are still in the plan", plan)
 	}
 	errs := filepath.Join(t.TempDir(), "err.jsonl")
-	if c = w.call(t, "results", id, "--errors", errs, "--json"); c.code != cli.ExitOK || !strings.Contains(c.out, `"cancelled":60`) {
+	if c = w.call(t, "results", id, "--errors", errs, "--json"); c.code != cli.ExitOK ||
+		!strings.Contains(c.out, `"cancelled":60`) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	for i, l := range readLines(t, errs) {
@@ -271,7 +285,8 @@ func TestWorkersComeAndGo(t *testing.T) {
 	}
 	w.work(t, nil)
 	c := w.call(t, "batch", in, "--limit", "openai", "--out", out)
-	if r := w.judge.Report(); c.code != cli.ExitOK || len(readLines(t, out)) != n || r.Accepted != n || r.Violations != 0 {
+	if r := w.judge.Report(); c.code != cli.ExitOK || len(readLines(t, out)) != n || r.Accepted != n ||
+		r.Violations != 0 {
 		t.Errorf("exit %d, %+v: %s", c.code, r, c.err)
 	}
 }
@@ -331,7 +346,8 @@ func TestInterruptedWaitWritesWhatIsThere(t *testing.T) {
 	var told bytes.Buffer
 	code := cli.Run(ctx, rootCommand, []string{"batch", in, "--limit", "openai", "--out", out, "--config", w.config},
 		cli.Environment{Getenv: w.getenv, Out: &told, Err: progress})
-	if code != cli.ExitInterrupted || len(readLines(t, out)) != 0 || !strings.Contains(progress.text.String(), "0 of 20 requests have ended") {
+	if code != cli.ExitInterrupted || len(readLines(t, out)) != 0 || !strings.Contains(progress.text.String(),
+		"0 of 20 requests have ended") {
 		t.Errorf("exit %d: %s", code, progress.text.String())
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/batches"
@@ -40,9 +39,11 @@ type cancelled struct {
 func (c cancelled) text() string {
 	began := fmt.Sprintf("batch %s is cancelled: %s requests were taken back", c.Batch, count(c.Withdrawn))
 	if c.again {
-		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s were taken back now", c.Batch, count(c.Before), count(c.Withdrawn))
+		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s were taken back now",
+			c.Batch, count(c.Before), count(c.Withdrawn))
 	}
-	text := fmt.Sprintf("%s, %s had ended, %s run, %s were never enqueued", began, count(c.Ended), count(c.Running), count(c.Never))
+	text := fmt.Sprintf("%s, %s had ended, %s run, %s were never enqueued", began, count(c.Ended), count(c.Running),
+		count(c.Never))
 	if c.Missing > 0 {
 		text += fmt.Sprintf(", %s are not in the queue any more", count(c.Missing))
 	}
@@ -55,8 +56,9 @@ func cancelCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel BATCH",
 		Short: "Delete the waiting requests of a batch and release what they reserved",
-		Long: `Cancel deletes the waiting requests of the batch and releases the tokens that they reserved. The tasks behind them have these tokens at once,
-in their order. Requests that run come to their end, and their results count. A batch whose requests have all ended stays as it is.
+		Long: `Cancel deletes the waiting requests of the batch and releases the tokens that they reserved. The tasks
+behind them have these tokens at once, in their order. Requests that run come to their end, and their results count. A
+batch whose requests have all ended stays as it is.
 
 In what "enqueue results" writes, the others have a line in the error file, with the code batch_cancelled.
 
@@ -81,7 +83,8 @@ Enqueue the same file again to go on where it was.`,
 			return err // before anything was done
 		}
 		if err != nil && !errors.Is(err, errEnded) {
-			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers drop them: %w", b.ID, count(r.Left), err)
+			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers "+
+				"drop them: %w", b.ID, count(r.Left), err)
 		}
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(r)
@@ -92,21 +95,23 @@ Enqueue the same file again to go on where it was.`,
 	return c
 }
 
-// canGiveBack wants the limits of the batch to be in the file: reservations of an unknown limit can't be released. The error is a
+// canGiveBack wants the limits of the batch to be in the file: reservations of an unknown limit can't be released. The
+// error is a
 // *cli.UsageError.
 func (s *services) canGiveBack(b batches.Batch, file string) error {
 	for bucket := range strings.SplitSeq(b.Limit, between) {
 		name, _, _ := strings.Cut(bucket, ":")
 		if _, err := s.limiter.Limit(name); err != nil {
 			return &cli.UsageError{Err: fmt.Errorf(
-				"batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they reserved could not be released; name the file of the workers with --config", b.ID, name, file)}
+				"batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they reserved "+
+					"could not be released; name the file of the workers with --config", b.ID, name, file)}
 		}
 	}
 	return nil
 }
 
-// cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it, and then deletes what waits. File is where the
-// limits are from. A *cli.UsageError comes before anything was done.
+// cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it, and then deletes
+// what waits. File is where the limits are from. A *cli.UsageError comes before anything was done.
 func (s *services) cancel(ctx context.Context, b batches.Batch, file string) (cancelled, error) {
 	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
 	counts, err := s.batches.Counts(ctx, b.ID)
@@ -146,8 +151,8 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string) (ca
 	return r, s.tellApart(ctx, b, &r)
 }
 
-// tellApart finds out about those that are neither taken back nor ended: they run, were cancelled before, or were never enqueued. What a worker has dropped since the batch
-// was cancelled counts as taken back, when that was just now.
+// tellApart finds out about those that are neither taken back nor ended: they run, were cancelled before, or were never
+// enqueued. What a worker has dropped since the batch was cancelled counts as taken back, when that was just now.
 func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) error {
 	if r.Left == 0 || b.Lines == 0 {
 		return nil
@@ -183,22 +188,10 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 	return nil
 }
 
-// running are the lines whose tasks a worker of the queue has, for each batch.
-func (s *services) running(ctx context.Context, queue string) (map[string][]int, error) {
-	lines := map[string][]int{}
-	err := eachPage(ctx, queue, asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks, "list the tasks of queue "+queue+" that run", func(infos []*asynq.TaskInfo) error {
-		for _, info := range infos {
-			if ref, ok := tasks.ParseBatchRef(info.ID); ok {
-				lines[ref.Batch] = append(lines[ref.Batch], ref.Line)
-			}
-		}
-		return nil
-	})
-	return lines, err
-}
-
 // withdraw takes back some lines, several side by side, and returns those that were there. The first error ends it.
-func (s *services) withdraw(ctx context.Context, b batches.Batch, from, to int, done *batches.LineSet, rounds map[int]int) ([]batches.Named, error) {
+func (s *services) withdraw(
+	ctx context.Context, b batches.Batch, from, to int, done *batches.LineSet, rounds map[int]int,
+) ([]batches.Named, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	lines := make(chan int)

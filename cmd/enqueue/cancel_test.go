@@ -17,7 +17,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Whoever waits for a batch that is cancelled has a line for each of its requests, though nobody has taken them back yet.
+// Whoever waits for a batch that is cancelled has a line for each of its requests, though nobody has taken them back
+// yet.
 func TestCancelledWhileItIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -30,9 +31,13 @@ func TestCancelledWhileItIsWaitedFor(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	code := cli.Run(t.Context(), rootCommand, []string{"batch", in, "--limit", "openai", "--errors", errs, "--config", w.config},
+	code := cli.Run(t.Context(), rootCommand, []string{
+		"batch", in, "--limit", "openai", "--errors", errs, "--config",
+		w.config,
+	},
 		cli.Environment{Getenv: w.getenv, Out: &told, Err: progress})
-	if text := progress.text.String(); code != cli.ExitFailed || !strings.Contains(text, "was cancelled") || !strings.Contains(text, "enqueue results") {
+	if text := progress.text.String(); code != cli.ExitFailed || !strings.Contains(text, "was cancelled") ||
+		!strings.Contains(text, "enqueue results") {
 		t.Errorf("exit %d: %s", code, text)
 	}
 	lines := readLines(t, errs)
@@ -51,7 +56,10 @@ func TestResultsOfUnknownRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	store, id := w.store(t), "0123456789abcdef"
-	if _, _, err := store.Open(t.Context(), batches.Batch{ID: id, Lines: 3, Requests: 3, Limit: "openai", Queue: "default"}); err != nil {
+	if _, _, err := store.Open(t.Context(), batches.Batch{
+		ID: id, Lines: 3, Requests: 3, Limit: "openai",
+		Queue: "default",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Name(t.Context(), id, []batches.Named{{Line: 2, CustomID: "b"}}); err != nil {
@@ -59,14 +67,17 @@ func TestResultsOfUnknownRequests(t *testing.T) {
 	}
 	errs := filepath.Join(t.TempDir(), "err.jsonl")
 	c := w.call(t, "results", id, "--errors", errs)
-	if c.code != cli.ExitOK || !strings.Contains(c.out, "3 not there yet, of 3") || strings.Contains(c.err, "no line") || len(readLines(t, errs)) != 0 {
+	if c.code != cli.ExitOK || !strings.Contains(c.out, "3 not there yet, of 3") ||
+		strings.Contains(c.err, "no line") || len(readLines(t, errs)) != 0 {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if err := store.Cancel(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	c = w.call(t, "results", id, "--errors", errs)
-	if lines := readLines(t, errs); c.code != cli.ExitOK || !strings.Contains(c.err, "2 requests of the cancelled batch have no line") || len(lines) != 1 || lines[0].CustomID != "b" {
+	if lines := readLines(t, errs); c.code != cli.ExitOK ||
+		!strings.Contains(c.err, "2 requests of the cancelled batch have no line") || len(lines) != 1 ||
+		lines[0].CustomID != "b" {
 		t.Errorf("exit %d: %+v: %s%s", c.code, lines, c.out, c.err)
 	}
 }
@@ -78,12 +89,14 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	upstream := &refusing{}
 	upstream.on.Store(true)
 	w.work(t, upstream)
-	c := w.call(t, "batch", write(t, "in.jsonl", chatLine("good", "hi")+chatLine("bad", "never works")), "--limit", "openai", "--wait")
+	c := w.call(t, "batch", write(t, "in.jsonl", chatLine("good", "hi")+chatLine("bad", "never works")), "--limit",
+		"openai", "--wait")
 	id := batchOf(t, c)
 	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "nothing to cancel") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if c = w.call(t, "cancel", id, "--json"); c.code != cli.ExitOK || !strings.Contains(c.out, `"withdrawn":0,"ended":2,"left":0`) {
+	if c = w.call(t, "cancel", id, "--json"); c.code != cli.ExitOK ||
+		!strings.Contains(c.out, `"withdrawn":0,"ended":2,"left":0`) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed requests") {
@@ -103,7 +116,8 @@ func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(q)
 }
 
-// Whoever cancels twice is told so, and what runs, what was never enqueued and what was cancelled before are told apart.
+// Whoever cancels twice is told so, and what runs, what was never enqueued and what was cancelled before are told
+// apart.
 func TestCancelTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -125,25 +139,29 @@ func TestCancelTwice(t *testing.T) {
 	w.until(t, func(info *asynq.QueueInfo) bool { return info.Retry+info.Scheduled == 4 })
 	for _, want := range []string{
 		"batch " + id + " is cancelled: 4 requests were taken back, 0 had ended, 2 run, 4 were never enqueued\n",
-		"batch " + id + " was cancelled already: 4 requests were cancelled before, 0 were taken back now, 0 had ended, 2 run, 4 were never enqueued\n",
+		"batch " + id + " was cancelled already: 4 requests were cancelled before, 0 were taken back now, 0 had " +
+			"ended, 2 run, 4 were never enqueued\n",
 	} {
 		if c = w.call(t, "cancel", id); c.code != cli.ExitOK || c.out != want {
 			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 		}
 	}
-	told := "0 of 10 done, 0 failed, 8 cancelled, 2 run; 4 of the cancelled were never enqueued or may still be in the queue (`enqueue cancel " + id + "` takes those back); cancelled\n"
+	told := "0 of 10 done, 0 failed, 8 cancelled, 2 run; 4 of the cancelled were never enqueued or may still be in " +
+		"the queue (`enqueue cancel " + id + "` takes those back); cancelled\n"
 	if c = w.call(t, "status", id); !strings.HasSuffix(c.out, told) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "status", "--json"); !strings.Contains(c.out, `"waiting":2,"cancelled":8,`) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if c = w.call(t, "status"); strings.Join(strings.Fields(c.out)[4:9], " ") != "DONE FAILED CANCELLED WAITING END" || !strings.Contains(c.out, "0     0       8          2        cancelled") {
+	if c = w.call(t, "status"); strings.Join(strings.Fields(c.out)[4:9], " ") != "DONE FAILED CANCELLED WAITING END" ||
+		!strings.Contains(c.out, "0     0       8          2        cancelled") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	close(upstream.let)
 	stop()
-	if c = w.call(t, "status", id); !strings.Contains(c.out, "2 of 10 done, 0 failed, 8 cancelled; 4 of the cancelled") {
+	if c = w.call(t, "status", id); !strings.Contains(c.out,
+		"2 of 10 done, 0 failed, 8 cancelled; 4 of the cancelled") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	c = w.call(t, "cancel", id, "--json")
@@ -152,7 +170,8 @@ func TestCancelTwice(t *testing.T) {
 	}
 }
 
-// With a file that lacks the limit of the batch nothing is taken back: what the requests reserved could not be given back.
+// With a file that lacks the limit of the batch nothing is taken back: what the requests reserved could not be given
+// back.
 func TestCancelWithoutTheLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -160,14 +179,17 @@ func TestCancelWithoutTheLimit(t *testing.T) {
 	good := w.config
 	w.config = write(t, "headway.yaml", "limits: {other: {meters: {requests: 5/m}}}")
 	c := w.call(t, "cancel", id)
-	if c.code != cli.ExitUsage || c.out != "" || strings.Count(c.err, "\n") != 1 || !strings.Contains(c.err, "take from limit openai, which "+w.config+" lacks") {
+	if c.code != cli.ExitUsage || c.out != "" || strings.Count(c.err, "\n") != 1 ||
+		!strings.Contains(c.err, "take from limit openai, which "+w.config+" lacks") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	w.config = good
-	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "is cancelled: 3 requests were taken back") || c.err != "" {
+	if c = w.call(t, "cancel", id); c.code != cli.ExitOK ||
+		!strings.Contains(c.out, "is cancelled: 3 requests were taken back") || c.err != "" {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if c = w.call(t, "status", id); !strings.HasSuffix(c.out, "\n0 of 3 done, 0 failed, 3 cancelled; cost 0.00; cancelled\n") {
+	if c = w.call(t, "status", id); !strings.HasSuffix(c.out,
+		"\n0 of 3 done, 0 failed, 3 cancelled; cost 0.00; cancelled\n") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
@@ -187,7 +209,10 @@ func TestTasksBehindACancelledBatch(t *testing.T) {
 	}
 	expected := func() (time.Duration, *scheduler.Waiting) {
 		t.Helper()
-		e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: tasks.BatchRef{Batch: second, Line: 3}.TaskID()})
+		e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: tasks.BatchRef{
+			Batch: second,
+			Line:  3,
+		}.TaskID()})
 		if err != nil || e.Waits == nil {
 			t.Fatalf("%+v, %v", e, err)
 		}
@@ -196,7 +221,8 @@ func TestTasksBehindACancelledBatch(t *testing.T) {
 	if in, at := expected(); in < 150*time.Second || at.Position != 203 {
 		t.Errorf("behind 200 requests, one a second: in %v, %+v", in, at)
 	}
-	if c := w.call(t, "cancel", first); c.code != cli.ExitOK || !strings.Contains(c.out, "200 requests were taken back") {
+	if c := w.call(t, "cancel", first); c.code != cli.ExitOK ||
+		!strings.Contains(c.out, "200 requests were taken back") {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if in, at := expected(); in > 3*time.Second || at.Position != 3 || at.TokensAhead["requests"] != 2 {

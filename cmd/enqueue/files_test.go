@@ -20,7 +20,8 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(in, []byte(chats(3)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, link, hard := filepath.Join(folder, "out.jsonl"), filepath.Join(folder, "link.jsonl"), filepath.Join(folder, "hard.jsonl")
+	out, link, hard := filepath.Join(folder, "out.jsonl"), filepath.Join(folder, "link.jsonl"), filepath.Join(folder,
+		"hard.jsonl")
 	if err := os.Symlink(out, link); err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +81,18 @@ func TestAFullDisk(t *testing.T) {
 	in := write(t, "in.jsonl", chats(3))
 	w.work(t, nil)
 	var errs bytes.Buffer
-	code := cli.Run(t.Context(), rootCommand, []string{"batch", in, "--limit", "openai", "--out", "-", "--config", w.config}, cli.Environment{
+	code := cli.Run(t.Context(), rootCommand, []string{
+		"batch", in, "--limit", "openai", "--out", "-", "--config",
+		w.config,
+	}, cli.Environment{
 		Getenv: w.getenv, In: strings.NewReader(""), Out: full{}, Err: &errs,
 	})
 	if code != cli.ExitFailed || !strings.Contains(errs.String(), "no space left") {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
 	out := filepath.Join(t.TempDir(), "out.jsonl")
-	if c := w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK || len(readLines(t, out)) != 3 {
+	if c := w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK ||
+		len(readLines(t, out)) != 3 {
 		t.Errorf("exit %d: %s", c.code, c.err)
 	}
 }

@@ -41,7 +41,10 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	server, env := environment(t)
 	judge, err := provider.Start(provider.Config{
-		Requests: provider.Quota{Rate: 100, Capacity: 20}, Tokens: provider.Quota{Rate: 20000, Capacity: 5000}, MinLatency: time.Millisecond, MaxLatency: 20 * time.Millisecond,
+		Requests: provider.Quota{Rate: 100, Capacity: 20}, Tokens: provider.Quota{
+			Rate:     20000,
+			Capacity: 5000,
+		}, MinLatency: time.Millisecond, MaxLatency: 20 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +75,8 @@ func (w *world) store(t *testing.T) *batches.Store {
 	return store
 }
 
-// work serves the queue as `worker run` does, until stop is called or the test ends. Upstream stands before the provider where it is not nil.
+// work serves the queue as `worker run` does, until stop is called or the test ends. Upstream stands before the
+// provider where it is not nil.
 func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	t.Helper()
 	c, err := config.Load(w.config)
@@ -110,7 +114,10 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	t.Cleanup(requests.Close)
 	quiet := slog.New(slog.DiscardHandler)
 	recorder := record.New(store, quiet, chat.Requests())
-	server, err := worker.New(queue, limiter, worker.Config{Concurrency: 30, Logger: quiet, Events: recorder.Events(), ShutdownTimeout: 5 * time.Second})
+	server, err := worker.New(queue, limiter, worker.Config{
+		Concurrency: 30, Logger: quiet, Events: recorder.Events(),
+		ShutdownTimeout: 5 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,10 @@ func TestInterruptedWhileEnqueueing(t *testing.T) {
 	var told, errs bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Run(ctx, rootCommand, []string{"batch", in, "--limit", "openai", "--out", out, "--config", w.config},
+		ended <- cli.Run(ctx, rootCommand, []string{
+			"batch", in, "--limit", "openai", "--out", out, "--config",
+			w.config,
+		},
 			cli.Environment{Getenv: w.getenv, Out: &told, Err: &errs})
 	}()
 	for (call{redis: w.redis}).pending(t) == 0 {
@@ -31,7 +34,8 @@ func TestInterruptedWhileEnqueueing(t *testing.T) {
 	}
 	interrupt()
 	code := <-ended
-	if text := errs.String(); code != cli.ExitInterrupted || !strings.Contains(text, "interrupted") || !strings.Contains(text, "of 8000 requests were enqueued") || len(readLines(t, out)) != 0 {
+	if text := errs.String(); code != cli.ExitInterrupted || !strings.Contains(text, "interrupted") ||
+		!strings.Contains(text, "of 8000 requests were enqueued") || len(readLines(t, out)) != 0 {
 		t.Errorf("exit %d: %s", code, text)
 	}
 }
@@ -45,7 +49,11 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 	}{
 		"served":    {workers: true, want: "; the workers go on, and so does the same command\n"},
 		"no worker": {want: `; no worker takes from queue "default", so the others wait until one does; the same command goes on` + "\n"},
-		"paused":    {workers: true, paused: true, want: `; queue "default" is paused, so the others wait until it is resumed; the same command goes on` + "\n"},
+		"paused": {
+			workers: true, paused: true,
+			want: `; queue "default" is paused, so the others wait until it is resumed; the same command goes on` +
+				"\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,9 +78,13 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			progress := &lineSignal{line: "0 of 3 done", call: interrupt}
-			code := cli.Run(ctx, rootCommand, []string{"batch", in, "--limit", "openai", "--wait", "--config", w.config},
+			code := cli.Run(ctx, rootCommand, []string{
+				"batch", in, "--limit", "openai", "--wait", "--config",
+				w.config,
+			},
 				cli.Environment{Getenv: w.getenv, Out: progress, Err: progress})
-			if text := progress.text.String(); code != cli.ExitInterrupted || !strings.HasSuffix(text, "interrupted: 0 of 3 requests have ended"+c.want) {
+			if text := progress.text.String(); code != cli.ExitInterrupted ||
+				!strings.HasSuffix(text, "interrupted: 0 of 3 requests have ended"+c.want) {
 				t.Errorf("exit %d: %s", code, text)
 			}
 		})

@@ -14,7 +14,10 @@ func TestKeysOfTheCommandLine(t *testing.T) {
 	in := write(t, "in.jsonl", chats(2))
 	for key, want := range map[string]string{"\xff": "must be valid UTF-8", strings.Repeat("x", 513): "at most 512"} {
 		for _, args := range [][]string{
-			{"one", "hi", "--limit", "openai", "--key", key}, {"one", "hi", "--limit", "openai:" + key}, {"batch", in, "--limit", "openai", "--key", key},
+			{"one", "hi", "--limit", "openai", "--key", key}, {"one", "hi", "--limit", "openai:" + key}, {
+				"batch", in,
+				"--limit", "openai", "--key", key,
+			},
 		} {
 			if c := w.call(t, args...); c.code != cli.ExitUsage || !strings.Contains(c.err, want) || c.pending(t) != 0 {
 				t.Errorf("%.60q: exit %d, %.300s", args, c.code, c.err)

@@ -23,7 +23,8 @@ func (w *world) abandoned(t *testing.T, id string, line int, lease time.Duration
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
 	defer func() { _ = client.Close() }()
 	task := tasks.BatchRef{Batch: id, Line: line}.TaskID()
-	if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask("gone", nil), asynq.TaskID(task)); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask("gone", nil),
+		asynq.TaskID(task)); err != nil {
 		t.Fatal(err)
 	}
 	const root = "asynq:{default}:"
@@ -48,7 +49,8 @@ func TestLostRequests(t *testing.T) {
 	id := w.opened(t, 100, ago...)
 	w.abandoned(t, id, 99, 12*time.Second)
 	w.work(t, nil)
-	if c := w.call(t, "status", id); c.code != cli.ExitOK || strings.Contains(c.out, "gone") || !strings.Contains(c.out, "about 1s left") {
+	if c := w.call(t, "status", id); c.code != cli.ExitOK || strings.Contains(c.out, "gone") ||
+		!strings.Contains(c.out, "about 1s left") {
 		t.Errorf("one of two is lost: exit %d: %s%s", c.code, c.out, c.err)
 	}
 	w.abandoned(t, id, 100, 12*time.Second)
@@ -59,7 +61,8 @@ func TestLostRequests(t *testing.T) {
 	}
 	var f figures
 	c = w.call(t, "status", id, "--json")
-	if err := json.Unmarshal([]byte(c.out), &f); err != nil || f.Lost != 2 || f.LeftBy != byLease || *f.Left < 30 || *f.Left > 42 {
+	if err := json.Unmarshal([]byte(c.out), &f); err != nil || f.Lost != 2 || f.LeftBy != byLease || *f.Left < 30 ||
+		*f.Left > 42 {
 		t.Errorf("both are lost: %v: %s%s", err, c.out, c.err)
 	}
 	if text := f.endShort(); text != "worker gone" {

@@ -46,7 +46,10 @@ func environment(t *testing.T) (*miniredis.Miniredis, map[string]string) {
 	t.Helper()
 	server := miniredis.RunT(t)
 	uri, database := testenv.Mongo(t)
-	return server, map[string]string{"REDIS_URL": "redis://" + server.Addr() + "/0", "MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database}
+	return server, map[string]string{
+		"REDIS_URL":   "redis://" + server.Addr() + "/0",
+		"MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database,
+	}
 }
 
 func callWith(t *testing.T, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
@@ -54,9 +57,14 @@ func callWith(t *testing.T, server *miniredis.Miniredis, env map[string]string, 
 	return callIn(t.Context(), server, env, stdin, args...)
 }
 
-func callIn(ctx context.Context, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
+func callIn(
+	ctx context.Context, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string,
+) call {
 	var out, errs bytes.Buffer
-	code := cli.Run(ctx, rootCommand, args, cli.Environment{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(stdin), Out: &out, Err: &errs})
+	code := cli.Run(ctx, rootCommand, args, cli.Environment{
+		Getenv: func(k string) string { return env[k] },
+		In:     strings.NewReader(stdin), Out: &out, Err: &errs,
+	})
 	return call{redis: server, code: code, out: out.String(), err: errs.String()}
 }
 
@@ -88,7 +96,8 @@ func line(id string, tokens int) string {
 
 func TestBatchOfTheExample(t *testing.T) {
 	t.Parallel()
-	c := enqueueCommand(t, "", "batch", "../../examples/godoc.jsonl", "--limit", "openai", "--config", repositoryConfig, "--json")
+	c := enqueueCommand(t, "", "batch", "../../examples/godoc.jsonl", "--limit", "openai", "--config", repositoryConfig,
+		"--json")
 	var r result
 	if err := json.Unmarshal([]byte(c.out), &r); err != nil || c.code != cli.ExitOK {
 		t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
@@ -125,7 +134,8 @@ func TestChargeThatCanNeverBeServed(t *testing.T) {
 	t.Parallel()
 	config := write(t, "headway.yaml", "limits: {small: {meters: {tokens: {rate: 100/s, max_reserved: 50}}}}")
 	c := enqueueCommand(t, line("a", 5000), "batch", "-", "--limit", "small", "--config", config)
-	if c.code != cli.ExitUsage || c.pending(t) != 0 || !strings.Contains(c.err, "line 1") || !strings.Contains(c.err, "more than can ever be served") {
+	if c.code != cli.ExitUsage || c.pending(t) != 0 || !strings.Contains(c.err, "line 1") ||
+		!strings.Contains(c.err, "more than can ever be served") {
 		t.Errorf("exit %d: %s", c.code, c.err)
 	}
 }
@@ -137,19 +147,49 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"no limit":       {[]string{"batch", "-", "--config", repositoryConfig}, []string{"--limit is required"}},
-		"unknown limit":  {[]string{"batch", "-", "--limit", "none", "--config", repositoryConfig}, []string{"unknown limit", `"none"`, "openai"}},
-		"no batch":       {[]string{"results"}, []string{"wants one BATCH", "enqueue status", "--help"}},
-		"wrong file":     {[]string{"batch", "main.go", "--limit", "openai", "--config", repositoryConfig}, []string{"not one is a request", "right file", "line 1"}},
-		"unknown flag":   {[]string{"batch", "-", "--limt", "x"}, []string{"--limt", "--help"}},
-		"no file":        {[]string{"batch", "missing.jsonl", "--limit", "openai", "--config", repositoryConfig}, []string{"missing.jsonl"}},
-		"empty input":    {[]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig}, []string{"no lines"}},
-		"no config":      {[]string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
-		"bad config":     {[]string{"batch", "-", "--limit", "a", "--config", bad}, []string{bad, "limits.a.meters.r", "fortnight", "concurency"}},
-		"keep nothing":   {[]string{"batch", "-", "--limit", "openai", "--keep", "0", "--config", repositoryConfig}, []string{"--keep", "1m", "twice"}},
-		"in and at":      {[]string{"one", "hi", "--limit", "openai", "--in", "1h", "--at", "2030-01-01T00:00:00Z"}, []string{"exclude each other"}},
-		"bad time":       {[]string{"one", "hi", "--limit", "openai", "--at", "tomorrow"}, []string{"2026-12-24T18:00:00Z"}},
-		"no headroom":    {[]string{"one", "hi", "--limit", "openai", "--urgent", "--config", repositoryConfig}, []string{"--urgent", "headroom", "openai"}},
+		"no limit": {[]string{"batch", "-", "--config", repositoryConfig}, []string{"--limit is required"}},
+		"unknown limit": {
+			[]string{"batch", "-", "--limit", "none", "--config", repositoryConfig},
+			[]string{"unknown limit", `"none"`, "openai"},
+		},
+		"no batch": {[]string{"results"}, []string{"wants one BATCH", "enqueue status", "--help"}},
+		"wrong file": {
+			[]string{"batch", "main.go", "--limit", "openai", "--config", repositoryConfig},
+			[]string{"not one is a request", "right file", "line 1"},
+		},
+		"unknown flag": {[]string{"batch", "-", "--limt", "x"}, []string{"--limt", "--help"}},
+		"no file": {
+			[]string{"batch", "missing.jsonl", "--limit", "openai", "--config", repositoryConfig},
+			[]string{"missing.jsonl"},
+		},
+		"empty input": {
+			[]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig},
+			[]string{"no lines"},
+		},
+		"no config": {
+			[]string{"batch", "-", "--limit", "openai", "--config", "none.yaml"},
+			[]string{"none.yaml", "--config"},
+		},
+		"bad config": {[]string{"batch", "-", "--limit", "a", "--config", bad}, []string{
+			bad, "limits.a.meters.r",
+			"fortnight", "concurency",
+		}},
+		"keep nothing": {
+			[]string{"batch", "-", "--limit", "openai", "--keep", "0", "--config", repositoryConfig},
+			[]string{"--keep", "1m", "twice"},
+		},
+		"in and at": {
+			[]string{"one", "hi", "--limit", "openai", "--in", "1h", "--at", "2030-01-01T00:00:00Z"},
+			[]string{"exclude each other"},
+		},
+		"bad time": {
+			[]string{"one", "hi", "--limit", "openai", "--at", "tomorrow"},
+			[]string{"2026-12-24T18:00:00Z"},
+		},
+		"no headroom": {
+			[]string{"one", "hi", "--limit", "openai", "--urgent", "--config", repositoryConfig},
+			[]string{"--urgent", "headroom", "openai"},
+		},
 		"nothing to say": {[]string{"one", "--limit", "openai"}, []string{"PROMPT or --body"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,15 +209,20 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 
 func TestServicesThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
-	dead := map[string]string{"REDIS_URL": "redis://user:secret@127.0.0.1:1/0", "MONGODB_URI": "mongodb://user:secret@127.0.0.1:1/"}
+	dead := map[string]string{
+		"REDIS_URL":   "redis://user:secret@127.0.0.1:1/0",
+		"MONGODB_URI": "mongodb://user:secret@127.0.0.1:1/",
+	}
 	c := callWith(t, nil, dead, "", "one", "hi", "--limit", "openai", "--config", repositoryConfig)
-	if c.code != cli.ExitUnavailable || !strings.Contains(c.err, "REDIS_URL") || !strings.Contains(c.err, "docker compose up") || strings.Contains(c.err, "secret") {
+	if c.code != cli.ExitUnavailable || !strings.Contains(c.err, "REDIS_URL") ||
+		!strings.Contains(c.err, "docker compose up") || strings.Contains(c.err, "secret") {
 		t.Errorf("exit %d: %s", c.code, c.err)
 	}
 	server := miniredis.RunT(t)
 	dead["REDIS_URL"] = "redis://" + server.Addr()
 	c = callWith(t, server, dead, "", "one", "hi", "--limit", "openai", "--config", repositoryConfig, "--reserve")
-	if c.code != cli.ExitUnavailable || !strings.Contains(c.err, "MONGODB_URI") || strings.Contains(c.err, "secret") || c.pending(t) != 0 {
+	if c.code != cli.ExitUnavailable || !strings.Contains(c.err, "MONGODB_URI") || strings.Contains(c.err, "secret") ||
+		c.pending(t) != 0 {
 		t.Errorf("exit %d: %s", c.code, c.err)
 	}
 	dead["REDIS_URL"] = "redis://user:sec ret@%zz"
@@ -189,7 +234,8 @@ func TestServicesThatDoNotAnswer(t *testing.T) {
 
 func TestOneForLater(t *testing.T) {
 	t.Parallel()
-	c := enqueueCommand(t, "", "one", "Good morning", "--limit", "openai", "--in", "8h", "--config", repositoryConfig, "--json")
+	c := enqueueCommand(t, "", "one", "Good morning", "--limit", "openai", "--in", "8h", "--config", repositoryConfig,
+		"--json")
 	var got enqueued
 	if err := json.Unmarshal([]byte(c.out), &got); err != nil || c.code != cli.ExitOK {
 		t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
@@ -215,7 +261,8 @@ limits:
 		args []string
 		want int
 	}{"one": {[]string{"one", "hi"}, 1}, "batch": {[]string{"batch", "-"}, 4}} {
-		c := enqueueCommand(t, lines, append(tc.args, "--urgent", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
+		c := enqueueCommand(t, lines, append(tc.args, "--urgent", "--limit", "tenants:a", "--limit", "openai",
+			"--config", file)...)
 		if c.code != cli.ExitOK {
 			t.Fatalf("exit %d: %s", c.code, c.err)
 		}

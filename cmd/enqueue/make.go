@@ -1,12 +1,18 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -44,7 +50,7 @@ func (m maker) ordinary(line batch.Line) (request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if line.URL == batch.URLChatCompletions {
+	if line.URL == string(llm.EndpointChat) {
 		task, failed := m.from.chat(body)
 		task.CustomID = line.CustomID
 		return task, failed
@@ -116,9 +122,13 @@ func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (llm.Call, er
 	return task, err
 }
 
-// request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it names nothing, one request.
+// request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it
+// names nothing, one request.
 func (s *source) request(line batch.Line) (web.Request, error) {
-	task := web.Request{Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body, CustomID: line.CustomID}
+	task := web.Request{
+		Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body,
+		CustomID: line.CustomID,
+	}
 	err := task.Validate()
 	if len(s.http.AllowHosts) > 0 {
 		err = s.http.Client(func(string) string { return "" }).Check(task)
@@ -148,10 +158,12 @@ func (s *source) request(line batch.Line) (web.Request, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return web.Request{}, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter, slices.Sorted(maps.Keys(unknown)), s)
+		return web.Request{}, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter,
+			slices.Sorted(maps.Keys(unknown)), s)
 	}
 	if len(task.Taken) == 0 {
-		return web.Request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of which meter", s)
+		return web.Request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of "+
+			"which meter", s)
 	}
 	return task, nil
 }
@@ -164,4 +176,49 @@ func (s *source) valid(task tasks.Charger) error {
 		}
 	}
 	return nil
+}
+
+// between stands between the limits of a batch where they are kept as one text.
+const between = ", "
+
+// each calls good for every task of the file, and faulty for every line that is none. Unique says that no custom_id is
+// there twice.
+func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) error, faulty func(error)) error {
+	reader := batch.NewReader(file, batch.Config{Unique: unique})
+	for {
+		line, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if fault := (*batch.LineError)(nil); errors.As(err, &fault) {
+			faulty(fault)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		task, err := m.task(line)
+		if err != nil {
+			fault := &batch.LineError{Line: line.Number, Field: "body", Err: err}
+			if line.HTTP() {
+				fault.Field = ""
+			}
+			faulty(fault)
+			continue
+		}
+		if err := good(line, task); err != nil {
+			return err
+		}
+	}
+}
+
+// name says what a batch is: the same content, sent to the same limits and model, is the same batch.
+func (m maker) name(hash string) (id string, err error) {
+	for _, b := range m.from.buckets {
+		if strings.Contains(b.String(), between) {
+			return "", &cli.UsageError{Err: fmt.Errorf("--limit %s: the key of a batch can't hold %q", b, between)}
+		}
+	}
+	sum := sha256.Sum256([]byte("headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model))
+	return hex.EncodeToString(sum[:8]), nil
 }

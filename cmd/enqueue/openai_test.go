@@ -47,8 +47,8 @@ func (s *sent) requests() []string {
 	return slices.Sorted(slices.Values(s.all))
 }
 
-// asked is what a file of OpenAI's format asks for, and the custom IDs in their order. The bodies are as they stand there, but for the spaces
-// between their parts: each number, escape and unknown field, in the same order.
+// asked is what a file of OpenAI's format asks for, and the custom IDs in their order. The bodies are as they stand
+// there, but for the spaces between their parts: each number, escape and unknown field, in the same order.
 func asked(t *testing.T, file string) (requests, ids []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -88,10 +88,12 @@ func documented(t *testing.T, file string) []outputLine {
 		if err := json.Unmarshal(line["response"], &response); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"custom_id", "error", "id", "response"}, slices.Sorted(maps.Keys(line))); diff != "" {
+		if diff := cmp.Diff([]string{"custom_id", "error", "id", "response"},
+			slices.Sorted(maps.Keys(line))); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]string{"body", "request_id", "status_code"}, slices.Sorted(maps.Keys(response))); response != nil && diff != "" {
+		if diff := cmp.Diff([]string{"body", "request_id", "status_code"},
+			slices.Sorted(maps.Keys(response))); response != nil && diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -130,10 +132,14 @@ func answered(t *testing.T, file string, body json.RawMessage) bool {
 	return false
 }
 
-// Files as OpenAI's guide, its reference and its cookbook have them go in unchanged, and come back as these describe it.
+// Files as OpenAI's guide, its reference and its cookbook have them go in unchanged, and come back as these describe
+// it.
 func TestFilesOfOpenAIsDocumentation(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"chat.jsonl", "embeddings.jsonl", "responses.jsonl", "completions.jsonl", "moderations.jsonl"} {
+	for _, file := range []string{
+		"chat.jsonl", "embeddings.jsonl", "responses.jsonl", "completions.jsonl",
+		"moderations.jsonl",
+	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -149,7 +155,8 @@ func TestFilesOfOpenAIsDocumentation(t *testing.T) {
 			}
 			for i, line := range documented(t, out) {
 				r := line.Response
-				if line.CustomID != ids[i] || line.Error != nil || r == nil || r.StatusCode != 200 || r.RequestID == "" || !strings.HasPrefix(line.ID, "batch_req_") {
+				if line.CustomID != ids[i] || line.Error != nil || r == nil || r.StatusCode != 200 ||
+					r.RequestID == "" || !strings.HasPrefix(line.ID, "batch_req_") {
 					t.Fatalf("line %d: %+v", i+1, line)
 				}
 				if !answered(t, file, r.Body) {
@@ -164,7 +171,8 @@ func TestFilesOfOpenAIsDocumentation(t *testing.T) {
 	}
 }
 
-// Of a request that was answered the error file has the answer, of any other the reason, in the types of the official client.
+// Of a request that was answered the error file has the answer, of any other the reason, in the types of the official
+// client.
 func TestErrorLinesOfOpenAIsDocumentation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,18 +180,21 @@ func TestErrorLinesOfOpenAIsDocumentation(t *testing.T) {
 	upstream.on.Store(true)
 	w.work(t, upstream)
 	errs := filepath.Join(t.TempDir(), "err.jsonl")
-	if c := w.call(t, "batch", "testdata/openai/errors.jsonl", "--limit", "openai", "--errors", errs, "--retries", "0"); c.code != cli.ExitFailed {
+	if c := w.call(t, "batch", "testdata/openai/errors.jsonl", "--limit", "openai", "--errors", errs, "--retries",
+		"0"); c.code != cli.ExitFailed {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	lines := documented(t, errs)
-	if len(lines) != 2 || lines[0].CustomID != "refused" || lines[0].Error != nil || lines[0].Response == nil || lines[0].Response.StatusCode != 400 {
+	if len(lines) != 2 || lines[0].CustomID != "refused" || lines[0].Error != nil || lines[0].Response == nil ||
+		lines[0].Response.StatusCode != 400 {
 		t.Fatalf("%+v", lines)
 	}
 	refusal := official[struct{ Error shared.ErrorObject }](t, lines[0].Response.Body)
 	if refusal.Error.Code != "bad_thing" || refusal.Error.Type != "invalid_request_error" {
 		t.Errorf("%s", lines[0].Response.Body)
 	}
-	if lines[1].CustomID != "unreachable" || lines[1].Response != nil || lines[1].Error == nil || lines[1].Error.Code != "request_failed" || lines[1].Error.Message == "" {
+	if lines[1].CustomID != "unreachable" || lines[1].Response != nil || lines[1].Error == nil ||
+		lines[1].Error.Code != "request_failed" || lines[1].Error.Message == "" {
 		t.Errorf("%+v", lines[1])
 	}
 }

@@ -26,7 +26,8 @@ const processArgs = "HEADWAY_TEST_ENQUEUE"
 func process(tb testing.TB, redisURL, mongo string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	tb.Helper()
 	c := exec.CommandContext(tb.Context(), os.Args[0])
-	c.Env = append(os.Environ(), processArgs+"="+strings.Join(args, "\n"), "REDIS_URL="+redisURL, "MONGODB_URI="+mongo, "GORACE=atexit_sleep_ms=0")
+	c.Env = append(os.Environ(), processArgs+"="+strings.Join(args, "\n"), "REDIS_URL="+redisURL, "MONGODB_URI="+mongo,
+		"GORACE=atexit_sleep_ms=0")
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	return c, &out
@@ -112,7 +113,8 @@ func TestKilledEnqueuerGoesOn(t *testing.T) {
 	}
 }
 
-// BenchmarkEnqueuer sends files of different lengths with a process for each, and fails where memory grows with the length.
+// BenchmarkEnqueuer sends files of different lengths with a process for each, and fails where memory grows with the
+// length.
 func BenchmarkEnqueuer(b *testing.B) {
 	most := map[int]float64{}
 	for _, n := range []int{1000, 10_000, 100_000} {
@@ -120,7 +122,8 @@ func BenchmarkEnqueuer(b *testing.B) {
 			_, redisURL, mongo := stores(b)
 			file := inputFile(b, n)
 			for i := range b.N {
-				c, out := process(b, redisURL, mongo, "batch", file, "--limit", "openai", "--config", repositoryConfig, "--model", "m"+strconv.Itoa(i))
+				c, out := process(b, redisURL, mongo, "batch", file, "--limit", "openai", "--config", repositoryConfig,
+					"--model", "m"+strconv.Itoa(i))
 				if err := c.Run(); err != nil {
 					b.Fatalf("%v: %s", err, out)
 				}

@@ -12,11 +12,13 @@ const (
 	window = time.Minute
 	// slot is how exact that is where the results are read, instead of watched.
 	slot = time.Second
-	// quiet is how long nothing has to end, at least, until that is told, and until the time before it counts no more for the rate.
+	// quiet is how long nothing has to end, at least, until that is shown, and until the time before it counts no more
+	// for the rate.
 	quiet = 10 * time.Second
-	// shortest is how long is looked at least before a rate is told.
+	// shortest is the least time that a rate is measured for.
 	shortest = 5 * time.Second
-	// settled is shortest after a gap: workers that have just begun may end many requests at once, and then none for as long as one takes.
+	// settled is shortest after a gap: workers that have just begun may end many requests at once, and then none for as
+	// long as one takes.
 	settled = 15 * time.Second
 	// usual is how many times the usual pause between two ends is a gap.
 	usual = 3
@@ -48,7 +50,7 @@ func lastRun(steps []step, began, now time.Time) lately {
 		if i > 0 {
 			before = steps[i-1].to
 		}
-		l.counts = plus(l.counts, s.counts)
+		l.counts = l.counts.Plus(s.counts)
 		if s.from.Sub(before) > l.gap {
 			began, l.after = s.from, true
 			break
@@ -71,7 +73,7 @@ func usualPause(steps []step) time.Duration {
 	return pauses[len(pauses)/2]
 }
 
-// enough says whether the end can be told from it.
+// enough says whether the end can be estimated from it.
 func (l lately) enough() bool {
 	least := shortest
 	if l.after {
@@ -109,13 +111,5 @@ func minus(a, b batches.Counts) batches.Counts {
 	a.Usage.Used, a.Usage.Prompt = max(0, a.Usage.Used-b.Usage.Used), max(0, a.Usage.Prompt-b.Usage.Prompt)
 	a.Usage.Reserved = max(0, a.Usage.Reserved-b.Usage.Reserved)
 	a.Usage.Completion = max(0, a.Usage.Completion-b.Usage.Completion)
-	return a
-}
-
-func plus(a, b batches.Counts) batches.Counts {
-	a.Done, a.Failed = a.Done+b.Done, a.Failed+b.Failed
-	a.Usage.Used, a.Usage.Prompt = a.Usage.Used+b.Usage.Used, a.Usage.Prompt+b.Usage.Prompt
-	a.Usage.Reserved += b.Usage.Reserved
-	a.Usage.Completion += b.Usage.Completion
 	return a
 }

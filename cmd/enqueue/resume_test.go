@@ -42,13 +42,15 @@ func TestRetryOfWhatCannotBeSent(t *testing.T) {
 	upstream := &refusing{}
 	upstream.on.Store(true)
 	w.work(t, upstream)
-	c := w.call(t, "batch", write(t, "in.jsonl", chatLine("a", "never works")+chatLine("b", strings.Repeat("never works", 500))), "--limit", "openai", "--wait")
+	c := w.call(t, "batch", write(t, "in.jsonl", chatLine("a", "never works")+chatLine("b",
+		strings.Repeat("never works", 500))), "--limit", "openai", "--wait")
 	if c.code != cli.ExitFailed {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	id := batchOf(t, c)
 	w.config = write(t, "headway.yaml", "limits: {openai: {meters: {tokens: {rate: 100/s, max_reserved: 50}}}}")
-	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitUsage || !strings.Contains(c.err, "nothing was put back: line 2") {
+	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitUsage ||
+		!strings.Contains(c.err, "nothing was put back: line 2") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "status", id); !strings.Contains(c.out, "2 failed, 0 waiting") {
@@ -88,7 +90,8 @@ func TestAFileThatChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			second, err := io.ReadAll(f)
-			if errors.Is(err, errChanged) != tc.fails || !strings.HasPrefix(text, string(second)) || !tc.fails && len(second) != len(text) {
+			if errors.Is(err, errChanged) != tc.fails || !strings.HasPrefix(text, string(second)) || !tc.fails &&
+				len(second) != len(text) {
 				t.Errorf("read %d of %d bytes again: %v", len(second), len(text), err)
 			}
 		})

@@ -23,8 +23,8 @@ func retryCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retry BATCH --failed",
 		Short: "Send the failed requests of a batch again",
-		Long: `Retry puts the requests of the batch back that failed, and enqueues them as the batch was: for the same limits, in the same queue. Their
-errors so far stay with them; their new results replace the old ones.`,
+		Long: `Retry puts the requests of the batch back that failed, and enqueues them as the batch was: for the same
+limits, in the same queue. Their errors so far stay with them; their new results replace the old ones.`,
 		Example: `  enqueue retry 3f2a --failed`,
 		Args:    cli.Named("one BATCH, as `enqueue status` lists them"),
 	}
@@ -48,7 +48,8 @@ errors so far stay with them; their new results replace the old ones.`,
 			return err
 		}
 		if err != nil {
-			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w", n, b.ID, err)
+			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w",
+				n, b.ID, err)
 		}
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(struct {
@@ -68,7 +69,8 @@ var errNothing = errors.New("nothing was put back")
 // retry enqueues the failed requests of a batch again, as the batch was.
 func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, error) {
 	if b.State == batches.StateCancelled {
-		return 0, &cli.UsageError{Err: fmt.Errorf("batch %s was %w; enqueue its file again first", b.ID, batches.ErrCancelled)}
+		return 0, &cli.UsageError{Err: fmt.Errorf("batch %s was %w; enqueue its file again first", b.ID,
+			batches.ErrCancelled)}
 	}
 	if err := t.checkKeep(); err != nil {
 		return 0, err

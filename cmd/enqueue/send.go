@@ -19,8 +19,8 @@ const (
 	chunk = 500
 	// chunkBytes is about the most that their bodies take together.
 	chunkBytes = 8_000_000
-	// settleDown is what workers are given to drop the tasks of a cancelled batch that they have in hand when it is opened again: one that is
-	// dropped after it was found in the queue would be missing.
+	// settleDown is what workers are given to drop the tasks of a cancelled batch that they have in hand when it is
+	// opened again: one that is dropped after it was found in the queue would be missing.
 	settleDown = 2 * time.Second
 )
 
@@ -39,15 +39,21 @@ type sender struct {
 }
 
 // send enqueues the good lines of the file that have no result and are not in the queue.
-func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, existed bool, file io.Reader, options []scheduler.Option, r *result) error {
+func (j *batchJob) send(
+	ctx context.Context, s *services, b batches.Batch, existed bool, file io.Reader, options []scheduler.Option,
+	r *result,
+) error {
 	if existed {
-		if err := healer(s)(ctx, b); err != nil {
+		if err := s.heal(ctx, b); err != nil {
 			return err
 		}
 	}
 	bar := cli.NewProgress(j.env.Err, "enqueued", r.Requests)
 	defer bar.Close()
-	out := &sender{s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r, bar: bar}
+	out := &sender{
+		s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r,
+		bar: bar,
+	}
 	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
 		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
 		if out.size += len(line.Body); len(out.lines) < chunk && out.size < chunkBytes {
@@ -60,11 +66,14 @@ func (j *batchJob) send(ctx context.Context, s *services, b batches.Batch, exist
 	}
 	switch {
 	case errors.Is(err, batches.ErrCancelled):
-		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", r.Enqueued+r.Waiting+r.Finished, r.Requests, b.ID, batches.ErrCancelled)
+		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", r.Enqueued+r.Waiting+r.Finished,
+			r.Requests, b.ID, batches.ErrCancelled)
 	case errors.Is(ctx.Err(), context.Canceled):
-		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests were enqueued (the same command goes on there)", r.Enqueued+r.Waiting+r.Finished, r.Requests)}
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests were enqueued (the same command goes on "+
+			"there)", r.Enqueued+r.Waiting+r.Finished, r.Requests)}
 	case err != nil:
-		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w", r.Enqueued+r.Waiting+r.Finished, r.Requests, err)
+		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w",
+			r.Enqueued+r.Waiting+r.Finished, r.Requests, err)
 	}
 	return nil
 }

@@ -92,7 +92,10 @@ func (s *services) openBuckets(ctx context.Context, t *target, env cli.Environme
 }
 
 // finish makes the limiter and the scheduler of what was opened, or closes it all.
-func (s *services) finish(ctx context.Context, t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets, err error) (*services, error) {
+func (s *services) finish(
+	ctx context.Context, t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets,
+	err error,
+) (*services, error) {
 	if err == nil {
 		err = s.schedule(ctx, t, env, limits, buckets)
 	}
@@ -103,7 +106,9 @@ func (s *services) finish(ctx context.Context, t *target, env cli.Environment, l
 	return s, nil
 }
 
-func (s *services) schedule(ctx context.Context, t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets) error {
+func (s *services) schedule(
+	ctx context.Context, t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets,
+) error {
 	var store reservations.Store
 	var overrides []reservations.Override
 	if buckets != nil {
@@ -121,10 +126,11 @@ func (s *services) schedule(ctx context.Context, t *target, env cli.Environment,
 	if err != nil {
 		return err
 	}
-	if err = limiter.SetOverrides(overrides); err != nil { // workers tell as well, and go by the others
+	if err = limiter.SetOverrides(overrides); err != nil { // workers warn as well, and use the others
 		t.warn(env, "%v", err)
 	}
-	way, err := scheduler.New(s.queue, limiter, scheduler.Config{Logger: slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	way, err := scheduler.New(s.queue, limiter,
+		scheduler.Config{Logger: slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// source is what the requests take from: one or several limits, each with a key, the narrowest first, the provider's last.
+// source is what the requests take from: one or several limits, each with a key, the narrowest first, the provider's
+// last.
 type source struct {
 	checker *reservations.Limiter
 	buckets []bucket
@@ -46,7 +47,8 @@ func newSource(limits []reservations.Limit, named []string, key string) (*source
 		}
 		if i == len(named)-1 && key != "" {
 			if keyed {
-				return nil, &cli.UsageError{Err: fmt.Errorf("--limit %s and --key %s both name the key of the last limit: leave one out", text, key)}
+				return nil, &cli.UsageError{Err: fmt.Errorf("--limit %s and --key %s both name the key of the last "+
+					"limit: leave one out", text, key)}
 			}
 			own = key
 		}
@@ -120,7 +122,8 @@ func (s *source) over(task tasks.Charger) []string {
 	var names []string
 	for _, charge := range task.Charges() {
 		limit, err := s.checker.Limit(charge.Limit)
-		if err == nil && slices.ContainsFunc(limit.Meters, func(m reservations.Meter) bool { return charge.Tokens[m.Name] > m.Cap() }) {
+		if err == nil && slices.ContainsFunc(limit.Meters,
+			func(m reservations.Meter) bool { return charge.Tokens[m.Name] > m.Cap() }) {
 			names = append(names, limit.Name)
 		}
 	}

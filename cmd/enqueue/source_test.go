@@ -42,7 +42,10 @@ func TestSeveralLimits(t *testing.T) {
 	config := write(t, "headway.yaml", tenantsConfig)
 	const body = `{"max_tokens":10,"messages":[{"role":"user","content":"hi"}]}`
 	tenant := func(key string, n float64) reservations.Charge {
-		return reservations.Charge{Limit: "tenants", Key: key, Tokens: reservations.Tokens{"requests": 1, "output_tokens": n}}
+		return reservations.Charge{Limit: "tenants", Key: key, Tokens: reservations.Tokens{
+			"requests":      1,
+			"output_tokens": n,
+		}}
 	}
 	provider := func(key string, n float64) reservations.Charge {
 		return reservations.Charge{Limit: "openai", Key: key, Tokens: reservations.Tokens{"requests": 1, "tokens": n}}
@@ -51,15 +54,27 @@ func TestSeveralLimits(t *testing.T) {
 		args []string
 		want []reservations.Charge
 	}{
-		"one":             {[]string{"--limit", "openai"}, []reservations.Charge{provider("", 18)}},
-		"with a key":      {[]string{"--limit", "openai:a:b"}, []reservations.Charge{provider("a:b", 18)}},
-		"narrowest first": {[]string{"--limit", "tenants:acme", "--limit", "openai"}, []reservations.Charge{tenant("acme", 10), provider("", 18)}},
-		"key of the last": {[]string{"--limit", "tenants:acme", "--limit", "openai", "--key", "eu"}, []reservations.Charge{tenant("acme", 10), provider("eu", 18)}},
-		"one limit, keys": {[]string{"--limit", "tenants:acme", "--limit", "tenants"}, []reservations.Charge{tenant("acme", 10), tenant("", 10)}},
+		"one":        {[]string{"--limit", "openai"}, []reservations.Charge{provider("", 18)}},
+		"with a key": {[]string{"--limit", "openai:a:b"}, []reservations.Charge{provider("a:b", 18)}},
+		"narrowest first": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai"},
+			[]reservations.Charge{tenant("acme", 10), provider("", 18)},
+		},
+		"key of the last": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai", "--key", "eu"},
+			[]reservations.Charge{tenant("acme", 10), provider("eu", 18)},
+		},
+		"one limit, keys": {
+			[]string{"--limit", "tenants:acme", "--limit", "tenants"},
+			[]reservations.Charge{tenant("acme", 10), tenant("", 10)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, args := range [][]string{{"batch", "-", "--config", config}, {"one", "--body", body, "--config", config}} {
+			for _, args := range [][]string{{"batch", "-", "--config", config}, {
+				"one", "--body", body, "--config",
+				config,
+			}} {
 				c := enqueueCommand(t, line("a", 10), append(args, tc.args...)...)
 				got := c.charged(t)
 				if flow := got[0][0].Flow; (args[0] == "batch") != (len(flow) == 16) { // a batch is a flow of its own
@@ -84,14 +99,45 @@ func TestSeveralLimitsAreChecked(t *testing.T) {
 		code  int
 		want  []string
 	}{
-		"unknown":        {[]string{"--limit", "tenant:acme", "--limit", "openai"}, line("a", 10), cli.ExitUsage, []string{"unknown limit", `"tenant"`, "tenants"}},
-		"twice":          {[]string{"--limit", "openai", "--limit", "openai"}, line("a", 10), cli.ExitUsage, []string{"names a bucket twice", "openai, openai"}},
-		"two keys":       {[]string{"--limit", "tenants:acme", "--limit", "openai:eu", "--key", "us"}, line("a", 10), cli.ExitUsage, []string{"--limit openai:eu and --key us", "leave one out"}},
-		"no key":         {[]string{"--limit", "openai:"}, line("a", 10), cli.ExitUsage, []string{"--limit openai:", "key"}},
-		"too many":       {strings.Fields("--limit=openai:1 --limit=openai:2 --limit=openai:3 --limit=openai:4 --limit=openai:5 --limit=openai:6 --limit=openai:7 --limit=openai:8 --limit=openai"), line("a", 10), cli.ExitUsage, []string{"8 charges at most"}},
-		"never served":   {[]string{"--limit", "tenants:acme", "--limit", "openai"}, line("a", 1000000), cli.ExitUsage, []string{"line 1", "more than can ever be served"}},
-		"above the wide": {[]string{"--limit", "tenants:acme", "--limit", "openai"}, line("a", 45), cli.ExitOK, []string{`1 requests reserve more than the capacity of limit "openai"`}},
-		"above both":     {[]string{"--limit", "tenants:acme", "--limit", "openai"}, line("a", 60), cli.ExitOK, []string{`limit "openai"`, `limit "tenants"`}},
+		"unknown": {
+			[]string{"--limit", "tenant:acme", "--limit", "openai"},
+			line("a", 10), cli.ExitUsage,
+			[]string{"unknown limit", `"tenant"`, "tenants"},
+		},
+		"twice": {
+			[]string{"--limit", "openai", "--limit", "openai"},
+			line("a", 10), cli.ExitUsage,
+			[]string{"names a bucket twice", "openai, openai"},
+		},
+		"two keys": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai:eu", "--key", "us"},
+			line("a", 10),
+			cli.ExitUsage,
+			[]string{"--limit openai:eu and --key us", "leave one out"},
+		},
+		"no key": {
+			[]string{"--limit", "openai:"},
+			line("a", 10), cli.ExitUsage,
+			[]string{"--limit openai:", "key"},
+		},
+		"too many": {strings.Fields("--limit=openai:1 --limit=openai:2 --limit=openai:3 --limit=openai:4 " +
+			"--limit=openai:5 --limit=openai:6 --limit=openai:7 --limit=openai:8 " +
+			"--limit=openai"), line("a", 10), cli.ExitUsage, []string{"8 charges at most"}},
+		"never served": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai"},
+			line("a", 1000000), cli.ExitUsage,
+			[]string{"line 1", "more than can ever be served"},
+		},
+		"above the wide": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai"},
+			line("a", 45), cli.ExitOK,
+			[]string{`1 requests reserve more than the capacity of limit "openai"`},
+		},
+		"above both": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai"},
+			line("a", 60), cli.ExitOK,
+			[]string{`limit "openai"`, `limit "tenants"`},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

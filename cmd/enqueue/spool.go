@@ -15,10 +15,12 @@ import (
 const blockSize = 1 << 20
 
 // errChanged is a file that is not what it was when it was checked.
-var errChanged = errors.New("the file was changed after it had been checked; what was sent is what was checked, `enqueue cancel` takes it back")
+var errChanged = errors.New("the file was changed after it had been checked; what was sent is what was checked, " +
+	"`enqueue cancel` takes it back")
 
-// input is a batch file that is read twice: once to check it, once to enqueue it. What the second reading gives is what the first one gave, block by
-// block, or errChanged: a line that was not checked is never given. What was added to the file since is left out.
+// input is a batch file that is read twice: once to check it, once to enqueue it. What the second reading gives is what
+// the first one gave, block by block, or errChanged: a line that was not checked is never given. What was added to the
+// file since is left out.
 type input struct {
 	ctx  context.Context //nolint:containedctx // of the command that reads
 	file *os.File
@@ -31,8 +33,8 @@ type input struct {
 	block, left []byte // left is what was not given of it
 }
 
-// open opens a batch file. What can be read once only, a pipe or standard input ("-"), goes through a temporary file, so that memory stays small.
-// Close removes it.
+// open opens a batch file. What can be read once only, a pipe or standard input ("-"), goes through a temporary file,
+// so that memory stays small. Close removes it.
 func open(ctx context.Context, name string, stdin io.Reader) (*input, func() error, error) {
 	info, err := os.Stat(name)
 	var file *os.File
@@ -42,7 +44,8 @@ func open(ctx context.Context, name string, stdin io.Reader) (*input, func() err
 	case err == nil && info.IsDir():
 		err = &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
 	case err == nil && !info.Mode().IsRegular():
-		file, err = spool(ctx, func() (io.ReadCloser, error) { return os.Open(name) }) //nolint:gosec // the user names the file
+		//nolint:gosec // the user names the file
+		file, err = spool(ctx, func() (io.ReadCloser, error) { return os.Open(name) })
 	default:
 		if file, err = os.Open(name); err != nil { //nolint:gosec // the user names the file
 			err = &cli.UsageError{Err: err}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,14 +34,15 @@ func statusCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [BATCH]",
 		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
-		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed. On a terminal that is too narrow the table has
-shorter names and times and no limits, then no times, then no files.
+		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed. On
+a terminal that is too narrow the table has shorter names and times and no limits, then no times, then no files.
 
-The end is estimated from what ended in the last minute, without a time before in which nothing went on, or, where that is too little or the
-limit can't give it, from the limit: then it can't be sooner. Where no worker takes from the queue of the batch, or it is paused, that is said
-instead. Prices of tokens are those of headway.yaml (prices).
+The end is estimated from what ended in the last minute, without a time before in which nothing went on, or, where that
+is too little or the limit can't give it, from the limit: then it can't be sooner. Where no worker takes from the queue
+of the batch, or it is paused, that is said instead. Prices of tokens are those of headway.yaml (prices).
 
-Requests of a cancelled batch that have no result are cancelled, and in a column of their own; only those that still run are waiting.
+Requests of a cancelled batch that have no result are cancelled, and in a column of their own; only those that still run
+are waiting.
 
 The exit code is 0 also if requests failed or the batch was cancelled: --json says so.`,
 		Example: `  enqueue status
@@ -92,23 +96,27 @@ func (t *target) openBatch(ctx context.Context, env cli.Environment, name string
 	return s, b, nil
 }
 
-// find is the batch of that name. A name that does not tell is the fault of the command line.
+// find is the batch of that name. An unknown or ambiguous name is a *cli.UsageError.
 func (s *services) find(ctx context.Context, name string) (batches.Batch, error) {
 	b, err := s.batches.Batch(ctx, name)
 	switch {
 	case name == "":
 		return b, &cli.UsageError{Err: errors.New("the name of the batch is empty; `enqueue status` lists the newest")}
 	case errors.Is(err, batches.ErrBatchID):
-		return b, &cli.UsageError{Err: fmt.Errorf("%.80q is no name of a batch, which is short and has only letters, digits, - and _; `enqueue status` lists the newest", name)}
+		return b, &cli.UsageError{Err: fmt.Errorf("%.80q is no name of a batch, which is short and has only letters, "+
+			"digits, - and _; `enqueue status` lists the newest", name)}
 	case errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, batches.ErrAmbiguousBatch):
 		return b, &cli.UsageError{Err: fmt.Errorf("%w; `enqueue status` lists the newest", err)}
 	}
 	return b, err
 }
 
-func status(ctx context.Context, env cli.Environment, s *services, found []batches.Batch, prices map[string]config.Price, asJSON, whole bool) error {
+func status(
+	ctx context.Context, env cli.Environment, s *services, found []batches.Batch, prices map[string]config.Price,
+	asJSON, whole bool,
+) error {
 	var all []figures
-	running := s.runningOnce()
+	running := map[string]map[string][]int{} // by queue, see services.running
 	for _, b := range found {
 		f, err := s.figures(ctx, b, prices, running)
 		if err != nil {
@@ -134,18 +142,21 @@ func status(ctx context.Context, env cli.Environment, s *services, found []batch
 }
 
 // figures are those of a batch at this moment.
-func (s *services) figures(ctx context.Context, b batches.Batch, prices map[string]config.Price, running runningOf) (figures, error) {
+func (s *services) figures(
+	ctx context.Context, b batches.Batch, prices map[string]config.Price, running map[string]map[string][]int,
+) (figures, error) {
 	counts, err := s.batches.Counts(ctx, b.ID)
 	if err != nil {
 		return figures{}, err
 	}
 	f := newFigures(b, counts)
 	if f.Cancelled > 0 {
-		n, failed := running(ctx, b)
-		if failed != nil {
-			return figures{}, failed
+		if running[b.Queue] == nil {
+			if running[b.Queue], err = s.running(ctx, b.Queue); err != nil {
+				return figures{}, err
+			}
 		}
-		f.run(n)
+		f.run(len(running[b.Queue][b.ID]))
 	}
 	if f.State == string(batches.StateOpen) {
 		if err = s.foresee(ctx, b, counts, &f); err != nil {
@@ -196,4 +207,64 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 	}
 	f.estimate(counts, l, view)
 	return nil
+}
+
+const (
+	// idShown is how much of a batch's name a narrow table has at least; the commands want no more.
+	idShown = 8
+	// fileShown is how much of a file's name it has at least.
+	fileShown = 8
+)
+
+// whole is all about one batch, in lines that fit into so many columns; zero is any number.
+func (f *figures) whole(columns int) []string {
+	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit,
+		f.Created.Local().Format(time.DateTime))
+	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
+}
+
+// list is a table of batches that fits into so many columns; zero is any number. A narrow table has shorter texts and
+// no limits; where that does not fit no times, then no files.
+func list(all []figures, columns int) []string {
+	if len(all) == 0 {
+		return []string{"no batches"}
+	}
+	cancelled := -1
+	if slices.ContainsFunc(all, func(f figures) bool { return f.Cancelled > 0 }) {
+		cancelled = 3
+	}
+	heads := []cli.Column{
+		{Head: "BATCH", Until: 3},
+		{Head: "CREATED", Until: 1},
+		{Head: "FILE", Until: 2, Least: []int{0, fileShown, fileShown}},
+		{Head: "LIMIT"},
+		{Head: "DONE", Until: 3},
+		{Head: "FAILED", Until: 3},
+		{Head: "CANCELLED", Until: cancelled},
+		{Head: "WAITING", Until: 3},
+		{Head: "END", Until: 3},
+	}
+	return cli.Table(all, columns, heads, func(f figures, level int) []string {
+		batch, created, file, end := f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.end()
+		if level > 0 {
+			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), f.endShort()
+		}
+		return []string{
+			batch, created, file, f.Limit, strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Cancelled),
+			strconv.Itoa(f.Waiting), end,
+		}
+	})
+}
+
+// prefix is as much of the name as no other batch begins with.
+func prefix(id string, all []figures) string {
+	for n := idShown; n < len(id); n++ { // a name has letters of one byte only
+		if !slices.ContainsFunc(all, func(f figures) bool {
+			return f.Batch != id &&
+				strings.HasPrefix(f.Batch, id[:n])
+		}) {
+			return id[:n]
+		}
+	}
+	return id
 }

@@ -44,12 +44,15 @@ func (t *target) sharingFlags(c *cobra.Command) {
 	f.StringVar(&t.common.Priority, "priority", "", "one of the `priorities` of the limit; the lowest when left out")
 }
 
-// flags are those of a command that enqueues; keep is how long Redis keeps what has finished, unless told otherwise.
+// flags are those of a command that enqueues; keep is how long Redis keeps finished tasks by default.
 func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f := c.Flags()
 	t.configFlag(c)
-	f.StringArrayVar(&t.limits, "limit", nil, "a `LIMIT[:KEY]` of headway.yaml that the requests take from (required); repeat it for several, the narrowest first, the provider's last")
-	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the shared one")
+	f.StringArrayVar(&t.limits, "limit", nil,
+		"a `LIMIT[:KEY]` of headway.yaml that the requests take from (required); repeat it for several, the narrowest "+
+			"first, the provider's last")
+	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the "+
+		"shared one")
 	f.StringVar(&t.queue, "queue", "default", "the queue")
 	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
@@ -62,7 +65,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 // checkKeep wants finished tasks of a batch to be kept for longer than a chunk of it takes to be looked up and sent.
 func (t *target) checkKeep() error {
 	if t.keep < keepBatchMin {
-		return &cli.UsageError{Err: fmt.Errorf("--keep %v must be at least %v for a batch: a request that ends while its file is enqueued again would be sent twice", t.keep, keepBatchMin)}
+		return &cli.UsageError{Err: fmt.Errorf("--keep %v must be at least %v for a batch: a request that ends while "+
+			"its file is enqueued again would be sent twice", t.keep, keepBatchMin)}
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// Whatever a command is given and finds in the services, a terminal obeys none of what it prints. Each command has to be listed here.
+// Whatever a command is given and finds in the services, a terminal obeys none of what it prints. Each command has to
+// be listed here.
 func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -19,11 +20,22 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 	if err := os.WriteFile(good, []byte(chats(2)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	faulty := write(t, "faulty.jsonl", `{"custom_id":"`+esc+`","method":"\u202e\u009b","url":"\u001b[2J"}`+"\n"+esc+"\n"+
-		`{"custom_id":"\u202ea","method":"GET","url":"http://\u202e.example/","headers":{"A\u009b":"${\u202e}"}}`+"\n")
+	faulty := write(t, "faulty.jsonl",
+		`{"custom_id":"`+esc+`","method":"\u202e\u009b","url":"\u001b[2J"}`+"\n"+esc+"\n"+
+			`{"custom_id":"\u202ea","method":"GET","url":"http://\u202e.example/","headers":{"A\u009b":"${\u202e}"}}`+"\n")
 	calls := map[string][][]string{
-		"one":     {{"hi", "--limit", "openai", "--key", "\u202e\u009b2J"}, {"hi", "--limit", esc}, {"--body", esc, "--limit", "openai"}, {"hi", "--limit", "openai", "--at", esc}},
-		"batch":   {{good, "--limit", "openai:\u202e\u009b"}, {good, "--limit", "openai", "--json", "--queue", esc}, {faulty, "--limit", "openai"}, {esc, "--limit", "openai"}},
+		"one": {
+			{"hi", "--limit", "openai", "--key", "\u202e\u009b2J"},
+			{"hi", "--limit", esc},
+			{"--body", esc, "--limit", "openai"},
+			{"hi", "--limit", "openai", "--at", esc},
+		},
+		"batch": {
+			{good, "--limit", "openai:\u202e\u009b"},
+			{good, "--limit", "openai", "--json", "--queue", esc},
+			{faulty, "--limit", "openai"},
+			{esc, "--limit", "openai"},
+		},
 		"status":  {{}, {"--json"}, {esc}},
 		"results": {{esc, "--out", "-"}, {"0", "--out", esc + "/x"}},
 		"retry":   {{esc, "--failed"}},

@@ -30,7 +30,7 @@ type watch struct {
 	show    show
 	heal    func(context.Context, batches.Batch) error
 	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
-	running runningOf
+	running func(ctx context.Context, queue string) (map[string][]int, error)
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 
 	samples []sample
@@ -48,7 +48,8 @@ type sample struct {
 	counts batches.Counts
 }
 
-// run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database that is away.
+// run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
+// that is away.
 func (w *watch) run(ctx context.Context) (figures, error) {
 	counter := w.store.Counter(w.batch.ID)
 	last := newFigures(w.batch, batches.Counts{})
@@ -65,7 +66,8 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 			return last, err
 		case f.State == string(batches.StateCancelled):
 			w.show.end(f)
-			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `enqueue results %s` has the answers of requests that still run", f.Batch, batches.ErrCancelled, f.Batch)
+			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `enqueue results %s` has the "+
+				"answers of requests that still run", f.Batch, batches.ErrCancelled, f.Batch)
 		case f.Waiting == 0:
 			w.show.end(f)
 			return f, nil
@@ -95,8 +97,9 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	l := w.recent(sample{at: now, counts: c})
 	f := newFigures(b, c)
 	if f.Cancelled > 0 {
-		if n, failed := w.running(ctx, b); failed == nil { // if Redis does not answer, the other figures are shown
-			f.run(n)
+		// if Redis does not answer, the other figures are shown
+		if all, failed := w.running(ctx, b.Queue); failed == nil {
+			f.run(len(all[b.ID]))
 		}
 	}
 	if w.ask(ctx, now, b, f.Waiting); w.by != nil {
@@ -166,7 +169,8 @@ func (w *watch) cost(ctx context.Context, f *figures) error {
 	return nil
 }
 
-// lastView is the bucket of the last limit of a batch, the provider's, with the SettleMode of each meter. One that is not configured here has no view.
+// lastView is the bucket of the last limit of a batch, the provider's, with the SettleMode of each meter. One that is
+// not configured here has no view.
 func lastView(ctx context.Context, limiter *reservations.Limiter, b batches.Batch) (reservations.View, error) {
 	bucket := lastBucket(b.Limit)
 	limit, err := limiter.Limits().For(bucket.Limit, bucket.Key)

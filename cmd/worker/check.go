@@ -105,23 +105,32 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	}
 	key := "is set"
 	if getenv("OPENAI_API_KEY") == "" {
-		if key = "is not set: enough for `enqueue`, but `worker run` does not start without it"; len(c.HTTP.AllowHosts) > 0 {
+		key = "is not set: enough for `enqueue`, but `worker run` does not start without it"
+		if len(c.HTTP.AllowHosts) > 0 {
 			key = "is not set; this worker would make HTTP requests only"
 		}
 	}
 	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
 		if getenv(name) == "" { // no fault where only tasks are enqueued
-			findings = append(findings, checked{What: name, OK: true, Detail: "is not set, and http.secrets lists it: enough for `enqueue`, but `worker run` does not start without it"})
+			findings = append(findings, checked{
+				What: name, OK: true,
+				Detail: "is not set, and http.secrets lists it: enough for `enqueue`, but `worker run` does not " +
+					"start " +
+					"without it",
+			})
 		}
 	}
 	if len(faults) == 0 {
 		return findings, nil
 	}
-	return findings, &cli.ToldError{Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)), Err: errors.Join(faults...)}
+	return findings, &cli.ToldError{
+		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
+		Err:     errors.Join(faults...),
+	}
 }
 
-// checkedLimits tells each limit as it was understood, and what is allowed and may still be a mistake.
+// checkedLimits lists each limit as it was understood, and what is allowed and may still be a mistake.
 func checkedLimits(limits []reservations.Limit) []checked {
 	var findings []checked
 	for _, l := range limits {

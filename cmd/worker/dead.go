@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,9 +20,10 @@ func deadCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dead",
 		Short: "List, export and requeue the tasks that failed for good",
-		Long: `A task that fails for good (its retries are used up, its error is permanent, its workers died with it) has a record in MongoDB: payload, charges,
-options, and the errors of its attempts. Records of dead tasks are kept until you requeue or delete them, however many there are; those of others go after
-30 days. asynq's archive, which forgets all but the last 10 000, is not needed for it.
+		Long: `A task that fails for good (its retries are used up, its error is permanent, its workers died with it)
+has a record in MongoDB: payload, charges, options, and the errors of its attempts. Records of dead tasks are kept until
+you requeue or delete them, however many there are; those of others go after 30 days. asynq's archive, which forgets all
+but the last 10 000, is not needed for it.
 
 Requests of a batch are listed too; "enqueue retry BATCH --failed" sends them again.`,
 		Example: `  worker dead list --since 24h
@@ -30,7 +33,8 @@ Requests of a batch are listed too; "enqueue retry BATCH --failed" sends them ag
 		Args: cli.Args(cobra.NoArgs),
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	c.AddCommand(deadListCommand(env), deadShowCommand(env), deadExportCommand(env), deadRequeueCommand(env), deadDeleteCommand(env))
+	c.AddCommand(deadListCommand(env), deadShowCommand(env), deadExportCommand(env), deadRequeueCommand(env),
+		deadDeleteCommand(env))
 	return c
 }
 
@@ -43,7 +47,8 @@ func (f *deadFilter) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.queue, "queue", "", "only those of this `queue`")
 	c.Flags().StringVar(&f.kind, "type", "", "only those of this `type` of task")
 	c.Flags().StringVar(&f.text, "error", "", "only those whose last error has this `text` in it")
-	c.Flags().StringVar(&f.since, "since", "", "only those that died since then: a `time` like 24h (ago), 2026-05-01 or 2026-05-01T12:00:00Z")
+	c.Flags().StringVar(&f.since, "since", "",
+		"only those that died since then: a `time` like 24h (ago), 2026-05-01 or 2026-05-01T12:00:00Z")
 }
 
 func (f *deadFilter) filter() (deadtasks.Filter, error) {
@@ -64,7 +69,8 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, &cli.UsageError{Err: fmt.Errorf("--since %q is neither a time before now like 24h nor a time like 2026-05-01 or 2026-05-01T12:00:00Z", text)}
+	return time.Time{}, &cli.UsageError{Err: fmt.Errorf("--since %q is neither a time before now like 24h nor a time "+
+		"like 2026-05-01 or 2026-05-01T12:00:00Z", text)}
 }
 
 // openDead connects to the records. Done ends the connection.
@@ -106,7 +112,91 @@ func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (f
 		found = append(found, t)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w of task %s: it did not fail, or that is more than 30 days ago", deadtasks.ErrNotFound, id)
+		return nil, fmt.Errorf("%w of task %s: it did not fail, or that is more than 30 days ago",
+			deadtasks.ErrNotFound, id)
 	}
 	return found, nil
+}
+
+func deadExportCommand(env cli.Environment) *cobra.Command {
+	var f deadFilter
+	var out string
+	var everything bool
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write the dead tasks as JSON lines, with their payloads",
+		Long: `Export writes one JSON object a line: ID, queue, type, when and why it died, the errors of its attempts,
+options, headers (the charges are one of them) and payload; a payload that is no JSON is in payload_base64. It takes as
+much memory for a million tasks as for one.
+
+A file appears under its name when it is complete.`,
+		Example: `  worker dead export --out dead.jsonl
+  worker dead export --type mail | jq -r .payload.to`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	f.flags(c)
+	c.Flags().StringVar(&out, "out", "-", "write to this `file`; - is the standard output")
+	c.Flags().BoolVar(&everything, "all-states", false, "export those as well that are not dead (any more)")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		chosen, err := f.filter()
+		if err != nil {
+			return err
+		}
+		if everything {
+			chosen.States = deadtasks.EveryState()
+		}
+		store, done, err := openDead(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return exportDeadTo(c.Context(), env, out, store, chosen)
+	}
+	return c
+}
+
+// exportDeadTo writes a file, or to standard output. A file has a progress bar and a last line.
+func exportDeadTo(
+	ctx context.Context, env cli.Environment, name string, store *deadtasks.Store, f deadtasks.Filter,
+) error {
+	file, err := cli.CreateFile(name, cli.Data(env.Out))
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	bar := &cli.Progress{}
+	if name != "-" {
+		total, failed := store.Count(ctx, f)
+		if failed != nil {
+			return errors.Join(failed, file.Drop())
+		}
+		bar = cli.NewProgress(env.Err, "exported", total)
+	}
+	n, err := exportDead(ctx, file, store, f, bar.Set)
+	bar.Close()
+	if err != nil {
+		return errors.Join(err, file.Drop())
+	}
+	if err = file.Keep(); err != nil || name == "-" {
+		return err
+	}
+	_, err = fmt.Fprintf(env.Err, "%s in %s\n", counted(n, "task"), name)
+	return err
+}
+
+func exportDead(
+	ctx context.Context, w io.Writer, store *deadtasks.Store, f deadtasks.Filter, progress func(n int),
+) (n int, err error) {
+	buffer := bufio.NewWriter(w)
+	out := encoderTo(buffer)
+	for t, err := range store.Whole(ctx, f) {
+		if err == nil {
+			err = out.Encode(wholeRowOf(t))
+		}
+		if err != nil {
+			return n, errors.Join(err, buffer.Flush())
+		}
+		n++
+		progress(n)
+	}
+	return n, buffer.Flush()
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +19,9 @@ const (
 	listedTogether = 200
 	// errorShown is how many letters of an error a line has.
 	errorShown = 60
+	// errorFirst is the least of them in a narrow table with types and attempts, errorLeast in one without.
+	errorFirst = 32
+	errorLeast = 16
 )
 
 func deadListCommand(env cli.Environment) *cobra.Command {
@@ -26,8 +31,9 @@ func deadListCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the dead tasks, the one that died first as the first",
-		Long: `List shows the tasks that are dead, without their payloads. With --all-states it lists the others as well: failing ones, which are retried;
-requeued ones; those that recovered. On a terminal that is too narrow the table has shorter times and errors, then fewer columns.`,
+		Long: `List shows the tasks that are dead, without their payloads. With --all-states it lists the others as
+well: failing ones, which are retried; requeued ones; those that recovered. On a terminal that is too narrow the table
+has shorter times and errors, then fewer columns.`,
 		Example: `  worker dead list
   worker dead list --queue batch --since 24h
   worker dead list --json | jq -r .error | sort | uniq -c | sort -rn`,
@@ -61,7 +67,9 @@ requeued ones; those that recovered. On a terminal that is too narrow the table 
 	return c
 }
 
-func listDeadAsJSON(ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int) error {
+func listDeadAsJSON(
+	ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int,
+) error {
 	out, n := encoderTo(env.Out), 0
 	for t, err := range store.List(ctx, f) {
 		if err == nil {
@@ -109,6 +117,37 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 	return deadSummary(ctx, s, store, f, n, most)
 }
 
+// deadTable shows tasks in lines that fit into so many columns; zero is any number. A narrow table has shorter times
+// and errors; where that does not fit no types and attempts, and the state only of tasks that are not dead; then only
+// the ID and the error. IDs are whole, because the commands need them so. The first line is the header.
+func deadTable(all []deadtasks.Task, columns int) []string {
+	state := 0
+	if slices.ContainsFunc(all, func(t deadtasks.Task) bool { return t.State != deadtasks.StateDead }) {
+		state = 2
+	}
+	heads := []cli.Column{
+		{Head: "ID", Until: 3},
+		{Head: "QUEUE", Until: 2},
+		{Head: "TYPE", Until: 1},
+		{Head: "STATE", Until: state},
+		{Head: "AT", Until: 2},
+		{Head: "ATTEMPTS", Until: 1},
+		{Head: "ERROR", Until: 3, Least: []int{0, errorFirst, errorLeast, errorLeast}},
+	}
+	return cli.Table(all, columns, heads, func(t deadtasks.Task, level int) []string {
+		state, at := string(t.State), cli.Day(t.At)
+		if level == 0 {
+			if at = t.At.Format(time.RFC3339); t.Batch != "" {
+				state += " (of batch " + t.Batch + ")"
+			}
+		}
+		return []string{
+			t.ID, t.Queue, t.Type, state, at, strconv.Itoa(len(t.Attempts)),
+			firstLetters(t.Error, errorShown),
+		}
+	})
+}
+
 // deadSummary is the last line: how many there are, and what can be done.
 func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadtasks.Filter, n, most int) error {
 	switch n {
@@ -123,7 +162,10 @@ func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadta
 		n = total
 	}
 	fmt.Fprintln(s)
-	for _, line := range cli.Arrange([]string{counted(n, "task"), "`worker dead show ID` shows all of one, `worker dead requeue ID` sends it again"}, s.columns) {
+	for _, line := range cli.Arrange([]string{
+		counted(n, "task"),
+		"`worker dead show ID` shows all of one, `worker dead requeue ID` sends it again",
+	}, s.columns) {
 		if _, err := fmt.Fprintln(s, line); err != nil {
 			return err
 		}
@@ -136,13 +178,6 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return strconv.Itoa(n) + " " + what + "s"
-}
-
-func stateOfDead(t deadtasks.Task) string {
-	if t.Batch != "" {
-		return string(t.State) + " (of batch " + t.Batch + ")"
-	}
-	return string(t.State)
 }
 
 // firstLetters is the first line of a text, or the beginning of that.

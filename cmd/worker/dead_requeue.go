@@ -26,11 +26,11 @@ func deadRequeueCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "requeue {ID... | --all}",
 		Short: "Send dead tasks again",
-		Long: `Requeue puts dead tasks into their queue again: with the same ID, payload, charges and options, and with all their retries. What asynq's archive has of them is
-taken out of it; the records stay readable for 30 days.
+		Long: `Requeue puts dead tasks into their queue again: with the same ID, payload, charges and options, and with
+all their retries. What asynq's archive has of them is taken out of it; the records stay readable for 30 days.
 
-It may be interrupted, and two may run at once: typed again it goes on, no task is lost, and none is enqueued twice. A task that is in the queue
-again already, for instance by asynq's own command, is only marked so.
+It may be interrupted, and two may run at once: typed again it goes on, no task is lost, and none is enqueued twice. A
+task that is in the queue again already, for instance by asynq's own command, is only marked so.
 
 Requests of a batch are left: "enqueue retry BATCH --failed" sends them again, so that the batch has their results.`,
 		Example: `  worker dead requeue report-42 report-43
@@ -43,7 +43,9 @@ Requests of a batch are left: "enqueue retry BATCH --failed" sends them again, s
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		if all == (len(ids) > 0) {
-			return &cli.UsageError{Err: errors.New("name tasks, or give --all: one of both; see \"worker dead requeue --help\"")}
+			return &cli.UsageError{Err: errors.New("name tasks, or give --all: one of both; see \"worker dead " +
+				"requeue " +
+				"--help\"")}
 		}
 		chosen, err := f.filter()
 		if err != nil {
@@ -76,18 +78,24 @@ Requests of a batch are left: "enqueue retry BATCH --failed" sends them again, s
 	return c
 }
 
-func requeueAll(ctx context.Context, env cli.Environment, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter) (deadtasks.Report, error) {
+func requeueAll(
+	ctx context.Context, env cli.Environment, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter,
+) (deadtasks.Report, error) {
 	total, err := store.Count(ctx, f)
 	if err != nil {
 		return deadtasks.Report{}, err
 	}
 	bar := cli.NewProgress(env.Err, "requeued", total)
 	defer bar.Close()
-	return r.Requeue(ctx, f, func(done deadtasks.Report) { bar.Set(done.Requeued + done.Present + done.OfBatches + done.Others) })
+	return r.Requeue(ctx, f, func(done deadtasks.Report) {
+		bar.Set(done.Requeued + done.Present + done.OfBatches + done.Others)
+	})
 }
 
 // requeueNamed requeues tasks one by one. What can't be of one does not keep the others.
-func requeueNamed(ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter, ids []string) (total deadtasks.Report, err error) {
+func requeueNamed(
+	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter, ids []string,
+) (total deadtasks.Report, err error) {
 	var faults []error
 	for _, id := range ids {
 		f.ID = id
@@ -115,10 +123,11 @@ func ofBatch(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter) er
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("task %s is a request of a batch: `enqueue retry %s --failed` sends it again", f.ID, found[0].Batch)
+	return fmt.Errorf("task %s is a request of a batch: `enqueue retry %s --failed` sends it again", f.ID,
+		found[0].Batch)
 }
 
-// notDead tells why nothing was requeued: one that was requeued before is fine.
+// notDead returns why nothing was requeued: a task that was requeued before is no fault.
 func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, total *deadtasks.Report) error {
 	found, err := recordsOf(ctx, store, f.Queue, f.ID)
 	if err != nil {
@@ -126,7 +135,8 @@ func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, to
 	}
 	for _, t := range found {
 		if t.State == deadtasks.StateDead {
-			return fmt.Errorf("task %s is dead, but not one of those that the flags choose: leave them out to requeue it", f.ID)
+			return fmt.Errorf("task %s is dead, but not one of those that the flags choose: leave them out to "+
+				"requeue it", f.ID)
 		}
 	}
 	total.Present += len(found)
@@ -142,7 +152,56 @@ func requeuedText(r deadtasks.Report) string {
 		text += fmt.Sprintf(", %d run or are requeued by another command", r.Others)
 	}
 	if r.OfBatches > 0 {
-		text += fmt.Sprintf(", %s of batches left (`enqueue retry BATCH --failed` sends them)", counted(r.OfBatches, "request"))
+		text += fmt.Sprintf(", %s of batches left (`enqueue retry BATCH --failed` sends them)",
+			counted(r.OfBatches, "request"))
 	}
 	return text
+}
+
+func deadDeleteCommand(env cli.Environment) *cobra.Command {
+	var queue string
+	c := &cobra.Command{
+		Use:   "delete ID...",
+		Short: "Forget dead tasks for good",
+		Long: `Delete removes the records of dead tasks, and the tasks from asynq's archive. Nothing of them is left:
+export them first. The exit code is 1 where one is not dead.`,
+		Example: `  worker dead delete report-42`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
+	}
+	c.Flags().StringVar(&queue, "queue", "", "only in this `queue`")
+	c.RunE = func(c *cobra.Command, ids []string) error {
+		store, client, done, err := openBoth(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer done()
+		n, err := deleteDead(c.Context(), store, deadtasks.NewRequeuer(store, client), queue, ids)
+		if err != nil {
+			return fmt.Errorf("%s deleted: %w", counted(n, "task"), err)
+		}
+		_, err = fmt.Fprintf(env.Out, "%s deleted\n", counted(n, "task"))
+		return err
+	}
+	return c
+}
+
+// deleteDead deletes those that are dead. What can't be of one does not keep the others.
+func deleteDead(
+	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, queue string, ids []string,
+) (n int, err error) {
+	var faults []error
+	for _, id := range ids {
+		found, err := recordsOf(ctx, store, queue, id)
+		for _, t := range found {
+			if err = r.Delete(ctx, t); err != nil {
+				break
+			}
+			n++
+		}
+		if errors.Is(err, deadtasks.ErrUnavailable) || ctx.Err() != nil {
+			return n, err
+		}
+		faults = append(faults, err)
+	}
+	return n, errors.Join(faults...)
 }

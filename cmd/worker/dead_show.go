@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -25,8 +27,9 @@ func deadShowCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all that is kept of a task that failed: errors, charges, payload",
-		Long: `Show prints the record of a task that failed, in each queue that has one: why it died, the error of each attempt, what it takes, and its payload.
-Attempts that are missing in the numbers ended with their worker, which could not report them. The exit code is 1 where there is no record.`,
+		Long: `Show prints the record of a task that failed, in each queue that has one: why it died, the error of each
+attempt, what it takes, and its payload. Attempts that are missing in the numbers ended with their worker, which could
+not report them. The exit code is 1 where there is no record.`,
 		Example: `  worker dead show report-42
   worker dead show report-42 --json | jq .payload`,
 		Args: cli.Named("the ID of a task"),
@@ -75,7 +78,8 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	rows = append(rows, textRows("error", t.Error)...)
 	for i, a := range t.Attempts {
 		name := [...]string{"attempts", ""}[min(i, 1)]
-		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), inText(a.Elapsed.Seconds()), firstLetters(a.Error, 2*errorShown))
+		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), inText(a.Elapsed.Seconds()),
+			firstLetters(a.Error, 2*errorShown))
 		if a.Worker != "" {
 			text += "  (" + a.Worker + ")"
 		}
@@ -118,8 +122,10 @@ func deadText(t deadtasks.Task) string {
 	case deadtasks.StateDead:
 	}
 	text := map[worker.Cause]string{
-		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: no retry mends its error",
-		worker.CauseRefused: "is dead: it could never start", worker.CauseFound: "is dead: it was found in asynq's archive",
+		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: no retry mends its " +
+			"error",
+		worker.CauseRefused: "is dead: it could never start", worker.CauseFound: "is dead: it was found in asynq's " +
+			"archive",
 	}[t.Cause]
 	if t.Batch != "" {
 		text += "; `enqueue retry " + t.Batch + " --failed` sends it again"
@@ -132,9 +138,88 @@ func payloadText(t deadtasks.Task) string {
 	case t.Missing > 0:
 		return fmt.Sprintf("The payload of %d bytes is too large for a record; it is in asynq's archive.", t.Missing)
 	case !utf8.Valid(t.Payload):
-		return fmt.Sprintf("The payload has %d bytes that are no text; `worker dead show --json` prints them as base64.", len(t.Payload))
+		return fmt.Sprintf("The payload has %d bytes that are no text; `worker dead show --json` prints them as "+
+			"base64.", len(t.Payload))
 	case len(t.Payload) > payloadShown:
-		return strings.ToValidUTF8(string(t.Payload[:payloadShown]), "") + fmt.Sprintf("...\n(%d bytes; `worker dead show --json` prints all)", len(t.Payload))
+		return strings.ToValidUTF8(string(t.Payload[:payloadShown]), "") +
+			fmt.Sprintf("...\n(%d bytes; `worker dead show --json` prints all)", len(t.Payload))
 	}
 	return string(t.Payload)
+}
+
+// deadRow is a record as the commands write it.
+type deadRow struct {
+	ID       string          `json:"id"`
+	Queue    string          `json:"queue"`
+	Type     string          `json:"type"`
+	State    deadtasks.State `json:"state"`
+	At       time.Time       `json:"at"`
+	Cause    worker.Cause    `json:"cause,omitempty"`
+	Error    string          `json:"error"`
+	Batch    string          `json:"batch,omitempty"`
+	Requeues []time.Time     `json:"requeued_at,omitempty"`
+	Attempts []deadAttempt   `json:"attempts"`
+
+	// The rest is left out of lists.
+	MaxRetry  *int              `json:"max_retry,omitempty"`
+	Timeout   float64           `json:"timeout_seconds,omitempty"`
+	Retention float64           `json:"retention_seconds,omitempty"`
+	Deadline  *time.Time        `json:"deadline,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty"`
+	Payload   json.RawMessage   `json:"payload,omitempty"`
+	Base64    []byte            `json:"payload_base64,omitempty"` // of a payload that is no JSON
+	Missing   int               `json:"payload_missing_bytes,omitempty"`
+}
+
+type deadAttempt struct {
+	Number  int       `json:"number"`
+	At      time.Time `json:"at"`
+	Seconds float64   `json:"seconds"`
+	Error   string    `json:"error"`
+	Worker  string    `json:"worker,omitempty"`
+}
+
+func rowOf(t deadtasks.Task) deadRow {
+	r := deadRow{
+		ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State, At: t.At, Cause: t.Cause, Error: t.Error,
+		Batch: t.Batch, Requeues: t.Requeues, Attempts: []deadAttempt{},
+	}
+	for _, a := range t.Attempts {
+		r.Attempts = append(r.Attempts, deadAttempt{
+			Number: a.Number, At: a.At, Seconds: a.Elapsed.Seconds(),
+			Error: a.Error, Worker: a.Worker,
+		})
+	}
+	return r
+}
+
+// wholeRowOf has all that the task is enqueued with again.
+func wholeRowOf(t deadtasks.Task) deadRow {
+	r := rowOf(t)
+	retries := retriesOf(t)
+	r.MaxRetry, r.Timeout, r.Retention = &retries, t.Timeout.Seconds(), t.Retention.Seconds()
+	r.Headers, r.Missing = t.Headers, t.Missing
+	if !t.Deadline.IsZero() {
+		r.Deadline = &t.Deadline
+	}
+	if json.Valid(t.Payload) {
+		r.Payload = t.Payload
+	} else {
+		r.Base64 = t.Payload
+	}
+	return r
+}
+
+// retriesOf is our count of retries, asynq's for a foreign task.
+func retriesOf(t deadtasks.Task) int {
+	if n, ours := tasks.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers)); ours {
+		return n
+	}
+	return t.MaxRetry
+}
+
+func encoderTo(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false) // payloads are read by people
+	return e
 }

@@ -26,7 +26,8 @@ func deadWorld(t *testing.T) (env map[string]string, store *deadtasks.Store, ins
 	uri, database := testenv.Mongo(t)
 	host, query, _ := strings.Cut(strings.TrimPrefix(uri, "mongodb://"), "/")
 	_, query, _ = strings.Cut(query, "?")
-	env = map[string]string{"REDIS_URL": testenv.Redis(t), "MONGODB_URI": "mongodb://" + host + "/" + database + "?" + query}
+	env = map[string]string{"REDIS_URL": testenv.Redis(t), "MONGODB_URI": "mongodb://" + host + "/" + database + "?" +
+		query}
 	store, done, err := openDead(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }})
 	if err != nil {
 		t.Fatal(err)
@@ -51,10 +52,17 @@ func buried(t *testing.T, store *deadtasks.Store, dead ...worker.DeadTask) {
 func deadMail(id string, n int) worker.DeadTask {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Second)
 	return worker.DeadTask{
-		ID: id, Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d,"text":"<secret-looking>"}`, n), MaxRetry: 22, Timeout: time.Minute,
-		Headers: map[string]string{"headway-version": "1", "headway-max-retry": "2", "headway-charges": `[{"limit":"api","tokens":{"requests":1}}]`},
-		At:      at, Cause: worker.CauseRetries,
-		Last: worker.FailedAttempt{Number: 3, At: at, Elapsed: 1500 * time.Millisecond, Error: "connection refused\nmore", Worker: "host:42"},
+		ID: id, Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d,"text":"<secret-looking>"}`,
+			n), MaxRetry: 22, Timeout: time.Minute,
+		Headers: map[string]string{
+			"headway-version": "1", "headway-max-retry": "2",
+			"headway-charges": `[{"limit":"api","tokens":{"requests":1}}]`,
+		},
+		At: at, Cause: worker.CauseRetries,
+		Last: worker.FailedAttempt{
+			Number: 3, At: at, Elapsed: 1500 * time.Millisecond,
+			Error: "connection refused\nmore", Worker: "host:42",
+		},
 	}
 }
 
@@ -80,42 +88,53 @@ binary       other    mail  dead                    2026-05-01T12:00:03Z  1     
 	if diff := cmp.Diff(want, out); code != cli.ExitOK || errs != "" || diff != "" {
 		t.Errorf("exit %d: %s%s", code, diff, errs)
 	}
-	if _, out, _ = command(t, env, "dead", "list", "--json", "--queue", "default", "--since", "2026-05-01T12:00:02Z"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"id":"batch1-42-0"`) || strings.Contains(out, "payload") {
+	if _, out, _ = command(t, env, "dead", "list", "--json", "--queue", "default", "--since",
+		"2026-05-01T12:00:02Z"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"id":"batch1-42-0"`) ||
+		strings.Contains(out, "payload") {
 		t.Errorf("as JSON: %s", out)
 	}
 	_, out, _ = command(t, env, "dead", "show", "report-1")
 	for _, part := range []string{
-		"Task report-1 (mail) in queue default is dead: its retries are used up.\n", "3  2026-05-01T12:00:01Z  after 1.5s  connection refused...  (host:42)",
+		"Task report-1 (mail) in queue default is dead: its retries are used " +
+			"up.\n", "3  2026-05-01T12:00:01Z  after 1.5s  connection refused...  (host:42)",
 		"charges   api: requests 1", "retries   2", "timeout   1m0s", `{"n":1,"text":"<secret-looking>"}`,
 	} {
 		if !strings.Contains(out, part) {
 			t.Errorf("%q is missing in\n%s", part, out)
 		}
 	}
-	if code, _, errs = command(t, env, "dead", "show", "nobody"); code != cli.ExitFailed || !strings.Contains(errs, "nobody") {
+	if code, _, errs = command(t, env, "dead", "show", "nobody"); code != cli.ExitFailed ||
+		!strings.Contains(errs, "nobody") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 
-	if code, _, errs = command(t, env, "dead", "requeue", "report-1", "--type", "other"); code != cli.ExitFailed || !strings.Contains(errs, "leave them out to requeue it") {
+	if code, _, errs = command(t, env, "dead", "requeue", "report-1", "--type", "other"); code != cli.ExitFailed ||
+		!strings.Contains(errs, "leave them out to requeue it") {
 		t.Errorf("one that the flags do not choose: exit %d: %s", code, errs)
 	}
 	code, out, errs = command(t, env, "dead", "requeue", "report-1", "nobody", "batch1-42-0")
-	if code != cli.ExitFailed || !strings.Contains(errs, "1 task requeued") || !strings.Contains(errs, "enqueue retry batch1 --failed") || !strings.Contains(errs, "no record of task nobody") {
+	if code != cli.ExitFailed || !strings.Contains(errs, "1 task requeued") ||
+		!strings.Contains(errs, "enqueue retry batch1 --failed") ||
+		!strings.Contains(errs, "no record of task nobody") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs = command(t, env, "dead", "requeue", "report-1"); code != cli.ExitOK || out != "0 tasks requeued, 1 not dead (any more)\n" {
+	if code, out, errs = command(t, env, "dead", "requeue", "report-1"); code != cli.ExitOK ||
+		out != "0 tasks requeued, 1 not dead (any more)\n" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if info, err := inspector.GetTaskInfo("default", "report-1"); err != nil || info.State != asynq.TaskStatePending {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if code, out, _ = command(t, env, "dead", "requeue", "--all", "--json"); code != cli.ExitOK || out != `{"requeued":1,"present":0,"of_batches":1,"others":0}`+"\n" {
+	if code, out, _ = command(t, env, "dead", "requeue", "--all", "--json"); code != cli.ExitOK ||
+		out != `{"requeued":1,"present":0,"of_batches":1,"others":0}`+"\n" {
 		t.Errorf("exit %d: %s", code, out)
 	}
-	if code, out, _ = command(t, env, "dead", "delete", "batch1-42-0"); code != cli.ExitOK || out != "1 task deleted\n" {
+	if code, out, _ = command(t, env, "dead", "delete", "batch1-42-0"); code != cli.ExitOK ||
+		out != "1 task deleted\n" {
 		t.Errorf("exit %d: %s", code, out)
 	}
-	if code, _, errs = command(t, env, "dead", "delete", "report-1"); code != cli.ExitFailed || !strings.Contains(errs, "is requeued") {
+	if code, _, errs = command(t, env, "dead", "delete", "report-1"); code != cli.ExitFailed ||
+		!strings.Contains(errs, "is requeued") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
@@ -147,14 +166,16 @@ func TestDeadExport(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			t.Fatal(err)
 		}
-		if row.ID != fmt.Sprintf("m-%d", n) || string(row.Payload) != string(deadMail("", n).Payload) || *row.MaxRetry != 2 || row.Headers["headway-charges"] == "" || row.Attempts[0].Error == "" {
+		if row.ID != fmt.Sprintf("m-%d", n) || string(row.Payload) != string(deadMail("", n).Payload) ||
+			*row.MaxRetry != 2 || row.Headers["headway-charges"] == "" || row.Attempts[0].Error == "" {
 			t.Fatalf("line %d: %s", n, lines.Bytes())
 		}
 	}
 	if left, _ := filepath.Glob(name + ".*"); n != many || len(left) > 0 {
 		t.Errorf("%d lines, left behind: %v", n, left)
 	}
-	if _, out, _ = command(t, env, "dead", "list", "--limit", "3"); !strings.Contains(out, "\n10200 tasks;") || strings.Count(out, "\n") != 6 {
+	if _, out, _ = command(t, env, "dead", "list", "--limit", "3"); !strings.Contains(out, "\n10200 tasks;") ||
+		strings.Count(out, "\n") != 6 {
 		t.Errorf("%s", out)
 	}
 }
@@ -176,7 +197,8 @@ func TestDeadExitCodes(t *testing.T) {
 		{"dead delete", cli.ExitUsage, "--help"},
 		{"dead show", cli.ExitUsage, "--help"},
 	} {
-		if code, _, errs := command(t, away, strings.Fields(tc.args)...); code != tc.code || !strings.Contains(errs, tc.want) {
+		if code, _, errs := command(t, away, strings.Fields(tc.args)...); code != tc.code ||
+			!strings.Contains(errs, tc.want) {
 			t.Errorf("%s: exit %d: %s", tc.args, code, errs)
 		}
 	}

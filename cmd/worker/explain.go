@@ -24,9 +24,9 @@ func explainCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain ID",
 		Short: "Explain why a task does not run, since when, and until when",
-		Long: `Explain answers in one sentence why the task does not run. Below it shows what the task waits for: its limit, its position in the
-waitlist and of how many, the tokens ahead of it, its expected start, its charges, and the bucket. It changes nothing. A task ID that
-is in several queues is explained for each.
+		Long: `Explain answers in one sentence why the task does not run. Below it shows what the task waits for: its
+limit, its position in the waitlist and of how many, the tokens ahead of it, its expected start, its charges, and the
+bucket. It changes nothing. A task ID that is in several queues is explained for each.
 
 The file is needed only to show the bucket; without one, or while MongoDB does not answer, the rest is shown.
 The exit code is 1 where there is no such task.`,
@@ -36,10 +36,12 @@ The exit code is 1 where there is no such task.`,
 	}
 	configFlag(c, &file)
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
-	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON list, with one object for each queue in which there is such a task")
+	c.Flags().BoolVar(&asJSON, "json", false,
+		"print a JSON list, with one object for each queue in which there is such a task")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if strings.TrimSpace(args[0]) == "" {
-			return &cli.UsageError{Err: errors.New("the ID of the task is empty; name one, as it was given when the task was enqueued")}
+			return &cli.UsageError{Err: errors.New("the ID of the task is empty; name one, as it was given when the " +
+				"task was enqueued")}
 		}
 		settings, err := config.Load(file)
 		if err != nil && (!errors.Is(err, os.ErrNotExist) || c.Flags().Changed("config")) {
@@ -84,8 +86,11 @@ type explainedTask struct {
 	Problem string `json:"bucket_problem,omitempty"`
 }
 
-// explain explains the task, in all queues where none is named. MongoDB is asked only for a task that waits for a bucket.
-func explain(ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task) ([]explainedTask, error) {
+// explain explains the task, in all queues where none is named. MongoDB is asked only for a task that waits for a
+// bucket.
+func explain(
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task,
+) ([]explainedTask, error) {
 	s, err := scheduler.New(client, nil, scheduler.Config{})
 	if err != nil {
 		return nil, err
@@ -116,7 +121,8 @@ func explain(ctx context.Context, env cli.Environment, client redis.UniversalCli
 
 // explainBucket explains once more, with the bucket.
 func explainBucket(
-	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task, one explainedTask,
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task,
+	one explainedTask,
 ) (explainedTask, error) {
 	s, err := openBuckets(ctx, settings, env, client)
 	if err != nil {

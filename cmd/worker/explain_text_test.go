@@ -16,14 +16,22 @@ import (
 func explainedExample() explainedTask {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	return explainedTask{ID: "x", Queue: "default", Summary: "Task x waits.", Explanation: scheduler.Explanation{
-		Type: "summary", State: "retry", Reason: scheduler.ReasonProvider, Now: now, Since: now.Add(-3 * time.Second), Until: now.Add(12400 * time.Millisecond),
-		Net: now.Add(25 * time.Second), Failures: 1, MaxRetry: 5, Refusals: 2, Cause: "429 slow down", LastError: "boom\nat line 3",
+		Type: "summary", State: "retry", Reason: scheduler.ReasonProvider, Now: now, Since: now.Add(-3 * time.Second),
+		Until: now.Add(12400 * time.Millisecond),
+		Net:   now.Add(25 * time.Second), Failures: 1, MaxRetry: 5, Refusals: 2, Cause: "429 slow down",
+		LastError: "boom\nat line 3",
 		Waits: &scheduler.Waiting{
-			Bucket: "openai", Position: 700, Of: 1234, TokensAhead: reservations.Tokens{"requests": 701, "tokens": 84000.4},
+			Bucket: "openai", Position: 700, Of: 1234, TokensAhead: reservations.Tokens{
+				"requests": 701,
+				"tokens":   84000.4,
+			},
 			Urgent: true, Others: []string{"tenant:acme"},
 		},
 		Charges: []reservations.Charge{
-			{Limit: "tenant", Key: "acme", Tokens: reservations.Tokens{"tokens": 1200.5, "requests": 1}}, {Limit: "openai", Tokens: reservations.Tokens{"requests": 1}},
+			{Limit: "tenant", Key: "acme", Tokens: reservations.Tokens{
+				"tokens":   1200.5,
+				"requests": 1,
+			}}, {Limit: "openai", Tokens: reservations.Tokens{"requests": 1}},
 		},
 	}, Problem: "away"}
 }
@@ -61,11 +69,17 @@ func TestTaskIsShownInFewWords(t *testing.T) {
 	first := explainedExample()
 	first.Waits = &scheduler.Waiting{Bucket: "openai", Position: 1, Of: 1, Reserved: true, AheadExact: true}
 	promoted := explainedExample()
-	promoted.Reason, promoted.Waits = scheduler.ReasonPromoted, &scheduler.Waiting{Bucket: "openai", Of: 7, AheadExact: true}
+	promoted.Reason, promoted.Waits = scheduler.ReasonPromoted, &scheduler.Waiting{
+		Bucket: "openai", Of: 7,
+		AheadExact: true,
+	}
 	for want, task := range map[string]explainedTask{
-		"  ahead     no task\n  reserved  its tokens are promised\n":          first,
-		"  state     retry in asynq; promoted, 7 tasks wait behind it\n":      promoted,
-		"  record    `worker dead show x` has its payload and how it ended, ": {ID: "x", Explanation: scheduler.Explanation{State: "archived"}},
+		"  ahead     no task\n  reserved  its tokens are promised\n":     first,
+		"  state     retry in asynq; promoted, 7 tasks wait behind it\n": promoted,
+		"  record    `worker dead show x` has its payload and how it ended, ": {
+			ID:          "x",
+			Explanation: scheduler.Explanation{State: "archived"},
+		},
 	} {
 		var plain bytes.Buffer
 		task.print(screen{Writer: &plain})

@@ -18,9 +18,9 @@ func limitsCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "limits",
 		Short: "Show the limits, and change them while the fleet runs",
-		Long: `Limits shows what headway.yaml says and what was set above it, and sets another rate for a meter: the whole fleet goes by it
-within 2 seconds, without a restart. Waiting tasks start earlier or later accordingly; none is lost. Reset and unblock let waiting tasks
-start at once.
+		Long: `Limits shows what headway.yaml says and what was set above it, and sets another rate for a meter: the
+whole fleet goes by it within 2 seconds, without a restart. Waiting tasks start earlier or later accordingly; none is
+lost. Reset and unblock let waiting tasks start at once.
 
 What is set stays set, also when workers restart, until "limits unset". It is kept beside the buckets.`,
 		Example: `  worker limits list
@@ -44,11 +44,12 @@ type limitsSettings struct{ file, key string }
 
 func (s *limitsSettings) flags(c *cobra.Command) {
 	c.Flags().StringVar(&s.file, "config", config.FileDefault, "the `file` with the limits")
-	c.Flags().StringVar(&s.key, "key", "", "only this key of the limit, e.g. a tenant; empty means all keys that have no rate of their own")
+	c.Flags().StringVar(&s.key, "key", "",
+		"only this key of the limit, e.g. a tenant; empty means all keys that have no rate of their own")
 }
 
-// meterOf finds the meter that a person names "limit.meter". The error lists what there is. Names may hold points: what two limits can mean is an
-// error too.
+// meterOf finds the meter that a person names "limit.meter". The error lists what there is. Names may hold points: what
+// two limits can mean is an error too.
 func meterOf(limits []reservations.Limit, name string) (limit, meter string, err error) {
 	var known []string
 	for _, l := range limits {
@@ -56,7 +57,8 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 			switch {
 			case l.Name+"."+m.Name != name:
 			case limit != "":
-				return "", "", &cli.UsageError{Err: fmt.Errorf("%q is meter %s of limit %s, and meter %s of limit %s: give one of them another name", name, meter, limit, m.Name, l.Name)}
+				return "", "", &cli.UsageError{Err: fmt.Errorf("%q is meter %s of limit %s, and meter %s of limit %s: "+
+					"give one of them another name", name, meter, limit, m.Name, l.Name)}
 			default:
 				limit, meter = l.Name, m.Name
 			}
@@ -67,9 +69,11 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 		return limit, meter, nil
 	}
 	if len(known) == 0 {
-		return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q: the file has no limits; name the one that the workers read with --config", name)}
+		return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q: the file has no limits; name the one "+
+			"that the workers read with --config", name)}
 	}
-	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; there are %s", name, strings.Join(known, ", "))}
+	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; there are %s", name,
+		strings.Join(known, ", "))}
 }
 
 // stored are the limits of the file under the overrides that are stored now.
@@ -87,7 +91,8 @@ func openStored(ctx context.Context, env cli.Environment, file string) (*stored,
 		return nil, err
 	}
 	s := &stored{limits: c.Limits}
-	if s.limiter, err = reservations.New(nil, c.Limits, reservations.Config{}); err != nil { // it is only asked what is in force
+	// it is only asked what is in force
+	if s.limiter, err = reservations.New(nil, c.Limits, reservations.Config{}); err != nil {
 		return nil, err
 	}
 	if s.buckets, err = connect.Open(ctx, env.Getenv, c.Buckets, nil, env.Err); err != nil {
@@ -118,7 +123,7 @@ func (s *stored) meter(limit, key, meter string) reservations.Meter {
 	return reservations.Meter{}
 }
 
-// whoSets names the person at the command line, for those who look later.
+// whoSets names the user at the command line, for later readers of the override.
 func whoSets(getenv func(string) string) string {
 	user := getenv("USER")
 	if user == "" {

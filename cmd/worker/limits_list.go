@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,14 @@ func (r *listedRate) String() string {
 	return fmt.Sprintf("%s, at most %v", r.Rate, r.Capacity)
 }
 
+// short is String without the burst.
+func (r *listedRate) short() string {
+	if r == nil {
+		return "-"
+	}
+	return r.Rate
+}
+
 // listed is one meter of a limit, or of one of its keys: as headway.yaml has it and as it was set.
 type listed struct {
 	Limit      string      `json:"limit"`
@@ -44,8 +54,9 @@ func limitsListCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the limits as configured and as set",
-		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, by whom and when. What was set counts; for
-a key its own first. On a terminal that is too narrow the table has shorter times, then no bursts, then not who has set a limit, and when.`,
+		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, by whom and
+when. What was set counts; for a key its own first. On a terminal that is too narrow the table has shorter times, then
+no bursts, then not who has set a limit, and when.`,
 		Example: `  worker limits list
   worker limits list --json | jq '.[] | select(.override)'`,
 		Args: cli.Args(cobra.NoArgs),
@@ -60,7 +71,8 @@ a key its own first. On a terminal that is too narrow the table has shorter time
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(rows)
 		}
-		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) && env.Getenv("NO_COLOR") == ""))
+		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) &&
+			env.Getenv("NO_COLOR") == ""))
 		return err
 	}
 	return c
@@ -126,4 +138,56 @@ func (r *listed) set(now *stored, o reservations.Override) {
 	if r.Ignored == "" {
 		r.Override.Capacity = m.Cap()
 	}
+}
+
+// byShown is the least of the text that says by whom a limit was set in a narrow table.
+const byShown = 6
+
+// limitsTable shows limits in lines that fit into so many columns; zero is any number. A narrow table has shorter
+// times, and keys where there are some; where that does not fit no bursts, then neither by whom nor when a limit was
+// set. In colour the lines of limits that were set are bold.
+func limitsTable(rows []listed, columns int, colour bool) string {
+	key := 0
+	if slices.ContainsFunc(rows, func(r listed) bool { return r.Key != "" }) {
+		key = 3
+	}
+	heads := []cli.Column{
+		{Head: "LIMIT", Until: 3},
+		{Head: "METER", Until: 3},
+		{Head: "KEY", Until: key},
+		{Head: "CONFIGURED", Until: 3},
+		{Head: "SET", Until: 3},
+		{Head: "BY", Until: 2, Least: []int{0, byShown, byShown}},
+		{Head: "AT", Until: 2},
+	}
+	lines := cli.Table(rows, columns, heads, func(r listed, level int) []string { return r.cells(level) })
+	for i, r := range rows {
+		if colour && r.Override != nil {
+			lines[i+1] = "\x1b[1m" + lines[i+1] + "\x1b[0m"
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// cells are the texts of a row at a level of the table: shorter above 0, without bursts above 1.
+func (r *listed) cells(level int) []string {
+	configured, set, at := r.Configured.String(), r.Override.String(), ""
+	if level > 1 {
+		configured, set = r.Configured.short(), r.Override.short()
+	}
+	switch {
+	case r.SetAt == nil:
+	case level == 0:
+		at = r.SetAt.UTC().Format(time.RFC3339)
+	default:
+		at = cli.Day(*r.SetAt)
+	}
+	switch {
+	case r.Ignored == "":
+	case level == 0:
+		at += "  ignored: " + r.Ignored
+	default:
+		set += " (ignored)"
+	}
+	return []string{r.Limit, r.Meter, r.Key, configured, set, r.SetBy, at}
 }

@@ -24,10 +24,12 @@ func limitsSetCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set LIMIT.METER RATE",
 		Short: "Set the rate of a meter for the whole fleet",
-		Long: `Set gives a meter of headway.yaml another rate, for all keys of its limit or for one. The fleet follows within 2 seconds.
+		Long: `Set gives a meter of headway.yaml another rate, for all keys of its limit or for one. The fleet follows
+within 2 seconds.
 
-The capacity (the largest burst) stays as headway.yaml says; where it says nothing, it is one period's worth of the new rate.
-A task whose charge is above a smaller capacity is still served: it waits for a full bucket and is paid back before others start.`,
+The capacity (the largest burst) stays as headway.yaml says; where it says nothing, it is one period's worth of the new
+rate. A task whose charge is above a smaller capacity is still served: it waits for a full bucket and is paid back
+before others start.`,
 		Example: `  worker limits set openai.requests 300/m
   worker limits set openai.tokens 50000/m --capacity 5000 --key acme`,
 		Args: cli.Named("LIMIT.METER", "RATE"),
@@ -42,7 +44,8 @@ A task whose charge is above a smaller capacity is still served: it waits for a 
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if c.Flags().Changed("capacity") && !(capacity > 0) {
-			return &cli.UsageError{Err: fmt.Errorf("--capacity: %v must be positive; leave it out to keep what is configured", capacity)}
+			return &cli.UsageError{Err: fmt.Errorf("--capacity: %v must be positive; leave it out to keep what is "+
+				"configured", capacity)}
 		}
 		return setLimit(c.Context(), env, s, args[0], args[1], capacity)
 	}
@@ -63,7 +66,8 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		return &cli.UsageError{Err: fmt.Errorf("rate %w", err)}
 	}
 	set := reservations.Override{
-		Limit: limit, Key: s.key, Meter: meter, Rate: tokens, Period: period, Capacity: capacity, SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
+		Limit: limit, Key: s.key, Meter: meter, Rate: tokens, Period: period, Capacity: capacity,
+		SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
 	}
 	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
 	if err != nil {
@@ -81,7 +85,8 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err := now.buckets.Overrides().Set(ctx, set); err != nil {
 		return err
 	}
-	if err := now.limiter.SetOverrides(append(now.list, set)); err != nil && !errors.Is(err, reservations.ErrUnknownLimit) && !errors.Is(err, reservations.ErrUnknownMeter) {
+	if err := now.limiter.SetOverrides(append(now.list, set)); err != nil &&
+		!errors.Is(err, reservations.ErrUnknownLimit) && !errors.Is(err, reservations.ErrUnknownMeter) {
 		return err
 	}
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. To take it back: worker limits unset %s\n",
@@ -94,8 +99,9 @@ func limitsUnsetCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "unset LIMIT.METER",
 		Short: "Take a rate back that was set: headway.yaml counts again",
-		Long: `Unset takes back what "limits set" has set for a meter: the rate of headway.yaml, or for a key that of its limit, counts again.
-The fleet follows within 2 seconds. Of a limit that headway.yaml has no more, what was set can be taken back as well.`,
+		Long: `Unset takes back what "limits set" has set for a meter: the rate of headway.yaml, or for a key that of
+its limit, counts again. The fleet follows within 2 seconds. Of a limit that headway.yaml has no more, what was set can
+be taken back as well.`,
 		Example: `  worker limits unset openai.requests
   worker limits unset openai.tokens --key acme`,
 		Args: cli.Named("LIMIT.METER"),
@@ -107,7 +113,9 @@ The fleet follows within 2 seconds. Of a limit that headway.yaml has no more, wh
 
 func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name string) error {
 	if len(s.key) > reservations.MaxKey { // an override may have any other key
-		return &cli.UsageError{Err: fmt.Errorf("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey)}
+		return &cli.UsageError{
+			Err: fmt.Errorf("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey),
+		}
 	}
 	now, err := openStored(ctx, env, s.file)
 	if err != nil {
@@ -125,12 +133,14 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if o.Capacity > 0 {
 			was = rateLine(o.Rate, o.Period, o.Capacity)
 		}
-		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...)) // those that can't be had are shown by list
+		// those that can't be had are shown by list
+		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...))
 		line := "is not in " + s.file
 		if m := now.meter(o.Limit, o.Key, o.Meter); m.Name != "" {
 			line = meterLine(m)
 		}
-		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, was, worker.FollowEveryDefault)
+		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, was,
+			worker.FollowEveryDefault)
 		return nil
 	}
 	if _, _, err := meterOf(now.limits, name); err != nil {

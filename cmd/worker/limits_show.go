@@ -27,12 +27,13 @@ func newLimitsShow(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [LIMIT[:KEY]]",
 		Short: "Show how full buckets are, how many tasks wait for them, and for how long",
-		Long: `Show prints for each bucket the length of its waitlist and when the last task there is expected to start, if no other
-comes; then for each meter
+		Long: `Show prints for each bucket the length of its waitlist and when the last task there is expected to start,
+if no other comes; then for each meter
   LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first. Of calls
             in flight it is how many run
   PROMISED  the tokens that are reserved for waiting tasks
-  AHEAD     how many tokens have to come back, of max_reserved, until new tasks find what is not promised, and when that will be;
+  AHEAD     how many tokens have to come back, of max_reserved, until new tasks find tokens that are not promised,
+            and when that will be;
             tokens that are not scarce are ahead as well, as long as the waiting tasks wait for others
   WAITING   the tokens that all waiting tasks take, also those that wait without a reservation
 then the ten flows that have most tasks there, a block, a rate that was set, and a bucket that could not be asked.
@@ -115,7 +116,8 @@ func openBuckets(ctx context.Context, settings config.Config, env cli.Environmen
 	return s, nil
 }
 
-// readOverrides sets the limits that the fleet goes by. An override that can't be in force is a warning, and left out there as well.
+// readOverrides sets the limits that the fleet goes by. An override that can't be in force is a warning, and left out
+// there as well.
 func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env cli.Environment) error {
 	list, err := buckets.Overrides().List(ctx)
 	if list == nil && err != nil {
@@ -132,7 +134,8 @@ func (s *sight) override(limit, key string) string {
 	var set []string
 	for _, o := range s.limiter.Limits().Overrides() {
 		if o.Limit == limit && (o.Key == "" || o.Key == key) {
-			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, config.RateText(o.Rate, o.Period), o.By, o.SetAt.UTC().Format(time.RFC3339)))
+			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, config.RateText(o.Rate, o.Period), o.By,
+				o.SetAt.UTC().Format(time.RFC3339)))
 		}
 	}
 	return strings.Join(set, "; ")
@@ -243,7 +246,9 @@ func rateText(m reservations.Meter) string {
 	if m.Kind == reservations.KindInFlight {
 		return "in flight"
 	}
-	for unit, d := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
+	for unit, d := range map[string]time.Duration{
+		"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+	} {
 		if m.Period == d {
 			return amount(m.Rate) + "/" + unit
 		}

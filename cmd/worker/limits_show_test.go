@@ -24,17 +24,20 @@ func TestLimitsShow(t *testing.T) {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
 	api := all.Limits[0].Buckets
-	if len(api) != 2 || api[0].Bucket != "api" || api[0].Waiting != 3 || api[1].Bucket != "api:acme" || api[1].Waiting != 2 ||
+	if len(api) != 2 || api[0].Bucket != "api" || api[0].Waiting != 3 || api[1].Bucket != "api:acme" ||
+		api[1].Waiting != 2 ||
 		api[1].Key != "acme" || !api[1].InUse {
 		t.Fatalf("buckets of api: %+v", api)
 	}
 	if end := api[0].EndIn; end == nil || *end < 100 || *end > 120 {
 		t.Errorf("the last of three tasks of a minute each is expected in %v s, the first one now", end)
 	}
-	if m := api[0].Meters[0]; m.Promised < 160 || m.Promised > 180 || m.Waiting != 180 || m.Ahead < 100 || m.Ahead > 120 || m.AheadIn > 120 || m.MaxReserved != nil {
+	if m := api[0].Meters[0]; m.Promised < 160 || m.Promised > 180 || m.Waiting != 180 || m.Ahead < 100 ||
+		m.Ahead > 120 || m.AheadIn > 120 || m.MaxReserved != nil {
 		t.Errorf("meter of api: %+v", m)
 	}
-	if idle := all.Limits[1].Buckets; len(idle) != 1 || idle[0].InUse || idle[0].Waiting != 0 || idle[0].EndIn != nil || idle[0].Meters[0].Level != 5 {
+	if idle := all.Limits[1].Buckets; len(idle) != 1 || idle[0].InUse || idle[0].Waiting != 0 || idle[0].EndIn != nil ||
+		idle[0].Meters[0].Level != 5 {
 		t.Errorf("buckets of idle: %+v", idle)
 	}
 	var keys map[string]any
@@ -44,13 +47,15 @@ func TestLimitsShow(t *testing.T) {
 	//nolint:forcetypeassert // a panic fails the test as well
 	first := keys["limits"].([]any)[0].(map[string]any)["buckets"].([]any)[0].(map[string]any)
 	if d := cmp.Diff([]string{
-		"blocked_seconds", "bucket", "done_in_seconds", "end_in_seconds", "in_use", "key", "limit", "meters", "now", "promoted", "waiting",
+		"blocked_seconds", "bucket", "done_in_seconds", "end_in_seconds", "in_use", "key", "limit", "meters", "now",
+		"promoted", "waiting",
 	}, keysOf(first)); d != "" {
 		t.Errorf("keys of a bucket (-want +got):\n%s", d)
 	}
 	meter := first["meters"].([]any)[0].(map[string]any) //nolint:forcetypeassert // as above
 	if d := cmp.Diff([]string{
-		"ahead", "ahead_seconds", "capacity", "debt", "kind", "level", "max_reserved", "meter", "period_seconds", "promised", "rate", "waiting",
+		"ahead", "ahead_seconds", "capacity", "debt", "kind", "level", "max_reserved", "meter", "period_seconds",
+		"promised", "rate", "waiting",
 	}, keysOf(meter)); d != "" {
 		t.Errorf("keys of a meter (-want +got):\n%s", d)
 	}
@@ -68,15 +73,19 @@ func shownExample() shownBucket {
 		Meters: []reservations.MeterView{
 			{Meter: reservations.PerMinute("requests", 500), Level: 312.4, Promised: 12},
 			{
-				Meter: reservations.Meter{Name: "tokens", Rate: 200000, Period: 30 * time.Second, Capacity: 20000, MaxReserved: 72000},
+				Meter: reservations.Meter{
+					Name: "tokens", Rate: 200000, Period: 30 * time.Second, Capacity: 20000,
+					MaxReserved: 72000,
+				},
 				Level: -1200, Debt: 1200, Promised: 34800, Ahead: 36000, AheadIn: 10800 * time.Millisecond,
 			},
 			{Meter: reservations.PerDay("daily", 1e6), Level: 5e5},
 			{Meter: reservations.InFlight(20), Level: 3},
 		},
 	}).with(scheduler.Waitlist{
-		Bucket: "openai:acme", Waiting: 37, Promoted: 2, Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567, "in_flight": 39},
-		Now: at, End: at.Add(33100 * time.Millisecond), Failed: at.Add(3 * time.Second),
+		Bucket: "openai:acme", Waiting: 37, Promoted: 2,
+		Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567, "in_flight": 39},
+		Now:    at, End: at.Add(33100 * time.Millisecond), Failed: at.Add(3 * time.Second),
 	})
 	b.Override = "requests 500/m since yesterday"
 	return b
@@ -100,7 +109,10 @@ func TestBucketIsShown(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	shownExample().print(screen{Writer: &pretty, bars: true, bold: true})
-	for _, part := range []string{"\x1b[1mopenai:acme\x1b[0m", "██████████░░░░░░ 312 of 500", "░░░░░░░░░░░░░░░░ -1200 of 20000", "████████░░░░░░░░ 500000 of", "██░░░░░░░░░░░░░░ in flight 17 of 20"} {
+	for _, part := range []string{
+		"\x1b[1mopenai:acme\x1b[0m", "██████████░░░░░░ 312 of 500", "░░░░░░░░░░░░░░░░ -1200 of 20000",
+		"████████░░░░░░░░ 500000 of", "██░░░░░░░░░░░░░░ in flight 17 of 20",
+	} {
 		if !strings.Contains(pretty.String(), part) {
 			t.Errorf("%q is missing in:\n%s", part, pretty.String())
 		}
@@ -112,14 +124,21 @@ func TestShardsAreShown(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	meter := reservations.PerSecond("requests", 5)
-	v := reservations.View{Limit: "api", Found: true, Meters: []reservations.MeterView{{Meter: reservations.PerSecond("requests", 10)}}}
+	v := reservations.View{
+		Limit: "api", Found: true,
+		Meters: []reservations.MeterView{{Meter: reservations.PerSecond("requests", 10)}},
+	}
 	for i := 1; i <= 2; i++ {
-		v.Shards = append(v.Shards, reservations.View{Limit: "api", Shard: i, Found: true, Meters: []reservations.MeterView{{Meter: meter}}})
+		v.Shards = append(v.Shards, reservations.View{
+			Limit: "api", Shard: i, Found: true,
+			Meters: []reservations.MeterView{{Meter: meter}},
+		})
 	}
 	b := newShownBucket(v)
 	for i, end := range []time.Duration{4 * time.Second, 2 * time.Second} {
 		b = b.with(scheduler.Waitlist{
-			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i + 1), Tokens: reservations.Tokens{"requests": 7}, Now: at, End: at.Add(end),
+			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i +
+				1), Tokens: reservations.Tokens{"requests": 7}, Now: at, End: at.Add(end),
 		})
 	}
 	var plain bytes.Buffer
@@ -141,13 +160,16 @@ func TestWaitlistInWords(t *testing.T) {
 	t.Parallel()
 	now, minute := 0., 60.
 	for want, b := range map[string]shownBucket{
-		"not in use, so it is full":                                {},
-		"no task waits":                                            {InUse: true},
-		"1 task waits, expected to start now":                      {InUse: true, Waiting: 1, EndIn: &now},
-		"2 tasks wait, the last is expected to start in 1m0s":      {InUse: true, Waiting: 2, EndIn: &minute},
-		"2 tasks wait":                                             {Waiting: 2},
-		"1 task is promoted, none waits":                           {InUse: true, Promoted: 1},
-		"1 task waits, 3 more promoted, expected to start in 1m0s": {InUse: true, Waiting: 1, Promoted: 3, EndIn: &minute},
+		"not in use, so it is full":                           {},
+		"no task waits":                                       {InUse: true},
+		"1 task waits, expected to start now":                 {InUse: true, Waiting: 1, EndIn: &now},
+		"2 tasks wait, the last is expected to start in 1m0s": {InUse: true, Waiting: 2, EndIn: &minute},
+		"2 tasks wait":                                        {Waiting: 2},
+		"1 task is promoted, none waits":                      {InUse: true, Promoted: 1},
+		"1 task waits, 3 more promoted, expected to start in 1m0s": {
+			InUse: true, Waiting: 1, Promoted: 3,
+			EndIn: &minute,
+		},
 	} {
 		if got := b.waits(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -71,11 +71,18 @@ func (b *limitsBundle) list() []listed {
 func TestLimitsAreSetListedAndUnset(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
-	b.run(cli.ExitOK, []string{"openai.requests: 300/m, at most 300 at once", "was: 500/m, at most 500 at once", "follows within 2s", "worker limits unset openai.requests"},
+	b.run(cli.ExitOK, []string{
+		"openai.requests: 300/m, at most 300 at once", "was: 500/m, at most 500 at once",
+		"follows within 2s", "worker limits unset openai.requests",
+	},
 		"set", "openai.requests", "300/m")
 	b.run(cli.ExitOK, []string{"was: 300/m", "100/s, at most 100 at once"}, "set", "openai.requests", "100/s")
-	b.run(cli.ExitOK, []string{"openai.tokens of key acme: 50000/m, at most 20000 at once", "unset openai.tokens --key acme"}, "set", "openai.tokens", "50000/m", "--key", "acme")
-	b.run(cli.ExitOK, []string{"openai.tokens: 1000/m, at most 5 at once"}, "set", "openai.tokens", "1_000/min", "--capacity", "5")
+	b.run(cli.ExitOK, []string{
+		"openai.tokens of key acme: 50000/m, at most 20000 at once",
+		"unset openai.tokens --key acme",
+	}, "set", "openai.tokens", "50000/m", "--key", "acme")
+	b.run(cli.ExitOK, []string{"openai.tokens: 1000/m, at most 5 at once"}, "set", "openai.tokens", "1_000/min",
+		"--capacity", "5")
 	requests, tokens := &listedRate{"500/m", 500}, &listedRate{"200000/m", 20000}
 	want := []listed{
 		{Limit: "openai", Meter: "requests", Configured: requests, Override: &listedRate{"100/s", 100}},
@@ -85,12 +92,14 @@ func TestLimitsAreSetListedAndUnset(t *testing.T) {
 	if diff := cmp.Diff(want, b.list()); diff != "" {
 		t.Error(diff)
 	}
-	out := b.run(cli.ExitOK, []string{"LIMIT", "CONFIGURED", "500/m, at most 500", "100/s, at most 100", "ann@"}, "list")
+	out := b.run(cli.ExitOK, []string{"LIMIT", "CONFIGURED", "500/m, at most 500", "100/s, at most 100", "ann@"},
+		"list")
 	if strings.Contains(out, "\x1b") || strings.Count(out, "\n") != 4 {
 		t.Errorf("the table is\n%q", out)
 	}
 
-	b.run(cli.ExitOK, []string{"openai.tokens of key acme: 1000/m, at most 5 at once", "was: 50000/m"}, "unset", "openai.tokens", "--key", "acme")
+	b.run(cli.ExitOK, []string{"openai.tokens of key acme: 1000/m, at most 5 at once", "was: 50000/m"}, "unset",
+		"openai.tokens", "--key", "acme")
 	b.run(cli.ExitOK, []string{"openai.requests: 500/m, at most 500 at once"}, "unset", "openai.requests")
 	b.run(cli.ExitOK, []string{"openai.requests: nothing was set"}, "unset", "openai.requests")
 	b.run(cli.ExitOK, nil, "set", "openai.requests", "3/m", "--capacity", "0.5")
@@ -101,7 +110,8 @@ func TestLimitsAreSetListedAndUnset(t *testing.T) {
 	b.write("limits: {groq: {meters: {requests: 30/m}}}") // openai.tokens stays behind
 	b.run(cli.ExitOK, []string{"openai", "ignored: headway.yaml has no such meter"}, "list")
 	b.run(cli.ExitOK, []string{"openai.tokens: is not in " + b.file}, "unset", "openai.tokens")
-	if diff := cmp.Diff([]listed{{Limit: "groq", Meter: "requests", Configured: &listedRate{"30/m", 30}}}, b.list()); diff != "" {
+	if diff := cmp.Diff([]listed{{Limit: "groq", Meter: "requests", Configured: &listedRate{"30/m", 30}}},
+		b.list()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -113,19 +123,34 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 		args []string
 		want string
 	}{
-		"limit":        {[]string{"set", "opanai.requests", "5/m"}, `there is no meter "opanai.requests"; there are openai.requests, openai.tokens`},
-		"meter":        {[]string{"set", "openai.images", "5/m"}, `there is no meter "openai.images"`},
-		"no meter":     {[]string{"set", "openai", "5/m"}, `there is no meter "openai"; there are openai.requests`},
-		"no unit":      {[]string{"set", "openai.requests", "500"}, `rate "500" must be a number and a period, e.g. 500/m`},
-		"unit":         {[]string{"set", "openai.requests", "5/fortnight"}, `period "fortnight" must be`},
-		"negative":     {[]string{"set", "openai.requests", "--", "-5/m"}, "requests.rate: -5"},
-		"zero":         {[]string{"set", "openai.requests", "0/m"}, "requests.rate: 0"},
-		"zero period":  {[]string{"set", "openai.requests", "5/0s"}, "requests.period: 0s"},
-		"microseconds": {[]string{"set", "openai.requests", "5/10us"}, "requests.period: 10µs must be whole milliseconds"},
-		"capacity":     {[]string{"set", "openai.requests", "5/m", "--capacity", "0"}, "--capacity: 0 must be positive"},
-		"NaN":          {[]string{"set", "openai.requests", "5/m", "--capacity", "NaN"}, "--capacity: NaN must be positive"},
-		"arguments":    {[]string{"set", "openai.requests"}, "wants LIMIT.METER and RATE; got 1 arguments"},
-		"unset":        {[]string{"unset", "openai.images"}, `there is no meter "openai.images"`},
+		"limit": {
+			[]string{"set", "opanai.requests", "5/m"},
+			`there is no meter "opanai.requests"; there are openai.requests, openai.tokens`,
+		},
+		"meter":    {[]string{"set", "openai.images", "5/m"}, `there is no meter "openai.images"`},
+		"no meter": {[]string{"set", "openai", "5/m"}, `there is no meter "openai"; there are openai.requests`},
+		"no unit": {
+			[]string{"set", "openai.requests", "500"},
+			`rate "500" must be a number and a period, e.g. 500/m`,
+		},
+		"unit":        {[]string{"set", "openai.requests", "5/fortnight"}, `period "fortnight" must be`},
+		"negative":    {[]string{"set", "openai.requests", "--", "-5/m"}, "requests.rate: -5"},
+		"zero":        {[]string{"set", "openai.requests", "0/m"}, "requests.rate: 0"},
+		"zero period": {[]string{"set", "openai.requests", "5/0s"}, "requests.period: 0s"},
+		"microseconds": {
+			[]string{"set", "openai.requests", "5/10us"},
+			"requests.period: 10µs must be whole milliseconds",
+		},
+		"capacity": {
+			[]string{"set", "openai.requests", "5/m", "--capacity", "0"},
+			"--capacity: 0 must be positive",
+		},
+		"NaN": {
+			[]string{"set", "openai.requests", "5/m", "--capacity", "NaN"},
+			"--capacity: NaN must be positive",
+		},
+		"arguments": {[]string{"set", "openai.requests"}, "wants LIMIT.METER and RATE; got 1 arguments"},
+		"unset":     {[]string{"unset", "openai.images"}, `there is no meter "openai.images"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +158,8 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 			at.t = t
 			args := c.args
 			if name == "negative" { // flags can't stand behind the dashes
-				code, _, errs := command(t, b.env, append([]string{"limits", "set", "--config", b.file}, args[1:]...)...)
+				code, _, errs := command(t, b.env, append([]string{"limits", "set", "--config", b.file},
+					args[1:]...)...)
 				if code != cli.ExitUsage || !strings.Contains(errs, c.want) {
 					t.Errorf("exit %d: %s", code, errs)
 				}
@@ -162,7 +188,11 @@ func TestLimitsThatCanBeMeantTwice(t *testing.T) {
 func TestLimitsWithoutMongoDB(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"MONGODB_URI": "mongodb://u:secret@127.0.0.1:1/"}
-	for _, args := range [][]string{{"limits", "list"}, {"limits", "set", "openai.requests", "5/m"}, {"limits", "unset", "openai.requests"}} {
+	for _, args := range [][]string{
+		{"limits", "list"},
+		{"limits", "set", "openai.requests", "5/m"},
+		{"limits", "unset", "openai.requests"},
+	} {
 		code, _, errs := command(t, env, append(args, "--config", "../../headway.yaml")...)
 		if code != cli.ExitUnavailable || !strings.Contains(errs, "MONGODB_URI") || strings.Contains(errs, "secret") {
 			t.Errorf("%v: exit %d: %s", args, code, errs)
@@ -182,7 +212,10 @@ func TestLimitsWithoutACommand(t *testing.T) {
 
 func TestTableInColour(t *testing.T) {
 	t.Parallel()
-	rows := []listed{{Limit: "a", Meter: "r", Configured: &listedRate{"5/m", 5}}, {Limit: "b", Meter: "r", Configured: &listedRate{"5/m", 5}, Override: &listedRate{"6/m", 6}}}
+	rows := []listed{
+		{Limit: "a", Meter: "r", Configured: &listedRate{"5/m", 5}},
+		{Limit: "b", Meter: "r", Configured: &listedRate{"5/m", 5}, Override: &listedRate{"6/m", 6}},
+	}
 	if text := limitsTable(rows, 0, true); strings.Count(text, "\x1b[1m") != 1 || !strings.Contains(text, "\x1b[1mb ") {
 		t.Errorf("%q", text)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// errNoLimits refuses a file that some editor has emptied, and not written yet: all tasks with a limit would be archived.
+// errNoLimits refuses a file that some editor has emptied, and not written yet: all tasks with a limit would be
+// archived.
 var errNoLimits = errors.New("limits: there are none any more; a worker that is to have none has to be restarted")
 
 // reloader reads headway.yaml again while the worker runs.
@@ -63,12 +64,14 @@ func (r *reloader) reload(ctx context.Context) {
 		err = r.set(ctx, next.Limits)
 	}
 	if err != nil {
-		r.log.LogAttrs(ctx, slog.LevelError, "settings can't be reloaded, nothing has changed", slog.String("file", r.file), slog.Any("error", err))
+		r.log.LogAttrs(ctx, slog.LevelError, "settings can't be reloaded, nothing has changed",
+			slog.String("file", r.file), slog.Any("error", err))
 		return
 	}
 	for _, l := range r.current.Limits {
 		if !slices.ContainsFunc(next.Limits, func(n reservations.Limit) bool { return n.Name == l.Name }) {
-			r.log.LogAttrs(ctx, slog.LevelWarn, "a limit is gone, tasks that name it will be archived", slog.String("limit", l.Name))
+			r.log.LogAttrs(ctx, slog.LevelWarn, "a limit is gone, tasks that name it will be archived",
+				slog.String("limit", l.Name))
 		}
 	}
 	r.fixed(ctx, "buckets", r.current.Buckets, next.Buckets)
@@ -78,12 +81,13 @@ func (r *reloader) reload(ctx context.Context) {
 	r.fixed(ctx, "max_refusals", r.current.MaxRefusals, next.MaxRefusals)
 	r.fixed(ctx, "http", r.current.HTTP, next.HTTP)
 	r.fixed(ctx, "estimates", r.current.Estimates, next.Estimates)
-	r.log.LogAttrs(ctx, slog.LevelInfo, "settings are reloaded", slog.String("file", r.file), slog.Int("limits", len(next.Limits)),
+	r.log.LogAttrs(ctx, slog.LevelInfo, "settings are reloaded", slog.String("file", r.file),
+		slog.Int("limits", len(next.Limits)),
 		slog.Bool("limits_changed", !reflect.DeepEqual(r.current.Limits, next.Limits)))
-	r.current.Limits = next.Limits // what could not change is told each time
+	r.current.Limits = next.Limits // what could not change is logged each time
 }
 
-// fixed tells of a setting that needs a restart.
+// fixed warns of a changed setting that needs a restart.
 func (r *reloader) fixed(ctx context.Context, field string, was, is any) {
 	if !reflect.DeepEqual(was, is) {
 		r.log.LogAttrs(ctx, slog.LevelWarn, "a setting changes only when the worker restarts",

@@ -36,10 +36,12 @@ func runCommand(env cli.Environment) *cobra.Command {
 machines as you like: they share the limits through MongoDB, or through Redis (buckets: redis in headway.yaml).
 
 Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
-back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a worker was killed is run again.
+back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a
+worker was killed is run again.
 
-SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues, concurrency,
-shutdown_timeout, max_refusals, http and estimates change only with a restart. What "worker limits set" has set counts before the file.`,
+SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues,
+concurrency, shutdown_timeout, max_refusals, http and estimates change only with a restart. What "worker limits set" has
+set counts before the file.`,
 		Example: `  worker run
   worker run --config prod.yaml --concurrency 200 --log-format json`,
 		Args: cli.Args(cobra.NoArgs),
@@ -58,7 +60,8 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	if s.concurrency < 0 {
-		return &cli.UsageError{Err: fmt.Errorf("--concurrency: %d must not be negative; 0 takes it from %s", s.concurrency, s.file)}
+		return &cli.UsageError{Err: fmt.Errorf("--concurrency: %d must not be negative; 0 takes it from %s",
+			s.concurrency, s.file)}
 	}
 	said, err := config.Load(s.file)
 	if err != nil {

@@ -25,7 +25,8 @@ type screen struct {
 
 func screenOf(env cli.Environment) screen {
 	terminal := cli.IsTerminal(env.Out)
-	return screen{Writer: env.Out, columns: cli.Columns(env.Out), bars: terminal, bold: terminal && env.Getenv("NO_COLOR") == ""}
+	bold := terminal && env.Getenv("NO_COLOR") == ""
+	return screen{Writer: env.Out, columns: cli.Columns(env.Out), bars: terminal, bold: bold}
 }
 
 func (s screen) title(text string) string {
@@ -45,7 +46,8 @@ func (l shownLimits) print(s screen) {
 			b.print(s)
 		}
 		if limit.More {
-			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", waitlistsMost, limit.Limit)
+			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", waitlistsMost,
+				limit.Limit)
 		}
 	}
 }
@@ -61,7 +63,8 @@ func (b shownBucket) print(s screen) {
 			continue
 		}
 		rows = append(rows, []string{
-			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m), some(shown.Waiting),
+			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
+			some(shown.Waiting),
 		})
 	}
 	s.table("  ", rows)
@@ -69,7 +72,8 @@ func (b shownBucket) print(s screen) {
 		fmt.Fprintf(s, "  %s\n", b.flowsText())
 	}
 	if b.Blocked > 0 {
-		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `worker limits unblock` ends that\n", inText(b.Blocked))
+		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `worker limits unblock` ends that\n",
+			inText(b.Blocked))
 	}
 	if b.FailedIn > 0 {
 		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", inText(b.FailedIn))
@@ -151,7 +155,8 @@ func some(tokens float64) string {
 	return amount(tokens)
 }
 
-// aheadText is how far the promises of a meter go into deficit, of what it may promise, and when that will have come back.
+// aheadText is how far the promises of a meter go into deficit, of what it may promise, and when that will have come
+// back.
 func aheadText(m reservations.MeterView) string {
 	text := some(m.Ahead)
 	if m.MaxReserved != reservations.Unlimited {

@@ -9,16 +9,16 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// shownBucket is a bucket with its waitlist, as the commands print it. The keys of its JSON are a promise to scripts; times are
-// seconds from now.
+// shownBucket is a bucket with its waitlist, as the commands print it. The keys of its JSON are a promise to scripts;
+// times are seconds from now.
 type shownBucket struct {
 	Bucket string    `json:"bucket"`
 	Limit  string    `json:"limit"`
 	Key    string    `json:"key"`
 	InUse  bool      `json:"in_use"`
 	Now    time.Time `json:"now"`
-	// Waiting is how many tasks are in its waitlist, Promoted how many are on their way to ask the bucket. EndIn is when the last of
-	// them is expected to start; nil where no task waits, or that is not known.
+	// Waiting is how many tasks are in its waitlist, Promoted how many are on their way to ask the bucket. EndIn is
+	// when the last of them is expected to start; nil where no task waits, or that is not known.
 	Waiting  int      `json:"waiting"`
 	Promoted int      `json:"promoted"`
 	EndIn    *float64 `json:"end_in_seconds,omitempty"`
@@ -67,8 +67,9 @@ func newShownBucket(v reservations.View) shownBucket {
 	}
 	for _, m := range v.Meters {
 		s := shownMeter{
-			Meter: m.Name, Kind: string(m.Kind), Rate: m.Rate, Period: m.Period.Seconds(), Capacity: m.Cap(), Level: m.Level,
-			Debt: m.Debt, Ahead: m.Ahead, AheadIn: m.AheadIn.Seconds(),
+			Meter: m.Name, Kind: string(m.Kind), Rate: m.Rate, Period: m.Period.Seconds(), Capacity: m.Cap(),
+			Level: m.Level,
+			Debt:  m.Debt, Ahead: m.Ahead, AheadIn: m.AheadIn.Seconds(),
 		}
 		if s.Kind == "" {
 			s.Kind = string(reservations.KindBucket)

@@ -14,7 +14,8 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// Whatever a command is given and finds in the services, a terminal obeys none of what it prints. Each command has to be listed here.
+// Whatever a command is given and finds in the services, a terminal obeys none of what it prints. Each command has to
+// be listed here.
 func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 	t.Parallel()
 	env, store, _ := deadWorld(t)
@@ -29,7 +30,8 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 	dead := deadMail("dead", 1)
 	dead.Type, dead.Last.Error, dead.Last.Worker = testenv.Forges, testenv.Forges, testenv.Forges
 	dead.Payload, dead.Headers = []byte(testenv.Escapes), map[string]string{
-		"headway-version": "1", "headway-charges": `[{"limit":"api","key":"\u001b[2J\u202e","tokens":{"requests":1}}]`, testenv.Escapes: testenv.Escapes,
+		"headway-version": "1", "headway-charges": `[{"limit":"api","key":"\u001b[2J\u202e","tokens":{"requests":1}}]`,
+		testenv.Escapes: testenv.Escapes,
 	}
 	id := deadMail(testenv.Forges, 2)
 	id.Queue = testenv.Forges
@@ -38,7 +40,13 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 
 	const esc = testenv.Escapes
 	calls := map[string][][]string{
-		"run":            {{"--config", bad}, {"--config", esc}, {"--log-level", esc}, {"--log-format", esc}, {"--concurrency", esc}},
+		"run": {
+			{"--config", bad},
+			{"--config", esc},
+			{"--log-level", esc},
+			{"--log-format", esc},
+			{"--concurrency", esc},
+		},
 		"demo":           {{esc}, {"--tasks", esc}},
 		"check":          {{"--config", bad}, {"--config", bad, "--json"}, {"--config", esc}},
 		"explain":        {{"waits"}, {"waits", "--json"}, {esc}, {esc, "--queue", esc}, {"--config", bad, "x"}},

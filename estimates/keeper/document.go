@@ -23,7 +23,7 @@ var ErrMalformed = errors.New("keeper: malformed document")
 //	limit, model
 //	at       when it was written last
 //	number   of the current generation; missing for 0
-//	g7       the counts of generation 7: n; reserved, used; of each kind "0_n", and of each kind and bin, by weight, "0_120"
+//	g7       the counts of generation 7: n; reserved, used; "0_n" of each kind; "0_120" of each kind and bin
 const (
 	fieldLimit  = "limit"
 	fieldModel  = "model"
@@ -40,46 +40,41 @@ func documentID(k estimates.Key) string {
 func generation(number int64) string { return prefix + strconv.FormatInt(number, 10) }
 
 // addition is the one update that adds counts.
-func addition(key estimates.Key, number int64, c *estimates.Counts) bson.D {
+func addition(key estimates.Key, number int64, c *estimates.Counts) bson.M {
 	in := generation(number) + "."
-	inc := bson.D{{Key: in + "n", Value: c.N}, {Key: in + "reserved", Value: c.Reserved}, {Key: in + "used", Value: c.Used}}
+	inc := bson.M{in + "n": c.N, in + "reserved": c.Reserved, in + "used": c.Used}
 	for kind := range c.Ratios {
 		if seen := c.Seen[kind]; seen > 0 {
-			inc = append(inc, bson.E{Key: fmt.Sprintf("%s%d_%s", in, kind, seenField), Value: seen})
+			inc[fmt.Sprintf("%s%d_%s", in, kind, seenField)] = seen
 		}
 		for bin, n := range c.Ratios[kind] {
 			if n > 0 {
-				inc = append(inc, bson.E{Key: fmt.Sprintf("%s%d_%d", in, kind, bin), Value: n})
+				inc[fmt.Sprintf("%s%d_%d", in, kind, bin)] = n
 			}
 		}
 	}
-	return bson.D{
-		{Key: "$inc", Value: inc},
-		{Key: "$set", Value: bson.D{{Key: fieldAt, Value: time.Now()}}},
-		{Key: "$setOnInsert", Value: bson.D{{Key: fieldLimit, Value: key.Limit}, {Key: fieldModel, Value: key.Model}, {Key: fieldNumber, Value: number}}},
+	return bson.M{
+		"$inc":         inc,
+		"$set":         bson.M{fieldAt: time.Now()},
+		"$setOnInsert": bson.M{fieldLimit: key.Limit, fieldModel: key.Model, fieldNumber: number},
 	}
 }
 
 // next begins the generation after number, and drops all but that and number.
-func next(number int64, found bson.Raw) bson.D {
-	update := bson.D{{Key: "$set", Value: bson.D{{Key: fieldNumber, Value: number + 1}}}}
-	var old bson.D
+func next(number int64, found bson.Raw) bson.M {
+	update, old := bson.M{"$set": bson.M{fieldNumber: number + 1}}, bson.M{}
 	elements, _ := found.Elements() // it was decoded before
 	for _, e := range elements {
-		if n, ok := numberOf(e.Key()); ok && n != number && n != number+1 {
-			old = append(old, bson.E{Key: e.Key(), Value: ""})
+		digits, ok := strings.CutPrefix(e.Key(), prefix)
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if ok && err == nil && n != number && n != number+1 {
+			old[e.Key()] = ""
 		}
 	}
 	if len(old) > 0 {
-		update = append(update, bson.E{Key: "$unset", Value: old})
+		update["$unset"] = old
 	}
 	return update
-}
-
-func numberOf(field string) (int64, bool) {
-	digits, ok := strings.CutPrefix(field, prefix)
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return n, ok && err == nil
 }
 
 func decode(raw bson.Raw) (key estimates.Key, s estimates.State, err error) {
@@ -129,17 +124,16 @@ func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 	}
 	c.N, c.Reserved, c.Used = int64(fields["n"]), sane(fields["reserved"]), sane(fields["used"])
 	for name, n := range fields {
-		first, second, ok := strings.Cut(name, "_")
-		kind, kindErr := strconv.Atoi(first)
-		if second == seenField && kindErr == nil && kind >= 0 && kind < int(estimates.Kinds) && n > 0 {
+		first, second, _ := strings.Cut(name, "_")
+		kind, err := strconv.Atoi(first)
+		if err != nil || kind < 0 || kind >= int(estimates.Kinds) || !(n > 0 && n <= countMost) {
+			continue
+		}
+		if second == seenField {
 			c.Seen[kind] = int64(n)
-			continue
+		} else if bin, err := strconv.Atoi(second); err == nil && bin >= 0 && bin < estimates.Bins {
+			c.Ratios[kind][bin] = int64(n)
 		}
-		bin, binErr := strconv.Atoi(second)
-		if !ok || kindErr != nil || binErr != nil || kind < 0 || kind >= int(estimates.Kinds) || bin < 0 || bin >= estimates.Bins || !(n > 0 && n <= countMost) {
-			continue
-		}
-		c.Ratios[kind][bin] = int64(n)
 	}
 	for kind := range c.Seen {
 		if c.Seen[kind] == 0 { // written when each counted as one

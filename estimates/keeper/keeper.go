@@ -1,5 +1,6 @@
-// Package keeper shares what a fleet has learned of its estimates, through one small document in MongoDB for each limit and model. Every process adds
-// its own counts every few seconds, and takes over the sum. What is lost with a process that is killed are its last seconds.
+// Package keeper shares what a fleet has learned of its estimates, through one small document in MongoDB for each limit
+// and model. Every process adds its own counts every few seconds, and takes over the sum. What is lost with a process
+// that is killed are its last seconds.
 package keeper
 
 import (
@@ -17,14 +18,14 @@ import (
 )
 
 const (
-	// CollectionDefault is where estimates are kept.
+	// CollectionDefault is the collection that holds estimates.
 	CollectionDefault = "headway_estimates"
 	// EveryDefault is how often a process shares what it learned.
 	EveryDefault = 5 * time.Second
 
 	// tellEvery is how often what is known is logged.
 	tellEvery = 5 * time.Minute
-	// keptFor is how long a model is remembered that nobody calls.
+	// keptFor is how long a model without calls is remembered.
 	keptFor = 90 * 24 * time.Hour
 	// farewell bounds the last time that a process shares.
 	farewell = 5 * time.Second
@@ -32,16 +33,15 @@ const (
 	attempts = 5
 )
 
-// ErrUnavailable is matched when the database did not answer. Nothing is lost: what could not be shared is shared the next time.
+// ErrUnavailable is matched when the database did not answer. Nothing is lost: what could not be shared is shared the
+// next time.
 var ErrUnavailable = errors.New("keeper: the database is not available")
 
 // Options of a Keeper. The zero value is right for production.
 type Options struct {
-	// Collection is where estimates are kept. Defaults to CollectionDefault; all processes of a fleet must name the same.
-	Collection string
 	// Every is how often Run shares. Defaults to EveryDefault.
 	Every time.Duration
-	// Logger is told now and then what is known, at INFO. Nil means nobody.
+	// Logger gets what is known now and then, at INFO. Nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -53,24 +53,22 @@ type Keeper struct {
 	log       *slog.Logger
 }
 
-// New returns a Keeper of learner in db. It sends nothing; see Load and Run. The client of db stays the caller's to disconnect.
+// New returns a Keeper of learner in db. It sends nothing; see Load and Run. The client of db stays the caller's to
+// disconnect.
 func New(db *mongo.Database, learner *estimates.Learner, o Options) *Keeper {
-	if o.Collection == "" {
-		o.Collection = CollectionDefault
-	}
 	if o.Every <= 0 {
 		o.Every = EveryDefault
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{learner: learner, documents: db.Collection(o.Collection), every: o.Every, log: o.Logger}
+	return &Keeper{learner: learner, documents: db.Collection(CollectionDefault), every: o.Every, log: o.Logger}
 }
 
-// EnsureIndexes makes models be forgotten that nobody has called for 90 days.
+// EnsureIndexes creates the index that deletes models without calls for 90 days.
 func (k *Keeper) EnsureIndexes(ctx context.Context) error {
 	_, err := k.documents.Indexes().CreateOne(ctx, mongo.IndexModel{
-		Keys: bson.D{{Key: fieldAt, Value: 1}}, Options: options.Index().SetExpireAfterSeconds(int32(keptFor.Seconds())),
+		Keys: bson.M{fieldAt: 1}, Options: options.Index().SetExpireAfterSeconds(int32(keptFor.Seconds())),
 	})
 	if err != nil {
 		return fmt.Errorf("%w: make the index: %w", ErrUnavailable, err)
@@ -78,9 +76,11 @@ func (k *Keeper) EnsureIndexes(ctx context.Context) error {
 	return nil
 }
 
-// Load reads what the fleet knows, at most estimates.Known models, those called last. A document that makes no sense is left out and named in the error; the others are taken.
+// Load reads what the fleet knows, at most estimates.Known models, those called last. A document that makes no sense is
+// left out and named in the error; the others are taken.
 func (k *Keeper) Load(ctx context.Context) error {
-	cursor, err := k.documents.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: fieldAt, Value: -1}}).SetLimit(estimates.Known))
+	cursor, err := k.documents.Find(ctx, bson.D{},
+		options.Find().SetSort(bson.M{fieldAt: -1}).SetLimit(estimates.Known))
 	var found []bson.Raw
 	if err == nil {
 		err = cursor.All(ctx, &found)
@@ -99,7 +99,8 @@ func (k *Keeper) Load(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// Share adds what was learned since the last Share, one round trip for each model that was called, and takes over the sum.
+// Share adds what was learned since the last Share, one round trip for each model that was called, and takes over the
+// sum.
 func (k *Keeper) Share(ctx context.Context) error {
 	var faults []error
 	for key, counts := range k.learner.Take() {
@@ -115,7 +116,8 @@ func (k *Keeper) share(ctx context.Context, key estimates.Key, counts *estimates
 	number := k.learner.Generation(key)
 	err := k.patiently(func() (err error) {
 		o := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)
-		found, err = k.documents.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: documentID(key)}}, addition(key, number, counts), o).Raw()
+		found, err = k.documents.FindOneAndUpdate(ctx, bson.M{"_id": documentID(key)}, addition(key, number, counts),
+			o).Raw()
 		return err
 	})
 	if err != nil {
@@ -139,7 +141,7 @@ func (k *Keeper) share(ctx context.Context, key estimates.Key, counts *estimates
 // turn begins a generation. Where another process did so before, nothing changes.
 func (k *Keeper) turn(ctx context.Context, key estimates.Key, number int64, found bson.Raw) error {
 	err := k.patiently(func() error {
-		_, err := k.documents.UpdateOne(ctx, bson.D{{Key: "_id", Value: documentID(key)}, {Key: fieldNumber, Value: number}}, next(number, found))
+		_, err := k.documents.UpdateOne(ctx, bson.M{"_id": documentID(key), fieldNumber: number}, next(number, found))
 		return err
 	})
 	if err != nil {
@@ -158,7 +160,8 @@ func (k *Keeper) patiently(write func() error) (err error) {
 	return err
 }
 
-// Run loads, and then shares until ctx ends, and once more. An error of the database is logged once until it is over; what was learned stays.
+// Run loads, and then shares until ctx ends, and once more. An error of the database is logged once until it is over;
+// what was learned stays.
 func (k *Keeper) Run(ctx context.Context) {
 	_ = k.tell(ctx, k.Load(ctx), false)
 	ticker := time.NewTicker(k.every)
@@ -195,9 +198,12 @@ func (k *Keeper) tell(ctx context.Context, err error, failing bool) bool {
 func (k *Keeper) report(ctx context.Context) {
 	for _, l := range k.learner.Learned() {
 		k.log.InfoContext(
-			ctx, "estimates have learned", slog.String("limit", l.Limit), slog.String("model", l.Model), slog.Int64("requests", l.N),
-			slog.Float64("input_ratio", l.Input), slog.Float64("output_ratio", l.Output), slog.Float64("open_ratio", l.Open),
-			slog.Float64("reserved_to_used_p10", l.ErrorP10), slog.Float64("reserved_to_used_p50", l.ErrorP50), slog.Float64("reserved_to_used_p90", l.ErrorP90),
+			ctx, "estimates have learned", slog.String("limit", l.Limit), slog.String("model",
+				l.Model), slog.Int64("requests", l.N),
+			slog.Float64("input_ratio", l.Input), slog.Float64("output_ratio", l.Output), slog.Float64("open_ratio",
+				l.Open),
+			slog.Float64("reserved_to_used_p10", l.ErrorP10), slog.Float64("reserved_to_used_p50",
+				l.ErrorP50), slog.Float64("reserved_to_used_p90", l.ErrorP90),
 			slog.Float64("reserved", l.Reserved), slog.Float64("used", l.Used),
 		)
 	}

@@ -34,7 +34,10 @@ func process(t *testing.T, db *mongo.Database, o keeper.Options) (*estimates.Lea
 
 func sample(used float64) estimates.Sample {
 	return estimates.Sample{
-		Limit: "open/ai", Model: "gpt-5.$ü", Estimated: estimates.Tokens{Input: 10, Output: 100}, Reserved: 110, Used: estimates.Tokens{Input: 10, Output: used},
+		Limit: "open/ai", Model: "gpt-5.$ü", Estimated: estimates.Tokens{
+			Input:  10,
+			Output: 100,
+		}, Reserved: 110, Used: estimates.Tokens{Input: 10, Output: used},
 	}
 }
 
@@ -68,7 +71,8 @@ func TestAFleetLearnsTogether(t *testing.T) {
 	if len(all) != 1 || all[0].N != processes*rounds*5 || all[0].Limit != "open/ai" || all[0].Model != "gpt-5.$ü" {
 		t.Fatalf("%+v", all)
 	}
-	if got := all[0]; math.Abs(got.Output/0.3-1) > 0.05 || math.Abs(got.ErrorP50/(110./40)-1) > 0.05 || got.Reserved != 110*got.Used/40 {
+	if got := all[0]; math.Abs(got.Output/0.3-1) > 0.05 || math.Abs(got.ErrorP50/(110./40)-1) > 0.05 ||
+		got.Reserved != 110*got.Used/40 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -153,10 +157,19 @@ func TestFewLargeRequestsSayNothing(t *testing.T) {
 func TestDocumentsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	good := bson.D{{Key: "_id", Value: "a/m"}, {Key: "limit", Value: "a"}, {Key: "model", Value: "m"}, {Key: "g0", Value: bson.D{
-		{Key: "n", Value: int64(30)}, {Key: "1_100", Value: int32(30)}, {Key: "9_1", Value: 1}, {Key: "1_9999", Value: 1}, {Key: "1_-1", Value: 1}, {Key: "2_7", Value: -5}, {Key: "later", Value: 1},
-	}}}
-	if _, err := db.Collection(keeper.CollectionDefault).InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: "x"}, {Key: "g0", Value: "text"}}, good}); err != nil {
+	good := bson.D{
+		{Key: "_id", Value: "a/m"},
+		{Key: "limit", Value: "a"},
+		{Key: "model", Value: "m"},
+		{Key: "g0", Value: bson.D{
+			{Key: "n", Value: int64(30)}, {Key: "1_100", Value: int32(30)}, {Key: "9_1", Value: 1}, {
+				Key:   "1_9999",
+				Value: 1,
+			}, {Key: "1_-1", Value: 1}, {Key: "2_7", Value: -5}, {Key: "later", Value: 1},
+		}},
+	}
+	if _, err := db.Collection(keeper.CollectionDefault).InsertMany(t.Context(),
+		[]any{bson.D{{Key: "_id", Value: "x"}, {Key: "g0", Value: "text"}}, good}); err != nil {
 		t.Fatal(err)
 	}
 	learner, k := process(t, db, keeper.Options{})
@@ -173,7 +186,10 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	var log bytes.Buffer
-	learner, k := process(t, db, keeper.Options{Every: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	learner, k := process(t, db, keeper.Options{
+		Every:  time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -187,7 +203,8 @@ func TestRun(t *testing.T) {
 	if err := reader.Load(t.Context()); err != nil || len(other.Learned()) != 1 {
 		t.Errorf("%+v, %v", other.Learned(), err)
 	}
-	if text := log.String(); !strings.Contains(text, "estimates have learned") || !strings.Contains(text, "reserved_to_used_p50=") {
+	if text := log.String(); !strings.Contains(text, "estimates have learned") ||
+		!strings.Contains(text, "reserved_to_used_p50=") {
 		t.Errorf("log %s", text)
 	}
 }

@@ -16,11 +16,23 @@ func TestCountsBeyondAllMeasure(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	var documents []any
-	values := map[string]any{"huge": 1e300, "inf": math.Inf(1), "nan": math.NaN(), "negative": -5, "below": math.Inf(-1)}
+	values := map[string]any{
+		"huge": 1e300, "inf": math.Inf(1), "nan": math.NaN(), "negative": -5,
+		"below": math.Inf(-1),
+	}
 	for name, v := range values {
-		documents = append(documents, bson.D{{Key: "_id", Value: "a/" + name}, {Key: "limit", Value: "a"}, {Key: "model", Value: name}, {Key: "number", Value: int64(0)}, {Key: "g0", Value: bson.D{
-			{Key: "n", Value: v}, {Key: "reserved", Value: v}, {Key: "used", Value: v}, {Key: "1_100", Value: v}, {Key: "1_101", Value: v}, {Key: "2_7", Value: v}, {Key: "3_7", Value: v},
-		}}})
+		documents = append(documents, bson.D{
+			{Key: "_id", Value: "a/" + name},
+			{Key: "limit", Value: "a"},
+			{Key: "model", Value: name},
+			{Key: "number", Value: int64(0)},
+			{Key: "g0", Value: bson.D{
+				{Key: "n", Value: v}, {Key: "reserved", Value: v}, {Key: "used", Value: v}, {
+					Key:   "1_100",
+					Value: v,
+				}, {Key: "1_101", Value: v}, {Key: "2_7", Value: v}, {Key: "3_7", Value: v},
+			}},
+		})
 	}
 	if _, err := db.Collection(keeper.CollectionDefault).InsertMany(t.Context(), documents); err != nil {
 		t.Fatal(err)
@@ -37,7 +49,10 @@ func TestCountsBeyondAllMeasure(t *testing.T) {
 		for range 3 {
 			for range estimates.Generation {
 				learner.Observe(estimates.Sample{
-					Limit: "a", Model: name, Estimated: estimates.Tokens{Input: 10, Output: 100}, Reserved: 110, Used: estimates.Tokens{Input: 10, Output: 30},
+					Limit: "a", Model: name, Estimated: estimates.Tokens{
+						Input:  10,
+						Output: 100,
+					}, Reserved: 110, Used: estimates.Tokens{Input: 10, Output: 30},
 				})
 			}
 			if err := k.Share(t.Context()); err != nil {

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/tasks/llm"
 )
 
 // The reader ends, line numbers rise, and what it calls good is good.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
-		"", "\n", "\ufeff", good("a"), good("a") + "\n" + good("a"), "\ufeff" + good("a") + "\r\n\r\n{}", good("b")[:40],
+		"", "\n", "\ufeff", good("a"), good("a") + "\n" + good("a"), "\ufeff" + good("a") +
+			"\r\n\r\n{}", good("b")[:40],
 		with("body", `{"model":"m","messages":[]}`), `{"custom_id":"\ud800"}`, "\xff\xfe\n", "null\n[]\n0",
 	} {
 		f.Add([]byte(seed), 200)
@@ -40,7 +42,8 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if line.CustomID == "" || ids[line.CustomID] || !json.Valid(line.Body) || line.URL != batch.URLChatCompletions {
+			if line.CustomID == "" || ids[line.CustomID] || !json.Valid(line.Body) ||
+				line.URL != string(llm.EndpointChat) {
 				t.Fatalf("line %+v", line)
 			}
 			ids[line.CustomID] = true

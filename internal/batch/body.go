@@ -6,10 +6,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/headway-go/headway/tasks/llm"
 )
 
 // checkBody looks at what every call of the url needs, and returns the field at fault.
-func checkBody(to string, raw json.RawMessage) (string, error) {
+func checkBody(to llm.Endpoint, raw json.RawMessage) (string, error) {
 	if absent(raw) {
 		return "body", ErrMissingField
 	}
@@ -19,7 +21,7 @@ func checkBody(to string, raw json.RawMessage) (string, error) {
 	}
 	var model string
 	// A moderation has a default, and a response may be that of a stored prompt.
-	optional := to == URLModerations || to == URLResponses && !absent(fields["prompt"])
+	optional := to == llm.EndpointModerations || to == llm.EndpointResponses && !absent(fields["prompt"])
 	if !optional || !absent(fields["model"]) {
 		if err := nonEmpty(fields["model"], &model); err != nil {
 			return "body.model", fmt.Errorf("%w: %w", ErrBody, err)
@@ -32,7 +34,7 @@ func checkBody(to string, raw json.RawMessage) (string, error) {
 	if absent(fields[content]) {
 		return "body." + content, fmt.Errorf("%w: %w", ErrBody, ErrMissingField)
 	}
-	if to == URLChatCompletions {
+	if to == llm.EndpointChat {
 		return checkMessages(fields[content])
 	}
 	if text := string(fields[content]); text == `""` || text == "[]" {
@@ -42,11 +44,12 @@ func checkBody(to string, raw json.RawMessage) (string, error) {
 }
 
 // contentOf is the field of a body that says what is asked.
-func contentOf(to string, fields map[string]json.RawMessage) string {
+func contentOf(to llm.Endpoint, fields map[string]json.RawMessage) string {
 	switch {
-	case to == URLChatCompletions:
+	case to == llm.EndpointChat:
 		return "messages"
-	case to == URLCompletions, to == URLResponses && absent(fields["input"]) && !absent(fields["prompt"]):
+	case to == llm.EndpointCompletions, to == llm.EndpointResponses && absent(fields["input"]) &&
+		!absent(fields["prompt"]):
 		return "prompt"
 	default:
 		return "input"
@@ -55,7 +58,8 @@ func contentOf(to string, fields map[string]json.RawMessage) string {
 
 func checkMessages(raw json.RawMessage) (string, error) {
 	var messages []map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &messages); err != nil || slices.ContainsFunc(messages, func(m map[string]json.RawMessage) bool { return m == nil }) {
+	if err := json.Unmarshal(raw, &messages); err != nil || slices.ContainsFunc(messages,
+		func(m map[string]json.RawMessage) bool { return m == nil }) {
 		return "body.messages", fmt.Errorf("%w: not a list of objects", ErrBody)
 	}
 	if len(messages) == 0 {
@@ -64,7 +68,8 @@ func checkMessages(raw json.RawMessage) (string, error) {
 	return "", nil
 }
 
-// readHTTP reads what a line with an absolute URL may have, and returns the field at fault. Whether it can be sent is for others to say.
+// readHTTP reads what a line with an absolute URL may have, and returns the field at fault. Whether it can be sent is
+// for others to say.
 func readHTTP(l *Line, fields map[string]json.RawMessage) (string, error) {
 	if strings.ToUpper(l.Method) != l.Method {
 		return "method", fmt.Errorf("%w %q, methods are in capitals", ErrMethod, shorten(l.Method))

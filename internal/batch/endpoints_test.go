@@ -12,41 +12,33 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-func TestTheKnownURLsAreThoseThatCanBeCalled(t *testing.T) {
-	t.Parallel()
-	var callable []string
-	for _, endpoint := range llm.Endpoints() {
-		callable = append(callable, string(endpoint))
-	}
-	if diff := cmp.Diff(callable, batch.URLs()); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestBodiesOfEveryURL(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ url, body, fault string }{
-		{batch.URLResponses, `{"model":"m","input":"hi"}`, ""},
-		{batch.URLResponses, `{"model":"m","input":[{"role":"user","content":"hi"}]}`, ""},
-		{batch.URLResponses, `{"prompt":{"id":"pmpt_1"}}`, ""},
-		{batch.URLResponses, `{"model":"m"}`, "body.input"},
-		{batch.URLResponses, `{"input":"hi"}`, "body.model"},
-		{batch.URLEmbeddings, `{"model":"m","input":["a","b"]}`, ""},
-		{batch.URLEmbeddings, `{"model":"m","input":""}`, "body.input"},
-		{batch.URLEmbeddings, `{"model":"m","input":[]}`, "body.input"},
-		{batch.URLEmbeddings, `{"input":"a"}`, "body.model"},
-		{batch.URLCompletions, `{"model":"m","prompt":"a"}`, ""},
-		{batch.URLCompletions, `{"model":"m","input":"a"}`, "body.prompt"},
-		{batch.URLModerations, `{"input":"a"}`, ""},
-		{batch.URLModerations, `{"input":"a","model":7}`, "body.model"},
-		{batch.URLModerations, `{"model":"m"}`, "body.input"},
-		{batch.URLEmbeddings, `["a"]`, "body"},
+	for _, c := range []struct {
+		url         llm.Endpoint
+		body, fault string
+	}{
+		{llm.EndpointResponses, `{"model":"m","input":"hi"}`, ""},
+		{llm.EndpointResponses, `{"model":"m","input":[{"role":"user","content":"hi"}]}`, ""},
+		{llm.EndpointResponses, `{"prompt":{"id":"pmpt_1"}}`, ""},
+		{llm.EndpointResponses, `{"model":"m"}`, "body.input"},
+		{llm.EndpointResponses, `{"input":"hi"}`, "body.model"},
+		{llm.EndpointEmbeddings, `{"model":"m","input":["a","b"]}`, ""},
+		{llm.EndpointEmbeddings, `{"model":"m","input":""}`, "body.input"},
+		{llm.EndpointEmbeddings, `{"model":"m","input":[]}`, "body.input"},
+		{llm.EndpointEmbeddings, `{"input":"a"}`, "body.model"},
+		{llm.EndpointCompletions, `{"model":"m","prompt":"a"}`, ""},
+		{llm.EndpointCompletions, `{"model":"m","input":"a"}`, "body.prompt"},
+		{llm.EndpointModerations, `{"input":"a"}`, ""},
+		{llm.EndpointModerations, `{"input":"a","model":7}`, "body.model"},
+		{llm.EndpointModerations, `{"model":"m"}`, "body.input"},
+		{llm.EndpointEmbeddings, `["a"]`, "body"},
 	} {
 		line, err := batch.NewReader(strings.NewReader(fmt.Sprintf(`{"custom_id":"a","method":"POST","url":%q,"body":%s}`, c.url, c.body)), batch.Config{}).Next()
 		if fault, ok := errors.AsType[*batch.LineError](err); ok != (c.fault != "") || ok && fault.Field != c.fault {
 			t.Errorf("%s %s: got %v, want a fault at %q", c.url, c.body, err, c.fault)
 		}
-		if c.fault == "" && (line.HTTP() || line.URL != c.url || string(line.Body) != c.body) {
+		if c.fault == "" && (line.HTTP() || line.URL != string(c.url) || string(line.Body) != c.body) {
 			t.Errorf("got %+v", line)
 		}
 	}
@@ -59,17 +51,32 @@ func TestHTTPLines(t *testing.T) {
 		want  batch.Line
 		fault string
 	}{
-		{`"method":"GET","url":"https://api.example/a?b=c"`, batch.Line{Method: "GET", URL: "https://api.example/a?b=c"}, ""},
 		{
-			`"method":"PUT","url":"http://api.example:8080/a","headers":{"X-A":"${KEY}"},"body":"text","charge":{"requests":2.5}`,
-			batch.Line{Method: "PUT", URL: "http://api.example:8080/a", Headers: map[string]string{"X-A": "${KEY}"}, Body: []byte(`"text"`), Charge: map[string]float64{"requests": 2.5}},
+			`"method":"GET","url":"https://api.example/a?b=c"`,
+			batch.Line{Method: "GET", URL: "https://api.example/a?b=c"},
 			"",
 		},
-		{`"method":"DELETE","url":"https://api.example/a","headers":null,"body":null,"charge":null`, batch.Line{Method: "DELETE", URL: "https://api.example/a"}, ""},
+		{
+			`"method":"PUT","url":"http://api.example:8080/a","headers":{"X-A":"${KEY}"},"body":"text","charge":{"requests":2.5}`,
+			batch.Line{
+				Method: "PUT", URL: "http://api.example:8080/a", Headers: map[string]string{"X-A": "${KEY}"},
+				Body: []byte(`"text"`), Charge: map[string]float64{"requests": 2.5},
+			},
+			"",
+		},
+		{
+			`"method":"DELETE","url":"https://api.example/a","headers":null,"body":null,"charge":null`,
+			batch.Line{Method: "DELETE", URL: "https://api.example/a"},
+			"",
+		},
 		{`"method":"get","url":"https://api.example/a"`, batch.Line{}, "method"},
 		{`"url":"https://api.example/a"`, batch.Line{}, "method"},
 		{`"method":"GET","url":"https:///a"`, batch.Line{}, "url"},
-		{`"method":"GET","url":"HTTP://localhost:39777/a"`, batch.Line{Method: "GET", URL: "HTTP://localhost:39777/a"}, ""},
+		{
+			`"method":"GET","url":"HTTP://localhost:39777/a"`,
+			batch.Line{Method: "GET", URL: "HTTP://localhost:39777/a"},
+			"",
+		},
 		{`"method":"GET","url":"Https://api.example/a"`, batch.Line{Method: "GET", URL: "Https://api.example/a"}, ""},
 		{`"method":"GET","url":"ftp://api.example/a"`, batch.Line{}, "url"},
 		{`"method":"GET","url":"//api.example/a"`, batch.Line{}, "url"},

@@ -3,7 +3,6 @@ package batch
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // What can be wrong with a line. A [*LineError] wraps one of them.
@@ -61,33 +60,3 @@ func (e *LineError) Error() string {
 
 // Unwrap returns Err.
 func (e *LineError) Unwrap() error { return e.Err }
-
-// CheckError lists the lines at fault in a file, the first 20 of them.
-type CheckError struct {
-	Listed []*LineError // in the order of the file, at least one
-	More   int          // faults that are not listed
-}
-
-// Error has a line of text for each fault.
-func (e *CheckError) Error() string {
-	var b strings.Builder
-	for i, fault := range e.Listed {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(fault.Error())
-	}
-	if e.More > 0 {
-		fmt.Fprintf(&b, "\nand %d more", e.More)
-	}
-	return b.String()
-}
-
-// Unwrap returns the listed faults.
-func (e *CheckError) Unwrap() []error {
-	errs := make([]error, len(e.Listed))
-	for i, fault := range e.Listed {
-		errs[i] = fault
-	}
-	return errs
-}

@@ -10,23 +10,12 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/headway-go/headway/tasks/llm"
 )
 
-// The urls of OpenAI's API that are supported. Any absolute url is an HTTP request of its own.
-const (
-	URLChatCompletions = "/v1/chat/completions"
-	URLResponses       = "/v1/responses"
-	URLEmbeddings      = "/v1/embeddings"
-	URLCompletions     = "/v1/completions"
-	URLModerations     = "/v1/moderations"
-)
-
-// URLs are the urls of OpenAI's API that are supported.
-func URLs() []string {
-	return []string{URLChatCompletions, URLResponses, URLEmbeddings, URLCompletions, URLModerations}
-}
-
-// MaxName is the longest custom_id and model, in bytes: they are kept beside each answer, and databases bound what can be kept together.
+// MaxName is the longest custom_id and model, in bytes: they are stored beside each answer, and databases bound
+// documents.
 const MaxName = 4096
 
 // Line is a request of a batch file.
@@ -34,10 +23,11 @@ type Line struct {
 	Number   int             // of the line in the file, from 1; blank lines count
 	CustomID string          // unique in the file
 	Method   string          // POST; any method where URL is absolute
-	URL      string          // one of [URLs], or an absolute http or https URL
+	URL      string          // one of llm.Endpoints, or an absolute http or https URL
 	Body     json.RawMessage // as it stands in the file: a JSON object; any JSON or nothing where URL is absolute
 
-	// Headers and Charge are for absolute URLs only, and may be absent: what to send, and what to take from each meter of the limit.
+	// Headers and Charge are for absolute URLs only, and may be absent: headers to send, and tokens to take of each
+	// meter.
 	Headers map[string]string
 	Charge  map[string]float64
 }
@@ -85,14 +75,15 @@ func parse(number int, text []byte, last bool) (Line, *LineError) {
 		}
 		return line, nil
 	}
-	// Before the method, of which an absolute URL may have any: what is wrong with one that is mistaken for a path is not its method.
-	if known := URLs(); !slices.Contains(known, line.URL) {
-		return fault("url", fmt.Errorf("%w %q, supported: %s, or an absolute http or https URL", ErrUnknownURL, shorten(line.URL), strings.Join(known, ", ")))
+	// Before the method: a mistyped absolute URL is not at fault for its method, of which it may have any.
+	if known := llm.Endpoints(); !slices.Contains(known, llm.Endpoint(line.URL)) {
+		return fault("url", fmt.Errorf("%w %q, supported: %s, or an absolute http or https URL",
+			ErrUnknownURL, shorten(line.URL), strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ", ", ")))
 	}
 	if line.Method != http.MethodPost {
 		return fault("method", fmt.Errorf("%w %q, supported: POST", ErrMethod, shorten(line.Method)))
 	}
-	if field, err := checkBody(line.URL, fields["body"]); err != nil {
+	if field, err := checkBody(llm.Endpoint(line.URL), fields["body"]); err != nil {
 		return fault(field, err)
 	}
 	line.Body = fields["body"]
@@ -149,7 +140,7 @@ func kindOf(wrong *json.UnmarshalTypeError) string {
 	return wrong.Type.Kind().String()
 }
 
-// cutOff tells a text that ends too early from one that is wrong somewhere before its end.
+// cutOff says whether a text ends too early, and is not wrong before its end.
 func cutOff(text []byte, err error) bool {
 	wrong, ok := errors.AsType[*json.SyntaxError](err)
 	return ok && wrong.Offset >= int64(len(text)) && strings.HasPrefix(wrong.Error(), "unexpected end")

@@ -14,15 +14,15 @@ import (
 
 // Output is one line of an output file or of an error file. Both have the same format:
 //
-//	{"id": "batch_req_123", "custom_id": "a-1", "response": {"status_code": 200, "request_id": "req_123", "body": {...}}, "error": null}
-//	{"id": "batch_req_124", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "req_124", "body": {"error": {...}}}, "error": null}
-//	{"id": "batch_req_125", "custom_id": "a-3", "response": null, "error": {"code": "batch_expired", "message": "..."}}
+//	{"id": "r3", "custom_id": "a-1", "response": {"status_code": 200, "request_id": "r3", "body": {...}}, "error": null}
+//	{"id": "r4", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "r4", "body": {...}}, "error": null}
+//	{"id": "req_5", "custom_id": "a-3", "response": null, "error": {"code": "batch_expired", "message": "..."}}
 //
-// That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of BatchRequestOutput in
-// OpenAI's API reference, which says of error: "for requests that failed with a non-HTTP error". So an answer
-// of the API with a status of 4xx stands in the error file with its response and "error": null, as users find it too:
-// "`BatchRequestOutput` object's `error` discrepancies", an issue of OpenAI's description of its API. The
-// spaces between the fields are those of the guide.
+// That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of BatchRequestOutput
+// in OpenAI's API reference, which says of error: "for requests that failed with a non-HTTP error". So an answer of the
+// API with a status of 4xx stands in the error file with its response and "error": null, as users find it too:
+// "`BatchRequestOutput` object's `error` discrepancies", an issue of OpenAI's description of its API. The spaces
+// between the fields are those of the guide.
 type Output struct {
 	// ID is the line's own; see [OutputID].
 	ID string
@@ -41,7 +41,8 @@ type Output struct {
 type OutputResponse struct {
 	StatusCode int
 	RequestID  string
-	Body       json.RawMessage // JSON of any layout; anything else is written as a JSON text, nothing as an empty object
+	// JSON of any layout; anything else is written as a JSON text, nothing as an empty object
+	Body json.RawMessage
 }
 
 // OutputError says why no answer came. OpenAI's codes are batch_expired, batch_cancelled and request_timeout.
@@ -106,35 +107,23 @@ func appendText(b []byte, text string) []byte {
 }
 
 // Writer writes an output file or an error file. It is not safe for concurrent use.
-type Writer struct {
-	out *bufio.Writer
-	buf []byte
-	n   int
-}
+type Writer struct{ out *bufio.Writer }
 
 // NewWriter returns a Writer to w. Flush it at the end.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 64<<10)} }
 
 // Write writes one line.
 func (w *Writer) Write(o Output) error {
-	w.buf = AppendOutput(w.buf[:0], o)
-	if _, err := w.out.Write(w.buf); err != nil {
-		return fmt.Errorf("batch: write line %d: %w", w.n+1, err)
-	}
-	w.n++
-	if cap(w.buf) > 1<<20 {
-		w.buf = nil // one large line does not stay
+	if _, err := w.out.Write(AppendOutput(w.out.AvailableBuffer(), o)); err != nil {
+		return fmt.Errorf("batch: write the output: %w", err)
 	}
 	return nil
 }
 
-// Lines returns the number of lines written.
-func (w *Writer) Lines() int { return w.n }
-
-// Flush writes what is still buffered.
+// Flush writes the lines that are still buffered.
 func (w *Writer) Flush() error {
 	if err := w.out.Flush(); err != nil {
-		return fmt.Errorf("batch: write line %d: %w", w.n, err)
+		return fmt.Errorf("batch: write the output: %w", err)
 	}
 	return nil
 }

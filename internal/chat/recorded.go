@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/headway-go/headway/batches"
-	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -33,7 +32,7 @@ func requestOf(c llm.Chat) (record.Request, bool) {
 		return record.Request{}, false
 	}
 	return record.Request{
-		Ref: *c.Batch, CustomID: c.CustomID, Method: http.MethodPost, URL: batch.URLChatCompletions, Model: modelOf(c.Request), Body: c.Request,
+		Ref: *c.Batch, CustomID: c.CustomID, Method: http.MethodPost, URL: string(llm.EndpointChat), Model: modelOf(c.Request), Body: c.Request,
 	}, true
 }
 

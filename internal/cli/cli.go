@@ -23,11 +23,12 @@ type Environment struct {
 	Out, Err io.Writer
 }
 
-// Main runs the command that root builds, with the process's arguments and environment, until it ends or a signal tells it
-// to stop; a second signal ends the process at once. It returns the exit code.
+// Main runs the command that root builds, with the process's arguments and environment, until it ends or a signal asks
+// it to stop; a second signal ends the process at once. It returns the exit code.
 func Main(root func(Environment) *cobra.Command) int {
-	logging.Disable()         // go-redis writes each failed dial to stderr; the errors that commands return say it once
-	log.SetOutput(io.Discard) // net/http writes there what a peer sends unasked, which may be a secret that was sent to it
+	logging.Disable() // go-redis writes each failed dial to stderr; the errors that commands return say it once
+	// net/http writes there what a peer sends unasked, which may be a secret that was sent to it
+	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)

@@ -36,7 +36,10 @@ func TestFlagFaults(t *testing.T) {
 		"--wrokers=1":                    `unknown flag: --wrokers`,
 	} {
 		var out, errs bytes.Buffer
-		code := cli.Run(t.Context(), root, []string{arg}, cli.Environment{Getenv: func(string) string { return "" }, Out: &out, Err: &errs})
+		code := cli.Run(t.Context(), root, []string{arg}, cli.Environment{
+			Getenv: func(string) string { return "" },
+			Out:    &out, Err: &errs,
+		})
 		if want = "tool: " + want + "; see \"tool --help\"\n"; code != cli.ExitUsage || errs.String() != want {
 			t.Errorf("%s: exit %d: %s, want %s", arg, code, errs.String(), want)
 		}

@@ -4,40 +4,50 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// OutFile is a file that a command writes. Until Keep it has another name beside its own, so that a reader finds the whole old file or the
-// whole new one. All files that commands write are made here.
+// OutFile is what a command writes: a file, standard output, or nothing. Until Keep a file has another name beside its
+// own, so that a reader finds the whole old file or the whole new one. All files that commands write are made here.
 type OutFile struct {
-	*os.File
+	io.Writer
 
+	file *os.File // nil for standard output and for nothing
 	name string
 	mode fs.FileMode // of the file that is replaced; zero for a new one, which goes by the umask
 }
 
-// CreateFile begins a file. The error is a *UsageError where CheckFile has one, or the folder takes no file.
-func CreateFile(name string) (*OutFile, error) {
+// CreateFile begins a file; "-" is stdout, and an empty name keeps nothing. The error is a *UsageError where CheckFile
+// has one, or the folder takes no file.
+func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
+	switch name {
+	case "":
+		return &OutFile{Writer: io.Discard}, nil
+	case "-":
+		return &OutFile{Writer: stdout}, nil
+	}
 	if err := CheckFile(name); err != nil {
 		return nil, err
 	}
 	f, mode := &OutFile{name: name}, fs.FileMode(0o666) // less the umask
 	if info, err := os.Lstat(name); err == nil {
-		f.mode, mode = info.Mode().Perm(), 0o600 // until Keep: no more people may read it than the file that it replaces
+		f.mode, mode = info.Mode().Perm(), 0o600 // until Keep: not more readable than the replaced file
 	}
 	folder, base := filepath.Split(name)
 	part := filepath.Join(folder, fmt.Sprintf(".%.100s.%s.part", base, rand.Text()))
-	var err error
-	f.File, err = os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode) //nolint:gosec // the user names it
+	//nolint:gosec // the user names it
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	f.Writer, f.file = file, file
 	return f, nil
 }
 
-// CheckFile refuses what is no file that can be replaced: a folder, a link, whatever it leads to, a device, a pipe or a socket.
+// CheckFile refuses what a file can't replace: a folder, any link, a device, a pipe or a socket.
 func CheckFile(name string) error {
 	info, err := os.Lstat(name)
 	switch {
@@ -50,26 +60,35 @@ func CheckFile(name string) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return &UsageError{Err: fmt.Errorf("%s is a link: name the file that it leads to", name)}
 	case !info.Mode().IsRegular():
-		return &UsageError{Err: fmt.Errorf("%s is a device, a pipe or a socket: name a file, or - for standard output", name)}
+		return &UsageError{Err: fmt.Errorf("%s is a device, a pipe or a socket: name a file, or - for standard output",
+			name)}
 	}
 	return nil
 }
 
 // Keep puts the file in its place.
 func (f *OutFile) Keep() error {
+	if f.file == nil {
+		return nil
+	}
 	var err error
 	if f.mode != 0 {
-		err = f.Chmod(f.mode)
+		err = f.file.Chmod(f.mode)
 	}
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(err, f.file.Sync(), f.file.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), f.name)
+		err = os.Rename(f.file.Name(), f.name)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", f.name, err), os.Remove(f.Name()))
+		return errors.Join(fmt.Errorf("write %s: %w", f.name, err), os.Remove(f.file.Name()))
 	}
 	return nil
 }
 
-// Drop leaves what was there as it was.
-func (f *OutFile) Drop() error { return errors.Join(f.Close(), os.Remove(f.Name())) }
+// Drop leaves the file of that name as it was.
+func (f *OutFile) Drop() error {
+	if f.file == nil {
+		return nil
+	}
+	return errors.Join(f.file.Close(), os.Remove(f.file.Name()))
+}

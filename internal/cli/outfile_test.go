@@ -21,14 +21,18 @@ func TestOutFile(t *testing.T) { //nolint:paralleltest // the umask is the proce
 	name := filepath.Join(folder, "out")
 	write := func(text string, end func(*cli.OutFile) error) {
 		t.Helper()
-		f, err := cli.CreateFile(name)
+		f, err := cli.CreateFile(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err = io.WriteString(f, text); err != nil {
 			t.Fatal(err)
 		}
-		part, err := f.Stat()
+		parts, err := filepath.Glob(filepath.Join(folder, ".*.part"))
+		if err != nil || len(parts) != 1 {
+			t.Fatal(parts, err)
+		}
+		part, err := os.Stat(parts[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +70,8 @@ func TestWhatIsNoFileIsNotReplaced(t *testing.T) {
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
 	if err := errors.Join(
-		os.WriteFile(in("file"), []byte("as it was"), 0o600), os.Symlink(in("file"), in("link")), os.Symlink(in("none"), in("broken")),
+		os.WriteFile(in("file"), []byte("as it was"), 0o600), os.Symlink(in("file"), in("link")), os.Symlink(in("none"),
+			in("broken")),
 		syscall.Mkfifo(in("pipe"), 0o600), os.Mkdir(in("folder"), 0o700),
 	); err != nil {
 		t.Fatal(err)
@@ -78,10 +83,12 @@ func TestWhatIsNoFileIsNotReplaced(t *testing.T) {
 	}
 	defer func() { _ = socket.Close() }()
 	for name, want := range map[string]string{
-		in("link"): "is a link", in("broken"): "is a link", in("pipe"): "a pipe", in("socket"): "a socket", in("folder"): "is a folder",
-		os.DevNull: "a device", "/dev/stdout": "is a", in("file") + "/x": "not a directory", in("none") + "/x": "no such file",
+		in("link"): "is a link", in("broken"): "is a link", in("pipe"): "a pipe", in("socket"): "a socket",
+		in("folder"): "is a folder",
+		os.DevNull:   "a device", "/dev/stdout": "is a", in("file") + "/x": "not a directory", in("none") +
+			"/x": "no such file",
 	} {
-		f, err := cli.CreateFile(name)
+		f, err := cli.CreateFile(name, nil)
 		usage := (*cli.UsageError)(nil)
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) || f != nil {
 			t.Errorf("%s: %v", name, err)

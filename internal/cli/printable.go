@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is a text from outside as a terminal may show it, where it can't move the cursor, change the title, or hide or reorder
-// what stands beside it. Escapes stand for control characters other than newline and tab, for characters that only format, such as
-// those that turn the direction of writing, and for bytes that are no UTF-8. From U+007F on the escapes are JSON's, so that JSON
-// stays what it is. The joiners of emoji and of some scripts stay.
+// Printable is a text from outside as a terminal may show it, where it can't move the cursor, change the title, or hide
+// or reorder what stands beside it. Escapes stand for control characters other than newline and tab, for characters
+// that only format, such as those that turn the direction of writing, and for bytes that are no UTF-8. From U+007F on
+// the escapes are JSON's, so that JSON stays what it is. The joiners of emoji and of some scripts stay.
 func Printable(text string) string {
 	if !strings.ContainsFunc(text, obeyed) && utf8.ValidString(text) {
 		return text

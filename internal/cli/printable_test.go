@@ -43,7 +43,10 @@ func TestErrorsArePrintable(t *testing.T) {
 	t.Parallel()
 	var told bytes.Buffer
 	root := func(cli.Environment) *cobra.Command {
-		return &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return errors.New("it said:\n\x1b[31mno\x1b[0m") }}
+		return &cobra.Command{
+			Use:  "x",
+			RunE: func(*cobra.Command, []string) error { return errors.New("it said:\n\x1b[31mno\x1b[0m") },
+		}
 	}
 	code := cli.Run(t.Context(), root, nil, cli.Environment{Err: &told, Out: &told})
 	if want := "x: it said:\n" + `\x1b[31mno\x1b[0m` + "\n"; told.String() != want || code != cli.ExitFailed {

@@ -10,13 +10,14 @@ import (
 // BarWidth is how wide a bar is, in columns, where the terminal is wide enough.
 const BarWidth = 60
 
-// NewBar is a bar of one colour, so that it needs none. It begins at the left also where the terminal has just shown a ^C. Below may be nil.
+// NewBar is a bar of one colour, so that it needs none. It begins at the left also where the terminal has just shown a
+// ^C. Below may be nil.
 func NewBar(in *mpb.Progress, total int, before string, below mpb.BarOption, after ...decor.Decorator) *mpb.Bar {
 	return in.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
 		mpb.PrependDecorators(decor.Name("\r"+before)), mpb.AppendDecorators(after...), below)
 }
 
-// Progress is a bar on a terminal, and nothing elsewhere: there the last line tells the result.
+// Progress is a bar on a terminal, and nothing elsewhere: there the last line shows the result.
 type Progress struct {
 	container *mpb.Progress
 	bar       *mpb.Bar
@@ -32,7 +33,7 @@ func NewProgress(w io.Writer, what string, total int) *Progress {
 		decor.CountersNoUnit(" %d of %d"), decor.Name(", "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left"))}
 }
 
-// Set tells how many are done.
+// Set shows how many are done.
 func (p *Progress) Set(done int) {
 	if p.bar != nil {
 		p.bar.SetCurrent(int64(done))

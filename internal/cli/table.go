@@ -7,25 +7,49 @@ import (
 	"unicode/utf8"
 )
 
-// between stands between two columns of a table.
-const between = "  "
-
-// Shape is one way to show a table: with all its columns, or with fewer and shorter ones. One of them may be cut where that makes it fit.
-type Shape struct {
-	// Rows are the cells, the header first, with the texts of the column that may be cut at most so wide.
-	Rows func(width int) [][]string
-	// Longest is how wide that column is as it is, and Least what has to be left of it. Both are zero where none may be cut.
-	Longest, Least int
+// Column is a column of a table that has several levels: level 0 is the widest, each further level is narrower.
+type Column struct {
+	Head string
+	// Until is the last level that has the column, below zero for none.
+	Until int
+	// Least is, by level, the width to which cells may be cut where that makes the table fit. Cells are not cut at a
+	// level that is zero or missing. At each level one column may be cut.
+	Least []int
 }
 
-// Fit is the table in the first of the shapes that fits into so many columns, else in the last, cut. Zero columns are any number.
-func Fit(columns int, shapes ...Shape) []string {
-	var lines []string
-	for _, s := range shapes {
-		lines = Aligned(s.Rows(s.Longest))
+// Table returns the header and the rows at the first level that fits into so many columns, else at the last one, cut.
+// Zero columns are any number. Cells returns the texts of a row at a level, one for each of the heads.
+func Table[R any](rows []R, columns int, heads []Column, cells func(row R, level int) []string) (lines []string) {
+	last := slices.MaxFunc(heads, func(a, b Column) int { return a.Until - b.Until }).Until
+	for level := range last + 1 {
+		shown := make([][]string, len(rows)+1)
+		texts := make([][]string, len(rows))
+		for n, row := range rows {
+			texts[n] = cells(row, level)
+		}
+		cut, least, longest := 0, 0, 0
+		for i, head := range heads {
+			if head.Until < level {
+				continue
+			}
+			if level < len(head.Least) && head.Least[level] > 0 {
+				cut, least = len(shown[0]), head.Least[level]
+			}
+			shown[0] = append(shown[0], head.Head)
+			for n := range rows {
+				shown[n+1] = append(shown[n+1], Line(texts[n][i]))
+			}
+		}
+		lines = Aligned(shown)
 		over := widest(lines) - columns
-		if columns > 0 && over > 0 && s.Longest > s.Least {
-			lines = Aligned(s.Rows(max(s.Least, s.Longest-over)))
+		if columns > 0 && over > 0 && least > 0 {
+			for _, row := range shown[1:] {
+				longest = max(longest, utf8.RuneCountInString(row[cut]))
+			}
+			for _, row := range shown[1:] {
+				row[cut] = Cut(row[cut], max(least, longest-over))
+			}
+			lines = Aligned(shown)
 			over = widest(lines) - columns
 		}
 		if columns == 0 || over <= 0 {
@@ -38,8 +62,7 @@ func Fit(columns int, shapes ...Shape) []string {
 	return lines
 }
 
-// Aligned puts rows into columns of the same width, each on one line. What their texts hold for a terminal is shown,
-// not done.
+// Aligned puts rows into columns of the same width, each on one line. Control characters are escaped, see Line.
 func Aligned(rows [][]string) []string {
 	var widths []int
 	lines := make([]string, len(rows))
@@ -55,15 +78,15 @@ func Aligned(rows [][]string) []string {
 		var line strings.Builder
 		for i, cell := range row {
 			cell = Line(cell)
-			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + between)
+			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
 		}
 		lines[n] = strings.TrimRight(line.String(), " ")
 	}
 	return lines
 }
 
-// Arrange puts as many parts on a line of so many columns as there is room for. A part that is longer than a line goes on in the next. Zero columns
-// are any number.
+// Arrange puts as many parts on a line of so many columns as there is room for. A part that is longer than a line
+// continues on the next one. Zero columns are any number.
 func Arrange(parts []string, columns int) (lines []string) {
 	if columns == 0 {
 		return []string{strings.Join(parts, "; ")}
@@ -98,7 +121,7 @@ func Cut(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// Day is the time of today, and the day before that, in this machine's zone.
+// Day is the time of day where at is less than 24 hours ago, else the date; both in this machine's zone.
 func Day(at time.Time) string {
 	at = at.Local()
 	if time.Since(at) < 24*time.Hour {
@@ -107,9 +130,9 @@ func Day(at time.Time) string {
 	return at.Format("Jan _2")
 }
 
-func widest(lines []string) int {
-	if len(lines) == 0 {
-		return 0
+func widest(lines []string) (columns int) {
+	for _, line := range lines {
+		columns = max(columns, utf8.RuneCountInString(line))
 	}
-	return utf8.RuneCountInString(slices.MaxFunc(lines, func(a, b string) int { return utf8.RuneCountInString(a) - utf8.RuneCountInString(b) }))
+	return columns
 }

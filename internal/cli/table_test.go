@@ -33,16 +33,14 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// The widest shape that fits is shown, cut where it may be, and nothing else is done to it.
-func TestFit(t *testing.T) {
+// The widest table that fits is shown, cut where it may be, and nothing else is done to it.
+func TestTable(t *testing.T) {
 	t.Parallel()
-	whole := cli.Shape{Rows: func(int) [][]string {
-		return [][]string{{"ID", "TYPE", "TEXT"}, {"é1", "some type", "a long\x1btext"}}
-	}}
-	short := cli.Shape{Longest: 14, Least: 5, Rows: func(width int) [][]string {
-		return [][]string{{"ID", "TEXT"}, {"é1", cli.Cut(cli.Printable("a long\x1btext"), width)}}
-	}}
-	for columns, want := range map[int][]string{
+	type row struct{ id, kind, text string }
+	heads := []cli.Column{{Head: "ID", Until: 1}, {Head: "TYPE"}, {Head: "TEXT", Until: 1, Least: []int{0, 5}}}
+	cells := func(r row, _ int) []string { return []string{r.id, r.kind, r.text} }
+	rows := []row{{"é1", "some type", "a long\x1btext"}}
+	for width, want := range map[int][]string{
 		0:  {"ID  TYPE       TEXT", `é1  some type  a long\x1btext`},
 		29: {"ID  TYPE       TEXT", `é1  some type  a long\x1btext`},
 		28: {"ID  TEXT", `é1  a long\x1btext`},
@@ -50,8 +48,8 @@ func TestFit(t *testing.T) {
 		9:  {"ID  TEXT", "é1  a lo…"},
 		7:  {"ID  TE…", "é1  a …"},
 	} {
-		if diff := cmp.Diff(want, cli.Fit(columns, whole, short)); diff != "" {
-			t.Errorf("%d columns: %s", columns, diff)
+		if diff := cmp.Diff(want, cli.Table(rows, width, heads, cells)); diff != "" {
+			t.Errorf("%d columns: %s", width, diff)
 		}
 	}
 }

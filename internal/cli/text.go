@@ -15,7 +15,8 @@ func Data(w io.Writer) io.Writer {
 	return Control(w)
 }
 
-// Control is w for sequences that a terminal is to obey, such as those of a bar. Texts from outside go through Printable first.
+// Control is w for sequences that a terminal is to obey, such as those of a bar. Texts from outside go through
+// Printable first.
 func Control(w io.Writer) io.Writer {
 	if t, ok := w.(*text); ok {
 		return t.to
@@ -23,9 +24,9 @@ func Control(w io.Writer) io.Writer {
 	return w
 }
 
-// text is what a command writes for people, on a terminal or on its way to one: each byte goes through Printable, so that no place
-// that writes can forget it. On a terminal bold print may pass, which the commands' own headings have. Run makes both outputs of a
-// command such writers. Safe for concurrent use.
+// text is what a command writes for people, on a terminal or on its way to one: each byte goes through Printable, so
+// that no place that writes can forget it. On a terminal bold print may pass, which the commands' own headings have.
+// Run makes both outputs of a command such writers. Safe for concurrent use.
 type text struct {
 	to       io.Writer
 	terminal bool

@@ -54,7 +54,8 @@ func FuzzPrintable(f *testing.F) {
 	f.Fuzz(func(t *testing.T, given string) {
 		shown := Printable(given)
 		for _, r := range shown {
-			if r != '\n' && r != '\t' && r != '\u200c' && r != '\u200d' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			if r != '\n' && r != '\t' && r != '\u200c' && r != '\u200d' &&
+				(unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
 				t.Errorf("%q has %q", shown, r)
 			}
 		}

@@ -1,3 +1,6 @@
+// Package demo runs a whole fleet in one process: a provider that enforces its limits and counts every violation, a
+// queue (embedded Redis), a shared bucket (in memory), three workers, and some 400 real chat requests. It ends with a
+// report.
 package demo
 
 import (
@@ -32,7 +35,8 @@ const (
 
 // Settings are the choices of one demo.
 type Settings struct {
-	// KeepEstimate makes the provider count what was reserved for a call, as some do, where otherwise it corrects its count when the call ends.
+	// KeepEstimate makes the provider count what was reserved for a call, as some do, where otherwise it corrects its
+	// count when the call ends.
 	KeepEstimate bool
 	// View is where the live view goes; nil means none.
 	View io.Writer
@@ -40,7 +44,8 @@ type Settings struct {
 	Terminal bool
 }
 
-// Run is one demo, of about 40 seconds. The report is valid even if ctx ends early: what was not done by then is unfinished.
+// Run is one demo, of about 40 seconds. The report is valid even if ctx ends early: what was not done by then is
+// unfinished.
 func Run(ctx context.Context, s Settings) (Report, error) {
 	requests, err := requests()
 	if err != nil {
@@ -75,7 +80,10 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	count := newTally(len(requests))
 	f, err := startFleet(ctx, limiter, client, count.events())
 	if err == nil {
-		err = watch(ctx, s, count, store, limit, func(ctx context.Context) error { return enqueue(ctx, f, limiter, requests) })
+		err = watch(ctx, s, count, store, limit, func(ctx context.Context) error {
+			return enqueue(ctx, f, limiter,
+				requests)
+		})
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -124,7 +132,10 @@ func limitFor(requests []tasks.Args, keep bool) reservations.Limit {
 	rate := counted / (duration.Seconds() + burst)
 	tokens := reservations.PerSecond("tokens", rate)
 	tokens.Capacity = rate * burst
-	return reservations.Limit{Name: limitName, Settle: settle, Meters: []reservations.Meter{reservations.PerSecond("requests", requestsPerSecond), tokens}}
+	return reservations.Limit{
+		Name: limitName, Settle: settle,
+		Meters: []reservations.Meter{reservations.PerSecond("requests", requestsPerSecond), tokens},
+	}
 }
 
 func enqueue(ctx context.Context, f *fleet, limiter *reservations.Limiter, requests []tasks.Args) error {
@@ -137,7 +148,10 @@ func enqueue(ctx context.Context, f *fleet, limiter *reservations.Limiter, reque
 }
 
 // watch enqueues and shows the fleet until every task has ended.
-func watch(ctx context.Context, s Settings, count *tally, store *memstore.Store, limit reservations.Limit, enqueue func(context.Context) error) error {
+func watch(
+	ctx context.Context, s Settings, count *tally, store *memstore.Store, limit reservations.Limit,
+	enqueue func(context.Context) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	stop, shown := make(chan struct{}), make(chan struct{})

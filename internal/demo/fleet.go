@@ -26,7 +26,9 @@ type fleet struct {
 }
 
 // startFleet starts an embedded Redis and the workers. Stop it even after an error.
-func startFleet(ctx context.Context, limiter *reservations.Limiter, client *llm.Client, events worker.Events) (*fleet, error) {
+func startFleet(
+	ctx context.Context, limiter *reservations.Limiter, client *llm.Client, events worker.Events,
+) (*fleet, error) {
 	server, err := miniredis.Run()
 	if err != nil {
 		return &fleet{}, fmt.Errorf("start the embedded Redis: %w", err)

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/worker"
 )
 
 // ErrBroken is matched when the provider counted a violation, or a task was lost or failed.
@@ -20,10 +23,11 @@ type Report struct {
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`
 	Lost      int `json:"lost"`
-	// Unfinished counts the tasks that had not ended when somebody stopped the demo; they are not lost.
+	// Unfinished counts the tasks that had not ended when the demo was stopped; they are not lost.
 	Unfinished int `json:"unfinished,omitempty"`
 	Violations int `json:"violations"`
-	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck meter.
+	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck
+	// meter.
 	Utilization       float64 `json:"utilization"`
 	DeliveriesPerTask float64 `json:"deliveries_per_task"`
 	LatenessP50       float64 `json:"lateness_p50_ms"`
@@ -78,9 +82,104 @@ func (r Report) Write(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "lost\t%d\n", r.Lost)
 	fmt.Fprintf(t, "violations\t%d\tcounted by the provider\n", r.Violations)
-	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, in %.1f s from the first start to the last\n", 100*r.Utilization, r.bottleneck, r.took.Seconds())
+	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, in %.1f s from the first start to the last\n", 100*r.Utilization,
+		r.bottleneck, r.took.Seconds())
 	fmt.Fprintf(t, "deliveries a task\t%.2f\t1 is a task that never waited\n", r.DeliveriesPerTask)
 	fmt.Fprintf(t, "lateness p50\t%.1f ms\tfrom when a task may start until its handler runs\n", r.LatenessP50)
 	fmt.Fprintf(t, "lateness p99\t%.1f ms\n", r.LatenessP99)
 	return t.Flush()
+}
+
+// tally counts the events of the fleet's workers. Safe for concurrent use.
+type tally struct {
+	want int
+	all  chan struct{} // closed when every task has ended
+
+	mu       sync.Mutex // guards what is below
+	counts   counts
+	ended    map[string]bool
+	lateness []time.Duration
+}
+
+// counts is a moment of the fleet.
+type counts struct {
+	deliveries, running, succeeded, archived int
+}
+
+func newTally(want int) *tally {
+	t := &tally{want: want, all: make(chan struct{}), ended: map[string]bool{}}
+	if want == 0 {
+		close(t.all)
+	}
+	return t
+}
+
+func (t *tally) events() worker.Events {
+	return worker.Events{OnStart: t.started, OnDefer: t.deferred, OnFinish: t.finished, OnRefuse: t.refused}
+}
+
+func (t *tally) started(s worker.Start) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.deliveries++
+	t.counts.running++
+	if s.Waited {
+		t.lateness = append(t.lateness, max(0, s.Lateness))
+	}
+}
+
+func (t *tally) deferred(worker.Deferral) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.deliveries++
+}
+
+func (t *tally) finished(f worker.Finish) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.running--
+	switch f.Result {
+	case worker.ResultSucceeded:
+		t.end(f.Task.ID, &t.counts.succeeded)
+	case worker.ResultArchived:
+		t.end(f.Task.ID, &t.counts.archived)
+	// it comes again, or is gone: no task is dropped here
+	case worker.ResultFailed, worker.ResultRefused, worker.ResultAborted, worker.ResultDropped:
+	}
+}
+
+func (t *tally) refused(r worker.Refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.deliveries++
+	t.end(r.Task.ID, &t.counts.archived)
+}
+
+// end counts a task once, however often it was delivered. It requires that mu is held.
+func (t *tally) end(id string, count *int) {
+	if t.ended[id] {
+		return
+	}
+	t.ended[id] = true
+	*count++
+	if len(t.ended) == t.want {
+		close(t.all)
+	}
+}
+
+func (t *tally) now() counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts
+}
+
+// quantile is the lateness that the share q of all starts after a wait does not exceed; zero where nothing waited.
+func (t *tally) quantile(q float64) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lateness) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(t.lateness))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }

@@ -36,7 +36,10 @@ func play() *tally {
 
 func TestReportCountsEachTaskOnce(t *testing.T) {
 	t.Parallel()
-	p := provider.Report{Violations: 2, Utilization: 0.98765, Meters: map[string]provider.MeterReport{"requests": {Utilization: 0.2}, "tokens": {Utilization: 0.98765}}}
+	p := provider.Report{
+		Violations: 2, Utilization: 0.98765,
+		Meters: map[string]provider.MeterReport{"requests": {Utilization: 0.2}, "tokens": {Utilization: 0.98765}},
+	}
 	r := newReport(4, play(), p)
 	want := Report{
 		Enqueued: 4, Succeeded: 2, Failed: 1, Lost: 1, Violations: 2, Utilization: 0.9877, DeliveriesPerTask: 1.5,

@@ -15,7 +15,8 @@ const (
 	plainEvery = 5 * time.Second
 )
 
-// A view of bars needs a terminal of this size; textWidth is that of the text behind a bar, the same for all, so that the bars are, too.
+// A view of bars needs a terminal of this size; textWidth is that of the text behind a bar, the same for all, so that
+// the bars are, too.
 const (
 	ColumnsMin = 50
 	RowsMin    = 9
@@ -66,7 +67,10 @@ func bars(w io.Writer, look func() moment, stop <-chan struct{}) {
 	}
 	of := func(s decor.Statistics) string { return fmt.Sprintf(" %d", s.Current) }
 	percent := func(s decor.Statistics) string { return fmt.Sprintf(" %d %% of the bucket", s.Current) }
-	done := bar(first.total, "done", func(s decor.Statistics) string { return fmt.Sprintf(" %d of %d", s.Current, s.Total) })
+	done := bar(first.total, "done", func(s decor.Statistics) string {
+		return fmt.Sprintf(" %d of %d", s.Current,
+			s.Total)
+	})
 	running := bar(first.total, "running", of)
 	waiting := bar(first.total, "waiting", of)
 	levels := map[string]*mpb.Bar{"requests": bar(100, "requests", percent), "tokens": bar(100, "tokens", percent)}

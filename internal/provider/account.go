@@ -71,7 +71,7 @@ func newAccount(cfg Config) *account {
 	return a
 }
 
-// standing is what the rate limit headers tell.
+// standing is the content of the rate limit headers.
 type standing struct {
 	requests, tokens meter
 }
@@ -105,7 +105,10 @@ type judge interface {
 
 // counters are all that judge the request, filled as of now. It requires that a.mu is held.
 func (a *account) counters(now time.Time, j job) []counter {
-	all := []counter{{MeterRequests, 1, a.requests}, {MeterTokens, j.estimate, a.tokens}, {MeterWindow, 1, a.window}, {MeterInFlight, 1, a.flight}}
+	all := []counter{
+		{MeterRequests, 1, a.requests}, {MeterTokens, j.estimate, a.tokens}, {MeterWindow, 1, a.window},
+		{MeterInFlight, 1, a.flight},
+	}
 	if m := a.tenants[j.tenant]; m != nil {
 		all = append(all, counter{meterTenant + j.tenant, 1, m})
 	}
@@ -133,7 +136,10 @@ func (a *account) arrive(now time.Time, j job) verdict {
 	}
 	end := a.trouble.next(now)
 	if end == refused {
-		return verdict{meter: MeterRequests, need: 1, fits: true, retryAfter: a.trouble.shares.For, standing: a.standing()}
+		return verdict{
+			meter: MeterRequests, need: 1, fits: true, retryAfter: a.trouble.shares.For,
+			standing: a.standing(),
+		}
 	}
 	for _, c := range all {
 		c.add(-c.need)
@@ -142,7 +148,10 @@ func (a *account) arrive(now time.Time, j job) verdict {
 		a.starts[j.task]++
 	}
 	a.inFlight++
-	c := &call{at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate, fate: end}
+	c := &call{
+		at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate,
+		used: j.estimate, fate: end,
+	}
 	a.calls = append(a.calls, c)
 	return verdict{call: c, standing: a.standing()}
 }
@@ -163,7 +172,10 @@ func (a *account) refuse(now time.Time, j job, short counter, all []counter) ver
 	if len(a.refusals) < refusalsKept {
 		a.refusals = append(a.refusals, Refusal{At: now, Task: j.task, Meter: short.name, Need: short.need, Had: level})
 	}
-	v := verdict{meter: short.name, need: short.need, limit: capacity, fits: short.need <= largest, standing: a.standing()}
+	v := verdict{
+		meter: short.name, need: short.need, limit: capacity, fits: short.need <= largest,
+		standing: a.standing(),
+	}
 	for _, c := range all {
 		v.retryAfter = max(v.retryAfter, c.wait(c.need))
 	}

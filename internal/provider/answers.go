@@ -1,12 +1,15 @@
 package provider
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // maxBody bounds the size of a request, in bytes.
@@ -44,7 +47,7 @@ func writeRefusal(w http.ResponseWriter, v verdict) {
 	writeError(w, http.StatusTooManyRequests, v.meter, "rate_limit_exceeded", message)
 }
 
-// writeLimitHeaders tells limit, rest and time until full of each limited meter, all without slack.
+// writeLimitHeaders sends limit, rest and time until full of each limited meter, all without slack.
 func writeLimitHeaders(w http.ResponseWriter, s standing) {
 	write := func(name string, m meter) {
 		if !m.limited() {
@@ -62,4 +65,61 @@ func writeLimitHeaders(w http.ResponseWriter, s standing) {
 
 func ceilMilliseconds(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// textsOf are the tokens of each text: a quarter of its characters, rounded up, or its token ids.
+func textsOf(raw json.RawMessage) ([]int, error) {
+	var value any
+	if len(raw) == 0 || json.Unmarshal(raw, &value) != nil || value == nil {
+		return nil, errors.New("a text, or a list of texts, is missing")
+	}
+	list, ok := value.([]any)
+	if !ok {
+		list = []any{value}
+	} else if _, ids := first(list).(float64); ids {
+		list = []any{list}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("the list of texts is empty")
+	}
+	texts := make([]int, len(list))
+	for i, one := range list {
+		if ids, ok := one.([]any); ok {
+			texts[i] = len(ids)
+			continue
+		}
+		texts[i] = (characters(one) + 3) / 4
+	}
+	return texts, nil
+}
+
+func first(list []any) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
+func sum(numbers []int) (total int) {
+	for _, n := range numbers {
+		total += n
+	}
+	return total
+}
+
+// characters counts the texts of an input, wherever they stand.
+func characters(value any) (n int) {
+	switch v := value.(type) {
+	case string:
+		return utf8.RuneCountInString(v)
+	case []any:
+		for _, one := range v {
+			n += characters(one)
+		}
+	case map[string]any:
+		for _, field := range []string{"content", "text"} {
+			n += characters(v[field])
+		}
+	}
+	return n
 }

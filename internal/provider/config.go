@@ -28,8 +28,9 @@ type Quota struct {
 	Capacity float64
 }
 
-// WindowQuota is a fixed window: so many requests in each Period, counted from the Unix epoch. All of them are there again when the next
-// window starts. An arrival within the slack after that may still count for the window before, as it may have been on its way.
+// WindowQuota is a fixed window: so many requests in each Period, counted from the Unix epoch. All of them are there
+// again when the next window starts. An arrival within the slack after that may still count for the window before, as
+// it may have been on its way.
 type WindowQuota struct {
 	// Requests is what one window allows. Zero means that there is no such limit.
 	Requests float64
@@ -47,7 +48,8 @@ type Block struct {
 	For time.Duration
 }
 
-// Trouble makes calls go wrong at random. Each share is that of all requests with room, from 0 to 1; together at most 1.
+// Trouble makes calls go wrong at random. Each share is that of all requests with room, from 0 to 1; together at most
+// 1.
 type Trouble struct {
 	// Refuse is the share that is refused with a 429 that names For, in whole seconds. It is no violation.
 	Refuse float64
@@ -75,11 +77,12 @@ type Config struct {
 	// Zero means any number.
 	InFlight int
 
-	// Tenants are limits of requests for single tenants, who are named by the "user" of a chat request. Others have none of their own.
+	// Tenants are limits of requests for single tenants, who are named by the "user" of a chat request. Others have
+	// none of their own.
 	Tenants map[string]Quota
 
-	// Block refuses one request with a 429 that names a time. Requests that come in that time, less its first second, are
-	// accepted where there is room, and counted as Report.Blocked.
+	// Block refuses one request with a 429 that names a time. Requests that come in that time, less its first second,
+	// are accepted where there is room, and counted as Report.Blocked.
 	Block Block
 
 	// Trouble makes calls go wrong. Its refusals and the requests within their time are counted as Report.Troubles.
@@ -88,12 +91,12 @@ type Config struct {
 	// KeepEstimate keeps the tokens counted on arrival, where otherwise they are corrected when the call ends.
 	KeepEstimate bool
 
-	// CountUsed counts the prompt on arrival and the answer when the call ends, as it is, where otherwise all of max_tokens is counted on
-	// arrival and corrected then.
+	// CountUsed counts the prompt on arrival and the answer when the call ends, as it is, where otherwise all of
+	// max_tokens is counted on arrival and corrected then.
 	CountUsed bool
 
-	// HeadersOnArrival makes the rate limit headers tell what was left when the request came, where otherwise they tell what is left when the
-	// answer goes, its own correction counted.
+	// HeadersOnArrival makes the rate limit headers show what was left when the request came, where otherwise they show
+	// what is left when the answer goes, its own correction counted.
 	HeadersOnArrival bool
 
 	// Slack makes each bucket larger than its limit by Rate*Slack. Defaults to [SlackDefault]; negative means none.
@@ -174,10 +177,13 @@ func (c Config) validate() error {
 		}
 	}
 	if w := c.Window; w.Requests < 0 || w.Requests > 0 && w.Period < time.Millisecond {
-		fault("Window must allow some requests in a Period of a millisecond or more, but is %v in %v", w.Requests, w.Period)
+		fault("Window must allow some requests in a Period of a millisecond or more, but is %v in %v", w.Requests,
+			w.Period)
 	}
-	if t := c.Trouble; t.Refuse < 0 || t.Fail < 0 || t.Drop < 0 || t.Refuse+t.Fail+t.Drop > 1 || t.Refuse > 0 && t.For < time.Second {
-		fault("Trouble must have shares from 0 to 1, together at most 1, and refuse for a second or more, but is %+v", t)
+	if t := c.Trouble; t.Refuse < 0 || t.Fail < 0 || t.Drop < 0 || t.Refuse+t.Fail+t.Drop > 1 || t.Refuse > 0 &&
+		t.For < time.Second {
+		fault("Trouble must have shares from 0 to 1, together at most 1, and refuse for a second or more, but is %+v",
+			t)
 	}
 	if c.Block.Number < 0 || c.Block.Number > 0 && c.Block.For < time.Second {
 		fault("Block must refuse a request for a second or more, but is number %d for %v", c.Block.Number, c.Block.For)

@@ -12,10 +12,12 @@
 // When the call ends, the estimate is corrected to what was really used, before the answer leaves, so a client never
 // learns its usage earlier than the server counts it. With [Config.KeepEstimate] the estimate stays.
 //
-// Every answer carries OpenAI's X-Ratelimit headers for the two meters: the limit, what is left of it, rounded down, and the time until
-// it is full, as of the moment at which the answer leaves (or the request came, see [Config.HeadersOnArrival]).
+// Every answer carries OpenAI's X-Ratelimit headers for the two meters: the limit, what is left of it, rounded down,
+// and the time until it is full, as of the moment at which the answer leaves (or the request came, see
+// [Config.HeadersOnArrival]).
 //
-// Each bucket is larger than its limit by rate * [Config.Slack], for requests that travel faster than their predecessors.
+// Each bucket is larger than its limit by rate * [Config.Slack], for requests that travel faster than their
+// predecessors.
 //
 // With [Config.InFlight] a call that would be one too many at once is refused and counted in the same way.
 //

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,27 +14,35 @@ import (
 // dimensions is the length of an embedding.
 const dimensions = 8
 
-// otherRequest is the part of a request to another endpoint than chat completions that the provider looks at.
-type otherRequest struct {
-	Model           string            `json:"model"`
-	Input           json.RawMessage   `json:"input"`
-	Prompt          json.RawMessage   `json:"prompt"`
-	Instructions    string            `json:"instructions"`
-	MaxOutputTokens *int              `json:"max_output_tokens"`
-	MaxTokens       *int              `json:"max_tokens"`
-	Stream          bool              `json:"stream"`
-	Metadata        map[string]string `json:"metadata"`
-	User            string            `json:"user"` // the tenant
+// maxTokensDefault is assumed where a request does not bound its answer.
+const maxTokensDefault = 16
+
+// request is the part of a request that the provider looks at, of any endpoint.
+type request struct {
+	ID       string `json:"id"` // of a tick
+	Model    string `json:"model"`
+	Messages []struct {
+		Content any `json:"content"`
+	} `json:"messages"`
+	Input               json.RawMessage   `json:"input"`
+	Prompt              json.RawMessage   `json:"prompt"`
+	Instructions        string            `json:"instructions"`
+	MaxOutputTokens     *int              `json:"max_output_tokens"`
+	MaxTokens           *int              `json:"max_tokens"`
+	MaxCompletionTokens *int              `json:"max_completion_tokens"`
+	Stream              bool              `json:"stream"`
+	Metadata            map[string]string `json:"metadata"`
+	User                string            `json:"user"` // the tenant
 }
 
-// otherCall is what one request is worth, and its answer: most of them are answer tokens, bounded.
-type otherCall struct {
+// priced is what one request takes, and its answer: most of the tokens are those of the answer, bounded.
+type priced struct {
 	prompt, most int
 	answer       func(id string, now time.Time, completion int) any
 }
 
-// other serves an endpoint.
-func (s *Server) other(read func(otherRequest) (otherCall, error)) http.HandlerFunc {
+// endpoint serves an endpoint.
+func (s *Server) endpoint(read func(request) (priced, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		now := s.cfg.NowFunc()
 		body, ok := readBody(w, r)
@@ -41,8 +50,8 @@ func (s *Server) other(read func(otherRequest) (otherCall, error)) http.HandlerF
 			return
 		}
 		var (
-			req  otherRequest
-			call otherCall
+			req  request
+			call priced
 		)
 		err := json.Unmarshal(body, &req)
 		switch {
@@ -56,60 +65,114 @@ func (s *Server) other(read func(otherRequest) (otherCall, error)) http.HandlerF
 			writeError(w, http.StatusBadRequest, "invalid_request_error", "", err.Error())
 			return
 		}
-		task := r.Header.Get(TaskHeader)
-		if task == "" {
-			task = (&chatRequest{Metadata: req.Metadata}).task()
-		}
 		ch := s.characterOf(body)
 		completion := 0
 		if call.most > 0 {
 			completion = max(1, int(math.Round(ch.share*float64(call.most))))
 		}
 		s.serve(w, r, now, job{
-			task: task, tenant: req.User, character: ch,
-			prompt: float64(call.prompt), estimate: float64(call.prompt + call.most), used: float64(call.prompt + completion),
+			task:   cmp.Or(r.Header.Get(TaskHeader), req.Metadata["headway_task"], req.Metadata["custom_id"], req.ID),
+			tenant: req.User, character: ch,
+			prompt: float64(call.prompt), estimate: float64(call.prompt + call.most), used: float64(call.prompt +
+				completion),
 			answer: call.answer(ch.id, now, completion),
 		})
 	}
 }
 
-func responseCall(r otherRequest) (otherCall, error) {
+// tickCall is a task that is no LLM call: one request, no tokens.
+func tickCall(r request) (priced, error) {
+	return priced{answer: func(string, time.Time, int) any { return map[string]any{"id": r.ID, "object": "tick"} }}, nil
+}
+
+// chatCall takes a quarter of the characters in all messages, rounded up, and the most tokens of the answer.
+func chatCall(r request) (priced, error) {
+	c := priced{most: maxTokensDefault}
+	for _, bound := range []*int{r.MaxTokens, r.MaxCompletionTokens} {
+		if bound != nil {
+			c.most = *bound
+		}
+	}
+	switch {
+	case r.Model == "":
+		return c, missingModel(r.Model)
+	case len(r.Messages) == 0:
+		return c, errors.New("'messages' must not be empty")
+	case c.most < 1:
+		return c, errors.New("'max_tokens' must be at least 1")
+	}
+	for i, m := range r.Messages {
+		switch m.Content.(type) {
+		case nil, string, []any:
+			c.prompt += characters(m.Content)
+		default:
+			return c, fmt.Errorf("messages[%d].content must be a text or a list of parts", i)
+		}
+	}
+	c.prompt = (c.prompt + 3) / 4
+	c.answer = func(id string, now time.Time, completion int) any {
+		return map[string]any{
+			"id": "chatcmpl-" + id, "object": "chat.completion", "created": now.Unix(), "model": r.Model,
+			"choices": []any{map[string]any{
+				"index": 0, "message": map[string]any{
+					"role": "assistant", "content": standIn(completion),
+					"refusal": nil,
+				},
+				"logprobs": nil, "finish_reason": "stop",
+			}},
+			"usage": usage(c.prompt, completion),
+		}
+	}
+	return c, nil
+}
+
+func standIn(tokens int) string { return fmt.Sprintf("A stand-in for an answer of %d tokens.", tokens) }
+
+func usage(prompt, completion int) map[string]any {
+	return map[string]any{"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+}
+
+func responseCall(r request) (priced, error) {
 	if r.Model == "" {
-		return otherCall{}, errors.New("you must provide a model parameter")
+		return priced{}, missingModel(r.Model)
 	}
 	var input any
 	if err := json.Unmarshal(r.Input, &input); err != nil {
-		return otherCall{}, errors.New("'input' must be a text or a list")
+		return priced{}, errors.New("'input' must be a text or a list")
 	}
-	c := otherCall{prompt: (characters(input) + utf8.RuneCountInString(r.Instructions) + 3) / 4, most: maxTokensDefault}
+	c := priced{prompt: (characters(input) + utf8.RuneCountInString(r.Instructions) + 3) / 4, most: maxTokensDefault}
 	if r.MaxOutputTokens != nil {
 		if c.most = *r.MaxOutputTokens; c.most < 1 {
-			return otherCall{}, errors.New("'max_output_tokens' must be at least 1")
+			return priced{}, errors.New("'max_output_tokens' must be at least 1")
 		}
 	}
 	c.answer = func(id string, now time.Time, completion int) any {
-		text := fmt.Sprintf("A stand-in for an answer of %d tokens.", completion)
 		return map[string]any{
-			"id": "resp_" + id, "object": "response", "created_at": now.Unix(), "status": "completed", "model": r.Model, "error": nil,
+			"id": "resp_" + id, "object": "response", "created_at": now.Unix(), "status": "completed", "model": r.Model,
+			"error": nil,
 			"output": []any{map[string]any{
 				"type": "message", "id": "msg_" + id, "status": "completed", "role": "assistant",
-				"content": []any{map[string]any{"type": "output_text", "text": text, "annotations": []any{}}},
+				"content": []any{map[string]any{
+					"type": "output_text", "text": standIn(completion),
+					"annotations": []any{},
+				}},
 			}},
 			"usage": map[string]any{
 				"input_tokens": c.prompt, "input_tokens_details": map[string]any{"cached_tokens": 0},
-				"output_tokens": completion, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": c.prompt + completion,
+				"output_tokens": completion, "output_tokens_details": map[string]any{"reasoning_tokens": 0},
+				"total_tokens": c.prompt + completion,
 			},
 		}
 	}
 	return c, nil
 }
 
-func embeddingsCall(r otherRequest) (otherCall, error) {
+func embeddingsCall(r request) (priced, error) {
 	texts, err := textsOf(r.Input)
 	if err != nil || r.Model == "" {
-		return otherCall{}, errors.Join(err, missingModel(r.Model))
+		return priced{}, errors.Join(err, missingModel(r.Model))
 	}
-	c := otherCall{prompt: sum(texts)}
+	c := priced{prompt: sum(texts)}
 	c.answer = func(id string, _ time.Time, _ int) any {
 		var data []any
 		for i := range texts {
@@ -120,43 +183,53 @@ func embeddingsCall(r otherRequest) (otherCall, error) {
 			data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": vector})
 		}
 		return map[string]any{
-			"object": "list", "model": r.Model, "data": data, "usage": map[string]any{"prompt_tokens": c.prompt, "total_tokens": c.prompt},
+			"object": "list", "model": r.Model, "data": data, "usage": map[string]any{
+				"prompt_tokens": c.prompt,
+				"total_tokens":  c.prompt,
+			},
 		}
 	}
 	return c, nil
 }
 
-func completionCall(r otherRequest) (otherCall, error) {
+func completionCall(r request) (priced, error) {
 	texts, err := textsOf(r.Prompt)
 	if err != nil || r.Model == "" {
-		return otherCall{}, errors.Join(err, missingModel(r.Model))
+		return priced{}, errors.Join(err, missingModel(r.Model))
 	}
-	c := otherCall{prompt: sum(texts), most: maxTokensDefault * len(texts)}
+	c := priced{prompt: sum(texts), most: maxTokensDefault * len(texts)}
 	if r.MaxTokens != nil {
 		c.most = max(1, *r.MaxTokens) * len(texts)
 	}
 	c.answer = func(id string, now time.Time, completion int) any {
 		var choices []any
 		for i := range texts {
-			choices = append(choices, map[string]any{"index": i, "text": "A stand-in for an answer.", "logprobs": nil, "finish_reason": "stop"})
+			choices = append(choices, map[string]any{
+				"index": i, "text": "A stand-in for an answer.", "logprobs": nil,
+				"finish_reason": "stop",
+			})
 		}
 		return map[string]any{
-			"id": "cmpl-" + id, "object": "text_completion", "created": now.Unix(), "model": r.Model, "choices": choices,
-			"usage": map[string]any{"prompt_tokens": c.prompt, "completion_tokens": completion, "total_tokens": c.prompt + completion},
+			"id": "cmpl-" + id, "object": "text_completion", "created": now.Unix(), "model": r.Model,
+			"choices": choices,
+			"usage":   usage(c.prompt, completion),
 		}
 	}
 	return c, nil
 }
 
-func moderationCall(r otherRequest) (otherCall, error) {
+func moderationCall(r request) (priced, error) {
 	texts, err := textsOf(r.Input)
 	if err != nil {
-		return otherCall{}, err
+		return priced{}, err
 	}
-	return otherCall{answer: func(id string, _ time.Time, _ int) any {
+	return priced{answer: func(id string, _ time.Time, _ int) any {
 		var results []any
 		for range texts {
-			results = append(results, map[string]any{"flagged": false, "categories": map[string]any{}, "category_scores": map[string]any{}})
+			results = append(results, map[string]any{
+				"flagged": false, "categories": map[string]any{},
+				"category_scores": map[string]any{},
+			})
 		}
 		return map[string]any{"id": "modr-" + id, "model": "omni-moderation-latest", "results": results}
 	}}, nil
@@ -167,61 +240,4 @@ func missingModel(model string) error {
 		return errors.New("you must provide a model parameter")
 	}
 	return nil
-}
-
-// textsOf are the tokens of each text: a quarter of its characters, rounded up, or its token ids.
-func textsOf(raw json.RawMessage) ([]int, error) {
-	var value any
-	if len(raw) == 0 || json.Unmarshal(raw, &value) != nil || value == nil {
-		return nil, errors.New("a text, or a list of texts, is missing")
-	}
-	list, ok := value.([]any)
-	if !ok {
-		list = []any{value}
-	} else if _, ids := first(list).(float64); ids {
-		list = []any{list}
-	}
-	if len(list) == 0 {
-		return nil, errors.New("the list of texts is empty")
-	}
-	texts := make([]int, len(list))
-	for i, one := range list {
-		if ids, ok := one.([]any); ok {
-			texts[i] = len(ids)
-			continue
-		}
-		texts[i] = (characters(one) + 3) / 4
-	}
-	return texts, nil
-}
-
-func first(list []any) any {
-	if len(list) == 0 {
-		return nil
-	}
-	return list[0]
-}
-
-func sum(numbers []int) (total int) {
-	for _, n := range numbers {
-		total += n
-	}
-	return total
-}
-
-// characters counts the texts of an input, wherever they stand.
-func characters(value any) (n int) {
-	switch v := value.(type) {
-	case string:
-		return utf8.RuneCountInString(v)
-	case []any:
-		for _, one := range v {
-			n += characters(one)
-		}
-	case map[string]any:
-		for _, field := range []string{"content", "text"} {
-			n += characters(v[field])
-		}
-	}
-	return n
 }

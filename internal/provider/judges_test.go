@@ -66,7 +66,8 @@ func TestWindow(t *testing.T) {
 		{50 * time.Second, "", ok, ""}, // what the windows between left is gone
 	})
 	r := s.Report()
-	if m := r.Meters[provider.MeterWindow]; r.Violations != 2 || m.Counted != 10 || m.Windows[0].Most != 4 || m.Windows[0].Allowed != 3 {
+	if m := r.Meters[provider.MeterWindow]; r.Violations != 2 || m.Counted != 10 || m.Windows[0].Most != 4 ||
+		m.Windows[0].Allowed != 3 {
 		t.Errorf("violations %d, window %+v", r.Violations, m)
 	}
 }
@@ -75,7 +76,10 @@ func TestTenants(t *testing.T) {
 	t.Parallel()
 	c := &clock{now: time.Unix(1000, 0)}
 	s := newServer(t, provider.Config{
-		Requests: provider.Quota{Rate: 10, Capacity: 10}, Tenants: map[string]provider.Quota{"small": {Rate: 1, Capacity: 1}},
+		Requests: provider.Quota{Rate: 10, Capacity: 10}, Tenants: map[string]provider.Quota{"small": {
+			Rate:     1,
+			Capacity: 1,
+		}},
 		Slack: -1, MinLatency: -1, NowFunc: func() time.Time { return c.now },
 	})
 	c.play(t, s, []arrival{
@@ -85,7 +89,8 @@ func TestTenants(t *testing.T) {
 		{time.Second, "small", ok, ""},
 	})
 	r := s.Report()
-	if r.Violations != 1 || r.Refusals[0].Meter != "tenant:small" || r.Meters["tenant:small"].Counted != 2 || r.Meters["requests"].Counted != 3 {
+	if r.Violations != 1 || r.Refusals[0].Meter != "tenant:small" || r.Meters["tenant:small"].Counted != 2 ||
+		r.Meters["requests"].Counted != 3 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -95,7 +100,10 @@ func TestBlock(t *testing.T) {
 	t.Parallel()
 	c := &clock{now: time.Unix(1000, 0)}
 	s := newServer(t, provider.Config{
-		Block: provider.Block{Number: 2, For: 5 * time.Second}, MinLatency: -1, NowFunc: func() time.Time { return c.now },
+		Block: provider.Block{
+			Number: 2,
+			For:    5 * time.Second,
+		}, MinLatency: -1, NowFunc: func() time.Time { return c.now },
 	})
 	c.play(t, s, []arrival{
 		{0, "", ok, ""},
@@ -113,7 +121,8 @@ func TestBlock(t *testing.T) {
 func TestJudgesAtFault(t *testing.T) {
 	t.Parallel()
 	_, err := provider.New(provider.Config{
-		Window: provider.WindowQuota{Requests: 1}, Block: provider.Block{Number: 1}, Trouble: provider.Trouble{Refuse: 0.5}, Tenants: map[string]provider.Quota{"a": {Rate: 1}},
+		Window: provider.WindowQuota{Requests: 1}, Block: provider.Block{Number: 1},
+		Trouble: provider.Trouble{Refuse: 0.5}, Tenants: map[string]provider.Quota{"a": {Rate: 1}},
 	})
 	for _, field := range []string{"Window", "Block", "Trouble", "Tenants.a.Capacity"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
@@ -129,15 +138,25 @@ func TestMomentOfTheHeaders(t *testing.T) {
 		onArrival bool
 		want      map[string]string
 	}{
-		"answer":  {false, map[string]string{"Limit-Tokens": "600", "Remaining-Tokens": "540", "Reset-Tokens": "6s", "Remaining-Requests": "4", "Reset-Requests": "1s"}},
-		"arrival": {true, map[string]string{"Limit-Tokens": "600", "Remaining-Tokens": "490", "Reset-Tokens": "11s", "Remaining-Requests": "4", "Reset-Requests": "1s"}},
+		"answer": {false, map[string]string{
+			"Limit-Tokens": "600", "Remaining-Tokens": "540", "Reset-Tokens": "6s",
+			"Remaining-Requests": "4", "Reset-Requests": "1s",
+		}},
+		"arrival": {true, map[string]string{
+			"Limit-Tokens": "600", "Remaining-Tokens": "490", "Reset-Tokens": "11s",
+			"Remaining-Requests": "4", "Reset-Requests": "1s",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			now := time.Unix(1000, 0)
 			s := newServer(t, provider.Config{
-				Requests: provider.Quota{Rate: 1, Capacity: 5}, Tokens: provider.Quota{Rate: 10, Capacity: 600}, Slack: -1,
-				MinLatency: -1, UsedMin: 0.5, UsedMax: 0.5, HeadersOnArrival: c.onArrival, NowFunc: func() time.Time { return now },
+				Requests: provider.Quota{Rate: 1, Capacity: 5}, Tokens: provider.Quota{
+					Rate:     10,
+					Capacity: 600,
+				}, Slack: -1,
+				MinLatency: -1, UsedMin: 0.5, UsedMax: 0.5, HeadersOnArrival: c.onArrival,
+				NowFunc: func() time.Time { return now },
 			})
 			w := post(t.Context(), s, "/v1/chat/completions", chat110)
 			for name, want := range c.want {
@@ -173,10 +192,13 @@ func TestTrouble(t *testing.T) {
 	if codes[429] < 50 || codes[429] > 90 || codes[500] < 35 || codes[500] > 65 || codes[0] < 10 || codes[0] > 32 {
 		t.Errorf("answers %v", codes)
 	}
-	if len(r.Troubles) != codes[429] || r.Failed != codes[500]+codes[0] || r.Violations != 0 || r.Accepted != 1000-codes[429] || r.InFlight != 0 {
-		t.Errorf("%d refused, %d failed, %d violations, %d accepted, %d in flight", len(r.Troubles), r.Failed, r.Violations, r.Accepted, r.InFlight)
+	if len(r.Troubles) != codes[429] || r.Failed != codes[500]+codes[0] || r.Violations != 0 ||
+		r.Accepted != 1000-codes[429] || r.InFlight != 0 {
+		t.Errorf("%d refused, %d failed, %d violations, %d accepted, %d in flight", len(r.Troubles), r.Failed,
+			r.Violations, r.Accepted, r.InFlight)
 	}
-	if one := r.Troubles[0]; one.Until.Sub(one.At) != 3*time.Second || one.Within != 1 || one.LastWithin != 2*time.Second {
+	if one := r.Troubles[0]; one.Until.Sub(one.At) != 3*time.Second || one.Within != 1 ||
+		one.LastWithin != 2*time.Second {
 		t.Errorf("first refusal %+v", one)
 	}
 	if len(r.Times) != r.Accepted || !slices.IsSortedFunc(r.Times, time.Time.Compare) {

@@ -49,5 +49,92 @@ func (m *meter) wait(need float64) time.Duration {
 	return time.Duration(math.Ceil(short / m.quota.Rate * float64(time.Second)))
 }
 
-// limits are the limit as it is told, what there is, and the most that could ever be.
+// limits are the limit in error texts, what there is, and the most that could ever be.
 func (m *meter) limits() (capacity, level, largest float64) { return m.quota.Capacity, m.level, m.full }
+
+// window counts requests in fixed windows. One whose quota is zero limits nothing. Its user holds a lock.
+type window struct {
+	quota  WindowQuota
+	slack  time.Duration
+	number int64   // of the present window, since the Unix epoch
+	left   float64 // of the present one
+	before float64 // of the one before, while the slack lasts
+	now    time.Time
+}
+
+func newWindow(quota WindowQuota, slack time.Duration) *window {
+	return &window{quota: quota, slack: slack, number: -1, left: quota.Requests}
+}
+
+func (w *window) limited() bool { return w.quota.Requests > 0 }
+
+// fill begins the window that now falls into. A moment of an earlier one changes nothing.
+func (w *window) fill(now time.Time) {
+	if !w.limited() {
+		return
+	}
+	number, since := now.UnixNano()/int64(w.quota.Period), time.Duration(now.UnixNano()%int64(w.quota.Period))
+	if number > w.number {
+		w.before = w.left
+		if number > w.number+1 {
+			w.before = 0
+		}
+		w.number, w.left = number, w.quota.Requests
+	}
+	if since > w.slack {
+		w.before = 0
+	}
+	w.now = now
+}
+
+func (w *window) hasRoom(need float64) bool {
+	return !w.limited() || w.before >= need || w.left >= need
+}
+
+// add takes from what the window before left, while that counts.
+func (w *window) add(n float64) {
+	if w.before >= -n {
+		w.before += n
+		return
+	}
+	w.left += n
+}
+
+// wait is the time until the next window, where there is no room.
+func (w *window) wait(need float64) time.Duration {
+	if w.hasRoom(need) {
+		return 0
+	}
+	return w.quota.Period - time.Duration(w.now.UnixNano()%int64(w.quota.Period))
+}
+
+func (w *window) limits() (capacity, level, largest float64) {
+	return w.quota.Requests, w.left, w.quota.Requests
+}
+
+// report sums up how much of the windows was used. The last one counts as far as it was used, as it may still go on.
+func (w *window) report(calls []*call) MeterReport {
+	m := MeterReport{Rate: w.quota.Requests / w.quota.Period.Seconds(), Capacity: w.quota.Requests}
+	counts := map[int64]float64{}
+	for _, c := range calls {
+		counts[c.at.UnixNano()/int64(w.quota.Period)]++
+	}
+	m.Counted = float64(len(calls))
+	m.Estimated, m.Used = m.Counted, m.Counted
+	if len(calls) == 0 {
+		return m
+	}
+	m.FirstStart, m.LastStart = calls[0].at, calls[len(calls)-1].at
+	first, last := calls[0].at.UnixNano()/int64(w.quota.Period), calls[len(calls)-1].at.UnixNano()/int64(w.quota.Period)
+	whole, used := float64(last-first), m.Counted-counts[last]
+	if whole == 0 {
+		whole, used = 1, m.Counted
+	}
+	m.Utilization = used / (whole * w.quota.Requests)
+	most := 0.
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	m.Windows = []Window{{Seconds: w.quota.Period.Seconds(), Most: most, Allowed: w.quota.Requests}}
+	return m
+}

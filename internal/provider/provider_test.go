@@ -73,7 +73,8 @@ func TestChatAnswer(t *testing.T) {
 	s := newServer(t, provider.Config{MinLatency: -1})
 	w := post(t.Context(), s, "/v1/chat/completions", chat110)
 	a := decode(t, w)
-	if w.Code != http.StatusOK || a.Object != "chat.completion" || a.Model != "gpt-4o-mini" || a.ID == "" || a.Created == 0 {
+	if w.Code != http.StatusOK || a.Object != "chat.completion" || a.Model != "gpt-4o-mini" || a.ID == "" ||
+		a.Created == 0 {
 		t.Errorf("answer %d %+v", w.Code, a)
 	}
 	if len(a.Choices) != 1 || a.Choices[0].Message.Role != "assistant" || a.Choices[0].Finish != "stop" {
@@ -123,7 +124,8 @@ func TestEstimateAndCorrection(t *testing.T) {
 				if m.Estimated != 110 || m.Used != 40 || m.Counted != counted {
 					t.Errorf("meter %+v", m)
 				}
-				if want := counted / (120 + 1*1); math.Abs(m.Utilization-want) > 1e-9 || r.Utilization != m.Utilization {
+				if want := counted / (120 + 1*1); math.Abs(m.Utilization-want) > 1e-9 ||
+					r.Utilization != m.Utilization {
 					t.Errorf("utilization %v, want %v", m.Utilization, want)
 				}
 				if r.Requests != 3 || r.Accepted != 2 || r.Violations != 1 || r.InFlight != 0 {
@@ -143,7 +145,8 @@ func TestEstimateAndCorrection(t *testing.T) {
 func wantRefusal(t *testing.T, w *httptest.ResponseRecorder, kind, seconds, milliseconds string) {
 	t.Helper()
 	a := decode(t, w)
-	if w.Code != http.StatusTooManyRequests || a.Error == nil || a.Error.Type != kind || a.Error.Code != "rate_limit_exceeded" {
+	if w.Code != http.StatusTooManyRequests || a.Error == nil || a.Error.Type != kind ||
+		a.Error.Code != "rate_limit_exceeded" {
 		t.Errorf("answer %d %s, want a refusal by %s", w.Code, w.Body, kind)
 	}
 	if s, ms := w.Header().Get("Retry-After"), w.Header().Get("Retry-After-Ms"); s != seconds || ms != milliseconds {
@@ -274,15 +277,21 @@ func TestRequestsAtFault(t *testing.T) {
 		path, body, key string
 		status          int
 	}{
-		"no key":          {chat, chat110, "", 401},
-		"empty key":       {chat, chat110, "Bearer  ", 401},
-		"another scheme":  {chat, chat110, "Basic eDp5", 401},
-		"no JSON":         {chat, `{`, "Bearer k", 400},
-		"no model":        {chat, `{"messages":[{"role":"user","content":"x"}]}`, "Bearer k", 400},
-		"no messages":     {chat, `{"model":"m"}`, "Bearer k", 400},
-		"content is a 1":  {chat, `{"model":"m","messages":[{"role":"user","content":1}]}`, "Bearer k", 400},
-		"no max_tokens":   {chat, `{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":0}`, "Bearer k", 400},
-		"stream":          {chat, `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`, "Bearer k", 400},
+		"no key":         {chat, chat110, "", 401},
+		"empty key":      {chat, chat110, "Bearer  ", 401},
+		"another scheme": {chat, chat110, "Basic eDp5", 401},
+		"no JSON":        {chat, `{`, "Bearer k", 400},
+		"no model":       {chat, `{"messages":[{"role":"user","content":"x"}]}`, "Bearer k", 400},
+		"no messages":    {chat, `{"model":"m"}`, "Bearer k", 400},
+		"content is a 1": {chat, `{"model":"m","messages":[{"role":"user","content":1}]}`, "Bearer k", 400},
+		"no max_tokens": {
+			chat, `{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":0}`, "Bearer k",
+			400,
+		},
+		"stream": {
+			chat, `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`, "Bearer k",
+			400,
+		},
 		"tick of no JSON": {"/v1/tick", `x`, "Bearer k", 400},
 		"unknown path":    {"/v1/images", `{}`, "Bearer k", 404},
 	} {
@@ -346,7 +355,10 @@ func TestConfigAtFault(t *testing.T) {
 func TestStart(t *testing.T) {
 	t.Parallel()
 	s, err := provider.Start(provider.Config{
-		Requests: provider.Quota{Rate: 1e-6, Capacity: 20}, MinLatency: time.Millisecond, MaxLatency: 2 * time.Millisecond,
+		Requests: provider.Quota{
+			Rate:     1e-6,
+			Capacity: 20,
+		}, MinLatency: time.Millisecond, MaxLatency: 2 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

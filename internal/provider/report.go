@@ -19,7 +19,7 @@ type Report struct {
 	Violations int `json:"violations"`
 
 	// Blocked are the requests that came while nothing should (see [Config.Block]). They are no violations, but each is
-	// a worker that did not hear of the block.
+	// a worker that did not follow the block.
 	Blocked int `json:"blocked"`
 
 	// BlockedAt is when the request was refused that the block is for, and BlockedTask its task; zero until then.
@@ -81,10 +81,11 @@ type MeterReport struct {
 	// Capacity + Rate * seconds.
 	Utilization float64 `json:"utilization"`
 
-	// Windows tell the most that was counted within any window of some lengths.
+	// Windows have the most that was counted within any window of some lengths.
 	Windows []Window `json:"windows"`
 
-	// FirstStart and LastStart are the arrivals of the first and the last request that the meter counted; zero without one.
+	// FirstStart and LastStart are the arrivals of the first and the last request that the meter counted; zero without
+	// one.
 	FirstStart time.Time `json:"first_start,omitzero"`
 	LastStart  time.Time `json:"last_start,omitzero"`
 }

@@ -15,7 +15,7 @@ import (
 // goneAfter is how long a call runs on when its client went away, where calls in flight are limited.
 const goneAfter = 3 * time.Second
 
-// TaskHeader carries the ID of the task that a request belongs to, so that a report can tell how often each one ran.
+// TaskHeader carries the ID of the task that a request belongs to, so that a report counts how often each one ran.
 // A chat request may give it as headway_task or custom_id in its metadata instead, a tick as its id.
 const TaskHeader = "X-Headway-Task"
 
@@ -44,12 +44,12 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, account: newAccount(cfg), mux: http.NewServeMux(), closing: make(chan struct{})}
-	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
-	s.mux.HandleFunc("POST /v1/responses", s.other(responseCall))
-	s.mux.HandleFunc("POST /v1/embeddings", s.other(embeddingsCall))
-	s.mux.HandleFunc("POST /v1/completions", s.other(completionCall))
-	s.mux.HandleFunc("POST /v1/moderations", s.other(moderationCall))
-	s.mux.HandleFunc("POST /v1/tick", s.tick)
+	s.mux.HandleFunc("POST /v1/chat/completions", s.endpoint(chatCall))
+	s.mux.HandleFunc("POST /v1/responses", s.endpoint(responseCall))
+	s.mux.HandleFunc("POST /v1/embeddings", s.endpoint(embeddingsCall))
+	s.mux.HandleFunc("POST /v1/completions", s.endpoint(completionCall))
+	s.mux.HandleFunc("POST /v1/moderations", s.endpoint(moderationCall))
+	s.mux.HandleFunc("POST /v1/tick", s.endpoint(tickCall))
 	s.mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.Report())
 	})
@@ -93,7 +93,7 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String() + "/v1"
 }
 
-// Report tells what was counted so far. It may be called at any time, after Close too.
+// Report returns what was counted so far. It may be called at any time, after Close too.
 func (s *Server) Report() Report { return s.account.report() }
 
 // Close drops all connections, ends all calls and waits for their handlers. A client that still waits for its answer
@@ -183,7 +183,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	if failed {
 		j.used = 0
 	}
-	// Before the answer leaves: nobody may learn what a call used before it is counted. A client that went away has
+	// Before the answer leaves: no client learns what a call used before it is counted. A client that went away has
 	// used it all the same.
 	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
 	if s.cfg.HeadersOnArrival {
@@ -195,7 +195,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	writeLimitHeaders(w, left)
 	switch {
 	case !finished:
-		writeError(w, http.StatusServiceUnavailable, "server_error", "", "The call was ended before its answer was ready.")
+		writeError(w, http.StatusServiceUnavailable, "server_error", "",
+			"The call was ended before its answer was ready.")
 	case failed:
 		writeError(w, http.StatusInternalServerError, "server_error", "",
 			"The server had an error while processing your request.")

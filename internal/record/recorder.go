@@ -1,3 +1,8 @@
+// Package record stands between the handlers of a worker and the place where the results of batches are kept: a request
+// that belongs to a batch has its result written before asynq learns that its task has ended.
+//
+// A worker may die at any point. Where it dies before the result is written, the task is delivered again and the call
+// is made again; where it dies afterwards, the task is delivered again, the result is found, and no call is made.
 package record
 
 import (
@@ -11,6 +16,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/coalesce"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -35,13 +41,16 @@ type Recorder struct {
 
 	// read is the request in a payload of each task type.
 	read map[string]func(payload []byte) (Request, bool)
-	told sync.Map // IDs of tasks whose end is written, until it is told
+	told sync.Map // IDs of tasks whose end is written, until OnFinish
 }
 
-// New returns a Recorder that writes to store. Read says of each task type how the request is found in a payload; it is not ok where the task
-// belongs to no batch. Close it before the client of the store is disconnected.
+// New returns a Recorder that writes to store. Read says of each task type how the request is found in a payload; it is
+// not ok where the task belongs to no batch. Close it before the client of the store is disconnected.
 func New(store *batches.Store, log *slog.Logger, read map[string]func(payload []byte) (Request, bool)) *Recorder {
-	return &Recorder{store: store, writer: newWriter(store.FinishMany), log: log, read: read, states: states{store: store}}
+	return &Recorder{
+		store: store, writer: newWriter(store.FinishMany), log: log, read: read,
+		states: states{store: store},
+	}
 }
 
 // Close refuses further results, and returns after the round trips that are under way.
@@ -68,11 +77,13 @@ type Answer struct {
 	Usage batches.Usage // but for Reserved
 }
 
-// Run makes the call of a request that belongs to a batch and writes how it went before it returns what the handler has to return.
+// Run makes the call of a request that belongs to a batch and writes how it went before it returns what the handler has
+// to return.
 //
-// No call is made for a request that has a result already, nor for one whose batch was cancelled. A success, a failure that no retry mends, and
-// the failure of the last attempt are results; other failures are noted as attempts, and refusals that named a time are not. While the database does not answer,
-// Run waits for it until ctx ends: to fail would mean to ask, and to pay, once more.
+// No call is made for a request that has a result already, nor for one whose batch was cancelled. A success, a failure
+// that no retry mends, and the failure of the last attempt are results; other failures are noted as attempts, and
+// refusals that named a time are not. While the database does not answer, Run waits for it until ctx ends: to fail
+// would mean to ask, and to pay, once more.
 func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(context.Context) (Answer, error)) error {
 	if err := r.needless(ctx, a, q); err != nil {
 		a.Unused()
@@ -100,7 +111,8 @@ func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(cont
 		result := Failed(q, codeOf(err), err)
 		result.Attempts = []batches.Attempt{attempt}
 		if failed := r.finish(ctx, result); failed != nil {
-			return fmt.Errorf("%w; the call had failed: %v", failed, err) //nolint:errorlint // what is permanent in it must not archive the task
+			return fmt.Errorf("%w; the call had failed: %v", failed,
+				err) //nolint:errorlint // what is permanent in it must not archive the task
 		}
 		r.told.Store(a.ID, true)
 	case refused, errors.Is(ctx.Err(), context.Canceled): // it waits, or the worker stops
@@ -120,9 +132,10 @@ func codeOf(err error) string {
 // errEnded says that the request has a result, or was put back since.
 var errEnded = errors.New("the request has a result")
 
-// needless says why no call is to be made. Only a task that was delivered before is looked up: it costs a round trip between the start and the call.
+// needless says why no call is to be made. Only a task that was delivered before is looked up: it costs a round trip
+// between the start and the call.
 func (r *Recorder) needless(ctx context.Context, a Attempt, q Request) error {
-	if r.states.cancelled(q.Ref.Batch) { //nolint:contextcheck // nobody waits for what it asks
+	if r.states.cancelled(q.Ref.Batch) { //nolint:contextcheck // it asks in the background
 		if err := r.drop(ctx, q); err != nil {
 			return err
 		}
@@ -139,14 +152,16 @@ func (r *Recorder) needless(ctx context.Context, a Attempt, q Request) error {
 	})
 }
 
-// drop names the request for whoever reads the results of a cancelled batch. It asks first whether the batch was opened again.
+// drop stores the name of a request of a cancelled batch, for its results. It asks first whether the batch was opened
+// again.
 func (r *Recorder) drop(ctx context.Context, q Request) error {
 	return r.patiently(ctx, func(ctx context.Context) error {
 		cancelled, err := r.states.ask(ctx, q.Ref.Batch)
 		if err != nil || !cancelled {
 			return err
 		}
-		if err := r.store.Name(ctx, q.Ref.Batch, []batches.Named{{Line: q.Ref.Line, CustomID: q.CustomID}}); err != nil {
+		if err := r.store.Name(ctx, q.Ref.Batch,
+			[]batches.Named{{Line: q.Ref.Line, CustomID: q.CustomID}}); err != nil {
 			return err
 		}
 		return fmt.Errorf("line %d of %s: %w: %w", q.Ref.Line, q.Ref.Batch, ErrCancelled, asynq.RevokeTask)
@@ -168,7 +183,8 @@ func (r *Recorder) note(ctx context.Context, q Request, attempt batches.Attempt)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notePatience)
 	defer cancel()
 	if err := r.store.Attempt(ctx, q.Ref.Batch, q.Ref.Line, q.CustomID, attempt); err != nil {
-		r.log.WarnContext(ctx, "failed attempt not noted", slog.String("batch", q.Ref.Batch), slog.Int("line", q.Ref.Line), slog.Any("error", err))
+		r.log.WarnContext(ctx, "failed attempt not noted", slog.String("batch", q.Ref.Batch),
+			slog.Int("line", q.Ref.Line), slog.Any("error", err))
 	}
 }
 
@@ -194,4 +210,41 @@ func (r *Recorder) patiently(ctx context.Context, do func(context.Context) error
 			return err
 		}
 	}
+}
+
+const (
+	// writeBytes bounds the bodies and requests in one round trip, before compression. One larger result goes alone.
+	writeBytes   = 8_000_000
+	writeTimeout = 30 * time.Second
+)
+
+// writer lets handlers that end at the same moment share a round trip to the database.
+type writer struct {
+	group coalesce.Group[struct{}, batches.Result, batches.Outcome]
+}
+
+// newWriter returns a writer of results. The function is that of batches.Store.
+func newWriter(finishMany func(context.Context, []batches.Result) []batches.Outcome) *writer {
+	w := &writer{}
+	w.group.Size, w.group.MaxSize, w.group.Timeout = sizeOf, writeBytes, writeTimeout
+	w.group.Call = func(ctx context.Context, _ struct{}, results []batches.Result) ([]batches.Outcome, error) {
+		return finishMany(ctx, results), nil
+	}
+	return w
+}
+
+func sizeOf(r batches.Result) int {
+	if r.Response == nil {
+		return len(r.Request)
+	}
+	return len(r.Request) + len(r.Response.Body)
+}
+
+// finish stores one result. When ctx ends during the round trip, the result may be stored nevertheless.
+func (w *writer) finish(ctx context.Context, r batches.Result) error {
+	outcomes, err := w.group.Do(ctx, struct{}{}, r)
+	if err != nil {
+		return err
+	}
+	return outcomes[0].Err
 }

@@ -61,7 +61,10 @@ func recorderOf(t *testing.T, s *batches.Store) *record.Recorder {
 }
 
 func requestOf(line int) record.Request {
-	return record.Request{Ref: tasks.BatchRef{Batch: "b", Line: line}, CustomID: "x", Method: "POST", URL: "/v1/a", Model: "m", Body: json.RawMessage(`{"a":"<"}`)}
+	return record.Request{
+		Ref: tasks.BatchRef{Batch: "b", Line: line}, CustomID: "x", Method: "POST", URL: "/v1/a",
+		Model: "m", Body: json.RawMessage(`{"a":"<"}`),
+	}
 }
 
 // attempt is one of a task that may be tried four times.
@@ -76,7 +79,10 @@ func fails(err error) func(context.Context) (record.Answer, error) {
 func TestHowACallEnds(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)
-	good := record.Answer{Response: batches.Response{StatusCode: 200, Body: []byte(`{}`)}, Usage: batches.Usage{Used: 5}}
+	good := record.Answer{
+		Response: batches.Response{StatusCode: 200, Body: []byte(`{}`)},
+		Usage:    batches.Usage{Used: 5},
+	}
 	line := 0
 	for name, tc := range map[string]struct {
 		attempt  record.Attempt
@@ -86,14 +92,26 @@ func TestHowACallEnds(t *testing.T) {
 		failure  string
 		code     int
 	}{
-		"success":            {attempt: attempt(1), ended: true, code: 200},
-		"failure":            {attempt: attempt(1), err: errBroken, attempts: 1},
-		"bad status":         {attempt: attempt(1), err: status(500), attempts: 1},
-		"last failure":       {attempt: attempt(4), err: errBroken, ended: true, attempts: 1, failure: record.CodeFailed},
-		"last, in no time":   {attempt: attempt(4), err: context.DeadlineExceeded, ended: true, attempts: 1, failure: record.CodeTimeout},
-		"last, answered":     {attempt: attempt(4), err: status(503), ended: true, attempts: 1, code: 503},
-		"last, redirected":   {attempt: attempt(4), err: status(302), ended: true, attempts: 1, failure: record.CodeFailed, code: 302},
-		"permanent":          {attempt: attempt(1), err: tasks.Permanent(status(400)), ended: true, attempts: 1, code: 400},
+		"success":    {attempt: attempt(1), ended: true, code: 200},
+		"failure":    {attempt: attempt(1), err: errBroken, attempts: 1},
+		"bad status": {attempt: attempt(1), err: status(500), attempts: 1},
+		"last failure": {
+			attempt: attempt(4), err: errBroken, ended: true, attempts: 1,
+			failure: record.CodeFailed,
+		},
+		"last, in no time": {
+			attempt: attempt(4), err: context.DeadlineExceeded, ended: true, attempts: 1,
+			failure: record.CodeTimeout,
+		},
+		"last, answered": {attempt: attempt(4), err: status(503), ended: true, attempts: 1, code: 503},
+		"last, redirected": {
+			attempt: attempt(4), err: status(302), ended: true, attempts: 1,
+			failure: record.CodeFailed, code: 302,
+		},
+		"permanent": {
+			attempt: attempt(1), err: tasks.Permanent(status(400)), ended: true, attempts: 1,
+			code: 400,
+		},
 		"refused":            {attempt: attempt(1), err: tasks.RetryAfter(time.Second, status(429))},
 		"refused at the end": {attempt: attempt(4), err: tasks.RetryAfter(time.Second, status(429))},
 	} {
@@ -119,13 +137,15 @@ func TestHowACallEnds(t *testing.T) {
 			t.Errorf("%s: failed: %v", name, r.Failed())
 		}
 		if tc.err != nil {
-			if diff := cmp.Diff(`{"custom_id":"x","method":"POST","url":"/v1/a","body":{"a":"<"}}`, string(r.Request)); diff != "" {
+			if diff := cmp.Diff(`{"custom_id":"x","method":"POST","url":"/v1/a","body":{"a":"<"}}`,
+				string(r.Request)); diff != "" {
 				t.Error(name, diff)
 			}
 		} else if r.Usage.Reserved != 9 || r.Usage.Used != 5 {
 			t.Errorf("%s: %+v", name, r.Usage)
 		}
-		if tc.code != 0 && (r.Response == nil || r.Response.StatusCode != tc.code) || tc.failure != "" && (r.Failure == nil || r.Failure.Code != tc.failure) {
+		if tc.code != 0 && (r.Response == nil || r.Response.StatusCode != tc.code) || tc.failure != "" &&
+			(r.Failure == nil || r.Failure.Code != tc.failure) {
 			t.Errorf("%s: %+v, %+v", name, r.Response, r.Failure)
 		}
 	}
@@ -135,13 +155,17 @@ func TestHowACallEnds(t *testing.T) {
 func TestDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)
-	if _, err := store.Finish(t.Context(), batches.Result{Batch: "b", Line: 1, Response: &batches.Response{StatusCode: 200}}); err != nil {
+	if _, err := store.Finish(t.Context(), batches.Result{
+		Batch: "b", Line: 1,
+		Response: &batches.Response{StatusCode: 200},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := rec.Run(t.Context(), attempt(4), requestOf(2), fails(errBroken)); !errors.Is(err, errBroken) {
 		t.Fatal(err)
 	}
-	if _, err := store.Reopen(t.Context(), "b", func(context.Context, []batches.Result) error { return nil }); err != nil {
+	if _, err := store.Reopen(t.Context(), "b",
+		func(context.Context, []batches.Result) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []int{1, 2} {
@@ -202,7 +226,8 @@ func TestCancelledBatchIsDropped(t *testing.T) {
 	if err := store.Resume(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	if err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(errBroken)); !errors.Is(err, errBroken) { // asks before it drops
+	// asks before it drops
+	if err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(errBroken)); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 }
@@ -212,16 +237,29 @@ func TestArchivedTaskHasAResult(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)
 	events := rec.Events()
-	events.OnRefuse(worker.Refusal{Task: worker.TaskRef{ID: "b-3-0", Type: "test"}, Err: errBroken, Payload: []byte("abc")})
-	events.OnFinish(worker.Finish{Task: worker.TaskRef{ID: "b-4-0", Type: "test"}, Result: worker.ResultArchived, Err: status(429), Payload: []byte("abcd")})
-	events.OnFinish(worker.Finish{Task: worker.TaskRef{ID: "b-5-0", Type: "test"}, Result: worker.ResultFailed, Err: errBroken, Payload: []byte("abcde")})
-	events.OnFinish(worker.Finish{Task: worker.TaskRef{ID: "b-6-0", Type: "else"}, Result: worker.ResultArchived, Err: errBroken, Payload: []byte("abcdef")})
+	events.OnRefuse(worker.Refusal{
+		Task: worker.TaskRef{ID: "b-3-0", Type: "test"}, Err: errBroken,
+		Payload: []byte("abc"),
+	})
+	events.OnFinish(worker.Finish{
+		Task: worker.TaskRef{ID: "b-4-0", Type: "test"}, Result: worker.ResultArchived,
+		Err: status(429), Payload: []byte("abcd"),
+	})
+	events.OnFinish(worker.Finish{
+		Task: worker.TaskRef{ID: "b-5-0", Type: "test"}, Result: worker.ResultFailed,
+		Err: errBroken, Payload: []byte("abcde"),
+	})
+	events.OnFinish(worker.Finish{
+		Task: worker.TaskRef{ID: "b-6-0", Type: "else"}, Result: worker.ResultArchived,
+		Err: errBroken, Payload: []byte("abcdef"),
+	})
 	for line, want := range map[int]bool{3: true, 4: true, 5: false, 6: false} {
 		r, ended, err := store.Find(t.Context(), "b", line)
 		if err != nil || ended != want {
 			t.Errorf("line %d: %v, %v, %+v", line, ended, err, r)
 		}
-		if line == 3 && (r.Failure == nil || r.Failure.Code != record.CodeRefused) || line == 4 && (r.Response == nil || r.Response.StatusCode != 429) {
+		if line == 3 && (r.Failure == nil || r.Failure.Code != record.CodeRefused) || line == 4 &&
+			(r.Response == nil || r.Response.StatusCode != 429) {
 			t.Errorf("line %d: %+v", line, r)
 		}
 	}

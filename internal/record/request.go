@@ -56,8 +56,9 @@ func (q Request) result() batches.Result {
 	return batches.Result{Batch: q.Ref.Batch, Line: q.Ref.Line, CustomID: q.CustomID, Model: q.Model}
 }
 
-// Failed is the result of a request that failed for good. Where the error is an answer of the API, the result has it; code is for where none
-// came, or one with a status that would pass for a good one. The request is kept, so that it can be put back.
+// Failed is the result of a request that failed for good. Where the error is an answer of the API, the result has it;
+// code is for where none came, or one with a status that would pass for a good one. The request is kept, so that it can
+// be put back.
 func Failed(q Request, code string, err error) batches.Result {
 	r := q.result()
 	r.Request = q.Line()
@@ -73,7 +74,7 @@ type answered interface {
 	Answered() (status int, requestID string, body json.RawMessage)
 }
 
-// answerIn is the answer of the API that the error tells of, nil where none came.
+// answerIn is the answer of the API that the error holds, nil where none came.
 func answerIn(err error) *batches.Response {
 	var a answered
 	if !errors.As(err, &a) {

@@ -3,10 +3,12 @@ package record
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/worker"
 )
 
 const (
@@ -15,8 +17,8 @@ const (
 	statesKept    = 1000
 )
 
-// states are what this process knows of its batches. Nobody waits for an answer on the way to a call: what is known counts, and is asked for
-// anew in the background.
+// states are what this process knows of its batches. No call waits for an answer: what is known
+// counts, and is asked for anew in the background.
 type states struct {
 	store *batches.Store
 
@@ -69,3 +71,38 @@ func (s *states) ask(ctx context.Context, batch string) (cancelled bool, err err
 }
 
 func (s *states) wait() { s.asks.Wait() }
+
+// lastPatience bounds how long the end of a task that is archived is held back for its result.
+const lastPatience = 20 * time.Second
+
+// Events are those of a worker, so that a task which is archived without the handler's doing has a result as well:
+// refused at its start, timed out, refused too often by the provider. Asynq learns of the end after it was written.
+// What cannot be written is written when the batch is enqueued again, from the task in the archive.
+func (r *Recorder) Events() worker.Events {
+	return worker.Events{
+		OnFinish: func(f worker.Finish) {
+			if _, written := r.told.LoadAndDelete(f.Task.ID); written || f.Result != worker.ResultArchived {
+				return
+			}
+			r.archived(f.Task, f.Payload, codeOf(f.Err), f.Err)
+		},
+		OnRefuse: func(f worker.Refusal) { r.archived(f.Task, f.Payload, CodeRefused, f.Err) },
+	}
+}
+
+func (r *Recorder) archived(task worker.TaskRef, payload []byte, code string, err error) {
+	read, ok := r.read[task.Type]
+	if !ok {
+		return
+	}
+	q, ok := read(payload)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
+	defer cancel()
+	if failed := r.finish(ctx, Failed(q, code, err)); failed != nil {
+		r.log.ErrorContext(ctx, "the result of an archived task is not kept: enqueue its batch again",
+			slog.String("task_id", task.ID), slog.Any("error", failed))
+	}
+}

@@ -46,7 +46,8 @@ func TestHandlersShareRoundTrips(t *testing.T) {
 			r.Line = line
 			handlers.Go(func() {
 				err := w.finish(t.Context(), r)
-				if want := fmt.Sprintf("line %d: refused", line); line%2 == 0 && err != nil || line%2 > 0 && err.Error() != want {
+				if want := fmt.Sprintf("line %d: refused", line); line%2 == 0 && err != nil || line%2 > 0 &&
+					err.Error() != want {
 					t.Errorf("line %d: %v", line, err)
 				}
 			})

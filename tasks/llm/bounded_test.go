@@ -33,7 +33,8 @@ func TestAnswersAreBounded(t *testing.T) {
 			large, permanent := errors.Is(err, llm.ErrTooLarge), errors.Is(err, tasks.ErrPermanent)
 			failed, _ := errors.AsType[*llm.Error](err)
 			if code == 200 && (large == fits || permanent == fits) ||
-				code != 200 && (large || failed == nil || failed.StatusCode != code || permanent != (code == 400) || len(failed.Body) > 64<<10) {
+				code != 200 && (large || failed == nil || failed.StatusCode != code || permanent != (code == 400) ||
+					len(failed.Body) > 64<<10) {
 				t.Errorf("%d with %d bytes: %v", code, size+2, err)
 			}
 		}
@@ -66,7 +67,8 @@ func TestAGoodStatusIsNoAnswer(t *testing.T) {
 			})
 			_, err := client.Do(t.Context(), newChat(t, hello))
 			e, ok := errors.AsType[*llm.Error](err)
-			if !ok || e.StatusCode != c.code || errors.Is(err, tasks.ErrPermanent) || !strings.Contains(err.Error(), c.text) {
+			if !ok || e.StatusCode != c.code || errors.Is(err, tasks.ErrPermanent) || !strings.Contains(err.Error(),
+				c.text) {
 				t.Fatal(err)
 			}
 			if status, _, _ := e.Answered(); status != 0 || calls.Load() != 1 {
@@ -84,7 +86,10 @@ func TestAFailedResponseIsAnAnswer(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, body)
 	})
-	answer, err := client.DoCall(t.Context(), llm.Call{Endpoint: llm.EndpointResponses, Request: []byte(`{"model":"m","input":"hi"}`)})
+	answer, err := client.RunCall(t.Context(), llm.Call{
+		Endpoint: llm.EndpointResponses,
+		Request:  []byte(`{"model":"m","input":"hi"}`),
+	}, nil)
 	if err != nil || string(answer.Body) != body {
 		t.Errorf("%s, %v", answer.Body, err)
 	}

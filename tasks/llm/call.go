@@ -10,8 +10,9 @@ import (
 // CallType is the type of the tasks that a Call makes.
 const CallType = "llm:call"
 
-// Call is one request to an endpoint as a task: a chat completion, a response, embeddings, a completion or a moderation. Make it with
-// NewCall, then set Key and CustomID as needed. Chat is the same for EndpointChat only, and another task type.
+// Call is one request to an endpoint as a task: a chat completion, a response, embeddings, a completion or a
+// moderation. Make it with NewCall, then set Key and CustomID as needed. Chat is the same for EndpointChat only, and
+// another task type.
 type Call struct {
 	// Endpoint is where the request goes.
 	Endpoint Endpoint `json:"endpoint"`
@@ -21,7 +22,7 @@ type Call struct {
 	Key string `json:"key,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
-	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
+	// Urgent lets the task start before ordinary ones where the limit has headroom: a person waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
 	// Flow names what the call belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty means
 	// its batch, in the first limit.
@@ -32,15 +33,16 @@ type Call struct {
 	Charge reservations.Tokens `json:"charge,omitempty"`
 	// Batch says which request of a batch file the call is. Nil for any other.
 	Batch *tasks.BatchRef `json:"batch,omitempty"`
-	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first; see Chat. Make them with Endpoint.Charge.
+	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first; see Chat. Make them with
+	// Endpoint.Charge.
 	Also []reservations.Charge `json:"also,omitempty"`
 	// Request is the body of the call, sent as it is.
 	Request json.RawMessage `json:"request"`
 }
 
-// NewCall returns the task for a request body that takes from limit. Meters are as for NewChat; a meter of which the endpoint takes nothing
-// (the tokens of moderations) is left out. The error is a *RequestError, matches ErrUnknownEndpoint, or is a *reservations.ChargeError that
-// matches reservations.ErrUnknownMeter.
+// NewCall returns the task for a request body that takes from limit. Meters are as for NewChat; a meter of which the
+// endpoint takes nothing (the tokens of moderations) is left out. The error is a *RequestError, matches
+// ErrUnknownEndpoint, or is a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
 func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ...string) (Call, error) {
 	charge, err := endpoint.Charge(limit, "", request, meters...)
 	if err != nil {
@@ -49,8 +51,8 @@ func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ..
 	return Call{Endpoint: endpoint, Limit: limit, Charge: charge.Tokens, Request: request}, nil
 }
 
-// Charge returns what a request body takes from one limit, e.g. for Call.Also. Limit, meters and the error are those of NewCall; an empty
-// limit takes nothing.
+// Charge returns what a request body takes from one limit, e.g. for Call.Also. Limit, meters and the error are those of
+// NewCall; an empty limit takes nothing.
 func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
 	estimate, err := e.Estimate(request)
 	if err != nil {
@@ -84,18 +86,6 @@ func (c Call) Charges() []reservations.Charge { return c.chat().Charges() }
 
 // TaskOptions implements tasks.Optioner: a call of a batch has an ID of its own, so that it is enqueued once.
 func (c Call) TaskOptions() tasks.Options { return optionsOf(c.Batch) }
-
-// own are the tokens of the provider's limit.
-func (c Call) own() reservations.Tokens { return c.Charge }
-
-// reserved is the most that was reserved of each meter.
-func (c Call) reserved() reservations.Tokens { return c.chat().reserved() }
-
-// used is what a call really used, in the meters that it is charged for: the others may not exist.
-func (c Call) used(u Usage) reservations.Tokens { return c.chat().used(u) }
-
-// nothing is the use of a call that never reached the provider.
-func (c Call) nothing() reservations.Tokens { return c.chat().nothing() }
 
 // chat is the same with another type: what a call takes and has used does not depend on where it goes.
 func (c Call) chat() Chat {

@@ -26,37 +26,83 @@ func TestEndpointEstimates(t *testing.T) {
 		want     llm.Usage
 		fault    string // the field at fault
 	}{
-		"chat":                      {endpoint: llm.EndpointChat, body: hello, want: llm.Usage{Input: 9, Output: 10}},
-		"embed a text":              {endpoint: llm.EndpointEmbeddings, body: `{"model":"m","input":"` + text + `"}`, want: llm.Usage{Input: 10}},
-		"embed texts":               {endpoint: llm.EndpointEmbeddings, body: `{"input":["` + text + `","a",""]}`, want: llm.Usage{Input: 12}},
-		"embed token ids":           {endpoint: llm.EndpointEmbeddings, body: `{"input":[1,2,3]}`, want: llm.Usage{Input: 3}},
-		"embed lists of ids":        {endpoint: llm.EndpointEmbeddings, body: `{"input":[[1,2,3],[4]]}`, want: llm.Usage{Input: 4}},
-		"embed nothing":             {endpoint: llm.EndpointEmbeddings, body: `{"model":"m"}`, fault: "input"},
-		"embed an empty list":       {endpoint: llm.EndpointEmbeddings, body: `{"input":[]}`, fault: "input"},
-		"embed a number":            {endpoint: llm.EndpointEmbeddings, body: `{"input":7}`, fault: "input"},
-		"embed an object":           {endpoint: llm.EndpointEmbeddings, body: `{"input":[{"text":"a"}]}`, fault: "input"},
-		"embed a mixture":           {endpoint: llm.EndpointEmbeddings, body: `{"input":["a",[1,"b"]]}`, fault: "input"},
-		"respond":                   {endpoint: llm.EndpointResponses, body: `{"input":"` + text + `","max_output_tokens":7}`, want: llm.Usage{Input: 17, Output: 7}},
-		"respond, unbounded":        {endpoint: llm.EndpointResponses, body: `{"input":"` + text + `"}`, want: llm.Usage{Input: 17, Output: llm.OutputDefault}},
-		"respond to a conversation": {endpoint: llm.EndpointResponses, body: `{"input":[{"role":"user","content":[{"type":"input_text","text":"` + text + `"},{"type":"input_image","detail":"low"}]}],"max_output_tokens":1}`, want: llm.Usage{Input: 102, Output: 1}},
-		"respond to a template":     {endpoint: llm.EndpointResponses, body: `{"prompt":{"id":"p"},"max_output_tokens":1}`, want: llm.Usage{Input: 10, Output: 1}},
-		"respond to nothing":        {endpoint: llm.EndpointResponses, body: `{"model":"m"}`, fault: "input"},
-		"respond to a number":       {endpoint: llm.EndpointResponses, body: `{"input":7}`, fault: "input"},
-		"respond later":             {endpoint: llm.EndpointResponses, body: `{"input":"a","background":true}`, fault: "background"},
-		"respond piecemeal":         {endpoint: llm.EndpointResponses, body: `{"input":"a","stream":true}`, fault: "stream"},
-		"respond at no length":      {endpoint: llm.EndpointResponses, body: `{"input":"a","max_output_tokens":-1}`, fault: "max_output_tokens"},
-		"complete":                  {endpoint: llm.EndpointCompletions, body: `{"prompt":"` + text + `"}`, want: llm.Usage{Input: 10, Output: 16}},
-		"complete several":          {endpoint: llm.EndpointCompletions, body: `{"prompt":["` + text + `","a"],"max_tokens":5,"n":2,"best_of":3}`, want: llm.Usage{Input: 11, Output: 30}},
-		"complete nothing":          {endpoint: llm.EndpointCompletions, body: `{}`, fault: "prompt"},
-		"moderate":                  {endpoint: llm.EndpointModerations, body: `{"input":"` + text + `"}`},
-		"moderate nothing":          {endpoint: llm.EndpointModerations, body: `{"input":null}`, fault: "input"},
-		"no object":                 {endpoint: llm.EndpointModerations, body: `[]`, fault: "request"},
+		"chat": {endpoint: llm.EndpointChat, body: hello, want: llm.Usage{Input: 9, Output: 10}},
+		"embed a text": {
+			endpoint: llm.EndpointEmbeddings, body: `{"model":"m","input":"` + text + `"}`,
+			want: llm.Usage{Input: 10},
+		},
+		"embed texts": {
+			endpoint: llm.EndpointEmbeddings, body: `{"input":["` + text + `","a",""]}`,
+			want: llm.Usage{Input: 12},
+		},
+		"embed token ids": {
+			endpoint: llm.EndpointEmbeddings, body: `{"input":[1,2,3]}`,
+			want: llm.Usage{Input: 3},
+		},
+		"embed lists of ids": {
+			endpoint: llm.EndpointEmbeddings, body: `{"input":[[1,2,3],[4]]}`,
+			want: llm.Usage{Input: 4},
+		},
+		"embed nothing":       {endpoint: llm.EndpointEmbeddings, body: `{"model":"m"}`, fault: "input"},
+		"embed an empty list": {endpoint: llm.EndpointEmbeddings, body: `{"input":[]}`, fault: "input"},
+		"embed a number":      {endpoint: llm.EndpointEmbeddings, body: `{"input":7}`, fault: "input"},
+		"embed an object": {
+			endpoint: llm.EndpointEmbeddings, body: `{"input":[{"text":"a"}]}`,
+			fault: "input",
+		},
+		"embed a mixture": {
+			endpoint: llm.EndpointEmbeddings, body: `{"input":["a",[1,"b"]]}`,
+			fault: "input",
+		},
+		"respond": {endpoint: llm.EndpointResponses, body: `{"input":"` + text +
+			`","max_output_tokens":7}`, want: llm.Usage{Input: 17, Output: 7}},
+		"respond, unbounded": {
+			endpoint: llm.EndpointResponses, body: `{"input":"` + text + `"}`,
+			want: llm.Usage{Input: 17, Output: llm.OutputDefault},
+		},
+		"respond to a conversation": {
+			endpoint: llm.EndpointResponses,
+			body: `{"input":[{"role":"user","content":[{"type":"input_text","text":"` + text +
+				`"},{"type":"input_image","detail":"low"}]}],"max_output_tokens":1}`, want: llm.Usage{
+				Input:  102,
+				Output: 1,
+			},
+		},
+		"respond to a template": {
+			endpoint: llm.EndpointResponses,
+			body:     `{"prompt":{"id":"p"},"max_output_tokens":1}`, want: llm.Usage{Input: 10, Output: 1},
+		},
+		"respond to nothing":  {endpoint: llm.EndpointResponses, body: `{"model":"m"}`, fault: "input"},
+		"respond to a number": {endpoint: llm.EndpointResponses, body: `{"input":7}`, fault: "input"},
+		"respond later": {
+			endpoint: llm.EndpointResponses, body: `{"input":"a","background":true}`,
+			fault: "background",
+		},
+		"respond piecemeal": {
+			endpoint: llm.EndpointResponses, body: `{"input":"a","stream":true}`,
+			fault: "stream",
+		},
+		"respond at no length": {
+			endpoint: llm.EndpointResponses, body: `{"input":"a","max_output_tokens":-1}`,
+			fault: "max_output_tokens",
+		},
+		"complete": {
+			endpoint: llm.EndpointCompletions, body: `{"prompt":"` + text + `"}`,
+			want: llm.Usage{Input: 10, Output: 16},
+		},
+		"complete several": {endpoint: llm.EndpointCompletions, body: `{"prompt":["` + text +
+			`","a"],"max_tokens":5,"n":2,"best_of":3}`, want: llm.Usage{Input: 11, Output: 30}},
+		"complete nothing": {endpoint: llm.EndpointCompletions, body: `{}`, fault: "prompt"},
+		"moderate":         {endpoint: llm.EndpointModerations, body: `{"input":"` + text + `"}`},
+		"moderate nothing": {endpoint: llm.EndpointModerations, body: `{"input":null}`, fault: "input"},
+		"no object":        {endpoint: llm.EndpointModerations, body: `[]`, fault: "request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := c.endpoint.Estimate(json.RawMessage(c.body))
 			fault, ok := errors.AsType[*llm.RequestError](err)
-			if c.fault != "" && (!ok || fault.Field != c.fault || fault.Endpoint != c.endpoint) || c.fault == "" && err != nil {
+			if c.fault != "" && (!ok || fault.Field != c.fault || fault.Endpoint != c.endpoint) || c.fault == "" &&
+				err != nil {
 				t.Fatalf("got %v", err)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -89,10 +135,12 @@ func TestCallCharges(t *testing.T) {
 	if got, decodeErr := tasks.Decode[llm.Call](e.Task); decodeErr != nil || cmp.Diff(call, got) != "" {
 		t.Errorf("%v, %s", decodeErr, cmp.Diff(call, got))
 	}
-	if _, err = llm.NewCall(llm.EndpointEmbeddings, "openai", json.RawMessage(`{"input":"a"}`), "images"); !errors.Is(err, reservations.ErrUnknownMeter) {
+	if _, err = llm.NewCall(llm.EndpointEmbeddings, "openai", json.RawMessage(`{"input":"a"}`),
+		"images"); !errors.Is(err, reservations.ErrUnknownMeter) {
 		t.Errorf("got %v", err)
 	}
-	if call, err = llm.NewCall(llm.EndpointEmbeddings, "", json.RawMessage(`{"input":"a"}`)); err != nil || call.Charges() != nil {
+	if call, err = llm.NewCall(llm.EndpointEmbeddings, "", json.RawMessage(`{"input":"a"}`)); err != nil ||
+		call.Charges() != nil {
 		t.Errorf("charges %v, %v, want none", call.Charges(), err)
 	}
 }
@@ -126,7 +174,8 @@ func TestRunCallAtEveryEndpoint(t *testing.T) {
 		if err != nil || !strings.Contains(string(answer.Body), c.answer) || answer.RequestID == "" {
 			t.Errorf("%s: %s, %v", endpoint, answer.Body, err)
 		}
-		if got := used["tokens"]; got != answer.Usage.Total() || got > call.Charge["tokens"] || (got == 0) != (endpoint == llm.EndpointModerations) {
+		if got := used["tokens"]; got != answer.Usage.Total() || got > call.Charge["tokens"] ||
+			(got == 0) != (endpoint == llm.EndpointModerations) {
 			t.Errorf("%s: used %v of %v, usage %v", endpoint, used, call.Charge, answer.Usage)
 		}
 		if _, named := used["requests"]; named {
@@ -142,15 +191,20 @@ func TestRunCallSendsTheBytesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	const body = `{ "input":"a<b \u00e9", "seed":12345678901234567890, "x_new":{"a":[1.50,null]} }`
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		if got, err := io.ReadAll(r.Body); err != nil || string(got) != body || r.URL.Path != "/v1/embeddings" || r.Method != http.MethodPost {
+		if got, err := io.ReadAll(r.Body); err != nil || string(got) != body || r.URL.Path != "/v1/embeddings" ||
+			r.Method != http.MethodPost {
 			t.Errorf("%s %s: %s, %v", r.Method, r.URL, got, err)
 		}
-		if got := r.Header.Get("Content-Type") + r.Header.Get("Authorization"); got != "application/jsonBearer "+secret {
+		if got := r.Header.Get("Content-Type") +
+			r.Header.Get("Authorization"); got != "application/jsonBearer "+secret {
 			t.Error(got)
 		}
 		_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":8,"total_tokens":8}}`)
 	})
-	answer, err := client.DoCall(t.Context(), llm.Call{Endpoint: llm.EndpointEmbeddings, Request: json.RawMessage(body)})
+	answer, err := client.RunCall(t.Context(), llm.Call{
+		Endpoint: llm.EndpointEmbeddings,
+		Request:  json.RawMessage(body),
+	}, nil)
 	if want := (llm.Usage{Input: 8}); err != nil || answer.Usage != want {
 		t.Errorf("%+v, %v", answer, err)
 	}
@@ -172,7 +226,8 @@ func TestRunCallFailures(t *testing.T) {
 	if !ok || refusal.After != 3*time.Second || !strings.HasPrefix(err.Error(), "embeddings: 429") {
 		t.Errorf("got %v", err)
 	}
-	if e, found := errors.AsType[*llm.Error](err); !found || e.Endpoint != llm.EndpointEmbeddings || string(e.Body) != `{"error":{"message":"slow down, ***"}}` {
+	if e, found := errors.AsType[*llm.Error](err); !found || e.Endpoint != llm.EndpointEmbeddings ||
+		string(e.Body) != `{"error":{"message":"slow down, ***"}}` {
 		t.Errorf("got %+v", e)
 	}
 	call.Endpoint = "/v1/images"

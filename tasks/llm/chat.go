@@ -29,8 +29,9 @@ const (
 
 // Chat is one chat completion as a task. Make it with NewChat, then set Key and CustomID as needed.
 type Chat struct {
-	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first: they are asked before the chat's own, which is
-	// the provider's. Make them with Endpoint.Charge. What the call really used settles all of them.
+	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first: they are asked before the
+	// chat's own, which is the provider's. Make them with Endpoint.Charge. What the call really used settles all of
+	// them.
 	Also []reservations.Charge `json:"also,omitempty"`
 	// Limit is the name of the limit that the task takes from. Empty means that it takes from those of Also only.
 	Limit string `json:"limit,omitempty"`
@@ -38,7 +39,7 @@ type Chat struct {
 	Key string `json:"key,omitempty"`
 	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
 	CustomID string `json:"custom_id,omitempty"`
-	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
+	// Urgent lets the task start before ordinary ones where the limit has headroom: a person waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
 	// Flow names what the chat belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty means
 	// its batch, in the first limit.
@@ -54,8 +55,9 @@ type Chat struct {
 }
 
 // NewChat returns the task for a request body that takes from limit. Meters are names of the limit's meters; each must
-// be one of those that have a constant here. Without any it takes from MeterRequests and MeterTokens.
-// An empty limit makes an unlimited task. The error is a *RequestError, or a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
+// be one of those that have a constant here. Without any it takes from MeterRequests and MeterTokens. An empty limit
+// makes an unlimited task. The error is a *RequestError, or a *reservations.ChargeError that matches
+// reservations.ErrUnknownMeter.
 func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, error) {
 	charge, err := EndpointChat.Charge(limit, "", request, meters...)
 	if err != nil {
@@ -104,5 +106,12 @@ func (c Chat) reserved() reservations.Tokens {
 // nothing is the use of a call that never reached the provider.
 func (c Chat) nothing() reservations.Tokens { return reservations.Unused(c.Charges()...) }
 
-// own are the tokens of the provider's limit.
-func (c Chat) own() reservations.Tokens { return c.Charge }
+// TaskOptions implements tasks.Optioner: a chat of a batch has an ID of its own, so that it is enqueued once.
+func (c Chat) TaskOptions() tasks.Options { return optionsOf(c.Batch) }
+
+func optionsOf(ref *tasks.BatchRef) tasks.Options {
+	if ref == nil {
+		return tasks.Options{}
+	}
+	return tasks.Options{ID: ref.TaskID()}
+}

@@ -23,7 +23,10 @@ func TestNewChatChargesTheMetersOfTheLimit(t *testing.T) {
 	}{
 		"by default":    {nil, reservations.Tokens{"requests": 1, "tokens": 19}},
 		"requests only": {[]string{"requests"}, reservations.Tokens{"requests": 1}},
-		"apart":         {[]string{"input_tokens", "output_tokens"}, reservations.Tokens{"input_tokens": 9, "output_tokens": 10}},
+		"apart": {[]string{"input_tokens", "output_tokens"}, reservations.Tokens{
+			"input_tokens":  9,
+			"output_tokens": 10,
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +66,8 @@ func TestChatOfSeveralLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(e.Task.Payload()), `"also":[{"limit":"tenants","key":"acme","tokens":{"output_tokens":10,"requests":1}}]`) {
+	if !strings.Contains(string(e.Task.Payload()),
+		`"also":[{"limit":"tenants","key":"acme","tokens":{"output_tokens":10,"requests":1}}]`) {
 		t.Errorf("payload %s", e.Task.Payload())
 	}
 	got, err := tasks.Decode[llm.Chat](e.Task)
@@ -74,7 +78,8 @@ func TestChatOfSeveralLimits(t *testing.T) {
 	if diff := cmp.Diff(want[:1], got.Charges()); diff != "" {
 		t.Error(diff)
 	}
-	if _, err = llm.EndpointChat.Charge("tenants", "acme", json.RawMessage(hello), "images"); !errors.Is(err, reservations.ErrUnknownMeter) || !strings.Contains(err.Error(), "tenants:acme") {
+	if _, err = llm.EndpointChat.Charge("tenants", "acme", json.RawMessage(hello), "images"); !errors.Is(err,
+		reservations.ErrUnknownMeter) || !strings.Contains(err.Error(), "tenants:acme") {
 		t.Errorf("got %v, want an unknown meter", err)
 	}
 }

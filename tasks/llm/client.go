@@ -42,7 +42,7 @@ type Answer struct {
 	Usage Usage
 	// RequestID is the provider's name for the call; empty where it gave none.
 	RequestID string
-	// Seen is what the headers told of the provider's limits.
+	// Seen is what the headers say of the provider's limits.
 	Seen []Seen
 }
 
@@ -53,7 +53,8 @@ func NewClient(config Config) (*Client, error) {
 	}
 	config = config.withDefaults()
 	options := []option.RequestOption{
-		option.WithEnvironmentProduction(), option.WithHTTPClient(config.HTTPClient), option.WithRequestTimeout(config.Timeout),
+		option.WithEnvironmentProduction(), option.WithHTTPClient(config.HTTPClient),
+		option.WithRequestTimeout(config.Timeout),
 	}
 	if config.BaseURL != "" {
 		options = append(options, option.WithBaseURL(config.BaseURL))
@@ -70,13 +71,13 @@ func NewClient(config Config) (*Client, error) {
 // Close lets go of idle connections. The client can still be used.
 func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 
-// Hold lets the answer that is got with the returned context count against Config.Memory until release is called, and not only while
-// the call is made. One call is made with each such context.
+// Hold lets the answer that is got with the returned context count against Config.Memory until release is called, and
+// not only while the call is made. One call is made with each such context.
 func (c *Client) Hold(ctx context.Context) (held context.Context, release func()) {
 	return c.config.Memory.Hold(ctx)
 }
 
-// Run is Do, and tells use what was really used, in the meters that the chat is charged for:
+// Run is Do, and passes to use what was really used, in the meters that the chat is charged for:
 //
 //   - the provider's own count for an answer, where it says;
 //   - no tokens for a request that the provider rejected (a 4xx other than 408); the request itself counts as charged;
@@ -84,32 +85,29 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 //
 // In all other cases use is not called and the estimate stands: the provider may have counted the call.
 //
-// Run tells saw, where one is given, what the provider says is left of its limits: of the meters that the chat is charged for, as Config.Sync and
-// Config.Meters have it. Run calls use and each saw at most once, before it returns.
-func (c *Client) Run(ctx context.Context, chat Chat, use func(reservations.Tokens), saw ...func(reservations.Observation)) (Answer, error) {
+// Run passes to saw, where one is given, what the provider says is left of its limits: of the meters that the chat is
+// charged for, as Config.Sync and Config.Meters have it. Run calls use and each saw at most once, before it returns.
+func (c *Client) Run(
+	ctx context.Context, chat Chat, use func(reservations.Tokens), saw ...func(reservations.Observation),
+) (Answer, error) {
 	return c.run(ctx, EndpointChat, chat.Request, chat, use, saw)
 }
 
 // RunCall is Run for a call to any endpoint.
-func (c *Client) RunCall(ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation)) (Answer, error) {
-	return c.run(ctx, call.Endpoint, call.Request, call, use, saw)
-}
-
-// charged is what a task takes, and what of that was used.
-type charged interface {
-	own() reservations.Tokens
-	reserved() reservations.Tokens
-	used(u Usage) reservations.Tokens
-	nothing() reservations.Tokens
+func (c *Client) RunCall(
+	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
+) (Answer, error) {
+	return c.run(ctx, call.Endpoint, call.Request, call.chat(), use, saw)
 }
 
 func (c *Client) run(
-	ctx context.Context, to Endpoint, request json.RawMessage, by charged, use func(reservations.Tokens), saw []func(reservations.Observation),
+	ctx context.Context, to Endpoint, request json.RawMessage, by Chat, use func(reservations.Tokens),
+	saw []func(reservations.Observation),
 ) (Answer, error) {
 	sent := time.Now()
 	answer, err := c.do(ctx, to, request)
 	c.report(ctx, by, to, request, answer, err, use)
-	if o, ok := c.config.observation(by.own(), seenIn(answer, err), time.Since(sent)); ok {
+	if o, ok := c.config.observation(by.Charge, seenIn(answer, err), time.Since(sent)); ok {
 		for _, tell := range saw {
 			if tell != nil {
 				tell(o)
@@ -120,15 +118,10 @@ func (c *Client) run(
 }
 
 // Do sends the request of chat as it is, once. The error is an *Error, or a *RequestError for a body that can't be
-// sent; it matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the provider
-// refused the call (429, 503) and named a time.
+// sent; it matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the
+// provider refused the call (429, 503) and named a time.
 func (c *Client) Do(ctx context.Context, chat Chat) (Answer, error) {
 	return c.do(ctx, EndpointChat, chat.Request)
-}
-
-// DoCall is Do for a call to any endpoint. One that is unknown is a permanent error that matches ErrUnknownEndpoint.
-func (c *Client) DoCall(ctx context.Context, call Call) (Answer, error) {
-	return c.do(ctx, call.Endpoint, call.Request)
 }
 
 func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (Answer, error) {
@@ -138,7 +131,8 @@ func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	var res *http.Response
-	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, &res, option.WithRequestBody("application/json", []byte(request)))
+	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, &res, option.WithRequestBody("application/json",
+		[]byte(request)))
 	if err != nil {
 		return Answer{}, c.failure(to, res, err)
 	}
@@ -148,9 +142,13 @@ func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (
 		return Answer{}, c.failure(to, res, err)
 	}
 	body = c.secrets.Bytes(body)
-	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header, time.Now())}
+	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header,
+		time.Now())}
 	if problem := c.unusable(res, body); problem != "" {
-		return Answer{}, &Error{Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID, Seen: answer.Seen, Message: problem}
+		return Answer{}, &Error{
+			Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID,
+			Seen: answer.Seen, Message: problem,
+		}
 	}
 	answer.Usage, _ = usageOf(body)
 	return answer, nil
@@ -171,7 +169,7 @@ func (c *Client) unusable(res *http.Response, body []byte) string {
 	case err != nil || object == nil:
 		return fmt.Sprintf("the answer, of type %q, is not a JSON object", c.redact(res.Header.Get("Content-Type")))
 	case object.Error != nil && !bool(object.ID || object.Choices || object.Data):
-		// Some gateways tell of errors so. A response that has failed has an error too, and an ID.
+		// Some gateways report errors so. A response that has failed has an error too, and an ID.
 		return "the answer is an error: " + c.redact(string(*object.Error))
 	default:
 		return ""
@@ -201,7 +199,8 @@ func (p *problem) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the key.
+// failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the
+// key.
 func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	e := &Error{Endpoint: to.other()}
 	if errors.Is(err, intake.ErrTooLarge) {
@@ -210,11 +209,13 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 		return tasks.Permanent(e)
 	}
 	if res != nil {
-		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode, res.Header), c.redact(res.Header.Get("X-Request-Id"))
+		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode,
+			res.Header), c.redact(res.Header.Get("X-Request-Id"))
 		e.Seen = ReadHeaders(res.Header, time.Now())
 	}
 	if api, ok := errors.AsType[*openai.Error](err); ok {
-		e.Code, e.Type, e.Param, e.Message = c.redact(api.Code), c.redact(api.Type), c.redact(api.Param), c.redact(api.Message)
+		e.Code, e.Type = c.redact(api.Code), c.redact(api.Type)
+		e.Param, e.Message = c.redact(api.Param), c.redact(api.Message)
 	}
 	if e.StatusCode >= http.StatusBadRequest {
 		// The official client has read it, and put it back.
@@ -236,7 +237,8 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	switch {
 	case e.Permanent():
 		return tasks.Permanent(e)
-	case e.RetryAfter > 0 && (e.StatusCode == http.StatusTooManyRequests || e.StatusCode == http.StatusServiceUnavailable):
+	case e.RetryAfter > 0 && (e.StatusCode == http.StatusTooManyRequests ||
+		e.StatusCode == http.StatusServiceUnavailable):
 		return tasks.RetryAfter(e.RetryAfter, e)
 	default:
 		return e

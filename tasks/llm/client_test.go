@@ -66,7 +66,10 @@ func TestDoSendsTheRequestAsItIs(t *testing.T) {
 		if r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" {
 			t.Errorf("%s %s", r.Method, r.URL)
 		}
-		for name, want := range map[string]string{"Authorization": "Bearer " + secret, "Content-Type": "application/json"} {
+		for name, want := range map[string]string{
+			"Authorization": "Bearer " + secret,
+			"Content-Type":  "application/json",
+		} {
 			if got := r.Header.Get(name); got != want {
 				t.Errorf("%s %q, want %q", name, got, want)
 			}
@@ -122,10 +125,14 @@ var failures = map[string]struct {
 	"bad request": {
 		status: 400, body: `{"error":{"message":"no such parameter","type":"invalid_request_error","code":"unknown_parameter","param":null}}`,
 		permanent: true, used: reservations.Tokens{"tokens": 0},
-		want: llm.Error{StatusCode: 400, Code: "unknown_parameter", Type: "invalid_request_error", Message: "no such parameter"},
+		want: llm.Error{
+			StatusCode: 400, Code: "unknown_parameter", Type: "invalid_request_error",
+			Message: "no such parameter",
+		},
 	},
 	"refused key": {
-		status: 401, body: `{"error":{"message":"Incorrect API key provided: ` + secret[:8] + `***` + secret[20:] + `","code":"invalid_api_key"}}`,
+		status: 401, body: `{"error":{"message":"Incorrect API key provided: ` + secret[:8] + `***` + secret[20:] +
+			`","code":"invalid_api_key"}}`,
 		used: reservations.Tokens{"tokens": 0},
 		want: llm.Error{StatusCode: 401, Code: "invalid_api_key"},
 	},
@@ -142,28 +149,92 @@ var failures = map[string]struct {
 		permanent: true, used: reservations.Tokens{"tokens": 0},
 		want: llm.Error{StatusCode: 403, Message: "key *** may not"},
 	},
-	"refused key, other shape": {status: 401, body: secret[:8] + "***" + secret[20:], used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 401}},
-	"no such model":            {status: 404, body: `{"error":{"code":"model_not_found"}}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 404, Code: "model_not_found"}},
-	"too large":                {status: 413, body: `{"error":{}}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 413, Message: `{"error":{}}`}},
-	"unprocessable":            {status: 422, body: `{"error":{"message":"bad"}}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 422, Message: "bad"}},
-	"timed out":                {status: 408, body: `{"error":{"message":"slow"}}`, want: llm.Error{StatusCode: 408, Message: "slow"}},
-	"conflict":                 {status: 409, body: `{"error":{"message":"twice"}}`, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 409, Message: "twice"}},
-	"too many requests": {
-		status: 429, header: map[string]string{"Retry-After": "2", "X-Request-Id": "req_9"}, body: `{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}`,
-		used: reservations.Tokens{"tokens": 0},
-		want: llm.Error{StatusCode: 429, Code: "rate_limit_exceeded", Type: "requests", Message: "slow down", RetryAfter: 2 * time.Second, RequestID: "req_9"},
+	"refused key, other shape": {
+		status: 401, body: secret[:8] + "***" + secret[20:],
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 401},
 	},
-	"in milliseconds":     {status: 429, header: map[string]string{"Retry-After-Ms": "35"}, body: `{"error":{"code":"rate_limit_exceeded"}}`, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, Code: "rate_limit_exceeded", RetryAfter: 35 * time.Millisecond}},
-	"429 without a body":  {status: 429, header: map[string]string{"Retry-After": "1"}, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, RetryAfter: time.Second}},
-	"server error":        {status: 500, body: `{"error":{"message":"oops"}}`, want: llm.Error{StatusCode: 500, Message: "oops"}},
-	"a gateway's page":    {status: 502, body: `<html>bad gateway</html>`, want: llm.Error{StatusCode: 502, Message: "<html>bad gateway</html>"}},
-	"overloaded":          {status: 503, header: map[string]string{"Retry-After": "7"}, body: `{"error":{"message":"overloaded"}}`, want: llm.Error{StatusCode: 503, Message: "overloaded", RetryAfter: 7 * time.Second}},
-	"asked to retry":      {status: 500, header: map[string]string{"X-Should-Retry": "true"}, body: `{"error":{"message":"oops"}}`, want: llm.Error{StatusCode: 500, Message: "oops"}},
-	"a page that is fine": {status: 200, header: map[string]string{"Content-Type": "text/html"}, body: `<html>log in</html>`, want: llm.Error{StatusCode: 200, Message: `the answer, of type "text/html", is not a JSON object`}},
-	"an empty answer":     {status: 200, header: map[string]string{"Content-Type": "application/json"}, want: llm.Error{StatusCode: 200, Message: "the answer is empty"}},
-	"a blank answer":      {status: 200, body: " \r\n", want: llm.Error{StatusCode: 200, Message: "the answer is empty"}},
-	"another error shape": {status: 400, body: `{"error":"just text"}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 400, Message: `{"error":"just text"}`}},
-	"a code of numbers":   {status: 429, body: `{"error":{"code":429,"message":"quota"}}`, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, Code: "429", Message: "quota"}},
+	"no such model": {
+		status: 404, body: `{"error":{"code":"model_not_found"}}`, permanent: true,
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 404, Code: "model_not_found"},
+	},
+	"too large": {
+		status: 413, body: `{"error":{}}`, permanent: true,
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 413, Message: `{"error":{}}`},
+	},
+	"unprocessable": {
+		status: 422, body: `{"error":{"message":"bad"}}`, permanent: true,
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 422, Message: "bad"},
+	},
+	"timed out": {status: 408, body: `{"error":{"message":"slow"}}`, want: llm.Error{
+		StatusCode: 408,
+		Message:    "slow",
+	}},
+	"conflict": {
+		status: 409, body: `{"error":{"message":"twice"}}`,
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 409, Message: "twice"},
+	},
+	"too many requests": {
+		status: 429, header: map[string]string{
+			"Retry-After":  "2",
+			"X-Request-Id": "req_9",
+		}, body: `{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}`,
+		used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{
+			StatusCode: 429, Code: "rate_limit_exceeded", Type: "requests", Message: "slow down",
+			RetryAfter: 2 * time.Second, RequestID: "req_9",
+		},
+	},
+	"in milliseconds": {
+		status: 429, header: map[string]string{"Retry-After-Ms": "35"},
+		body: `{"error":{"code":"rate_limit_exceeded"}}`, used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{StatusCode: 429, Code: "rate_limit_exceeded", RetryAfter: 35 * time.Millisecond},
+	},
+	"429 without a body": {
+		status: 429, header: map[string]string{"Retry-After": "1"},
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, RetryAfter: time.Second},
+	},
+	"server error": {status: 500, body: `{"error":{"message":"oops"}}`, want: llm.Error{
+		StatusCode: 500,
+		Message:    "oops",
+	}},
+	"a gateway's page": {status: 502, body: `<html>bad gateway</html>`, want: llm.Error{
+		StatusCode: 502,
+		Message:    "<html>bad gateway</html>",
+	}},
+	"overloaded": {
+		status: 503, header: map[string]string{"Retry-After": "7"},
+		body: `{"error":{"message":"overloaded"}}`, want: llm.Error{
+			StatusCode: 503, Message: "overloaded",
+			RetryAfter: 7 * time.Second,
+		},
+	},
+	"asked to retry": {
+		status: 500, header: map[string]string{"X-Should-Retry": "true"},
+		body: `{"error":{"message":"oops"}}`, want: llm.Error{StatusCode: 500, Message: "oops"},
+	},
+	"a page that is fine": {
+		status: 200, header: map[string]string{"Content-Type": "text/html"},
+		body: `<html>log in</html>`, want: llm.Error{
+			StatusCode: 200,
+			Message:    `the answer, of type "text/html", is not a JSON object`,
+		},
+	},
+	"an empty answer": {
+		status: 200, header: map[string]string{"Content-Type": "application/json"},
+		want: llm.Error{StatusCode: 200, Message: "the answer is empty"},
+	},
+	"a blank answer": {status: 200, body: " \r\n", want: llm.Error{
+		StatusCode: 200,
+		Message:    "the answer is empty",
+	}},
+	"another error shape": {
+		status: 400, body: `{"error":"just text"}`, permanent: true,
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 400, Message: `{"error":"just text"}`},
+	},
+	"a code of numbers": {
+		status: 429, body: `{"error":{"code":429,"message":"quota"}}`,
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 429, Code: "429", Message: "quota"},
+	},
 }
 
 func TestRunFailures(t *testing.T) {
@@ -191,7 +262,8 @@ func TestRunFailures(t *testing.T) {
 			if diff := cmp.Diff(c.want, seen); diff != "" {
 				t.Error(diff)
 			}
-			if permanent := errors.Is(err, tasks.ErrPermanent); permanent != c.permanent || errors.Is(err, asynq.SkipRetry) != c.permanent {
+			if permanent := errors.Is(err, tasks.ErrPermanent); permanent != c.permanent ||
+				errors.Is(err, asynq.SkipRetry) != c.permanent {
 				t.Errorf("permanent %v, want %v: %v", permanent, c.permanent, err)
 			}
 			if diff := cmp.Diff(c.used, used); diff != "" {
@@ -222,10 +294,23 @@ func TestRunReportsRealUsage(t *testing.T) {
 		meters []string
 		want   reservations.Tokens
 	}{
-		"total":             {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}`, nil, reservations.Tokens{"tokens": 12}},
-		"no total":          {`{"prompt_tokens":7,"completion_tokens":5}`, nil, reservations.Tokens{"tokens": 12}},
-		"more in total":     {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":20}`, nil, reservations.Tokens{"tokens": 20}},
-		"apart":             {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}`, []string{"input_tokens", "output_tokens", "requests"}, reservations.Tokens{"input_tokens": 7, "output_tokens": 5}},
+		"total": {
+			`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}`, nil,
+			reservations.Tokens{"tokens": 12},
+		},
+		"no total": {`{"prompt_tokens":7,"completion_tokens":5}`, nil, reservations.Tokens{"tokens": 12}},
+		"more in total": {
+			`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":20}`, nil,
+			reservations.Tokens{"tokens": 20},
+		},
+		"apart": {
+			`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}`,
+			[]string{"input_tokens", "output_tokens", "requests"},
+			reservations.Tokens{
+				"input_tokens":  7,
+				"output_tokens": 5,
+			},
+		},
 		"requests only":     {`{"prompt_tokens":7,"completion_tokens":5}`, []string{"requests"}, reservations.Tokens{}},
 		"none":              {`null`, nil, nil},
 		"nonsense":          {`{"prompt_tokens":-7,"completion_tokens":5}`, nil, nil},
@@ -324,23 +409,20 @@ func TestBrokenConnection(t *testing.T) {
 
 func TestTimeoutAndCancellation(t *testing.T) {
 	t.Parallel()
-	arrived := make(chan struct{}, 2)
 	hang := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		arrived <- struct{}{}
 		<-r.Context().Done()
 	}
 	used, err := run(t.Context(), provider(t, llm.Config{Timeout: 20 * time.Millisecond}, hang), newChat(t, hello))
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
 		t.Errorf("timeout: used %v, %v", used, err)
 	}
-	<-arrived
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-arrived
+	cancelled := func(w http.ResponseWriter, r *http.Request) {
 		cancel()
-	}()
-	used, err = run(ctx, provider(t, llm.Config{}, hang), newChat(t, hello))
+		hang(w, r)
+	}
+	used, err = run(ctx, provider(t, llm.Config{}, cancelled), newChat(t, hello))
 	if !errors.Is(err, context.Canceled) || used != nil {
 		t.Errorf("cancelled: used %v, %v", used, err)
 	}
@@ -407,7 +489,8 @@ func TestConfigFaults(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	for _, url := range []string{"ftp://h/v1", "http://", "http://user:" + secret + "@h/v1", "http://h/v1?key=" + secret, "http://h/%zz" + secret, "ftp://u:" + secret + "@h"} {
+	for _, url := range []string{"ftp://h/v1", "http://", "http://user:" + secret + "@h/v1", "http://h/v1?key=" +
+		secret, "http://h/%zz" + secret, "ftp://u:" + secret + "@h"} {
 		_, err := llm.NewClient(llm.Config{BaseURL: url, APIKey: secret})
 		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", url, err)
@@ -421,8 +504,12 @@ func TestConfigFaults(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
-	e := &llm.Error{StatusCode: 429, Code: "rate_limit_exceeded", Message: "slow down", RetryAfter: 1500 * time.Millisecond, RequestID: "req_1"}
-	if got, want := e.Error(), "chat completion: 429 Too Many Requests: rate_limit_exceeded: slow down (retry after 1.5s) (request req_1)"; got != want {
+	e := &llm.Error{
+		StatusCode: 429, Code: "rate_limit_exceeded", Message: "slow down",
+		RetryAfter: 1500 * time.Millisecond, RequestID: "req_1",
+	}
+	if got, want := e.Error(), "chat completion: 429 Too Many Requests: rate_limit_exceeded: slow down (retry after "+
+		"1.5s) (request req_1)"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

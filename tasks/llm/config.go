@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -20,7 +21,8 @@ import (
 // TimeoutDefault bounds one call.
 const TimeoutDefault = 10 * time.Minute
 
-// MaxBodyDefault bounds an answer, in bytes. The largest requests for embeddings need more, up to 140 MB, or encoding_format base64.
+// MaxBodyDefault bounds an answer, in bytes. The largest requests for embeddings need more, up to 140 MB, or
+// encoding_format base64.
 const MaxBodyDefault = 32 << 20
 
 // maxHeader bounds the headers of an answer, in bytes.
@@ -34,19 +36,23 @@ type Config struct {
 	APIKey string
 	// Timeout bounds one call. Defaults to TimeoutDefault.
 	Timeout time.Duration
-	// HTTPClient makes the calls. Defaults to one of its own that follows no redirects and keeps as many connections as are used at once.
+	// HTTPClient makes the calls. Defaults to one of its own that follows no redirects and keeps as many connections as
+	// are used at once.
 	HTTPClient *http.Client
-	// MaxBody bounds an answer, in bytes, unpacked: what is longer is a permanent error that matches ErrTooLarge. Defaults to MaxBodyDefault.
+	// MaxBody bounds an answer, in bytes, unpacked: what is longer is a permanent error that matches ErrTooLarge.
+	// Defaults to MaxBodyDefault.
 	MaxBody int64
-	// Memory bounds the bytes of answers that the process holds at once, see package intake. Defaults to one of the client's own.
+	// Memory bounds the bytes of answers that the process holds at once, see package intake. Defaults to one of the
+	// client's own.
 	Memory *intake.Budget
 	// Logger is where the client says that it does not believe an answer. Defaults to slog.Default().
 	Logger *slog.Logger
-	// Sync says what the rate limit headers of answers may do to the bucket of a chat, see Client.Run. Defaults to SyncDown.
+	// Sync says what the rate limit headers of answers may do to the bucket of a chat, see Client.Run. Defaults to
+	// SyncDown.
 	Sync Sync
-	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is not here stands for
-	// the meter of the same name; only the "tokens" of Anthropic stand for none, because they are those of whichever limit is nearest.
-	// A chat that is not charged for the meter is not concerned.
+	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is
+	// not here stands for the meter of the same name; only the "tokens" of Anthropic stand for none, because they are
+	// those of whichever limit is nearest. A chat that is not charged for the meter is not concerned.
 	Meters map[string]string
 	// Options are further options of the official client, e.g. an organization. They can't bring back its retries.
 	Options []option.RequestOption
@@ -103,7 +109,11 @@ func (c Config) withDefaults() Config {
 	c.Sync, c.Meters = cmp.Or(c.Sync, SyncDown), maps.Clone(c.Meters)
 	if c.HTTPClient == nil {
 		// Each call that is made has to pass the limit, so none is made again elsewhere.
-		c.HTTPClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		c.HTTPClient = &http.Client{CheckRedirect: func(*http.Request,
+			[]*http.Request,
+		) error {
+			return http.ErrUseLastResponse
+		}}
 		// Another transport may have been put in its place; then that is used.
 		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
 			transport := standard.Clone()
@@ -112,4 +122,20 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	return c
+}
+
+// ErrTooLarge is matched when the body of an answer is above Config.MaxBody.
+var ErrTooLarge = errors.New("llm: the answer is too large")
+
+// shortErrors cuts the bodies of answers that are errors, which the official client reads whole: an error stays what
+// its status says, however long its page is.
+func shortErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(r)
+	if res != nil && res.Body != nil && res.StatusCode >= http.StatusBadRequest {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, intake.Free), res.Body}
+	}
+	return res, err
 }

@@ -1,11 +1,12 @@
-// Package llm has ready-made task types for chat completions ([Chat]) and for every endpoint that a batch file may name ([Call]), called
-// through the official openai-go client. It works with every provider that speaks the same protocol.
+// Package llm has ready-made task types for chat completions ([Chat]) and for every endpoint that a batch file may name
+// ([Call]), called through the official openai-go client. It works with every provider that speaks the same protocol.
 //
 // # A chat as a task
 //
 // [Chat] is the payload: the request body exactly as a line of an OpenAI batch file holds it, so that parameters this
-// package has never heard of arrive at the provider, and what the task takes from its limit. [NewChat] computes that from the
-// body, see [Estimate]; [Endpoint.Charge] does for narrower limits beside it, a tenant's share say ([Chat.Also]). A payload never holds an API key; the [Client] of the worker does.
+// package has never heard of arrive at the provider, and what the task takes from its limit. [NewChat] computes that
+// from the body, see [Estimate]; [Endpoint.Charge] does for narrower limits beside it, a tenant's share say
+// ([Chat.Also]). A payload never holds an API key; the [Client] of the worker does.
 //
 // # Running it
 //
@@ -16,27 +17,28 @@
 //		...
 //	})
 //
-// It reports what was really used, so that the estimate is settled: the real usage of an answer, no tokens for a request that the
-// provider rejected, nothing at all for one that never reached it. Where it is not known whether the provider counted (a
-// timeout, a broken connection, a 5xx) nothing is reported and the estimate stands.
+// It reports what was really used, so that the estimate is settled: the real usage of an answer, no tokens for a
+// request that the provider rejected, nothing at all for one that never reached it. Where it is not known whether the
+// provider counted (a timeout, a broken connection, a 5xx) nothing is reported and the estimate stands.
 //
 // [Client.RunCall] is the same for a [Call], whose estimate is that of its [Endpoint].
 //
 // # The provider's own count
 //
-// Most providers say with each answer what is left of their limits. [ReadHeaders] reads it, and [Client.Run] hands it to job.Saw, so that
-// the bucket goes down to it ([SyncDown]) where somebody else spends the same limit, or the provider counts more than was estimated. Who does
-// not pass job.Saw goes without.
+// Most providers say with each answer what is left of their limits. [ReadHeaders] reads it, and [Client.Run] hands it
+// to job.Saw, so that the bucket goes down to it ([SyncDown]) where another program spends the same limit, or the
+// provider counts more than was estimated. Who does not pass job.Saw goes without.
 //
 // # Errors
 //
-// Every failed call is an *[Error]. One that no retry mends (a 4xx other than 408, 409, 425 and 429, a body that is not a chat
-// request) is permanent as in package tasks; all others may be retried. A 429 or 503 that names a time
-// (Retry-After, Retry-After-Ms; for a 429 without either also the resets of X-Ratelimit-* and Anthropic-Ratelimit-*) is a [tasks.RetryAfterError]: the
-// bucket is blocked for that long, at most reservations.MaxBlockMost. The client itself never retries, because each attempt has to pass the limit.
-// The texts of errors never hold the API key.
+// Every failed call is an *[Error]. One that no retry mends (a 4xx other than 408, 409, 425 and 429, a body that is not
+// a chat request) is permanent as in package tasks; all others may be retried. A 429 or 503 that names a time
+// (Retry-After, Retry-After-Ms; for a 429 without either also the resets of X-Ratelimit-* and Anthropic-Ratelimit-*) is
+// a [tasks.RetryAfterError]: the bucket is blocked for that long, at most reservations.MaxBlockMost. The client itself
+// never retries, because each attempt has to pass the limit. The texts of errors never hold the API key.
 //
 // # Not promised
 //
-// Streams: the answer is read whole. That an attempt is made only once: a worker that dies after the call makes it again.
+// Streams: the answer is read whole. That an attempt is made only once: a worker that dies after the call makes it
+// again.
 package llm

@@ -41,9 +41,12 @@ func (e Endpoint) Validate() error {
 	return fmt.Errorf("%w %.80q, known: %s", ErrUnknownEndpoint, string(e), strings.Join(names, ", "))
 }
 
-// Estimate says before a call how many tokens it may take, as the func of that name does for chats:
+// Estimate returns before a call how many tokens it may take, mostly too many:
 //
-//   - responses: input, instructions and the definitions of tools and of the format; max_output_tokens, else OutputDefault
+//   - chats: the messages, tools and the format of the response, 4 bytes a token; images with 1500 tokens (85 with
+//     "detail": "low"); max_completion_tokens, else max_tokens, else OutputDefault; times n
+//   - responses: input, instructions and the definitions of tools and of the format; max_output_tokens, else
+//     OutputDefault
 //   - embeddings: the input only, 4 bytes a token, or as many as it has token ids
 //   - completions: the prompts; max_tokens, else 16 (the API's own default), for each prompt and each of n or best_of
 //   - moderations: nothing, they are limited by requests

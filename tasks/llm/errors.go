@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -29,18 +30,18 @@ type Error struct {
 	Endpoint Endpoint
 	// StatusCode is that of the answer; zero where none came.
 	StatusCode int
-	// Code, Type, Param and Message are the provider's own, empty where it gave none. They are shortened; the message is left
-	// out where the key was refused, because providers repeat a part of it.
+	// Code, Type, Param and Message are the provider's own, empty where it gave none. They are shortened; the message
+	// is left out where the key was refused, because providers repeat a part of it.
 	Code, Type, Param, Message string
-	// RetryAfter is how long the provider asks to wait, as the func of that name reads it; for a 429 without such a header until the
-	// meter is full again that ran out. Zero where it does not say.
+	// RetryAfter is how long the provider asks to wait, as the func of that name reads it; for a 429 without such a
+	// header until the meter is full again that ran out. Zero where it does not say.
 	RetryAfter time.Duration
 	// RequestID is the provider's name for the call.
 	RequestID string
-	// Body is what the provider answered, as it came, at most 64 kB of it and without the key; nothing where no answer came or the key was
-	// refused.
+	// Body is what the provider answered, as it came, at most 64 kB of it and without the key; nothing where no answer
+	// came or the key was refused.
 	Body []byte
-	// Seen is what the headers told of the provider's limits.
+	// Seen is what the headers say of the provider's limits.
 	Seen []Seen
 	// Err is the cause where it is not the answer, e.g. a broken connection; else nil.
 	Err error
@@ -72,13 +73,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
-// tooLarge is how the message begins in which OpenAI's API refuses a request that is above the whole limit. Its status and
-// code are those of a request that only comes too early.
+// tooLarge is how the message begins in which OpenAI's API refuses a request that is above the whole limit. Its status
+// and code are those of a request that only comes too early.
 const tooLarge = "Request too large"
 
 // Permanent says whether no retry mends the failure: a 4xx that is neither a timeout (408), a conflict (409), too early
-// (425), too many requests (429) nor a refused key (401), which is the worker's fault and not the task's; and a 429 for a
-// request that is larger than the provider's whole limit.
+// (425), too many requests (429) nor a refused key (401), which is the worker's fault and not the task's; and a 429 for
+// a request that is larger than the provider's whole limit.
 func (e *Error) Permanent() bool {
 	if e.StatusCode == http.StatusTooManyRequests {
 		return strings.HasPrefix(e.Message, tooLarge)
@@ -89,4 +90,34 @@ func (e *Error) Permanent() bool {
 	default:
 		return e.StatusCode >= 400 && e.StatusCode < 500
 	}
+}
+
+// Answered is the answer that the provider gave, for where answers are kept: its status (zero where none came, or one
+// that is no error and can't be used), the provider's name for the call, and the body as it came where that is a JSON
+// object, else in the shape of OpenAI's errors. It never holds the API key.
+func (e *Error) Answered() (status int, requestID string, body json.RawMessage) {
+	if e.StatusCode < http.StatusBadRequest {
+		return 0, "", nil
+	}
+	if isObject(e.Body) {
+		return e.StatusCode, e.RequestID, e.Body
+	}
+	var answer struct {
+		Error struct {
+			Message string  `json:"message"`
+			Type    *string `json:"type"`
+			Param   *string `json:"param"`
+			Code    *string `json:"code"`
+		} `json:"error"`
+	}
+	named := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	answer.Error.Message, answer.Error.Type = e.Message, named(e.Type)
+	answer.Error.Param, answer.Error.Code = named(e.Param), named(e.Code)
+	body, _ = json.Marshal(answer) // texts have no fault
+	return e.StatusCode, e.RequestID, body
 }

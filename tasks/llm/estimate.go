@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// OutputDefault is estimated for the answer to a request that bounds it neither by max_completion_tokens nor by max_tokens.
+	// OutputDefault is estimated for the answer to a request that bounds it neither by max_completion_tokens nor by
+	// max_tokens.
 	OutputDefault = 1024
 	// bytesPerToken: English prose has four characters a token; other scripts have fewer, of more bytes each.
 	bytesPerToken = 4
@@ -22,17 +23,16 @@ const (
 	mediaBytes  = 100
 )
 
-// Estimate says before a call how many tokens it may take. It is meant to be too high, because the answer is counted as long
-// as it may become:
+// chatOf assesses a request to EndpointChat. It is meant to be too high, because the answer is counted as long as it
+// may become:
 //
-//   - the prompt: the texts of all messages, 4 bytes of UTF-8 a token rounded up, and 4 tokens more a message; the definitions of tools and of the response's
-//     format likewise; images with 1500 tokens (85 with "detail": "low"), other attachments roughly by their size
-//   - the answer: max_completion_tokens, else max_tokens, else OutputDefault; times n, where the request asks for several
+//   - the prompt: the texts of all messages, 4 bytes of UTF-8 a token rounded up, and 4 tokens more a message; the
+//     definitions of tools and of the response's format likewise; images with 1500 tokens (85 with "detail": "low"),
+//     other attachments roughly by their size
+//   - the answer: max_completion_tokens, else max_tokens, else OutputDefault; times n, where the request asks for
+//     several
 //
-// Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that. The error is a *RequestError.
-func Estimate(request json.RawMessage) (Usage, error) { return EndpointChat.Estimate(request) }
-
-// chatOf assesses a request to EndpointChat.
+// Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that.
 func chatOf(body map[string]json.RawMessage) (assessment, error) {
 	var messages []any
 	if err := json.Unmarshal(body["messages"], &messages); err != nil || len(messages) == 0 {
@@ -83,7 +83,8 @@ func number(body map[string]json.RawMessage, field string, least float64) (float
 	}
 	var n float64
 	if err := json.Unmarshal(raw, &n); err != nil || n < least || n > math.MaxInt32 {
-		return 0, false, &RequestError{Field: field, Problem: fmt.Sprintf("%.40s is not a number of at least %v", raw, least)}
+		return 0, false, &RequestError{Field: field, Problem: fmt.Sprintf("%.40s is not a number of at least %v", raw,
+			least)}
 	}
 	return n, true, nil
 }

@@ -20,21 +20,36 @@ func TestEstimate(t *testing.T) {
 		request       string
 		input, output float64
 	}{
-		"rounded up":                {text(`"12345"`), 2 + frame, 1},
-		"empty":                     {text(`""`), frame, 1},
-		"null content":              {text(`null`), frame, 1},
-		"other scripts":             {text(`"日本語で"`), 3 + frame, 1},
-		"two messages":              {`{"messages":[{"content":"1234"},{"content":"1234"}],"max_tokens":1}`, 2 + frame + 4, 1},
-		"names count":               {`{"messages":[{"role":"user","name":"1234","content":"1234"}],"max_tokens":1}`, 2 + frame, 1},
-		"tool calls":                {`{"messages":[{"tool_calls":[{"type":"function","function":{"name":"1234","arguments":"12345678"}}]}],"max_tokens":1}`, 3 + frame, 1},
-		"parts":                     {text(`[{"type":"text","text":"1234"},{"type":"text","text":"1234"}]`), 2 + frame, 1},
-		"an image":                  {text(`[{"type":"image_url","image_url":{"url":"data:` + strings.Repeat("x", 9999) + `"}}]`), 1500 + frame, 1},
-		"a small image":             {text(`[{"type":"image_url","image_url":{"url":"http://127.0.0.1/","detail":"low"}}]`), 85 + frame, 1},
-		"a file":                    {text(`[{"type":"file","file":{"file_data":"` + strings.Repeat("x", 300_000) + `"}}]`), 3000 + frame, 1},
-		"a short sound":             {text(`[{"type":"input_audio","input_audio":{"data":"xx"}}]`), 1500 + frame, 1},
-		"tools":                     {`{"messages":[{}],"tools":["1234"],"max_tokens":1}`, 2 + frame, 1},
-		"no bound":                  {`{"messages":[{}]}`, frame, 1024},
-		"null bounds":               {`{"messages":[{}],"max_tokens":null,"max_completion_tokens":null,"n":null}`, frame, 1024},
+		"rounded up":    {text(`"12345"`), 2 + frame, 1},
+		"empty":         {text(`""`), frame, 1},
+		"null content":  {text(`null`), frame, 1},
+		"other scripts": {text(`"日本語で"`), 3 + frame, 1},
+		"two messages": {`{"messages":[{"content":"1234"},{"content":"1234"}],"max_tokens":1}`, 2 + frame +
+			4, 1},
+		"names count": {
+			`{"messages":[{"role":"user","name":"1234","content":"1234"}],"max_tokens":1}`,
+			2 + frame, 1,
+		},
+		"tool calls": {`{"messages":[{"tool_calls":[{"type":"function","function":{"name":"1234","arguments":"12345678"}}]}],"max_tokens":1}`, 3 + frame, 1},
+		"parts": {
+			text(`[{"type":"text","text":"1234"},{"type":"text","text":"1234"}]`), 2 + frame,
+			1,
+		},
+		"an image": {text(`[{"type":"image_url","image_url":{"url":"data:` + strings.Repeat("x",
+			9999) + `"}}]`), 1500 + frame, 1},
+		"a small image": {
+			text(`[{"type":"image_url","image_url":{"url":"http://127.0.0.1/","detail":"low"}}]`),
+			85 + frame, 1,
+		},
+		"a file": {text(`[{"type":"file","file":{"file_data":"` + strings.Repeat("x", 300_000) +
+			`"}}]`), 3000 + frame, 1},
+		"a short sound": {text(`[{"type":"input_audio","input_audio":{"data":"xx"}}]`), 1500 + frame, 1},
+		"tools":         {`{"messages":[{}],"tools":["1234"],"max_tokens":1}`, 2 + frame, 1},
+		"no bound":      {`{"messages":[{}]}`, frame, 1024},
+		"null bounds": {
+			`{"messages":[{}],"max_tokens":null,"max_completion_tokens":null,"n":null}`,
+			frame, 1024,
+		},
 		"max_tokens":                {`{"messages":[{}],"max_tokens":300}`, frame, 300},
 		"max_completion_tokens":     {`{"messages":[{}],"max_tokens":300,"max_completion_tokens":200}`, frame, 200},
 		"several answers":           {`{"messages":[{}],"max_tokens":300,"n":3}`, frame, 900},
@@ -44,7 +59,7 @@ func TestEstimate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := llm.Estimate(json.RawMessage(c.request))
+			got, err := llm.EndpointChat.Estimate(json.RawMessage(c.request))
 			if want := (llm.Usage{Input: c.input, Output: c.output}); err != nil || got != want {
 				t.Errorf("%.200s: %+v, %v, want %+v", c.request, got, err, want)
 			}
@@ -69,7 +84,7 @@ func TestEstimateErrors(t *testing.T) {
 		`{"messages":[{}],"n":0}`:               "n",
 		`{"messages":[{}],"max_completion_tokens":1e10}`: "max_completion_tokens",
 	} {
-		_, err := llm.Estimate(json.RawMessage(request))
+		_, err := llm.EndpointChat.Estimate(json.RawMessage(request))
 		if wrong, ok := errors.AsType[*llm.RequestError](err); !ok || wrong.Field != field {
 			t.Errorf("%s: %v, want a fault of %s", request, err, field)
 		}
@@ -82,7 +97,7 @@ func FuzzEstimate(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"content":[{"type":"image_url"},{"type":"file","file":{}}]}],"n":2147483647,"max_tokens":2147483647}`))
 	f.Add([]byte(`{"messages":[[[[{"type":5}]]]]}`))
 	f.Fuzz(func(t *testing.T, request []byte) {
-		u, err := llm.Estimate(request)
+		u, err := llm.EndpointChat.Estimate(request)
 		if err != nil {
 			if _, ok := errors.AsType[*llm.RequestError](err); !ok {
 				t.Fatalf("%T %v", err, err)

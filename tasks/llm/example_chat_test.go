@@ -13,7 +13,8 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// A chat is charged for what it may take, and settled for what it took. Run goes into a worker's handler, with job.Use and job.Saw.
+// A chat is charged for what it may take, and settled for what it took. Run goes into a worker's handler, with job.Use
+// and job.Saw.
 func Example() {
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -27,7 +28,8 @@ func Example() {
 	}
 	defer client.Close()
 
-	chat, err := llm.NewChat("openai", json.RawMessage(`{"model":"small","max_tokens":200,"messages":[{"role":"user","content":"What is headway?"}]}`))
+	chat, err := llm.NewChat("openai",
+		json.RawMessage(`{"model":"small","max_tokens":200,"messages":[{"role":"user","content":"What is headway?"}]}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -56,7 +58,8 @@ func ExampleError() {
 	}
 	defer client.Close()
 
-	_, err = client.Do(context.Background(), llm.Chat{Request: json.RawMessage(`{"messages":[{"role":"user","content":"hi"}]}`)})
+	_, err = client.Do(context.Background(),
+		llm.Chat{Request: json.RawMessage(`{"messages":[{"role":"user","content":"hi"}]}`)})
 	fmt.Println(err)
 	if failed, ok := errors.AsType[*llm.Error](err); ok {
 		fmt.Println(failed.StatusCode, failed.RetryAfter, errors.Is(err, tasks.ErrPermanent))

@@ -68,15 +68,23 @@ func (c scene) play(t *testing.T, mode llm.Sync) judge.Report {
 			settle = reservations.SettleKeep
 		}
 		limit := reservations.Limit{Name: "openai", Settle: settle, Meters: []reservations.Meter{
-			{Name: llm.MeterRequests, Rate: fleetRequests, Period: time.Second, Capacity: c.burst * fleetRequests, MaxReserved: reservations.Unlimited},
-			{Name: llm.MeterTokens, Rate: fleetTokens, Period: time.Second, Capacity: c.burst * fleetTokens, MaxReserved: reservations.Unlimited},
+			{
+				Name: llm.MeterRequests, Rate: fleetRequests, Period: time.Second, Capacity: c.burst * fleetRequests,
+				MaxReserved: reservations.Unlimited,
+			},
+			{
+				Name: llm.MeterTokens, Rate: fleetTokens, Period: time.Second, Capacity: c.burst * fleetTokens,
+				MaxReserved: reservations.Unlimited,
+			},
 		}}
 		f := &fleet{t: t, turn: make(chan struct{}, 1)}
-		if f.limiter, err = reservations.New(memstore.New(nil), []reservations.Limit{limit}, reservations.Config{}); err != nil {
+		if f.limiter, err = reservations.New(memstore.New(nil), []reservations.Limit{limit},
+			reservations.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		f.client, err = llm.NewClient(llm.Config{
-			BaseURL: "http://provider/v1", APIKey: secret, Sync: mode, HTTPClient: &http.Client{Transport: direct{server}},
+			BaseURL: "http://provider/v1", APIKey: secret, Sync: mode,
+			HTTPClient: &http.Client{Transport: direct{server}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +132,8 @@ func (f *fleet) attempt(ctx context.Context, chat llm.Chat) bool {
 		used reservations.Tokens
 		seen *reservations.Observation
 	)
-	_, failure := f.client.Run(ctx, chat, func(u reservations.Tokens) { used = u }, func(o reservations.Observation) { seen = &o })
+	_, failure := f.client.Run(ctx, chat, func(u reservations.Tokens) { used = u },
+		func(o reservations.Observation) { seen = &o })
 	if used != nil {
 		if _, err := f.limiter.Settle(ctx, charge, used, ""); err != nil {
 			f.t.Error(err)
@@ -180,27 +189,34 @@ func TestSyncDoesNotWasteTheLimit(t *testing.T) {
 			t.Parallel()
 			c := scene{chats: 600, callers: 600, burst: 2, config: config}
 			off, down := c.play(t, llm.SyncOff), c.play(t, llm.SyncDown)
-			t.Logf("utilization %.4f without, %.4f with; violations %d and %d", off.Utilization, down.Utilization, off.Violations, down.Violations)
-			if down.Accepted != c.chats || down.Violations > off.Violations || down.Utilization < off.Utilization-0.04 { // runs of long calls differ by 1 %
+			t.Logf("utilization %.4f without, %.4f with; violations %d and %d", off.Utilization, down.Utilization,
+				off.Violations, down.Violations)
+			// runs of long calls differ by 1 %
+			if down.Accepted != c.chats || down.Violations > off.Violations || down.Utilization < off.Utilization-0.04 {
 				t.Errorf("%d of %d calls accepted", down.Accepted, c.chats)
 			}
 		})
 	}
 }
 
-// Where another program has spent most of a minute's limit, the first answers say so, and the fleet goes on at the rate.
+// Where another program has spent most of a minute's limit, the first answers say so, and the fleet goes on at the
+// rate.
 func TestSyncSeesWhatOthersHaveSpent(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]judge.Config{
-		"when the answer goes":    {MinLatency: time.Second, MaxLatency: 4 * time.Second, KeepEstimate: true},
-		"when the request comes":  {MinLatency: time.Second, MaxLatency: 4 * time.Second, KeepEstimate: true, HeadersOnArrival: true},
+		"when the answer goes": {MinLatency: time.Second, MaxLatency: 4 * time.Second, KeepEstimate: true},
+		"when the request comes": {
+			MinLatency: time.Second, MaxLatency: 4 * time.Second, KeepEstimate: true,
+			HeadersOnArrival: true,
+		},
 		"where counts are mended": {MinLatency: time.Second, MaxLatency: 4 * time.Second, UsedMin: 0.9, UsedMax: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := scene{chats: 500, callers: 60, burst: 60, before: 200_000, config: config} // of 300 000
 			off, down := c.play(t, llm.SyncOff), c.play(t, llm.SyncDown)
-			t.Logf("utilization %.4f without, %.4f with; violations %d and %d", off.Utilization, down.Utilization, off.Violations, down.Violations)
+			t.Logf("utilization %.4f without, %.4f with; violations %d and %d", off.Utilization, down.Utilization,
+				off.Violations, down.Violations)
 			if off.Violations < 10 || down.Violations > off.Violations/5 {
 				t.Error("the bucket does not know")
 			}

@@ -28,8 +28,10 @@ func (a fixed) RoundTrip(r *http.Request) (*http.Response, error) {
 // Whatever a provider answers, what is charged is a number of tokens that a call can have used.
 func FuzzAnswer(f *testing.F) {
 	for _, body := range []string{
-		done, "", "null", "[]", "{}", `{"error":{}}`, `{"error":"no"}`, `{"error":null,"id":1}`, `{"usage":{"prompt_tokens":-1}}`, `{"id":1,"usage":{"total_tokens":1e300}}`,
-		`{"id":1,"usage":{"prompt_tokens":1e9,"completion_tokens":1e9,"total_tokens":1}}`, `{"id":"` + secret + `","choices":[]}`, `{"id":1,"usage":[]}`, "{\"id\":\"\xff\"}",
+		done, "", "null", "[]", "{}", `{"error":{}}`, `{"error":"no"}`, `{"error":null,"id":1}`,
+		`{"usage":{"prompt_tokens":-1}}`, `{"id":1,"usage":{"total_tokens":1e300}}`,
+		`{"id":1,"usage":{"prompt_tokens":1e9,"completion_tokens":1e9,"total_tokens":1}}`, `{"id":"` + secret +
+			`","choices":[]}`, `{"id":1,"usage":[]}`, "{\"id\":\"\xff\"}",
 	} {
 		for _, status := range []int{200, 307, 400, 401, 429, 500} {
 			f.Add(status, []byte(body))
@@ -40,7 +42,10 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		client, err := llm.NewClient(llm.Config{
-			BaseURL: "http://provider/v1", APIKey: secret, HTTPClient: &http.Client{Transport: fixed{status, body}}, Logger: slog.New(slog.DiscardHandler),
+			BaseURL: "http://provider/v1", APIKey: secret, HTTPClient: &http.Client{Transport: fixed{
+				status,
+				body,
+			}}, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +58,8 @@ func FuzzAnswer(f *testing.F) {
 				}
 			}
 		})
-		if bytes.Contains(answer.Body, []byte(secret)) || err != nil && bytes.Contains([]byte(err.Error()), []byte(secret)) {
+		if bytes.Contains(answer.Body, []byte(secret)) || err != nil && bytes.Contains([]byte(err.Error()),
+			[]byte(secret)) {
 			t.Errorf("%s, %v", answer.Body, err)
 		}
 	})

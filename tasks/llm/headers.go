@@ -15,7 +15,7 @@ import (
 // Provider is a family of providers whose headers mean the same.
 type Provider string
 
-// The families that ReadHeaders tells apart.
+// The families that ReadHeaders distinguishes.
 const (
 	// ProviderOpenAI sends X-Ratelimit-*, for buckets that fill evenly.
 	ProviderOpenAI Provider = "openai"
@@ -25,11 +25,11 @@ const (
 	ProviderGroq Provider = "groq"
 	// ProviderAnthropic sends Anthropic-Ratelimit-*, with tokens rounded to thousands.
 	ProviderAnthropic Provider = "anthropic"
-	// ProviderOther is whoever else sends X-Ratelimit-*.
+	// ProviderOther is any other that sends X-Ratelimit-*.
 	ProviderOther Provider = "other"
 )
 
-// Seen is what the headers of one answer tell of one of the provider's limits.
+// Seen is what the headers of one answer say of one of the provider's limits.
 type Seen struct {
 	// Provider is the family that the headers look like.
 	Provider Provider
@@ -37,18 +37,21 @@ type Seen struct {
 	Kind string
 	// Limit is the most there can be; zero where the headers do not say.
 	Limit float64
-	// Remaining is what was left at some moment between the call's departure and its answer, less what the call was counted with. Never negative.
+	// Remaining is what was left at some moment between the call's departure and its answer, less what the call was
+	// counted with. Never negative.
 	Remaining float64
 	// Reset is the time until all of it is there again; zero where the headers do not say, or it is.
 	Reset time.Duration
 }
 
-// ReadHeaders reads the rate limit headers of an answer: those of OpenAI and of all that use the same names, and those of
-// Anthropic. Now is what times are compared with where the answer has no Date. What is missing, said in two ways, not a
-// number from 0 to 1e15 or of a period that is neither about a minute nor a day is left out, one by one: there is no error.
+// ReadHeaders reads the rate limit headers of an answer: those of OpenAI and of all that use the same names, and those
+// of Anthropic. Now is what times are compared with where the answer has no Date. What is missing, said in two ways,
+// not a number from 0 to 1e15 or of a period that is neither about a minute nor a day is left out, one by one: there is
+// no error.
 //
-// OpenAI and Groq use one name for limits of a minute and of a day. It is a day's for the requests of Groq, where the name ends in -Day, where the
-// reset is more than an hour away, and where the requests that are gone come back at the rate of a day's limit.
+// OpenAI and Groq use one name for limits of a minute and of a day. It is a day's for the requests of Groq, where the
+// name ends in -Day, where the reset is more than an hour away, and where the requests that are gone come back at the
+// rate of a day's limit.
 func ReadHeaders(h http.Header, now time.Time) []Seen {
 	var all []Seen
 	now = answered(h, now)
@@ -93,7 +96,8 @@ const (
 const perDay = "_per_day"
 
 const (
-	// minuteMost is the longest time after which a minute's limit may be full again: windows are not always cut exactly.
+	// minuteMost is the longest time after which a minute's limit may be full again: windows are not always cut
+	// exactly.
 	minuteMost = 2 * time.Minute
 	// dayLeast is the shortest that no other limit than a day's is away from being full.
 	dayLeast = time.Hour
@@ -103,8 +107,8 @@ const (
 	dayMost = 25 * time.Hour
 )
 
-// period tells a day from a minute. Reset is at least so long. The rate at which it comes back tells for requests only: the resets of
-// tokens, even in the providers' own examples, are not always those of a bucket.
+// period distinguishes a day and a minute. Reset is at least so long. The rate of refill counts for requests only:
+// the resets of tokens, even in the providers' own examples, are not always those of a bucket.
 func (s Seen) period(reset time.Duration) string {
 	used := s.Limit - s.Remaining
 	switch {
@@ -120,7 +124,8 @@ func (s Seen) period(reset time.Duration) string {
 
 // rounding is by how much Remaining may be below the truth.
 func (s Seen) rounding() float64 {
-	if s.Provider == ProviderAnthropic && !strings.HasPrefix(s.Kind, MeterRequests) && math.Mod(s.Remaining, 1000) == 0 {
+	if s.Provider == ProviderAnthropic && !strings.HasPrefix(s.Kind, MeterRequests) &&
+		math.Mod(s.Remaining, 1000) == 0 {
 		return 500
 	}
 	return 0
@@ -136,22 +141,30 @@ type group struct {
 func groups() []group {
 	var all []group
 	for _, k := range []struct{ kind, name string }{
-		{MeterRequests, "Requests"}, {MeterTokens, "Tokens"}, {MeterInput, "Input-Tokens"}, {MeterOutput, "Output-Tokens"},
+		{MeterRequests, "Requests"}, {MeterTokens, "Tokens"}, {MeterInput, "Input-Tokens"}, {
+			MeterOutput,
+			"Output-Tokens",
+		},
 	} {
 		for _, p := range []struct{ period, suffix string }{{"", ""}, {minute, "-Minute"}, {day, "-Day"}} {
 			n := k.name + p.suffix
 			all = append(all, group{
-				kind: k.kind, period: p.period, limit: "X-Ratelimit-Limit-" + n, remaining: "X-Ratelimit-Remaining-" + n,
+				kind: k.kind, period: p.period, limit: "X-Ratelimit-Limit-" + n, remaining: "X-Ratelimit-Remaining-" +
+					n,
 				reset: []string{"X-Ratelimit-Reset-" + n, "X-Rate-Limit-Reset-" + n},
 			})
 		}
 		a := "Anthropic-Ratelimit-" + k.name
-		all = append(all, group{kind: k.kind, period: "", limit: a + "-Limit", remaining: a + "-Remaining", reset: []string{a + "-Reset"}})
+		all = append(all, group{
+			kind: k.kind, period: "", limit: a + "-Limit", remaining: a + "-Remaining",
+			reset: []string{a + "-Reset"},
+		})
 	}
 	return all
 }
 
-// providerOf tells families apart by the headers that only they send. Those of OpenAI count last: gateways in front of others send them too.
+// providerOf finds the family by the headers that only it sends. Those of OpenAI count last: gateways in front of
+// others send them too.
 func providerOf(h http.Header) Provider {
 	for _, family := range []struct {
 		provider Provider
@@ -231,7 +244,8 @@ func until(h http.Header, names []string, now time.Time) (reset, grain time.Dura
 // grainOf is about the unit of a duration's last digit.
 func grainOf(text string) time.Duration {
 	switch {
-	case strings.Contains(text, "ms"), strings.Contains(text, "µs"), strings.Contains(text, "us"), strings.Contains(text, "ns"):
+	case strings.Contains(text, "ms"), strings.Contains(text, "µs"), strings.Contains(text,
+		"us"), strings.Contains(text, "ns"):
 		return time.Millisecond
 	case strings.Contains(text, "."):
 		return 10 * time.Millisecond

@@ -45,13 +45,14 @@ func TestReadHeaders(t *testing.T) {
 		other       = llm.ProviderOther
 	)
 	for name, want := range map[string][]llm.Seen{
-		// OpenAI developer community: "How to get rate limit reset time for response API?". Kinds that nobody knows are left out.
+		// OpenAI developer community: "How to get rate limit reset time for response API?". Kinds that nobody knows are
+		// left out.
 		"openai_chat": {
 			{openAI, llm.MeterRequests, 5000, 4999, 12 * time.Millisecond},
 			{openAI, llm.MeterTokens, 160000, 159976, 9 * time.Millisecond},
 		},
-		// OpenAI documentation: "Rate limits", section "Rate limits in headers". Its example can't be: 16 tokens of 150 000 a minute
-		// are back in milliseconds, not in six minutes, so the tokens are left out.
+		// OpenAI documentation: "Rate limits", section "Rate limits in headers". Its example can't be: 16 tokens of 150
+		// 000 a minute are back in milliseconds, not in six minutes, so the tokens are left out.
 		"openai_guide": {
 			{other, llm.MeterRequests, 60, 59, time.Second},
 		},
@@ -81,8 +82,8 @@ func TestReadHeaders(t *testing.T) {
 		"azure_429": {
 			{azure, llm.MeterRequests, 0, 230, 0},
 		},
-		// Claude documentation: "Rate limits", section "Response headers"; recorded in coday, issue "Implement intelligent rate
-		// limiting and retry mechanism for Anthropic API".
+		// Claude documentation: "Rate limits", section "Response headers"; recorded in coday, issue "Implement
+		// intelligent rate limiting and retry mechanism for Anthropic API".
 		"anthropic_429": {
 			{anthropic, llm.MeterRequests, 4000, 4000, 0},
 			{anthropic, llm.MeterTokens, 280000, 80000, 0},
@@ -99,7 +100,8 @@ func TestReadHeaders(t *testing.T) {
 			{anthropic, llm.MeterRequests, 50000, 49999, time.Second},
 			{anthropic, llm.MeterOutput, 400000, 399000, 0},
 		},
-		// Groq documentation: "Rate Limits", section "Rate Limit Headers": requests are those of a day, tokens of a minute.
+		// Groq documentation: "Rate Limits", section "Rate Limit Headers": requests are those of a day, tokens of a
+		// minute.
 		"groq_guide": {
 			{groq, requestsDay, 14400, 14370, 2*time.Minute + 59560*time.Millisecond},
 			{groq, llm.MeterTokens, 18000, 17997, 7660 * time.Millisecond},
@@ -181,7 +183,8 @@ func FuzzReadHeaders(f *testing.F) {
 			}
 		}
 		for _, s := range llm.ReadHeaders(h, now) {
-			if !(s.Remaining >= 0 && s.Remaining <= 1e15 && s.Limit >= 0 && s.Limit <= 1e15) || math.Signbit(s.Remaining) ||
+			if !(s.Remaining >= 0 && s.Remaining <= 1e15 && s.Limit >= 0 && s.Limit <= 1e15) ||
+				math.Signbit(s.Remaining) ||
 				s.Reset < 0 || s.Reset > reservations.MaxWait || s.Kind == "" || s.Provider == "" {
 				t.Fatalf("%+v", s)
 			}

@@ -11,7 +11,10 @@ const completionDefault = 16
 // responseOf assesses a request to EndpointResponses.
 func responseOf(body map[string]json.RawMessage) (assessment, error) {
 	if string(body["background"]) == "true" {
-		return assessment{}, &RequestError{Field: "background", Problem: "is not supported: the answer would not be there yet"}
+		return assessment{}, &RequestError{
+			Field:   "background",
+			Problem: "is not supported: the answer would not be there yet",
+		}
 	}
 	if absent(body["input"]) && absent(body["prompt"]) {
 		return assessment{}, &RequestError{Field: "input", Problem: "is missing"}
@@ -70,7 +73,10 @@ func completionOf(body map[string]json.RawMessage) (assessment, error) {
 		}
 	}
 	input := prompts.sum() + perToken(len(body["suffix"]), bytesPerToken)
-	return assessment{usage: Usage{Input: float64(input), Output: math.Ceil(most) * answers * float64(len(prompts))}}, nil
+	return assessment{usage: Usage{
+		Input:  float64(input),
+		Output: math.Ceil(most) * answers * float64(len(prompts)),
+	}}, nil
 }
 
 // inputs are the tokens of each text of a request.

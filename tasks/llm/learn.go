@@ -16,18 +16,18 @@ func (c Chat) Call() Call {
 	}
 }
 
-// Expect is what the call will take from each of its meters, by what was learned about its model: the estimate of its request, scaled. Where
-// nothing is known, it is the estimate. Nil for a request that can't be sent.
+// Expect is what the call will take from each of its meters, by what was learned about its model: the estimate of its
+// request, scaled. Where nothing is known, it is the estimate. Nil for a request that can't be sent.
 func (c Call) Expect(l *estimates.Learner) reservations.Tokens {
 	a, err := c.Endpoint.assess(c.Request)
 	if err != nil {
 		return nil
 	}
 	scaled := l.Ratios(c.Limit, a.model).Scale(estimates.Tokens(a.usage), a.open)
-	return c.used(Usage(scaled))
+	return c.chat().used(Usage(scaled))
 }
 
-// Repriced is the call with charges as Expect has them, for whoever enqueues it.
+// Repriced is the call with charges as Expect has them, to be enqueued.
 func (c Call) Repriced(l *estimates.Learner) Call {
 	expected := c.Expect(l)
 	c.Charge = repriced(c.Charge, expected)
@@ -63,14 +63,16 @@ func repriced(charge, expected reservations.Tokens) reservations.Tokens {
 	return now
 }
 
-// Learn lets l learn from an answer of which the provider has counted the tokens. Charged is what was charged for the call while it ran; nil where that is not known.
+// Learn lets l learn from an answer of which the provider has counted the tokens. Charged is what was charged for the
+// call while it ran; nil where that is not known.
 func (c Call) Learn(l *estimates.Learner, answer Answer, charged reservations.Tokens) {
 	a, err := c.Endpoint.assess(c.Request)
 	if err != nil || answer.Usage.Total() <= 0 || len(a.model) > modelLength {
 		return
 	}
 	l.Observe(estimates.Sample{
-		Limit: c.Limit, Model: a.model, Estimated: estimates.Tokens(a.usage), Open: a.open, Reserved: Reserved(charged), Used: estimates.Tokens(answer.Usage),
+		Limit: c.Limit, Model: a.model, Estimated: estimates.Tokens(a.usage), Open: a.open, Reserved: Reserved(charged),
+		Used: estimates.Tokens(answer.Usage),
 	})
 }
 

@@ -19,7 +19,8 @@ func TestCallsAreRepricedByWhatWasLearned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat := newChat(t, `{"model":"m","messages":[{"role":"user","content":"12345678"}],"max_tokens":1000}`, "requests", "tokens", "output_tokens")
+	chat := newChat(t, `{"model":"m","messages":[{"role":"user","content":"12345678"}],"max_tokens":1000}`, "requests",
+		"tokens", "output_tokens")
 	tenant, err := llm.EndpointChat.Charge("tenants", "acme", chat.Request, "requests", "tokens_per_day")
 	if err != nil {
 		t.Fatal(err)
@@ -41,14 +42,16 @@ func TestCallsAreRepricedByWhatWasLearned(t *testing.T) {
 	if diff := cmp.Diff(want, now.Charges(), near); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(reservations.Tokens{"tokens_per_day": 259, "tokens": 259, "output_tokens": 250}, chat.Call().Expect(learner), near); diff != "" {
+	if diff := cmp.Diff(reservations.Tokens{"tokens_per_day": 259, "tokens": 259, "output_tokens": 250},
+		chat.Call().Expect(learner), near); diff != "" {
 		t.Error(diff)
 	}
 	if chat.Charge["tokens"] != 1009 || chat.Also[0].Tokens["tokens_per_day"] != 1009 {
 		t.Errorf("the chat itself was changed: %+v", chat)
 	}
 	learned := learner.Learned()
-	if len(learned) != 1 || learned[0].N != 100 || learned[0].Limit != "openai" || learned[0].Model != "m" || learned[0].Reserved != 100*1009 || learned[0].Used != 100*259 {
+	if len(learned) != 1 || learned[0].N != 100 || learned[0].Limit != "openai" || learned[0].Model != "m" ||
+		learned[0].Reserved != 100*1009 || learned[0].Used != 100*259 {
 		t.Errorf("%+v", learned)
 	}
 	other := newChat(t, hello)

@@ -73,7 +73,10 @@ func TestAnswersShareMemory(t *testing.T) {
 
 // What eight calls at once make of 255 kB each on the wire: heap-MB is what the process has taken from the system.
 func BenchmarkAnswersThatUnpack(b *testing.B) {
-	for name, config := range map[string]llm.Config{"default": {}, "bound=256MB": {MaxBody: 257 << 20, Memory: intake.New(1 << 40)}} {
+	for name, config := range map[string]llm.Config{"default": {}, "bound=256MB": {
+		MaxBody: 257 << 20,
+		Memory:  intake.New(1 << 40),
+	}} {
 		b.Run(name, func(b *testing.B) {
 			client := provider(b, config, unpacks(b, 255))
 			chat := newChat(b, hello)
@@ -105,9 +108,10 @@ func TestUsageIsBoundByWhatWasReserved(t *testing.T) {
 		{`{"prompt_tokens":2000000000,"completion_tokens":1}`, 20, 0, true},
 	} {
 		var log bytes.Buffer
-		client := provider(t, llm.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, `{"id":"c1","choices":[],"usage":`+c.usage+`}`)
-		})
+		client := provider(t, llm.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"id":"c1","choices":[],"usage":`+c.usage+`}`)
+			})
 		chat := newChat(t, hello)
 		var used reservations.Tokens
 		if _, err := client.Run(t.Context(), chat, func(u reservations.Tokens) { used = u }); err != nil {

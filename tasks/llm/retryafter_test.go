@@ -20,20 +20,29 @@ func TestRetryAfter(t *testing.T) {
 		header map[string]string
 		want   time.Duration
 	}{
-		"none":                 {nil, 0},
-		"seconds":              {map[string]string{"Retry-After": "2"}, 2 * time.Second},
-		"a fraction":           {map[string]string{"Retry-After": "0.25"}, 250 * time.Millisecond},
-		"milliseconds":         {map[string]string{"Retry-After-Ms": "1500"}, 1500 * time.Millisecond},
-		"milliseconds first":   {map[string]string{"Retry-After": "2", "Retry-After-Ms": "1500"}, 1500 * time.Millisecond},
-		"broken milliseconds":  {map[string]string{"Retry-After": "2", "Retry-After-Ms": "soon"}, 2 * time.Second},
-		"negative":             {map[string]string{"Retry-After": "-2"}, 0},
-		"not a number":         {map[string]string{"Retry-After": "NaN"}, 0},
-		"forever":              {map[string]string{"Retry-After": "Inf"}, reservations.MaxWait},
-		"too long":             {map[string]string{"Retry-After": "1e300"}, reservations.MaxWait},
-		"text":                 {map[string]string{"Retry-After": "later"}, 0},
-		"a date":               {map[string]string{"Retry-After": "Sat, 21 Nov 2026 10:01:30 GMT", "Date": date}, 90 * time.Second},
-		"a date that is gone":  {map[string]string{"Retry-After": "Sat, 21 Nov 2026 09:00:00 GMT", "Date": date}, 0},
-		"a date far from here": {map[string]string{"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}, reservations.MaxWait},
+		"none":         {nil, 0},
+		"seconds":      {map[string]string{"Retry-After": "2"}, 2 * time.Second},
+		"a fraction":   {map[string]string{"Retry-After": "0.25"}, 250 * time.Millisecond},
+		"milliseconds": {map[string]string{"Retry-After-Ms": "1500"}, 1500 * time.Millisecond},
+		"milliseconds first": {
+			map[string]string{"Retry-After": "2", "Retry-After-Ms": "1500"},
+			1500 * time.Millisecond,
+		},
+		"broken milliseconds": {map[string]string{"Retry-After": "2", "Retry-After-Ms": "soon"}, 2 * time.Second},
+		"negative":            {map[string]string{"Retry-After": "-2"}, 0},
+		"not a number":        {map[string]string{"Retry-After": "NaN"}, 0},
+		"forever":             {map[string]string{"Retry-After": "Inf"}, reservations.MaxWait},
+		"too long":            {map[string]string{"Retry-After": "1e300"}, reservations.MaxWait},
+		"text":                {map[string]string{"Retry-After": "later"}, 0},
+		"a date": {
+			map[string]string{"Retry-After": "Sat, 21 Nov 2026 10:01:30 GMT", "Date": date},
+			90 * time.Second,
+		},
+		"a date that is gone": {map[string]string{"Retry-After": "Sat, 21 Nov 2026 09:00:00 GMT", "Date": date}, 0},
+		"a date far from here": {
+			map[string]string{"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"},
+			reservations.MaxWait,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,31 +67,84 @@ func TestRefusedCalls(t *testing.T) {
 		header headers
 		want   time.Duration // zero: no time
 	}{
-		"seconds":                      {429, headers{"Retry-After": "5"}, 5 * time.Second},
-		"date":                         {429, headers{"Retry-After": "Sat, 21 Nov 2026 10:01:30 GMT", "Date": date}, 90 * time.Second},
-		"milliseconds":                 {429, headers{"Retry-After-Ms": "1500", "Retry-After": "2"}, 1500 * time.Millisecond},
-		"overloaded":                   {503, headers{"Retry-After": "5"}, 5 * time.Second},
-		"a year":                       {429, headers{"Retry-After": "31536000"}, reservations.MaxBlockMost},
-		"a year, as a date":            {503, headers{"Retry-After": "Sun, 21 Nov 2027 10:00:00 GMT", "Date": date}, reservations.MaxBlockMost},
-		"nothing":                      {429, nil, 0},
-		"overloaded, nothing":          {503, headers{"X-Ratelimit-Reset-Requests": "1s"}, 0},
-		"garbage":                      {429, headers{"Retry-After": "soon", "X-Ratelimit-Reset-Requests": "1s"}, 0},
-		"at once":                      {429, headers{"Retry-After": "0", "X-Ratelimit-Reset-Requests": "1s"}, 0},
-		"in the past":                  {429, headers{"Retry-After": "-3"}, 0},
-		"another status":               {500, headers{"Retry-After": "5"}, 0},
-		"requests ran out":             {429, headers{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "8.64s", "X-Ratelimit-Remaining-Tokens": "900", "X-Ratelimit-Reset-Tokens": "6m0s"}, 8640 * time.Millisecond},
-		"tokens ran out":               {429, headers{"X-Ratelimit-Remaining-Requests": "9", "X-Ratelimit-Reset-Requests": "1h", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "120ms"}, 120 * time.Millisecond},
-		"both ran out":                 {429, headers{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "2m59.56s"}, 2*time.Minute + 59560*time.Millisecond},
-		"tokens too few":               {429, headers{"X-Ratelimit-Remaining-Requests": "9", "X-Ratelimit-Reset-Requests": "1h", "X-Ratelimit-Remaining-Tokens": "7", "X-Ratelimit-Reset-Tokens": "3"}, 3 * time.Second},
-		"resets without what is left":  {429, headers{"X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Reset-Tokens": "2s"}, 2 * time.Second},
-		"resets that make no sense":    {429, headers{"X-Ratelimit-Reset-Requests": "-1s", "X-Ratelimit-Reset-Tokens": "later"}, 0},
-		"a reset in a thousand years":  {429, headers{"X-Ratelimit-Reset-Requests": "1e12"}, reservations.MaxBlockMost},
-		"only tokens are told of":      {429, headers{"X-Ratelimit-Remaining-Tokens": "7", "X-Ratelimit-Reset-Tokens": "3s"}, 3 * time.Second},
-		"minus one is not a number":    {429, headers{"X-Ratelimit-Remaining-Tokens": "-1", "X-Ratelimit-Reset-Tokens": "0"}, 0},
-		"anthropic, in the past":       {429, headers{"Anthropic-Ratelimit-Tokens-Remaining": "0", "Anthropic-Ratelimit-Tokens-Reset": "2026-11-21T09:59:00Z", "Date": date}, 0},
-		"anthropic, in a year":         {429, headers{"Anthropic-Ratelimit-Tokens-Remaining": "0", "Anthropic-Ratelimit-Tokens-Reset": "2027-11-21T10:00:00Z", "Date": date}, reservations.MaxBlockMost},
-		"anthropic, no time":           {429, headers{"Anthropic-Ratelimit-Tokens-Remaining": "0", "Anthropic-Ratelimit-Tokens-Reset": "soon", "Date": date}, 0},
-		"retry-after before the reset": {429, headers{"Retry-After": "2", "X-Ratelimit-Reset-Requests": "1h"}, 2 * time.Second},
+		"seconds": {429, headers{"Retry-After": "5"}, 5 * time.Second},
+		"date": {
+			429,
+			headers{"Retry-After": "Sat, 21 Nov 2026 10:01:30 GMT", "Date": date},
+			90 * time.Second,
+		},
+		"milliseconds": {
+			429,
+			headers{"Retry-After-Ms": "1500", "Retry-After": "2"},
+			1500 * time.Millisecond,
+		},
+		"overloaded": {503, headers{"Retry-After": "5"}, 5 * time.Second},
+		"a year":     {429, headers{"Retry-After": "31536000"}, reservations.MaxBlockMost},
+		"a year, as a date": {
+			503,
+			headers{"Retry-After": "Sun, 21 Nov 2027 10:00:00 GMT", "Date": date},
+			reservations.MaxBlockMost,
+		},
+		"nothing":             {429, nil, 0},
+		"overloaded, nothing": {503, headers{"X-Ratelimit-Reset-Requests": "1s"}, 0},
+		"garbage":             {429, headers{"Retry-After": "soon", "X-Ratelimit-Reset-Requests": "1s"}, 0},
+		"at once":             {429, headers{"Retry-After": "0", "X-Ratelimit-Reset-Requests": "1s"}, 0},
+		"in the past":         {429, headers{"Retry-After": "-3"}, 0},
+		"another status":      {500, headers{"Retry-After": "5"}, 0},
+		"requests ran out": {429, headers{
+			"X-Ratelimit-Remaining-Requests": "0",
+			"X-Ratelimit-Reset-Requests":     "8.64s", "X-Ratelimit-Remaining-Tokens": "900",
+			"X-Ratelimit-Reset-Tokens": "6m0s",
+		}, 8640 * time.Millisecond},
+		"tokens ran out": {429, headers{
+			"X-Ratelimit-Remaining-Requests": "9",
+			"X-Ratelimit-Reset-Requests":     "1h", "X-Ratelimit-Remaining-Tokens": "0",
+			"X-Ratelimit-Reset-Tokens": "120ms",
+		}, 120 * time.Millisecond},
+		"both ran out": {429, headers{
+			"X-Ratelimit-Remaining-Requests": "0",
+			"X-Ratelimit-Reset-Requests":     "1s", "X-Ratelimit-Remaining-Tokens": "0",
+			"X-Ratelimit-Reset-Tokens": "2m59.56s",
+		}, 2*time.Minute + 59560*time.Millisecond},
+		"tokens too few": {429, headers{
+			"X-Ratelimit-Remaining-Requests": "9",
+			"X-Ratelimit-Reset-Requests":     "1h", "X-Ratelimit-Remaining-Tokens": "7",
+			"X-Ratelimit-Reset-Tokens": "3",
+		}, 3 * time.Second},
+		"resets without what is left": {429, headers{
+			"X-Ratelimit-Reset-Requests": "1s",
+			"X-Ratelimit-Reset-Tokens":   "2s",
+		}, 2 * time.Second},
+		"resets that make no sense": {429, headers{
+			"X-Ratelimit-Reset-Requests": "-1s",
+			"X-Ratelimit-Reset-Tokens":   "later",
+		}, 0},
+		"a reset in a thousand years": {429, headers{"X-Ratelimit-Reset-Requests": "1e12"}, reservations.MaxBlockMost},
+		"only tokens are told of": {429, headers{
+			"X-Ratelimit-Remaining-Tokens": "7",
+			"X-Ratelimit-Reset-Tokens":     "3s",
+		}, 3 * time.Second},
+		"minus one is not a number": {429, headers{
+			"X-Ratelimit-Remaining-Tokens": "-1",
+			"X-Ratelimit-Reset-Tokens":     "0",
+		}, 0},
+		"anthropic, in the past": {429, headers{
+			"Anthropic-Ratelimit-Tokens-Remaining": "0",
+			"Anthropic-Ratelimit-Tokens-Reset":     "2026-11-21T09:59:00Z", "Date": date,
+		}, 0},
+		"anthropic, in a year": {429, headers{
+			"Anthropic-Ratelimit-Tokens-Remaining": "0",
+			"Anthropic-Ratelimit-Tokens-Reset":     "2027-11-21T10:00:00Z", "Date": date,
+		}, reservations.MaxBlockMost},
+		"anthropic, no time": {429, headers{
+			"Anthropic-Ratelimit-Tokens-Remaining": "0",
+			"Anthropic-Ratelimit-Tokens-Reset":     "soon", "Date": date,
+		}, 0},
+		"retry-after before the reset": {
+			429,
+			headers{"Retry-After": "2", "X-Ratelimit-Reset-Requests": "1h"},
+			2 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +156,8 @@ func TestRefusedCalls(t *testing.T) {
 				_, _ = io.WriteString(w, `{"error":{"message":"slow down"}}`)
 			})
 			_, err := client.Do(t.Context(), newChat(t, hello))
-			if e, ok := errors.AsType[*llm.Error](err); !ok || e.StatusCode != c.status || errors.Is(err, tasks.ErrPermanent) {
+			if e, ok := errors.AsType[*llm.Error](err); !ok || e.StatusCode != c.status ||
+				errors.Is(err, tasks.ErrPermanent) {
 				t.Fatalf("%v", err)
 			}
 			var got time.Duration

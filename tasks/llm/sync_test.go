@@ -54,23 +54,53 @@ func TestRunSaysWhatItSaw(t *testing.T) {
 		meters  []string
 		want    reservations.Tokens // nil: nothing
 	}{
-		"openai":                 {headers: "openai_chat", want: reservations.Tokens{"requests": 4999, "tokens": 159976}},
-		"meters not charged":     {headers: "openai_chat", meters: []string{llm.MeterTokens}, want: reservations.Tokens{"tokens": 159976}},
-		"no such meters":         {headers: "openai_chat", meters: []string{llm.MeterInput, llm.MeterOutput}},
-		"a day is not a minute":  {headers: "groq_guide", want: reservations.Tokens{"tokens": 17997}},
-		"a day":                  {headers: "groq_guide", meters: all, want: reservations.Tokens{"tokens": 17997, "requests_per_day": 14370}},
-		"a day at OpenAI":        {headers: "openai_daily", meters: all, want: reservations.Tokens{"tokens": 199973, "requests_per_day": 9999}},
-		"a day, unnamed":         {headers: "groq_unnamed", meters: []string{llm.MeterRequests}},
-		"anthropic, rounded":     {headers: "anthropic_past", meters: all, want: reservations.Tokens{"requests": 49999, "output_tokens": 399500}},
-		"anthropic's tokens":     {headers: "anthropic_old_429", meters: all, want: reservations.Tokens{"requests": 0}},
-		"anthropic's, asked for": {config: llm.Config{Meters: map[string]string{"tokens": "tokens"}}, headers: "anthropic_old_429", want: reservations.Tokens{"requests": 0, "tokens": 16500}},
-		"another name":           {config: llm.Config{Meters: map[string]string{"requests_per_day": "requests"}}, headers: "groq_guide", want: reservations.Tokens{"tokens": 17997, "requests": 14370}},
-		"two for one":            {config: llm.Config{Meters: map[string]string{"requests_per_day": "tokens"}}, headers: "groq_guide", want: reservations.Tokens{"tokens": 14370}},
-		"none":                   {config: llm.Config{Meters: map[string]string{"tokens": ""}}, headers: "openai_chat", want: reservations.Tokens{"requests": 4999}},
-		"a refusal":              {status: 429, headers: "groq_429", want: reservations.Tokens{"tokens": 3028}},
-		"a failure":              {status: 500, headers: "openai_chat", want: reservations.Tokens{"requests": 4999, "tokens": 159976}},
-		"off":                    {config: llm.Config{Sync: llm.SyncOff}, headers: "openai_chat"},
-		"minus one":              {headers: "azure_minus_one", meters: all},
+		"openai": {headers: "openai_chat", want: reservations.Tokens{
+			"requests": 4999,
+			"tokens":   159976,
+		}},
+		"meters not charged": {
+			headers: "openai_chat", meters: []string{llm.MeterTokens},
+			want: reservations.Tokens{"tokens": 159976},
+		},
+		"no such meters":        {headers: "openai_chat", meters: []string{llm.MeterInput, llm.MeterOutput}},
+		"a day is not a minute": {headers: "groq_guide", want: reservations.Tokens{"tokens": 17997}},
+		"a day": {headers: "groq_guide", meters: all, want: reservations.Tokens{
+			"tokens":           17997,
+			"requests_per_day": 14370,
+		}},
+		"a day at OpenAI": {headers: "openai_daily", meters: all, want: reservations.Tokens{
+			"tokens":           199973,
+			"requests_per_day": 9999,
+		}},
+		"a day, unnamed": {headers: "groq_unnamed", meters: []string{llm.MeterRequests}},
+		"anthropic, rounded": {headers: "anthropic_past", meters: all, want: reservations.Tokens{
+			"requests":      49999,
+			"output_tokens": 399500,
+		}},
+		"anthropic's tokens": {headers: "anthropic_old_429", meters: all, want: reservations.Tokens{"requests": 0}},
+		"anthropic's, asked for": {
+			config:  llm.Config{Meters: map[string]string{"tokens": "tokens"}},
+			headers: "anthropic_old_429", want: reservations.Tokens{"requests": 0, "tokens": 16500},
+		},
+		"another name": {
+			config:  llm.Config{Meters: map[string]string{"requests_per_day": "requests"}},
+			headers: "groq_guide", want: reservations.Tokens{"tokens": 17997, "requests": 14370},
+		},
+		"two for one": {
+			config:  llm.Config{Meters: map[string]string{"requests_per_day": "tokens"}},
+			headers: "groq_guide", want: reservations.Tokens{"tokens": 14370},
+		},
+		"none": {
+			config: llm.Config{Meters: map[string]string{"tokens": ""}}, headers: "openai_chat",
+			want: reservations.Tokens{"requests": 4999},
+		},
+		"a refusal": {status: 429, headers: "groq_429", want: reservations.Tokens{"tokens": 3028}},
+		"a failure": {status: 500, headers: "openai_chat", want: reservations.Tokens{
+			"requests": 4999,
+			"tokens":   159976,
+		}},
+		"off":       {config: llm.Config{Sync: llm.SyncOff}, headers: "openai_chat"},
+		"minus one": {headers: "azure_minus_one", meters: all},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,12 +137,14 @@ func TestRunSeesBothWaysWhereAsked(t *testing.T) {
 func TestNothingIsSeenWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	client := provider(t, llm.Config{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	_, err := client.Run(t.Context(), newChat(t, hello), nil, func(o reservations.Observation) { t.Errorf("saw %+v", o) })
+	_, err := client.Run(t.Context(), newChat(t, hello), nil,
+		func(o reservations.Observation) { t.Errorf("saw %+v", o) })
 	if err == nil {
 		t.Error("no error")
 	}
 	client = provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })
-	answer, err := client.Run(t.Context(), newChat(t, hello), nil, func(o reservations.Observation) { t.Errorf("saw %+v", o) })
+	answer, err := client.Run(t.Context(), newChat(t, hello), nil,
+		func(o reservations.Observation) { t.Errorf("saw %+v", o) })
 	if err != nil || answer.Seen != nil {
 		t.Errorf("%+v, %v", answer.Seen, err)
 	}

@@ -36,7 +36,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Float64Var(&cfg.Requests.Capacity, "requests-capacity", 0, "requests at once")
 	flags.Float64Var(&cfg.Tokens.Rate, "tokens-rate", 0, "tokens per second (0: not limited)")
 	flags.Float64Var(&cfg.Tokens.Capacity, "tokens-capacity", 0, "tokens at once")
-	flags.BoolVar(&cfg.CountUsed, "count-used", false, "count the prompt on arrival and the answer as it is, instead of max_tokens")
+	flags.BoolVar(&cfg.CountUsed, "count-used", false,
+		"count the prompt on arrival and the answer as it is, instead of max_tokens")
 	flags.BoolVar(&cfg.KeepEstimate, "keep-estimate", false, "never correct the estimate to the real usage")
 	flags.DurationVar(&cfg.Slack, "slack", provider.SlackDefault, "how much rate each bucket is larger by")
 	flags.DurationVar(&cfg.MinLatency, "min-latency", provider.MinLatencyDefault, "shortest time of an answer")
@@ -86,7 +87,8 @@ func addBlock(flags *flag.FlagSet, block *provider.Block) {
 }
 
 func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble) {
-	flags.Float64Var(&trouble.Refuse, "trouble-refuse", 0, "share of the requests to refuse with a 429 that names a time")
+	flags.Float64Var(&trouble.Refuse, "trouble-refuse", 0,
+		"share of the requests to refuse with a 429 that names a time")
 	flags.DurationVar(&trouble.For, "trouble-refuse-for", 0, "the time that it names")
 	flags.Float64Var(&trouble.Fail, "trouble-fail", 0, "share of the requests to answer with a 500")
 	flags.Float64Var(&trouble.Drop, "trouble-drop", 0, "share of the requests to close the connection of")

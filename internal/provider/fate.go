@@ -1,6 +1,10 @@
 package provider
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -55,5 +59,26 @@ func (t *trouble) next(now time.Time) fate {
 		return dropped
 	default:
 		return fine
+	}
+}
+
+// character is what a request's bytes and the seed decide about its answer.
+type character struct {
+	id      string
+	latency time.Duration
+	share   float64 // of max_tokens
+}
+
+func (s *Server) characterOf(body []byte) character {
+	h := sha256.New()
+	_ = binary.Write(h, binary.BigEndian, s.cfg.Seed)
+	h.Write(body)
+	sum := h.Sum(nil)
+	// Each part is a uniform number from 0 to 1.
+	part := func(at int) float64 { return float64(binary.BigEndian.Uint32(sum[at:])) / math.MaxUint32 }
+	return character{
+		id:      hex.EncodeToString(sum[:12]),
+		latency: s.cfg.MinLatency + time.Duration(part(16)*float64(s.cfg.MaxLatency-s.cfg.MinLatency)),
+		share:   s.cfg.UsedMin + part(20)*(s.cfg.UsedMax-s.cfg.UsedMin),
 	}
 }
