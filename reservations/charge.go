@@ -2,14 +2,16 @@ package reservations
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a
-// settlement.
+// settlement; MeterInFlight counts one in a charge, and nothing in a settlement.
 type Tokens map[string]float64
 
 // Unused is zero for each meter of the charges: the usage of a call that was never made. It is empty where there are no
@@ -38,6 +40,9 @@ type Charge struct {
 	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until
 	// then. Set it from Outcome.Shard before the charge is settled.
 	Shard int `json:"shard,omitempty"`
+	// Lease is what a start has of a meter of calls in flight; zero until then, and where the limit has no such meter. Set
+	// it from Outcome.Lease before the charge is kept or settled.
+	Lease Lease `json:"-"`
 	// Given is the limit itself, where the caller gives it: see Inline. Nil means that Limit names a configured limit,
 	// or one that Config.Resolve knows.
 	Given *LimitSet `json:"-"`
@@ -79,26 +84,41 @@ const (
 	MaxKey = 512
 )
 
-// ValidateKey refuses a key that a store could not keep as it is: above MaxKey, not UTF-8, or with a NUL. The error matches
-// ErrInvalidCharge.
+// ValidateKey refuses a name of a limit that no limit can have, and a key that stores could not keep or people could
+// not read as it is: above MaxKey, not UTF-8, or with a control character, a line separator or a character that turns
+// the direction of writing. The error matches ErrInvalidCharge.
 func (c Charge) ValidateKey() error {
-	if problem := keyProblem(c.Key); problem != "" {
-		c.Key = strings.ToValidUTF8(c.Key[:min(len(c.Key), 32)], "\uFFFD")
-		return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
+	problem := keyProblem(c.Key)
+	if !nameShape.MatchString(c.Limit) {
+		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'", shortText(c.Limit))
 	}
-	return nil
+	if problem == "" {
+		return nil
+	}
+	c.Limit, c.Key = shortText(c.Limit), shortText(c.Key)
+	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 }
 
-// keyProblem says why a store could not keep a key as it is.
+// keyProblem says why a key is refused; empty where it is not.
 func keyProblem(key string) string {
 	switch {
 	case len(key) > MaxKey:
-		return fmt.Sprintf("key %q... has %d bytes: must be at most %d", key[:32], len(key), MaxKey)
-	case !utf8.ValidString(key) || strings.ContainsRune(key, 0):
-		return fmt.Sprintf("key %q must be valid UTF-8 without NUL", key)
+		return fmt.Sprintf("key %q... has %d bytes: must be at most %d", shortText(key), len(key), MaxKey)
+	case !utf8.ValidString(key):
+		return fmt.Sprintf("key %q must be valid UTF-8", key)
+	case strings.ContainsFunc(key, unreadable):
+		return fmt.Sprintf("key %q must hold no control characters", key)
 	}
 	return ""
 }
+
+// unreadable says whether a character of a key would do something where people read it.
+func unreadable(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
+// shortText is the beginning of a text that was refused.
+func shortText(text string) string { return strings.ToValidUTF8(text[:min(len(text), 100)], "\uFFFD") }
 
 // Validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
 // ErrInvalidCharge: the key can't be stored, or an amount is negative, not a number or above 1e15. ErrChargeTooLarge:
@@ -143,11 +163,25 @@ func (c Charge) validateAtOnce(l Limit) error {
 	return nil
 }
 
+// Tokens is what the charge takes of each meter, with the call in flight that it need not name. Do not change it.
+func (l Limit) Tokens(c Charge) Tokens {
+	if _, named := c.Tokens[MeterInFlight]; named || l.meter(MeterInFlight) < 0 {
+		return c.Tokens
+	}
+	tokens := Tokens{MeterInFlight: 1}
+	maps.Copy(tokens, c.Tokens)
+	return tokens
+}
+
 // vector lays the tokens out in the order of the limit's meters.
 func (t Tokens) vector(l Limit) []float64 {
 	n := make([]float64, len(l.Meters))
 	for k, m := range l.Meters {
-		n[k] = t[m.Name]
+		amount, named := t[m.Name]
+		if !named && m.inFlight() {
+			amount = 1
+		}
+		n[k] = amount
 	}
 	return n
 }

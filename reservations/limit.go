@@ -45,7 +45,8 @@ type Limit struct {
 	// MaxWait bounds how far ahead in time the bucket promises tokens, for all meters together; MaxReserved bounds each
 	// meter in tokens. A task that would wait longer joins the waitlist without a promise. Zero means no bound.
 	MaxWait time.Duration
-	// MaxBlock is the longest that a provider's Retry-After stops the limit, at most 24 hours. Zero means 10 minutes.
+	// MaxBlock is the longest that a provider's Retry-After stops the limit, at most 24 hours. A worker has the
+	// refusals of one task stop it for no longer in all. Zero means 10 minutes.
 	MaxBlock time.Duration
 	// OrdinaryShare is the part of the limit that ordinary tasks keep while urgent ones wait, between 0 and 1. Zero
 	// means OrdinaryShareDefault. It counts only where a meter has Headroom.
@@ -59,7 +60,7 @@ type Limit struct {
 }
 
 // Meter is one rate of a Limit: Rate tokens every Period, up to Capacity, that come back evenly (a token bucket) or all
-// at once when a window ends (a fixed window).
+// at once when a window ends (a fixed window). InFlight returns the one without a rate.
 type Meter struct {
 	// Name identifies the meter within its limit, e.g. "requests" or "tokens". Same letters as a limit's name.
 	Name string
@@ -99,8 +100,13 @@ func PerMinute(name string, rate float64) Meter {
 	return Meter{Name: name, Rate: rate, Period: time.Minute, MaxReserved: Unlimited}
 }
 
-// RatePerSecond is the number of tokens that come back every second.
-func (m Meter) RatePerSecond() float64 { return m.Rate / m.Period.Seconds() }
+// RatePerSecond is the number of tokens that come back every second: none of calls in flight.
+func (m Meter) RatePerSecond() float64 {
+	if m.inFlight() {
+		return 0
+	}
+	return m.Rate / m.Period.Seconds()
+}
 
 // Cap is the capacity in force: Capacity, or Rate where Capacity is zero.
 func (m Meter) Cap() float64 {
@@ -134,7 +140,7 @@ func (l Limit) Warnings() []string {
 	near, far := -1, -1
 	horizon := func(k int) float64 { return l.Meters[k].MaxReserved / l.Meters[k].RatePerSecond() }
 	for k, m := range l.Meters {
-		if m.MaxReserved == Unlimited {
+		if m.MaxReserved == Unlimited || m.inFlight() {
 			continue
 		}
 		if near < 0 || horizon(k) < horizon(near) {
@@ -194,6 +200,10 @@ func (l Limit) Validate() error {
 			fault("meters", "meter %q is there twice", m.Name)
 		}
 		seen[m.Name] = true
+		if m.inFlight() || m.Name == MeterInFlight {
+			m.validateInFlight(fault)
+			continue
+		}
 		m.validate(func(field, format string, args ...any) { fault(m.Name+"."+field, format, args...) })
 	}
 	l.validateHeadroom(fault)

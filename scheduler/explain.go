@@ -147,8 +147,10 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 		v = v.Shards[at.Shard-1]
 	}
 	e.Bucket = &v
-	if v.Blocked > 0 && e.Reason == ReasonLimit {
-		e.Reason = ReasonBlocked
+	if v.Blocked > 0 && (e.Reason == ReasonLimit || e.Reason == ReasonInFlight) {
+		if e.Reason = ReasonBlocked; e.Until.IsZero() {
+			e.Until = e.Now.Add(v.Blocked)
+		}
 	}
 }
 

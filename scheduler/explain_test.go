@@ -59,7 +59,7 @@ func askInVain(ctx context.Context, w *explained, t scheduler.Task, c reservatio
 
 func refused(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
 	for range 2 {
-		if _, err := w.Refused(ctx, t, time.Hour); err != nil {
+		if _, _, err := w.Refused(ctx, t, time.Hour); err != nil {
 			return err
 		}
 	}

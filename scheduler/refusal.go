@@ -52,21 +52,24 @@ func (s *Scheduler) WaitRefused(
 	return e
 }
 
-// Refused counts that the provider refused a task, which comes back after d, and returns how often it did so in a
-// row. A count is forgotten an hour after the task should have been back. On an error the count is 1.
-func (s *Scheduler) Refused(ctx context.Context, t Task, d time.Duration) (int, error) {
+// Refused counts that the provider refused a task, which asks for a block of d, and returns how often it did so in a
+// row and for how long the task's refusals asked before. Both are forgotten an hour after the task should have been
+// back. On an error the count is 1.
+func (s *Scheduler) Refused(ctx context.Context, t Task, d time.Duration) (times int, before time.Duration, err error) {
+	d = max(0, d).Truncate(time.Millisecond)
 	pipe := s.redis.TxPipeline()
-	count := pipe.Incr(ctx, refusalsKey(t))
-	pipe.PExpire(ctx, refusalsKey(t), max(0, d)+refusalsKept)
+	count := pipe.HIncrBy(ctx, refusalsKey(t), refusalsTimes, 1)
+	sum := pipe.HIncrBy(ctx, refusalsKey(t), refusalsBlocked, d.Milliseconds())
+	pipe.PExpire(ctx, refusalsKey(t), d+refusalsKept)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return 1, fmt.Errorf("count the refusals of %s: %w", t, err)
+		return 1, 0, fmt.Errorf("count the refusals of %s: %w", t, err)
 	}
-	return int(count.Val()), nil
+	return int(count.Val()), time.Duration(sum.Val())*time.Millisecond - d, nil
 }
 
-// ForgetRefusals begins the count of Refused anew.
+// ForgetRefusals begins the count of Refused anew. What the task's refusals asked for stays.
 func (s *Scheduler) ForgetRefusals(ctx context.Context, t Task) error {
-	if err := s.redis.Del(ctx, refusalsKey(t)).Err(); err != nil {
+	if err := s.redis.HDel(ctx, refusalsKey(t), refusalsTimes).Err(); err != nil {
 		return fmt.Errorf("forget the refusals of %s: %w", t, err)
 	}
 	return nil
@@ -74,8 +77,14 @@ func (s *Scheduler) ForgetRefusals(ctx context.Context, t Task) error {
 
 // refusals is the count of Refused; zero where there is none.
 func (s *Scheduler) refusals(ctx context.Context, t Task) int {
-	n, _ := s.redis.Get(ctx, refusalsKey(t)).Int() // for people alone
+	n, _ := s.redis.HGet(ctx, refusalsKey(t), refusalsTimes).Int() // for people alone
 	return n
 }
+
+// The fields of what is kept of a task's refusals: how many in a row, and milliseconds.
+const (
+	refusalsTimes   = "times"
+	refusalsBlocked = "blocked"
+)
 
 func refusalsKey(t Task) string { return "headway:{wait}:refused:" + t.String() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 // A backlog of tasks that were enqueued without a reservation is sorted: a process whose task has to wait takes many
 // tasks from the head of the queue and puts them into their waitlists, as Reserved does at enqueue. So they are not
-// delivered one by one only to be sent back.
+// delivered one by one only to be sent back, and they start in the order of their arrival.
 
 const (
 	// sortFrom is the smallest number of pending tasks for which a queue is sorted. Fewer are delivered as fast.
@@ -120,11 +121,11 @@ func (s *Scheduler) Sort(queue string, price Pricer, joined func(tasks int)) {
 func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (joined int, more bool, err error) {
 	reserving, cancel := context.WithTimeout(ctx, sortTimeout)
 	defer cancel()
-	all, err := s.queues.Pending(reserving, queue, reserveTogether, sortFrom)
-	if err != nil || len(all) == 0 {
+	active, pending, err := s.queues.Pending(reserving, queue, reserveTogether, sortFrom)
+	if err != nil || len(pending) == 0 {
 		return 0, false, err
 	}
-	batch, err := s.takeLimited(reserving, queue, all, price)
+	batch, err := s.takeLimited(reserving, queue, active, pending, price)
 	if err != nil || len(batch) == 0 {
 		return 0, false, err
 	}
@@ -147,7 +148,7 @@ func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (j
 		_, failed := s.queues.Wake(after, queue, back, 0) // otherwise asynq delivers them a little later
 		err = errors.Join(err, failed)
 	}
-	return joined, 2*joined > len(all), errors.Join(refused, err)
+	return joined, 2*joined > len(pending), errors.Join(refused, err)
 }
 
 // joinSorted puts tasks of one queue into their waitlists. The times of their nets come last: if the process is killed
@@ -168,23 +169,36 @@ func (s *Scheduler) joinSorted(ctx context.Context, queue string, parcels []*par
 	return err
 }
 
-// takeLimited takes the tasks that have a limit and do not wait yet.
+// takeLimited takes the pending tasks that have a limit and do not wait yet. Before that, they and the active tasks
+// arrive, in the order of delivery: so an active task whose bucket answers late waits before them, and a task that is
+// delivered after they are taken waits behind them. Several processes may sort one queue: the first arrival of a task
+// counts.
 func (s *Scheduler) takeLimited(
-	ctx context.Context, queue string, all []asynqdb.Pending, price Pricer,
+	ctx context.Context, queue string, active, pending []asynqdb.Pending, price Pricer,
 ) (batch []*parcel, err error) {
-	arrivals := make([]waitlist.Arrival, len(all))
-	for i, t := range all {
-		arrivals[i].Task = waitlist.Task{Queue: queue, ID: t.ID}
+	parcels := map[string]*parcel{}
+	var arrivals []waitlist.Arrival
+	for _, t := range slices.Concat(active, pending) {
+		if charges := s.priced(t, price); len(charges) > 0 {
+			parcels[t.ID] = sorted(queue, t, charges)
+			arrivals = append(arrivals, s.arrival(ctx, Task{Queue: queue, ID: t.ID}, charges))
+		}
 	}
 	states, err := s.list.Arrive(ctx, arrivals)
 	if err != nil {
 		return nil, err
 	}
-	parcels := map[string]*parcel{}
+	for i, a := range arrivals {
+		if states[i].State != waitlist.StateNew {
+			delete(parcels, a.ID)
+		}
+	}
 	var wanted, left []string
-	for i, t := range all {
-		if charges := s.priced(t, price); len(charges) > 0 && states[i].State == waitlist.StateNew {
-			parcels[t.ID] = sorted(queue, t, charges)
+	for _, t := range active {
+		left = append(left, t.ID)
+	}
+	for _, t := range pending {
+		if parcels[t.ID] != nil {
 			wanted = append(wanted, t.ID)
 		} else {
 			left = append(left, t.ID)
@@ -195,6 +209,17 @@ func (s *Scheduler) takeLimited(
 		batch = append(batch, parcels[id])
 	}
 	return batch, err
+}
+
+// arrival is a task of a backlog. In which shard of a limit it will wait is not known.
+func (s *Scheduler) arrival(ctx context.Context, t Task, charges []reservations.Charge) waitlist.Arrival {
+	a := waitlist.Arrival{Task: waitlist.Task(t), Joins: true}
+	for _, c := range charges {
+		if s.limiter.Choose(c).Shard == 0 {
+			a.Wants = append(a.Wants, s.entry(ctx, t, Turn{Charges: charges}, c))
+		}
+	}
+	return a
 }
 
 // priced is the charges of the task; none if they can't be read or can never be served.

@@ -92,9 +92,9 @@ func (s *Scheduler) Claim(ctx context.Context, turn Turn, claims reservations.Cl
 	}
 }
 
-// Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket is
-// asked. On an error of Redis the Turn is that of a new task with no waitlist: to go on with it costs the task its
-// place, and never a limit.
+// Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket
+// is asked: if other tasks wait, a new task gets its place behind them by it, for a minute. On an error of Redis
+// the Turn is that of a new task with no waitlist: to go on with it costs the task its place, and never a limit.
 func (s *Scheduler) Arrive(ctx context.Context, t Task, charges []reservations.Charge) (Turn, error) {
 	turn := Turn{Status: StatusNew}
 	arrival := waitlist.Arrival{Task: waitlist.Task(t)}
@@ -102,7 +102,10 @@ func (s *Scheduler) Arrive(ctx context.Context, t Task, charges []reservations.C
 		if s.limiter != nil {
 			c = s.limiter.Choose(c)
 		}
-		turn.Charges, arrival.Buckets = append(turn.Charges, c), append(arrival.Buckets, c.Bucket())
+		turn.Charges = append(turn.Charges, c)
+	}
+	for _, c := range turn.Charges {
+		arrival.Wants = append(arrival.Wants, s.entry(ctx, t, turn, c))
 	}
 	all, err := s.arrivals.Do(ctx, struct{}{}, arrival)
 	if err != nil {

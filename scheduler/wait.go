@@ -110,6 +110,7 @@ func (s *Scheduler) entry(ctx context.Context, t Task, turn Turn, c reservations
 	if err != nil {
 		return e // the limit has gone meanwhile; the next delivery says so
 	}
+	e.Tokens = limit.Tokens(c)
 	weight := 1.
 	if limit.HasHeadroom() {
 		if weight = limit.Share(); c.Urgent {

@@ -53,7 +53,7 @@ func describe(l waitlist.List) Waitlist {
 	}
 	var b reservations.Bucket
 	if w.Waiting > 0 && json.Unmarshal(l.State, &b) == nil {
-		w.End = b.Expect(l.Now.Add(l.Offset), l.Tokens).Add(-l.Offset)
+		w.End = expect(b, l, l.Tokens)
 	}
 	return w
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"strings"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -65,15 +64,9 @@ func CheckCharges(charges []reservations.Charge) error {
 	if len(charges) > MaxCharges {
 		return fmt.Errorf("%w, not %d", ErrTooManyCharges, len(charges))
 	}
-	if err := reservations.Distinct(charges); err != nil {
-		return err
-	}
 	for _, c := range charges {
 		if c.Given != nil {
 			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "a task can't carry a limit"}
-		}
-		if strings.TrimSpace(c.Limit) == "" {
-			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "names no limit"}
 		}
 		if err := c.ValidateKey(); err != nil {
 			return err
@@ -87,7 +80,7 @@ func CheckCharges(charges []reservations.Charge) error {
 			}
 		}
 	}
-	return nil
+	return reservations.Distinct(charges)
 }
 
 // blank makes arguments to decode into: a zero value, or where T is a pointer one to a zero value. It fails for an interface.

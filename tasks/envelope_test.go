@@ -115,7 +115,7 @@ func TestEncodeErrors(t *testing.T) {
 		"options":         {args: summary{}, over: tasks.Options{Timeout: -1}, want: tasks.ErrInvalidOptions, text: "timeout: -1ns"},
 		"nine charges":    {args: summary{Models: 8}, want: tasks.ErrTooManyCharges, text: `encode task "summary"`},
 		"a bucket twice":  {args: summary{Same: true}, want: tasks.ErrDuplicateCharge, text: "openai:team-a"},
-		"no limit":        {args: nowhere{}, want: reservations.ErrInvalidCharge, text: "names no limit"},
+		"no limit":        {args: nowhere{}, want: reservations.ErrInvalidCharge, text: "is no name of a limit"},
 		"negative charge": {args: summary{Size: -1}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
 		"NaN charge":      {args: summary{Size: math.NaN()}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
 		"infinite charge": {args: summary{Size: math.Inf(1)}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},

@@ -17,21 +17,65 @@ import (
 // the task goes back without it, and the block is tried on in the background.
 const blockPatience = 2 * time.Second
 
+// countPatience bounds how long a block waits for the count of the task's refusals.
+const countPatience = 500 * time.Millisecond
+
 // ending is how a handler ended.
 type ending struct {
 	err     error
 	refusal *tasks.RetryAfterError // nil unless the provider refused the call and named a time
+	times   int                    // how often in a row
+	alone   bool                   // the task has blocked its limit for long enough: only the task itself waits
 	blocked reservations.Outcome   // the bucket's answer to the block; zero if there was none
 	cause   error                  // why there was none
+	lost    error                  // why the slots of a call that failed could not be kept; nil where they were
 }
 
-// end reads what the handler returned, and blocks the bucket where the provider asked for it.
+// end reads what the handler returned, and blocks the bucket where the provider asked for it. The blocks of one task
+// add up to at most its limit's max_block: after that its refusals delay the task alone.
 func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 	e := ending{err: err, refusal: refusalIn(err)}
-	if e.refusal != nil && len(d.claims) > 0 {
-		e.blocked, e.cause = g.block(ctx, d, e.refusal)
+	if e.refusal == nil {
+		return e
 	}
+	if len(d.claims) == 0 {
+		e.times, _ = g.count(ctx, d, e.refusal)
+		return e
+	}
+	most := g.longestBlock(d.charge())
+	e.refusal.After = min(e.refusal.After, most)
+	var before time.Duration
+	e.times, before = g.count(ctx, d, e.refusal)
+	if e.alone = before >= most; e.alone {
+		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider once more, only the task waits",
+			slog.Duration("for", e.refusal.After), slog.Any("refusal", e.refusal.Err))
+		return e
+	}
+	e.refusal.After = min(e.refusal.After, most-before)
+	e.blocked, e.cause = g.block(ctx, d, e.refusal)
 	return e
+}
+
+// count counts a refusal, and returns how many there were in a row and for how long those before it asked.
+func (g *guard) count(
+	ctx context.Context, d *delivery, refusal *tasks.RetryAfterError,
+) (times int, before time.Duration) {
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
+	defer cancel()
+	times, before, err := g.sched.Refused(soon, d.handle(), refusal.After)
+	if err != nil {
+		g.logTask(ctx, d, slog.LevelWarn, "refusals of a task not counted", slog.Any("error", err))
+	}
+	return times, before
+}
+
+// longestBlock is the max_block of the charge's limit.
+func (g *guard) longestBlock(c reservations.Charge) time.Duration {
+	limit, err := g.limiter.Limits().For(c.Limit, c.Key)
+	if err != nil {
+		return reservations.MaxBlockDefault // the limit has gone meanwhile
+	}
+	return limit.LongestBlock()
 }
 
 // refusalIn is nil where the error is anything but a refusal that named a time: what archives or drops the task goes
@@ -97,18 +141,15 @@ func (g *guard) blocked(
 	return own
 }
 
-// forgives counts the refusal, and says whether the task may go back without a retry used. What is beyond the count
-// fails.
-func (g *guard) forgives(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) bool {
-	n, err := g.sched.Refused(ctx, d.handle(), refusal.After)
-	if err == nil && n > g.maxRefusals {
-		err = g.sched.ForgetRefusals(ctx, d.handle())
-		n = g.maxRefusals + 1
+// forgives says whether a refused task may go back without a retry used. What is beyond the count fails.
+func (g *guard) forgives(ctx context.Context, d *delivery, e ending) bool {
+	if e.times <= g.maxRefusals {
+		return true
 	}
-	if err != nil {
-		g.logTask(ctx, d, slog.LevelWarn, "refusals of a task not counted", slog.Any("error", err))
+	if err := g.sched.ForgetRefusals(ctx, d.handle()); err != nil {
+		g.logTask(ctx, d, slog.LevelWarn, "refusals of a task not forgotten", slog.Any("error", err))
 	}
-	return n <= g.maxRefusals
+	return false
 }
 
 // deferRefused sends a task back whose call the provider refused. No retry is used, and the task starts first after
@@ -119,12 +160,15 @@ func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed
 	hook(g.log, g.events.OnFinish, Finish{
 		Task: d.ref(), Charges: d.claims.Charges(), Result: ResultRefused, Elapsed: elapsed, Err: e.err,
 	})
-	wait := e.refusal.After
+	wait, c := e.refusal.After, d.charge()
 	if !e.blocked.At.IsZero() {
 		wait = e.blocked.Wait()
 	}
+	if e.alone {
+		c = reservations.Charge{}
+	}
 	return g.deferTask(ctx, d, d.charge(), e.blocked, wait, func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.WaitRefused(ctx, t, d.charge(), e.refusal.After, e.blocked, e.err, e.cause)
+		return g.sched.WaitRefused(ctx, t, c, e.refusal.After, e.blocked, e.err, e.cause)
 	})
 }
 
@@ -132,13 +176,13 @@ func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed
 func (g *guard) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler) error {
 	started := time.Now()
 	err := next.ProcessTask(ctx, t)
-	refusal := refusalIn(err)
-	if refusal == nil || ctx.Err() != nil {
+	if refusalIn(err) == nil || ctx.Err() != nil {
 		return err
 	}
 	d := newDelivery(ctx, t)
-	if !g.forgives(ctx, d, refusal) {
+	e := g.end(ctx, d, err)
+	if !g.forgives(ctx, d, e) {
 		return err
 	}
-	return legible(g.deferRefused(ctx, d, ending{err: err, refusal: refusal}, time.Since(started)))
+	return legible(g.deferRefused(ctx, d, e, time.Since(started)))
 }

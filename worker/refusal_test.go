@@ -147,8 +147,44 @@ func TestOnlyEverRefusedFails(t *testing.T) {
 		t.Errorf("second attempt: %v", got)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)
-	if keys := b.client.Keys(t.Context(), "*refused:*").Val(); len(keys) > 0 {
-		t.Errorf("counts are left: %v", keys)
+	for _, key := range b.client.Keys(t.Context(), "*refused:*").Val() {
+		if n := b.client.HGet(t.Context(), key, "times").Val(); n != "" || b.client.TTL(t.Context(), key).Val() <= 0 {
+			t.Errorf("a count is left: %q in %s", n, key)
+		}
+	}
+}
+
+// A task that is always refused holds its limit for max_block in all, however often it is tried.
+func TestRefusalsOfOneTaskAddUp(t *testing.T) {
+	t.Parallel()
+	const most = 100 * time.Millisecond
+	limit := filling(10 * time.Millisecond)
+	limit.MaxBlock = most
+	b := setup(t, limit)
+	w := b.worker(worker.Config{MaxRefusals: 2})
+	worker.Handle(w, refusing(5, 60*time.Millisecond))
+	b.start(w)
+	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
+	const refused, failed = worker.ResultRefused, worker.ResultFailed
+	for _, want := range []worker.Result{refused, refused, failed, refused, refused} {
+		f := receive(t, b.finishes)
+		if f.Result != want {
+			t.Errorf("finish %+v, want %s", f, want)
+		}
+		if f.Result == failed {
+			b.hurry(info.ID)
+		}
+	}
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+		t.Errorf("finish %+v", f)
+	}
+	var all time.Duration
+	for len(b.blocks) > 0 {
+		e := receive(t, b.blocks)
+		all += e.Outcome.Wait()
+	}
+	if all != most {
+		t.Errorf("blocked for %v, want %v", all, most)
 	}
 }
 
@@ -180,7 +216,7 @@ func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 				}
 				return
 			}
-			if e := receive(t, b.blocks); e.For != reservations.MaxBlockMost || e.Outcome.Wait() != c.long {
+			if e := receive(t, b.blocks); e.For != c.long || e.Outcome.Wait() != c.long {
 				t.Errorf("blocked %+v", e)
 			}
 			if d := receive(t, b.deferrals); (time.Until(d.Until) - c.long).Abs() > time.Minute {

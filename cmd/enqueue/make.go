@@ -125,6 +125,10 @@ func (s *source) request(line batch.Line) (web.Request, error) {
 	if charge == nil {
 		charge = map[string]float64{llm.MeterRequests: 1, llm.MeterRequestsPerDay: 1}
 	}
+	if _, named := charge[reservations.MeterInFlight]; !named {
+		charge = maps.Clone(charge)
+		charge[reservations.MeterInFlight] = 1
+	}
 	unknown := maps.Clone(line.Charge)
 	for _, b := range s.buckets {
 		tokens := reservations.Tokens{}

@@ -161,7 +161,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 // meterSettings are those of a meter that a person would want to see confirmed.
 func meterSettings(m reservations.Meter) string {
 	text := meterLine(m)
-	if m.MaxReserved != reservations.Unlimited {
+	if m.MaxReserved != reservations.Unlimited && m.Kind != reservations.KindInFlight {
 		text += fmt.Sprintf(", max_reserved %v", m.MaxReserved)
 	}
 	if m.Headroom > 0 {

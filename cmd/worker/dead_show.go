@@ -63,7 +63,8 @@ Attempts that are missing in the numbers ended with their worker, which could no
 
 // printDead shows the sentence, then what it rests on, then the payload.
 func printDead(s screen, t deadtasks.Task, now time.Time) {
-	fmt.Fprintf(s, "%s\n\n", s.title(cli.Printable(fmt.Sprintf("Task %s (%s) in queue %s %s.", t.ID, t.Type, t.Queue, deadText(t)))))
+	fmt.Fprintf(s, "%s\n\n", s.title(cli.Line(
+		fmt.Sprintf("Task %s (%s) in queue %s %s.", t.ID, t.Type, t.Queue, deadText(t)))))
 	var rows [][]string
 	row := func(name, text string) {
 		if text != "" {
@@ -71,7 +72,7 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 		}
 	}
 	row("at", moment(t.At, now))
-	row("error", indented(t.Error))
+	rows = append(rows, textRows("error", t.Error)...)
 	for i, a := range t.Attempts {
 		name := [...]string{"attempts", ""}[min(i, 1)]
 		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), inText(a.Elapsed.Seconds()), firstLetters(a.Error, 2*errorShown))

@@ -15,7 +15,7 @@ import (
 
 // print shows the sentence, then what it rests on, then the bucket.
 func (t explainedTask) print(s screen) {
-	fmt.Fprintf(s, "%s\n\n", s.title(cli.Printable(t.Summary)))
+	fmt.Fprintf(s, "%s\n\n", s.title(cli.Line(t.Summary)))
 	rows := [][]string{{"task", fmt.Sprintf("%s (%s) in queue %s", t.ID, t.Type, t.Queue)}, {"state", t.stateText()}}
 	row := func(name, text string) {
 		if text != "" {
@@ -42,12 +42,12 @@ func (t explainedTask) print(s screen) {
 	if t.Waits != nil {
 		row("net", moment(t.Net, t.Now)+": "+t.netText())
 	}
-	row("cause", indented(t.Cause))
-	row("error", indented(t.LastError))
+	rows = append(rows, textRows("cause", t.Cause)...)
+	rows = append(rows, textRows("error", t.LastError)...)
 	if t.State == "archived" {
 		row("record", "`worker dead show "+t.ID+"` has its payload and how it ended, where the workers keep dead tasks")
 	}
-	row("bucket", indented(t.Problem))
+	rows = append(rows, textRows("bucket", t.Problem)...)
 	s.table("  ", rows)
 	if t.Bucket != nil {
 		fmt.Fprintln(s)
@@ -150,9 +150,4 @@ func moment(at, now time.Time) string {
 	default:
 		return text + ", now"
 	}
-}
-
-// indented keeps the lines of a text together in its column.
-func indented(text string) string {
-	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n"+strings.Repeat(" ", 12))
 }

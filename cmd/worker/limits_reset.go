@@ -88,6 +88,9 @@ func changeBucket(
 	if _, err = checker.Limit(at.Limit); err != nil {
 		return err
 	}
+	if err = at.ValidateKey(); err != nil {
+		return &cli.UsageError{Err: err}
+	}
 	if at.Shard != 0 {
 		return &cli.UsageError{Err: fmt.Errorf("%q is one shard; all shards of a bucket are changed together: name %q",
 			name, reservations.BucketName(at.Limit, at.Key))}

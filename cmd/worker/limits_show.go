@@ -29,7 +29,8 @@ func newLimitsShow(env cli.Environment) *cobra.Command {
 		Short: "Show how full buckets are, how many tasks wait for them, and for how long",
 		Long: `Show prints for each bucket the length of its waitlist and when the last task there is expected to start, if no other
 comes; then for each meter
-  LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first
+  LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first. Of calls
+            in flight it is how many run
   PROMISED  the tokens that are reserved for waiting tasks
   AHEAD     how many tokens have to come back, of max_reserved, until new tasks find what is not promised, and when that will be;
             tokens that are not scarce are ahead as well, as long as the waiting tasks wait for others
@@ -239,6 +240,9 @@ func (s *sight) shown(v reservations.View) shownBucket {
 
 // rateText is a rate as headway.yaml has it.
 func rateText(m reservations.Meter) string {
+	if m.Kind == reservations.KindInFlight {
+		return "in flight"
+	}
 	for unit, d := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
 		if m.Period == d {
 			return amount(m.Rate) + "/" + unit

@@ -90,6 +90,10 @@ func TestRogueRetryAfter(t *testing.T) {
 					return err == nil && w.Waiting == n
 				})
 			}
+			until(t, patience, "the limit is blocked", func() bool {
+				v, err := fleet.limiter.View(t.Context(), "api", "")
+				return err == nil && v.Blocked > 0 || time.Since(refused) > tc.most
+			})
 			if tc.command != "" {
 				waiting(1)
 			}

@@ -52,10 +52,14 @@ func (l shownLimits) print(s screen) {
 
 // print shows one bucket: its waitlist, its meters, and what is out of the ordinary.
 func (b shownBucket) print(s screen) {
-	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Printable(b.Bucket)), b.waits())
+	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), b.waits())
 	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
 	for i, m := range b.meters {
 		shown := b.Meters[i]
+		if m.Kind == reservations.KindInFlight {
+			rows = append(rows, []string{m.Name, "-", s.flight(m), "-", "-", some(shown.Waiting)})
+			continue
+		}
 		rows = append(rows, []string{
 			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m), some(shown.Waiting),
 		})
@@ -68,7 +72,7 @@ func (b shownBucket) print(s screen) {
 		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", inText(b.FailedIn))
 	}
 	if b.Override != "" {
-		fmt.Fprintf(s, "  override: %s\n", cli.Printable(b.Override))
+		fmt.Fprintf(s, "  override: %s\n", cli.Line(b.Override))
 	}
 	if len(b.Shards) > 0 {
 		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
@@ -107,11 +111,20 @@ func plural(n int, one, more string) string {
 
 // level is how full a meter is.
 func (s screen) level(m reservations.MeterView) string {
-	text := fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap()))
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap())))
+}
+
+// flight is how many calls run.
+func (s screen) flight(m reservations.MeterView) string {
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("in flight %s of %s", amount(m.Cap()-m.Level), amount(m.Cap())))
+}
+
+// bar shows what is left of a meter before its text.
+func (s screen) bar(left float64, text string) string {
 	if !s.bars {
 		return text
 	}
-	full := int(math.Round(barWidth * min(1, max(0, m.Level/m.Cap()))))
+	full := int(math.Round(barWidth * min(1, max(0, left))))
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + " " + text
 }
 
@@ -140,6 +153,16 @@ func kindText(k reservations.Kind) string {
 		return " window"
 	}
 	return ""
+}
+
+// textRows are the rows of a text: its first line beside the name, each further one below. None for an empty text.
+func textRows(name, text string) [][]string {
+	var rows [][]string
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		rows = append(rows, []string{name, strings.TrimSuffix(line, "\n")})
+		name = ""
+	}
+	return rows
 }
 
 // table prints rows in columns of the same width. What their texts hold for a terminal is shown, not done.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -25,14 +27,14 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := deadMail("dead", 1)
-	dead.Type, dead.Last.Error, dead.Last.Worker = testenv.Escapes, testenv.Escapes, testenv.Escapes
+	dead.Type, dead.Last.Error, dead.Last.Worker = testenv.Forges, testenv.Forges, testenv.Forges
 	dead.Payload, dead.Headers = []byte(testenv.Escapes), map[string]string{
 		"headway-version": "1", "headway-charges": `[{"limit":"api","key":"\u001b[2J\u202e","tokens":{"requests":1}}]`, testenv.Escapes: testenv.Escapes,
 	}
-	id := deadMail(testenv.Escapes, 2)
-	id.Queue = testenv.Escapes
+	id := deadMail(testenv.Forges, 2)
+	id.Queue = testenv.Forges
 	buried(t, store, dead, id)
-	waitWith(t, env, file, testenv.Escapes)
+	waitWith(t, env, file, testenv.Forges)
 
 	const esc = testenv.Escapes
 	calls := map[string][][]string{
@@ -68,7 +70,7 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 	}
 }
 
-// waitWith lets a task wait for a bucket with this key.
+// waitWith lets a task wait for a bucket with this key, which tasks could once have.
 func waitWith(t *testing.T, env map[string]string, file, key string) {
 	t.Helper()
 	settings, err := config.Load(file)
@@ -80,9 +82,14 @@ func waitWith(t *testing.T, env map[string]string, file, key string) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	for _, id := range []string{"first", "waits"} {
-		if _, err := s.scheduler.Enqueue(t.Context(), job{Key: key}, scheduler.ID(id), scheduler.Reserved()); err != nil {
-			t.Fatal(err)
-		}
+	info, err := s.scheduler.Enqueue(t.Context(), job{}, scheduler.ID("waits"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge := reservations.Charge{Limit: "api", Key: key, Tokens: reservations.Tokens{"requests": 1}}
+	task := scheduler.Task{Queue: info.Queue, ID: info.ID}
+	waits := s.scheduler.Wait(t.Context(), task, scheduler.Turn{}, charge, reservations.Outcome{})
+	if !errors.Is(waits, scheduler.ErrDeferred) {
+		t.Fatal(waits)
 	}
 }

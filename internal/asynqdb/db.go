@@ -34,6 +34,7 @@ func keysOf(queue string) keys { return keys{prefix: "asynq:{" + queue + "}:"} }
 
 func (k keys) pending() string   { return k.prefix + "pending" }   // list; workers take from its right
 func (k keys) scheduled() string { return k.prefix + "scheduled" } // sorted set by seconds
+func (k keys) active() string    { return k.prefix + "active" }    // list; delivered tasks are pushed on its left
 func (k keys) retry() string     { return k.prefix + "retry" }     // sorted set by seconds
 func (k keys) archived() string  { return k.prefix + "archived" }  // sorted set by seconds
 func (k keys) leases() string    { return k.prefix + "lease" }     // sorted set by seconds: the active tasks
@@ -45,7 +46,7 @@ const (
 	// fieldWoken is the pending_since that Wake gave the task. asynq deletes pending_since when it delivers the task,
 	// and sets another one when it moves the task to the pending list. So an old mark does not count.
 	fieldWoken = "headway_woken"
-	// fieldLeft marks a pending task that Pending does not return again.
+	// fieldLeft marks a task that Pending does not return again.
 	fieldLeft = "headway_left"
 )
 

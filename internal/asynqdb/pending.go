@@ -3,65 +3,96 @@ package asynqdb
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/hibiken/asynq"
 )
 
-// Pending is a task at the head of asynq's pending list. Task is nil where asynq's message is unreadable.
+// Pending is a task that is delivered next, or that a worker holds. Task is nil where asynq's message is unreadable.
 type Pending struct {
 	ID   string
 	Task *asynq.Task
 }
 
-// pendingScript reads the head of the pending list of one queue.
+// pendingScript reads the head of the pending list of one queue, and the active tasks.
 //
 //	KEYS[1] -> asynq's pending list
 //	KEYS[2] -> exists while the queue is paused
+//	KEYS[3] -> asynq's list of active tasks: a task that is delivered is pushed on its left
 //	ARGV[1] -> prefix of asynq's task keys
 //	ARGV[2] -> largest number of tasks to read
 //	ARGV[3] -> smallest length of the list
 //	ARGV[4] -> bytes of messages after which no further task is read
 //	ARGV[5] -> largest number of woken tasks to skip
+//	ARGV[6] -> largest number of active tasks to read: the newest ones
 //
-// Output: for each task its ID and asynq's message, in the order of delivery.
+// Output: the number of active tasks; then for each active and each pending task, in the order of delivery, its ID and
+// asynq's message.
 const pendingScript = luaWoken + `
 if redis.call("EXISTS", KEYS[2]) == 1 or redis.call("LLEN", KEYS[1]) < tonumber(ARGV[3]) then
-	return {}
+	return {"0"}
 end
+
+-- read reads tasks in order of a state, and returns their IDs and messages.
+local function read(ids, from, to, step, state)
+	local found, left = {}, tonumber(ARGV[4])
+	for i = from, to, step do
+		if left <= 0 then
+			break
+		end
+		local t = redis.call("HMGET", ARGV[1] .. ids[i], "state", "msg", "group", "` + fieldLeft + `",
+			"` + fieldWoken + `", "pending_since")
+		if t[1] == state and t[2] and (not t[3] or t[3] == "") and not t[4] and not woken(t[5], t[6]) then
+			found[#found + 1] = {ids[i], t[2]}
+			left = left - #t[2]
+		end
+	end
+	return found
+end
+
+local newest = redis.call("LRANGE", KEYS[3], 0, tonumber(ARGV[6]) - 1)
+local active = read(newest, 1, #newest, 1, "active")
 local n = wokenBefore(tonumber(ARGV[5]))
-local ids, answer, left = redis.call("LRANGE", KEYS[1], -n - tonumber(ARGV[2]), -n - 1), {}, tonumber(ARGV[4])
-for i = #ids, 1, -1 do
-	if left <= 0 then
-		break
-	end
-	local t = redis.call("HMGET", ARGV[1] .. ids[i], "state", "msg", "group", "` + fieldLeft + `",
-		"` + fieldWoken + `", "pending_since")
-	if t[1] == "pending" and t[2] and (not t[3] or t[3] == "") and not t[4] and not woken(t[5], t[6]) then
-		answer[#answer + 1] = ids[i]
-		answer[#answer + 1] = t[2]
-		left = left - #t[2]
-	end
+local next = redis.call("LRANGE", KEYS[1], -n - tonumber(ARGV[2]), -n - 1)
+local pending = read(next, #next, 1, -1, "pending")
+local answer = {tostring(#active)}
+for i = #active, 1, -1 do
+	answer[#answer + 1] = active[i][1]
+	answer[#answer + 1] = active[i][2]
+end
+for i = 1, #pending do
+	answer[#answer + 1] = pending[i][1]
+	answer[#answer + 1] = pending[i][2]
 end
 return answer
 `
 
-// pendingBytes is about how much of messages one script reads: Redis serves no other client meanwhile.
+// pendingBytes is about how much of messages one script reads of pending tasks, and of active ones: Redis serves no
+// other client meanwhile.
 const pendingBytes = 4 << 20
+
+// activeMost is how many active tasks one script looks at: the newest ones, whose buckets may not have answered yet.
+const activeMost = 1024
 
 // Pending reads at most so many tasks from the head of a queue's pending list, in the order of delivery. It returns
 // none where the queue is paused, or where fewer than from tasks are pending. It leaves out woken tasks, tasks of a
-// group, and tasks that Take left.
-func (d *DB) Pending(ctx context.Context, queue string, most, from int) ([]Pending, error) {
+// group, and tasks that Take left. Active are the tasks that workers held at that moment, in the order in which they
+// were delivered, without tasks that Take left.
+func (d *DB) Pending(ctx context.Context, queue string, most, from int) (active, pending []Pending, err error) {
 	k := keysOf(queue)
-	args := []any{k.tasks(), most, from, pendingBytes, passMost}
-	answer, err := d.pending.Run(ctx, d.client, []string{k.pending(), k.paused()}, args...).StringSlice()
+	args := []any{k.tasks(), most, from, pendingBytes, passMost, activeMost}
+	answer, err := d.pending.Run(ctx, d.client, []string{k.pending(), k.paused(), k.active()}, args...).StringSlice()
+	held := 0
+	if err == nil {
+		held, err = strconv.Atoi(answer[0])
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read pending tasks of queue %s: %w", queue, err)
+		return nil, nil, fmt.Errorf("read pending tasks of queue %s: %w", queue, err)
 	}
-	tasks := make([]Pending, 0, len(answer)/2)
-	for i := 0; i+1 < len(answer); i += 2 {
+	all := make([]Pending, 0, len(answer)/2)
+	for i := 1; i+1 < len(answer); i += 2 {
 		task, _ := DecodeMessage([]byte(answer[i+1])) // the worker that receives the task reports the fault
-		tasks = append(tasks, Pending{ID: answer[i], Task: task})
+		all = append(all, Pending{ID: answer[i], Task: task})
 	}
-	return tasks, nil
+	return all[:held], all[held:], nil
 }

@@ -24,15 +24,16 @@ local last, answer = 3 + tonumber(ARGV[3]), {}
 for i = 4, #ARGV do
 	local key = ARGV[1] .. ARGV[i]
 	local t = redis.call("HMGET", key, "state", "` + fieldWoken + `", "pending_since")
-	if t[1] == "pending" and not woken(t[2], t[3]) then
-		if i > last then
+	local pending = t[1] == "pending" and not woken(t[2], t[3])
+	if i > last then
+		if pending or t[1] == "active" then
 			redis.call("HSET", key, "` + fieldLeft + `", 1)
-		elseif redis.call("LREM", KEYS[1], -1, ARGV[i]) == 1 then
-			redis.call("ZADD", KEYS[2], at, ARGV[i])
-			redis.call("HSET", key, "state", "scheduled")
-			redis.call("HDEL", key, "pending_since")
-			answer[#answer + 1] = ARGV[i]
 		end
+	elseif pending and redis.call("LREM", KEYS[1], -1, ARGV[i]) == 1 then
+		redis.call("ZADD", KEYS[2], at, ARGV[i])
+		redis.call("HSET", key, "state", "scheduled")
+		redis.call("HDEL", key, "pending_since")
+		answer[#answer + 1] = ARGV[i]
 	end
 end
 return answer
@@ -58,8 +59,8 @@ return gone
 `
 
 // Take moves the wanted tasks from a queue's pending list to its scheduled set, and returns the IDs of those it moved.
-// asynq delivers them after net, unless they are delayed or woken before. The tasks of left stay pending, and Pending
-// does not return them again.
+// asynq delivers them after net, unless they are delayed or woken before. The tasks of left stay pending or active, and
+// Pending does not return them again.
 func (d *DB) Take(ctx context.Context, queue string, wanted, left []string, net time.Duration) ([]string, error) {
 	if len(wanted)+len(left) == 0 {
 		return nil, nil

@@ -1,12 +1,15 @@
 package asynqdb_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/asynqdb"
 )
 
 const net = 15 * time.Second
@@ -14,7 +17,7 @@ const net = 15 * time.Second
 // take takes all tasks that Pending returns.
 func (b *bundle) take(most, from int) (ids []string) {
 	b.t.Helper()
-	tasks, err := b.Pending(b.t.Context(), queue, most, from)
+	_, tasks, err := b.Pending(b.t.Context(), queue, most, from)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -83,6 +86,58 @@ func TestTake(t *testing.T) {
 	})
 }
 
+// Pending returns the tasks that workers hold in the order of delivery, once: not those that Take left, or that were
+// woken.
+func TestPendingReturnsActiveTasks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bundle) {
+		t.Helper()
+		held, release := make(chan string), make(chan struct{})
+		b.add(time.Hour, "woken")
+		b.wake(0, "woken")
+		b.start(func(_ context.Context, task *asynq.Task) error {
+			held <- task.Type()
+			<-release
+			return nil
+		})
+		t.Cleanup(func() { close(release) })
+		<-held
+		for _, id := range []string{"held0", "held1", "held2"} { // the server runs four
+			b.add(0, id)
+			<-held
+		}
+		b.add(0, "new0", "new1")
+		read := func() (ids [2][]string) {
+			t.Helper()
+			active, pending, err := b.Pending(t.Context(), queue, 10, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, all := range [][]asynqdb.Pending{active, pending} {
+				for _, p := range all {
+					if p.Task == nil || p.Task.Type() != "type of "+p.ID {
+						t.Errorf("task %s is %+v", p.ID, p.Task)
+					}
+					ids[i] = append(ids[i], p.ID)
+				}
+			}
+			return ids
+		}
+		if diff := cmp.Diff([2][]string{{"held0", "held1", "held2"}, {"new0", "new1"}}, read()); diff != "" {
+			t.Errorf("active and pending (-want +got):\n%s", diff)
+		}
+		if _, err := b.Take(t.Context(), queue, nil, []string{"held0", "held2", "gone"}, net); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([2][]string{{"held1"}, {"new0", "new1"}}, read()); diff != "" {
+			t.Errorf("active and pending, without those that are left (-want +got):\n%s", diff)
+		}
+		if n := b.client.Exists(t.Context(), "asynq:{default}:t:gone").Val(); n != 0 {
+			t.Error("a task that is gone has a record again")
+		}
+	})
+}
+
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bundle) {
@@ -121,7 +176,7 @@ func TestPendingIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		tasks, err := b.Pending(t.Context(), queue, 4, 1)
+		_, tasks, err := b.Pending(t.Context(), queue, 4, 1)
 		if err != nil || len(tasks) != 2 || tasks[0].ID != "0" || tasks[1].ID != "1" {
 			t.Errorf("%d tasks, %v", len(tasks), err)
 		}

@@ -35,7 +35,7 @@ func HandleRequests(w *worker.Worker, client *web.Client, recorder *record.Recor
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(answer)
+		text, err := answer.MarshalJSON() // json.Marshal would copy it once more
 		if err == nil {
 			err = keep(ctx, job.Task.ResultWriter(), text)
 		}

@@ -23,14 +23,15 @@ func CreateFile(name string) (*OutFile, error) {
 	if err := CheckFile(name); err != nil {
 		return nil, err
 	}
-	f := &OutFile{name: name}
+	f, mode := &OutFile{name: name}, fs.FileMode(0o666) // less the umask
 	if info, err := os.Lstat(name); err == nil {
-		f.mode = info.Mode().Perm()
+		f.mode, mode = info.Mode().Perm(), 0o600 // until Keep: no more people may read it than the file that it replaces
 	}
 	folder, base := filepath.Split(name)
 	part := filepath.Join(folder, fmt.Sprintf(".%.100s.%s.part", base, rand.Text()))
 	var err error
-	if f.File, err = os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil { //nolint:gosec // the user names it; the umask counts
+	f.File, err = os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode) //nolint:gosec // the user names it
+	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
 	return f, nil

@@ -28,6 +28,13 @@ func TestOutFile(t *testing.T) { //nolint:paralleltest // the umask is the proce
 		if _, err = io.WriteString(f, text); err != nil {
 			t.Fatal(err)
 		}
+		part, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if old, failed := os.Stat(name); failed == nil && part.Mode()&^old.Mode() != 0 && part.Mode() != 0o600 {
+			t.Errorf("%v while %v is replaced", part.Mode(), old.Mode())
+		}
 		if err = end(f); err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,11 @@ func Printable(text string) string {
 	return b.String()
 }
 
+// Line is Printable for what has one line, such as a key or the cell of a table: it can't begin another row.
+func Line(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Printable(text))
+}
+
 // obeyed says whether a terminal, or what lays its text out, does something for the character other than to show it.
 func obeyed(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'

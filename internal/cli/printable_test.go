@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
@@ -24,6 +25,16 @@ func TestPrintable(t *testing.T) {
 		if got := cli.Printable(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
+	}
+}
+
+// A key can't begin a row of its own.
+func TestRowsAreNotForged(t *testing.T) {
+	t.Parallel()
+	lines := cli.Aligned([][]string{{"KEY", "RATE"}, {"a\nforged  row\t\x1b", "1/s\n2/s"}, {"b", "3/s"}})
+	want := []string{"KEY                   RATE", `a\nforged  row\t\x1b  1/s\n2/s`, "b                     3/s"}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error(diff)
 	}
 }
 

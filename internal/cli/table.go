@@ -38,7 +38,8 @@ func Fit(columns int, shapes ...Shape) []string {
 	return lines
 }
 
-// Aligned puts rows into columns of the same width. What their texts hold for a terminal is shown, not done.
+// Aligned puts rows into columns of the same width, each on one line. What their texts hold for a terminal is shown,
+// not done.
 func Aligned(rows [][]string) []string {
 	var widths []int
 	lines := make([]string, len(rows))
@@ -47,13 +48,13 @@ func Aligned(rows [][]string) []string {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(Printable(cell)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(Line(cell)))
 		}
 	}
 	for n, row := range rows {
 		var line strings.Builder
 		for i, cell := range row {
-			cell = Printable(cell)
+			cell = Line(cell)
 			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + between)
 		}
 		lines[n] = strings.TrimRight(line.String(), " ")

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -11,13 +12,18 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The bounds of a file. The parser needs memory for the square of the depth and for each use of an anchor.
+// The bounds of a file. The parser needs time and memory for the square of the depth and of the number of tokens.
 const (
-	bytesMost  = 256 << 10
+	bytesMost  = 64 << 10
+	tokensMost = 10_000
+	textMost   = 1000 // of one name, value or comment, in bytes
 	depthMost  = 32
-	valuesMost = 100_000 // with each anchor counted wherever it is used
-	// problemMost bounds the text of a fault, in bytes.
+	// writtenMost bounds the file with each anchor written out wherever it is used, in bytes.
+	writtenMost = 256 << 10
+	// problemMost bounds the text of a fault and of its field, in bytes, and faultsMost the number of faults that are
+	// listed.
 	problemMost = 500
+	faultsMost  = 100
 )
 
 var errBounds = errors.New("too large for a file of settings")
@@ -27,17 +33,26 @@ func bounded(text []byte) error {
 	if len(text) > bytesMost {
 		return fmt.Errorf("%w: %d bytes, at most %d", errBounds, len(text), bytesMost)
 	}
-	if depth := depthOf(lexer.Tokenize(string(text))); depth > depthMost {
+	tokens := lexer.Tokenize(string(text))
+	if len(tokens) > tokensMost {
+		return fmt.Errorf("%w: %d tokens, at most %d", errBounds, len(tokens), tokensMost)
+	}
+	if i := slices.IndexFunc(tokens, func(t *token.Token) bool { return len(t.Value) > textMost }); i >= 0 {
+		t := tokens[i]
+		return fmt.Errorf("%w: line %d has a text of %d bytes, at most %d",
+			errBounds, t.Position.Line, len(t.Value), textMost)
+	}
+	if depth := depthOf(tokens); depth > depthMost {
 		return fmt.Errorf("%w: values stand more than %d deep in each other", errBounds, depthMost)
 	}
-	file, err := parser.ParseBytes(text, 0)
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return err
 	}
 	anchors, sum := map[string]int{}, 0
 	for _, doc := range file.Docs {
-		if sum += values(doc.Body, anchors); sum > valuesMost {
-			return fmt.Errorf("%w: more than %d values, with each anchor counted wherever it is used", errBounds, valuesMost)
+		if sum += written(doc.Body, anchors); sum > writtenMost {
+			return fmt.Errorf("%w: more than %d bytes with each anchor written out wherever it is used", errBounds, writtenMost)
 		}
 	}
 	return nil
@@ -72,29 +87,35 @@ func depthOf(tokens token.Tokens) int {
 	return most
 }
 
-// values counts the values of a node. Anchors are the counts of those that were met.
-func values(node ast.Node, anchors map[string]int) int {
+// written is the size of a node in bytes, with one more for each value in it. Anchors are the sizes of those that were
+// met.
+func written(node ast.Node, anchors map[string]int) int {
 	sum := 1
 	switch n := node.(type) {
+	case nil:
 	case *ast.MappingNode:
 		for _, v := range n.Values {
-			sum += values(v, anchors)
+			sum += written(v, anchors)
 		}
 	case *ast.MappingValueNode:
-		sum += values(n.Value, anchors)
+		sum += written(n.Key, anchors) + written(n.Value, anchors)
 	case *ast.SequenceNode:
 		for _, v := range n.Values {
-			sum += values(v, anchors)
+			sum += written(v, anchors)
 		}
 	case *ast.TagNode:
-		sum += values(n.Value, anchors)
+		sum += written(n.Value, anchors)
 	case *ast.AnchorNode:
-		sum += values(n.Value, anchors)
+		sum += written(n.Value, anchors)
 		anchors[n.Name.String()] = sum
 	case *ast.AliasNode:
 		sum += anchors[n.Value.String()]
+	case *ast.LiteralNode:
+		sum += len(n.Value.Value)
+	default:
+		sum += len(n.GetToken().Value)
 	}
-	return min(sum, valuesMost+1)
+	return min(sum, writtenMost+1)
 }
 
 // shortened is the beginning of a problem.

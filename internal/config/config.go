@@ -116,6 +116,7 @@ type limitFile struct {
 	MaxWait  time.Duration        `mapstructure:"max_wait"`
 	MaxBlock time.Duration        `mapstructure:"max_block"`
 	Shards   int                  `mapstructure:"shards"`
+	InFlight *int                 `mapstructure:"in_flight"`
 
 	OrdinaryShare float64 `mapstructure:"ordinary_share"`
 }
@@ -167,11 +168,14 @@ func Parse(text []byte) (Config, error) {
 	case errors.Is(err, errBounds):
 		return Config{}, err
 	case err != nil:
-		return Config{}, fmt.Errorf("not valid YAML: %s", shortened(err.Error()))
+		return Config{}, fmt.Errorf("not valid YAML: %s", shortened(yaml.FormatError(err, false, false)))
 	}
 	f, faults := decode(raw)
 	faults = append(faults, others(f.validate(), faults)...)
 	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
+	if n := len(faults) - faultsMost; n > 0 {
+		faults = append(faults[:faultsMost], fmt.Errorf("and %d more faults", n))
+	}
 	if err = errors.Join(faults...); err != nil {
 		return Config{}, err
 	}
@@ -207,6 +211,10 @@ func (l limitFile) limit(name string) reservations.Limit {
 			Kind: m.Window.kind, Start: m.Window.start, Spread: m.Window.spread, Settle: reservations.SettleMode(m.Settle),
 			Headroom: m.Headroom,
 		})
+	}
+	if l.InFlight != nil {
+		limit.Meters = append(limit.Meters, reservations.InFlight(*l.InFlight))
+		slices.SortStableFunc(limit.Meters, func(a, b reservations.Meter) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return limit
 }

@@ -69,6 +69,33 @@ func TestHeadroom(t *testing.T) {
 	}
 }
 
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {in_flight: 20}, b: {in_flight: 1, meters: {h: 1/s, t: 5/s}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]reservations.Meter{reservations.InFlight(20)}, c.Limits[0].Meters); d != "" {
+		t.Errorf("limit a (-want +got):\n%s", d)
+	}
+	if m := c.Limits[1].Meters; len(m) != 3 || m[1] != reservations.InFlight(1) {
+		t.Errorf("limit b: %+v", m)
+	}
+	for text, want := range map[string]string{
+		"{in_flight: 0}":                   "limits.a.in_flight: 0 must be a whole number of calls, from 1 to 1000",
+		"{in_flight: -3}":                  "limits.a.in_flight: -3 must be a whole number of calls",
+		"{in_flight: 1001}":                "limits.a.in_flight: 1001 must be",
+		"{in_flight: 2.5}":                 "limits.a.in_flight: 2.5 must be a whole number",
+		"{in_flight: many}":                "limits.a.in_flight: many must be a whole number",
+		"{meters: {in_flight: 5/s}}":       "limits.a.meters.in_flight.kind: ",
+		"{in_flight: 3, meters: {r: 5/x}}": "limits.a.meters.r.rate",
+	} {
+		if _, err := config.Parse([]byte("limits: {a: " + text + "}")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestFaultsAreListedTogether(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

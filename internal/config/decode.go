@@ -173,11 +173,11 @@ func fieldFault(err error) error {
 	if unknown, ok := strings.CutPrefix(problem, "has invalid keys: "); ok {
 		problem = noSetting + unknown
 		if field == "" || field == reflect.TypeFor[file]().String() {
-			return errors.New(problem)
+			return errors.New(shortened(problem))
 		}
 	}
 	if wrong := (*mapstructure.UnconvertibleTypeError)(nil); errors.As(err, &wrong) {
 		problem = fmt.Sprintf("%v must be %s", wrong.Value, wanted(wrong.Expected.Kind()))
 	}
-	return &reservations.FieldError{Field: field, Problem: shortened(problem)}
+	return &reservations.FieldError{Field: shortened(field), Problem: shortened(problem)}
 }

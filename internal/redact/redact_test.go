@@ -19,37 +19,79 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	s := redact.New("[secret]", "abcdef", "abcdefgh", "q\"uo\\te<1>", "short")
+	s := redact.New("abcdef", "abcdefgh", "q\"uo\\te<1>", "a+b/c d&é", `x41\u0041%41`, "short")
 	for text, want := range map[string]string{
 		"":                                "",
 		"plain, short":                    "plain, short",
-		"abcdef":                          "[secret]",
-		"xabcdefghx":                      "x[secret]x",
-		"ABCDEFGH abcdefg":                "[secret] [secret]g",
-		"abcdeabcdef":                     "abcde[secret]",
-		`is "q\"uo\\te<1>"`:               `is "[secret]"`,
-		`is "q\"uo\\te\u003c1\u003e"`:     `is "[secret]"`,
-		url.QueryEscape("q\"uo\\te<1>"):   "[secret]",
-		"q\"uo\\te<1>, \u0130 and ABCDEF": "[secret], \u0130 and [secret]",
+		"abcdef":                          "***",
+		"xabcdefghx":                      "x***x",
+		"ABCDEFGH abcdefg":                "*** ***g",
+		"abcdeabcdef":                     "abcde***",
+		"abcdefabcdefgh":                  "***",
+		`is "q\"uo\\te<1>"`:               `is "***"`,
+		`is "q\"uo\\te\u003c1\u003e"`:     `is "***"`,
+		url.QueryEscape("q\"uo\\te<1>"):   "***",
+		"q\"uo\\te<1>, \u0130 and ABCDEF": "***, \u0130 and ***",
+
+		`"a\u002bB\/c d&\u00E9"`:                                         `"***"`,
+		`{\"a\":\"\\u0061+b\\\/c d\\u0026é\"}`:                           `{\"a\":\"***\"}`,
+		url.QueryEscape("a+b/c d&é") + "&" + url.PathEscape("a+b/c d&é"): "***&***",
+		"a%252Bb%25252fc%20d%26%C3%A9":                                   "***",
+		"&#97;&#x2B;b&#47;c d&amp;&eacute;":                              "***",
+		`a\x2bb/c d\x26\xc3\xa9`:                                         "***",
+		`\x41\u0041%41 %x41\u0041%41`:                                    `\*** %***`,
+		`&abcdef; \u00 %4 &#; \`:                                         `&***; \u00 %4 &#; \`,
 	} {
 		if got := s.Text(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+		if got := string(s.Bytes([]byte(text))); got != want {
+			t.Errorf("the body %q: got %q, want %q", text, got, want)
 		}
 	}
 	if got := (redact.Secrets{}).Text("abcdef"); got != "abcdef" {
 		t.Errorf("without secrets: %q", got)
 	}
-	if got := string(s.Bytes([]byte("a abcdefgh b"))); got != "a [secret] b" {
-		t.Errorf("body %q", got)
+}
+
+// long repeats a secret in another case of letters, with escapes, in so many bytes.
+func long(bytes int) (secret, text string) {
+	secret = "Sk-Very/Long+Secret_0123456789abcdef"
+	echo := strings.ToLower(secret) + `","` + strings.ReplaceAll(secret, "/", `\/`) + `\n,` + url.QueryEscape(secret) + " "
+	return secret, strings.Repeat(echo, bytes/len(echo))
+}
+
+// A text of many megabytes takes a time that is linear in its length: the test ends.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	secret, text := long(8 << 20)
+	want := strings.Repeat(`***","***\n,*** `, strings.Count(text, " "))
+	if got := redact.New(secret, "another secret", "a third one").Text(text); got != want {
+		t.Errorf("got %d bytes, %.100s; want %d", len(got), got, len(want))
+	}
+}
+
+func BenchmarkText(b *testing.B) {
+	secret, echo := long(1 << 20)
+	plain := strings.Repeat(`{"content":"some words\n"},`, 1<<20/27)
+	for name, text := range map[string]string{"echo": echo, "plain": plain} {
+		b.Run(name, func(b *testing.B) {
+			s := redact.New(secret, "another secret", "a third one")
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Text(text)
+			}
+		})
 	}
 }
 
 // A redacted error matches what it hides, and no walk along its chain reaches the text.
 func TestError(t *testing.T) {
 	t.Parallel()
-	s := redact.New("[secret]", "very-secret")
+	s := redact.New("very-secret")
 	err := s.Error(fmt.Errorf("call very-secret: %w", io.ErrUnexpectedEOF), 100)
-	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "call [secret]: unexpected EOF" {
+	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "call ***: unexpected EOF" {
 		t.Errorf("got %v", err)
 	}
 	for e := err; e != nil; e = errors.Unwrap(e) {
@@ -71,10 +113,10 @@ func FuzzText(f *testing.F) {
 	f.Add("a\"b\\c\x7f<é", "x", "y")
 	f.Add("aaaaaaa", "aaaa", "aaaa")
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
-		if len(secret) < redact.Shortest || strings.Contains("[secret]", strings.ToLower(secret)) {
+		if len(secret) < redact.Shortest || strings.Contains(secret, "*") {
 			return
 		}
-		s := redact.New("[]", secret)
+		s := redact.New(secret)
 		quoted, err := json.Marshal(secret)
 		if err != nil {
 			t.Fatal(err)
@@ -82,8 +124,12 @@ func FuzzText(f *testing.F) {
 		for _, form := range []string{
 			secret, fmt.Sprintf("%q", secret), string(quoted), url.QueryEscape(secret), textproto.CanonicalMIMEHeaderKey(secret),
 		} {
-			if got := s.Text(before + form + after); strings.Contains(got, secret) && !strings.ContainsAny(secret, "[]") {
+			got := s.Text(before + form + after)
+			if strings.Contains(got, secret) {
 				t.Errorf("%q of %q: %q", form, secret, got)
+			}
+			if body := s.Bytes([]byte(before + form + after)); string(body) != got {
+				t.Errorf("%q as a body: %q", got, body)
 			}
 		}
 	})

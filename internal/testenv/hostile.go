@@ -13,8 +13,20 @@ import (
 // control character of eight bits.
 const Escapes = "k\x1b]0;owned\a\x1b[1A\x1b[2K\u202edesrever\u2066\u200f\u009b31m\x7f\U000e0041"
 
-// Obeyed names the first character that a terminal would obey in what a command has printed; empty where there is none.
+// Forges is Escapes, and a line that looks like the row of a table.
+const (
+	Forges = Escapes + "\n" + forged
+	forged = "forged  row"
+)
+
+// Obeyed names the first character that a terminal would obey in what a command has printed, or the row that Forges has
+// forged; empty where there is none.
 func Obeyed(printed string) string {
+	for line := range strings.Lines(printed) {
+		if strings.HasPrefix(strings.TrimPrefix(line, "  "), forged) { // the rows of tables stand two columns in at most
+			return fmt.Sprintf("the line %q in %q", line, printed)
+		}
+	}
 	for i, r := range printed {
 		if r == utf8.RuneError && strings.HasPrefix(printed[i:], "\ufffd") {
 			continue

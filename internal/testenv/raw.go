@@ -77,6 +77,26 @@ func Leaks(secret string) map[string]string {
 		"type":                 body("200 OK", "text/"+secret, "no JSON"),
 		"request ID":           "HTTP/1.1 500 Oops\r\nX-Request-Id: " + secret + "\r\nContent-Length: 0\r\n\r\n",
 		"good answer":          body("200 OK", "application/json", `{"id":"`+secret+`","choices":[]}`),
+		"name of a limit":      ok + "X-RateLimit-" + secret + ": 1\r\nContent-Length: 0\r\n\r\n",
+		"limit":                ok + "RateLimit-Policy: " + secret + "\r\nContent-Length: 0\r\n\r\n",
+	}
+}
+
+// Escaped are ways in which a service may write a secret of ASCII letters, by name.
+func Escaped(secret string) map[string]string {
+	each := func(format string) string {
+		var text strings.Builder
+		for _, c := range []byte(secret) {
+			fmt.Fprintf(&text, format, c)
+		}
+		return text.String()
+	}
+	return map[string]string{
+		"as it is": secret, "large": strings.ToUpper(secret), "small": strings.ToLower(secret),
+		"JSON": each(`\u%04x`), "large JSON": each(`\u%04X`),
+		"JSON in JSON": each(`\\u%04x`),
+		"Go":           each(`\x%02x`), "URL": each("%%%02X"), "URL in URL": each("%%25%02x"), "HTML": each("&#%d;"),
+		"large HTML": each("&#X%X;"), "slashes": each(`\%c`),
 	}
 }
 

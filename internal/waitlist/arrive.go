@@ -4,25 +4,55 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 )
 
-// arriveScript returns what is known of tasks. It changes nothing.
+// arriveScript returns what is known of tasks, and gives tags to tasks that will wait.
 //
-//	ARGV[2...] -> for each task: task, the number of buckets, these buckets
+//	ARGV[2]    -> how long a tag is kept for a task that does not join, in milliseconds
+//	ARGV[3...] -> for each task: task, "1" for a tag in any case, number of buckets, for each of these: bucket, flow,
+//	              cost
 //
 // Output: for each task: see arrived; then how many tasks wait in each of the buckets.
 const arriveScript = `
-local answer, i = {}, 2
+local answer, counts, opened, i = {}, {}, {}, 3
+
+local function tag(task, bucket, flow, cost)
+	local record, given = root .. "task:" .. task, "tag:" .. bucket
+	if redis.call("HEXISTS", record, given) == 0 then
+		opened[bucket] = opened[bucket] or {open(bucket)}
+		local epoch, virtual = unpack(opened[bucket])
+		redis.call("HSET", record, given, epoch .. " 0 " .. exact(behind(bucket, virtual, flow, cost)))
+		redis.call("PEXPIRE", record, ARGV[2])
+	end
+end
+
 while i < #ARGV do
-	arrived(ARGV[i], answer)
-	local last = i + 1 + tonumber(ARGV[i + 1])
-	for b = i + 2, last do
-		answer[#answer + 1] = tostring(count(ARGV[b]))
+	local first, last = i + 3, i + 2 + 3 * tonumber(ARGV[i + 2])
+	local state, chosen = arrived(ARGV[i], answer), nil
+	for b = first, last, 3 do
+		counts[ARGV[b]] = counts[ARGV[b]] or count(ARGV[b])
+		answer[#answer + 1] = tostring(counts[ARGV[b]])
+		if not chosen and counts[ARGV[b]] > 0 then
+			chosen = b
+		end
+	end
+	if not chosen and ARGV[i + 1] == "1" and first < last then
+		chosen = first
+	end
+	if chosen and state == "0" then
+		tag(ARGV[i], ARGV[chosen], ARGV[chosen + 1], ARGV[chosen + 2])
 	end
 	i = last + 1
 end
+for bucket in pairs(opened) do
+	tidy(bucket) -- the tasks of an idle bucket may start at once, and never join
+end
 return answer
 `
+
+// tagKept is how long a tag is kept for a task that does not join: longer than a bucket takes to answer.
+const tagKept = time.Minute
 
 // leaveScript removes tasks.
 //
@@ -58,11 +88,15 @@ const (
 	StatePromoted              // out of the list, to ask its bucket
 )
 
-// Arrival is a delivered task and the buckets whose waitlists matter to it.
+// Arrival is a task that is delivered, or that may be.
 type Arrival struct {
 	Task
 
-	Buckets []string
+	// Wants are the entries of which the task may join one, in the order in which their buckets are asked. Only Bucket,
+	// Flow and Cost are read.
+	Wants []Entry
+	// Joins says that the task will probably wait, also where no other task does.
+	Joins bool
 }
 
 // Arrived is what the waitlists hold of a task.
@@ -72,7 +106,7 @@ type Arrived struct {
 	Bucket string
 	// Held lists the buckets in which the task has a tag, in order of their names.
 	Held []Held
-	// Waiting counts the waiting tasks, without the promoted ones, of each bucket of the Arrival, in that order.
+	// Waiting counts the waiting tasks, without the promoted ones, of each bucket of Wants, in that order.
 	Waiting []int
 	// Info is that of the Entry.
 	Info []byte
@@ -84,15 +118,20 @@ type Held struct {
 	Reserved bool // the task has a reservation there
 }
 
-// Arrive returns what the waitlists hold of delivered tasks, in the order of the arrivals. It changes nothing.
+// Arrive returns what the waitlists hold of tasks, in the order of the arrivals. A task that is in no waitlist
+// gets its tag in the first bucket of Wants in which others wait, with Joins else in the first one. So tasks wait
+// in the order in which they arrived, whichever bucket answers first. The first tag that a task gets in a bucket
+// counts. It is kept for a minute, if the task does not join.
+//
+// More than 128 arrivals are several atomic changes, in their order.
 func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, error) {
 	found := make([]Arrived, 0, len(arrivals))
 	for some := range slices.Chunk(arrivals, together) {
-		var args []any
+		args := []any{tagKept.Milliseconds()}
 		for _, a := range some {
-			args = append(args, a.String(), len(a.Buckets))
-			for _, bucket := range a.Buckets {
-				args = append(args, bucket)
+			args = append(args, a.String(), a.Joins, len(a.Wants))
+			for _, e := range a.Wants {
+				args = append(args, e.Bucket, e.Flow, e.cost())
 			}
 		}
 		r, err := w.run(ctx, "look up tasks in the waitlists", w.scripts.arrive, args...)
@@ -101,7 +140,7 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 		}
 		for _, a := range some {
 			one := r.arrived()
-			for range a.Buckets {
+			for range a.Wants {
 				one.Waiting = append(one.Waiting, r.count())
 			}
 			found = append(found, one)

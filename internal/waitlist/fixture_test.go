@@ -164,7 +164,11 @@ func (f fixture) list(bucket string) waitlist.List {
 
 func (f fixture) arrive(id string, buckets ...string) waitlist.Arrived {
 	f.t.Helper()
-	found, err := f.Arrive(f.t.Context(), []waitlist.Arrival{{Task: task(id), Buckets: buckets}})
+	arrival := waitlist.Arrival{Task: task(id)}
+	for _, bucket := range buckets {
+		arrival.Wants = append(arrival.Wants, waitlist.Entry{Bucket: bucket, Cost: 1})
+	}
+	found, err := f.Arrive(f.t.Context(), []waitlist.Arrival{arrival})
 	f.check(err)
 	return found[0]
 }

@@ -18,29 +18,28 @@ const joinScript = `
 local before, first, left = soonest(), {}, {}
 for i = 2, #ARGV, 9 do
 	local task, bucket = ARGV[i], ARGV[i + 1]
-	local record, meta, inside = root .. "task:" .. task, root .. "meta:" .. bucket, "in:" .. bucket
+	local record, inside, given = root .. "task:" .. task, "in:" .. bucket, "tag:" .. bucket
 	local queue, id = split(task)
 	local old = withdraw(task)
 	if old and old ~= bucket then
 		left[old] = true
 	end
 
-	redis.call("HSETNX", meta, "epoch", whole(now))
-	redis.call("PERSIST", meta)
-	local epoch, virtual = unpack(redis.call("HMGET", meta, "epoch", "virtual"))
-	virtual = tonumber(virtual or 0)
-	local tag, kept = virtual, redis.call("HGET", record, inside)
-	if kept then
-		local was, _, given = place(kept)
-		if given == epoch then
+	local epoch, virtual = open(bucket)
+	local kept, early = unpack(redis.call("HMGET", record, inside, given))
+	local tag, cost = virtual, tonumber(ARGV[i + 3])
+	if kept or early and cost >= 0 then
+		local was, _, of = place(kept or early)
+		if of == epoch then
 			tag = was
 		end
-	elseif tonumber(ARGV[i + 3]) < 0 then
+	elseif cost < 0 then
 		tag = virtual - 0.000001
 	else
-		local flows = root .. "flows:" .. bucket
-		tag = math.max(virtual, tonumber(redis.call("ZSCORE", flows, ARGV[i + 2]) or 0))
-		redis.call("ZADD", flows, exact(tag + tonumber(ARGV[i + 3])), ARGV[i + 2])
+		tag = behind(bucket, virtual, ARGV[i + 2], cost)
+	end
+	if early then
+		redis.call("HDEL", record, given)
 	end
 
 	redis.call("HSET", record, "bucket", bucket, "urgent", ARGV[i + 5], "tokens", ARGV[i + 6], "info", ARGV[i + 7],
@@ -103,7 +102,7 @@ type Entry struct {
 	Urgent bool
 	// Reserved is stored for the bucket: the task has a reservation there.
 	Reserved bool
-	// Front puts the task before all that wait, if it has no tag in the bucket yet.
+	// Front puts the task before all that wait, if it has not joined the bucket yet.
 	Front bool
 	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
@@ -111,10 +110,10 @@ type Entry struct {
 	Keep time.Duration
 }
 
-// Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes back to its place, also
-// if it was promoted. A new one gets the larger of the tag of the last promoted task and the end of its flow, and moves
-// that end on by its cost. A task is in the list of one bucket at a time: if it waits in another bucket, it leaves that
-// list and keeps the tag.
+// Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes to its place, also
+// if it was promoted. A new one gets the larger of the tag of the last promoted task and the end of its flow, and
+// moves that end on by its cost, here or when it arrives. A task is in the list of one bucket at a time: if it
+// waits in another bucket, it leaves that list and keeps the tag.
 //
 // If a task is now the first of its queue in the bucket, a look at the bucket is due and the dispatcher is woken. So a
 // task that its bucket refused goes back after the answer of the bucket was reported, not before.

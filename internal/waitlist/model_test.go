@@ -20,7 +20,8 @@ import (
 type model struct {
 	buckets map[string]*bucketModel
 	tasks   map[waitlist.Task]*taskModel
-	moment  int // of the last promotion
+	early   map[waitlist.Task]map[string]float64 // tags by bucket, of tasks that may join
+	moment  int                                  // of the last promotion
 }
 
 type bucketModel struct {
@@ -34,6 +35,42 @@ type taskModel struct {
 	tokens   float64
 	tags     map[string]float64
 	reserved map[string]bool
+}
+
+// arrive gives a task that is in no waitlist a tag in the first bucket in which others wait, or in the first one if it
+// will join.
+func (m *model) arrive(a waitlist.Arrival) {
+	at := slices.IndexFunc(a.Wants, func(e waitlist.Entry) bool { return m.waiting(e.Bucket) > 0 })
+	if at < 0 && a.Joins && len(a.Wants) > 0 {
+		at = 0
+	}
+	if at < 0 || m.tasks[a.Task] != nil {
+		return
+	}
+	if m.early[a.Task] == nil {
+		m.early[a.Task] = map[string]float64{}
+	}
+	e := a.Wants[at]
+	if _, has := m.early[a.Task][e.Bucket]; !has {
+		m.early[a.Task][e.Bucket] = m.bucket(e.Bucket).next(e)
+	}
+}
+
+func (m *model) waiting(bucket string) int {
+	waits, _ := m.in(bucket)
+	return len(waits)
+}
+
+// next is the tag of a new task.
+func (b *bucketModel) next(e waitlist.Entry) float64 {
+	tag := max(b.virtual, b.ends[e.Flow])
+	b.ends[e.Flow] = tag + e.Cost
+	return tag
+}
+
+func (m *model) busy(bucket string) bool {
+	waits, promoted := m.in(bucket)
+	return len(waits)+len(promoted) > 0
 }
 
 func (m *model) bucket(name string) *bucketModel {
@@ -74,8 +111,7 @@ func (m *model) tokens(bucket string) (sum float64) {
 // rest ends the busy time of buckets that are idle now.
 func (m *model) rest() {
 	for name, b := range m.buckets {
-		waits, promoted := m.in(name)
-		if len(waits)+len(promoted) == 0 {
+		if !m.busy(name) {
 			for _, end := range b.ends {
 				b.virtual = max(b.virtual, end)
 			}
@@ -91,11 +127,19 @@ func (m *model) join(e waitlist.Entry) {
 		m.tasks[e.Task] = k
 	}
 	if _, has := k.tags[e.Bucket]; !has {
-		b := m.bucket(e.Bucket)
-		k.tags[e.Bucket] = max(b.virtual, b.ends[e.Flow])
-		b.ends[e.Flow] = k.tags[e.Bucket] + e.Cost
+		early, given := m.early[e.Task][e.Bucket]
+		if !given {
+			early = m.bucket(e.Bucket).next(e)
+		}
+		k.tags[e.Bucket] = early
+		delete(m.early[e.Task], e.Bucket)
 	}
 	k.bucket, k.promoted, k.tokens, k.reserved[e.Bucket] = e.Bucket, 0, e.Tokens["n"], e.Reserved
+}
+
+func (m *model) forget(t waitlist.Task) {
+	delete(m.tasks, t)
+	delete(m.early, t)
 }
 
 func (m *model) promote(bucket string, t waitlist.Task) {
@@ -167,6 +211,25 @@ func (s subject) join(t *rapid.T) {
 	}
 }
 
+func (s subject) arrive(t *rapid.T) {
+	all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) waitlist.Arrival {
+		return waitlist.Arrival{
+			Task: anyone.Draw(t, "task"), Wants: rapid.SliceOfN(anyEntry, 0, 3).Draw(t, "wants"),
+			Joins: rapid.Bool().Draw(t, "joins"),
+		}
+	}), 1, 4).Draw(t, "arrivals")
+	found, err := s.f.Arrive(s.Context(), all)
+	s.must(err)
+	for i, a := range all {
+		want := s.m.arrived(a.Task)
+		for _, e := range a.Wants {
+			want.Waiting = append(want.Waiting, s.m.waiting(e.Bucket))
+		}
+		s.same("arrived", want, found[i])
+		s.m.arrive(a)
+	}
+}
+
 // dispatch looks at all buckets and promotes some of their heads, and tasks that may not wait there.
 func (s subject) dispatch(t *rapid.T) {
 	var answers []waitlist.Answer
@@ -181,10 +244,7 @@ func (s subject) dispatch(t *rapid.T) {
 	}
 	look, err := s.f.Look(s.Context(), me, []string{paused})
 	s.must(err)
-	busy := slices.DeleteFunc(slices.Sorted(maps.Keys(s.m.buckets)), func(name string) bool {
-		waits, promoted := s.m.in(name)
-		return len(waits)+len(promoted) == 0
-	})
+	busy := slices.DeleteFunc(slices.Sorted(maps.Keys(s.m.buckets)), func(name string) bool { return !s.m.busy(name) })
 	s.same("busy buckets", len(busy), len(look.Due))
 	var plans []waitlist.Plan
 	var want []waitlist.Task
@@ -234,7 +294,7 @@ func (s subject) begin(t *rapid.T) {
 	all := rapid.SliceOfN(anyone, 1, 3).Draw(t, "tasks")
 	s.must(s.f.Report(s.Context(), nil, all))
 	for _, one := range all {
-		delete(s.m.tasks, one)
+		s.m.forget(one)
 	}
 }
 
@@ -244,7 +304,7 @@ func (s subject) leave(t *rapid.T) {
 	s.must(err)
 	for i, one := range all {
 		s.same("left", s.m.arrived(one), left[i])
-		delete(s.m.tasks, one)
+		s.m.forget(one)
 	}
 }
 
@@ -276,9 +336,12 @@ func TestTheScriptsAgreeWithAModel(t *testing.T) {
 	f := onRedis(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		f.check(f.client.FlushDB(t.Context()).Err())
-		s := subject{T: rt, f: f, m: &model{buckets: map[string]*bucketModel{}, tasks: map[waitlist.Task]*taskModel{}}}
+		s := subject{T: rt, f: f, m: &model{
+			buckets: map[string]*bucketModel{}, tasks: map[waitlist.Task]*taskModel{},
+			early: map[waitlist.Task]map[string]float64{},
+		}}
 		rt.Repeat(map[string]func(*rapid.T){
-			"join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check,
+			"arrive": s.arrive, "join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check,
 		})
 	})
 }

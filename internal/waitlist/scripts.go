@@ -14,7 +14,7 @@ package waitlist
 //	flows:BUCKET       sorted set: flows by their ends (tags), without those that end before virtual
 //	sums:BUCKET        hash: what waiting and promoted tasks charge, by meter
 //	task:TASK          hash: bucket (where it is), tokens (JSON), urgent, info, and for each bucket in which it has a tag
-//	                   in:BUCKET, which is "epoch reserved tag"
+//	                   in:BUCKET, which is "epoch reserved tag"; tag:BUCKET is the same, before the task joins
 //
 // and the channel "wake": in how many microseconds a look is due that was not planned before.
 //
@@ -122,15 +122,34 @@ local function place(text)
 	return tonumber(tag), reserved, epoch
 end
 
+-- open prepares a bucket for tasks with tags, and returns its epoch and its virtual.
+local function open(bucket)
+	local meta = root .. "meta:" .. bucket
+	redis.call("HSETNX", meta, "epoch", whole(now))
+	redis.call("PERSIST", meta)
+	local epoch, virtual = unpack(redis.call("HMGET", meta, "epoch", "virtual"))
+	return epoch, tonumber(virtual or 0)
+end
+
+-- behind is a new tag at the end of a flow, and moves that end on by the cost.
+local function behind(bucket, virtual, flow, cost)
+	local flows = root .. "flows:" .. bucket
+	local tag = math.max(virtual, tonumber(redis.call("ZSCORE", flows, flow) or 0))
+	redis.call("ZADD", flows, exact(tag + tonumber(cost)), flow)
+	return tag
+end
+
 -- arrived adds to the answer what is known of a task: "0" new, "1" waiting, "2" promoted; bucket; info; then how many
--- buckets it has a tag in, and for each its name and whether it is reserved.
+-- buckets it has a tag in, and for each its name and whether it is reserved. It returns the first of it.
 local function arrived(task, answer)
-	local bucket, info, held = "", "", {}
+	local bucket, info, held, state = "", "", {}, "0"
 	local record = redis.call("HGETALL", root .. "task:" .. task)
 	for i = 1, #record, 2 do
 		local field, value = record[i], record[i + 1]
 		if field == "bucket" then
 			bucket = value
+			local queue, id = split(task)
+			state = redis.call("ZSCORE", listOf(bucket, queue), id) and "1" or "2"
 		elseif field == "info" then
 			info = value
 		elseif string.sub(field, 1, 3) == "in:" then
@@ -139,17 +158,13 @@ local function arrived(task, answer)
 			held[#held + 1] = reserved
 		end
 	end
-	local state = "0"
-	if #record > 0 then
-		local queue, id = split(task)
-		state = redis.call("ZSCORE", listOf(bucket, queue), id) and "1" or "2"
-	end
 	for _, text in ipairs({state, bucket, info, tostring(#held / 2)}) do
 		answer[#answer + 1] = text
 	end
 	for _, text in ipairs(held) do
 		answer[#answer + 1] = text
 	end
+	return state
 end
 
 -- count is how many tasks wait in the bucket, without the promoted ones.

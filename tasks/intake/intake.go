@@ -4,7 +4,8 @@
 // answer that is longer waits until the budget has room for the largest answer that its client accepts, once, so that
 // answers never wait for each other while they hold a part. What an answer does not need goes back as soon as it is read.
 //
-// A budget bounds the bytes of answers. Go's heap may be twice as large: set GOMEMLIMIT beside it.
+// While an answer is held it counts three times: what is stored of it may be twice as large as what came. A budget
+// bounds these bytes. Go's heap may be twice as large: set GOMEMLIMIT beside it.
 package intake
 
 import (
@@ -24,6 +25,8 @@ const (
 	Free = 256 << 10
 	// copies is how often a body may be in memory while it is read and looked at.
 	copies = 2
+	// heldCopies is how often a body counts while it is held: itself, and the form in which it is stored.
+	heldCopies = 3
 )
 
 // ErrTooLarge is matched when an answer is longer than its client accepts.
@@ -76,7 +79,7 @@ func (b *Budget) Read(ctx context.Context, body io.Reader, most int64) (read []b
 			return nil, release, fmt.Errorf("wait for memory for an answer: %w", err)
 		}
 		read, err = grow(read, body, most+1)
-		kept := min(taken, int64(len(read)))
+		kept := min(taken, heldCopies*int64(len(read)))
 		b.room.Release(taken - kept)
 		release = b.releaser(ctx, kept)
 	}

@@ -172,7 +172,7 @@ func TestRunCallFailures(t *testing.T) {
 	if !ok || refusal.After != 3*time.Second || !strings.HasPrefix(err.Error(), "embeddings: 429") {
 		t.Errorf("got %v", err)
 	}
-	if e, found := errors.AsType[*llm.Error](err); !found || e.Endpoint != llm.EndpointEmbeddings || string(e.Body) != `{"error":{"message":"slow down, [api key]"}}` {
+	if e, found := errors.AsType[*llm.Error](err); !found || e.Endpoint != llm.EndpointEmbeddings || string(e.Body) != `{"error":{"message":"slow down, ***"}}` {
 		t.Errorf("got %+v", e)
 	}
 	call.Endpoint = "/v1/images"

@@ -64,9 +64,7 @@ func NewClient(config Config) (*Client, error) {
 	options = append(options, option.WithMiddleware(shortErrors))
 	options = append(options, config.Options...)
 	options = append(options, option.WithMaxRetries(0)) // each attempt has to pass the limit
-	return &Client{
-		config: config, api: openai.Client{Options: options}, secrets: redact.New("[api key]", config.APIKey),
-	}, nil
+	return &Client{config: config, api: openai.Client{Options: options}, secrets: redact.New(config.APIKey)}, nil
 }
 
 // Close lets go of idle connections. The client can still be used.

@@ -140,7 +140,7 @@ var failures = map[string]struct {
 	"forbidden": {
 		status: 403, body: `{"error":{"message":"key ` + secret + ` may not"}}`,
 		permanent: true, used: reservations.Tokens{"tokens": 0},
-		want: llm.Error{StatusCode: 403, Message: "key [api key] may not"},
+		want: llm.Error{StatusCode: 403, Message: "key *** may not"},
 	},
 	"refused key, other shape": {status: 401, body: secret[:8] + "***" + secret[20:], used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 401}},
 	"no such model":            {status: 404, body: `{"error":{"code":"model_not_found"}}`, permanent: true, used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 404, Code: "model_not_found"}},

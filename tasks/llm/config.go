@@ -24,7 +24,7 @@ const TimeoutDefault = 10 * time.Minute
 const MaxBodyDefault = 32 << 20
 
 // maxHeader bounds the headers of an answer, in bytes.
-const maxHeader = 1 << 20
+const maxHeader = 64 << 10
 
 // Config says where to call and how. No environment variable is read.
 type Config struct {

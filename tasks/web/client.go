@@ -79,17 +79,21 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 		err = c.secrets.Error(fmt.Errorf("read the answer: %w", err), messageLength)
 	}
 	return Answer{}, kindOf(&Error{
-		Answer: answer, RetryAfter: retryheader.After(res.Header), Err: err, secret: secret, message: redact.Cut(c.secrets.Text(string(answer.Body)), messageLength),
+		Answer: answer, RetryAfter: retryheader.After(res.Header), Err: err, secret: secret,
+		message: redact.Cut(string(answer.Body[:min(len(answer.Body), messageLength+1)]), messageLength),
 	})
 }
 
 // answer is what came, without the secrets.
 func (c *Client) answer(res *http.Response, body []byte) Answer {
-	answer := Answer{StatusCode: res.StatusCode, Header: kept(res.Header), RequestID: c.secrets.Text(requestID(res.Header)), Body: c.secrets.Bytes(body)}
-	for name, value := range answer.Header {
-		answer.Header[name] = c.secrets.Text(value)
+	header := map[string]string{}
+	for name, value := range kept(res.Header) {
+		header[c.secrets.Text(name)] = c.secrets.Text(value)
 	}
-	return answer
+	return Answer{
+		StatusCode: res.StatusCode, Header: header,
+		RequestID: c.secrets.Text(requestID(res.Header)), Body: c.secrets.Bytes(body),
+	}
 }
 
 // kindOf marks a failure by what a worker should do.

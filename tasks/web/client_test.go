@@ -217,7 +217,7 @@ func TestKindsOfFailures(t *testing.T) {
 		}
 	}
 	_, err := client.Do(t.Context(), web.Request{URL: url + "/401", Header: map[string]string{"Authorization": "${API_KEY}"}})
-	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) || !strings.Contains(err.Error(), "no, [secret]") {
+	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) || !strings.Contains(err.Error(), "no, ***") {
 		t.Errorf("a refused secret: %v", err)
 	}
 	for path, want := range map[string]time.Duration{"/429?5": 5 * time.Second, "/503?5": 5 * time.Second, "/500?5": 0, "/429": 0, "/429?soon": 0, "/403?5": 0} {

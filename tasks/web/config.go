@@ -20,7 +20,7 @@ const (
 	// MaxBodyDefault bounds the body of an answer, in bytes.
 	MaxBodyDefault = 8 << 20
 	// maxHeader bounds the headers of an answer, in bytes.
-	maxHeader = 1 << 20
+	maxHeader = 64 << 10
 )
 
 // Config says what a Client may do.
@@ -130,7 +130,7 @@ func (c Config) redacting() redact.Secrets {
 	for _, secret := range c.Secrets {
 		values = append(values, secret.Value)
 	}
-	return redact.New("[secret]", values...)
+	return redact.New(values...)
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

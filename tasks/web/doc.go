@@ -8,9 +8,10 @@
 //
 // # Secrets
 //
-// A payload holds none: it lies in Redis as it is. The value of a header may say ${NAME} instead, and the worker fills it in when it calls,
-// for the names that Config.Secrets lists. A secret is sent only to the hosts that are listed beside it, and over http only where the
-// listing says http. Neither an error nor an answer holds the value of a secret: where a service repeats it, "[secret]" stands in its
+// A payload holds none: it lies in Redis as it is. The value of a header may say ${NAME} instead, and the worker fills
+// it in when it calls, for the names that Config.Secrets lists. A secret is sent only to the hosts that are listed
+// beside it, and over http only where the listing says http. Neither an error nor an answer holds the value of a
+// secret: where a service repeats it, in any case of letters or escaped as in JSON, URLs or HTML, "***" stands in its
 // place. Values of fewer than 6 bytes, other encodings and parts of a value are not found.
 //
 // # Answers

@@ -117,7 +117,9 @@ func TestAnswerAsJSON(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"a": 1.50}`: `{"status":200,"body":{"a":1.50}}`,
 		"text <b>":    `{"status":200,"body":"text \u003cb\u003e"}`,
+		"\"\\ä\r\n\t": `{"status":200,"body":"\"\\ä\r\n\t"}`,
 		"\xff\x00":    `{"status":200,"body_base64":"/wA="}`,
+		"a\x01":       `{"status":200,"body_base64":"YQE="}`,
 		"":            `{"status":200}`,
 	} {
 		got, err := json.Marshal(web.Answer{StatusCode: 200, Body: []byte(body)})

@@ -40,10 +40,19 @@ type meter struct {
 	Period   int64   `bson:"period,omitempty"`
 	Offset   int64   `bson:"offset,omitempty"`
 	Held     []held  `bson:"held,omitempty"`
+	InFlight bool    `bson:"fly,omitempty"`
+	Leased   []lease `bson:"leased,omitempty"`
 }
 
 // held is one reservations.Held.
 type held struct {
+	Until  int64   `bson:"u"`
+	Tokens float64 `bson:"n"`
+}
+
+// lease is one reservations.Leased.
+type lease struct {
+	ID     int64   `bson:"i"`
 	Until  int64   `bson:"u"`
 	Tokens float64 `bson:"n"`
 }
@@ -55,10 +64,13 @@ func Encode(b reservations.Bucket) bson.D {
 		f := m.Filling
 		meters[k] = meter{
 			Name: m.Name, Started: m.Started, Reserved: m.Reserved, Rate: f.Rate, Capacity: f.Capacity, Headroom: f.Headroom,
-			Period: int64(f.Period), Offset: int64(f.Offset),
+			Period: int64(f.Period), Offset: int64(f.Offset), InFlight: f.InFlight,
 		}
 		for _, h := range m.Held {
 			meters[k].Held = append(meters[k].Held, held{Until: h.Until.UnixNano(), Tokens: h.Tokens})
+		}
+		for _, l := range m.Leased {
+			meters[k].Leased = append(meters[k].Leased, lease{ID: l.ID, Until: l.Until.UnixNano(), Tokens: l.Tokens})
 		}
 	}
 	return bson.D{
@@ -89,11 +101,16 @@ func (d Bucket) Decode() (reservations.Bucket, error) {
 			Name: m.Name, Started: m.Started, Reserved: m.Reserved,
 			Filling: reservations.Filling{
 				Rate: m.Rate, Capacity: m.Capacity, Headroom: m.Headroom,
-				Period: time.Duration(m.Period), Offset: time.Duration(m.Offset),
+				Period: time.Duration(m.Period), Offset: time.Duration(m.Offset), InFlight: m.InFlight,
 			},
 		}
 		for _, h := range m.Held {
 			b.Meters[k].Held = append(b.Meters[k].Held, reservations.Held{Until: Moment(h.Until), Tokens: h.Tokens})
+		}
+		for _, l := range m.Leased {
+			b.Meters[k].Leased = append(b.Meters[k].Leased, reservations.Leased{
+				ID: l.ID, Until: Moment(l.Until), Tokens: l.Tokens,
+			})
 		}
 	}
 	return b, nil
@@ -109,7 +126,7 @@ func (m meter) fault() string {
 	switch {
 	case m.Name == "":
 		return "it has no name"
-	case m.Rate <= 0 || m.Capacity <= 0:
+	case m.Rate <= 0 && !m.InFlight || m.Capacity <= 0:
 		return fmt.Sprintf("rate %v and capacity %v must be positive", m.Rate, m.Capacity)
 	case m.Period < 0:
 		return fmt.Sprintf("period %d must not be negative", m.Period)
@@ -120,6 +137,18 @@ func (m meter) fault() string {
 			return fmt.Sprintf("a hold of %v until %d after one until %d", h.Tokens, h.Until, ended)
 		}
 		ended = h.Until
+	}
+	return m.leaseFault()
+}
+
+// leaseFault says which lease can't be one of a bucket; empty where all can.
+func (m meter) leaseFault() string {
+	ended := int64(0)
+	for _, l := range m.Leased {
+		if !m.InFlight || l.ID == 0 || !(l.Tokens > 0) || math.IsInf(l.Tokens, 0) || l.Until <= 0 || l.Until < ended {
+			return fmt.Sprintf("lease %d of %v until %d after one until %d", l.ID, l.Tokens, l.Until, ended)
+		}
+		ended = l.Until
 	}
 	return ""
 }

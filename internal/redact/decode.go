@@ -1,0 +1,82 @@
+package redact
+
+import (
+	"bytes"
+	"html"
+	"strings"
+	"unicode/utf8"
+)
+
+// entityMost bounds the entities of HTML that are looked for, in bytes.
+const entityMost = 12
+
+// decode appends what the beginning of a text stands for to means: an escape, or else one byte. Size is how many bytes
+// of the text that is, at least one. Any number of backslashes stands for none, and %25 for the % of another escape:
+// each level of quoting adds some.
+func decode(means, text []byte) (meant []byte, size int) {
+	switch text[0] {
+	case '\\':
+		size = len(text) - len(bytes.TrimLeft(text, `\`))
+		if size == len(text) {
+			return means, size
+		}
+		digits := 0
+		switch text[size] {
+		case 'x':
+			digits = 2
+		case 'u':
+			digits = 4
+		case 'U':
+			digits = 8
+		}
+		r, ok := hex(text[size+1:], digits)
+		switch {
+		case !ok:
+			return append(means, text[size]), size + 1
+		case digits == 2:
+			return append(means, byte(r)), size + 1 + digits //nolint:gosec // two digits
+		}
+		return utf8.AppendRune(means, r), size + 1 + digits
+	case '%':
+		for size = 1; bytes.HasPrefix(text[size:], []byte("25")); size += 2 {
+			if _, ok := hex(text[size+2:], 2); !ok {
+				break
+			}
+		}
+		if r, ok := hex(text[size:], 2); ok {
+			return append(means, byte(r)), size + 2 //nolint:gosec // two digits
+		}
+	case '&':
+		end := 1 + bytes.IndexByte(text[:min(len(text), entityMost)], ';')
+		if plain := html.UnescapeString(string(text[:end])); len(plain) < end {
+			return append(means, plain...), end
+		}
+	}
+	return append(means, text[0]), 1
+}
+
+// hex reads so many hexadecimal digits; not ok where there are fewer, or none are to be read.
+func hex(text []byte, digits int) (r rune, ok bool) {
+	if digits == 0 || len(text) < digits {
+		return 0, false
+	}
+	for _, c := range text[:digits] {
+		value := strings.IndexByte("0123456789abcdef", c|0x20)
+		if value < 0 {
+			return 0, false
+		}
+		r = r<<4 | rune(value) //nolint:gosec // below 16
+	}
+	return r, true
+}
+
+// decoded is what a whole text stands for.
+func decoded(text string) string {
+	var all []byte
+	for rest := []byte(text); len(rest) > 0; {
+		var size int
+		all, size = decode(all, rest)
+		rest = rest[size:]
+	}
+	return string(all)
+}
