@@ -131,25 +131,6 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 	return b.lost()
 }
 
-// lost is the bucket without what may have been taken before Since, which is all that was there then. Tasks that were
-// started before may hold for a while, and a settlement that was first sent before may have counted. B owns its meters.
-func (b Bucket) lost() Bucket {
-	if b.Since.IsZero() {
-		return b
-	}
-	held := b.Since.Add(Hold)
-	for k := range b.Meters {
-		s := &b.Meters[k]
-		s.Started = min(s.Started, s.Filling.passed(held, b.At)-s.Filling.passed(b.At, held))
-		s.Reserved = min(s.Reserved, s.Started)
-		if held.After(b.At) {
-			*s = s.hold(s.Filling.Capacity, held)
-		}
-	}
-	b.Forgot, b.Since = later(b.Forgot, b.Since), time.Time{}
-	return b
-}
-
 // back is the bucket on a clock that ran back by d: the block, the holds and the leases last as long as before.
 func (b Bucket) back(d time.Duration) Bucket {
 	b.At = b.At.Add(-d)

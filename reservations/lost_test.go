@@ -36,6 +36,28 @@ func TestLostBucket(t *testing.T) {
 	}
 }
 
+// Calls whose leases are lost may go on until their leases end.
+func TestLostLeases(t *testing.T) {
+	t.Parallel()
+	limit := reservations.Limit{Name: "l", Meters: []reservations.Meter{reservations.InFlight(3)}}
+	call := reservations.Request{Op: reservations.OpAllow, Tokens: []float64{1}, Lease: 7, For: 25 * time.Second}
+	older, _ := reservations.Step(reservations.Bucket{}, limit, clock(100), call)
+	for what, b := range map[string]reservations.Bucket{"missing": {}, "older": older} {
+		b.Since = clock(200)
+		call.Lease = 9
+		if _, o := reservations.Step(b, limit, clock(200), call); o.Started() {
+			t.Errorf("%s: a call started at once", what)
+		}
+		b, _ = reservations.Step(b, limit, clock(201), reservations.Request{Op: reservations.OpRefresh})
+		if _, o := reservations.Step(b, limit, clock(224.9), call); o.Started() {
+			t.Errorf("%s: a call started beside one whose lease is lost", what)
+		}
+		if _, o := reservations.Step(b, limit, clock(226), call); !o.Started() {
+			t.Errorf("%s: %s after all leases have ended", what, o.State)
+		}
+	}
+}
+
 // Whatever a store loses, and whenever, the provider has room for each call.
 func TestNoLossExceedsTheLimit(t *testing.T) {
 	t.Parallel()
