@@ -124,10 +124,11 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// headersOf are those that the task is enqueued with again.
+// headersOf are those that the task is enqueued with again: it may start at any time then.
 func headersOf(t worker.DeadTask) map[string]string {
 	headers := maps.Clone(t.Headers)
 	delete(headers, headerRequeue)
+	delete(headers, tasks.HeaderStartBy)
 	return headers
 }
 

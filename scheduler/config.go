@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -16,6 +17,9 @@ type Config struct {
 	// Delivery is how long before its time a task is promoted: what it takes from there to a worker. At most 170 ms, so that
 	// reservations.Hold makes an early task exact. Negative means not early. Defaults to 75 ms.
 	Delivery time.Duration
+	// Recurring are the tasks that are enqueued on a schedule, while the scheduler is started. All processes of a fleet
+	// may have them. Defaults to none.
+	Recurring []Recurring
 	// Logger gets a line when Redis can't be reached and when it can again. Defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -25,13 +29,16 @@ const deliveryMost = reservations.Hold - 2*lookEvery
 
 // Validate reports every fault, each naming its field; the error matches ErrInvalidConfig.
 func (c Config) Validate() error {
-	if c.Delivery <= deliveryMost {
+	var faults []error
+	if c.Delivery > deliveryMost {
+		faults = append(faults, invalid("delivery", "%v must be at most %v, so that the longest hold makes it exact",
+			c.Delivery, deliveryMost))
+	}
+	_, err := recurrences(c.Recurring)
+	if err = errors.Join(append(faults, err)...); err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrInvalidConfig, &reservations.FieldError{
-		Field:   "delivery",
-		Problem: fmt.Sprintf("%v must be at most %v, so that the longest hold makes it exact", c.Delivery, deliveryMost),
-	})
+	return fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 }
 
 // withDefaults returns a copy in which zero is the default and negative is zero.

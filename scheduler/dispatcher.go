@@ -159,6 +159,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
+	d.ring(ctx, look.Rung)
 	if err = d.checkPauses(ctx, look); err != nil {
 		return 0, err
 	}

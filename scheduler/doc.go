@@ -50,6 +50,15 @@
 // [Scheduler.Sort] takes many at once from the head of asynq's pending list, reserves for them, and puts them into the
 // waitlists, as Reserved does at enqueue.
 //
+// # Times and recurring tasks
+//
+// A task with At or StartBy has timers beside the waitlists. When a timer is due, the dispatcher has asynq deliver the
+// task, and the worker holds it until its time, or ends it as expired. A lost timer costs at most two seconds.
+//
+// Every started Scheduler enqueues the ticks of [Config].Recurring. The script that enqueues a task also compares and
+// stores the tick, so each tick is enqueued once without a leader. asynq's PeriodicTaskManager can't do that: it goes by
+// the clock of each machine, and enqueues a tick again that a killed leader did. See docs/decisions.
+//
 // # Clocks
 //
 // Buckets live on the clock of their store, waitlists on that of Redis. Each answer carries the store's time, and the

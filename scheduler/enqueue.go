@@ -8,8 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -23,8 +25,8 @@ const sendTogether = 8
 //
 // Nothing is enqueued if the arguments can't be encoded (*tasks.EncodeError), if the charge could never be served
 // (reservations.IsPermanent), if an option is invalid (ErrInvalidOption), if the task exists already
-// (asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask), or, with Reserved, if the bucket could not answer
-// (reservations.ErrUnavailable). After any other error, one of Redis, the task may or may not be enqueued: give it an
+// (asynq.ErrTaskIDConflict, ErrDuplicate), if it would start too late (*TooLateError), or, with Reserved, if the bucket
+// could not answer (reservations.ErrUnavailable). After any other error, one of Redis, the task may or may not be enqueued: give it an
 // ID and enqueue it again.
 func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option) (*asynq.TaskInfo, error) {
 	infos, err := s.EnqueueMany(ctx, []tasks.Args{args}, opts...)
@@ -56,7 +58,9 @@ func (s *Scheduler) EnqueueMany(ctx context.Context, args []tasks.Args, opts ...
 	if o.reserved {
 		err = s.sendReserved(ctx, parcels)
 	} else {
+		s.refuseLate(ctx, parcels)
 		s.send(ctx, parcels)
+		s.setTimers(ctx, parcels)
 	}
 	return report(parcels, o, err)
 }
@@ -84,7 +88,8 @@ func report(parcels []*parcel, o options, err error) ([]*asynq.TaskInfo, error) 
 type parcel struct {
 	tasks.Envelope
 
-	at time.Time // zero: now
+	at   time.Time // when asynq delivers it, should no dispatcher; zero: now
+	tick *tick     // of a recurring task; nil for others
 
 	held *reservation // the answer of the bucket that the task waits for; nil if nothing is reserved
 
@@ -96,16 +101,20 @@ type parcel struct {
 func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
 	parcels := make([]*parcel, len(args))
 	var faults []error
+	now := time.Now()
 	for i, a := range args {
 		envelope, err := tasks.Encode(a, o.Options)
 		if err == nil {
-			err = s.check(envelope.Task.Type(), envelope.Charges, (*reservations.Limiter).ValidateNew)
+			err = errors.Join(
+				s.check(envelope.Task.Type(), envelope.Charges, (*reservations.Limiter).ValidateNew),
+				checkStartBy(envelope.Options, now),
+			)
 		}
 		if err != nil {
 			faults = append(faults, &ItemError{Index: i, Err: err})
 			continue
 		}
-		parcels[i] = &parcel{Envelope: envelope, at: o.at}
+		parcels[i] = &parcel{Envelope: envelope, at: timeNet(envelope.Options.At, now), tick: o.tick}
 	}
 	return parcels, errors.Join(faults...)
 }
@@ -139,7 +148,10 @@ func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
 					return
 				}
 				p := parcels[i]
-				if p.err = s.sendOne(ctx, p); p.err != nil && !exists(p.err) {
+				if p.err != nil {
+					continue
+				}
+				if p.err = s.sendOne(ctx, p); p.err != nil && !alone(p.err) {
 					stopped.Store(true)
 				}
 			}
@@ -150,14 +162,40 @@ func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
 
 // sendOne enqueues one parcel.
 func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
+	guard := p.guard()
 	options := p.Options.Asynq()
 	if !p.at.IsZero() {
 		options = append(options, asynq.ProcessAt(p.at))
 	}
-	info, err := s.client.EnqueueContext(ctx, p.Task, options...)
+	info, err := s.client.EnqueueContext(asynqdb.WithGuard(ctx, guard), p.Task, options...)
+	if err != nil && guard.Holder != "" {
+		holder := Task{Queue: guard.Queue, ID: guard.Holder}
+		err = &DuplicateError{Key: p.Options.Unique, Task: holder}
+	}
 	if err != nil {
 		return fmt.Errorf("enqueue task %q: %w", p.Task.Type(), err)
 	}
 	p.info = info
 	return nil
+}
+
+// guard lets asynq enqueue the task only if it is unique, and the first of its tick, where it has to be. Such a task has
+// an ID from then on.
+func (p *parcel) guard() *asynqdb.Guard {
+	g := &asynqdb.Guard{Queue: p.Options.Queue, Unique: p.uniqueKey()}
+	if p.tick != nil {
+		g.Series, g.Tick = p.tick.series, p.tick.Tick
+	}
+	if p.Options.ID == "" && (g.Unique != "" || g.Series != "") {
+		p.Options.ID = uuid.NewString()
+	}
+	g.ID = p.Options.ID
+	return g
+}
+
+func (p *parcel) uniqueKey() string {
+	if p.Options.Unique == "" {
+		return ""
+	}
+	return p.Task.Type() + ":" + p.Options.Unique
 }

@@ -3,6 +3,9 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/tasks"
 )
 
 var (
@@ -14,7 +17,39 @@ var (
 	ErrStopped = errors.New("scheduler: stopped")
 	// ErrInvalidOption is matched if an option of Enqueue or EnqueueMany has an invalid value, or contradicts another.
 	ErrInvalidOption = errors.New("scheduler: invalid option")
+	// ErrDuplicate is matched if a task with the key of Unique waits or runs already: a *DuplicateError.
+	ErrDuplicate = errors.New("scheduler: duplicate")
 )
+
+// DuplicateError refuses a task because another one with its key waits or runs. It matches ErrDuplicate.
+type DuplicateError struct {
+	// Key is that of Unique, Task the task that has it.
+	Key  string
+	Task Task
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("task %s with the unique key %q waits or runs already", e.Task, e.Key)
+}
+
+// Is makes the error match ErrDuplicate.
+func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
+
+// TooLateError refuses a task that is expected to start later than it has to. It matches tasks.ErrExpired.
+type TooLateError struct {
+	// Bucket is the bucket whose waitlist is too long.
+	Bucket string
+	// Expected is when the task would start, StartBy when it has to.
+	Expected, StartBy time.Time
+}
+
+func (e *TooLateError) Error() string {
+	return fmt.Sprintf("it has to start by %s, and limit %s is expected to let it start at %s",
+		clockText(e.StartBy), e.Bucket, clockText(e.Expected))
+}
+
+// Is makes the error match tasks.ErrExpired.
+func (e *TooLateError) Is(target error) bool { return target == tasks.ErrExpired }
 
 // ItemError is the error of one task of EnqueueMany.
 type ItemError struct {

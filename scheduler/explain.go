@@ -30,6 +30,8 @@ type Explanation struct {
 	Until time.Time `json:"until,omitzero"`
 	// Waits is how the task waits for a bucket. Nil where it does not.
 	Waits *Waiting `json:"waits,omitempty"`
+	// StartBy is when the task has to start at the latest. Zero where it has no such time.
+	StartBy time.Time `json:"start_by,omitzero"`
 	// Net is when asynq itself would deliver a waiting task, should no dispatcher promote it.
 	Net time.Time `json:"net,omitzero"`
 	// Charges are all that the task takes, as its headers say; none for tasks of other programs, where only their
@@ -153,6 +155,12 @@ func newExplanation(
 		e.LastError = info.LastErr
 	}
 	setReason(&e, info, at, q)
+	if by := tasks.StartBy(task); !by.IsZero() {
+		e.StartBy = by.UTC()
+	}
+	if later := tasks.At(task); later.After(e.Now) && info.State == asynq.TaskStateScheduled {
+		e.Reason, e.Until, e.Waits = ReasonScheduled, later.UTC(), nil
+	}
 	if e.Paused && e.startsLater() {
 		e.Resume = "asynq queue unpause " + t.Queue
 	}

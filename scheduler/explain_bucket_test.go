@@ -16,7 +16,7 @@ func TestExplainShowsTheShard(t *testing.T) {
 	limit.Shards = 2
 	buckets := store()
 	s := newScheduler(t, mini(t), limiter(t, buckets, limit), exact())
-	info, err := s.Enqueue(t.Context(), openai("a"), scheduler.In(time.Hour))
+	info, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,35 +18,45 @@ type Option func(*options) error
 type options struct {
 	tasks.Options
 
-	at           time.Time // zero: now
-	timed        bool      // At or In was given
+	timed        bool // At or In was given
 	reserved     bool
 	skipExisting bool
+	tick         *tick // of a recurring task
 }
 
-// At runs the task at t or up to a second later, by this machine's clock: asynq counts whole seconds. A time in the
-// past means now.
+// At starts the task at t, to the millisecond, by this machine's clock. Where no dispatcher runs, the task starts up to
+// two seconds later; where the clock of the worker differs, by at most a quarter of a second more. A time in the past
+// means now. With Reserved, the task takes its place in the waitlist now, and starts before tasks that are enqueued
+// later.
 func At(t time.Time) Option {
 	return func(o *options) error {
 		if o.timed {
 			return invalid("at", "a task can have one time only")
 		}
-		o.at, o.timed = wholeSecondFrom(t), true
+		o.At, o.timed = t, true
 		return nil
 	}
 }
 
-// In runs the task in d or up to a second later. Zero and negative mean now.
+// In starts the task in d, as At does. Zero and negative mean now.
 func In(d time.Duration) Option {
 	return func(o *options) error { return At(time.Now().Add(d))(o) }
 }
 
-// wholeSecondFrom rounds up: asynq rounds down, and would deliver too early.
-func wholeSecondFrom(t time.Time) time.Time {
-	if whole := t.Truncate(time.Second); whole.Before(t) {
-		return whole.Add(time.Second)
+// StartBy ends the task as expired unless it starts before t, to the millisecond: the task goes to the archive and to
+// the dead tasks, with an error that matches tasks.ErrExpired, and what is reserved for it is released at t. An
+// attempt after a failure has to start before t as well.
+//
+// If the waitlist of one of its limits is so long that the task is expected to start later than t, it is not enqueued,
+// and the error is a *TooLateError. t must be in the future.
+func StartBy(t time.Time) Option {
+	return func(o *options) error {
+		o.StartBy = t
+		if t.IsZero() {
+			return invalid("start_by", "must not be the zero time")
+		}
+		return nil
 	}
-	return t
 }
 
 // Queue puts the task into the queue of that name. Defaults to that of the task's type, else "default".
@@ -105,22 +115,26 @@ func Retention(d time.Duration) Option {
 	}
 }
 
-// Unique refuses, with asynq.ErrDuplicateTask, another task of the same type, payload and queue for ttl or until this
-// task has finished. At least a second. Waiting does not extend it: choose ttl above the longest wait.
-func Unique(ttl time.Duration) Option {
+// Unique refuses, with a *DuplicateError, another task of the same type and queue with this key, for as long as the
+// task waits or runs, however long that is. A task that ended, also one in the archive, refuses none. 1 to 500 bytes. If
+// EnqueueMany gets several tasks, their type must give the keys (tasks.Optioner).
+//
+// Not promised: a task that asynq's own tools or `worker dead requeue` run again after its end may meet a newer one with
+// its key, and so may a task that more than 20 workers died with.
+func Unique(key string) Option {
 	return func(o *options) error {
-		if ttl < time.Second {
-			return invalid("unique", "%v must be at least 1s", ttl)
+		o.Unique = key
+		if strings.TrimSpace(key) == "" {
+			return invalid("unique", "%q must not be blank", key)
 		}
-		o.Unique = ttl
 		return nil
 	}
 }
 
 // Reserved reserves tokens now, and the task joins its waitlist at once: it is delivered once, when its turn comes. Of
 // several charges, the task waits for the first one that has no room; the others are asked at the delivery. A task
-// without a charge is enqueued as usual. Reserved can't be combined with At or In. It needs a Scheduler with a limiter,
-// and a started worker or scheduler in the fleet.
+// without a charge is enqueued as usual. It needs a Scheduler with a limiter, and a started worker or scheduler in the
+// fleet.
 func Reserved() Option {
 	return func(o *options) error {
 		o.reserved = true
@@ -128,8 +142,7 @@ func Reserved() Option {
 	}
 }
 
-// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask) as success, with a
-// nil info. So a whole batch can be sent again.
+// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, ErrDuplicate) as success, with a nil info. So a whole batch can be sent again.
 func SkipExisting() Option {
 	return func(o *options) error {
 		o.skipExisting = true
@@ -157,14 +170,14 @@ func (s *Scheduler) collect(opts []Option, n int) (options, error) {
 			faults = append(faults, err)
 		}
 	}
-	if o.reserved && o.timed {
-		faults = append(faults, invalid("reserved", "can't be combined with a time: the reservation gives the time"))
-	}
 	if o.reserved && s.limiter == nil {
 		faults = append(faults, invalid("reserved", "needs a scheduler with a limiter"))
 	}
 	if o.ID != "" && n > 1 {
 		faults = append(faults, invalid("id", "%q can't be that of %d tasks; let the type give the IDs", o.ID, n))
+	}
+	if o.Unique != "" && n > 1 {
+		faults = append(faults, invalid("unique", "%q can't be that of %d tasks; let the type give the keys", o.Unique, n))
 	}
 	if len(faults) > 0 {
 		return o, fmt.Errorf("%w: %w", ErrInvalidOption, errors.Join(faults...))
@@ -172,7 +185,10 @@ func (s *Scheduler) collect(opts []Option, n int) (options, error) {
 	return o, nil
 }
 
-// exists says whether asynq refused the task because the task exists already.
+// exists says whether the task was refused because it exists already.
 func exists(err error) bool {
-	return errors.Is(err, asynq.ErrTaskIDConflict) || errors.Is(err, asynq.ErrDuplicateTask)
+	return errors.Is(err, asynq.ErrTaskIDConflict) || errors.Is(err, ErrDuplicate)
 }
+
+// alone says whether the error is about one task: others are sent all the same.
+func alone(err error) bool { return exists(err) || errors.Is(err, tasks.ErrExpired) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 // reserveTogether is how many tasks are reserved, sent and put into waitlists in one go; reserveFirst at the
@@ -37,7 +38,7 @@ func (s *Scheduler) sendReserved(ctx context.Context, parcels []*parcel) error {
 		batch := parcels[:min(n, len(parcels))]
 		parcels = parcels[len(batch):]
 		err := s.sendBatch(ctx, batch)
-		if err != nil || slices.ContainsFunc(batch, func(p *parcel) bool { return p.err != nil && !exists(p.err) }) {
+		if err != nil || slices.ContainsFunc(batch, func(p *parcel) bool { return p.err != nil && !alone(p.err) }) {
 			return err
 		}
 	}
@@ -52,6 +53,7 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 		s.releaseAll(ctx, batch)
 		return err
 	}
+	s.refuseExpected(batch)
 	s.send(ctx, batch)
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 	defer cancel()
@@ -62,6 +64,7 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 		}
 	}
 	s.releaseAll(after, unused)
+	s.setTimers(after, batch)
 	if err := s.joinParcels(after, batch); err != nil { // asynq delivers them at the time of their nets, as new ones
 		s.config.Logger.WarnContext(ctx, "reserved tasks could not join their waitlists",
 			slog.Int("tasks", len(batch)), slog.Any("error", err))
@@ -134,9 +137,10 @@ func (s *Scheduler) reserve(ctx context.Context, parcels []*parcel, next int) er
 		for meter, n := range charges[i].Tokens {
 			ahead[bucket][meter] += n
 		}
-		wait := max(o.Wait(), o.Bucket.Expect(o.At, ahead[bucket]).Sub(o.At))
+		wait := max(o.Wait(), o.Bucket.Expect(o.At, ahead[bucket]).Sub(o.At), tasks.At(p.Task).Sub(now))
 		p.held = &reservation{charge: charges[i], out: o, wait: wait}
-		p.at = now.Add(netDelay(wait, rand.Float64())) //nolint:gosec // jitter needs no secrecy
+		net := netDelay(wait, rand.Float64()) //nolint:gosec // jitter needs no secrecy
+		p.at = now.Add(beforeExpiry(net, p.Task, now))
 		if p.Options.ID == "" {
 			p.Options.ID = uuid.NewString()
 		}

@@ -28,6 +28,7 @@ const (
 // their tokens are there. Safe for concurrent use.
 type Scheduler struct {
 	config    Config
+	recurring []*recurrence
 	limiter   *reservations.Limiter // nil: nothing is reserved or checked
 	redis     redis.UniversalClient
 	client    *asynq.Client
@@ -64,10 +65,14 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		return nil, err
 	}
 	config = config.withDefaults()
+	recurring, err := recurrences(config.Recurring)
+	if err != nil {
+		return nil, err
+	}
 	list := waitlist.New(client)
 	s := &Scheduler{
-		config: config, limiter: limiter, redis: client, list: list, queues: asynqdb.New(client),
-		client: asynq.NewClientFromRedisClient(roundtrip.Share(client)), inspector: asynq.NewInspectorFromRedisClient(client),
+		config: config, recurring: recurring, limiter: limiter, redis: client, list: list, queues: asynqdb.New(client),
+		client: asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))), inspector: asynq.NewInspectorFromRedisClient(client),
 		report: newReporter(list, config.Logger),
 	}
 	s.arrivals.Gather = gatherFor
@@ -80,7 +85,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 }
 
 // Start lets the scheduler promote tasks, this process's and others', until Stop: one scheduler of the fleet is on
-// duty at a time. It returns at once, also while Redis can't be reached. Starting twice does nothing. Of ctx only
+// duty at a time. It also enqueues the tasks of Config.Recurring. It returns at once, also while Redis can't be reached. Starting twice does nothing. Of ctx only
 // the values are kept.
 func (s *Scheduler) Start(ctx context.Context) error {
 	s.mu.Lock()
@@ -90,14 +95,12 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.sorter.open(running)
-	dispatching := make(chan struct{})
-	go func() {
-		defer close(dispatching)
-		newDispatcher(s).run(running)
-	}()
+	var loops sync.WaitGroup
+	loops.Go(func() { newDispatcher(s).run(running) })
+	loops.Go(func() { s.recur(running, s.recurring) })
 	s.stop = func() {
 		cancel()
-		<-dispatching
+		loops.Wait()
 	}
 	return nil
 }

@@ -10,12 +10,23 @@ import (
 
 // Summary says in one plain sentence why the task does not run.
 func (e Explanation) Summary() string {
-	text := e.sentence() + e.pause()
+	text := e.sentence() + e.deadline() + e.pause()
 	needed := e.Waits != nil || e.Reason == ReasonNet || e.Reason == ReasonPaused
 	if needed && e.Workers == 0 {
 		text += "; " + e.unserved("")
 	}
 	return "Task " + e.Task.ID + " " + text + "."
+}
+
+// deadline says when the task has to start.
+func (e Explanation) deadline() string {
+	switch {
+	case e.StartBy.IsZero(), !e.startsLater():
+		return ""
+	case e.Until.After(e.StartBy):
+		return "; it must start by " + clockText(e.StartBy) + " and is expected to expire"
+	}
+	return "; it must start by " + clockText(e.StartBy)
 }
 
 // pause says what the pause of its queue means for the task, and how the pause ends.

@@ -63,6 +63,7 @@ func Encode(args Args, over ...Options) (Envelope, error) {
 		HeaderVersion:  strconv.Itoa(Version),
 		HeaderMaxRetry: strconv.Itoa(options.Retries()),
 	}
+	writeTimes(headers, options)
 	if len(charges) > 0 {
 		text, err := marshal(charges)
 		if err != nil {

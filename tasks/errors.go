@@ -24,6 +24,8 @@ var (
 	ErrWrongType = errors.New("tasks: wrong task type")
 	// ErrBadPayload is matched when arguments can't be encoded, or a payload is not the JSON of the arguments.
 	ErrBadPayload = errors.New("tasks: bad payload")
+	// ErrExpired is matched when a task did not start by Options.StartBy, or can't.
+	ErrExpired = errors.New("tasks: expired")
 	// ErrBadHeader is matched when a header of Headway does not parse.
 	ErrBadHeader = errors.New("tasks: bad header")
 )

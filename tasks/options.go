@@ -21,6 +21,8 @@ const (
 	MaxRetryLargest = 1_000_000
 	// NoRetry as Options.MaxRetry lets a task fail for good at its first failure.
 	NoRetry = -1
+	// UniqueLongest is the length of the longest Options.Unique, in bytes.
+	UniqueLongest = 500
 	// Slack is by how much asynq's own count of retries is above ours. Deferrals use none of it. A worker that dies uses one,
 	// so a task that kills every worker ends in the archive.
 	Slack = 20
@@ -39,9 +41,14 @@ type Options struct {
 	Timeout time.Duration
 	// Retention is how long a finished task stays readable. Defaults to not at all. Whole seconds, rounded up.
 	Retention time.Duration
-	// Unique refuses, with asynq.ErrDuplicateTask, a second task of the same type, payload and queue for that long or until the first has
-	// finished. At least a second. Defaults to not unique.
-	Unique time.Duration
+	// Unique is a key: while a task of this type, queue and key waits or runs, however long, another one is refused.
+	// At most UniqueLongest bytes. Only a scheduler.Scheduler checks it. Defaults to not unique.
+	Unique string
+	// At is when the task may start at the earliest, to the millisecond. Zero, and a time in the past, mean now.
+	At time.Time
+	// StartBy is when the task has to start at the latest, to the millisecond: a task that does not ends as expired
+	// (ErrExpired), and so does an attempt after a failure. Must not be before At. Defaults to no such time.
+	StartBy time.Time
 }
 
 // With returns o with every field that over sets.
@@ -53,6 +60,8 @@ func (o Options) With(over Options) Options {
 		Timeout:   cmp.Or(over.Timeout, o.Timeout),
 		Retention: cmp.Or(over.Retention, o.Retention),
 		Unique:    cmp.Or(over.Unique, o.Unique),
+		At:        cmp.Or(over.At, o.At),
+		StartBy:   cmp.Or(over.StartBy, o.StartBy),
 	}
 }
 
@@ -85,13 +94,20 @@ func (o Options) Validate() error {
 	if o.Retention < 0 {
 		fault("retention", "%v must not be negative", o.Retention)
 	}
-	if o.Unique != 0 && o.Unique < time.Second {
-		fault("unique", "%v must be at least 1s", o.Unique)
+	if o.Unique != "" && strings.TrimSpace(o.Unique) == "" {
+		fault("unique", "%q must not be blank", o.Unique)
+	}
+	if len(o.Unique) > UniqueLongest {
+		fault("unique", "a key of %d bytes must have at most %d", len(o.Unique), UniqueLongest)
+	}
+	if !o.StartBy.IsZero() && o.StartBy.Before(o.At) {
+		fault("start_by", "%s must not be before the time of the task, %s", clock(o.StartBy), clock(o.At))
 	}
 	return errors.Join(faults...)
 }
 
-// Asynq are the options for asynq's client: MaxRetry higher by Slack, and whatever is set. They say nothing of when the task runs.
+// Asynq are the options for asynq's client: MaxRetry higher by Slack, and whatever is set. They say nothing of when the
+// task runs, and nothing of Unique.
 func (o Options) Asynq() []asynq.Option {
 	options := []asynq.Option{asynq.MaxRetry(o.Retries() + Slack), asynq.Queue(cmp.Or(o.Queue, QueueDefault))}
 	if o.ID != "" {
@@ -102,9 +118,6 @@ func (o Options) Asynq() []asynq.Option {
 	}
 	if o.Retention > 0 {
 		options = append(options, asynq.Retention(wholeSeconds(o.Retention)))
-	}
-	if o.Unique > 0 {
-		options = append(options, asynq.Unique(wholeSeconds(o.Unique)))
 	}
 	return options
 }

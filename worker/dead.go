@@ -68,6 +68,8 @@ const (
 	CausePermanent Cause = "permanent"
 	// CauseRefused means that it could never start: an unknown type, a charge above its limit.
 	CauseRefused Cause = "refused"
+	// CauseExpired means that it did not start in time (tasks.Options.StartBy).
+	CauseExpired Cause = "expired"
 	// CauseFound means that it was found in asynq's archive: asynq archived it itself, because workers died with it,
 	// or a person did, or the record could not be written at its end.
 	CauseFound Cause = "found"

@@ -21,7 +21,8 @@ type Events struct {
 	OnSort func(Sorted)
 	// OnFinish is called when asynq gets the result of a task that started.
 	OnFinish func(Finish)
-	// OnRefuse is called when a task can never start and is archived without having been charged.
+	// OnRefuse is called when a task can never start and is archived without having been charged: with an error that
+	// matches tasks.ErrExpired if it did not start in time.
 	OnRefuse func(Refusal)
 	// OnBlock is called when a provider refused a call and named a time: after the bucket was blocked, or that was
 	// given up.

@@ -73,6 +73,9 @@ func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (
 	}
 	early, cancel := ahead(ctx, wholeMargin)
 	defer cancel()
+	if starts, err := g.onTime(ctx, early, d); !starts {
+		return err
+	}
 	if len(d.claims) > 0 {
 		if starts, err := g.begin(ctx, early, d); !starts {
 			return err
@@ -112,9 +115,13 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 		if dropped := g.sched.Drop(ctx, d.handle(), d.turn); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
-		g.logTask(ctx, d, slog.LevelError, "task refused and archived", slog.Any("error", err))
+		cause := CauseRefused
+		if errors.Is(err, tasks.ErrExpired) {
+			cause = CauseExpired
+		}
+		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
 		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
-		g.keepRecord(ctx, d, ResultArchived, CauseRefused, err, 0)
+		g.keepRecord(ctx, d, ResultArchived, cause, err, 0)
 		return err
 	}
 	g.logTask(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
@@ -247,6 +254,9 @@ func (g *guard) deferTask(
 ) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
+	if expired := tasks.CheckStart(d.task, time.Now()); expired != nil {
+		return g.expire(ctx, d, expired)
+	}
 	waits := d.handle()
 	if d.lastDelivery() {
 		id, err := g.succeed(last, d, delay)

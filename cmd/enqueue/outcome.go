@@ -21,8 +21,9 @@ type result struct {
 	Batch    string   `json:"batch,omitempty"`
 	Requests int      `json:"requests"` // good lines
 	Enqueued int      `json:"enqueued"`
-	Waiting  int      `json:"already_queued"` // sent before, and still under way
-	Finished int      `json:"already_done"`   // sent before, and ended
+	Waiting  int      `json:"already_queued"`    // sent before, and still under way
+	Expired  int      `json:"expired,omitempty"` // not enqueued: they would start too late
+	Finished int      `json:"already_done"`      // sent before, and ended
 	Faulty   int      `json:"faulty"`
 	Faults   []string `json:"faults,omitempty"` // the first of them
 	Seconds  float64  `json:"seconds"`
@@ -93,6 +94,9 @@ func (j *batchJob) print(r result, name string) error {
 		r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)
 	if r.Finished+r.Waiting > 0 {
 		text += fmt.Sprintf("; %d are new there, %d have ended before", r.Enqueued, r.Finished)
+	}
+	if r.Expired > 0 {
+		text += fmt.Sprintf("; %d have expired, as they would start later than --start-by", r.Expired)
 	}
 	_, err := fmt.Fprintln(out, text)
 	return err

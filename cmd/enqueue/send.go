@@ -95,6 +95,7 @@ func (o *sender) flush(ctx context.Context) error {
 		}
 	}
 	infos, err := o.s.scheduler.EnqueueMany(ctx, args, o.options...)
+	late, err := o.expire(ctx, args, err)
 	for _, info := range infos {
 		if info != nil {
 			o.result.Enqueued++
@@ -105,8 +106,10 @@ func (o *sender) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.result.Waiting -= late
+	o.result.Expired += late
 	o.result.Finished += len(o.lines) - len(args)
-	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished)
+	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished + o.result.Expired)
 	clear(o.gathered)
 	o.lines, o.gathered, o.size = o.lines[:0], o.gathered[:0], 0
 	return o.s.batches.SetEnqueued(ctx, o.batch.ID, last)

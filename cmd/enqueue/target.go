@@ -21,6 +21,7 @@ type target struct {
 	queue   string
 	in      time.Duration
 	at      string
+	startBy string
 	reserve bool
 	common  reservations.Charge // how the requests share the limits: Urgent, Flow, Priority
 	retries int
@@ -56,6 +57,7 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.StringVar(&t.queue, "queue", "default", "the queue")
 	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
+	f.StringVar(&t.startBy, "start-by", "", "end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
 	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
 	t.sharingFlags(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
@@ -100,10 +102,14 @@ func (t *target) options() ([]scheduler.Option, error) {
 		}
 		options = append(options, scheduler.At(at))
 	}
-	if t.reserve {
-		if t.in > 0 || t.at != "" {
-			return nil, usage("--reserve gives each task its time; it excludes --in and --at")
+	if t.startBy != "" {
+		by, err := moment(t.startBy)
+		if err != nil {
+			return nil, usage("--start-by: %w", err)
 		}
+		options = append(options, scheduler.StartBy(by))
+	}
+	if t.reserve {
 		options = append(options, scheduler.Reserved())
 	}
 	return options, nil
@@ -150,4 +156,16 @@ func (t *target) share(from *source) error {
 // warn tells of what is allowed and may still be a mistake.
 func (t *target) warn(env cli.Environment, format string, args ...any) {
 	fmt.Fprintf(env.Err, "enqueue: warning: "+format+"\n", args...)
+}
+
+// moment reads a time, or how far it is in the future.
+func moment(text string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return time.Now().Add(d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q must look like 10m or 2026-12-24T18:00:00Z", text)
+	}
+	return at, nil
 }

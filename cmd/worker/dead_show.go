@@ -122,10 +122,9 @@ func deadText(t deadtasks.Task) string {
 	case deadtasks.StateDead:
 	}
 	text := map[worker.Cause]string{
-		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: no retry mends its " +
-			"error",
-		worker.CauseRefused: "is dead: it could never start", worker.CauseFound: "is dead: it was found in asynq's " +
-			"archive",
+		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: no retry mends its error",
+		worker.CauseRefused: "is dead: it could never start", worker.CauseExpired: "is dead: it did not start in time",
+		worker.CauseFound: "is dead: it was found in asynq's archive",
 	}[t.Cause]
 	if t.Batch != "" {
 		text += "; `enqueue retry " + t.Batch + " --failed` sends it again"

@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -40,8 +41,8 @@ back to the queue what did not. A second signal ends it at once. Tasks are never
 worker was killed is run again.
 
 SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues,
-concurrency, shutdown_timeout, max_refusals, http and estimates change only with a restart. What "worker limits set" has
-set counts before the file.`,
+concurrency, shutdown_timeout, max_refusals, http, estimates and recurring change only with a restart. What "worker
+limits set" has set counts before the file.`,
 		Example: `  worker run
   worker run --config prod.yaml --concurrency 200 --log-format json`,
 		Args: cli.Args(cobra.NoArgs),
@@ -85,6 +86,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	settings := worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
 		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(),
+		Scheduler: scheduler.Config{Recurring: c.Recurring},
 	}
 	recorder, err := records(ctx, buckets, &settings)
 	if err != nil {

@@ -13,7 +13,7 @@ type DB struct {
 	client    redis.UniversalClient
 	inspector *asynq.Inspector
 
-	wake, pending, take, delay *redis.Script
+	wake, pending, take, delay, first, skip *redis.Script
 }
 
 // New returns a DB that uses client. The caller remains responsible for closing client.
@@ -22,6 +22,7 @@ func New(client redis.UniversalClient) *DB {
 		client: client, inspector: asynq.NewInspectorFromRedisClient(client),
 		wake: redis.NewScript(wakeScript), pending: redis.NewScript(pendingScript),
 		take: redis.NewScript(takeScript), delay: redis.NewScript(delayScript),
+		first: redis.NewScript(firstScript), skip: redis.NewScript(skipScript),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks/web"
 )
 
@@ -53,6 +54,8 @@ type Config struct {
 	Estimates Estimates
 	// Prices are what tokens cost, by the model that requests name. Nil where none are set.
 	Prices map[string]Price
+	// Recurring are the tasks that workers enqueue on a schedule, sorted by name.
+	Recurring []scheduler.Recurring
 }
 
 // HTTP says what tasks that are HTTP requests of their own may do.
@@ -108,6 +111,8 @@ type file struct {
 	HTTP            HTTP                 `mapstructure:"http"`
 	Estimates       Estimates            `mapstructure:"estimates"`
 	Prices          map[string]Price     `mapstructure:"prices"`
+
+	Recurring map[string]recurringFile `mapstructure:"recurring"`
 }
 
 type limitFile struct {
@@ -188,6 +193,10 @@ func (f file) config() Config {
 	c := Config{Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals, HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices}
 	for _, name := range sortedKeys(f.Limits) {
 		c.Limits = append(c.Limits, f.Limits[name].limit(name))
+	}
+	for _, name := range sortedKeys(f.Recurring) {
+		made, _ := f.Recurring[name].recurring(name, c.Limits) // validate has listed the faults
+		c.Recurring = append(c.Recurring, made)
 	}
 	if len(c.Queues) == 0 {
 		c.Queues = map[string]int{"default": 1}

@@ -55,6 +55,16 @@ func (f file) validate() []error {
 			fault("prices."+model, "%v and %v must be numbers that are not negative", p.Input, p.Output)
 		}
 	}
+	limits := make([]reservations.Limit, 0, len(f.Limits))
+	for _, name := range sortedKeys(f.Limits) {
+		limits = append(limits, f.Limits[name].limit(name))
+	}
+	for _, name := range sortedKeys(f.Recurring) {
+		_, err := f.Recurring[name].recurring(name, limits)
+		if err != nil {
+			faults = append(faults, prefixed("recurring."+name, nil, err)...)
+		}
+	}
 	return faults
 }
 

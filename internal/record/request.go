@@ -9,13 +9,15 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// The codes of failures without an answer of the API. CodeCancelled and CodeTimeout are OpenAI's own.
+// The codes of failures without an answer of the API. CodeCancelled, CodeExpired and CodeTimeout are OpenAI's own.
 const (
 	CodeCancelled = "batch_cancelled"
 	CodeTimeout   = "request_timeout"
 	CodeFailed    = "request_failed"
 	// CodeRefused is a task that no worker could start.
 	CodeRefused = "request_refused"
+	// CodeExpired is a task that did not start in time.
+	CodeExpired = "batch_expired"
 )
 
 // Request is one request of a batch, as its line has it.

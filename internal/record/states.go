@@ -86,7 +86,13 @@ func (r *Recorder) Events() worker.Events {
 			}
 			r.archived(f.Task, f.Payload, codeOf(f.Err), f.Err)
 		},
-		OnRefuse: func(f worker.Refusal) { r.archived(f.Task, f.Payload, CodeRefused, f.Err) },
+		OnRefuse: func(f worker.Refusal) {
+			code := CodeRefused
+			if errors.Is(f.Err, tasks.ErrExpired) {
+				code = CodeExpired
+			}
+			r.archived(f.Task, f.Payload, code, f.Err)
+		},
 	}
 }
 

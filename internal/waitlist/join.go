@@ -48,8 +48,10 @@ for i = 2, #ARGV, 11 do
 	redis.call("HSET", record, "bucket", bucket, "urgent", ARGV[i + 5], "tokens", ARGV[i + 6], "info", ARGV[i + 7],
 		"flow", ARGV[i + 2], inside, placed(epoch, ARGV[i + 4], tag, turn, class))
 	redis.call("PEXPIRE", record, ARGV[i + 8])
-	enlist(bucket, lane, id, tag)
-	charge(bucket, ARGV[i + 6], ARGV[i + 2], 1)
+	if not redis.call("ZSCORE", root .. "timers", "a" .. task) then -- else it is enlisted when its timer is due
+		enlist(bucket, lane, id, tag)
+		charge(bucket, ARGV[i + 6], ARGV[i + 2], 1)
+	end
 	if redis.call("ZRANK", listOf(bucket, lane), id) == 0 or not redis.call("ZSCORE", KEYS[1], bucket) then
 		first[bucket] = true
 	end
@@ -58,7 +60,7 @@ for bucket in pairs(left) do
 	tidy(bucket)
 end
 for bucket in pairs(first) do
-	if not idle(bucket) then -- a later entry may have moved the task
+	if not tidy(bucket) then -- a later entry may have moved the task
 		forward(bucket)
 	end
 end

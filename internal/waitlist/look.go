@@ -19,10 +19,10 @@ import (
 //	ARGV[8]    -> how many buckets to look at
 //	ARGV[9...] -> escaped names of paused queues
 //
-// Output: now, "1" on duty, "1" took over, rest, number of buckets. For each bucket: bucket, planned, state,
-// offset, "1" failed, number of promoted tasks, how many follow, these, how many heads follow, these, "1" others
-// wait behind. For each task: task, tag, tokens, "1" urgent, "1" reserved, when it was promoted.
-const lookScript = `
+// Output: now, "1" on duty, "1" took over, rest, number of buckets, number of rung tasks, these (see ring). For each
+// bucket: bucket, planned, state, offset, "1" failed, number of promoted tasks, how many follow, these, how many heads
+// follow, these, "1" others wait behind. For each task: task, tag, tokens, "1" urgent, "1" reserved, when it was promoted.
+const lookScript = ring + `
 local id, rest, lease, retry = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7])
 local most, promotedMost, paused = tonumber(ARGV[5]), tonumber(ARGV[6]), {}
 for i = 9, #ARGV do
@@ -37,7 +37,7 @@ if last and now < tonumber(last) - 1000000 then -- the clock ran back: plans and
 	end
 end
 if duty and duty ~= id and tonumber(ends) > now then
-	return {whole(now), "0", "0", whole(tonumber(ends) - now), "0"}
+	return {whole(now), "0", "0", whole(tonumber(ends) - now), "0", "0"}
 end
 
 local answer, seen = {whole(now), "1", duty == id and "0" or "1", "", ""}, 0
@@ -46,6 +46,12 @@ local function add(...)
 		answer[#answer + 1] = text
 	end
 end
+local timer, rung = nextTimer(), {}
+if timer and timer <= now then
+	rung = ring(most)
+	timer = nextTimer()
+end
+add(tostring(#rung), unpack(rung))
 
 -- retried puts promoted tasks that did not begin back into their lists.
 local function retried(bucket)
@@ -100,7 +106,7 @@ local function addHeads(bucket)
 	return #lost > 0
 end
 
-local looked, numbers, again, next = {}, 0, false, soonest()
+local looked, numbers, again, next = {}, 0, false, nextLook()
 local due = next and next <= now and redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", whole(now), "LIMIT", 0, ARGV[8]) or {}
 for _, bucket in ipairs(due) do
 	if seen >= 2 * (most + promotedMost) then
@@ -134,7 +140,7 @@ if #due > 0 then
 		end
 	end
 end
-rest = again and 0 or math.max(0, math.min(rest, (next or math.huge) - now))
+rest = again and 0 or math.max(0, math.min(rest, (next or math.huge) - now, (timer or math.huge) - now))
 redis.call("HSET", KEYS[3], "id", id, "until", whole(now + rest + lease), "retry", ARGV[7], "now", whole(now))
 if duty ~= id then -- so an idle look is few commands; after an hour the same process takes over once more
 	redis.call("PEXPIRE", KEYS[3], 3600000 + math.ceil((rest + lease) / 1000))
@@ -172,6 +178,8 @@ type Look struct {
 	TookOver bool
 	// Rest is the time until the next look at a bucket that is not in Due, at most that of Duty.
 	Rest time.Duration
+	// Rung are tasks whose timers were due: at most as many as Duty.Heads, and Rest is zero if others are due.
+	Rung []Rung
 	// Due lists the buckets to plan now: at most 64, and no further one after 2*(Duty.Heads+Duty.Promoted) tasks. Rest is
 	// zero if others are due.
 	Due []Due
@@ -225,7 +233,9 @@ func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, 
 		return Look{}, err
 	}
 	look := Look{Now: r.moment(), OnDuty: r.flag(), TookOver: r.flag(), Rest: r.duration()}
-	for range r.count() {
+	buckets := r.count()
+	look.Rung = r.rung()
+	for range buckets {
 		look.Due = append(look.Due, r.due())
 	}
 	if r.err != nil {

@@ -171,24 +171,37 @@ func TestErrorsOfRedis(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, f fixture) {
-		t.Helper()
-		looks := make(chan time.Duration, 10)
-		stop := f.Listen(t.Context(), func(d time.Duration) { looks <- d })
-		defer stop()
-		f.await("headway:{wait}:wake")
-		f.join(entry("a"))
-		same(t, "joined", time.Duration(0), <-looks)
-		f.join(entry("b")) // the dispatcher knows already
-		f.promote(f.due())
-		f.sooner()
-		same(t, "sooner", time.Duration(0), <-looks)
-		f.check(f.client.Publish(t.Context(), "headway:{wait}:wake", "nonsense").Err())
-		f.check(f.Resign(t.Context(), "me"))
-		same(t, "resigned", -time.Microsecond, <-looks)
-		stop()
-		same(t, "messages", 0, len(looks))
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		listens(t, onMini(t))
 	})
+	t.Run("redis", func(t *testing.T) { // of its own: messages are for all databases of a server
+		t.Parallel()
+		options, err := redis.ParseURL(testenv.StartRedisServer(t).URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		listens(t, fixtureOf(t, options))
+	})
+}
+
+func listens(t *testing.T, f fixture) {
+	t.Helper()
+	looks := make(chan time.Duration, 10)
+	stop := f.Listen(t.Context(), func(d time.Duration) { looks <- d })
+	defer stop()
+	f.await("headway:{wait}:wake")
+	f.join(entry("a"))
+	same(t, "joined", time.Duration(0), <-looks)
+	f.join(entry("b")) // the dispatcher knows already
+	f.promote(f.due())
+	f.sooner()
+	same(t, "sooner", time.Duration(0), <-looks)
+	f.check(f.client.Publish(t.Context(), "headway:{wait}:wake", "nonsense").Err())
+	f.check(f.Resign(t.Context(), "me"))
+	same(t, "resigned", -time.Microsecond, <-looks)
+	stop()
+	same(t, "messages", 0, len(looks))
 }
 
 // await waits until a process listens.

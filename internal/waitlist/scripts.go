@@ -5,6 +5,7 @@ package waitlist
 //
 //	index              sorted set: buckets with waiting or promoted tasks, by when the dispatcher looks at them next
 //	failed             sorted set: buckets whose store was away, by when they are asked again
+//	timers             sorted set: see timers.go
 //	dispatcher         hash: id, until (the end of the duty), now (of the last look), retry (Duty.Retry)
 //	queues:BUCKET      set: lanes of which tasks wait in the bucket
 //	list:BUCKET\0LANE  sorted set: ids of waiting tasks, by tag. A paused queue is passed over as a whole
@@ -52,8 +53,14 @@ local function split(task)
 	return string.sub(task, 1, slash - 1), string.sub(task, slash + 1)
 end
 
--- soonest is when the next look is due, nil if none is planned.
-local function soonest() return tonumber(redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")[2]) end
+-- nextLook and nextTimer are when the next look and the next timer are due, nil if none is planned; soonest is the
+-- earlier one.
+local function nextLook() return tonumber(redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")[2]) end
+local function nextTimer() return tonumber(redis.call("ZRANGE", root .. "timers", 0, 0, "WITHSCORES")[2]) end
+local function soonest()
+	local look, timer = nextLook(), nextTimer()
+	return look and timer and math.min(look, timer) or look or timer
+end
 
 -- wake publishes when the next look is due if that is earlier than before. Where a user may not publish, the dispatcher
 -- finds out at its next look.
@@ -196,7 +203,9 @@ local function arrived(task, answer)
 		if field == "bucket" then
 			bucket = value
 			local _, id = split(task)
-			state = redis.call("ZSCORE", listOf(bucket, (laneIn(bucket, task))), id) and "1" or "2"
+			local waits = redis.call("ZSCORE", listOf(bucket, (laneIn(bucket, task))), id)
+				or redis.call("ZSCORE", root .. "timers", "a" .. task)
+			state = waits and "1" or "2"
 		elseif field == "info" then
 			info = value
 		elseif string.sub(field, 1, 3) == "in:" then

@@ -1,0 +1,69 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/scheduler"
+)
+
+// Digest is a task of a type of your own.
+type Digest struct {
+	Of string `json:"of"`
+}
+
+// TaskType implements tasks.Args.
+func (Digest) TaskType() string { return "digest" }
+
+// Every process of the fleet has the same recurring tasks: each tick is enqueued by one of them, once.
+func ExampleRecurring() {
+	server, err := miniredis.Run() // instead of your Redis
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = client.Close() }()
+
+	_, err = scheduler.New(client, nil, scheduler.Config{Recurring: []scheduler.Recurring{
+		{Name: "nightly", Spec: "0 3 * * *", Zone: "Europe/Berlin", Args: Digest{Of: "the day"}},
+		{
+			Name: "ping", Spec: "@every 5m", StartWithin: time.Minute, Args: Digest{Of: "now"},
+			Options: []scheduler.Option{scheduler.Unique("ping"), scheduler.Queue("fast")}, // never two at once
+		},
+		{Name: "wrong", Spec: "61 * * * *", Args: Digest{}},
+	}})
+	fmt.Println(err)
+	// Output:
+	// scheduler: invalid config: recurring.wrong.spec: "61 * * * *" must be minute, hour, day, month and weekday, e.g. "0 3 * * *", or "@daily", or "@every 5m": end of range (61) above maximum (59): 61
+}
+
+// A task with a unique key is refused while another one with it waits or runs.
+func ExampleUnique() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = client.Close() }()
+	ctx := context.Background()
+	s, err := scheduler.New(client, nil, scheduler.Config{})
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		_, err = s.Enqueue(ctx, Digest{Of: "May"}, scheduler.Unique("May"), scheduler.ID("first"), scheduler.In(10*time.Minute))
+		fmt.Println(err)
+	}
+	_, err = s.Enqueue(ctx, Digest{Of: "June"}, scheduler.StartBy(time.Unix(0, 0)))
+	fmt.Println(err != nil)
+	// Output:
+	// <nil>
+	// enqueue task "digest": task default/first with the unique key "May" waits or runs already
+	// true
+}

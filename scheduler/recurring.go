@@ -1,0 +1,248 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+const (
+	// recurringRest is the longest time between two looks at the schedules: the clock of Redis may be set.
+	recurringRest = time.Minute
+	// recurringLeast keeps a process from asking for a tick that is about to come over and over.
+	recurringLeast = time.Millisecond
+)
+
+// Recurring is a task that is enqueued at each tick of a schedule. Every started Scheduler that has it in its Config takes
+// part: each tick is enqueued by one of them, once, on Redis's clock. That the task runs once is asynq's promise: at least
+// once.
+//
+// Where no process was up at a tick, or Redis was away, the last missed tick is enqueued late, and earlier ones are not.
+// A recurring task that is new, or whose schedule has changed, begins with the next tick.
+type Recurring struct {
+	// Name identifies the schedule in the fleet: 1 to 100 letters, digits, '-', '_' and '.'.
+	Name string
+	// Spec is a cron expression of minute, hour, day of the month, month and weekday, e.g. "0 3 * * *"; a descriptor,
+	// e.g. "@daily"; or an interval, e.g. "@every 5m", of at least a second: its ticks are the multiples of it since
+	// 1970 UTC.
+	Spec string
+	// Zone is the time zone of an expression, e.g. "Europe/Berlin". Defaults to UTC.
+	Zone string
+	// StartWithin bounds how late a tick may start: its task ends as expired then, and a missed tick that is older is
+	// not enqueued. Zero means any time.
+	StartWithin time.Duration
+	// Args are those of each task. The ID of the task is "NAME@" and the time of the tick, in UTC.
+	Args tasks.Args
+	// Options are those of each task, but ID, At, In and StartBy. With Unique, a tick is skipped while the task of an
+	// earlier one waits or runs.
+	Options []Option
+}
+
+var recurringName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+// Validate reports every fault, each a *reservations.FieldError.
+func (r Recurring) Validate() error {
+	_, err := r.recurrence()
+	return err
+}
+
+// recurrence is a Recurring that was checked.
+type recurrence struct {
+	Recurring
+
+	schedule schedule
+	queue    string
+	unique   bool
+	since    time.Time // when this process looked first, on Redis's clock
+}
+
+func (r Recurring) recurrence() (*recurrence, error) {
+	var faults []error
+	if !recurringName.MatchString(r.Name) {
+		faults = append(faults, invalid("name", "%.120q must be 1 to 100 letters, digits, '-', '_' and '.'", r.Name))
+	}
+	parsed, err := parseSchedule(r.Spec, r.Zone)
+	if _, named := errors.AsType[*reservations.FieldError](err); err != nil && !named {
+		err = &reservations.FieldError{Field: "spec", Problem: err.Error()}
+	}
+	if err != nil {
+		faults = append(faults, err)
+	}
+	if r.StartWithin < 0 {
+		faults = append(faults, invalid("start_within", "%v must not be negative", r.StartWithin))
+	}
+	var o options
+	for _, opt := range r.Options {
+		if fault := opt(&o); fault != nil {
+			faults = append(faults, fault)
+		}
+	}
+	if o.ID != "" || o.timed || !o.StartBy.IsZero() {
+		faults = append(faults, invalid("options", "can't have an ID or a time: the tick gives them"))
+	}
+	envelope, err := tasks.Encode(r.Args, o.Options)
+	if err != nil {
+		faults = append(faults, &reservations.FieldError{Field: "args", Problem: err.Error()})
+	}
+	return &recurrence{
+		Recurring: r, schedule: parsed, queue: envelope.Options.Queue, unique: envelope.Options.Unique != "",
+	}, errors.Join(faults...)
+}
+
+// recurrences checks what a config lists. The error joins every fault, each with its path.
+func recurrences(all []Recurring) ([]*recurrence, error) {
+	var faults []error
+	var checked []*recurrence
+	names := map[string]bool{}
+	for i, r := range all {
+		path := fmt.Sprintf("recurring.%d", i)
+		if recurringName.MatchString(r.Name) {
+			path = "recurring." + r.Name
+		}
+		if names[r.Name] {
+			faults = append(faults, &reservations.FieldError{Field: path, Problem: "there are two of this name"})
+		}
+		names[r.Name] = true
+		one, err := r.recurrence()
+		faults = append(faults, below(path, err)...)
+		checked = append(checked, one)
+	}
+	return checked, errors.Join(faults...)
+}
+
+// below puts a path before the fields of joined faults.
+func below(path string, err error) (faults []error) {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range many.Unwrap() {
+			faults = append(faults, below(path, e)...)
+		}
+		return faults
+	}
+	if f, ok := errors.AsType[*reservations.FieldError](err); ok {
+		return []error{&reservations.FieldError{Field: path + "." + f.Field, Problem: f.Problem}}
+	}
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", path, err)}
+	}
+	return nil
+}
+
+// tick is one tick of a recurring task.
+type tick struct {
+	asynqdb.Tick
+
+	series string
+}
+
+// forTick gives a task the tick, which it has no ID but by.
+func forTick(r *recurrence, at time.Time) Option {
+	return func(o *options) error {
+		o.ID = r.Name + "@" + at.UTC().Format("2006-01-02T15:04:05.999Z07:00")
+		o.tick = &tick{Tick: asynqdb.Tick{MS: at.UnixMilli(), Schedule: r.schedule.text}, series: r.Name}
+		if r.StartWithin > 0 {
+			o.StartBy = at.Add(r.StartWithin)
+		}
+		return nil
+	}
+}
+
+// recur enqueues the ticks of all schedules until ctx ends.
+func (s *Scheduler) recur(ctx context.Context, all []*recurrence) {
+	if len(all) == 0 {
+		return
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var pause time.Duration // after an error; zero when there was none
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		rest, err := s.tickAll(ctx, all)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			pause = 0
+		default:
+			if pause == 0 {
+				s.config.Logger.WarnContext(ctx, "recurring tasks can't be enqueued, will try again", slog.Any("error", err))
+			}
+			pause = min(max(errorPause, 2*pause), errorPauseMost)
+			rest = min(rest, pause)
+		}
+		timer.Reset(max(recurringLeast, rest))
+	}
+}
+
+// tickAll enqueues the ticks that are due, and says when the next one is.
+func (s *Scheduler) tickAll(ctx context.Context, all []*recurrence) (rest time.Duration, err error) {
+	rest = recurringRest
+	var faults []error
+	for _, r := range all {
+		next, err := s.tickOne(ctx, r)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("recurring task %q: %w", r.Name, err))
+			continue
+		}
+		rest = min(rest, next)
+	}
+	return rest, errors.Join(faults...)
+}
+
+// tickOne enqueues the last tick of one schedule, if that was not done before.
+func (s *Scheduler) tickOne(ctx context.Context, r *recurrence) (rest time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	last, now, err := s.queues.LastTick(ctx, r.queue, r.Name, r.schedule.text)
+	if err != nil {
+		return 0, err
+	}
+	if r.since.IsZero() {
+		r.since = now
+	}
+	from := time.UnixMilli(last.MS)
+	if last.Schedule != r.schedule.text && r.since.After(from) {
+		from = r.since // the tick before a changed schedule was not missed
+	}
+	if due := r.schedule.last(from, now); !due.IsZero() {
+		if err := s.enqueueTick(ctx, r, due, now); err != nil {
+			return 0, err
+		}
+	}
+	if next := r.schedule.next(now); !next.IsZero() {
+		return next.Sub(now), nil
+	}
+	return recurringRest, nil
+}
+
+// enqueueTick enqueues the task of one tick. A tick that is too late, or whose task can never be enqueued, is skipped.
+func (s *Scheduler) enqueueTick(ctx context.Context, r *recurrence, at, now time.Time) error {
+	skip := asynqdb.Tick{MS: at.UnixMilli(), Schedule: r.schedule.text}
+	if r.StartWithin > 0 && !now.Before(at.Add(r.StartWithin)) {
+		return s.queues.SkipTick(ctx, r.queue, r.Name, skip)
+	}
+	_, err := s.Enqueue(ctx, r.Args, append(slices.Clone(r.Options), forTick(r, at))...)
+	switch {
+	case err == nil:
+		s.config.Logger.DebugContext(ctx, "recurring task enqueued", slog.String("name", r.Name), slog.Time("tick", at))
+		return nil
+	case exists(err): // another process was first, or with Unique an earlier task is under way
+		return nil
+	case errors.Is(err, tasks.ErrExpired), errors.Is(err, ErrInvalidOption), reservations.IsPermanent(err):
+		s.config.Logger.ErrorContext(ctx, "tick of a recurring task skipped",
+			slog.String("name", r.Name), slog.Time("tick", at), slog.Any("error", err))
+		return s.queues.SkipTick(ctx, r.queue, r.Name, skip)
+	}
+	return err
+}

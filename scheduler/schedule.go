@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// everyPrefix begins the specification of an interval.
+const everyPrefix = "@every "
+
+// everyLeast is the shortest interval.
+const everyLeast = time.Second
+
+// searchLongest is how far back the last tick is looked for: no expression has ticks that are further apart than the
+// five years for which cron.Schedule.Next looks.
+const searchLongest = 5 * 366 * 24 * time.Hour
+
+// schedule says when a recurring task is due. All processes of a fleet get the same ticks.
+type schedule struct {
+	text string // zone and specification
+	next func(time.Time) time.Time
+}
+
+// parseSchedule reads a cron expression of five fields, a descriptor such as @daily, or "@every 5m". Zone is the name of
+// a time zone of the IANA database; empty is UTC. The error is a *reservations.FieldError where the zone is at fault.
+func parseSchedule(spec, zone string) (schedule, error) {
+	spec = strings.TrimSpace(spec)
+	if spec == "" {
+		return schedule{}, errors.New(`must not be empty: e.g. "*/5 * * * *", "@daily" or "@every 5m"`)
+	}
+	if text, ok := strings.CutPrefix(spec, everyPrefix); ok {
+		return parseEvery(strings.TrimSpace(text), zone)
+	}
+	if prefix, rest, ok := strings.Cut(spec, "="); ok && (prefix == "CRON_TZ" || prefix == "TZ") {
+		if zone != "" {
+			return schedule{}, fmt.Errorf("%q names a zone, and so does the field zone: remove one", spec)
+		}
+		zone, spec, _ = strings.Cut(rest, " ")
+	}
+	if strings.HasPrefix(spec, everyPrefix) {
+		return schedule{}, fmt.Errorf("%q: an interval has no zone", spec)
+	}
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		return schedule{}, invalid("zone", "%q is not known: use a name such as Europe/Berlin, or UTC", zone)
+	}
+	parsed, err := cron.ParseStandard("CRON_TZ=UTC " + strings.TrimSpace(spec))
+	if err != nil {
+		return schedule{}, fmt.Errorf(`%q must be minute, hour, day, month and weekday, e.g. "0 3 * * *", `+
+			`or "@daily", or "@every 5m": %w`, spec, err)
+	}
+	if s, ok := parsed.(*cron.SpecSchedule); ok {
+		s.Location = location
+	}
+	s := schedule{text: "CRON_TZ=" + location.String() + " " + spec, next: parsed.Next}
+	if s.next(time.Unix(0, 0)).IsZero() {
+		return schedule{}, fmt.Errorf("%q is never due", spec)
+	}
+	return s, nil
+}
+
+// parseEvery reads an interval. Its ticks are the multiples of it since 1970, so that all processes have the same.
+func parseEvery(text, zone string) (schedule, error) {
+	every, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return schedule{}, fmt.Errorf("%q must be a duration with a unit, e.g. @every 5m", text)
+	case every < everyLeast || every%time.Millisecond != 0:
+		return schedule{}, fmt.Errorf("%v must be whole milliseconds, and at least %v", every, everyLeast)
+	case zone != "":
+		return schedule{}, invalid("zone", "an interval has no zone, not %q", zone)
+	}
+	return schedule{text: everyPrefix + every.String(), next: func(t time.Time) time.Time {
+		ms := t.UnixMilli()
+		return time.UnixMilli(ms - ms%every.Milliseconds() + every.Milliseconds()).UTC()
+	}}, nil
+}
+
+// last is the last tick after from and not after now; zero where there is none.
+func (s schedule) last(from, now time.Time) (last time.Time) {
+	for back := time.Minute; back <= 2*searchLongest; back *= 2 { // the nearest stretch that has a tick
+		start := now.Add(-back)
+		if start.Before(from) {
+			start = from
+		}
+		for t := s.next(start); !t.IsZero() && !t.After(now); t = s.next(t) {
+			last = t
+		}
+		if !last.IsZero() || start.Equal(from) {
+			return last
+		}
+	}
+	return last
+}

@@ -1,0 +1,213 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+// A task with At or StartBy is in asynq's scheduled set, by whole seconds, and has timers in the waitlist's Redis, by
+// microseconds. The dispatcher wakes the task when a timer is due. A lost timer costs at most two seconds: then asynq
+// delivers the task.
+
+// wholeSecondFrom rounds up: asynq rounds down, and would deliver too early.
+func wholeSecondFrom(t time.Time) time.Time {
+	if whole := t.Truncate(time.Second); whole.Before(t) {
+		return whole.Add(time.Second)
+	}
+	return t
+}
+
+// timeNet is when asynq delivers a task that may start at t; zero for now.
+func timeNet(t, now time.Time) time.Time {
+	if !t.After(now) {
+		return time.Time{}
+	}
+	return wholeSecondFrom(t)
+}
+
+// beforeExpiry is the delay of a net, cut so that a worker gets the task as soon as it has expired.
+func beforeExpiry(delay time.Duration, t *asynq.Task, now time.Time) time.Duration {
+	if t == nil {
+		return delay
+	}
+	by := tasks.StartBy(t)
+	if by.IsZero() {
+		return delay
+	}
+	return min(delay, max(0, by.Sub(now))+wholeSecond)
+}
+
+// checkStartBy returns an error if the task had to start in the past.
+func checkStartBy(o tasks.Options, now time.Time) error {
+	if o.StartBy.IsZero() || o.StartBy.After(now) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrInvalidOption,
+		invalid("start_by", "%s must be in the future: it is %s", clockText(o.StartBy), clockText(now)))
+}
+
+// setTimers sets the timers of tasks that were enqueued.
+func (s *Scheduler) setTimers(ctx context.Context, parcels []*parcel) {
+	var timers []waitlist.Timer
+	now := time.Now()
+	for _, p := range parcels {
+		if p.info == nil {
+			continue
+		}
+		t := waitlist.Timer{Task: waitlist.Task{Queue: p.info.Queue, ID: p.info.ID}}
+		if at := p.Options.At; at.After(now) {
+			t.At = max(at.Sub(now)-s.config.Delivery, time.Microsecond)
+			p.info.NextProcessAt = at
+		}
+		if by := p.Options.StartBy; !by.IsZero() {
+			t.StartBy = max(by.Sub(now), time.Microsecond)
+		}
+		if t.At != 0 || t.StartBy != 0 {
+			timers = append(timers, t)
+		}
+	}
+	if len(timers) == 0 {
+		return
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+	defer cancel()
+	if err := s.list.SetTimers(after, timers); err != nil {
+		s.config.Logger.WarnContext(ctx, "times of tasks could not be stored: asynq delivers them up to two seconds later",
+			slog.Int("tasks", len(timers)), slog.Any("error", err))
+	}
+}
+
+// refuseExpected refuses the reserved parcels that are expected to start too late.
+func (s *Scheduler) refuseExpected(batch []*parcel) {
+	now := time.Now()
+	for _, p := range batch {
+		if p.held != nil {
+			p.err = s.tooLate(p, p.held.charge.Bucket(), now, p.held.wait)
+		}
+	}
+}
+
+// refuseLate refuses the parcels that have to wait, and are expected to start too late. What can't be read refuses none.
+func (s *Scheduler) refuseLate(ctx context.Context, parcels []*parcel) {
+	lists := map[string]*ahead{}
+	for _, p := range parcels {
+		if p.Options.StartBy.IsZero() {
+			continue
+		}
+		for _, c := range p.Charges {
+			if s.limiter != nil {
+				c = s.limiter.Choose(c)
+			}
+			bucket := c.Bucket()
+			a, known := lists[bucket]
+			if !known {
+				a = s.ahead(ctx, bucket)
+				lists[bucket] = a
+			}
+			if a == nil {
+				continue
+			}
+			if p.err = s.tooLate(p, bucket, time.Now(), a.with(c.Tokens)); p.err != nil {
+				break
+			}
+			a.add(c.Tokens)
+		}
+	}
+}
+
+// tooLate refuses a task with StartBy that is expected to wait for longer. A task that exists already may be in time.
+func (s *Scheduler) tooLate(p *parcel, bucket string, now time.Time, wait time.Duration) error {
+	by := p.Options.StartBy
+	if by.IsZero() || !now.Add(wait).After(by) {
+		return nil
+	}
+	if p.Options.ID != "" {
+		if _, err := s.inspector.GetTaskInfo(p.Options.Queue, p.Options.ID); err == nil {
+			return fmt.Errorf("enqueue task %q: %w", p.Task.Type(), asynq.ErrTaskIDConflict)
+		} else if !gone(err) {
+			return fmt.Errorf("look for task %s: %w", p.Options.ID, err)
+		}
+	}
+	late := &TooLateError{Bucket: bucket, Expected: now.Add(wait), StartBy: by}
+	return fmt.Errorf("task %q: %w", p.Task.Type(), late)
+}
+
+// ahead is a bucket for which tasks wait, and what they charge.
+type ahead struct {
+	bucket reservations.Bucket
+	now    time.Time // of the bucket
+	tokens reservations.Tokens
+}
+
+// ahead is nil where no task waits for the bucket, or that can't be read.
+func (s *Scheduler) ahead(ctx context.Context, bucket string) *ahead {
+	l, err := s.list.List(ctx, bucket)
+	if err != nil || l.Waiting == 0 {
+		return nil
+	}
+	a := &ahead{now: l.Now.Add(l.Offset), tokens: reservations.Tokens{}}
+	if json.Unmarshal(l.State, &a.bucket) != nil {
+		return nil
+	}
+	maps.Copy(a.tokens, l.Tokens)
+	return a
+}
+
+// with is how long a task waits that charges the tokens as well.
+func (a *ahead) with(tokens reservations.Tokens) time.Duration {
+	all := maps.Clone(a.tokens)
+	for meter, n := range tokens {
+		all[meter] += n
+	}
+	return a.bucket.Expect(a.now, all).Sub(a.now)
+}
+
+func (a *ahead) add(tokens reservations.Tokens) {
+	for meter, n := range tokens {
+		a.tokens[meter] += n
+	}
+}
+
+// ring has asynq deliver the tasks whose timers were due. What is reserved for a task that had to start by now is
+// released at once, also if no worker is free to end the task.
+func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
+	ids := map[string][]string{}
+	var expired []Task
+	for _, r := range rung {
+		ids[r.Queue] = append(ids[r.Queue], r.ID)
+		if r.Waits {
+			expired = append(expired, Task(r.Task))
+		}
+	}
+	for queue, of := range ids {
+		if _, err := d.s.queues.Wake(ctx, queue, of, 0); err != nil {
+			d.s.config.Logger.WarnContext(ctx, "tasks are delivered up to two seconds after their time",
+				slog.String("queue", queue), slog.Int("tasks", len(of)), slog.Any("error", err))
+		}
+	}
+	if len(expired) == 0 {
+		return
+	}
+	d.s.background.Go(func() {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+		defer cancel()
+		for _, t := range slices.Compact(expired) {
+			info, _ := d.s.inspector.GetTaskInfo(t.Queue, t.ID) // where it can't be read, the reservation heals by refill
+			if err := d.s.Leave(leaving, t, info); err != nil {
+				d.s.config.Logger.DebugContext(leaving, "expired task still in a waitlist",
+					slog.String("task_id", t.ID), slog.Any("error", err))
+			}
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package scheduler_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+func TestAStartByThatCanNotBeMet(t *testing.T) {
+	t.Parallel()
+	client := mini(t)
+	s := newScheduler(t, client, limiter(t, store(), perSecond(1, 1)), exact())
+	now := time.Now()
+	for want, options := range map[string][]scheduler.Option{
+		"start_by: " + now.Add(-time.Minute).UTC().Format("2006"): {scheduler.StartBy(now.Add(-time.Minute))},
+		"must not be the zero time":                               {scheduler.StartBy(time.Time{})},
+		"must not be before the time of the task":                 {scheduler.StartBy(now.Add(time.Minute)), scheduler.In(time.Hour)},
+	} {
+		_, err := s.Enqueue(t.Context(), openai("a"), options...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("err = %v, want %q", err, want)
+		}
+		if errors.Is(err, tasks.ErrExpired) {
+			t.Errorf("%v is an expiry", err)
+		}
+	}
+	if n := client.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys were written", n)
+	}
+}
+
+// A task is not enqueued if the waitlist says that it would start too late, and holds nothing then.
+func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, store(), perSecond(1, 1))
+	s := newScheduler(t, mini(t), l, exact())
+	reserve(t, s, numbered(30))
+	ahead := plan(t, l)
+	for _, options := range [][]scheduler.Option{{}, {scheduler.Reserved()}} {
+		_, err := s.Enqueue(t.Context(), openai("a"), append(options, scheduler.StartBy(time.Now().Add(20*time.Second)))...)
+		late, ok := errors.AsType[*scheduler.TooLateError](err)
+		if !ok || !errors.Is(err, tasks.ErrExpired) || late.Bucket != "openai" || !late.Expected.After(late.StartBy) {
+			t.Errorf("err = %v, want a TooLateError", err)
+		}
+		var some []tasks.Args
+		for range 20 {
+			some = append(some, openai("a"))
+		}
+		infos, err := s.EnqueueMany(t.Context(), some, append(options, scheduler.StartBy(time.Now().Add(45*time.Second)))...)
+		n := 0
+		for _, info := range infos {
+			if info != nil {
+				n++
+			}
+		}
+		if n < 5 || n > 16 || !errors.Is(err, tasks.ErrExpired) {
+			t.Errorf("%d of 20 tasks were enqueued, %v", n, err)
+		}
+		if len(options) == 0 && plan(t, l) > ahead {
+			t.Errorf("%v tokens are promised ahead, %v before", plan(t, l), ahead)
+		}
+	}
+	if _, err := s.Enqueue(t.Context(), openai("b"), scheduler.StartBy(time.Now().Add(time.Hour))); err != nil {
+		t.Errorf("in time: %v", err)
+	}
+}
+
+// The net of a task is no later than the end of its time.
+func TestTheNetEndsWithStartBy(t *testing.T) {
+	t.Parallel()
+	by := time.Now().Add(10 * time.Second)
+	e, err := tasks.Encode(openai("a"), tasks.Options{StartBy: by})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{&scheduler.DeferredError{Delay: time.Hour}, errors.New("failed")} {
+		if d := scheduler.RetryDelay(25, err, e.Task); d < 10*time.Second || d > 11*time.Second {
+			t.Errorf("%v: back after %v", err, d)
+		}
+	}
+	if d := scheduler.RetryDelay(25, errors.New("failed"), asynq.NewTask("a", nil)); d < 20*time.Minute {
+		t.Errorf("without StartBy: %v", d)
+	}
+}
+
+// What is reserved for a task is released when it had to start, although no worker is there to end the task.
+func TestAnExpiredReservationIsReleased(t *testing.T) {
+	t.Parallel()
+	client, l := mini(t), limiter(t, store(), perSecond(10, 1))
+	s := newScheduler(t, client, l, exact())
+	start(t, s)
+	if _, err := l.Block(t.Context(), requests(1), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved(), scheduler.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	before := plan(t, l)
+	if _, err := l.Unblock(t.Context(), "openai", ""); err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Enqueue(t.Context(), openai("b"), scheduler.Reserved(), scheduler.StartBy(time.Now().Add(1500*time.Millisecond)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err2 := s.Explain(t.Context(), named(info.ID)); err2 != nil || !strings.Contains(e.Summary(), "; it must start by ") {
+		t.Errorf("%s, %v", e.Summary(), err2)
+	}
+	if _, err = l.Block(t.Context(), requests(1), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	awaitPending(t, client, info.ID)
+	until(t, "the reservation is released", func() bool { return plan(t, l) <= before })
+	turn, err := s.Arrive(t.Context(), named(info.ID), []reservations.Charge{requests(1)})
+	if err != nil || turn.Status != scheduler.StatusNew {
+		t.Errorf("%+v, %v", turn, err)
+	}
+}
+
+// awaitPending waits until asynq delivers the task next.
+func awaitPending(t *testing.T, client redis.UniversalClient, id string) {
+	t.Helper()
+	until(t, "the task is delivered", func() bool {
+		return client.HGet(t.Context(), "asynq:{default}:t:"+id, "state").Val() == "pending"
+	})
+}
+
+// until polls: Redis tells nobody.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); !done(); {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("not in %v: %s", patience, what)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package scheduler_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// enqueueAtOnce has 64 processes enqueue a task with the key, and returns the IDs of those that did. The others are told
+// the ID of the task that has the key.
+func enqueueAtOnce(t *testing.T, s *scheduler.Scheduler, holder string) (enqueued []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			info, err := s.Enqueue(t.Context(), openai("doc"), scheduler.Unique("doc"), scheduler.Reserved())
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				enqueued = append(enqueued, info.ID)
+				return
+			}
+			d, ok := errors.AsType[*scheduler.DuplicateError](err)
+			if !ok || !errors.Is(err, scheduler.ErrDuplicate) || holder != "" && d.Task != named(holder) {
+				t.Errorf("err = %v, want a DuplicateError of %q", err, holder)
+			}
+		})
+	}
+	all.Wait()
+	return enqueued
+}
+
+// A unique task waits for its limit for ten minutes, runs, is lost with its worker, and runs again. All the while 64
+// processes enqueue another one each minute, in vain. When it has ended, one of them does.
+func TestAUniqueTaskThatWaitsIsNeverThereTwice(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redisOf(t, &redis.Options{Addr: server.Addr()})
+	l := limiter(t, store(), reservations.Limit{Name: "openai", Meters: []reservations.Meter{{
+		Name: "requests", Rate: 1, Period: 10 * time.Minute, Capacity: 1, MaxReserved: reservations.Unlimited,
+	}}})
+	s := newScheduler(t, client, l, exact())
+	if _, err := s.Enqueue(t.Context(), openai("before"), scheduler.Reserved()); err != nil {
+		t.Fatal(err)
+	}
+	first := enqueueAtOnce(t, s, "")
+	if len(first) != 1 {
+		t.Fatalf("%d were enqueued at once", len(first))
+	}
+	id, now, ahead := first[0], time.Now(), plan(t, l)
+	if info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo("default", id); err != nil ||
+		info.NextProcessAt.Before(now.Add(10*time.Minute)) {
+		t.Fatalf("the task waits for less than ten minutes: %+v, %v", info, err)
+	}
+	again := func(when string) {
+		t.Helper()
+		if more := enqueueAtOnce(t, s, id); len(more) > 0 {
+			t.Fatalf("%s: enqueued once more: %v", when, more)
+		}
+	}
+	for minute := range 10 {
+		now = now.Add(time.Minute)
+		server.SetTime(now)
+		server.FastForward(time.Minute)
+		again(fmt.Sprint("minute ", minute+1))
+	}
+	if got := plan(t, l); got > ahead+1 { // duplicates released what they had reserved
+		t.Errorf("%v tokens are promised ahead, %v before", got, ahead)
+	}
+	// Its turn: a worker has it, dies with it, and asynq's recoverer puts it back.
+	key := "asynq:{default}:t:" + id
+	for _, state := range []string{"pending", "active", "retry", "active"} {
+		client.HSet(t.Context(), key, "state", state)
+		again(state)
+	}
+	client.HSet(t.Context(), key, "state", "archived")
+	last := enqueueAtOnce(t, s, "")
+	if len(last) != 1 || last[0] == id {
+		t.Errorf("after its end %v were enqueued, want one more than %s", last, id)
+	}
+	if client.Exists(t.Context(), key).Val() != 1 {
+		t.Error("the archived task is gone")
+	}
+}
+
+// Of many tasks only the duplicates fail; their types give the keys.
+func TestEnqueueManyGoesOnAfterDuplicates(t *testing.T) {
+	t.Parallel()
+	for _, reserved := range []bool{false, true} {
+		s := newScheduler(t, mini(t), limiter(t, store(), perSecond(10, 1)), exact())
+		options := []scheduler.Option{}
+		if reserved {
+			options = append(options, scheduler.Reserved())
+		}
+		var args []tasks.Args
+		for i := range 50 {
+			c := openai("c")
+			c.Fixed.Unique = strconv.Itoa(i % 40)
+			args = append(args, c)
+		}
+		infos, err := s.EnqueueMany(t.Context(), args, options...)
+		n := 0
+		for _, info := range infos {
+			if info != nil {
+				n++
+			}
+		}
+		if n != 40 || !errors.Is(err, scheduler.ErrDuplicate) {
+			t.Errorf("reserved %v: %d tasks, want 40, %v", reserved, n, err)
+		}
+		infos, err = s.EnqueueMany(t.Context(), args, append(options, scheduler.SkipExisting())...)
+		if err != nil || infos[0] != nil {
+			t.Errorf("reserved %v: skipped: %v, %v", reserved, infos[0], err)
+		}
+	}
+	s := newScheduler(t, mini(t), nil, exact())
+	_, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")}, scheduler.Unique("k"))
+	if !errors.Is(err, scheduler.ErrInvalidOption) {
+		t.Errorf("one key for two: %v", err)
+	}
+}

@@ -1,0 +1,62 @@
+package tasks
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// The headers with the times of a task: milliseconds since 1970. Each is left out where the task has no such time.
+const (
+	// HeaderAt holds Options.At.
+	HeaderAt = "headway-at"
+	// HeaderStartBy holds Options.StartBy.
+	HeaderStartBy = "headway-start-by"
+)
+
+// At is when the task may start at the earliest; zero where it has no such time, or the header is unreadable.
+func At(t *asynq.Task) time.Time { return timeIn(t, HeaderAt) }
+
+// StartBy is when the task has to start at the latest; zero where it has no such time, or the header is unreadable.
+func StartBy(t *asynq.Task) time.Time { return timeIn(t, HeaderStartBy) }
+
+// CheckStart returns why the task must not start now: its StartBy has passed. The error is an *ExpiredError, which is
+// permanent.
+func CheckStart(t *asynq.Task, now time.Time) error {
+	if by := StartBy(t); !by.IsZero() && !now.Before(by) {
+		return &ExpiredError{StartBy: by}
+	}
+	return nil
+}
+
+// ExpiredError is the end of a task that did not start in time. It matches ErrExpired, ErrPermanent and asynq.SkipRetry.
+type ExpiredError struct {
+	// StartBy is when the task had to start at the latest.
+	StartBy time.Time
+}
+
+func (e *ExpiredError) Error() string { return "expired: it had to start by " + clock(e.StartBy) }
+
+// Is makes the error match ErrExpired, ErrPermanent and asynq.SkipRetry.
+func (e *ExpiredError) Is(target error) bool {
+	return target == ErrExpired || target == ErrPermanent || target == asynq.SkipRetry
+}
+
+func writeTimes(headers map[string]string, o Options) {
+	for header, at := range map[string]time.Time{HeaderAt: o.At, HeaderStartBy: o.StartBy} {
+		if !at.IsZero() {
+			headers[header] = strconv.FormatInt(at.UnixMilli(), 10)
+		}
+	}
+}
+
+func timeIn(t *asynq.Task, header string) time.Time {
+	ms, err := strconv.ParseInt(t.Headers()[header], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

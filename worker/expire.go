@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+// onTime reports whether the task may start now. It returns no earlier than the task's time (tasks.At) if the task was
+// woken a little before, as promoted tasks are. A task that had to start before now ends as expired: err is the answer
+// for asynq.
+func (g *guard) onTime(ctx, early context.Context, d *delivery) (starts bool, err error) {
+	if wait := time.Until(tasks.At(d.task)); wait > 0 {
+		timer := time.NewTimer(min(wait, reservations.Hold)) // longer only if the clocks differ, or a person ran the task
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-early.Done():
+		}
+	}
+	expired := tasks.CheckStart(d.task, time.Now())
+	if expired == nil {
+		return true, nil
+	}
+	return false, g.expire(ctx, d, expired)
+}
+
+// expire ends a task that had to start before now. What is reserved for it is released.
+func (g *guard) expire(ctx context.Context, d *delivery, expired error) error {
+	if len(d.claims) > 0 {
+		turn, err := g.sched.Arrive(ctx, d.handle(), d.claims.Charges())
+		if err != nil {
+			g.logTask(ctx, d, slog.LevelDebug, "expired task may hold reservations", slog.Any("error", err))
+		}
+		d.turn = turn
+	}
+	return g.refuse(ctx, d, expired)
+}

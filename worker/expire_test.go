@@ -1,0 +1,122 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+func never(context.Context, *worker.Job[call]) error { return errors.New("it ran") }
+
+// A task that waits when its time is over ends then, with a record, and gives back what is reserved for it.
+func TestATaskThatWaitsExpires(t *testing.T) {
+	t.Parallel()
+	b, g := setup(t, slow(10)), newGraves()
+	w := b.worker(worker.Config{Dead: g})
+	worker.Handle(w, never)
+	worker.Handle(w, func(context.Context, *worker.Job[free]) error { return nil })
+	b.start(w)
+	if _, err := b.limiter.Start(t.Context(), call{Cost: 10}.Charges()[0], nil); err != nil {
+		t.Fatal(err)
+	}
+	reserved := func() float64 {
+		bucket, _, _ := b.store.Load(t.Context(), "api", "")
+		return bucket.Meters[0].Reserved
+	}
+	before := reserved()
+	by := time.Now().Add(1500 * time.Millisecond)
+	info := b.enqueue(call{Cost: 5}, scheduler.StartBy(by))
+	receive(t, b.deferrals)
+	if got := reserved(); got > before-4 {
+		t.Errorf("nothing is reserved: %v, %v before", got, before)
+	}
+	refusal := receive(t, b.refusals)
+	if now := time.Now(); now.Before(by.Truncate(time.Millisecond)) {
+		t.Errorf("expired %v too early", by.Sub(now))
+	}
+	if refusal.Task.ID != info.ID || !errors.Is(refusal.Err, tasks.ErrExpired) {
+		t.Errorf("refused %+v", refusal)
+	}
+	b.info(info.ID, asynq.TaskStateArchived)
+	if dead, ok := g.of(info.ID); !ok || dead.Cause != worker.CauseExpired {
+		t.Errorf("the record is %+v", dead)
+	}
+	eventually(t, "the reservation is released", func() bool { return reserved() > before-1 })
+}
+
+// The time was over before a worker had the task.
+func TestATaskThatComesTooLateExpires(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(10))
+	by := time.Now().Add(20 * time.Millisecond)
+	limited, info := b.enqueue(call{Cost: 1}, scheduler.StartBy(by)), b.enqueue(free{}, scheduler.StartBy(by))
+	time.Sleep(time.Until(by) + time.Millisecond)
+	w := b.worker(worker.Config{})
+	worker.Handle(w, never)
+	worker.Handle(w, func(context.Context, *worker.Job[free]) error { return errors.New("it ran") })
+	b.start(w)
+	for range 2 {
+		if r := receive(t, b.refusals); !errors.Is(r.Err, tasks.ErrExpired) {
+			t.Errorf("refused %+v", r)
+		}
+	}
+	b.info(info.ID, asynq.TaskStateArchived)
+	b.info(limited.ID, asynq.TaskStateArchived)
+	if n := b.store.asks(); n != 0 {
+		t.Errorf("the bucket was asked %d times", n)
+	}
+}
+
+// A retry that would come too late is not waited for.
+func TestARetryExpires(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(10))
+	b.run(func(context.Context, *worker.Job[call]) error { return errors.New("failed") })
+	info := b.enqueue(call{Cost: 1}, scheduler.StartBy(time.Now().Add(500*time.Millisecond)))
+	receive(t, b.finishes)
+	if r := receive(t, b.refusals); r.Task.ID != info.ID || !errors.Is(r.Err, tasks.ErrExpired) || r.Task.Attempt != 2 {
+		t.Errorf("refused %+v", r)
+	}
+}
+
+// Tasks start at their time, not before, and not with asynq's next whole second.
+func TestTasksStartToTheMillisecond(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	w := b.worker(worker.Config{})
+	starts := make(chan time.Time, 10)
+	worker.Handle(w, func(context.Context, *worker.Job[call]) error { starts <- time.Now(); return nil })
+	worker.Handle(w, func(context.Context, *worker.Job[free]) error { starts <- time.Now(); return nil })
+	b.start(w)
+	for name, enqueue := range map[string]func(o ...scheduler.Option) error{
+		"unlimited": func(o ...scheduler.Option) error {
+			_, err := w.Scheduler().Enqueue(t.Context(), free{}, o...)
+			return err
+		},
+		"limited": func(o ...scheduler.Option) error {
+			_, err := w.Scheduler().Enqueue(t.Context(), call{Cost: 1}, o...)
+			return err
+		},
+		"reserved": func(o ...scheduler.Option) error {
+			_, err := w.Scheduler().Enqueue(t.Context(), call{Cost: 1}, append(o, scheduler.Reserved())...)
+			return err
+		},
+	} {
+		at := time.Now().Truncate(time.Second).Add(1123 * time.Millisecond)
+		if err := enqueue(scheduler.At(at)); err != nil {
+			t.Fatal(err)
+		}
+		started := receive(t, starts)
+		t.Logf("%s: started %v after its time", name, started.Sub(at))
+		if started.Before(at) || !started.Before(at.Truncate(time.Second).Add(time.Second)) {
+			t.Errorf("%s: started %v after its time", name, started.Sub(at))
+		}
+	}
+}
