@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
