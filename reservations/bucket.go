@@ -37,6 +37,9 @@ type Bucket struct { //nolint:recvcheck // Step changes its own copy through poi
 	// Settled are the IDs of the last settlements, the oldest first. Forgot is when one was last dropped from there.
 	Settled []int64   `json:"-"`
 	Forgot  time.Time `json:"-"`
+	// Since, if not zero, says that the store may have lost what happened to the bucket before: a balance is at most what
+	// has come back since. A store sets it in a bucket that it reads, and does not store it. The next Step clears it.
+	Since time.Time `json:"-"`
 }
 
 // Balance is the state of one meter, in tokens. Both balances fill alike, up to the capacity.
@@ -92,11 +95,11 @@ func (b Bucket) FullAt() time.Time {
 // nothing. A clock that runs back by more than a minute is followed, and nothing is filled for that step.
 func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 	if b.At.IsZero() {
-		b = Bucket{At: now, Generation: now.UnixMilli()}
+		b = Bucket{At: now, Generation: now.UnixMilli(), Since: b.Since}
 		for _, m := range l.Meters {
 			b.Meters = append(b.Meters, m.newBalance(now))
 		}
-		return b
+		return b.lost()
 	}
 	if !b.Blocked.After(b.At) {
 		b.Blocked = time.Time{}
@@ -125,6 +128,25 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 			}
 		}
 	}
+	return b.lost()
+}
+
+// lost is the bucket without what may have been taken before Since, which is all that was there then. Tasks that were
+// started before may hold for a while, and a settlement that was first sent before may have counted. B owns its meters.
+func (b Bucket) lost() Bucket {
+	if b.Since.IsZero() {
+		return b
+	}
+	held := b.Since.Add(Hold)
+	for k := range b.Meters {
+		s := &b.Meters[k]
+		s.Started = min(s.Started, s.Filling.passed(held, b.At)-s.Filling.passed(b.At, held))
+		s.Reserved = min(s.Reserved, s.Started)
+		if held.After(b.At) {
+			*s = s.hold(s.Filling.Capacity, held)
+		}
+	}
+	b.Forgot, b.Since = later(b.Forgot, b.Since), time.Time{}
 	return b
 }
 

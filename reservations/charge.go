@@ -37,15 +37,21 @@ type Charge struct {
 	// Urgent lets the task use the headroom of the limit, and start before ordinary ones. It has no effect where the
 	// limit has no headroom.
 	Urgent bool `json:"urgent,omitempty"`
+	// Flow names what the task belongs to, e.g. a tenant, a user or a batch: at most MaxFlow bytes of UTF-8 without
+	// control characters. Flows whose tasks wait for a bucket share it by the limit's Weights, in tokens. Empty for a
+	// task with several charges means the bucket of the first one; for others, the flow of all tasks without a name.
+	Flow string `json:"flow,omitempty"`
+	// Priority is one of the limit's Priorities; empty means the lowest. It has no effect where the limit has none.
+	Priority string `json:"priority,omitempty"`
 	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until
 	// then. Set it from Outcome.Shard before the charge is settled.
 	Shard int `json:"shard,omitempty"`
-	// Given is the limit itself, where the caller gives it: see Inline. Nil means that Limit names a configured limit,
-	// or one that Config.Resolve knows.
-	Given *LimitSet `json:"-"`
 	// Lease is what a start has of a meter of calls in flight; zero until then, and where the limit has no such meter. Set
 	// it from Outcome.Lease before the charge is kept or settled.
 	Lease Lease `json:"-"`
+	// Given is the limit itself, where the caller gives it: see Inline. Nil means that Limit names a configured limit,
+	// or one that Config.Resolve knows.
+	Given *LimitSet `json:"-"`
 }
 
 // Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a
@@ -121,10 +127,13 @@ func unreadable(r rune) bool {
 func shortText(text string) string { return strings.ToValidUTF8(text[:min(len(text), 100)], "\uFFFD") }
 
 // Validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
-// ErrInvalidCharge: the key can't be stored, or an amount is negative, not a number or above 1e15. ErrChargeTooLarge:
-// an amount is above what the meter can ever serve.
+// ErrInvalidCharge: the key can't be stored, the flow or the priority is no name, or an amount is negative, not a
+// number or above 1e15. ErrChargeTooLarge: an amount is above what the meter can ever serve.
 func (c Charge) Validate(l Limit) error {
 	if err := c.ValidateKey(); err != nil {
+		return err
+	}
+	if err := c.ValidateFlow(); err != nil {
 		return err
 	}
 	for name, n := range c.Tokens {

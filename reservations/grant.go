@@ -29,8 +29,8 @@ func (g *Grant) Outcomes() []Outcome {
 	return all
 }
 
-// Keep renews the slots of calls in flight that the Grant has, until stop is called; see Keeper.Keep. Call it before the
-// call, and settle after it. Do does so itself. Without it, such slots are free again after 25 seconds.
+// Keep renews the leases that the Grant has of calls in flight until stop is called, which may be called again; settle or
+// cancel after that. Make the call with the context, which ends before a lease does: see Keeper. Do keeps by itself.
 func (g *Grant) Keep(ctx context.Context) (kept context.Context, stop func()) {
 	return g.limiter.keeper.Keep(ctx, g.Charges()...)
 }
@@ -118,6 +118,7 @@ func (l *Limiter) Do(ctx context.Context, charges []Charge, call func(context.Co
 	kept, stop := g.Keep(ctx)
 	defer stop()
 	used, err := call(kept)
+	stop()
 	panicked = false
 	return g.end(ctx, used, err)
 }

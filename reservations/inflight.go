@@ -85,6 +85,11 @@ func (s Balance) counted() Balance {
 	return s
 }
 
+// inFlight says whether a meter counts calls in flight.
+func (b Bucket) inFlight() bool {
+	return slices.ContainsFunc(b.Meters, func(s Balance) bool { return s.Filling.InFlight })
+}
+
 // countLeases makes the balances of meters of calls in flight what no lease has, whatever a request made of them.
 func (b *Bucket) countLeases() {
 	for k, s := range b.Meters {
@@ -149,9 +154,9 @@ func (b *Bucket) endLease(id int64) {
 func (b *Bucket) renew(id int64, d time.Duration) Outcome {
 	o := Outcome{State: StateRefused}
 	for k, s := range b.Meters {
-		if s, l, ok := s.unlease(id); ok {
+		if rest, l, ok := s.unlease(id); ok {
 			l.Until = later(l.Until, b.leaseEnd(d))
-			b.Meters[k], o.State = s.lease(l), StateSettled
+			b.Meters[k], o.State = rest.lease(l), StateSettled
 		}
 	}
 	return o

@@ -154,8 +154,8 @@ func TestCallsInFlightBesideTokens(t *testing.T) {
 	if short.State != waiting || b.Meters[0].Started != b.Meters[0].Reserved {
 		t.Errorf("short of slots: %s, %+v", short.State, b.Meters)
 	}
-	b, held := reservations.Step(b, limit, clock(10), endOf(4))
-	b, held = reservations.Step(b, limit, clock(10), leased(7, 9, 1))
+	b, _ = reservations.Step(b, limit, clock(10), endOf(4))
+	b, held := reservations.Step(b, limit, clock(10), leased(7, 9, 1))
 	if held.Hold != 100*time.Millisecond || b.Meters[1].Started != 0 {
 		t.Errorf("a start that holds for tokens has its slot: hold %v, %+v", held.Hold, b.Meters)
 	}

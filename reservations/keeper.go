@@ -69,7 +69,7 @@ func NewKeeper(l *Limiter, answered func(Charge, Outcome)) *Keeper {
 	return &Keeper{limiter: l, answered: answered, buckets: map[string]*keptBucket{}}
 }
 
-// Keep renews the leases of the charges until stop is called, once, when the call has ended; settle the charges after
+// Keep renews the leases of the charges until stop is called, when the call has ended; settle the charges after
 // that. The context ends before a lease does, with a cause that matches ErrLeaseLost: where the store does not answer
 // for 20 seconds, and at the next renewal where the bucket has forgotten the lease. A call that goes on after that may
 // be one too many; its lease is renewed until stop, if the store answers again in time. Charges without a lease need

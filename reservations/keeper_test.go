@@ -3,6 +3,7 @@ package reservations_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -85,7 +86,7 @@ func TestKeeperRenews(t *testing.T) {
 			charges, stops, contexts = append(charges, charge), append(stops, stop), append(contexts, ctx)
 		}
 		before := c.store.calls.Load()
-		time.Sleep(10*time.Minute + time.Second)
+		<-time.After(10*time.Minute + time.Second)
 		if n := c.store.calls.Load() - before; n != 120 || c.told.Load() != n {
 			t.Errorf("%d requests in 10 minutes, of which %d were told; want 120", n, c.told.Load())
 		}
@@ -108,7 +109,7 @@ func TestKeeperRenews(t *testing.T) {
 			t.Errorf("after all calls: %+v, %v", v, err)
 		}
 		before = c.store.calls.Load()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if n := c.store.calls.Load() - before; n != 0 {
 			t.Errorf("%d requests without a call", n)
 		}
@@ -123,7 +124,7 @@ func TestKeeperStoreAway(t *testing.T) {
 		c := newCallers(t, 1)
 		charge := c.call(t)
 		ctx, stop := c.keeper.Keep(t.Context(), charge)
-		time.Sleep(31 * time.Second) // renewed a second ago
+		<-time.After(31 * time.Second) // renewed a second ago
 		c.store.away.Store(true)
 		<-ctx.Done()
 		stop()
@@ -138,11 +139,11 @@ func TestKeeperStoreAway(t *testing.T) {
 		if c.starts(t) {
 			t.Error("another call starts at once")
 		}
-		time.Sleep(4 * time.Second)
+		<-time.After(4 * time.Second)
 		if c.starts(t) {
 			t.Error("another call starts after 4 s")
 		}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		if !c.starts(t) {
 			t.Error("no other call starts 7 s after")
 		}
@@ -157,9 +158,9 @@ func TestKeeperStoreBack(t *testing.T) {
 		ctx, stop := c.keeper.Keep(t.Context(), c.call(t))
 		defer stop()
 		c.store.away.Store(true)
-		time.Sleep(19 * time.Second)
+		<-time.After(19 * time.Second)
 		c.store.away.Store(false)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if ctx.Err() != nil {
 			t.Errorf("the call ended: %v", context.Cause(ctx))
 		}
@@ -197,4 +198,36 @@ func TestKeeperWithoutLease(t *testing.T) {
 		t.Error(context.Cause(kept))
 	}
 	stop()
+}
+
+// A direct call keeps its slot for as long as it runs; another one has it soon after.
+func TestDoKeepsTheSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t, 1)
+		var running, calls atomic.Int64
+		var all sync.WaitGroup
+		began := time.Now()
+		for range 3 {
+			all.Go(func() {
+				err := c.Do(t.Context(), []reservations.Charge{{Limit: "fleet"}},
+					func(ctx context.Context) (reservations.Tokens, error) {
+						if running.Add(1) != 1 {
+							t.Error("two calls run")
+						}
+						defer running.Add(-1)
+						<-time.After(time.Minute)
+						calls.Add(1)
+						return nil, context.Cause(ctx)
+					})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); calls.Load() != 3 || took > 3*time.Minute+3*time.Second {
+			t.Errorf("%d calls of a minute in %v", calls.Load(), took)
+		}
+	})
 }

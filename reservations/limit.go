@@ -32,8 +32,8 @@ const (
 	SettleKeep SettleMode = "keep"
 )
 
-// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters once a
-// Limiter has it.
+// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters, Weights or
+// Priorities once a Limiter has it.
 type Limit struct {
 	// Name identifies the limit in charges, configuration, logs and stored buckets. Letters, digits, '_', '-' and '.';
 	// at most 64.
@@ -51,6 +51,14 @@ type Limit struct {
 	// OrdinaryShare is the part of the limit that ordinary tasks keep while urgent ones wait, between 0 and 1. Zero
 	// means OrdinaryShareDefault. It counts only where a meter has Headroom.
 	OrdinaryShare float64
+	// Weights are the weights of flows (Charge.Flow) that share the limit while they wait: a flow of weight 3 gets three
+	// times the tokens of one of weight 1. MinWeight to MaxWeight; a flow without one has 1. A task that waits when its
+	// weight changes keeps its place.
+	Weights map[string]float64
+	// Priorities are the weights of named priorities (Charge.Priority), MinWeight to MaxWeight, at most MaxPriorities.
+	// They share the limit first, however many flows each has, and each shares its part among its flows. None means one
+	// priority.
+	Priorities map[string]float64
 	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one
 	// document. At most MaxShards; zero and one mean one. The limit still holds exactly. A charge can be no larger than
 	// the capacity of one shard. A task waits in the waitlist of one shard although another may have room, so tasks of
@@ -207,6 +215,7 @@ func (l Limit) Validate() error {
 		m.validate(func(field, format string, args ...any) { fault(m.Name+"."+field, format, args...) })
 	}
 	l.validateHeadroom(fault)
+	l.validateFlows(fault)
 	if len(faults) == 0 {
 		return nil
 	}

@@ -32,6 +32,7 @@ type Config struct {
 type Limiter struct {
 	store   Store
 	timeout time.Duration // of one call to the store
+	keeper  *Keeper       // of the leases of direct calls
 	calls   coalesce.Group[bucketKey, asked, Outcome]
 	seen    shardAnswers
 
@@ -42,7 +43,6 @@ type Limiter struct {
 
 	set      atomic.Pointer[LimitSet] // each call reads it once
 	changing sync.Mutex               // of set: one change at a time
-	keeper   *Keeper                  // of the leases of calls under Do
 }
 
 // bucketKey names a bucket; limit holds the shard.
@@ -89,7 +89,7 @@ func (l *Limiter) Validate(c Charge) error {
 	case err != nil:
 		return err
 	case set == nil:
-		return c.ValidateKey()
+		return errors.Join(c.ValidateKey(), c.ValidateFlow())
 	}
 	return set.validate(c)
 }

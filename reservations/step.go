@@ -101,10 +101,12 @@ func (b Bucket) differs(before Bucket) bool {
 		!slices.Equal(b.Settled, before.Settled)
 }
 
-// followed says whether b follows another limit than the stored bucket, or a clock that ran back.
+// followed says whether b follows another limit than the stored bucket, a clock that ran back, or a store that may have
+// lost changes.
 func (b Bucket) followed(stored Bucket) bool {
 	same := func(a, b Balance) bool { return a.Name == b.Name && a.Filling == b.Filling }
-	return !stored.At.IsZero() && (b.At.Before(stored.At) || !slices.EqualFunc(b.Meters, stored.Meters, same))
+	return !stored.At.IsZero() && (b.At.Before(stored.At) || !stored.Since.IsZero() ||
+		!slices.EqualFunc(b.Meters, stored.Meters, same))
 }
 
 // answer changes the bucket.

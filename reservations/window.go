@@ -88,6 +88,7 @@ func (m Meter) validateWindow(fault func(field, format string, args ...any)) {
 		if m.Start != 0 && m.Spread {
 			fault("start", "can't be given together with spread, which derives it from the bucket's name")
 		}
+	case KindInFlight: // see validateInFlight
 	default:
 		fault("kind", "%q must be %q or %q", m.Kind, KindBucket, KindWindow)
 	}

@@ -124,7 +124,15 @@ func setWait(e *Explanation, at waitlist.Position) {
 	_ = json.Unmarshal(at.Info, &info) // what can't be read is not shown
 	w := &Waiting{
 		Bucket: at.Bucket, Tokens: at.Tokens, Urgent: at.Urgent, Reserved: at.Reserved,
-		Position: at.Rank, Of: at.List.Waiting, TokensAhead: at.TokensAhead, AheadExact: at.Exact,
+		Flow: at.Flow, Flows: at.List.FlowCount, Position: at.Rank, Of: at.List.Waiting, TokensAhead: at.TokensAhead, AheadExact: at.Exact,
+	}
+	if at.Class != reservations.ClassUrgent {
+		w.Priority = at.Class
+	}
+	for _, f := range at.List.Flows {
+		if f.Name == at.Flow {
+			w.FlowTasks = f.Tasks
+		}
 	}
 	for _, h := range at.Held {
 		if h.Bucket != at.Bucket {

@@ -64,7 +64,7 @@ func (e Explanation) sentence() string {
 		return "was done" + at(e.Since)
 	case ReasonGroup:
 		return "waits for others of its group"
-	case ReasonLimit, ReasonPromoted, ReasonBlocked, ReasonStore: // in a waitlist
+	case ReasonLimit, ReasonInFlight, ReasonPromoted, ReasonBlocked, ReasonStore: // in a waitlist
 	}
 	return "is " + e.State
 }

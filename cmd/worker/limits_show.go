@@ -36,7 +36,7 @@ if no other comes; then for each meter
             and when that will be;
             tokens that are not scarce are ahead as well, as long as the waiting tasks wait for others
   WAITING   the tokens that all waiting tasks take, also those that wait without a reservation
-and a block, a rate that was set, and a bucket that could not be asked.
+then the ten flows that have most tasks there, a block, a rate that was set, and a bucket that could not be asked.
 
 Without an argument it shows all limits of the file: the bucket that all keys share, and the buckets of keys for which
 tasks wait. It changes nothing.`,
@@ -100,7 +100,7 @@ func openSight(ctx context.Context, settings config.Config, env cli.Environment)
 func openBuckets(
 	ctx context.Context, settings config.Config, env cli.Environment, queue redis.UniversalClient,
 ) (*sight, error) {
-	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
+	buckets, err := connect.Open(ctx, env.Getenv, settings.Buckets, queue, env.Err)
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,9 @@ func (b shownBucket) print(s screen) {
 		})
 	}
 	s.table("  ", rows)
+	if len(b.Flows) > 0 {
+		fmt.Fprintf(s, "  %s\n", b.flowsText())
+	}
 	if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `worker limits unblock` ends that\n",
 			inText(b.Blocked))
@@ -81,6 +84,18 @@ func (b shownBucket) print(s screen) {
 	if len(b.Shards) > 0 {
 		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
 	}
+}
+
+// flowsText is how many tasks of each flow wait.
+func (b shownBucket) flowsText() string {
+	var texts []string
+	for _, f := range b.Flows {
+		texts = append(texts, cli.Printable(f.Flow)+" "+strconv.Itoa(f.Tasks))
+	}
+	if more := b.FlowCount - len(b.Flows); more > 0 {
+		texts = append(texts, plural(more, "smaller one", "smaller ones"))
+	}
+	return "tasks by flow: " + strings.Join(texts, ", ")
 }
 
 // waits says how many tasks wait for the bucket and for how long.

@@ -12,7 +12,7 @@ const modelLength = 200
 func (c Chat) Call() Call {
 	return Call{
 		Endpoint: EndpointChat, Also: c.Also, Limit: c.Limit, Key: c.Key, CustomID: c.CustomID, Urgent: c.Urgent,
-		Batch: c.Batch, Charge: c.Charge, Request: c.Request,
+		Flow: c.Flow, Priority: c.Priority, Batch: c.Batch, Charge: c.Charge, Request: c.Request,
 	}
 }
 
