@@ -31,7 +31,7 @@ type maker struct {
 	model string // empty: each line's own
 }
 
-// task is the task of a line, of no batch yet, which shares its limits as the source says. The error tells why it can
+// task is the task of a line, of no batch yet, which shares its limits as the source says. The error says why it can
 // never be served.
 func (m maker) task(line batch.Line) (request, error) {
 	task, err := m.ordinary(line)

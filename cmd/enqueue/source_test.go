@@ -81,7 +81,8 @@ func TestSeveralLimits(t *testing.T) {
 					t.Errorf("%s: flow %q", args[0], flow)
 				}
 				got[0][0].Flow = ""
-				if diff := cmp.Diff([][]reservations.Charge{tc.want}, got); diff != "" || c.code != cli.ExitOK || c.err != "" {
+				if diff := cmp.Diff([][]reservations.Charge{tc.want}, got); diff != "" ||
+					c.code != cli.ExitOK || c.err != "" {
 					t.Errorf("%s: exit %d: %s%s", args[0], c.code, c.err, diff)
 				}
 			}

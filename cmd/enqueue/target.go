@@ -39,9 +39,11 @@ func (t *target) configFlag(c *cobra.Command) {
 // sharingFlags say how the requests share the limits with others.
 func (t *target) sharingFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&t.common.Urgent, "urgent", false, "start before ordinary tasks, within the headroom of the limits' meters")
-	f.StringVar(&t.common.Flow, "flow", "", "the `NAME` of what the requests belong to, e.g. a tenant: flows that wait share a limit "+
-		"by its weights; a batch is a flow of its own when left out")
+	f.BoolVar(&t.common.Urgent, "urgent", false,
+		"start before ordinary tasks, within the headroom of the limits' meters")
+	f.StringVar(&t.common.Flow, "flow", "",
+		"the `NAME` of what the requests belong to, e.g. a tenant: flows that wait share a limit "+
+			"by its weights; a batch is a flow of its own when left out")
 	f.StringVar(&t.common.Priority, "priority", "", "one of the `priorities` of the limit; the lowest when left out")
 }
 
@@ -137,11 +139,12 @@ func (t *target) load() ([]reservations.Limit, *source, error) {
 func (t *target) share(from *source) error {
 	from.common = t.common
 	if t.common.Urgent && !from.hasHeadroom() {
-		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50", from, t.file)
+		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50",
+			from, t.file)
 	}
 	if t.common.Priority != "" && !from.hasPriorities() {
-		return fmt.Errorf("--priority %s: limit %s has no priorities; name them in %s, e.g. priorities: {interactive: 9, batch: 1}",
-			t.common.Priority, from, t.file)
+		return fmt.Errorf("--priority %s: limit %s has no priorities; name them in %s, "+
+			"e.g. priorities: {interactive: 9, batch: 1}", t.common.Priority, from, t.file)
 	}
 	for _, b := range from.buckets {
 		charge := t.common
@@ -153,7 +156,7 @@ func (t *target) share(from *source) error {
 	return nil
 }
 
-// warn tells of what is allowed and may still be a mistake.
+// warn prints what is allowed and may still be a mistake.
 func (t *target) warn(env cli.Environment, format string, args ...any) {
 	fmt.Fprintf(env.Err, "enqueue: warning: "+format+"\n", args...)
 }

@@ -40,8 +40,9 @@ func checkCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Validate the settings and ping the services",
-		Long: `Check reads the settings as "worker run" would, reports every fault at once with its file and field, and asks Redis
-and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes, and to note where buckets are.`,
+		Long: `Check reads the settings as "worker run" would, reports every fault at once with its file and field, and
+asks Redis and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes, and to note where buckets
+are.`,
 		Example: `  worker check
   REDIS_URL=rediss://user:password@redis.example.com:6380/0 worker check --config prod.yaml --json`,
 		Args: cli.Args(cobra.NoArgs),
@@ -91,7 +92,9 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 			_ = mongo.Close(ctx) // it was only asked for a sign of life
 		}
 	} else {
-		findings = append(findings, checked{What: "MongoDB", OK: true, Detail: "MONGODB_URI is not set: no batches, results and records of dead tasks"})
+		findings = append(findings, checked{
+			What: "MongoDB", OK: true, Detail: "MONGODB_URI is not set: no batches, results and records of dead tasks",
+		})
 	}
 	if kept := connect.Kept(getenv, c.Buckets); len(faults) == 0 { // else they can't be opened
 		buckets, err := connect.Open(ctx, getenv, c.Buckets, queue, nil)

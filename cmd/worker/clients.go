@@ -102,7 +102,8 @@ func (c clients) handle(
 	return stop, nil
 }
 
-// learn lets the worker learn from its answers and, with MongoDB, share that with the fleet, until stop, which waits.
+// learn lets the worker learn from its answers and, where there is MongoDB, share that with the fleet, until stop,
+// which waits.
 func learn(
 	ctx context.Context, c config.Estimates, buckets *connect.Buckets, log *slog.Logger,
 ) (learning *chat.Learning, stop func(), err error) {

@@ -84,7 +84,8 @@ type stored struct {
 	buckets *connect.Buckets
 }
 
-// openStored reads the file, connects to the buckets and reads the overrides. Those that can't be had are told. Close ends the connection.
+// openStored reads the file, connects to the buckets and reads the overrides. Invalid overrides are warnings. Close
+// ends the connection.
 func openStored(ctx context.Context, env cli.Environment, file string) (*stored, error) {
 	c, err := config.Load(file)
 	if err != nil {

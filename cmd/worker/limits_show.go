@@ -97,7 +97,9 @@ func openSight(ctx context.Context, settings config.Config, env cli.Environment)
 }
 
 // openBuckets is openSight with a queue that is connected already, and stays the caller's.
-func openBuckets(ctx context.Context, settings config.Config, env cli.Environment, queue redis.UniversalClient) (*sight, error) {
+func openBuckets(
+	ctx context.Context, settings config.Config, env cli.Environment, queue redis.UniversalClient,
+) (*sight, error) {
 	buckets, err := connect.Open(ctx, env.Getenv, settings.Buckets, queue, env.Err)
 	if err != nil {
 		return nil, err

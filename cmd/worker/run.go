@@ -33,8 +33,9 @@ func runCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Serve the queue until a signal stops it",
-		Long: `Run takes tasks from the queues of headway.yaml and runs them within the limits. Start as many as you like, on as many
-machines as you like: they share the limits through MongoDB, or through Redis (buckets: redis in headway.yaml).
+		Long: `Run takes tasks from the queues of headway.yaml and runs them within the limits. Start as many as you
+like, on as many machines as you like: they share the limits through MongoDB, or through Redis (buckets: redis in
+headway.yaml).
 
 Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
 back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a
@@ -137,14 +138,17 @@ func openStores(
 		return nil, nil, nil, errors.Join(err, queue.Close())
 	}
 	log.InfoContext(ctx, "buckets are open", slog.String("store", connect.Kept(env.Getenv, kept)))
-	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) } // nothing is left to do over it
+	// nothing is left to do over it
+	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) }
 	return queue, buckets, closeAll, nil
 }
 
-// records has the worker keep results of batches and records of dead tasks. Without MongoDB it keeps none, and the recorder is nil.
+// records has the worker keep results of batches and records of dead tasks. Without MongoDB it keeps none, and the
+// recorder is nil.
 func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Config) (*record.Recorder, error) {
 	if !buckets.InMongo() {
-		settings.Logger.WarnContext(ctx, "MONGODB_URI is not set: tasks of batches are sent back to the queue, and no records of dead tasks are kept")
+		settings.Logger.WarnContext(ctx, "MONGODB_URI is not set: tasks of batches are sent back to the queue, "+
+			"and no records of dead tasks are kept")
 		return nil, nil //nolint:nilnil // a worker without a recorder
 	}
 	results, err := buckets.Batches(ctx)

@@ -14,8 +14,8 @@ import (
 
 // Output is one line of an output file or of an error file. Both have the same format:
 //
-//	{"id": "r3", "custom_id": "a-1", "response": {"status_code": 200, "request_id": "r3", "body": {...}}, "error": null}
-//	{"id": "r4", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "r4", "body": {...}}, "error": null}
+//	{"id": "r3", "custom_id": "a-1", "response": {"status_code": 200, "request_id": "", "body": {...}}, "error": null}
+//	{"id": "r4", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "", "body": {...}}, "error": null}
 //	{"id": "req_5", "custom_id": "a-3", "response": null, "error": {"code": "batch_expired", "message": "..."}}
 //
 // That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of BatchRequestOutput

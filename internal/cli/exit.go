@@ -52,8 +52,10 @@ func exitCode(err error) int {
 	var usage *UsageError
 	var faults *config.Error
 	switch {
-	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL), errors.Is(err, connect.ErrNotSet), errors.Is(err, connect.ErrKeptElsewhere),
-		errors.Is(err, redisstore.ErrEvicts), errors.Is(err, reservations.ErrInvalidLimit), reservations.IsPermanent(err):
+	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL),
+		errors.Is(err, connect.ErrNotSet), errors.Is(err, connect.ErrKeptElsewhere),
+		errors.Is(err, redisstore.ErrEvicts), errors.Is(err, reservations.ErrInvalidLimit),
+		reservations.IsPermanent(err):
 		return ExitUsage
 	case errors.Is(err, connect.ErrUnreachable), errors.Is(err, reservations.ErrUnavailable), errors.Is(err,
 		batches.ErrUnavailable), errors.Is(err, deadtasks.ErrUnavailable):

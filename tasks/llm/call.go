@@ -24,8 +24,8 @@ type Call struct {
 	CustomID string `json:"custom_id,omitempty"`
 	// Urgent lets the task start before ordinary ones where the limit has headroom: a person waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
-	// Flow names what the call belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty means
-	// its batch, in the first limit.
+	// Flow names what the call belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty
+	// means its batch, in the first limit.
 	Flow string `json:"flow,omitempty"`
 	// Priority is one of the limits' priorities; see reservations.Charge.
 	Priority string `json:"priority,omitempty"`
@@ -90,7 +90,8 @@ func (c Call) TaskOptions() tasks.Options { return optionsOf(c.Batch) }
 // chat is the same with another type: what a call takes and has used does not depend on where it goes.
 func (c Call) chat() Chat {
 	return Chat{
-		Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent, Flow: c.Flow, Priority: c.Priority,
+		Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent, Flow: c.Flow,
+		Priority: c.Priority,
 		Batch: c.Batch,
 	}
 }

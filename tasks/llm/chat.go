@@ -41,8 +41,8 @@ type Chat struct {
 	CustomID string `json:"custom_id,omitempty"`
 	// Urgent lets the task start before ordinary ones where the limit has headroom: a person waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
-	// Flow names what the chat belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty means
-	// its batch, in the first limit.
+	// Flow names what the chat belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty
+	// means its batch, in the first limit.
 	Flow string `json:"flow,omitempty"`
 	// Priority is one of the limits' priorities; see reservations.Charge.
 	Priority string `json:"priority,omitempty"`

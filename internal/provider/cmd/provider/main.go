@@ -49,9 +49,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Float64Var(&cfg.Window.Requests, "window-requests", 0, "requests in each fixed window (0: not limited)")
 	flags.DurationVar(&cfg.Window.Period, "window-period", 0, "length of a fixed window")
 	flags.IntVar(&cfg.InFlight, "in-flight", 0, "calls that may run at once (0: any number)")
-	flags.Func("tenant", "limit of a tenant, as `name=rate/capacity` in requests per second; may be repeated", func(text string) error {
-		return addTenant(&cfg, text)
-	})
+	flags.Func("tenant", "limit of a tenant, as `name=rate/capacity` in requests per second; may be repeated",
+		func(text string) error { return addTenant(&cfg, text) })
 	addBlock(flags, &cfg.Block)
 	addTrouble(flags, &cfg.Trouble)
 	if err := flags.Parse(args); err != nil {
