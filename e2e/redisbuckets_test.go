@@ -37,8 +37,8 @@ func TestBucketsInRedis(t *testing.T) {
 	if r.Violations > 0 || len(r.Starts) < count-killed.Active {
 		t.Errorf("%d violations, %d tasks started: %+v", r.Violations, len(r.Starts), r.Refusals)
 	}
-	figures := figures{Report: r}
-	figures.wantUsed(t, r.Utilization, 0.97)
+	f := figures{Report: r}
+	f.wantUsed(t, r.Utilization, 0.97)
 	log := w.workers[1].log(t)
 	for _, want := range []string{`"store":"redis"`, "MONGODB_URI is not set"} {
 		if !strings.Contains(log, want) {
