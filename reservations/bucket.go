@@ -37,6 +37,9 @@ type Bucket struct { //nolint:recvcheck // Step changes its own copy through poi
 	// Settled are the IDs of the last settlements, the oldest first. Forgot is when one was last dropped from there.
 	Settled []int64   `json:"-"`
 	Forgot  time.Time `json:"-"`
+	// Since, if not zero, says that the store may have lost what happened to the bucket before: a balance is at most what
+	// has come back since. A store sets it in a bucket that it reads, and does not store it. The next Step clears it.
+	Since time.Time `json:"-"`
 }
 
 // Balance is the state of one meter, in tokens. Both balances fill alike, up to the capacity.
@@ -51,6 +54,9 @@ type Balance struct {
 	Filling  Filling `json:"filling"`
 	// Held are the tokens of started tasks that have not begun, by the ends of their holds, the earliest first.
 	Held []Held `json:"-"`
+	// Leased are the leases of calls in flight, the first to end first. Both balances are what they leave. A token bucket
+	// and a window have none.
+	Leased Leases `json:"leased,omitempty"`
 }
 
 // Newer says whether b is a later state of the bucket than other.
@@ -80,7 +86,7 @@ func (b Bucket) Follows(l Limit) bool {
 func (b Bucket) FullAt() time.Time {
 	full := later(b.At, b.Blocked)
 	for _, m := range b.Meters {
-		full = later(full, b.At.Add(b.until(m.Filling, m.Filling.Capacity-m.Reserved)))
+		full = later(full, b.At.Add(b.until(m, m.Filling.Capacity-m.Reserved)))
 	}
 	return full
 }
@@ -89,11 +95,11 @@ func (b Bucket) FullAt() time.Time {
 // nothing. A clock that runs back by more than a minute is followed, and nothing is filled for that step.
 func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 	if b.At.IsZero() {
-		b = Bucket{At: now, Generation: now.UnixMilli()}
+		b = Bucket{At: now, Generation: now.UnixMilli(), Since: b.Since}
 		for _, m := range l.Meters {
 			b.Meters = append(b.Meters, m.newBalance(now))
 		}
-		return b
+		return b.lost()
 	}
 	if !b.Blocked.After(b.At) {
 		b.Blocked = time.Time{}
@@ -122,10 +128,29 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 			}
 		}
 	}
+	return b.lost()
+}
+
+// lost is the bucket without what may have been taken before Since, which is all that was there then. Tasks that were
+// started before may hold for a while, and a settlement that was first sent before may have counted. B owns its meters.
+func (b Bucket) lost() Bucket {
+	if b.Since.IsZero() {
+		return b
+	}
+	held := b.Since.Add(Hold)
+	for k := range b.Meters {
+		s := &b.Meters[k]
+		s.Started = min(s.Started, s.Filling.passed(held, b.At)-s.Filling.passed(b.At, held))
+		s.Reserved = min(s.Reserved, s.Started)
+		if held.After(b.At) {
+			*s = s.hold(s.Filling.Capacity, held)
+		}
+	}
+	b.Forgot, b.Since = later(b.Forgot, b.Since), time.Time{}
 	return b
 }
 
-// back is the bucket on a clock that ran back by d: the block and the holds last as long as before.
+// back is the bucket on a clock that ran back by d: the block, the holds and the leases last as long as before.
 func (b Bucket) back(d time.Duration) Bucket {
 	b.At = b.At.Add(-d)
 	if !b.Blocked.IsZero() {
@@ -133,7 +158,7 @@ func (b Bucket) back(d time.Duration) Bucket {
 	}
 	b.Meters = slices.Clone(b.Meters)
 	for k, s := range b.Meters {
-		b.Meters[k] = s.moveHolds(-d)
+		b.Meters[k] = s.moveHolds(-d).moveLeases(-d)
 	}
 	return b
 }
@@ -146,6 +171,9 @@ func (m Meter) newBalance(now time.Time) Balance {
 // filled is the balance s at a later moment, from which on it fills by f. If f is another filling than before, it is
 // not known when the limit changed: the lower of both rates and the lower of both capacities count.
 func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
+	if f.InFlight {
+		return s.filledInFlight(f, to)
+	}
 	came := b.comes(s.Filling, to)
 	if f != s.Filling {
 		came = min(came, b.comes(f, to))
@@ -165,9 +193,12 @@ func (b *Bucket) comes(f Filling, to time.Time) float64 {
 	return f.passed(later(b.At, b.Blocked), to)
 }
 
-// until is how long after At x tokens have come back. Never negative.
-func (b *Bucket) until(f Filling, x float64) time.Duration {
-	from := b.At
+// until is how long after At x tokens have come back to a balance. Never negative.
+func (b *Bucket) until(s Balance, x float64) time.Duration {
+	f, from := s.Filling, b.At
+	if f.InFlight {
+		return b.untilEnded(s, x)
+	}
 	if x > nearlyNone && !f.windowed() {
 		from = later(b.At, b.Blocked)
 	}
@@ -182,11 +213,11 @@ func (s Balance) reserved() float64 { return s.Reserved }
 func (b *Bucket) wait(balance func(Balance) float64, n []float64, urgent bool) time.Duration {
 	w := max(0, b.Blocked.Sub(b.At))
 	for k, tokens := range n {
-		f := b.Meters[k].Filling
+		s := b.Meters[k]
 		if !urgent {
-			tokens += f.Headroom
+			tokens += s.Filling.Headroom
 		}
-		w = max(w, b.until(f, min(tokens, f.Capacity)-balance(b.Meters[k])))
+		w = max(w, b.until(s, min(tokens, s.Filling.Capacity)-balance(s)))
 	}
 	return w
 }

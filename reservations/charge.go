@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a
-// settlement.
+// settlement; MeterInFlight counts one in a charge, and nothing in a settlement.
 type Tokens map[string]float64
 
 // Unused is zero for each meter of the charges: the usage of a call that was never made. It is empty where there are no
@@ -36,9 +37,18 @@ type Charge struct {
 	// Urgent lets the task use the headroom of the limit, and start before ordinary ones. It has no effect where the
 	// limit has no headroom.
 	Urgent bool `json:"urgent,omitempty"`
+	// Flow names what the task belongs to, e.g. a tenant, a user or a batch: at most MaxFlow bytes of UTF-8 without
+	// control characters. Flows whose tasks wait for a bucket share it by the limit's Weights, in tokens. Empty for a
+	// task with several charges means the bucket of the first one; for others, the flow of all tasks without a name.
+	Flow string `json:"flow,omitempty"`
+	// Priority is one of the limit's Priorities; empty means the lowest. It has no effect where the limit has none.
+	Priority string `json:"priority,omitempty"`
 	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until
 	// then. Set it from Outcome.Shard before the charge is settled.
 	Shard int `json:"shard,omitempty"`
+	// Lease is what a start has of a meter of calls in flight; zero until then, and where the limit has no such meter. Set
+	// it from Outcome.Lease before the charge is kept or settled.
+	Lease Lease `json:"-"`
 	// Given is the limit itself, where the caller gives it: see Inline. Nil means that Limit names a configured limit,
 	// or one that Config.Resolve knows.
 	Given *LimitSet `json:"-"`
@@ -117,10 +127,13 @@ func unreadable(r rune) bool {
 func shortText(text string) string { return strings.ToValidUTF8(text[:min(len(text), 100)], "\uFFFD") }
 
 // Validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
-// ErrInvalidCharge: the key can't be stored, or an amount is negative, not a number or above 1e15. ErrChargeTooLarge:
-// an amount is above what the meter can ever serve.
+// ErrInvalidCharge: the key can't be stored, the flow or the priority is no name, or an amount is negative, not a
+// number or above 1e15. ErrChargeTooLarge: an amount is above what the meter can ever serve.
 func (c Charge) Validate(l Limit) error {
 	if err := c.ValidateKey(); err != nil {
+		return err
+	}
+	if err := c.ValidateFlow(); err != nil {
 		return err
 	}
 	for name, n := range c.Tokens {
@@ -159,11 +172,25 @@ func (c Charge) validateAtOnce(l Limit) error {
 	return nil
 }
 
+// Tokens is what the charge takes of each meter, with the call in flight that it need not name. Do not change it.
+func (l Limit) Tokens(c Charge) Tokens {
+	if _, named := c.Tokens[MeterInFlight]; named || l.meter(MeterInFlight) < 0 {
+		return c.Tokens
+	}
+	tokens := Tokens{MeterInFlight: 1}
+	maps.Copy(tokens, c.Tokens)
+	return tokens
+}
+
 // vector lays the tokens out in the order of the limit's meters.
 func (t Tokens) vector(l Limit) []float64 {
 	n := make([]float64, len(l.Meters))
 	for k, m := range l.Meters {
-		n[k] = t[m.Name]
+		amount, named := t[m.Name]
+		if !named && m.inFlight() {
+			amount = 1
+		}
+		n[k] = amount
 	}
 	return n
 }

@@ -70,7 +70,7 @@ func (l *Limiter) Ask(ctx context.Context, c *Claim) error {
 	if err != nil {
 		return err
 	}
-	c.Outcome, c.Charge.Shard = o, o.Shard
+	c.Outcome, c.Charge.Shard, c.Charge.Lease = o, o.Shard, o.Lease
 	c.Decided, c.Latest = l.clock.moment(asked, time.Now(), o.At)
 	return nil
 }
@@ -85,6 +85,16 @@ func (cs Claims) Started() (started Claims) {
 	return started
 }
 
+// Leased are the claims that have slots of calls in flight.
+func (cs Claims) Leased() (leased Claims) {
+	for _, c := range cs {
+		if c.Charge.Lease.ID != 0 {
+			leased = append(leased, c)
+		}
+	}
+	return leased
+}
+
 // Ready is when the task may run, on this machine's clock: when every bucket has been waited for. A start that is too
 // soon breaks the limit, so the latest moment counts at which a hold can have begun.
 func (cs Claims) Ready() (ready time.Time) {
@@ -96,7 +106,7 @@ func (cs Claims) Ready() (ready time.Time) {
 	return ready
 }
 
-// Charges are those of the claims, with the shards that answered.
+// Charges are those of the claims, with the shards that answered, and leases.
 func (cs Claims) Charges() (charges []Charge) {
 	for _, c := range cs {
 		charges = append(charges, c.Charge)

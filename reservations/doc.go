@@ -59,12 +59,28 @@
 // otherwise each waits by itself. A limit may also come from the caller ([Inline]) or from the program's own database
 // (Config.Resolve).
 //
+// # Calls in flight
+//
+// A meter of [InFlight] is refilled by nothing but the end of a call. A start takes a lease ([Outcome].Lease), a
+// [Keeper] renews it every 5 seconds, and [Limiter.Settle] ends it; package worker does so for its tasks. A task that is
+// short of such a slot waits without a promise and never holds. RetryAt is when slots are back if no call ends and no
+// lease is renewed.
+//
+//   - A settlement that is sent twice, or after the lease has ended, changes nothing.
+//   - A process that was killed, or a start whose answer was lost, has its slots for at most 26 seconds more.
+//   - Where a lease can't be renewed, the context of the call ends 20 seconds after the last renewal was sent, 5 seconds
+//     before the bucket gives the slot away. A call that goes on beyond that may be one too many.
+//   - A lower number counts at once: calls that run go on, and none starts until enough have ended.
+//   - A store's clock that runs back makes leases last longer, by up to a minute. One that jumps forwards, or a store that
+//     loses its data, ends leases too early; so does [Limiter.Reset]. The calls end at their next renewal.
+//   - Each shard has an even part of the slots.
+//
 // # Guarantees
 //
 // The tokens that start in any window of length T are at most capacity + rate*T, whatever was promised, forgotten or
 // delivered twice. For a meter with fixed windows they are at most capacity, and Rate more for each window that begins
 // in T. A charge above the capacity counts as the capacity while it is owed. What is given back counts when it is given
-// back.
+// back. Of a meter of calls in flight no more run at once than its capacity, as far as calls end with their contexts.
 //
 // A provider that fills as the meter does and counts a call when it comes has room for every call. While tasks hold, a
 // refund and the end of a block leave no more than this provider has.

@@ -17,6 +17,8 @@ type Filling struct {
 	Period time.Duration `json:"period,omitempty"`
 	// Offset is where in the Period windows start, counted from the Unix epoch.
 	Offset time.Duration `json:"offset,omitempty"`
+	// InFlight says that nothing refills the meter but the end of a call.
+	InFlight bool `json:"in_flight,omitempty"`
 }
 
 // nearlyNone is how many tokens count as none: rounding must not cost a wait.
@@ -24,6 +26,9 @@ const nearlyNone = 1e-9
 
 // Filling is how the meter fills.
 func (m Meter) Filling() Filling {
+	if m.inFlight() {
+		return Filling{Capacity: m.Cap(), InFlight: true}
+	}
 	f := Filling{Rate: m.RatePerSecond(), Capacity: m.Cap(), Headroom: m.Headroom}
 	if m.windowed() {
 		f.Rate, f.Period, f.Offset = m.Rate, m.Period, m.Offset()

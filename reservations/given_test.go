@@ -101,8 +101,10 @@ func TestResolve(t *testing.T) {
 		if limit, err := l.LimitFor(t.Context(), charge); err != nil || limit.Name != "users" || limit.Meters[0].Rate != 100 {
 			t.Errorf("%+v, %v", limit, err)
 		}
-		for _, name := range []string{"tables", "no name!"} {
-			if _, err := l.Wait(t.Context(), chargeOf(name, 1)); !errors.Is(err, reservations.ErrUnknownLimit) || !reservations.IsPermanent(err) {
+		for name, want := range map[string]error{
+			"tables": reservations.ErrUnknownLimit, "no name!": reservations.ErrInvalidCharge,
+		} {
+			if _, err := l.Wait(t.Context(), chargeOf(name, 1)); !errors.Is(err, want) || !reservations.IsPermanent(err) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -29,6 +29,12 @@ func (g *Grant) Outcomes() []Outcome {
 	return all
 }
 
+// Keep renews the leases that the Grant has of calls in flight until stop is called, which may be called again; settle or
+// cancel after that. Make the call with the context, which ends before a lease does: see Keeper. Do keeps by itself.
+func (g *Grant) Keep(ctx context.Context) (kept context.Context, stop func()) {
+	return g.limiter.keeper.Keep(ctx, g.Charges()...)
+}
+
 // Settle replaces the estimates by what the call used, in every limit that has the meter. Nil, and a meter that is not
 // named, were as estimated. While the store is unavailable Settle tries again until ctx ends. Errors are those of
 // Limiter.Settle, joined.
@@ -109,8 +115,10 @@ func (l *Limiter) Do(ctx context.Context, charges []Charge, call func(context.Co
 			_ = g.end(ctx, nil, nil)
 		}
 	}()
-	// What lasts as long as the call, such as the lease of a slot, is renewed from here to g.end.
-	used, err := call(ctx)
+	kept, stop := g.Keep(ctx)
+	defer stop()
+	used, err := call(kept)
+	stop()
 	panicked = false
 	return g.end(ctx, used, err)
 }

@@ -32,8 +32,8 @@ const (
 	SettleKeep SettleMode = "keep"
 )
 
-// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters once a
-// Limiter has it.
+// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters, Weights or
+// Priorities once a Limiter has it.
 type Limit struct {
 	// Name identifies the limit in charges, configuration, logs and stored buckets. Letters, digits, '_', '-' and '.';
 	// at most 64.
@@ -51,6 +51,14 @@ type Limit struct {
 	// OrdinaryShare is the part of the limit that ordinary tasks keep while urgent ones wait, between 0 and 1. Zero
 	// means OrdinaryShareDefault. It counts only where a meter has Headroom.
 	OrdinaryShare float64
+	// Weights are the weights of flows (Charge.Flow) that share the limit while they wait: a flow of weight 3 gets three
+	// times the tokens of one of weight 1. MinWeight to MaxWeight; a flow without one has 1. A task that waits when its
+	// weight changes keeps its place.
+	Weights map[string]float64
+	// Priorities are the weights of named priorities (Charge.Priority), MinWeight to MaxWeight, at most MaxPriorities.
+	// They share the limit first, however many flows each has, and each shares its part among its flows. None means one
+	// priority.
+	Priorities map[string]float64
 	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one
 	// document. At most MaxShards; zero and one mean one. The limit still holds exactly. A charge can be no larger than
 	// the capacity of one shard. A task waits in the waitlist of one shard although another may have room, so tasks of
@@ -60,7 +68,7 @@ type Limit struct {
 }
 
 // Meter is one rate of a Limit: Rate tokens every Period, up to Capacity, that come back evenly (a token bucket) or all
-// at once when a window ends (a fixed window).
+// at once when a window ends (a fixed window). InFlight returns the one without a rate.
 type Meter struct {
 	// Name identifies the meter within its limit, e.g. "requests" or "tokens". Same letters as a limit's name.
 	Name string
@@ -100,8 +108,13 @@ func PerMinute(name string, rate float64) Meter {
 	return Meter{Name: name, Rate: rate, Period: time.Minute, MaxReserved: Unlimited}
 }
 
-// RatePerSecond is the number of tokens that come back every second.
-func (m Meter) RatePerSecond() float64 { return m.Rate / m.Period.Seconds() }
+// RatePerSecond is the number of tokens that come back every second: none of calls in flight.
+func (m Meter) RatePerSecond() float64 {
+	if m.inFlight() {
+		return 0
+	}
+	return m.Rate / m.Period.Seconds()
+}
 
 // Cap is the capacity in force: Capacity, or Rate where Capacity is zero.
 func (m Meter) Cap() float64 {
@@ -135,7 +148,7 @@ func (l Limit) Warnings() []string {
 	near, far := -1, -1
 	horizon := func(k int) float64 { return l.Meters[k].MaxReserved / l.Meters[k].RatePerSecond() }
 	for k, m := range l.Meters {
-		if m.MaxReserved == Unlimited {
+		if m.MaxReserved == Unlimited || m.inFlight() {
 			continue
 		}
 		if near < 0 || horizon(k) < horizon(near) {
@@ -195,9 +208,14 @@ func (l Limit) Validate() error {
 			fault("meters", "meter %q is there twice", m.Name)
 		}
 		seen[m.Name] = true
+		if m.inFlight() || m.Name == MeterInFlight {
+			m.validateInFlight(fault)
+			continue
+		}
 		m.validate(func(field, format string, args ...any) { fault(m.Name+"."+field, format, args...) })
 	}
 	l.validateHeadroom(fault)
+	l.validateFlows(fault)
 	if len(faults) == 0 {
 		return nil
 	}

@@ -32,6 +32,7 @@ type Config struct {
 type Limiter struct {
 	store   Store
 	timeout time.Duration // of one call to the store
+	keeper  *Keeper       // of the leases of direct calls
 	calls   coalesce.Group[bucketKey, asked, Outcome]
 	seen    shardAnswers
 
@@ -68,6 +69,7 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	l.calls.Same = func(a, b asked) bool { return a.limit.equal(b.limit) }
 	l.resolved.resolve = config.Resolve
 	l.resolved.calls.Call, l.resolved.calls.Timeout = l.resolved.call, l.timeout
+	l.keeper = NewKeeper(l, func(c Charge, o Outcome) { l.changed(c.Bucket(), o) })
 	l.set.Store(set)
 	return l, nil
 }
@@ -87,7 +89,7 @@ func (l *Limiter) Validate(c Charge) error {
 	case err != nil:
 		return err
 	case set == nil:
-		return c.ValidateKey()
+		return errors.Join(c.ValidateKey(), c.ValidateFlow())
 	}
 	return set.validate(c)
 }
@@ -273,7 +275,7 @@ func (l *Limiter) one(ctx context.Context, c Charge, r Request) (Outcome, error)
 	if err != nil {
 		return Outcome{}, err
 	}
-	r.Tokens, r.Urgent = c.Tokens.vector(limit), c.Urgent
+	r.Tokens, r.Urgent, r.Lease = c.Tokens.vector(limit), c.Urgent, c.Lease.ID
 	return l.askOne(ctx, limit, c.Key, r)
 }
 
@@ -296,11 +298,16 @@ func (l *Limiter) resolve(ctx context.Context, c Charge) (Limit, Charge, error) 
 }
 
 func (l *Limiter) askOne(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
+	r, lease := limit.leased(r)
 	outcomes, err := l.ask(ctx, limit, key, r)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return outcomes[0], nil
+	o := outcomes[0]
+	if o.Started() && !r.Dry {
+		o.Lease = lease
+	}
+	return o, nil
 }
 
 // ask sends requests to a bucket together with those of other callers.

@@ -33,6 +33,7 @@ func newLimitSet(limits []Limit) (*LimitSet, error) {
 			faults = append(faults, &LimitError{Limit: limit.Name, Err: fault})
 		}
 		limit.Meters = slices.Clone(limit.Meters)
+		limit.Weights, limit.Priorities = maps.Clone(limit.Weights), maps.Clone(limit.Priorities)
 		s.configured[limit.Name] = limit
 	}
 	s.inForce = s.configured

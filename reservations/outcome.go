@@ -13,7 +13,7 @@ const (
 	// StateWaiting means that the task waits without a new promise: max_reserved or max_wait leaves no room for one, or
 	// the task was promoted and came too early.
 	StateWaiting State = "waiting"
-	// StateRefused means that an Allow did not start, and nothing was changed.
+	// StateRefused means that an Allow did not start, or that a lease is not there any more. Nothing was changed.
 	StateRefused State = "refused"
 	// StateSettled is the answer to a request that starts and promises nothing: a settlement, a release, a block, a
 	// sync.
@@ -32,6 +32,8 @@ type Outcome struct {
 	At time.Time
 	// Shard is the shard that answered, from 1, where the limit has Shards.
 	Shard int
+	// Lease is what a start has of a meter of calls in flight; zero where the limit has no such meter.
+	Lease Lease
 	// Bucket is the bucket after the request, or a later state of it. The dispatcher plans with it.
 	Bucket Bucket
 }

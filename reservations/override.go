@@ -104,6 +104,11 @@ func (s *LimitSet) check(o Override) error {
 		has := limit.meterNames()
 		return fmt.Errorf("%w: limit %q has no meter %q; it has %q", ErrUnknownMeter, o.Limit, o.Meter, has)
 	}
+	if o.Meter == MeterInFlight {
+		return &LimitError{Limit: o.Limit, Err: &FieldError{
+			Field: o.Meter, Problem: "has no rate that could be replaced; change the configured limit",
+		}}
+	}
 	if problem := keyProblem(o.Key); problem != "" {
 		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: problem}}
 	}

@@ -33,15 +33,24 @@ func (b Bucket) Plan(now time.Time, asks []Ask, until time.Time) []time.Time {
 			b = b.accrue(l, b.At.Add(w))
 		}
 		for k := range n {
-			b.Meters[k].Started -= n[k]
+			b.Meters[k] = b.Meters[k].planned(n[k], at)
 		}
 	}
 	return starts
 }
 
+// planned is the balance after a start at a moment, of which no more is known.
+func (s Balance) planned(n float64, at time.Time) Balance {
+	if s.Filling.InFlight {
+		return s.lease(Leased{Until: at.Add(MaxWait), Tokens: n})
+	}
+	s.Started -= n
+	return s
+}
+
 // Expect says when so many tokens in all could have started: those of the tasks ahead and a task's own. It is an
 // estimate for people and for the queue's net, exact where nothing else takes tokens or gives any back. Capacities do
-// not matter to it.
+// not matter to it. The zero time means that no time is known: calls in flight have to end first.
 func (b Bucket) Expect(now time.Time, tokens Tokens) time.Time {
 	if b.At.IsZero() {
 		return now
@@ -49,7 +58,11 @@ func (b Bucket) Expect(now time.Time, tokens Tokens) time.Time {
 	b = b.accrue(b.limit(), now)
 	w := max(0, b.Blocked.Sub(b.At))
 	for _, m := range b.Meters {
-		w = max(w, b.until(m.Filling, tokens[m.Name]+m.Filling.Headroom-m.Started))
+		x := tokens[m.Name] + m.Filling.Headroom - m.Started
+		if m.Filling.InFlight && x > nearlyNone {
+			return time.Time{}
+		}
+		w = max(w, b.until(m, x))
 	}
 	return b.At.Add(w)
 }
@@ -60,7 +73,10 @@ func (b Bucket) limit() (l Limit) {
 		f := s.Filling
 		m := PerSecond(s.Name, f.Rate)
 		m.Capacity, m.Headroom = f.Capacity, f.Headroom
-		if f.windowed() {
+		switch {
+		case f.InFlight:
+			m = Meter{Name: s.Name, Kind: KindInFlight, Capacity: f.Capacity}
+		case f.windowed():
 			m.Kind, m.Period, m.Start = KindWindow, f.Period, f.Offset
 		}
 		l.Meters = append(l.Meters, m)

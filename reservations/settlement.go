@@ -27,6 +27,8 @@ const (
 // giving back twice would let too many start, and taking twice only delays starts. Without an ID call Settle once for
 // each start.
 //
+// Settle ends the charge's Lease, however often it is sent: call it when the call has ended.
+//
 // The error names each amount that can't be: negative, not a number, or of a meter that the limit does not have. It
 // matches as for Start. The other meters are settled all the same.
 func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
@@ -40,7 +42,7 @@ func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) 
 			back[k] = min(0, back[k])
 		}
 	}
-	return l.correct(ctx, limit, c, Request{Tokens: back}, faults, id)
+	return l.correct(ctx, limit, c, Request{Tokens: limit.withoutSlots(back)}, faults, id)
 }
 
 // keeps says whether a settlement gives nothing back to the meter.
@@ -59,7 +61,7 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id st
 	if err != nil {
 		return Outcome{}, err
 	}
-	r := Request{Tokens: c.Tokens.vector(limit), Reserved: held != nil && held.Promised}
+	r := Request{Tokens: limit.withoutSlots(c.Tokens.vector(limit)), Reserved: held != nil && held.Promised}
 	return l.correct(ctx, limit, c, r, nil, id)
 }
 
@@ -67,11 +69,13 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id st
 func (l *Limiter) correct(
 	ctx context.Context, limit Limit, c Charge, r Request, faults error, id string,
 ) (Outcome, error) {
-	r.Op, r.ID = OpSettle, settlementID(id)
+	r.Op, r.ID, r.Lease = OpSettle, settlementID(id), c.Lease.ID
 	first := time.Now()
 	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
 		if nothing(r.Tokens) {
-			return Outcome{}, faults
+			if r.ID = 0; r.Lease == 0 {
+				return Outcome{}, faults
+			}
 		}
 		outcome, err := l.askOne(ctx, limit, c.Key, r)
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {

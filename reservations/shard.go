@@ -3,6 +3,7 @@ package reservations
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,10 @@ func (l Limit) validateShards(fault func(field, format string, args ...any)) {
 	n := float64(l.Shards)
 	for _, m := range l.Meters {
 		switch {
+		case m.inFlight():
+			if m.Cap()/n != math.Trunc(m.Cap()/n) {
+				fault("shards", "%d must divide the %v calls in flight evenly", l.Shards, m.Cap())
+			}
 		case !positive(m.Rate) || m.Period <= 0: // a fault of the meter
 		case m.Cap()/n < 1:
 			fault("shards", "capacity %v of %s in %d shards is %.3g each, too little to start anything",

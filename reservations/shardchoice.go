@@ -86,13 +86,17 @@ func (s *shardAnswers) of(bucket string, now time.Time) map[int]shardLoad {
 }
 
 // Seconds is what a charge costs in time: how long the scarcest meter of the limit needs until its tokens have come
-// back.
+// back. A call in flight counts as one that takes a second.
 func (l Limit) Seconds(c Charge) float64 { return l.seconds(c.Tokens.vector(l)) }
 
 func (l Limit) seconds(n []float64) float64 {
 	longest := 0.
 	for k, m := range l.Meters {
-		longest = max(longest, n[k]/m.RatePerSecond())
+		rate := m.RatePerSecond()
+		if m.inFlight() {
+			rate = m.Cap()
+		}
+		longest = max(longest, n[k]/rate)
 	}
 	return longest
 }

@@ -16,7 +16,7 @@ const (
 	OpReserve Op = "reserve"
 	// OpAllow starts a new task at once or not at all: it neither holds nor reserves.
 	OpAllow Op = "allow"
-	// OpSettle gives Tokens back to both balances; negative ones are taken.
+	// OpSettle gives Tokens back to both balances; negative ones are taken. It ends the Lease.
 	OpSettle Op = "settle"
 	// OpRelease gives back a reservation that is not needed: Tokens, to the reserved balance.
 	OpRelease Op = "release"
@@ -24,6 +24,8 @@ const (
 	OpBlock Op = "block"
 	// OpUnblock ends the block in force.
 	OpUnblock Op = "unblock"
+	// OpRenew extends the Lease. StateRefused says that the bucket has no such lease any more.
+	OpRenew Op = "renew"
 	// OpSync corrects the bucket by what its provider says is left.
 	OpSync Op = "sync"
 	// OpRefresh makes the bucket follow a changed limit, and changes nothing else.
@@ -37,7 +39,7 @@ const atOnce = 10 * time.Nanosecond
 type Request struct {
 	Op Op
 	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is
-	// left, where a negative number means not known. Nil for OpBlock, OpUnblock and OpRefresh.
+	// left, where a negative number means not known. Nil for OpBlock, OpUnblock, OpRenew and OpRefresh.
 	Tokens []float64
 	// Promoted says that the task has waited its turn (OpStart): only the started balance counts.
 	Promoted bool
@@ -47,8 +49,12 @@ type Request struct {
 	// Urgent lets the task use the headroom of the limit. It has no effect where the limit has none.
 	Urgent bool
 	// For is how long an OpBlock lasts, or how old the news of an OpSync is. For an OpSettle with an ID it is how long
-	// ago the settlement was first sent, zero the first time.
+	// ago the settlement was first sent, zero the first time. For an OpStart, an OpAllow and an OpRenew it is how long
+	// the Lease lasts.
 	For time.Duration
+	// Lease is the ID of the lease for what the start takes of a meter of calls in flight; zero where the limit has none.
+	// A start with the lease of an earlier one replaces that.
+	Lease int64
 	// ID distinguishes settlements: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
 	// Up lets an OpSync raise the balance as well.
@@ -66,6 +72,7 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 	after := before
 	after.Meters = slices.Clone(before.Meters)
 	o := after.answer(limit, request)
+	after.countLeases()
 	switch {
 	case request.Dry:
 		after = before
@@ -87,28 +94,36 @@ func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []O
 
 // differs says whether a request changed the bucket.
 func (b Bucket) differs(before Bucket) bool {
-	same := func(a, b Balance) bool { return a.Started == b.Started && a.Reserved == b.Reserved }
+	same := func(a, b Balance) bool {
+		return a.Started == b.Started && a.Reserved == b.Reserved && a.sameLeases(b)
+	}
 	return !slices.EqualFunc(b.Meters, before.Meters, same) || !b.Blocked.Equal(before.Blocked) ||
 		!slices.Equal(b.Settled, before.Settled)
 }
 
-// followed says whether b follows another limit than the stored bucket, or a clock that ran back.
+// followed says whether b follows another limit than the stored bucket, a clock that ran back, or a store that may have
+// lost changes.
 func (b Bucket) followed(stored Bucket) bool {
 	same := func(a, b Balance) bool { return a.Name == b.Name && a.Filling == b.Filling }
-	return !stored.At.IsZero() && (b.At.Before(stored.At) || !slices.EqualFunc(b.Meters, stored.Meters, same))
+	return !stored.At.IsZero() && (b.At.Before(stored.At) || !stored.Since.IsZero() ||
+		!slices.EqualFunc(b.Meters, stored.Meters, same))
 }
 
 // answer changes the bucket.
 func (b *Bucket) answer(l Limit, r Request) Outcome {
 	switch r.Op {
 	case OpStart:
+		b.endLease(r.Lease)
 		return b.start(l, r)
 	case OpReserve:
 		return b.reserve(l, r, b.wait(b.newcomer(l, r), r.Tokens, r.Urgent))
 	case OpAllow:
 		return b.allow(l, r)
+	case OpRenew:
+		return b.renew(r.Lease, r.For)
 	case OpSettle:
 		b.settleOnce(r)
+		b.endLease(r.Lease)
 	case OpSync:
 		b.settle(b.unseen(r), false)
 	case OpRelease:
@@ -152,6 +167,10 @@ func (*Bucket) newcomer(l Limit, r Request) func(Balance) float64 {
 func (b *Bucket) take(r Request, w time.Duration) {
 	for k, n := range r.Tokens {
 		s := &b.Meters[k]
+		if s.Filling.InFlight {
+			*s = s.lease(Leased{ID: r.Lease, Until: b.leaseEnd(r.For), Tokens: n})
+			continue
+		}
 		if !r.Reserved {
 			s.Reserved -= n
 		}
@@ -183,6 +202,7 @@ func (b *Bucket) reserve(l Limit, r Request, w time.Duration) Outcome {
 
 // allow starts a new task when there is room at this very moment.
 func (b *Bucket) allow(l Limit, r Request) Outcome {
+	b.endLease(r.Lease)
 	w := b.wait(b.newcomer(l, r), r.Tokens, r.Urgent)
 	if w > atOnce {
 		return Outcome{State: StateRefused, RetryAt: b.At.Add(w)}

@@ -13,8 +13,9 @@ type Store interface {
 	//
 	// Apply is one atomic change: a concurrent caller sees all of it or nothing. Now is the store's own clock, the same
 	// for all callers; it may run backwards. A bucket that is not stored is the zero Bucket. A bucket whose Version did
-	// not grow need not be written, but it has to be the newest one. A bucket may be forgotten from FullAt on. The
-	// requests are valid for the limit.
+	// not grow need not be written, but it has to be the newest one. A bucket may be forgotten from FullAt on. A store
+	// that may have lost changes sets Since in a bucket that it has not written since, or does not have. The requests
+	// are valid for the limit.
 	//
 	// The error is an *UnavailableError. Apply does not repeat what may have been applied, and returns when ctx is
 	// done.
@@ -22,7 +23,7 @@ type Store interface {
 	// Reset forgets the bucket of the limit's name and key: it is full again, as one that was never used. Errors as for
 	// Apply.
 	Reset(ctx context.Context, limit, key string) error
-	// Load reads the bucket of the limit's name and key, and the store's clock. The zero Bucket means that none is
-	// stored, so it is full. Load changes nothing, and may be a little behind. Errors as for Apply.
+	// Load reads the bucket of the limit's name and key, and the store's clock. A zero At means that none is stored: it
+	// is full, as far as Since allows. Load changes nothing, and may be a little behind. Errors as for Apply.
 	Load(ctx context.Context, limit, key string) (Bucket, time.Time, error)
 }

@@ -58,7 +58,7 @@ func (b Bucket) View(l Limit, key string, now time.Time) View {
 		s := b.Meters[k]
 		view := MeterView{
 			Meter: m, Level: s.Started, Debt: max(0, -s.Started), Ahead: max(0, -s.Reserved),
-			AheadIn: b.until(s.Filling, -s.Reserved),
+			AheadIn: b.until(s, -s.Reserved),
 		}
 		if promised := s.Started - s.Reserved; promised > tolerance {
 			view.Promised = promised

@@ -62,7 +62,7 @@ func (l *Limiter) AllowAll(ctx context.Context, charges ...Charge) (*Grant, erro
 	}
 	stopped, err := g.claims.Admit(func(c *Claim) (err error) {
 		c.Outcome, err = l.Allow(ctx, c.Charge)
-		c.Charge.Shard, c.Decided = c.Outcome.Shard, time.Now()
+		c.Charge.Shard, c.Charge.Lease, c.Decided = c.Outcome.Shard, c.Outcome.Lease, time.Now()
 		return err
 	})
 	if stopped != nil {
@@ -152,7 +152,7 @@ func (g *Grant) start(ctx context.Context) (stopped *Claim, err error) {
 // again forgets the answers of buckets, so that they are asked again.
 func (g *Grant) again() {
 	for _, c := range g.claims {
-		c.Outcome = Outcome{}
+		c.Outcome, c.Charge.Lease = Outcome{}, Lease{} // the lease has ended, maybe later than the next one begins
 	}
 }
 

@@ -54,6 +54,8 @@ const (
 	// all callers would ask at the moment at which one can start.
 	jitterMin  = 25 * time.Millisecond
 	jitterMost = time.Second
+	// slotAgain is how soon such a caller asks again for a call in flight at most.
+	slotAgain = 250 * time.Millisecond
 )
 
 // alone is a caller that waits by itself, until RetryAt.
@@ -75,7 +77,11 @@ func (a *alone) Wait(ctx context.Context, stopped *Claim, cause error) error {
 		until = stopped.Decided.Add(stopped.Outcome.Wait())
 	default:
 		jitter := min(jitterMin<<min(a.refused, 6), jitterMost)
-		until = stopped.Decided.Add(stopped.Outcome.Wait() + rand.N(jitter)) //nolint:gosec // as above
+		wait := stopped.Outcome.Wait()
+		if stopped.Outcome.Bucket.inFlight() { // a call may end at any time
+			wait = min(wait, slotAgain)
+		}
+		until = stopped.Decided.Add(wait + rand.N(jitter)) //nolint:gosec // as above
 	}
 	a.refused++
 	if cause == nil && stopped.Held == nil {

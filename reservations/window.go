@@ -34,11 +34,11 @@ func (m Meter) Offset() time.Duration {
 	return o
 }
 
-// SameWindows says whether a start at one moment counts the same at a later one: all meters are fixed windows, and no
-// window ends between. Both are moments of the store's clock.
+// SameWindows says whether a start at one moment counts the same at a later one: all meters are fixed windows, or count
+// calls in flight, and no window ends between. Both are moments of the store's clock.
 func (l Limit) SameWindows(from, to time.Time) bool {
 	for _, m := range l.Meters {
-		if f := m.Filling(); !f.windowed() || f.window(from) != f.window(to) {
+		if f := m.Filling(); !f.InFlight && (!f.windowed() || f.window(from) != f.window(to)) {
 			return false
 		}
 	}
@@ -88,6 +88,7 @@ func (m Meter) validateWindow(fault func(field, format string, args ...any)) {
 		if m.Start != 0 && m.Spread {
 			fault("start", "can't be given together with spread, which derives it from the bucket's name")
 		}
+	case KindInFlight: // see validateInFlight
 	default:
 		fault("kind", "%q must be %q or %q", m.Kind, KindBucket, KindWindow)
 	}

@@ -16,7 +16,7 @@
 //
 // A waiting task is in asynq's own sets, visible in every asynq tool with the reason in its error text. In Redis beside
 // it, the waitlist of its bucket holds its place. The place of a task is its tag (start-time fair queueing), and the
-// task keeps the tag until it starts.
+// task keeps the tag until it starts. Flows and priorities of a limit share it in tokens, by weight.
 //
 // # Promoting
 //

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -98,7 +99,7 @@ func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
 	for i, a := range args {
 		envelope, err := tasks.Encode(a, o.Options)
 		if err == nil {
-			err = s.check(envelope)
+			err = s.check(envelope.Task.Type(), envelope.Charges, (*reservations.Limiter).ValidateNew)
 		}
 		if err != nil {
 			faults = append(faults, &ItemError{Index: i, Err: err})
@@ -109,14 +110,16 @@ func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
 	return parcels, errors.Join(faults...)
 }
 
-// check returns an error if a charge of the task can never be served.
-func (s *Scheduler) check(e tasks.Envelope) error {
+// check returns the first error of validate for the charges of a task of that type.
+func (s *Scheduler) check(
+	name string, charges []reservations.Charge, validate func(*reservations.Limiter, reservations.Charge) error,
+) error {
 	if s.limiter == nil {
 		return nil
 	}
-	for _, c := range e.Charges {
-		if err := s.limiter.Validate(c); err != nil {
-			return fmt.Errorf("task %q: %w", e.Task.Type(), err)
+	for _, c := range charges {
+		if err := validate(s.limiter, c); err != nil {
+			return fmt.Errorf("task %q: %w", name, err)
 		}
 	}
 	return nil

@@ -72,6 +72,17 @@ type Waiting struct {
 	// Urgent says that the task may use the headroom of the limit, Reserved that the bucket has promised its tokens.
 	Urgent   bool `json:"urgent,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
+	// Flow is the flow that the task belongs to, of so many named ones that wait there, and FlowTasks how many tasks it
+	// has, where it is one of the ten largest. Weight is that of the flow in the limit; zero without a limiter
+	// and without a name.
+	Flow      string  `json:"flow,omitempty"`
+	Flows     int     `json:"flows,omitempty"`
+	FlowTasks int     `json:"flow_tasks,omitempty"`
+	Weight    float64 `json:"weight,omitempty"`
+	// Priority is the priority that the task counts for, and PriorityWeight its weight in the limit. Empty and zero where
+	// the limit has none.
+	Priority       string  `json:"priority,omitempty"`
+	PriorityWeight float64 `json:"priority_weight,omitempty"`
 	// Position is the task's place in the waitlist, from 1, of so many that wait there. Zero for a promoted task.
 	Position int `json:"position"`
 	Of       int `json:"of"`
@@ -104,10 +115,23 @@ func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 		return Explanation{}, err
 	}
 	e := newExplanation(t, info, at, q, s.refusals(ctx, t))
-	if e.Waits != nil && e.Reason != ReasonStore && s.limiter != nil {
-		s.showBucket(ctx, &e)
+	if e.Waits != nil && s.limiter != nil {
+		s.weigh(e.Waits)
+		if e.Reason != ReasonStore {
+			s.showBucket(ctx, &e)
+		}
 	}
 	return e, nil
+}
+
+// weigh adds the weights that the limit gives to the flow and the priority of a waiting task.
+func (s *Scheduler) weigh(w *Waiting) {
+	at := reservations.ParseBucket(w.Bucket)
+	if limit, err := s.limiter.Limits().For(at.Limit, at.Key); err == nil {
+		if w.PriorityWeight = limit.Priorities[w.Priority]; w.Flow != "" {
+			w.Weight = limit.Weight(w.Flow)
+		}
+	}
 }
 
 func newExplanation(
@@ -147,8 +171,10 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 		v = v.Shards[at.Shard-1]
 	}
 	e.Bucket = &v
-	if v.Blocked > 0 && e.Reason == ReasonLimit {
-		e.Reason = ReasonBlocked
+	if v.Blocked > 0 && (e.Reason == ReasonLimit || e.Reason == ReasonInFlight) {
+		if e.Reason = ReasonBlocked; e.Until.IsZero() {
+			e.Until = e.Now.Add(v.Blocked)
+		}
 	}
 }
 

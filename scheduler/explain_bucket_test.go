@@ -40,6 +40,44 @@ func TestExplainShowsTheShard(t *testing.T) {
 	}
 }
 
+// A task that waits for a call in flight to end is expected at no time.
+func TestExplainCallsInFlight(t *testing.T) {
+	t.Parallel()
+	client, limit := mini(t), perSecond(10, 10)
+	limit.Meters = append(limit.Meters, reservations.InFlight(1))
+	l := limiter(t, store(), limit)
+	s := newScheduler(t, client, l, exact())
+	task := scheduler.Task{Queue: "default"}
+	charge := reservations.Charge{Limit: "openai", Key: "k", Tokens: reservations.Tokens{"requests": 1}}
+	for range 3 {
+		o, err := l.Start(t.Context(), charge, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Started() {
+			continue
+		}
+		info, err := s.Enqueue(t.Context(), openai("k"), scheduler.In(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		task.ID = info.ID
+		if err = s.Wait(t.Context(), task, scheduler.Turn{}, charge, o); !errors.Is(err, scheduler.ErrDeferred) {
+			t.Fatal(err)
+		}
+	}
+	e, err := s.Explain(t.Context(), task)
+	want := "Task " + task.ID + " waits for one of 1 calls in flight of limit openai:k to end: it is number 2 of 2 in its waitlist; " +
+		"no worker takes from queue default."
+	if err != nil || e.Reason != scheduler.ReasonInFlight || !e.Until.IsZero() || e.Summary() != want || e.Waits.TokensAhead["in_flight"] != 1 {
+		t.Errorf("%q, %+v, %v, %v", e.Summary(), e.Waits, e.Until, err)
+	}
+	w, err := s.Waitlist(t.Context(), "openai:k")
+	if err != nil || !w.End.IsZero() || w.Tokens["in_flight"] != 2 {
+		t.Errorf("waitlist %+v, %v", w, err)
+	}
+}
+
 // A bucket that can't be read hides nothing else.
 func TestExplainWithoutTheStore(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ type fleet struct {
 	real    []float64 // what a task really uses, as a part of its charge; nil means all
 	arrive  func(task int) float64
 	urgent  func(task int) bool
-	flow    func(task int) (name string, weight float64)
+	flow    func(task int) string
 
 	slots, processes int
 	run, deferring   float64 // of a handler that starts, and of one that does not
@@ -98,6 +98,9 @@ func (f fleet) oneCharge(task int) []reservations.Charge {
 		}
 	}
 	c.Urgent = f.urgent != nil && f.urgent(task)
+	if f.flow != nil {
+		c.Flow = f.flow(task)
+	}
 	return []reservations.Charge{c}
 }
 

@@ -38,10 +38,11 @@ type fleetReport struct {
 	done       int
 	took, best float64 // seconds until the last start, and the least possible
 	util       float64
-	deliveries float64 // a task
-	most       int     // deliveries of one task
-	win        float64 // the fullest window, as a part of what is allowed
-	lost       float64 // most places lost, in percent of the tasks
+	deliveries float64    // a task
+	most       int        // deliveries of one task
+	win        float64    // the fullest window, as a part of what is allowed
+	lost       float64    // most places lost, in percent of the tasks
+	starts     []simStart // in order, of tasks whose worker was not killed
 	waits      func(func(task int) bool) (median, most float64)
 }
 
@@ -156,6 +157,7 @@ func (j *judge) report() fleetReport {
 		}
 		return a.task - b.task
 	})
+	r.starts = j.starts
 	seen := make([]bool, len(w.all))
 	position := 0
 	for _, s := range j.starts {

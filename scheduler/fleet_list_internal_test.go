@@ -30,14 +30,20 @@ type simList struct {
 type simBucket struct {
 	known               bool // has an epoch
 	virtual             float64
-	flows               map[string]float64
-	waiting             []simPlace // by tag
+	classes             map[string]*simClass
 	promoted            []simPromoted
 	sums                reservations.Tokens // of waiting and promoted tasks
 	state               []byte
 	generation, version int64
 	offset              time.Duration
 	failed              time.Duration // zero: it answers
+}
+
+// simClass is what the waitlist keeps of one class of a bucket.
+type simClass struct {
+	inner, outer float64
+	flows        map[string]float64
+	waiting      []simPlace // by tag
 }
 
 type simPlace struct {
@@ -59,8 +65,9 @@ type simRecord struct {
 }
 
 type simHeld struct {
-	tag      float64
-	reserved bool
+	tag, turn float64
+	class     string
+	reserved  bool
 }
 
 func newSimList(now func() time.Duration, wake func(time.Duration), name func(int) waitlist.Task) *simList {
@@ -73,10 +80,26 @@ func newSimList(now func() time.Duration, wake func(time.Duration), name func(in
 func (l *simList) bucket(name string) *simBucket {
 	b := l.buckets[name]
 	if b == nil {
-		b = &simBucket{flows: map[string]float64{}, sums: reservations.Tokens{}}
+		b = &simBucket{classes: map[string]*simClass{}, sums: reservations.Tokens{}}
 		l.buckets[name] = b
 	}
 	return b
+}
+
+func (b *simBucket) class(name string) *simClass {
+	c := b.classes[name]
+	if c == nil {
+		c = &simClass{flows: map[string]float64{}}
+		b.classes[name] = c
+	}
+	return c
+}
+
+func (b *simBucket) waiting() (n int) {
+	for _, c := range b.classes {
+		n += len(c.waiting)
+	}
+	return n
 }
 
 func (l *simList) soonest() time.Duration {
@@ -103,13 +126,17 @@ func (l *simList) forward(name string) {
 // tidy ends the planning for a bucket without tasks.
 func (l *simList) tidy(name string) bool {
 	b := l.bucket(name)
-	if len(b.waiting)+len(b.promoted) > 0 {
+	if b.waiting()+len(b.promoted) > 0 {
 		return false
 	}
-	for _, end := range b.flows {
-		b.virtual = max(b.virtual, end)
+	for _, c := range b.classes {
+		for _, end := range c.flows {
+			c.inner = max(c.inner, end)
+		}
+		c.outer = 0
+		clear(c.flows)
 	}
-	clear(b.flows)
+	b.virtual = 0
 	clear(b.sums)
 	delete(l.index, name)
 	return true
@@ -119,24 +146,31 @@ func comparePlaces(a, b simPlace) int {
 	return cmp.Or(cmp.Compare(a.tag, b.tag), cmp.Compare(a.task, b.task))
 }
 
-func (b *simBucket) enlist(p simPlace) (first bool) {
-	i, _ := slices.BinarySearchFunc(b.waiting, p, comparePlaces)
-	b.waiting = slices.Insert(b.waiting, i, p)
+func (c *simClass) enlist(p simPlace) (first bool) {
+	i, _ := slices.BinarySearchFunc(c.waiting, p, comparePlaces)
+	c.waiting = slices.Insert(c.waiting, i, p)
 	return i == 0
 }
 
-func (b *simBucket) waits(p simPlace) bool {
-	_, found := slices.BinarySearchFunc(b.waiting, p, comparePlaces)
+// waits says whether the task is in the list of its bucket.
+func (l *simList) waits(task int) bool {
+	r := l.records[task]
+	h := r.held[r.bucket]
+	_, found := slices.BinarySearchFunc(l.bucket(r.bucket).class(h.class).waiting, simPlace{h.tag, task}, comparePlaces)
 	return found
 }
 
-func (b *simBucket) unlist(p simPlace) bool {
-	i, found := slices.BinarySearchFunc(b.waiting, p, comparePlaces)
+// unlist takes the task out of the list of its bucket.
+func (l *simList) unlist(task int) bool {
+	r := l.records[task]
+	h := r.held[r.bucket]
+	c := l.bucket(r.bucket).class(h.class)
+	i, found := slices.BinarySearchFunc(c.waiting, simPlace{h.tag, task}, comparePlaces)
 	switch {
 	case found && i == 0:
-		b.waiting = b.waiting[1:]
+		c.waiting = c.waiting[1:]
 	case found:
-		b.waiting = slices.Delete(b.waiting, i, i+1)
+		c.waiting = slices.Delete(c.waiting, i, i+1)
 	}
 	return found
 }
@@ -152,7 +186,7 @@ func (l *simList) withdraw(task int) string {
 		return ""
 	}
 	b := l.bucket(r.bucket)
-	if b.unlist(simPlace{tag: r.held[r.bucket].tag, task: task}) || b.demote(task) {
+	if l.unlist(task) || b.demote(task) {
 		b.charge(r.entry.Tokens, -1)
 	}
 	return r.bucket
@@ -192,18 +226,21 @@ func (l *simList) join(task int, e waitlist.Entry, info waitInfo) reservations.T
 		r = &simRecord{held: map[string]simHeld{}}
 		l.records[task] = r
 	}
-	var tag float64
-	if kept, ok := r.held[e.Bucket]; ok {
-		tag = kept.tag
-	} else if e.Front {
-		tag = b.virtual - 1e-6
-	} else {
-		tag = max(b.virtual, b.flows[e.Flow])
-		b.flows[e.Flow] = tag + min(max(e.Cost, 1e-6), 1e6)
+	h, ok := r.held[e.Bucket]
+	if !ok {
+		least := func(cost float64) float64 { return min(max(cost, 0x1p-30), 1e6) }
+		c := b.class(e.Class)
+		h = simHeld{tag: max(c.inner, c.flows[e.Flow]), turn: least(e.Turn), class: e.Class}
+		if e.Front {
+			h.tag, h.turn = c.inner-1e-6, 0
+		} else {
+			c.flows[e.Flow] = h.tag + least(e.Cost)
+		}
 	}
+	h.reserved = e.Reserved
 	r.bucket, r.entry, r.info = e.Bucket, e, info
-	r.held[e.Bucket] = simHeld{tag: tag, reserved: e.Reserved}
-	first := b.enlist(simPlace{tag: tag, task: task})
+	r.held[e.Bucket] = h
+	first := b.class(h.class).enlist(simPlace{tag: h.tag, task: task})
 	b.charge(e.Tokens, 1)
 	if _, planned := l.index[e.Bucket]; first || !planned {
 		l.forward(e.Bucket)
@@ -220,7 +257,7 @@ func (l *simList) arrive(task int, buckets []string) waitlist.Arrived {
 	var a waitlist.Arrived
 	if r := l.records[task]; r != nil {
 		a.State, a.Bucket, a.Info = waitlist.StatePromoted, r.bucket, r.info.encode()
-		if l.bucket(r.bucket).waits(simPlace{tag: r.held[r.bucket].tag, task: task}) {
+		if l.waits(task) {
 			a.State = waitlist.StateWaiting
 		}
 		for name, h := range r.held {
@@ -228,7 +265,7 @@ func (l *simList) arrive(task int, buckets []string) waitlist.Arrived {
 		}
 	}
 	for _, name := range buckets {
-		a.Waiting = append(a.Waiting, len(l.bucket(name).waiting))
+		a.Waiting = append(a.Waiting, l.bucket(name).waiting())
 	}
 	return a
 }
@@ -257,7 +294,7 @@ func (l *simList) report(answers []simAnswer, begun []int) {
 				b.failed, look = 0, true
 			}
 		}
-		if look && len(b.waiting)+len(b.promoted) > 0 {
+		if look && b.waiting()+len(b.promoted) > 0 {
 			l.forward(a.bucket)
 		}
 	}
@@ -365,7 +402,8 @@ func (l *simList) retried(b *simBucket, now time.Duration) {
 		task := b.promoted[0].task
 		b.promoted = b.promoted[1:]
 		r := l.records[task]
-		b.enlist(simPlace{tag: r.held[r.bucket].tag, task: task})
+		h := r.held[r.bucket]
+		b.class(h.class).enlist(simPlace{tag: h.tag, task: task})
 	}
 }
 
@@ -373,23 +411,54 @@ func (l *simList) due(name string, b *simBucket, now time.Duration) waitlist.Due
 	l.index[name] = now + dispatcherLease
 	d := waitlist.Due{
 		Bucket: name, Planned: int64(l.index[name]), State: b.state, Offset: b.offset, Failed: b.failed > 0,
-		PromotedCount: len(b.promoted), More: len(b.waiting) > headsMost,
+		PromotedCount: len(b.promoted), More: b.waiting() > headsMost,
 	}
 	waiting := func(task int) waitlist.Waiting {
 		e := l.records[task].entry
 		return waitlist.Waiting{Task: l.name(task), Tokens: e.Tokens, Urgent: e.Urgent, Reserved: e.Reserved}
 	}
-	heads := b.waiting[:min(len(b.waiting), headsMost)]
+	heads := l.first(name, b, headsMost)
 	d.Heads = make([]waitlist.Waiting, 0, len(heads))
 	for _, p := range b.promoted[:min(len(b.promoted), promotedMost)] {
 		w := waiting(p.task)
 		w.Since = simBase.Add(p.at)
 		d.Promoted = append(d.Promoted, w)
 	}
-	for _, p := range heads {
-		d.Heads = append(d.Heads, waiting(p.task))
+	for _, task := range heads {
+		d.Heads = append(d.Heads, waiting(task))
 	}
 	return d
+}
+
+// first are the first waiting tasks, in order.
+func (l *simList) first(name string, b *simBucket, most int) (heads []int) {
+	names := slices.Sorted(maps.Keys(b.classes))
+	next, ends := map[string]int{}, map[string]float64{}
+	for _, class := range names {
+		ends[class] = max(b.virtual, b.classes[class].outer)
+	}
+	for len(heads) < most {
+		best, task, begins := "", -1, 0.
+		for _, class := range names {
+			if c := b.classes[class]; next[class] < len(c.waiting) {
+				head := c.waiting[next[class]].task
+				at := ends[class]
+				if l.records[head].held[name].turn == 0 {
+					at = -1
+				}
+				if task < 0 || at < begins {
+					best, task, begins = class, head, at
+				}
+			}
+		}
+		if task < 0 {
+			break
+		}
+		next[best]++
+		ends[best] += l.records[task].held[name].turn
+		heads = append(heads, task)
+	}
+	return heads
 }
 
 // promote is promoteScript.
@@ -403,17 +472,23 @@ func (l *simList) promote(id int, plans []waitlist.Plan, taskOf func(waitlist.Ta
 		for _, t := range p.Promote {
 			task := taskOf(t)
 			r := l.records[task]
-			if r == nil || r.bucket != p.Bucket || !b.unlist(simPlace{tag: r.held[p.Bucket].tag, task: task}) {
+			if r == nil || r.bucket != p.Bucket || !l.unlist(task) {
 				continue
 			}
 			b.promoted = append(b.promoted, simPromoted{task: task, at: now})
-			b.virtual = max(b.virtual, r.held[p.Bucket].tag)
+			h := r.held[p.Bucket]
+			c := b.class(h.class)
+			c.inner = max(c.inner, h.tag)
+			if h.turn > 0 {
+				b.virtual = max(b.virtual, c.outer)
+				c.outer = b.virtual + h.turn
+				h.turn = 0
+				r.held[p.Bucket] = h
+			}
 			promoted = append(promoted, task)
 		}
-		for flow, end := range b.flows {
-			if end <= b.virtual {
-				delete(b.flows, flow)
-			}
+		for _, c := range b.classes {
+			maps.DeleteFunc(c.flows, func(_ string, end float64) bool { return end <= c.inner })
 		}
 		at, planned := l.index[p.Bucket]
 		if l.tidy(p.Bucket) || planned && (int64(at) != p.Planned || at <= now) {

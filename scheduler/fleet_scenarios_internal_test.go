@@ -137,21 +137,21 @@ func sharingScenarios() (all []fleet) {
 		return 10
 	}}
 	add("the same without flows", two)
-	two.flow = func(i int) (string, float64) {
+	two.flow = func(i int) string {
 		if i < 7900 {
-			return "big", 1
+			return "big"
 		}
-		return "small", 1
+		return "small"
 	}
 	add("two tenants, 7900 and 100 later", two)
 	add("10 tenants, one floods", fleet{
 		limits: hundred(500),
 		arrive: func(i int) float64 { return max(0, float64(i-4000)/80) },
-		flow: func(i int) (string, float64) {
+		flow: func(i int) string {
 			if i < 4000 {
-				return "flood", 1
+				return "flood"
 			}
-			return fmt.Sprintf("t%d", i%9), 1
+			return fmt.Sprintf("t%d", i%9)
 		},
 	})
 	for _, u := range []struct {

@@ -244,10 +244,6 @@ func (d *simDelivery) giveBack() {
 func (d *simDelivery) wait(c reservations.Charge, o reservations.Outcome) {
 	w := d.w
 	e := w.sched.entry(context.Background(), Task(w.all[d.task].name), d.turn, c)
-	if w.flow != nil {
-		name, weight := w.flow(d.task)
-		e.Flow, e.Cost = name, e.Cost/weight
-	}
 	e.Reserved = e.Reserved || o.State == reservations.StateReserved
 	d.p.joins(c.Bucket(), o.Bucket)
 	d.join(e, d.turn.info, o.Wait(), func(joined reservations.Tokens) time.Duration { return expectedWait(o, joined) })

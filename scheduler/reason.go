@@ -32,6 +32,8 @@ const (
 	ReasonPromoted Reason = "promoted"
 	// ReasonBlocked says that nothing starts in its bucket, because a provider refused a call.
 	ReasonBlocked Reason = "blocked"
+	// ReasonInFlight says that it waits until calls in flight of its limit end.
+	ReasonInFlight Reason = "in_flight"
 	// ReasonProvider says that its own call was refused by the provider.
 	ReasonProvider Reason = "provider"
 	// ReasonStore says that its bucket could not be asked.
@@ -122,7 +124,15 @@ func setWait(e *Explanation, at waitlist.Position) {
 	_ = json.Unmarshal(at.Info, &info) // what can't be read is not shown
 	w := &Waiting{
 		Bucket: at.Bucket, Tokens: at.Tokens, Urgent: at.Urgent, Reserved: at.Reserved,
-		Position: at.Rank, Of: at.List.Waiting, TokensAhead: at.TokensAhead, AheadExact: at.Exact,
+		Flow: at.Flow, Flows: at.List.FlowCount, Position: at.Rank, Of: at.List.Waiting, TokensAhead: at.TokensAhead, AheadExact: at.Exact,
+	}
+	if at.Class != reservations.ClassUrgent {
+		w.Priority = at.Class
+	}
+	for _, f := range at.List.Flows {
+		if f.Name == at.Flow {
+			w.FlowTasks = f.Tasks
+		}
 	}
 	for _, h := range at.Held {
 		if h.Bucket != at.Bucket {
@@ -145,18 +155,28 @@ func setWait(e *Explanation, at waitlist.Position) {
 	}
 	var bucket reservations.Bucket
 	if json.Unmarshal(at.List.State, &bucket) == nil && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
-		e.Until = expected(at, bucket)
+		if e.Until = expected(at, bucket); e.Until.IsZero() && e.Reason == ReasonLimit {
+			e.Reason = ReasonInFlight
+		}
 	}
 }
 
 // expected is when the task starts, if nothing else takes tokens before it: all that is ahead of it, and its own
-// tokens, have come back.
+// tokens, have come back. Zero where calls in flight have to end first.
 func expected(at waitlist.Position, bucket reservations.Bucket) time.Time {
 	tokens := reservations.Tokens{}
 	maps.Copy(tokens, at.TokensAhead)
 	for meter, n := range at.Tokens {
 		tokens[meter] += n
 	}
-	now := at.List.Now.Add(at.List.Offset)
-	return bucket.Expect(now, tokens).Add(-at.List.Offset)
+	return expect(bucket, at.List, tokens)
+}
+
+// expect is Bucket.Expect on Redis's clock: zero where calls in flight have to end first.
+func expect(b reservations.Bucket, l waitlist.List, tokens reservations.Tokens) time.Time {
+	at := b.Expect(l.Now.Add(l.Offset), tokens)
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(-l.Offset)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 const (
 	// reportEvery is how long answers of buckets gather before they are sent to the dispatcher.
 	reportEvery = 30 * time.Millisecond
+	// reportSoon is the same for a call in flight that ended: its slot is idle until the next task has it.
+	reportSoon = 5 * time.Millisecond
 	// reportPause is how soon a report is sent again after an error. It doubles, up to reportPauseMost.
 	reportPause     = 100 * time.Millisecond
 	reportPauseMost = 2 * time.Second
@@ -37,6 +40,8 @@ type reporter struct {
 	running bool
 	stop    chan struct{} // closed by close
 	done    sync.WaitGroup
+
+	hurry chan struct{} // holds one: report soon
 }
 
 // reported is a bucket's answer, and when it came by this machine's clock.
@@ -48,12 +53,21 @@ type reported struct {
 }
 
 func newReporter(list *waitlist.Waitlist, logger *slog.Logger) *reporter {
-	return &reporter{list: list, logger: logger, answers: map[string]reported{}, stop: make(chan struct{})}
+	return &reporter{
+		list: list, logger: logger, answers: map[string]reported{}, stop: make(chan struct{}),
+		hurry: make(chan struct{}, 1),
+	}
 }
 
 // answer queues an answer of a bucket. Sooner says that waiting tasks may start earlier by it.
 func (r *reporter) answer(bucket string, b reservations.Bucket, sooner bool) {
 	r.add(bucket, reported{bucket: b, came: time.Now(), sooner: sooner})
+	if sooner && slices.ContainsFunc(b.Meters, func(m reservations.Balance) bool { return m.Filling.InFlight }) {
+		select {
+		case r.hurry <- struct{}{}:
+		default: // it is about to see that
+		}
+	}
 }
 
 // joins queues the answer that has a task join the waitlist of the bucket.
@@ -101,9 +115,15 @@ func (r *reporter) run() {
 func (r *reporter) send() {
 	wait := reportEvery
 	for {
-		timer := time.NewTimer(wait)
+		timer, hurry := time.NewTimer(wait), r.hurry
+		if wait > reportEvery { // after an error
+			hurry = nil
+		}
 		select {
 		case <-timer.C:
+		case <-hurry:
+			timer.Stop()
+			<-time.After(reportSoon)
 		case <-r.stop:
 			timer.Stop()
 			r.end()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/reservations"
 )
 
 // Summary says in one plain sentence why the task does not run.
@@ -62,7 +64,7 @@ func (e Explanation) sentence() string {
 		return "was done" + at(e.Since)
 	case ReasonGroup:
 		return "waits for others of its group"
-	case ReasonLimit, ReasonPromoted, ReasonBlocked, ReasonStore: // in a waitlist
+	case ReasonLimit, ReasonInFlight, ReasonPromoted, ReasonBlocked, ReasonStore: // in a waitlist
 	}
 	return "is " + e.State
 }
@@ -83,7 +85,23 @@ func (e Explanation) waitSentence() string {
 		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
 			limit, roundText(e.Bucket.Blocked), start)
 	}
+	if e.Reason == ReasonInFlight {
+		return fmt.Sprintf("waits for one of %s of %s to end: it is number %d of %d in its waitlist",
+			e.slots(), limit, w.Position, w.Of)
+	}
 	return "waits for " + limit + ": it is " + start
+}
+
+// slots says how many calls its limit lets run at once, as far as that is known.
+func (e Explanation) slots() string {
+	if e.Bucket != nil {
+		for _, m := range e.Bucket.Meters {
+			if m.Kind == reservations.KindInFlight {
+				return fmt.Sprintf("%v calls in flight", m.Cap())
+			}
+		}
+	}
+	return "the calls in flight"
 }
 
 // orphanSentence is for a task whose worker is gone. Only a worker that takes from the queue of the task puts it back,

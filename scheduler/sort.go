@@ -231,7 +231,7 @@ func (s *Scheduler) priced(t asynqdb.Pending, price Pricer) []reservations.Charg
 	if err != nil {
 		return nil
 	}
-	if s.check(tasks.Envelope{Task: t.Task, Charges: charges}) != nil {
+	if s.check(t.Task.Type(), charges, (*reservations.Limiter).Validate) != nil {
 		return nil
 	}
 	return charges

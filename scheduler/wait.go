@@ -11,12 +11,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// The flows of a waitlist: a limit with headroom has two, weighted by its ordinary share.
-const (
-	flowOrdinary = ""
-	flowUrgent   = "urgent"
-)
-
 // Wait sends a task back to the queue because the bucket of c did not let it start: the task joins the bucket's
 // waitlist, or goes back to its place there. It returns the *DeferredError that the handler has to return to asynq;
 // never nil. Where Redis can't note it, asynq's forwarder brings the task back, as a new one.
@@ -97,11 +91,15 @@ func (s *Scheduler) recover(ctx context.Context) {
 	})
 }
 
-// entry is the task as it waits for the bucket of c.
+// entry is the task as it waits for the bucket of c. Tasks of one tenant are a flow of the provider's waitlist unless
+// their charge names another one.
 func (s *Scheduler) entry(ctx context.Context, t Task, turn Turn, c reservations.Charge) waitlist.Entry {
-	e := waitlist.Entry{Task: waitlist.Task(t), Bucket: c.Bucket(), Flow: flowOrdinary, Tokens: c.Tokens, Urgent: c.Urgent}
+	e := waitlist.Entry{Task: waitlist.Task(t), Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent}
 	if r := turn.Reservation(c); r != nil {
 		e.Reserved = r.Promised
+	}
+	if e.Flow == "" && len(turn.Charges) > 0 && turn.Charges[0].Limit != c.Limit {
+		e.Flow = turn.Charges[0].Bucket()
 	}
 	if s.limiter == nil {
 		return e
@@ -110,16 +108,10 @@ func (s *Scheduler) entry(ctx context.Context, t Task, turn Turn, c reservations
 	if err != nil {
 		return e // the limit has gone meanwhile; the next delivery says so
 	}
-	weight := 1.
-	if limit.HasHeadroom() {
-		if weight = limit.Share(); c.Urgent {
-			e.Flow, weight = flowUrgent, 1-weight
-		}
-	}
-	if len(turn.Charges) > 0 && turn.Charges[0].Limit != c.Limit {
-		e.Flow += " " + turn.Charges[0].Bucket() // tasks of one tenant are a flow of the provider's waitlist
-	}
-	e.Cost = limit.Seconds(c) / weight
+	e.Tokens = limit.Tokens(c)
+	class, weight := limit.Class(c)
+	e.Class, e.Turn = class, limit.Seconds(c)/weight
+	e.Cost = limit.Seconds(c) / limit.Weight(e.Flow)
 	return e
 }
 

@@ -20,10 +20,19 @@ type Waitlist struct {
 	// together.
 	Waiting, Promoted int
 	Tokens            reservations.Tokens
+	// FlowCount is how many named flows these tasks belong to, Flows are the ten that have most of them, those first.
+	FlowCount int
+	Flows     []FlowTasks
 	// Now is the moment for which that is true. End is when the last of them is expected to start; zero where that is
 	// not known. Failed is until when the bucket is left alone because it could not be asked; zero where it answers.
 	// All are on Redis's clock.
 	Now, End, Failed time.Time
+}
+
+// FlowTasks is how many tasks of a flow wait or are promoted.
+type FlowTasks struct {
+	Flow  string `json:"flow"`
+	Tasks int    `json:"tasks"`
 }
 
 // Waitlists returns the waitlists of one limit, or of all with the empty name, the longest first. It reads at most
@@ -48,12 +57,15 @@ func describe(l waitlist.List) Waitlist {
 	at := reservations.ParseBucket(l.Bucket)
 	w := Waitlist{
 		Bucket: l.Bucket, Limit: at.Limit, Shard: at.Shard, Key: at.Key, Waiting: l.Waiting,
-		Promoted: l.Promoted, Tokens: l.Tokens,
+		Promoted: l.Promoted, Tokens: l.Tokens, FlowCount: l.FlowCount,
 		Now: l.Now, Failed: l.FailedUntil,
+	}
+	for _, f := range l.Flows {
+		w.Flows = append(w.Flows, FlowTasks{Flow: f.Name, Tasks: f.Tasks})
 	}
 	var b reservations.Bucket
 	if w.Waiting > 0 && json.Unmarshal(l.State, &b) == nil {
-		w.End = b.Expect(l.Now.Add(l.Offset), l.Tokens).Add(-l.Offset)
+		w.End = expect(b, l, l.Tokens)
 	}
 	return w
 }

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -68,7 +69,7 @@ func CheckCharges(charges []reservations.Charge) error {
 		if c.Given != nil {
 			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "a task can't carry a limit"}
 		}
-		if err := c.ValidateKey(); err != nil {
+		if err := errors.Join(c.ValidateKey(), c.ValidateFlow()); err != nil {
 			return err
 		}
 		for meter, n := range c.Tokens {

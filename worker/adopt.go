@@ -100,6 +100,9 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 		lateMost:    reservations.LateMost,
 		stopping:    make(chan struct{}),
 	}}
+	if limiter != nil {
+		l.guard.keepLeases(limiter)
+	}
 	l.guard.keep(config.Dead, cmp.Or(config.SweepEvery, SweepEveryDefault), client, l.served)
 	return l, nil
 }

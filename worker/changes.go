@@ -126,6 +126,9 @@ func meterWords(l reservations.Limit, name string) string {
 
 // meterText is what counts of a meter, for people.
 func meterText(m reservations.Meter) string {
+	if m.Kind == reservations.KindInFlight {
+		return fmt.Sprintf("at most %v at once", m.Cap())
+	}
 	text := fmt.Sprintf("%v/%v capacity %v", m.Rate, m.Period, m.Cap())
 	if m.MaxReserved != reservations.Unlimited {
 		text += fmt.Sprintf(" max_reserved %v", m.MaxReserved)

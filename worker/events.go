@@ -92,7 +92,8 @@ const (
 	ResultRefused Result = "refused"
 	// ResultDropped means that the handler returned asynq.RevokeTask: the task is gone.
 	ResultDropped Result = "dropped"
-	// ResultAborted means that asynq took the task back meanwhile: it is delivered again, here or elsewhere.
+	// ResultAborted means that asynq took the task back meanwhile, or that the lease of a call in flight was lost: the
+	// task is delivered again, here or elsewhere, with no retry used.
 	ResultAborted Result = "aborted"
 )
 

@@ -42,6 +42,7 @@ func (g *guard) expect(ctx context.Context, d *delivery, tokens reservations.Tok
 		return nil
 	}
 	g.correct(ctx, d, changed, shares, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
+		c.Charge.Lease = reservations.Lease{} // goes on
 		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c)+"/expected")
 	})
 	return lowered.Charges()
@@ -58,7 +59,7 @@ func (g *guard) lowered(
 	rest := reservations.Tokens{}
 	for _, m := range limit.Meters {
 		keeps := m.Settle == reservations.SettleKeep || m.Settle == "" && limit.Settle == reservations.SettleKeep
-		if n, ok := tokens[m.Name]; ok && !keeps && n >= 0 && n < c.Tokens[m.Name] {
+		if n, ok := tokens[m.Name]; ok && !keeps && m.Kind != reservations.KindInFlight && n >= 0 && n < c.Tokens[m.Name] {
 			rest[m.Name] = n
 		}
 	}

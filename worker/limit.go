@@ -30,7 +30,8 @@ type guard struct {
 
 	outage    outage
 	corrected corrections
-	lateMost  time.Duration // see reservations.LateMost
+	keeper    *reservations.Keeper // of the leases of running tasks; nil without a limiter
+	lateMost  time.Duration        // see reservations.LateMost
 	pending   pending
 	stopping  chan struct{} // closed when the process is about to end: no task is held any more
 }

@@ -28,6 +28,7 @@ type ending struct {
 	alone   bool                   // the task has blocked its limit for long enough: only the task itself waits
 	blocked reservations.Outcome   // the bucket's answer to the block; zero if there was none
 	cause   error                  // why there was none
+	lost    error                  // why the slots of a call that failed could not be kept; nil where they were
 }
 
 // end reads what the handler returned, and blocks the bucket where the provider asked for it. The blocks of one task

@@ -23,6 +23,9 @@ func (g *guard) run(ctx, early context.Context, d *delivery, handle prepared) er
 	if !d.answered.CompareAndSwap(false, true) {
 		return errAnswered
 	}
+	if e.lost != nil && ctx.Err() == nil {
+		return g.deferLost(ctx, d, e, time.Since(d.began))
+	}
 	if e.refusal != nil && ctx.Err() == nil && g.forgives(ctx, d, e) {
 		return g.deferRefused(ctx, d, e, time.Since(d.began))
 	}
@@ -36,7 +39,14 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 	if len(d.claims) > 0 {
 		d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
 	}
-	e := g.end(ctx, d, g.contained(withUsage(early, &d.usage), d, handle))
+	kept, stop := g.keeper.Keep(early, d.claims.Charges()...)
+	err := g.contained(withUsage(kept, &d.usage), d, handle)
+	lost := context.Cause(kept)
+	stop()
+	e := g.end(ctx, d, err)
+	if errors.Is(lost, reservations.ErrLeaseLost) && canAgain(err) {
+		e.lost = lost
+	}
 	g.settle(ctx, d, d.used(e.err)) // after the block: what is given back is there when it ends
 	g.observe(ctx, d, e)
 	return e

@@ -13,11 +13,14 @@ import (
 // wakerStopTimeout bounds the end of the scheduler.
 const wakerStopTimeout = 5 * time.Second
 
-// settle corrects the charges by what was used. Nil keeps the estimate: the API may have been called. The tokens of a
-// limit that settles by `keep` are not given back.
+// settle corrects the charges by what was used, and ends leases. Nil keeps the estimate: the API may have been called.
+// The tokens of a limit that settles by `keep` are not given back.
 func (g *guard) settle(ctx context.Context, d *delivery, used reservations.Tokens) {
 	charged := d.charged()
-	if used == nil || len(charged) == 0 {
+	if used == nil {
+		charged = charged.Leased()
+	}
+	if len(charged) == 0 {
 		return
 	}
 	shares := g.limiter.Shares(ctx, charged.Charges(), used)

@@ -59,6 +59,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
 	if limiter != nil {
+		w.guard.keepLeases(limiter)
 		w.follow = NewFollower(limiter, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
 	return w, nil

@@ -21,7 +21,7 @@ Everything is checked before anything is sent: the file's lines, the limit, and 
 
 Settings come from headway.yaml (limits) and from the environment:
   REDIS_URL    the queue    (default redis://127.0.0.1:6379/0; rediss:// for TLS)
-  MONGODB_URI  the buckets, the batches and their answers  (default mongodb://127.0.0.1:27017/headway); "enqueue one" needs it with --reserve only
+  MONGODB_URI  the batches and their answers, and the buckets, which are in Redis without it; "enqueue one" does not need it
 
 Exit codes: 0 all went well, 1 some requests could not be enqueued or (with --wait) failed, or faulty lines were skipped, 2 a fault in the command
 line, the settings or the file: nothing was enqueued, 3 a service could not be reached, 130 interrupted.`,

@@ -233,6 +233,61 @@ limits:
 	}
 }
 
+const sharingConfig = `
+limits:
+  tenants: {meters: {requests: 10/s}}
+  openai: {priorities: {interactive: 9, batch: 1}, meters: {requests: 10/s, tokens: 10000/s}}
+`
+
+// The flow and the priority count for every limit, whatever the request; a batch without a flow is one in its first limit.
+func TestFlowAndPriority(t *testing.T) {
+	t.Parallel()
+	file := write(t, "sharing.yaml", sharingConfig)
+	lines := line("a", 5) + `
+{"custom_id":"b","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"a"}}
+{"custom_id":"d","method":"GET","url":"http://example.com","charge":{"requests":1}}`
+	for name, tc := range map[string]struct {
+		args  []string
+		tasks int
+		flow  string
+	}{
+		"one":   {[]string{"one", "hi", "--flow", "user 7"}, 1, "user 7"},
+		"batch": {[]string{"batch", "-", "--flow", "user 7"}, 3, "user 7"},
+		"plain": {[]string{"batch", "-"}, 3, ""},
+	} {
+		c := enqueueCommand(t, lines, append(tc.args, "--priority", "interactive", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
+		charged := c.charged(t)
+		if c.code != cli.ExitOK || len(charged) != tc.tasks {
+			t.Fatalf("%s: exit %d: %s", name, c.code, c.err)
+		}
+		for _, charges := range charged {
+			first, last := charges[0], charges[1]
+			if first.Priority != "interactive" || last.Priority != "interactive" || last.Flow != tc.flow ||
+				tc.flow != "" && first.Flow != tc.flow || tc.flow == "" && len(first.Flow) != 16 {
+				t.Errorf("%s takes %+v", name, charges)
+			}
+		}
+	}
+}
+
+func TestFlowsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	file := write(t, "sharing.yaml", sharingConfig)
+	for want, args := range map[string][]string{
+		"has 10000 bytes: must be at most 128": {"--limit", "openai", "--flow", strings.Repeat("x", 10000)},
+		`there are ["batch" "interactive"]`:    {"--limit", "openai", "--priority", "urgent"},
+		"limit tenants:a has no priorities":    {"--limit", "tenants:a", "--priority", "batch"},
+		"without control characters":           {"--limit", "openai", "--flow", "a\tb"},
+	} {
+		for _, command := range [][]string{{"one", "hi"}, {"batch", "-"}} {
+			c := enqueueCommand(t, line("a", 5), append(append(command, "--config", file), args...)...)
+			if c.code != cli.ExitUsage || !strings.Contains(c.err, want) || len(c.err) > 500 || c.pending(t) != 0 {
+				t.Errorf("%q: exit %d: %s", args, c.code, c.err)
+			}
+		}
+	}
+}
+
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--help"}, {"batch", "--help"}, {"one", "--help"}} {

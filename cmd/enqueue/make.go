@@ -25,15 +25,14 @@ type maker struct {
 	model string // empty: each line's own
 }
 
-// task is the task of a line, of no batch yet, urgent where that is asked for. The error tells why it can never be served.
+// task is the task of a line, of no batch yet, which shares its limits as the source says. The error tells why it can
+// never be served.
 func (m maker) task(line batch.Line) (request, error) {
 	task, err := m.ordinary(line)
 	if err != nil {
 		return nil, err
 	}
-	if m.from.urgent {
-		task = urgent(task)
-	}
+	task = sharing(task, m.from.common)
 	return task, m.from.valid(task)
 }
 
@@ -55,28 +54,34 @@ func (m maker) ordinary(line batch.Line) (request, error) {
 	return task, err
 }
 
-// urgent lets a task start before ordinary ones, whatever it takes from limits.
-func urgent(task request) request {
-	return with(task, func(urgent *bool, _ **tasks.BatchRef) { *urgent = true })
+// sharing is the task with the urgency, the flow and the priority of common, whatever it takes from limits.
+func sharing(task request, common reservations.Charge) request {
+	switch t := task.(type) {
+	case llm.Chat:
+		t.Urgent, t.Flow, t.Priority = common.Urgent, common.Flow, common.Priority
+		return t
+	case llm.Call:
+		t.Urgent, t.Flow, t.Priority = common.Urgent, common.Flow, common.Priority
+		return t
+	case web.Request:
+		t.Urgent, t.Flow, t.Priority = common.Urgent, common.Flow, common.Priority
+		return t
+	}
+	return task
 }
 
 // of makes a task that of a line of a batch.
 func of(id string, line, round int, task request) tasks.Args {
 	ref := &tasks.BatchRef{Batch: id, Line: line, Round: round}
-	return with(task, func(_ *bool, batch **tasks.BatchRef) { *batch = ref })
-}
-
-// with is the task after set has changed the fields that every kind of request has.
-func with(task request, set func(urgent *bool, batch **tasks.BatchRef)) request {
 	switch t := task.(type) {
 	case llm.Chat:
-		set(&t.Urgent, &t.Batch)
+		t.Batch = ref
 		return t
 	case llm.Call:
-		set(&t.Urgent, &t.Batch)
+		t.Batch = ref
 		return t
 	case web.Request:
-		set(&t.Urgent, &t.Batch)
+		t.Batch = ref
 		return t
 	}
 	return task
@@ -125,6 +130,10 @@ func (s *source) request(line batch.Line) (web.Request, error) {
 	if charge == nil {
 		charge = map[string]float64{llm.MeterRequests: 1, llm.MeterRequestsPerDay: 1}
 	}
+	if _, named := charge[reservations.MeterInFlight]; !named {
+		charge = maps.Clone(charge)
+		charge[reservations.MeterInFlight] = 1
+	}
 	unknown := maps.Clone(line.Charge)
 	for _, b := range s.buckets {
 		tokens := reservations.Tokens{}
@@ -150,7 +159,7 @@ func (s *source) request(line batch.Line) (web.Request, error) {
 // valid says why a task can never be served.
 func (s *source) valid(task tasks.Charger) error {
 	for _, charge := range task.Charges() {
-		if err := s.checker.Validate(charge); err != nil {
+		if err := s.checker.ValidateNew(charge); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ errors so far stay with them; their new results replace the old ones.`,
 	t.configFlag(c)
 	c.Flags().BoolVar(&failed, "failed", false, "those that failed (required: there are no others to send again)")
 	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
-	t.urgentFlag(c)
+	t.sharingFlags(c)
 	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task"+keptBatch)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {

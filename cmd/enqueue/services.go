@@ -44,18 +44,21 @@ func (t *target) open(ctx context.Context, env cli.Environment, limits []reserva
 	var buckets *connect.Buckets
 	err := s.openQueue(ctx, env)
 	if err == nil && t.reserve {
-		buckets, err = s.openMongo(ctx, env)
+		buckets, err = s.openBuckets(ctx, t, env)
 	}
 	return s.finish(ctx, t, env, limits, buckets, err)
 }
 
 // openBatches connects to the queue, the buckets and the batches.
 func (t *target) openBatches(ctx context.Context, env cli.Environment, limits []reservations.Limit) (*services, error) {
+	if env.Getenv("MONGODB_URI") == "" {
+		return nil, connect.ErrNoMongo()
+	}
 	s := &services{}
 	var buckets *connect.Buckets
 	err := s.openQueue(ctx, env)
 	if err == nil {
-		buckets, err = s.openMongo(ctx, env)
+		buckets, err = s.openBuckets(ctx, t, env)
 	}
 	if err == nil {
 		s.batches, err = buckets.Batches(ctx)
@@ -79,8 +82,8 @@ func (s *services) openQueue(ctx context.Context, env cli.Environment) error {
 	return nil
 }
 
-func (s *services) openMongo(ctx context.Context, env cli.Environment) (*connect.Buckets, error) {
-	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
+func (s *services) openBuckets(ctx context.Context, t *target, env cli.Environment) (*connect.Buckets, error) {
+	buckets, err := connect.Open(ctx, env.Getenv, t.buckets, s.queue, env.Err)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ import (
 type source struct {
 	checker *reservations.Limiter
 	buckets []bucket
-	urgent  bool        // the requests may use headroom
-	http    config.HTTP // what workers with the same file may call and send
+	common  reservations.Charge // how the requests share the limits: Urgent, Flow, Priority
+	http    config.HTTP         // what workers with the same file may call and send
 }
 
 // bucket is one LIMIT[:KEY] of the command line.
@@ -108,6 +108,11 @@ func (s *source) narrower(endpoint llm.Endpoint, request json.RawMessage) ([]res
 // hasHeadroom says whether any of the limits has room that only urgent requests may use.
 func (s *source) hasHeadroom() bool {
 	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return b.limit.HasHeadroom() })
+}
+
+// hasPriorities says whether any of the limits has priorities.
+func (s *source) hasPriorities() bool {
+	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return len(b.limit.Priorities) > 0 })
 }
 
 // over are the limits of whose capacity the task reserves more than there is.

@@ -74,7 +74,7 @@ func (t *target) openStored(ctx context.Context, env cli.Environment) (*services
 	if err != nil {
 		return nil, err
 	}
-	t.queues, t.prices = c.Queues, c.Prices
+	t.buckets, t.queues, t.prices = c.Buckets, c.Queues, c.Prices
 	return t.openBatches(ctx, env, c.Limits)
 }
 

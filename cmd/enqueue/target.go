@@ -22,20 +22,26 @@ type target struct {
 	in      time.Duration
 	at      string
 	reserve bool
-	urgent  bool
+	common  reservations.Charge // how the requests share the limits: Urgent, Flow, Priority
 	retries int
 	keep    time.Duration
 
-	queues map[string]int          // of the configuration
-	prices map[string]config.Price // of the configuration
+	buckets string                  // where they are kept, of the configuration
+	queues  map[string]int          // of the configuration
+	prices  map[string]config.Price // of the configuration
 }
 
 func (t *target) configFlag(c *cobra.Command) {
 	c.Flags().StringVar(&t.file, "config", config.FileDefault, "the `file` with the limits")
 }
 
-func (t *target) urgentFlag(c *cobra.Command) {
-	c.Flags().BoolVar(&t.urgent, "urgent", false, "start before ordinary tasks, within the headroom of the limits' meters")
+// sharingFlags say how the requests share the limits with others.
+func (t *target) sharingFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&t.common.Urgent, "urgent", false, "start before ordinary tasks, within the headroom of the limits' meters")
+	f.StringVar(&t.common.Flow, "flow", "", "the `NAME` of what the requests belong to, e.g. a tenant: flows that wait share a limit "+
+		"by its weights; a batch is a flow of its own when left out")
+	f.StringVar(&t.common.Priority, "priority", "", "one of the `priorities` of the limit; the lowest when left out")
 }
 
 // flags are those of a command that enqueues; keep is how long Redis keeps what has finished, unless told otherwise.
@@ -48,7 +54,7 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
 	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
-	t.urgentFlag(c)
+	t.sharingFlags(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
 	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
 }
@@ -105,16 +111,36 @@ func (t *target) load() ([]reservations.Limit, *source, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t.queues, t.prices = c.Queues, c.Prices
+	t.buckets, t.queues, t.prices = c.Buckets, c.Queues, c.Prices
 	from, err := newSource(c.Limits, t.limits, t.key)
 	if err != nil {
 		return nil, nil, err
 	}
 	from.http = c.HTTP
-	if from.urgent = t.urgent; t.urgent && !from.hasHeadroom() {
-		return nil, nil, &cli.UsageError{Err: fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50", from, t.file)}
+	if err = t.share(from); err != nil {
+		return nil, nil, &cli.UsageError{Err: err}
 	}
 	return c.Limits, from, nil
+}
+
+// share checks how the requests share the limits.
+func (t *target) share(from *source) error {
+	from.common = t.common
+	if t.common.Urgent && !from.hasHeadroom() {
+		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50", from, t.file)
+	}
+	if t.common.Priority != "" && !from.hasPriorities() {
+		return fmt.Errorf("--priority %s: limit %s has no priorities; name them in %s, e.g. priorities: {interactive: 9, batch: 1}",
+			t.common.Priority, from, t.file)
+	}
+	for _, b := range from.buckets {
+		charge := t.common
+		charge.Limit, charge.Key = b.limit.Name, b.key
+		if err := from.checker.ValidateNew(charge); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // warn tells of what is allowed and may still be a mistake.

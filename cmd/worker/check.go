@@ -41,7 +41,7 @@ func checkCommand(env cli.Environment) *cobra.Command {
 		Use:   "check",
 		Short: "Validate the settings and ping the services",
 		Long: `Check reads the settings as "worker run" would, reports every fault at once with its file and field, and asks Redis
-and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes.`,
+and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes, and to note where buckets are.`,
 		Example: `  worker check
   REDIS_URL=rediss://user:password@redis.example.com:6380/0 worker check --config prod.yaml --json`,
 		Args: cli.Args(cobra.NoArgs),
@@ -82,12 +82,23 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	queue, err := connect.Redis(ctx, getenv)
 	note("Redis", "answers", err)
 	if err == nil {
-		_ = queue.Close() // it was only asked for a sign of life
+		defer func() { _ = queue.Close() }()
 	}
-	buckets, err := connect.Mongo(ctx, getenv, nil)
-	note("MongoDB", "answers", err)
-	if err == nil {
-		_ = buckets.Close(ctx) // as above
+	if getenv("MONGODB_URI") != "" {
+		mongo, err := connect.Mongo(ctx, getenv, nil)
+		note("MongoDB", "answers", err)
+		if err == nil {
+			_ = mongo.Close(ctx) // it was only asked for a sign of life
+		}
+	} else {
+		findings = append(findings, checked{What: "MongoDB", OK: true, Detail: "MONGODB_URI is not set: no batches, results and records of dead tasks"})
+	}
+	if kept := connect.Kept(getenv, c.Buckets); len(faults) == 0 { // else they can't be opened
+		buckets, err := connect.Open(ctx, getenv, c.Buckets, queue, nil)
+		note("buckets", "are in "+kept, err)
+		if err == nil {
+			_ = buckets.Close(ctx) // as above
+		}
 	}
 	if base := getenv("OPENAI_BASE_URL"); base != "" {
 		note("provider", base, checkBaseURL(getenv))
@@ -150,7 +161,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 // meterSettings are those of a meter that a person would want to see confirmed.
 func meterSettings(m reservations.Meter) string {
 	text := meterLine(m)
-	if m.MaxReserved != reservations.Unlimited {
+	if m.MaxReserved != reservations.Unlimited && m.Kind != reservations.KindInFlight {
 		text += fmt.Sprintf(", max_reserved %v", m.MaxReserved)
 	}
 	if m.Headroom > 0 {

@@ -33,6 +33,8 @@ func (t explainedTask) print(s screen) {
 	if t.Waits != nil {
 		row("ahead", t.aheadText())
 		row("reserved", t.reservedText())
+		row("flow", t.flowText())
+		row("priority", t.priorityText())
 		row("also in", strings.Join(t.Waits.Others, ", "))
 	}
 	row("failures", t.failuresText())
@@ -89,6 +91,31 @@ func (t explainedTask) reservedText() string {
 		text += "; urgent, so it may use the headroom"
 	}
 	return text
+}
+
+// flowText is the flow of the task, and how it shares its limit with others; empty for a flow without a name.
+func (t explainedTask) flowText() string {
+	w := t.Waits
+	if w.Flow == "" {
+		return ""
+	}
+	text := cli.Printable(w.Flow)
+	if w.Weight > 0 {
+		text += ", weight " + amount(w.Weight)
+	}
+	if w.FlowTasks > 0 {
+		text += ", " + plural(w.FlowTasks, "task", "tasks")
+	}
+	return text + "; " + plural(w.Flows, "named flow waits", "named flows wait")
+}
+
+// priorityText is the priority that the task counts for; empty where the limit has none.
+func (t explainedTask) priorityText() string {
+	w := t.Waits
+	if w.Priority == "" || w.PriorityWeight == 0 {
+		return cli.Printable(w.Priority)
+	}
+	return cli.Printable(w.Priority) + ", weight " + amount(w.PriorityWeight)
 }
 
 // untilText is when the task goes on; where its queue is paused, not before.

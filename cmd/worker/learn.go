@@ -12,11 +12,14 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 )
 
-// learn lets the worker learn from its answers and share that with the fleet, until stop, which waits.
+// learn lets the worker learn from its answers and, where there is MongoDB, share that with the fleet, until stop, which waits.
 func learn(ctx context.Context, c config.Estimates, buckets *connect.Buckets, log *slog.Logger) (learning *chat.Learning, stop func(), err error) {
 	learner, err := estimates.New(estimates.Config{Quantile: c.Quantile})
 	if err != nil {
 		return nil, nil, &cli.UsageError{Err: err}
+	}
+	if !buckets.InMongo() {
+		return &chat.Learning{Learner: learner, Limits: c.Learn}, func() {}, nil
 	}
 	keeper, err := buckets.Estimates(ctx, learner, log)
 	if err != nil {

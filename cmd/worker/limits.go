@@ -22,7 +22,7 @@ func limitsCommand(env cli.Environment) *cobra.Command {
 within 2 seconds, without a restart. Waiting tasks start earlier or later accordingly; none is lost. Reset and unblock let waiting tasks
 start at once.
 
-What is set stays set, also when workers restart, until "limits unset". It is kept in MongoDB (MONGODB_URI).`,
+What is set stays set, also when workers restart, until "limits unset". It is kept beside the buckets.`,
 		Example: `  worker limits list
   worker limits show openai
   worker limits set openai.requests 300/m
@@ -80,7 +80,7 @@ type stored struct {
 	buckets *connect.Buckets
 }
 
-// openStored reads the file, connects to MongoDB and reads the overrides. Those that can't be had are told. Close ends the connection.
+// openStored reads the file, connects to the buckets and reads the overrides. Those that can't be had are told. Close ends the connection.
 func openStored(ctx context.Context, env cli.Environment, file string) (*stored, error) {
 	c, err := config.Load(file)
 	if err != nil {
@@ -90,7 +90,7 @@ func openStored(ctx context.Context, env cli.Environment, file string) (*stored,
 	if s.limiter, err = reservations.New(nil, c.Limits, reservations.Config{}); err != nil { // it is only asked what is in force
 		return nil, err
 	}
-	if s.buckets, err = connect.Mongo(ctx, env.Getenv, env.Err); err != nil {
+	if s.buckets, err = connect.Open(ctx, env.Getenv, c.Buckets, nil, env.Err); err != nil {
 		return nil, err
 	}
 	s.list, err = s.buckets.Overrides().List(ctx)

@@ -66,6 +66,14 @@ a key its own first. On a terminal that is too narrow the table has shorter time
 	return c
 }
 
+// configuredRate is a meter as the file has it.
+func configuredRate(m reservations.Meter) *listedRate {
+	if m.Kind == reservations.KindInFlight {
+		return &listedRate{Rate: rateText(m), Capacity: m.Cap()}
+	}
+	return &listedRate{Rate: config.RateText(m.Rate, m.Period), Capacity: m.Cap()}
+}
+
 func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed, error) {
 	now, err := openStored(ctx, env, file)
 	if err != nil {
@@ -76,7 +84,7 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 	shown := map[reservations.Override]bool{}
 	for _, l := range now.limits {
 		for _, m := range l.Meters {
-			row := listed{Limit: l.Name, Meter: m.Name, Configured: &listedRate{Rate: config.RateText(m.Rate, m.Period), Capacity: m.Cap()}}
+			row := listed{Limit: l.Name, Meter: m.Name, Configured: configuredRate(m)}
 			keyed := []listed{}
 			for _, o := range now.list {
 				if o.Limit != l.Name || o.Meter != m.Name {

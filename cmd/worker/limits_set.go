@@ -141,7 +141,12 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 }
 
 // meterLine is what counts of a meter, for people.
-func meterLine(m reservations.Meter) string { return rateLine(m.Rate, m.Period, m.Cap()) }
+func meterLine(m reservations.Meter) string {
+	if m.Kind == reservations.KindInFlight {
+		return fmt.Sprintf("at most %v at once", m.Cap())
+	}
+	return rateLine(m.Rate, m.Period, m.Cap())
+}
 
 func rateLine(rate float64, period time.Duration, most float64) string {
 	return fmt.Sprintf("%s, at most %v at once", config.RateText(rate, period), most)

@@ -29,12 +29,13 @@ func newLimitsShow(env cli.Environment) *cobra.Command {
 		Short: "Show how full buckets are, how many tasks wait for them, and for how long",
 		Long: `Show prints for each bucket the length of its waitlist and when the last task there is expected to start, if no other
 comes; then for each meter
-  LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first
+  LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first. Of calls
+            in flight it is how many run
   PROMISED  the tokens that are reserved for waiting tasks
   AHEAD     how many tokens have to come back, of max_reserved, until new tasks find what is not promised, and when that will be;
             tokens that are not scarce are ahead as well, as long as the waiting tasks wait for others
   WAITING   the tokens that all waiting tasks take, also those that wait without a reservation
-and a block, a rate that was set, and a bucket that could not be asked.
+then the ten flows that have most tasks there, a block, a rate that was set, and a bucket that could not be asked.
 
 Without an argument it shows all limits of the file: the bucket that all keys share, and the buckets of keys for which
 tasks wait. It changes nothing.`,
@@ -96,7 +97,7 @@ func openSight(ctx context.Context, settings config.Config, env cli.Environment)
 
 // openBuckets is openSight with a queue that is connected already, and stays the caller's.
 func openBuckets(ctx context.Context, settings config.Config, env cli.Environment, queue redis.UniversalClient) (*sight, error) {
-	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
+	buckets, err := connect.Open(ctx, env.Getenv, settings.Buckets, queue, env.Err)
 	if err != nil {
 		return nil, err
 	}
@@ -239,6 +240,9 @@ func (s *sight) shown(v reservations.View) shownBucket {
 
 // rateText is a rate as headway.yaml has it.
 func rateText(m reservations.Meter) string {
+	if m.Kind == reservations.KindInFlight {
+		return "in flight"
+	}
 	for unit, d := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
 		if m.Period == d {
 			return amount(m.Rate) + "/" + unit

@@ -72,9 +72,10 @@ func shownExample() shownBucket {
 				Level: -1200, Debt: 1200, Promised: 34800, Ahead: 36000, AheadIn: 10800 * time.Millisecond,
 			},
 			{Meter: reservations.PerDay("daily", 1e6), Level: 5e5},
+			{Meter: reservations.InFlight(20), Level: 3},
 		},
 	}).with(scheduler.Waitlist{
-		Bucket: "openai:acme", Waiting: 37, Promoted: 2, Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567},
+		Bucket: "openai:acme", Waiting: 37, Promoted: 2, Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567, "in_flight": 39},
 		Now: at, End: at.Add(33100 * time.Millisecond), Failed: at.Add(3 * time.Second),
 	})
 	b.Override = "requests 500/m since yesterday"
@@ -84,10 +85,11 @@ func shownExample() shownBucket {
 func TestBucketIsShown(t *testing.T) {
 	t.Parallel()
 	const want = `openai:acme  37 tasks wait, 2 more promoted, the last is expected to start in 33.1s
-  METER     RATE              LEVEL              PROMISED  AHEAD                          WAITING
-  requests  500/m             312 of 500         12        -                              39
-  tokens    200000/30s        -1200 of 20000     34800     36000 of 72000, back in 10.8s  51235
-  daily     1000000/d window  500000 of 1000000  -         -                              -
+  METER      RATE              LEVEL               PROMISED  AHEAD                          WAITING
+  requests   500/m             312 of 500          12        -                              39
+  tokens     200000/30s        -1200 of 20000      34800     36000 of 72000, back in 10.8s  51235
+  daily      1000000/d window  500000 of 1000000   -         -                              -
+  in_flight  -                 in flight 17 of 20  -         -                              39
   blocked for 4.2s: a provider refused a call; ` + "`worker limits unblock`" + ` ends that
   could not be asked: asked again in 3s
   override: requests 500/m since yesterday
@@ -98,7 +100,7 @@ func TestBucketIsShown(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	shownExample().print(screen{Writer: &pretty, bars: true, bold: true})
-	for _, part := range []string{"\x1b[1mopenai:acme\x1b[0m", "██████████░░░░░░ 312 of 500", "░░░░░░░░░░░░░░░░ -1200 of 20000", "████████░░░░░░░░ 500000 of"} {
+	for _, part := range []string{"\x1b[1mopenai:acme\x1b[0m", "██████████░░░░░░ 312 of 500", "░░░░░░░░░░░░░░░░ -1200 of 20000", "████████░░░░░░░░ 500000 of", "██░░░░░░░░░░░░░░ in flight 17 of 20"} {
 		if !strings.Contains(pretty.String(), part) {
 			t.Errorf("%q is missing in:\n%s", part, pretty.String())
 		}

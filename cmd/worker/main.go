@@ -24,7 +24,7 @@ Begin with "worker demo": it needs no services and shows a fleet at work within 
 
 Settings come from headway.yaml (limits, queues, concurrency) and from the environment:
   REDIS_URL        the queue      (default redis://127.0.0.1:6379/0; rediss:// for TLS)
-  MONGODB_URI      the buckets    (default mongodb://127.0.0.1:27017/headway)
+  MONGODB_URI      the buckets, results and dead tasks; without it buckets are in Redis, and there are no batches
   OPENAI_API_KEY   the provider's key; it never leaves the worker. Without it a worker makes HTTP requests only,
                    and does not start where http.allow_hosts lists no host
   OPENAI_BASE_URL  the provider   (default: OpenAI's own)

@@ -71,6 +71,7 @@ func (r *reloader) reload(ctx context.Context) {
 			r.log.LogAttrs(ctx, slog.LevelWarn, "a limit is gone, tasks that name it will be archived", slog.String("limit", l.Name))
 		}
 	}
+	r.fixed(ctx, "buckets", r.current.Buckets, next.Buckets)
 	r.fixed(ctx, "queues", r.current.Queues, next.Queues)
 	r.fixed(ctx, "concurrency", r.current.Concurrency, next.Concurrency)
 	r.fixed(ctx, "shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout)

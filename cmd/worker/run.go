@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -34,7 +33,7 @@ func runCommand(env cli.Environment) *cobra.Command {
 		Use:   "run",
 		Short: "Serve the queue until a signal stops it",
 		Long: `Run takes tasks from the queues of headway.yaml and runs them within the limits. Start as many as you like, on as many
-machines as you like: they share the limits through MongoDB.
+machines as you like: they share the limits through MongoDB, or through Redis (buckets: redis in headway.yaml).
 
 Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
 back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a worker was killed is run again.
@@ -71,25 +70,27 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer calls.close()
-	queue, buckets, results, closeStores, err := openStores(ctx, env)
+	queue, buckets, closeStores, err := openStores(ctx, env, c.Buckets, logger)
 	if err != nil {
 		return err
 	}
 	defer closeStores()
-	recorder := record.New(results, logger, chat.Requests())
-	defer recorder.Close()
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
 	if err != nil {
 		return err
 	}
-	graves, err := buckets.Dead(ctx)
+	settings := worker.Config{
+		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(),
+	}
+	recorder, err := records(ctx, buckets, &settings)
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(queue, limiter, worker.Config{
-		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(), Dead: graves, Events: recorder.Events(), //nolint:contextcheck // hooks have none
-	})
+	if recorder != nil {
+		defer recorder.Close()
+	}
+	w, err := worker.New(queue, limiter, settings)
 	if err != nil {
 		return err
 	}
@@ -120,20 +121,38 @@ func runLogged(ctx context.Context, w *worker.Worker, logger *slog.Logger, file 
 	return err
 }
 
-// openStores connects to the queue, to the buckets, and to where the results of batches are kept.
-func openStores(ctx context.Context, env cli.Environment) (queue redis.UniversalClient, buckets *connect.Buckets, results *batches.Store, closeAll func(), err error) {
+// openStores connects to the queue and the buckets, and logs where the buckets are.
+func openStores(
+	ctx context.Context, env cli.Environment, kept string, log *slog.Logger,
+) (queue redis.UniversalClient, buckets *connect.Buckets, closeAll func(), err error) {
 	if queue, err = connect.Redis(ctx, env.Getenv); err != nil {
-		return nil, nil, nil, nil, err
+		return nil, nil, nil, err
 	}
-	if buckets, err = connect.Mongo(ctx, env.Getenv, env.Err); err != nil {
-		return nil, nil, nil, nil, errors.Join(err, queue.Close())
+	if buckets, err = connect.Open(ctx, env.Getenv, kept, queue, env.Err); err != nil {
+		return nil, nil, nil, errors.Join(err, queue.Close())
 	}
+	log.InfoContext(ctx, "buckets are open", slog.String("store", connect.Kept(env.Getenv, kept)))
 	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) } // nothing is left to do over it
-	if results, err = buckets.Batches(ctx); err != nil {
-		closeAll()
-		return nil, nil, nil, nil, err
+	return queue, buckets, closeAll, nil
+}
+
+// records has the worker keep results of batches and records of dead tasks. Without MongoDB it keeps none, and the recorder is nil.
+func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Config) (*record.Recorder, error) {
+	if !buckets.InMongo() {
+		settings.Logger.WarnContext(ctx, "MONGODB_URI is not set: tasks of batches are sent back to the queue, and no records of dead tasks are kept")
+		return nil, nil //nolint:nilnil // a worker without a recorder
 	}
-	return queue, buckets, results, closeAll, nil
+	results, err := buckets.Batches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	graves, err := buckets.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	recorder := record.New(results, settings.Logger, chat.Requests())
+	settings.Dead, settings.Events = graves, recorder.Events() //nolint:contextcheck // hooks have none
+	return recorder, nil
 }
 
 func newLogger(w io.Writer, s runSettings) (*slog.Logger, error) {

@@ -56,11 +56,18 @@ func (b shownBucket) print(s screen) {
 	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
 	for i, m := range b.meters {
 		shown := b.Meters[i]
+		if m.Kind == reservations.KindInFlight {
+			rows = append(rows, []string{m.Name, "-", s.flight(m), "-", "-", some(shown.Waiting)})
+			continue
+		}
 		rows = append(rows, []string{
 			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m), some(shown.Waiting),
 		})
 	}
 	s.table("  ", rows)
+	if len(b.Flows) > 0 {
+		fmt.Fprintf(s, "  %s\n", b.flowsText())
+	}
 	if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `worker limits unblock` ends that\n", inText(b.Blocked))
 	}
@@ -73,6 +80,18 @@ func (b shownBucket) print(s screen) {
 	if len(b.Shards) > 0 {
 		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
 	}
+}
+
+// flowsText is how many tasks of each flow wait.
+func (b shownBucket) flowsText() string {
+	var texts []string
+	for _, f := range b.Flows {
+		texts = append(texts, cli.Printable(f.Flow)+" "+strconv.Itoa(f.Tasks))
+	}
+	if more := b.FlowCount - len(b.Flows); more > 0 {
+		texts = append(texts, plural(more, "smaller one", "smaller ones"))
+	}
+	return "tasks by flow: " + strings.Join(texts, ", ")
 }
 
 // waits says how many tasks wait for the bucket and for how long.
@@ -107,11 +126,20 @@ func plural(n int, one, more string) string {
 
 // level is how full a meter is.
 func (s screen) level(m reservations.MeterView) string {
-	text := fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap()))
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap())))
+}
+
+// flight is how many calls run.
+func (s screen) flight(m reservations.MeterView) string {
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("in flight %s of %s", amount(m.Cap()-m.Level), amount(m.Cap())))
+}
+
+// bar shows what is left of a meter before its text.
+func (s screen) bar(left float64, text string) string {
 	if !s.bars {
 		return text
 	}
-	full := int(math.Round(barWidth * min(1, max(0, m.Level/m.Cap()))))
+	full := int(math.Round(barWidth * min(1, max(0, left))))
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + " " + text
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
@@ -25,6 +27,10 @@ type shownBucket struct {
 	Blocked float64 `json:"blocked_seconds"`
 	// FailedIn is for how long the bucket is left alone because it could not be asked.
 	FailedIn float64 `json:"failed_seconds,omitempty"`
+	// FlowCount is how many named flows these tasks belong to, at least where the bucket has shards; Flows are the ten
+	// that have most of them.
+	FlowCount int                   `json:"flow_count,omitempty"`
+	Flows     []scheduler.FlowTasks `json:"flows,omitempty"`
 	// Override is what replaces the limit of the file.
 	Override string        `json:"override,omitempty"`
 	Meters   []shownMeter  `json:"meters"`
@@ -92,6 +98,8 @@ func (b shownBucket) with(l scheduler.Waitlist) shownBucket {
 		m.Waiting += l.Tokens[m.Meter]
 		m.Promised = min(b.meters[i].Promised, m.Waiting)
 	}
+	b.FlowCount = max(b.FlowCount, l.FlowCount)
+	b.Flows = addFlows(b.Flows, l.Flows)
 	if !l.End.IsZero() {
 		if end := max(0, l.End.Sub(l.Now)).Seconds(); b.EndIn == nil || end > *b.EndIn {
 			b.EndIn = &end
@@ -101,4 +109,23 @@ func (b shownBucket) with(l scheduler.Waitlist) shownBucket {
 		b.FailedIn = max(b.FailedIn, l.Failed.Sub(l.Now).Seconds())
 	}
 	return b
+}
+
+// flowsMost is how many flows of a bucket are shown.
+const flowsMost = 10
+
+// addFlows are the flows of shards together, the largest first.
+func addFlows(flows, others []scheduler.FlowTasks) []scheduler.FlowTasks {
+	tasks := map[string]int{}
+	for _, f := range slices.Concat(flows, others) {
+		tasks[f.Flow] += f.Tasks
+	}
+	all := make([]scheduler.FlowTasks, 0, len(tasks))
+	for name, n := range tasks {
+		all = append(all, scheduler.FlowTasks{Flow: name, Tasks: n})
+	}
+	slices.SortFunc(all, func(a, b scheduler.FlowTasks) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Flow, b.Flow))
+	})
+	return all[:min(len(all), flowsMost)]
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// absentError sends a call of the provider back to the queue, because this worker can't make it. It is no failure of the task, so it uses no
+// absentError sends a task back to the queue, because this worker lacks a setting for it. It is no failure of the task, so it uses no
 // retry: a key that one machine lacks must not archive what others could do.
-type absentError struct{}
+type absentError struct{ setting string }
 
-func (*absentError) Error() string {
-	return "waiting for another worker: the one that took the task has no OPENAI_API_KEY"
+func (e *absentError) Error() string {
+	return "waiting for another worker: the one that took the task has no " + e.setting
 }
 
 // Is makes it no failure for the scheduler.
@@ -28,6 +28,11 @@ func turnAway(w *worker.Worker) {
 }
 
 func back[T tasks.Args](_ context.Context, job *worker.Job[T]) error {
+	return giveBack(job, "OPENAI_API_KEY")
+}
+
+// giveBack sends one task back.
+func giveBack[T tasks.Args](job *worker.Job[T], setting string) error {
 	job.Use(reservations.Unused(job.Charges...))
-	return &absentError{}
+	return &absentError{setting: setting}
 }

@@ -44,13 +44,16 @@ func HandleRecorded(w *worker.Worker, client *llm.Client, recorder *record.Recor
 	})
 }
 
-// run makes one call and keeps its answer: recorder does where the call belongs to a batch.
+// run makes one call and keeps its answer: recorder does where the call belongs to a batch. Without a recorder such a task goes back.
 func run[T tasks.Args](
 	ctx context.Context, job *worker.Job[T], call llm.Call, learning *Learning, recorder *record.Recorder, q record.Request, ofBatch bool,
 	send func(context.Context) (llm.Answer, error),
 ) error {
+	if ofBatch && recorder == nil {
+		return giveBack(job, "MONGODB_URI")
+	}
 	expect(learning, job, call)
-	if ofBatch && recorder != nil {
+	if ofBatch {
 		return recorder.Run(ctx, attemptOf(job), q, func(ctx context.Context) (record.Answer, error) {
 			answer, err := send(ctx)
 			return recorded(learnt(learning, job, call, answer, err))

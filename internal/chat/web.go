@@ -16,12 +16,16 @@ import (
 )
 
 // HandleRequests lets the worker make HTTP requests through client. The answer becomes the task's result, or that of its line where it belongs to
-// a batch and recorder is not nil.
+// a batch. Without a recorder a task of a batch goes back to the queue.
 func HandleRequests(w *worker.Worker, client *web.Client, recorder *record.Recorder) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[web.Request]) error {
 		ctx, release := client.Hold(ctx)
 		defer release()
-		if q, ok := webOf(job.Args); ok && recorder != nil {
+		q, ofBatch := webOf(job.Args)
+		if ofBatch && recorder == nil {
+			return giveBack(job, "MONGODB_URI")
+		}
+		if ofBatch {
 			return recorder.Run(ctx, attemptOf(job), q, func(ctx context.Context) (record.Answer, error) {
 				answer, err := client.Run(ctx, job.Args, job.Use)
 				return record.Answer{Response: batches.Response{StatusCode: answer.StatusCode, RequestID: answer.RequestID, Body: answer.Body}}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/redisstore"
 )
 
 // The exit codes of all commands, so that scripts can tell what went wrong.
@@ -47,7 +48,8 @@ func exitCode(err error) int {
 	var usage *UsageError
 	var faults *config.Error
 	switch {
-	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL), errors.Is(err, reservations.ErrInvalidLimit), reservations.IsPermanent(err):
+	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL), errors.Is(err, connect.ErrNotSet), errors.Is(err, connect.ErrKeptElsewhere),
+		errors.Is(err, redisstore.ErrEvicts), errors.Is(err, reservations.ErrInvalidLimit), reservations.IsPermanent(err):
 		return ExitUsage
 	case errors.Is(err, connect.ErrUnreachable), errors.Is(err, reservations.ErrUnavailable), errors.Is(err, batches.ErrUnavailable), errors.Is(err, deadtasks.ErrUnavailable):
 		return ExitUnavailable

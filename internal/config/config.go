@@ -26,10 +26,19 @@ const (
 	ShutdownTimeoutDefault = 30 * time.Second
 )
 
+// Where buckets are kept.
+const (
+	BucketsMongoDB = "mongodb"
+	BucketsRedis   = "redis"
+)
+
 // Config is what headway.yaml says.
 type Config struct {
 	// Limits are sorted by name, their meters too.
 	Limits []reservations.Limit
+	// Buckets says where buckets are kept: BucketsMongoDB, BucketsRedis, or empty, which is MongoDB where MONGODB_URI is
+	// set, and Redis otherwise.
+	Buckets string
 	// Queues are the queues a worker takes from, with their weights. Defaults to the queue "default".
 	Queues map[string]int
 	// Concurrency is the number of tasks that one worker process runs at once. Defaults to 50.
@@ -91,6 +100,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // file is the shape of headway.yaml.
 type file struct {
 	Limits          map[string]limitFile `mapstructure:"limits"`
+	Buckets         string               `mapstructure:"buckets"`
 	Queues          map[string]int       `mapstructure:"queues"`
 	Concurrency     int                  `mapstructure:"concurrency"`
 	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
@@ -106,8 +116,11 @@ type limitFile struct {
 	MaxWait  time.Duration        `mapstructure:"max_wait"`
 	MaxBlock time.Duration        `mapstructure:"max_block"`
 	Shards   int                  `mapstructure:"shards"`
+	InFlight *int                 `mapstructure:"in_flight"`
 
-	OrdinaryShare float64 `mapstructure:"ordinary_share"`
+	OrdinaryShare float64            `mapstructure:"ordinary_share"`
+	Weights       map[string]float64 `mapstructure:"weights"`
+	Priorities    map[string]float64 `mapstructure:"priorities"`
 }
 
 type meterFile struct {
@@ -172,7 +185,7 @@ func Parse(text []byte) (Config, error) {
 }
 
 func (f file) config() Config {
-	c := Config{Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals, HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices}
+	c := Config{Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals, HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices}
 	for _, name := range sortedKeys(f.Limits) {
 		c.Limits = append(c.Limits, f.Limits[name].limit(name))
 	}
@@ -191,7 +204,7 @@ func (f file) config() Config {
 func (l limitFile) limit(name string) reservations.Limit {
 	limit := reservations.Limit{
 		Name: name, Settle: reservations.SettleMode(l.Settle), MaxWait: l.MaxWait, MaxBlock: l.MaxBlock, Shards: l.Shards,
-		OrdinaryShare: l.OrdinaryShare,
+		OrdinaryShare: l.OrdinaryShare, Weights: l.Weights, Priorities: l.Priorities,
 	}
 	for _, meter := range sortedKeys(l.Meters) {
 		m := l.Meters[meter]
@@ -200,6 +213,10 @@ func (l limitFile) limit(name string) reservations.Limit {
 			Kind: m.Window.kind, Start: m.Window.start, Spread: m.Window.spread, Settle: reservations.SettleMode(m.Settle),
 			Headroom: m.Headroom,
 		})
+	}
+	if l.InFlight != nil {
+		limit.Meters = append(limit.Meters, reservations.InFlight(*l.InFlight))
+		slices.SortStableFunc(limit.Meters, func(a, b reservations.Meter) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return limit
 }

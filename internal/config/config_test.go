@@ -69,6 +69,57 @@ func TestHeadroom(t *testing.T) {
 	}
 }
 
+func TestWeights(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {weights: {acme: 3, user 7: 0.5}, priorities: {high: 9, low: 1}, meters: {r: 5/s}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := c.Limits[0]; l.Weights["acme"] != 3 || l.Weights["user 7"] != .5 || l.Priorities["high"] != 9 || len(l.Priorities) != 2 {
+		t.Errorf("limit is %+v", l)
+	}
+	_, err = config.Parse([]byte("limits: {a: {weights: {z: 0, m: 1000000, n: .nan}, priorities: {'': 1, low: -1}, meters: {r: 5/s}}}"))
+	for _, want := range []string{
+		"limits.a.weights.z: weight 0 must be from 0.001 to 1000", "limits.a.weights.m: weight 1e+06 must", "limits.a.weights.n: weight NaN must",
+		`limits.a.priorities: name "" must be`, "limits.a.priorities.low: weight -1 must",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\ndoes not say %q", err, want)
+		}
+	}
+	if _, err = config.Parse([]byte("limits: {a: {weights: {t: many}, meters: {r: 5/s}}}")); err == nil ||
+		!strings.Contains(err.Error(), "limits.a.weights.t: many must be a number") {
+		t.Error(err)
+	}
+}
+
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {in_flight: 20}, b: {in_flight: 1, meters: {h: 1/s, t: 5/s}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]reservations.Meter{reservations.InFlight(20)}, c.Limits[0].Meters); d != "" {
+		t.Errorf("limit a (-want +got):\n%s", d)
+	}
+	if m := c.Limits[1].Meters; len(m) != 3 || m[1] != reservations.InFlight(1) {
+		t.Errorf("limit b: %+v", m)
+	}
+	for text, want := range map[string]string{
+		"{in_flight: 0}":                   "limits.a.in_flight: 0 must be a whole number of calls, from 1 to 1000",
+		"{in_flight: -3}":                  "limits.a.in_flight: -3 must be a whole number of calls",
+		"{in_flight: 1001}":                "limits.a.in_flight: 1001 must be",
+		"{in_flight: 2.5}":                 "limits.a.in_flight: 2.5 must be a whole number",
+		"{in_flight: many}":                "limits.a.in_flight: many must be a whole number",
+		"{meters: {in_flight: 5/s}}":       "limits.a.meters.in_flight.kind: ",
+		"{in_flight: 3, meters: {r: 5/x}}": "limits.a.meters.r.rate",
+	} {
+		if _, err := config.Parse([]byte("limits: {a: " + text + "}")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestFaultsAreListedTogether(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -20,6 +20,9 @@ func (f file) validate() []error {
 			faults = append(faults, prefixed("limits."+name, f.Limits[name].Meters, l.Err)...)
 		}
 	}
+	if b := f.Buckets; b != "" && b != BucketsMongoDB && b != BucketsRedis {
+		fault("buckets", "%q must be %s or %s", b, BucketsMongoDB, BucketsRedis)
+	}
 	for _, queue := range sortedKeys(f.Queues) {
 		if f.Queues[queue] < 1 {
 			fault("queues."+queue, "weight %d must be at least 1", f.Queues[queue])

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
@@ -41,16 +40,20 @@ func (e *briefError) Error() string {
 // Unwrap returns the whole error.
 func (e *briefError) Unwrap() error { return e.err }
 
-// Buckets are the shared buckets, the overrides of their limits, and the connection they are kept over.
-type Buckets struct {
-	*mongostore.Store
-	overrides *mongostore.Overrides
-	client    *mongo.Client
-	database  *mongo.Database
+// errNoMongo says what needs MongoDB.
+var errNoMongo = errors.New("batches, their results and the records of dead tasks are kept in MongoDB. " +
+	"Set it, e.g. to mongodb://127.0.0.1:27017/headway; limits and tasks without a batch need Redis only")
+
+// ErrNoMongo is the error of what needs MongoDB where MONGODB_URI is not set. It matches ErrNotSet.
+func ErrNoMongo() error {
+	return &ServiceError{Setting: "MONGODB_URI", Kind: ErrNotSet, Err: errNoMongo}
 }
 
 // Batches are the batches and their results, which are kept in the same database. It makes sure of their indexes.
 func (b *Buckets) Batches(ctx context.Context) (*batches.Store, error) {
+	if b.database == nil {
+		return nil, ErrNoMongo()
+	}
 	store := batches.New(b.database, batches.Options{})
 	if err := store.EnsureIndexes(ctx); err != nil {
 		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
@@ -60,6 +63,9 @@ func (b *Buckets) Batches(ctx context.Context) (*batches.Store, error) {
 
 // Dead are the records of dead tasks, which are kept in the same database. It makes sure of their indexes.
 func (b *Buckets) Dead(ctx context.Context) (*deadtasks.Store, error) {
+	if b.database == nil {
+		return nil, ErrNoMongo()
+	}
 	store := deadtasks.New(b.database, deadtasks.Options{})
 	if err := store.EnsureIndexes(ctx); err != nil {
 		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
@@ -69,6 +75,9 @@ func (b *Buckets) Dead(ctx context.Context) (*deadtasks.Store, error) {
 
 // Estimates shares what learner learns in the same database. It makes sure of the index.
 func (b *Buckets) Estimates(ctx context.Context, learner *estimates.Learner, log *slog.Logger) (*keeper.Keeper, error) {
+	if b.database == nil {
+		return nil, ErrNoMongo()
+	}
 	k := keeper.New(b.database, learner, keeper.Options{Logger: log})
 	if err := k.EnsureIndexes(ctx); err != nil {
 		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
@@ -76,19 +85,13 @@ func (b *Buckets) Estimates(ctx context.Context, learner *estimates.Learner, log
 	return k, nil
 }
 
-// Overrides are kept in the same database.
-func (b *Buckets) Overrides() *mongostore.Overrides { return b.overrides }
-
-// Close ends the connection.
-func (b *Buckets) Close(ctx context.Context) error { return b.client.Disconnect(ctx) }
-
-// Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes. Getenv is os.Getenv in a command. While a replica set
-// has no primary, Mongo says so once in notice and tries for 30 seconds; with a nil notice it does not try again. The caller closes the
+// Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes; buckets are kept there as well. Getenv is os.Getenv in a
+// command. If the address is not set, the error is ErrNoMongo. While a replica set has no primary, Mongo says so once in notice and tries for 30 seconds; with a nil notice it does not try again. The caller closes the
 // buckets.
 func Mongo(ctx context.Context, getenv func(string) string, notice io.Writer) (*Buckets, error) {
 	uri := getenv("MONGODB_URI")
 	if uri == "" {
-		uri = MongoDefault
+		return nil, ErrNoMongo()
 	}
 	parsed, err := connstring.ParseAndValidate(uri)
 	if err != nil {
@@ -121,9 +124,10 @@ func open(ctx context.Context, uri, database string) (*Buckets, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Buckets{client: client, database: client.Database(database)}
-	b.Store, b.overrides = mongostore.New(b.database, mongostore.Options{}), mongostore.NewOverrides(b.database, "")
-	if err := b.EnsureIndexes(ctx); err != nil {
+	b := &Buckets{mongo: client, database: client.Database(database)}
+	store := mongostore.New(b.database, mongostore.Options{})
+	b.Store, b.overrides = store, mongostore.NewOverrides(b.database, "")
+	if err := store.EnsureIndexes(ctx); err != nil {
 		_ = client.Disconnect(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("%w: %w", reservations.ErrUnavailable, err)
 	}

@@ -10,12 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const (
-	// RedisDefault is where Redis is looked for when REDIS_URL is not set.
-	RedisDefault = "redis://127.0.0.1:6379/0"
-	// MongoDefault is where MongoDB is looked for when MONGODB_URI is not set.
-	MongoDefault = "mongodb://127.0.0.1:27017/headway"
-)
+// RedisDefault is where Redis is looked for when REDIS_URL is not set.
+const RedisDefault = "redis://127.0.0.1:6379/0"
 
 // pingTimeout bounds the first word with a service.
 const pingTimeout = 5 * time.Second
@@ -32,16 +28,19 @@ var (
 // ErrInvalidURL is matched when an address could not be read. The text never shows the address, which may hold a password.
 var ErrInvalidURL = errors.New("is not a valid address")
 
+// ErrNotSet is matched when a command needs a service of which no address is given.
+var ErrNotSet = errors.New("is not set")
+
 // ServiceError says which setting is meant, where it points to, and what is wrong.
 type ServiceError struct {
 	Setting string // REDIS_URL or MONGODB_URI
 	Address string // host and port, without credentials; empty where unknown
-	Kind    error  // ErrUnreachable or ErrInvalidURL
+	Kind    error  // ErrUnreachable, ErrInvalidURL or ErrNotSet
 	Err     error
 }
 
 func (e *ServiceError) Error() string {
-	if errors.Is(e.Kind, ErrInvalidURL) {
+	if errors.Is(e.Kind, ErrInvalidURL) || errors.Is(e.Kind, ErrNotSet) {
 		return fmt.Sprintf("%s %v: %v", e.Setting, e.Kind, e.Err)
 	}
 	return fmt.Sprintf("%s: %s %v: %v. Start the services with `docker compose up -d`, or set %s", e.Setting, e.Address, e.Kind, e.Err, e.Setting)

@@ -10,6 +10,7 @@ const (
 	MeterRequests = "requests"
 	MeterTokens   = "tokens"
 	MeterWindow   = "window"
+	MeterInFlight = "in_flight"
 	meterTenant   = "tenant:"
 )
 
@@ -36,6 +37,7 @@ type account struct {
 	ignored    int // requests that came while nothing should
 	failed     int
 	inFlight   int
+	flight     *flight
 }
 
 // call is an accepted request.
@@ -45,7 +47,8 @@ type call struct {
 	task     string
 	tenant   string
 	estimate float64
-	used     float64 // the estimate until the call has ended
+	used     float64   // the estimate until the call has ended
+	end      time.Time // zero until then
 	fate     fate
 }
 
@@ -55,6 +58,7 @@ func newAccount(cfg Config) *account {
 		requests: newMeter(cfg.Requests, cfg.Slack, now),
 		tokens:   newMeter(cfg.Tokens, cfg.Slack, now),
 		window:   newWindow(cfg.Window, cfg.Slack),
+		flight:   &flight{most: float64(cfg.InFlight)},
 		tenants:  map[string]*meter{},
 		block:    cfg.Block,
 		trouble:  newTrouble(cfg),
@@ -101,7 +105,7 @@ type judge interface {
 
 // counters are all that judge the request, filled as of now. It requires that a.mu is held.
 func (a *account) counters(now time.Time, j job) []counter {
-	all := []counter{{MeterRequests, 1, a.requests}, {MeterTokens, j.estimate, a.tokens}, {MeterWindow, 1, a.window}}
+	all := []counter{{MeterRequests, 1, a.requests}, {MeterTokens, j.estimate, a.tokens}, {MeterWindow, 1, a.window}, {MeterInFlight, 1, a.flight}}
 	if m := a.tenants[j.tenant]; m != nil {
 		all = append(all, counter{meterTenant + j.tenant, 1, m})
 	}
@@ -177,6 +181,8 @@ func (a *account) finish(now time.Time, c *call, used float64, failed bool) stan
 	}
 	c.used = used
 	a.inFlight--
+	a.flight.add(1)
+	c.end = now
 	if failed {
 		a.failed++
 	}

@@ -71,6 +71,10 @@ type Config struct {
 	// Window is a limit of requests beside them, such as a daily one.
 	Window WindowQuota
 
+	// InFlight is how many calls may run at once. A call runs on for 3 seconds when its client goes away.
+	// Zero means any number.
+	InFlight int
+
 	// Tenants are limits of requests for single tenants, who are named by the "user" of a chat request. Others have none of their own.
 	Tenants map[string]Quota
 
@@ -186,6 +190,9 @@ func (c Config) validate() error {
 	}
 	if c.CountUsed && c.KeepEstimate {
 		fault("CountUsed and KeepEstimate exclude each other")
+	}
+	if c.InFlight < 0 {
+		fault("InFlight must not be negative, but is %d", c.InFlight)
 	}
 	if c.FailEvery < 0 {
 		fault("FailEvery must not be negative, but is %d", c.FailEvery)

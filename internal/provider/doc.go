@@ -17,6 +17,8 @@
 //
 // Each bucket is larger than its limit by rate * [Config.Slack], for requests that travel faster than their predecessors.
 //
+// With [Config.InFlight] a call that would be one too many at once is refused and counted in the same way.
+//
 // # What it does not do
 //
 // No streaming, no tools, one choice for each request, and an answer is a short fixed text: only its usage is of the

@@ -58,6 +58,9 @@ type Report struct {
 	// Times are the arrivals of these requests.
 	Times []time.Time `json:"times"`
 
+	// Ends are the ends of their calls; zero for one that runs.
+	Ends []time.Time `json:"ends"`
+
 	// Refusals are the first 20 violations.
 	Refusals []Refusal `json:"refusals"`
 }
@@ -130,7 +133,7 @@ func (a *account) report() Report {
 		r.FirstStart, r.LastStart = calls[0].at, calls[len(calls)-1].at
 	}
 	for _, c := range calls {
-		r.Order, r.Times = append(r.Order, c.task), append(r.Times, c.at)
+		r.Order, r.Times, r.Ends = append(r.Order, c.task), append(r.Times, c.at), append(r.Ends, c.end)
 	}
 	requests, tokens := a.counted(calls)
 	for i := 1; i < len(calls); i++ {

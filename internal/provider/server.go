@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// goneAfter is how long a call runs on when its client went away, where calls in flight are limited.
+const goneAfter = 3 * time.Second
+
 // TaskHeader carries the ID of the task that a request belongs to, so that a report can tell how often each one ran.
 // A chat request may give it as headway_task or custom_id in its metadata instead, a tick as its id.
 const TaskHeader = "X-Headway-Task"
@@ -171,7 +174,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 		writeRefusal(w, v)
 		return
 	}
+	began := time.Now()
 	finished := s.pause(r.Context(), j.character.latency)
+	if rest := j.character.latency - time.Since(began); !finished && s.cfg.InFlight > 0 {
+		s.pause(context.WithoutCancel(r.Context()), min(rest, goneAfter))
+	}
 	failed := v.call.fate != fine || s.cfg.FailEvery > 0 && v.call.number%s.cfg.FailEvery == 0
 	if failed {
 		j.used = 0

@@ -30,6 +30,7 @@ type RedisServer struct {
 	output bytes.Buffer // read only after exited
 	cmd    *exec.Cmd
 	exited chan struct{}
+	args   []string // more settings
 	// container is its name where Docker runs it: killing the docker command
 	// would leave the container alive.
 	container string
@@ -38,10 +39,10 @@ type RedisServer struct {
 // StartRedisServer runs redis-server from PATH, or in a container where only a
 // Docker engine is at hand, on a free loopback port with an empty folder. It
 // returns once the server answers; the process is killed and waited for when the
-// test ends. Where neither is there the test fails.
-func StartRedisServer(tb testing.TB) *RedisServer {
+// test ends. Settings are flags of redis-server, e.g. "--appendonly", "no". Where neither is there the test fails.
+func StartRedisServer(tb testing.TB, settings ...string) *RedisServer {
 	tb.Helper()
-	s := &RedisServer{port: freePort(tb), dir: tb.TempDir()}
+	s := &RedisServer{port: freePort(tb), dir: tb.TempDir(), args: settings}
 	s.start(tb)
 	tb.Cleanup(s.Kill)
 	return s
@@ -98,6 +99,7 @@ func (s *RedisServer) command(tb testing.TB) *exec.Cmd {
 	tb.Helper()
 	ctx := context.WithoutCancel(tb.Context()) // ended by kill, not by a context
 	args := []string{"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--databases", "16"}
+	args = append(args, s.args...)
 	if path, err := exec.LookPath(redisBinary); err == nil {
 		args = append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir}, args...)
 		return exec.CommandContext(ctx, path, args...)

@@ -11,26 +11,26 @@ import (
 //
 //	ARGV[2]    -> how long a tag is kept for a task that does not join, in milliseconds
 //	ARGV[3...] -> for each task: task, "1" for a tag in any case, number of buckets, for each of these: bucket, flow,
-//	              cost
+//	              cost, class, cost in the class
 //
 // Output: for each task: see arrived; then how many tasks wait in each of the buckets.
 const arriveScript = `
 local answer, counts, opened, i = {}, {}, {}, 3
 
-local function tag(task, bucket, flow, cost)
-	local record, given = root .. "task:" .. task, "tag:" .. bucket
+local function tag(task, bucket, flow, cost, class, turn)
+	local record, given, key = root .. "task:" .. task, "tag:" .. bucket, with(bucket, class)
 	if redis.call("HEXISTS", record, given) == 0 then
-		opened[bucket] = opened[bucket] or {open(bucket)}
-		local epoch, virtual = unpack(opened[bucket])
-		redis.call("HSET", record, given, epoch .. " 0 " .. exact(behind(bucket, virtual, flow, cost)))
+		opened[key] = opened[key] or {bucket, open(bucket, class)}
+		local _, epoch, inner = unpack(opened[key])
+		redis.call("HSET", record, given, placed(epoch, "0", behind(bucket, class, inner, flow, cost), tonumber(turn), class))
 		redis.call("PEXPIRE", record, ARGV[2])
 	end
 end
 
 while i < #ARGV do
-	local first, last = i + 3, i + 2 + 3 * tonumber(ARGV[i + 2])
+	local first, last = i + 3, i + 2 + 5 * tonumber(ARGV[i + 2])
 	local state, chosen = arrived(ARGV[i], answer), nil
-	for b = first, last, 3 do
+	for b = first, last, 5 do
 		counts[ARGV[b]] = counts[ARGV[b]] or count(ARGV[b])
 		answer[#answer + 1] = tostring(counts[ARGV[b]])
 		if not chosen and counts[ARGV[b]] > 0 then
@@ -41,12 +41,12 @@ while i < #ARGV do
 		chosen = first
 	end
 	if chosen and state == "0" then
-		tag(ARGV[i], ARGV[chosen], ARGV[chosen + 1], ARGV[chosen + 2])
+		tag(ARGV[i], unpack(ARGV, chosen, chosen + 4))
 	end
 	i = last + 1
 end
-for bucket in pairs(opened) do
-	tidy(bucket) -- the tasks of an idle bucket may start at once, and never join
+for _, of in pairs(opened) do
+	tidy(of[1]) -- the tasks of an idle bucket may start at once, and never join
 end
 return answer
 `
@@ -93,7 +93,7 @@ type Arrival struct {
 	Task
 
 	// Wants are the entries of which the task may join one, in the order in which their buckets are asked. Only Bucket,
-	// Flow and Cost are read.
+	// Class, Turn, Flow and Cost are read.
 	Wants []Entry
 	// Joins says that the task will probably wait, also where no other task does.
 	Joins bool
@@ -131,7 +131,7 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 		for _, a := range some {
 			args = append(args, a.String(), a.Joins, len(a.Wants))
 			for _, e := range a.Wants {
-				args = append(args, e.Bucket, e.Flow, e.cost())
+				args = append(args, e.Bucket, e.Flow, e.cost(), e.Class, bounded(e.Turn))
 			}
 		}
 		r, err := w.run(ctx, "look up tasks in the waitlists", w.scripts.arrive, args...)

@@ -10,14 +10,14 @@ import (
 
 // joinScript puts tasks into the lists of their buckets.
 //
-//	ARGV[2...] -> for each task: task, bucket, flow, cost (negative: before all that wait), reserved, urgent (each "1" or "0"), tokens (JSON), info,
-//	              how long to keep the record in milliseconds
+//	ARGV[2...] -> for each task: task, bucket, flow, cost (negative: before all that wait), reserved, urgent (each "1"
+//	              or "0"), tokens (JSON), info, how long to keep the record in milliseconds, class, cost in the class
 //
 // Output: for each bucket of the tasks: its name, how many sums of tokens follow, these.
 const joinScript = `
 local before, first, left = soonest(), {}, {}
-for i = 2, #ARGV, 9 do
-	local task, bucket = ARGV[i], ARGV[i + 1]
+for i = 2, #ARGV, 11 do
+	local task, bucket, class, turn = ARGV[i], ARGV[i + 1], ARGV[i + 9], tonumber(ARGV[i + 10])
 	local record, inside, given = root .. "task:" .. task, "in:" .. bucket, "tag:" .. bucket
 	local queue, id = split(task)
 	local old = withdraw(task)
@@ -25,29 +25,32 @@ for i = 2, #ARGV, 9 do
 		left[old] = true
 	end
 
-	local epoch, virtual = open(bucket)
 	local kept, early = unpack(redis.call("HMGET", record, inside, given))
-	local tag, cost = virtual, tonumber(ARGV[i + 3])
-	if kept or early and cost >= 0 then
-		local was, _, of = place(kept or early)
-		if of == epoch then
-			tag = was
-		end
-	elseif cost < 0 then
-		tag = virtual - 0.000001
-	else
-		tag = behind(bucket, virtual, ARGV[i + 2], cost)
+	local tag, cost, of = nil, tonumber(ARGV[i + 3]), nil
+	local known = kept or early and cost >= 0
+	if known then
+		local _
+		tag, _, of, turn, class = place(kept or early)
+	end
+	local epoch, inner = open(bucket, class)
+	if known and of ~= epoch then
+		tag, turn = inner, 0
+	elseif not known and cost < 0 then
+		tag, turn = inner - 0.000001, 0
+	elseif not known then
+		tag = behind(bucket, class, inner, ARGV[i + 2], cost)
 	end
 	if early then
 		redis.call("HDEL", record, given)
 	end
 
+	local lane = with(queue, class)
 	redis.call("HSET", record, "bucket", bucket, "urgent", ARGV[i + 5], "tokens", ARGV[i + 6], "info", ARGV[i + 7],
-		inside, epoch .. " " .. ARGV[i + 4] .. " " .. exact(tag))
+		"flow", ARGV[i + 2], inside, placed(epoch, ARGV[i + 4], tag, turn, class))
 	redis.call("PEXPIRE", record, ARGV[i + 8])
-	enlist(bucket, queue, id, tag)
-	charge(bucket, ARGV[i + 6], 1)
-	if redis.call("ZRANK", listOf(bucket, queue), id) == 0 or not redis.call("ZSCORE", KEYS[1], bucket) then
+	enlist(bucket, lane, id, tag)
+	charge(bucket, ARGV[i + 6], ARGV[i + 2], 1)
+	if redis.call("ZRANK", listOf(bucket, lane), id) == 0 or not redis.call("ZSCORE", KEYS[1], bucket) then
 		first[bucket] = true
 	end
 end
@@ -61,7 +64,7 @@ for bucket in pairs(first) do
 end
 wake(before)
 local answer, named = {}, {}
-for i = 3, #ARGV, 9 do
+for i = 3, #ARGV, 11 do
 	local bucket = ARGV[i]
 	if not named[bucket] then
 		named[bucket] = true
@@ -77,8 +80,9 @@ return answer
 `
 
 const (
-	// costLeast keeps the order of tasks of one flow: two tags of a flow are never the same.
-	costLeast = 1e-6
+	// costLeast keeps the order of tasks of one flow: two tags of a flow are never the same, in a waitlist that has been
+	// busy for less than half a year.
+	costLeast = 0x1p-30
 	// costMost keeps tags small enough for costLeast to count.
 	costMost = 1e6
 	// keepLonger is how much longer than it waits the record of a task is kept, for one that is delivered late.
@@ -91,10 +95,16 @@ type Entry struct {
 
 	// Bucket is any name, which the package does not read.
 	Bucket string
-	// Flow is the part of the waitlist that the task belongs to. Tasks of one flow wait in the order in which they joined.
+	// Class is the part of the waitlist that the task belongs to. The classes of a bucket share it by turns, and each
+	// gives its turns to its flows. A bucket should have few of them. A task keeps the class of its tag.
+	Class string
+	// Turn is how long the turn of the class is that the task takes: seconds of the scarcest meter divided by the weight
+	// of the class. Its bounds are those of Cost.
+	Turn float64
+	// Flow is the part of the class that the task belongs to. Tasks of one flow wait in the order in which they joined.
 	Flow string
 	// Cost is what the task adds to the end of its flow: seconds of the scarcest meter divided by the weight of the flow.
-	// It counts as at least 1e-6 and at most 1e6 s, and only if the task has no tag in the bucket yet.
+	// It counts as at least 2^-30 (1e-9) and at most 1e6 s, and only if the task has no tag in the bucket yet.
 	Cost float64
 	// Tokens is what the task charges, by meter.
 	Tokens map[string]float64
@@ -124,7 +134,7 @@ type Entry struct {
 func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]map[string]float64, err error) {
 	sums = map[string]map[string]float64{}
 	for some := range slices.Chunk(entries, together) {
-		args := make([]any, 0, 9*len(some))
+		args := make([]any, 0, 11*len(some))
 		for _, e := range some {
 			tokens, err := json.Marshal(e.Tokens)
 			if err != nil {
@@ -134,7 +144,7 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 				tokens = []byte("{}")
 			}
 			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
-				(max(0, e.Keep) + keepLonger).Milliseconds())
+				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn))
 		}
 		r, err := w.run(ctx, "join a waitlist", w.scripts.join, args...)
 		if err != nil {
@@ -151,13 +161,18 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 	return sums, nil
 }
 
-// cost is within its bounds; one that is not a number counts as the least. It is negative for Front.
+// cost is negative for Front.
 func (e Entry) cost() float64 {
 	if e.Front {
 		return -1
 	}
-	if !(e.Cost >= costLeast) {
+	return bounded(e.Cost)
+}
+
+// bounded is a cost within its bounds; one that is not a number counts as the least.
+func bounded(cost float64) float64 {
+	if !(cost >= costLeast) {
 		return costLeast
 	}
-	return min(e.Cost, costMost)
+	return min(cost, costMost)
 }

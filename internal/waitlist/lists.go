@@ -11,7 +11,8 @@ import (
 
 // describe adds what is known of a bucket to the answer: how many tasks wait, how many are promoted, state,
 // generation, version, offset, now, the next look or 0, the end of the failure or 0, "1" if the bucket alone can't be
-// asked, the number of meters, for each its name and sum.
+// asked, the number of meters, for each its name and sum, how many flows have tasks there, the number of flows that
+// follow, for each its name and how many tasks it has.
 const describe = `
 local function describe(bucket, answer)
 	local kept = redis.call("HMGET", root .. "meta:" .. bucket, "state", "generation", "version", "offset", "failed_until",
@@ -22,7 +23,9 @@ local function describe(bucket, answer)
 		kept[3] or "0", kept[4] or "0", whole(now), whole(tonumber(redis.call("ZSCORE", KEYS[1], bucket) or 0)),
 		kept[5] or "0", kept[6] and "1" or "0", tostring(#sums / 2),
 	}
-	for _, some in ipairs({texts, sums}) do
+	local flows = redis.call("ZREVRANGE", root .. "waiting:" .. bucket, 0, 9, "WITHSCORES")
+	local many = {tostring(redis.call("ZCARD", root .. "waiting:" .. bucket)), tostring(#flows / 2)}
+	for _, some in ipairs({texts, sums, many, flows}) do
 		for _, text in ipairs(some) do
 			answer[#answer + 1] = text
 		end
@@ -63,8 +66,17 @@ type List struct {
 	Next time.Time
 	// FailedUntil is set if the bucket could not be asked the last time: no look is due before it.
 	FailedUntil time.Time
+	// FlowCount is how many flows with a name have tasks that wait or are promoted, Flows are the ten that have most.
+	FlowCount int
+	Flows     []Flow
 	// Faulty says that the bucket alone could not be asked the last time.
 	Faulty bool
+}
+
+// Flow is how many tasks of a flow wait or are promoted.
+type Flow struct {
+	Name  string
+	Tasks int
 }
 
 // Lists returns the waitlists of the buckets whose names begin with the prefix, the longest first. It reads at most so
@@ -139,9 +151,13 @@ func (w *Waitlist) describe(ctx context.Context, buckets []string) ([]List, erro
 
 // list reads what describe wrote.
 func (r *reply) list(bucket string) List {
-	return List{
+	l := List{
 		Bucket: bucket, Waiting: r.count(), Promoted: r.count(), State: []byte(r.text()),
 		Generation: r.int(), Version: r.int(), Offset: r.duration(), Now: r.moment(),
-		Next: r.moment(), FailedUntil: r.moment(), Faulty: r.flag(), Tokens: r.sums(),
+		Next: r.moment(), FailedUntil: r.moment(), Faulty: r.flag(), Tokens: r.sums(), FlowCount: r.count(),
 	}
+	for range r.count() {
+		l.Flows = append(l.Flows, Flow{Name: r.text(), Tasks: r.count()})
+	}
+	return l
 }

@@ -47,55 +47,21 @@ local function add(...)
 	end
 end
 
--- read returns tag, tokens, urgent and reserved of a task that is in the bucket; nil if it is not, or if its record
--- has expired.
-local function read(bucket, task)
-	local kept = redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "urgent", "in:" .. bucket)
-	local at, tokens, urgent, inside = unpack(kept)
-	if at ~= bucket then
-		return nil
-	end
-	local tag, reserved = place(inside)
-	return tag, tokens, urgent, reserved
-end
-
 -- retried puts promoted tasks that did not begin back into their lists.
 local function retried(bucket)
 	local promoted = root .. "promoted:" .. bucket
 	for _, task in ipairs(redis.call("ZRANGEBYSCORE", promoted, "-inf", whole(now - retry), "LIMIT", 0, 1000)) do
 		local queue, id = split(task)
-		local tag = read(bucket, task)
+		local record = read(bucket, task)
 		redis.call("ZREM", promoted, task)
-		if tag then
-			enlist(bucket, queue, id, tag)
+		if record then
+			enlist(bucket, with(queue, record.class), id, record.tag)
 		end
 	end
 end
 
--- first are the first waiting tasks, with the position in their own list; others is how many wait behind them.
-local function first(bucket)
-	local heads, others = {}, 0
-	for _, queue in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
-		if not paused[queue] then
-			local some = redis.call("ZRANGE", listOf(bucket, queue), 0, most - 1, "WITHSCORES")
-			for i = 1, #some, 2 do
-				heads[#heads + 1] = {queue = queue, id = some[i], tag = tonumber(some[i + 1]), rank = i}
-			end
-			others = others + redis.call("ZCARD", listOf(bucket, queue))
-		end
-	end
-	table.sort(heads, function(a, b)
-		if a.tag ~= b.tag then
-			return a.tag < b.tag
-		elseif a.queue ~= b.queue then
-			return a.queue < b.queue
-		end
-		return a.rank < b.rank
-	end)
-	for i = #heads, most + 1, -1 do
-		heads[i] = nil
-	end
-	return heads, others - #heads
+local function addTask(task, record, since)
+	add(task, exact(record.tag), record.tokens, record.urgent, record.reserved, since)
 end
 
 local function addPromoted(bucket)
@@ -103,9 +69,9 @@ local function addPromoted(bucket)
 	add(tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), "0")
 	local number, found = #answer, 0
 	for i = 1, #promoted, 2 do
-		local tag, tokens, urgent, reserved = read(bucket, promoted[i])
-		if tag then
-			add(promoted[i], exact(tag), tokens, urgent, reserved, whole(tonumber(promoted[i + 1])))
+		local record = read(bucket, promoted[i])
+		if record then
+			addTask(promoted[i], record, whole(tonumber(promoted[i + 1])))
 			found = found + 1
 		end
 	end
@@ -115,23 +81,23 @@ end
 
 -- addHeads returns whether it found tasks that are not there: they leave the list, and the bucket stays due.
 local function addHeads(bucket)
-	local heads, others = first(bucket)
 	add("0")
-	local number, found = #answer, 0
-	for _, head in ipairs(heads) do
-		local task = head.queue .. "/" .. head.id
-		local tag, tokens, urgent, reserved = read(bucket, task)
-		if tag then
-			add(task, exact(tag), tokens, urgent, reserved, "0")
+	local number, found, lost = #answer, 0, {}
+	local others = first(bucket, most, paused, function(head)
+		if head.record then
+			addTask(head.task, head.record, "0")
 			found = found + 1
 		else
-			unlist(bucket, head.queue, head.id)
+			lost[#lost + 1] = head
 		end
+	end)
+	for _, head in ipairs(lost) do
+		unlist(bucket, head.lane, head.id)
 	end
 	answer[number] = tostring(found)
 	add(others > 0 and "1" or "0")
-	seen = seen + #heads
-	return found < #heads
+	seen = seen + found + #lost
+	return #lost > 0
 end
 
 local looked, numbers, again, next = {}, 0, false, soonest()

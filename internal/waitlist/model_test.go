@@ -20,20 +20,34 @@ import (
 type model struct {
 	buckets map[string]*bucketModel
 	tasks   map[waitlist.Task]*taskModel
-	early   map[waitlist.Task]map[string]float64 // tags by bucket, of tasks that may join
-	moment  int                                  // of the last promotion
+	early   map[waitlist.Task]map[string]earlyModel // tags by bucket, of tasks that may join
+	moment  int                                     // of the last promotion
 }
 
 type bucketModel struct {
 	virtual float64
-	ends    map[string]float64
+	classes map[string]*classModel
+}
+
+type classModel struct {
+	inner, outer float64
+	ends         map[string]float64
+}
+
+// earlyModel is a tag with its class, before the task joins.
+type earlyModel struct {
+	tag, turn float64
+	class     string
 }
 
 type taskModel struct {
 	bucket   string
 	promoted int // zero for one that waits
 	tokens   float64
+	flow     string
 	tags     map[string]float64
+	turns    map[string]float64
+	classes  map[string]string
 	reserved map[string]bool
 }
 
@@ -48,7 +62,7 @@ func (m *model) arrive(a waitlist.Arrival) {
 		return
 	}
 	if m.early[a.Task] == nil {
-		m.early[a.Task] = map[string]float64{}
+		m.early[a.Task] = map[string]earlyModel{}
 	}
 	e := a.Wants[at]
 	if _, has := m.early[a.Task][e.Bucket]; !has {
@@ -62,10 +76,11 @@ func (m *model) waiting(bucket string) int {
 }
 
 // next is the tag of a new task.
-func (b *bucketModel) next(e waitlist.Entry) float64 {
-	tag := max(b.virtual, b.ends[e.Flow])
-	b.ends[e.Flow] = tag + e.Cost
-	return tag
+func (b *bucketModel) next(e waitlist.Entry) earlyModel {
+	c := b.class(e.Class)
+	tag := max(c.inner, c.ends[e.Flow])
+	c.ends[e.Flow] = tag + e.Cost
+	return earlyModel{tag: tag, turn: e.Turn, class: e.Class}
 }
 
 func (m *model) busy(bucket string) bool {
@@ -75,9 +90,45 @@ func (m *model) busy(bucket string) bool {
 
 func (m *model) bucket(name string) *bucketModel {
 	if m.buckets[name] == nil {
-		m.buckets[name] = &bucketModel{ends: map[string]float64{}}
+		m.buckets[name] = &bucketModel{classes: map[string]*classModel{}}
 	}
 	return m.buckets[name]
+}
+
+func (b *bucketModel) class(name string) *classModel {
+	if b.classes[name] == nil {
+		b.classes[name] = &classModel{ends: map[string]float64{}}
+	}
+	return b.classes[name]
+}
+
+// ordered puts waiting tasks of a bucket, which are in order of their tags, in the order of the turns of their classes.
+func (m *model) ordered(bucket string, waits []waitlist.Task) (all []waitlist.Task) {
+	b, ends := m.bucket(bucket), map[string]float64{}
+	for len(waits) > 0 {
+		best, begins, seen := -1, 0., map[string]bool{}
+		for i, t := range waits {
+			k := m.tasks[t]
+			class := k.classes[bucket]
+			if seen[class] {
+				continue
+			}
+			seen[class] = true
+			at := max(ends[class], b.virtual, b.class(class).outer)
+			if k.turns[bucket] == 0 {
+				at = -1
+			}
+			if best < 0 || at < begins || at == begins && class < m.tasks[waits[best]].classes[bucket] {
+				best, begins = i, at
+			}
+		}
+		t := waits[best]
+		k := m.tasks[t]
+		class := k.classes[bucket]
+		ends[class] = max(ends[class], b.virtual, b.class(class).outer) + k.turns[bucket]
+		all, waits = append(all, t), slices.Delete(waits, best, best+1)
+	}
+	return all
 }
 
 // in returns the tasks of a bucket that wait, in order, and those that are promoted, in order.
@@ -108,14 +159,35 @@ func (m *model) tokens(bucket string) (sum float64) {
 	return sum
 }
 
+// flows are those with a name, the largest first.
+func (m *model) flows(bucket string) (all []waitlist.Flow) {
+	tasks := map[string]int{}
+	for _, k := range m.tasks {
+		if k.bucket == bucket && k.flow != "" {
+			tasks[k.flow]++
+		}
+	}
+	for name, n := range tasks {
+		all = append(all, waitlist.Flow{Name: name, Tasks: n})
+	}
+	slices.SortFunc(all, func(a, b waitlist.Flow) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(b.Name, a.Name))
+	})
+	return all
+}
+
 // rest ends the busy time of buckets that are idle now.
 func (m *model) rest() {
 	for name, b := range m.buckets {
 		if !m.busy(name) {
-			for _, end := range b.ends {
-				b.virtual = max(b.virtual, end)
+			for _, c := range b.classes {
+				for _, end := range c.ends {
+					c.inner = max(c.inner, end)
+				}
+				clear(c.ends)
+				c.outer = 0
 			}
-			clear(b.ends)
+			b.virtual = 0
 		}
 	}
 }
@@ -123,7 +195,9 @@ func (m *model) rest() {
 func (m *model) join(e waitlist.Entry) {
 	k := m.tasks[e.Task]
 	if k == nil {
-		k = &taskModel{tags: map[string]float64{}, reserved: map[string]bool{}}
+		k = &taskModel{
+			tags: map[string]float64{}, turns: map[string]float64{}, classes: map[string]string{}, reserved: map[string]bool{},
+		}
 		m.tasks[e.Task] = k
 	}
 	if _, has := k.tags[e.Bucket]; !has {
@@ -131,9 +205,10 @@ func (m *model) join(e waitlist.Entry) {
 		if !given {
 			early = m.bucket(e.Bucket).next(e)
 		}
-		k.tags[e.Bucket] = early
+		k.tags[e.Bucket], k.turns[e.Bucket], k.classes[e.Bucket] = early.tag, early.turn, early.class
 		delete(m.early[e.Task], e.Bucket)
 	}
+	k.flow = e.Flow
 	k.bucket, k.promoted, k.tokens, k.reserved[e.Bucket] = e.Bucket, 0, e.Tokens["n"], e.Reserved
 }
 
@@ -145,7 +220,12 @@ func (m *model) forget(t waitlist.Task) {
 func (m *model) promote(bucket string, t waitlist.Task) {
 	m.moment++
 	k, b := m.tasks[t], m.bucket(bucket)
-	k.promoted, b.virtual = m.moment, max(b.virtual, k.tags[bucket])
+	c := b.class(k.classes[bucket])
+	k.promoted, c.inner = m.moment, max(c.inner, k.tags[bucket])
+	if k.turns[bucket] > 0 {
+		b.virtual = max(b.virtual, c.outer)
+		c.outer, k.turns[bucket] = b.virtual+k.turns[bucket], 0
+	}
 }
 
 func (m *model) arrived(t waitlist.Task) waitlist.Arrived {
@@ -195,8 +275,10 @@ var (
 	anyEntry = rapid.Custom(func(t *rapid.T) waitlist.Entry {
 		return waitlist.Entry{
 			Task: anyone.Draw(t, "task"), Bucket: names.Draw(t, "bucket"),
-			Flow: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "flow"),
-			Cost: rapid.SampledFrom([]float64{0.1, 1, 1. / 3, 7}).Draw(t, "cost"), Reserved: rapid.Bool().Draw(t, "reserved"),
+			Flow:  rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "flow"),
+			Class: rapid.SampledFrom([]string{"", "", "high"}).Draw(t, "class"),
+			Turn:  rapid.SampledFrom([]float64{0.25, 1, 3}).Draw(t, "turn"),
+			Cost:  rapid.SampledFrom([]float64{0.1, 1, 1. / 3, 7}).Draw(t, "cost"), Reserved: rapid.Bool().Draw(t, "reserved"),
 			Tokens: map[string]float64{"n": rapid.SampledFrom([]float64{0.1, 3, 1000}).Draw(t, "tokens")},
 		}
 	})
@@ -273,6 +355,7 @@ func (s subject) compare(due waitlist.Due, most int, paused string) {
 	waits, promoted := s.m.in(due.Bucket)
 	waits = slices.DeleteFunc(waits, func(t waitlist.Task) bool { return t.Queue == paused })
 	s.same("more", len(waits) > most, due.More)
+	waits = s.m.ordered(due.Bucket, waits)
 	s.same("heads", waits[:min(most, len(waits))], tasksOf(due.Heads))
 	s.same("promoted", promoted, tasksOf(due.Promoted))
 	for _, w := range slices.Concat(due.Heads, due.Promoted) {
@@ -318,6 +401,7 @@ func (s subject) check(t *rapid.T) {
 		s.same("waiting", len(waits), l.Waiting)
 		s.same("promoted", len(promoted), l.Promoted)
 		s.same("tokens", s.m.tokens(name), l.Tokens["n"])
+		s.same("flows", s.m.flows(name), l.Flows)
 		s.same("in the index", len(waits)+len(promoted) > 0, !l.Next.IsZero())
 	}
 	one := anyone.Draw(t, "task")
@@ -327,6 +411,7 @@ func (s subject) check(t *rapid.T) {
 	s.same("arrived", want, p.Arrived)
 	if want.State == waitlist.StateWaiting {
 		waits, _ := s.m.in(want.Bucket)
+		waits = s.m.ordered(want.Bucket, waits)
 		s.same("rank", 1+slices.Index(waits, one), p.Rank)
 	}
 }
@@ -338,7 +423,7 @@ func TestTheScriptsAgreeWithAModel(t *testing.T) {
 		f.check(f.client.FlushDB(t.Context()).Err())
 		s := subject{T: rt, f: f, m: &model{
 			buckets: map[string]*bucketModel{}, tasks: map[waitlist.Task]*taskModel{},
-			early: map[waitlist.Task]map[string]float64{},
+			early: map[waitlist.Task]map[string]earlyModel{},
 		}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"arrive": s.arrive, "join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check,

@@ -109,7 +109,7 @@ func TestHostileNames(t *testing.T) {
 		t.Helper()
 		for i, text := range []string{"", " ", "a/b", "\x00", "\xff\xfe", "in:x 1 2", "é%2f%", strings.Repeat("x", 1<<16)} {
 			e := waitlist.Entry{
-				Task: waitlist.Task{Queue: text, ID: text}, Bucket: text, Flow: text, Info: []byte(text),
+				Task: waitlist.Task{Queue: text, ID: text}, Bucket: text, Class: text, Flow: text, Info: []byte(text),
 				Cost: []float64{math.NaN(), math.Inf(1), -1, 0, 1e300}[i%5], Tokens: map[string]float64{"m\x00": 1e-300},
 			}
 			f.join(e)

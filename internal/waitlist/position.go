@@ -10,9 +10,9 @@ import (
 //	ARGV[2] -> task
 //	ARGV[3] -> how many tasks ahead are read for their tokens
 //
-// Output: see arrived; see describe. Of a task in a waitlist also: tag, tokens, "1" urgent, "1" reserved, when it
-// was promoted or 0, its rank from 1 or 0, "1" if the tokens ahead are exact, number of meters, for each its name
-// and tokens.
+// Output: see arrived; see describe. Of a task in a waitlist also: tag, tokens, "1" urgent, "1" reserved, flow,
+// class, when it was promoted or 0, its rank from 1 or 0, "1" if that and the tokens ahead are exact, number of meters,
+// for each its name and tokens.
 const positionScript = `
 local task, most, answer = ARGV[2], tonumber(ARGV[3]), {}
 arrived(task, answer)
@@ -21,26 +21,44 @@ describe(bucket, answer)
 if state == "0" then
 	return answer
 end
-local tokens, urgent, inside = unpack(redis.call("HMGET", root .. "task:" .. task, "tokens", "urgent", "in:" .. bucket))
-local tag, reserved = place(inside)
+local record, flow = read(bucket, task), redis.call("HGET", root .. "task:" .. task, "flow") or ""
 local queue, id = split(task)
 local promoted = root .. "promoted:" .. bucket
 local since = tonumber(redis.call("ZSCORE", promoted, task) or 0)
-local ahead, ranks = redis.call("ZCARD", promoted), {}
-local rank = 0
+local ahead, before, rank, exactly = redis.call("ZCARD", promoted), {}, 0, true
 if state == "1" then
-	for _, other in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
-		local list = listOf(bucket, other)
-		if other == queue then
-			ranks[list] = {other, redis.call("ZRANK", list, id) or 0}
-		else -- of the same tag, the one whose queue sorts first
-			ranks[list] = {other, redis.call("ZCOUNT", list, "-inf", (other < queue and "" or "(") .. exact(tag))}
+	local found, own = false, 0
+	first(bucket, most + 1, {}, function(head)
+		rank, found = rank + 1, head.task == task
+		if not found then
+			before[#before + 1] = head.task
+			if head.record and head.record.class == record.class then
+				own = own + 1
+			end
 		end
-		rank = rank + ranks[list][2]
+		return found
+	end)
+	if not found then -- of its class it is known; the others go on as they began
+		local mine = 1
+		for _, lane in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
+			local other, class = parts(lane)
+			if class ~= record.class then
+				-- has its own turns
+			elseif other == queue then
+				mine = mine + (redis.call("ZRANK", listOf(bucket, lane), id) or 0)
+			else -- of the same tag, the one whose queue sorts first
+				local below = (other < queue and "" or "(") .. exact(record.tag)
+				mine = mine + redis.call("ZCOUNT", listOf(bucket, lane), "-inf", below)
+			end
+		end
+		rank = math.floor(math.min(mine * rank / math.max(own, 1), count(bucket)))
+		exactly = false
 	end
-	ahead, rank = ahead + rank, rank + 1
+	ahead = ahead + rank - 1
+	exactly = exactly and ahead <= most
 else
 	ahead = redis.call("ZCOUNT", promoted, "-inf", "(" .. whole(since))
+	exactly = ahead <= most
 end
 
 local sums, meters = {}, 0
@@ -50,25 +68,18 @@ local function add(meter, n)
 	end
 	sums[meter] = (sums[meter] or 0) + n
 end
-local function read(other)
+local function charged(other)
 	for meter, n in pairs(cjson.decode(redis.call("HGET", root .. "task:" .. other, "tokens") or "{}")) do
 		add(meter, n)
 	end
 end
-if ahead <= most then
-	local before = "+inf"
-	if state == "2" then
-		before = "(" .. whole(since)
+if exactly then
+	local last = state == "2" and "(" .. whole(since) or "+inf"
+	for _, other in ipairs(redis.call("ZRANGEBYSCORE", promoted, "-inf", last)) do
+		charged(other)
 	end
-	for _, other in ipairs(redis.call("ZRANGEBYSCORE", promoted, "-inf", before)) do
-		read(other)
-	end
-	for list, of in pairs(ranks) do
-		if of[2] > 0 then
-			for _, other in ipairs(redis.call("ZRANGE", list, 0, of[2] - 1)) do
-				read(of[1] .. "/" .. other)
-			end
-		end
+	for _, other in ipairs(before) do
+		charged(other)
 	end
 else
 	local all = count(bucket) + redis.call("ZCARD", promoted)
@@ -78,7 +89,8 @@ else
 	end
 end
 for _, text in ipairs({
-	exact(tag), tokens, urgent, reserved, whole(since), tostring(rank), ahead <= most and "1" or "0", tostring(meters),
+	exact(record.tag), record.tokens, record.urgent, record.reserved, flow, record.class, whole(since), tostring(rank),
+	exactly and "1" or "0", tostring(meters),
 }) do
 	answer[#answer + 1] = text
 end
@@ -102,8 +114,10 @@ type Position struct {
 	Tag              float64
 	Tokens           map[string]float64
 	Urgent, Reserved bool
+	Flow, Class      string
 	Since            time.Time
-	// Rank counts from 1, over all queues of the bucket, also paused ones; zero for a task that does not wait.
+	// Rank counts from 1, over all queues of the bucket, also paused ones; zero for a task that does not wait. Of a task
+	// of several classes it is an estimate unless Exact.
 	Rank int
 	// TokensAhead is what the tasks before this one charge that have not begun, the promoted ones among them. It is
 	// exact for at most 500 such tasks, and else their number times the average of the whole list.
@@ -120,7 +134,8 @@ func (w *Waitlist) Position(ctx context.Context, task Task) (Position, error) {
 	p := Position{Arrived: r.arrived()}
 	p.List = r.list(p.Bucket)
 	if p.State != StateNew {
-		p.Tag, p.Tokens, p.Urgent, p.Reserved, p.Since = r.float(), r.tokens(), r.flag(), r.flag(), r.moment()
+		p.Tag, p.Tokens, p.Urgent, p.Reserved = r.float(), r.tokens(), r.flag(), r.flag()
+		p.Flow, p.Class, p.Since = r.text(), r.text(), r.moment()
 		p.Rank, p.Exact, p.TokensAhead = r.count(), r.flag(), r.sums()
 	}
 	return p, r.err

@@ -29,23 +29,29 @@ while i < #ARGV do
 	local bucket, planned, next = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 	local last = i + 3 + tonumber(ARGV[i + 3])
 	local meta, promoted = root .. "meta:" .. bucket, root .. "promoted:" .. bucket
-	local before = tonumber(redis.call("HGET", meta, "virtual") or 0)
-	local virtual = before
+	local virtual, inner, outer = tonumber(redis.call("HGET", meta, "virtual") or 0), {}, {}
 	local moment = math.max(now, 1 + tonumber(redis.call("ZRANGE", promoted, -1, -1, "WITHSCORES")[2] or 0))
 	for j = i + 4, last do
-		local queue, id = split(ARGV[j])
-		local tag = redis.call("ZSCORE", listOf(bucket, queue), id)
-		if tag then
-			unlist(bucket, queue, id)
+		local _, id = split(ARGV[j])
+		local lane, tag, reserved, epoch, cost, class = laneIn(bucket, ARGV[j])
+		if lane and unlist(bucket, lane, id) then
 			redis.call("ZADD", promoted, whole(moment), ARGV[j])
 			moment = moment + 1
-			virtual = math.max(virtual, tonumber(tag))
+			inner[class] = math.max(tag, inner[class] or tonumber(redis.call("HGET", meta, "inner:" .. class) or 0))
+			if cost > 0 then -- its first promotion: the class has had a turn
+				virtual = math.max(virtual, outer[class] or tonumber(redis.call("HGET", meta, "outer:" .. class) or 0))
+				outer[class] = virtual + cost
+				redis.call("HSET", root .. "task:" .. ARGV[j], "in:" .. bucket, placed(epoch, reserved, tag, 0, class))
+			end
 			answer[#answer + 1] = ARGV[j]
 		end
 	end
-	if virtual > before then
-		redis.call("HSET", meta, "virtual", exact(virtual))
-		redis.call("ZREMRANGEBYSCORE", root .. "flows:" .. bucket, "-inf", exact(virtual))
+	for class, tag in pairs(inner) do
+		redis.call("HSET", meta, "inner:" .. class, exact(tag), "virtual", exact(virtual))
+		redis.call("ZREMRANGEBYSCORE", root .. "flows:" .. with(bucket, class), "-inf", exact(tag))
+	end
+	for class, ends in pairs(outer) do
+		redis.call("HSET", meta, "outer:" .. class, exact(ends))
 	end
 	local entry = redis.call("ZSCORE", KEYS[1], bucket)
 	if not tidy(bucket) and (not entry or tonumber(entry) == planned and planned > now) then
@@ -67,9 +73,9 @@ return answer
 // Output: nothing.
 const parkScript = `
 for i = 2, #ARGV do
-	local bucket, tokens = unpack(redis.call("HMGET", root .. "task:" .. ARGV[i], "bucket", "tokens"))
+	local bucket, tokens, flow = unpack(redis.call("HMGET", root .. "task:" .. ARGV[i], "bucket", "tokens", "flow"))
 	if bucket and redis.call("ZREM", root .. "promoted:" .. bucket, ARGV[i]) == 1 then
-		charge(bucket, tokens, -1)
+		charge(bucket, tokens, flow, -1)
 		tidy(bucket)
 	end
 end

@@ -1,20 +1,25 @@
 package waitlist
 
-// The keys, below root. BUCKET and FLOW are any bytes, TASK is Task.String, QUEUE the escaped queue of a task.
+// The keys, below root. BUCKET, FLOW and CLASS are any bytes, TASK is Task.String, QUEUE the escaped queue of a task. A
+// LANE is a queue and a class: QUEUE, or QUEUE\0CLASS where the class has a name.
 //
 //	index              sorted set: buckets with waiting or promoted tasks, by when the dispatcher looks at them next
 //	failed             sorted set: buckets whose store was away, by when they are asked again
 //	dispatcher         hash: id, until (the end of the duty), now (of the last look), retry (Duty.Retry)
-//	queues:BUCKET      set: queues of which tasks wait in the bucket
-//	list:BUCKET\0QUEUE sorted set: ids of waiting tasks, by tag. A paused queue is passed over as a whole
+//	queues:BUCKET      set: lanes of which tasks wait in the bucket
+//	list:BUCKET\0LANE  sorted set: ids of waiting tasks, by tag. A paused queue is passed over as a whole
 //	promoted:BUCKET    sorted set: promoted tasks, by when they were promoted
-//	meta:BUCKET        hash: epoch (when the hash was created), virtual (the largest tag that was promoted), generation,
-//	                   version, state, offset (all of the last answer), failed_until, faulty_since (when the bucket
-//	                   alone could not be asked for the first time since it answered)
-//	flows:BUCKET       sorted set: flows by their ends (tags), without those that end before virtual
+//	meta:BUCKET        hash: epoch (when the hash was created), generation, version, state, offset (all of the last
+//	                   answer), failed_until, faulty_since (when the bucket alone could not be asked for the first time
+//	                   since it answered), inner:CLASS (the largest tag that was promoted), outer:CLASS (the end of the
+//	                   last turn of the class), virtual (the largest beginning of a turn)
+//	flows:BUCKET       sorted set: flows by their ends (tags), without those that end before inner:CLASS. That of a class
+//	                   with a name is flows:BUCKET\0CLASS
+//	waiting:BUCKET     sorted set: flows with a name by how many of their tasks wait or are promoted
 //	sums:BUCKET        hash: what waiting and promoted tasks charge, by meter
-//	task:TASK          hash: bucket (where it is), tokens (JSON), urgent, info, and for each bucket in which it has a tag
-//	                   in:BUCKET, which is "epoch reserved tag"; tag:BUCKET is the same, before the task joins
+//	task:TASK          hash: bucket (where it is), tokens (JSON), urgent, flow, info, and for each bucket in which it has
+//	                   a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is that of a turn of the class,
+//	                   zero once the task was promoted. tag:BUCKET is the same, before the task joins
 //
 // and the channel "wake": in how many microseconds a look is due that was not planned before.
 //
@@ -30,7 +35,17 @@ local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
 local function whole(n) return string.format("%.0f", n) end
 local function exact(n) return string.format("%.17g", n) end
-local function listOf(bucket, queue) return root .. "list:" .. bucket .. "\0" .. queue end
+local function listOf(bucket, lane) return root .. "list:" .. bucket .. "\0" .. lane end
+
+-- with adds the name of the class to a name, if it has one; parts is the inverse.
+local function with(name, class) return class == "" and name or name .. "\0" .. class end
+local function parts(lane)
+	local zero = string.find(lane, "\0", 1, true)
+	if not zero then
+		return lane, ""
+	end
+	return string.sub(lane, 1, zero - 1), string.sub(lane, zero + 1)
+end
 
 local function split(task)
 	local slash = string.find(task, "/", 1, true)
@@ -68,73 +83,105 @@ local function tidy(bucket)
 	if not idle(bucket) then
 		return false
 	end
-	local meta, flows = root .. "meta:" .. bucket, root .. "flows:" .. bucket
-	local last = redis.call("ZRANGE", flows, -1, -1, "WITHSCORES")
-	if #last > 0 and tonumber(last[2]) > tonumber(redis.call("HGET", meta, "virtual") or 0) then
-		redis.call("HSET", meta, "virtual", exact(tonumber(last[2])))
+	local meta = root .. "meta:" .. bucket
+	for _, field in ipairs(redis.call("HKEYS", meta)) do
+		if string.sub(field, 1, 6) == "inner:" then
+			local flows = root .. "flows:" .. with(bucket, string.sub(field, 7))
+			local last = redis.call("ZRANGE", flows, -1, -1, "WITHSCORES")
+			if #last > 0 and tonumber(last[2]) > tonumber(redis.call("HGET", meta, field)) then
+				redis.call("HSET", meta, field, exact(tonumber(last[2])))
+			end
+			redis.call("DEL", flows)
+		elseif string.sub(field, 1, 6) == "outer:" then
+			redis.call("HDEL", meta, field)
+		end
 	end
-	redis.call("DEL", flows, root .. "sums:" .. bucket)
+	redis.call("HDEL", meta, "virtual")
+	redis.call("DEL", root .. "sums:" .. bucket, root .. "waiting:" .. bucket)
 	redis.call("ZREM", KEYS[1], bucket)
 	redis.call("PEXPIRE", meta, 600000)
 	return true
 end
 
--- charge adds sign times the tokens to the sums of the bucket.
-local function charge(bucket, tokens, sign)
+-- charge adds sign times a task and its tokens to the sums of the bucket.
+local function charge(bucket, tokens, flow, sign)
 	for meter, n in pairs(cjson.decode(tokens)) do
 		redis.call("HINCRBYFLOAT", root .. "sums:" .. bucket, meter, exact(sign * n))
 	end
+	if flow and flow ~= "" and tonumber(redis.call("ZINCRBY", root .. "waiting:" .. bucket, sign, flow)) <= 0 then
+		redis.call("ZREM", root .. "waiting:" .. bucket, flow)
+	end
 end
 
-local function enlist(bucket, queue, id, tag)
-	redis.call("ZADD", listOf(bucket, queue), exact(tag), id)
-	redis.call("SADD", root .. "queues:" .. bucket, queue)
+local function enlist(bucket, lane, id, tag)
+	redis.call("ZADD", listOf(bucket, lane), exact(tag), id)
+	redis.call("SADD", root .. "queues:" .. bucket, lane)
 end
 
 -- unlist takes a task out of a list and returns whether it was there.
-local function unlist(bucket, queue, id)
-	local list = listOf(bucket, queue)
+local function unlist(bucket, lane, id)
+	local list = listOf(bucket, lane)
 	if redis.call("ZREM", list, id) == 0 then
 		return false
 	end
 	if redis.call("EXISTS", list) == 0 then
-		redis.call("SREM", root .. "queues:" .. bucket, queue)
+		redis.call("SREM", root .. "queues:" .. bucket, lane)
 	end
 	return true
+end
+
+-- place reads what is kept of a task in a bucket: its tag, whether it is reserved there ("1", else "0"), the epoch of
+-- the tag, the cost of its turn, and its class.
+local function place(text)
+	local epoch, reserved, tag, cost, class = string.match(text, "^(%S+) (%S+) (%S+) (%S+) ?(.*)$")
+	return tonumber(tag), reserved, epoch, tonumber(cost), class
+end
+
+local function placed(epoch, reserved, tag, cost, class)
+	local text = epoch .. " " .. reserved .. " " .. exact(tag) .. " " .. string.format("%.6e", cost)
+	return class == "" and text or text .. " " .. class
+end
+
+-- laneIn is the lane of the task in the bucket, nil if it has no tag there; then what place returns.
+local function laneIn(bucket, task)
+	local kept = redis.call("HGET", root .. "task:" .. task, "in:" .. bucket)
+	if not kept then
+		return nil
+	end
+	local tag, reserved, epoch, cost, class = place(kept)
+	return with(split(task), class), tag, reserved, epoch, cost, class
 end
 
 -- withdraw takes a task out of the list or the promoted tasks of its bucket, and returns that bucket, nil if it has
 -- none.
 local function withdraw(task)
-	local bucket, tokens = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens"))
+	local bucket, tokens, flow = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "flow"))
 	if not bucket then
 		return nil
 	end
-	if unlist(bucket, split(task)) or redis.call("ZREM", root .. "promoted:" .. bucket, task) == 1 then
-		charge(bucket, tokens, -1)
+	local _, id = split(task)
+	if unlist(bucket, laneIn(bucket, task), id) or redis.call("ZREM", root .. "promoted:" .. bucket, task) == 1 then
+		charge(bucket, tokens, flow, -1)
 	end
 	return bucket
 end
 
--- place is the tag of a task in the bucket, whether it is reserved there ("1", else "0"), and the epoch of the tag.
-local function place(text)
-	local epoch, reserved, tag = string.match(text, "^(%S+) (%S+) (%S+)$")
-	return tonumber(tag), reserved, epoch
-end
-
--- open prepares a bucket for tasks with tags, and returns its epoch and its virtual.
-local function open(bucket)
+-- open prepares a class of a bucket for tasks with tags, and returns the epoch and the largest tag that was promoted.
+local function open(bucket, class)
 	local meta = root .. "meta:" .. bucket
 	redis.call("HSETNX", meta, "epoch", whole(now))
 	redis.call("PERSIST", meta)
-	local epoch, virtual = unpack(redis.call("HMGET", meta, "epoch", "virtual"))
-	return epoch, tonumber(virtual or 0)
+	local epoch, inner = unpack(redis.call("HMGET", meta, "epoch", "inner:" .. class))
+	if not inner then
+		redis.call("HSET", meta, "inner:" .. class, "0")
+	end
+	return epoch, tonumber(inner or 0)
 end
 
 -- behind is a new tag at the end of a flow, and moves that end on by the cost.
-local function behind(bucket, virtual, flow, cost)
-	local flows = root .. "flows:" .. bucket
-	local tag = math.max(virtual, tonumber(redis.call("ZSCORE", flows, flow) or 0))
+local function behind(bucket, class, inner, flow, cost)
+	local flows = root .. "flows:" .. with(bucket, class)
+	local tag = math.max(inner, tonumber(redis.call("ZSCORE", flows, flow) or 0))
 	redis.call("ZADD", flows, exact(tag + tonumber(cost)), flow)
 	return tag
 end
@@ -148,8 +195,8 @@ local function arrived(task, answer)
 		local field, value = record[i], record[i + 1]
 		if field == "bucket" then
 			bucket = value
-			local queue, id = split(task)
-			state = redis.call("ZSCORE", listOf(bucket, queue), id) and "1" or "2"
+			local _, id = split(task)
+			state = redis.call("ZSCORE", listOf(bucket, (laneIn(bucket, task))), id) and "1" or "2"
 		elseif field == "info" then
 			info = value
 		elseif string.sub(field, 1, 3) == "in:" then
@@ -170,8 +217,8 @@ end
 -- count is how many tasks wait in the bucket, without the promoted ones.
 local function count(bucket)
 	local n = 0
-	for _, queue in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
-		n = n + redis.call("ZCARD", listOf(bucket, queue))
+	for _, lane in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
+		n = n + redis.call("ZCARD", listOf(bucket, lane))
 	end
 	return n
 end

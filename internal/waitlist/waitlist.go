@@ -40,8 +40,8 @@ func New(client redis.UniversalClient) *Waitlist {
 	return &Waitlist{client: client, scripts: scripts{
 		join: script(joinScript), arrive: script(arriveScript), leave: script(leaveScript),
 		report: script(reportScript), fail: script(failScript), fault: script(faultScript), recover: script(recoverScript),
-		look: script(lookScript), promote: script(promoteScript), park: script(parkScript), resign: script(resignScript),
-		lists: script(describe + listsScript), position: script(describe + positionScript),
+		look: script(order + lookScript), promote: script(promoteScript), park: script(parkScript), resign: script(resignScript),
+		lists: script(describe + listsScript), position: script(describe + order + positionScript),
 	}}
 }
 

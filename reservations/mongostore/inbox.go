@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 // A process that lost twice leaves its requests in the inbox of the document, which does not change the tag. Every swap
@@ -44,7 +45,7 @@ type outcomeReply struct {
 func replyOf(outcomes []reservations.Outcome) reply {
 	r := reply{At: outcomes[0].At.UnixNano(), Outcomes: make([]outcomeReply, len(outcomes))}
 	for i, o := range outcomes {
-		r.Outcomes[i] = outcomeReply{State: o.State, Hold: int64(o.Hold), RetryAt: nanoseconds(o.RetryAt)}
+		r.Outcomes[i] = outcomeReply{State: o.State, Hold: int64(o.Hold), RetryAt: stored.Nanoseconds(o.RetryAt)}
 	}
 	return r
 }
@@ -54,7 +55,7 @@ func (r reply) outcomes(b reservations.Bucket) []reservations.Outcome {
 	outcomes := make([]reservations.Outcome, len(r.Outcomes))
 	for i, o := range r.Outcomes {
 		outcomes[i] = reservations.Outcome{
-			State: o.State, Hold: time.Duration(o.Hold), RetryAt: moment(o.RetryAt), At: time.Unix(0, r.At).UTC(), Bucket: b,
+			State: o.State, Hold: time.Duration(o.Hold), RetryAt: stored.Moment(o.RetryAt), At: time.Unix(0, r.At).UTC(), Bucket: b,
 		}
 	}
 	return outcomes
@@ -78,14 +79,14 @@ func (s state) fold(limit reservations.Limit, now time.Time, requests []reservat
 			if _, done := c.answered[e.ID]; !done && e.Limit == shape && len(e.Requests) > 0 && fits(limit, e.Requests) {
 				c.after, c.answered[e.ID] = reservations.Fold(c.after, limit, now, e.Requests)
 				c.taken = append(c.taken, e.ID)
-			} else if now.Sub(moment(e.At)).Abs() > entryKept {
+			} else if now.Sub(stored.Moment(e.At)).Abs() > entryKept {
 				c.taken = append(c.taken, e.ID)
 			}
 		}
 	}
 	c.after, c.outcomes = reservations.Fold(c.after, limit, now, requests)
 	for id, r := range s.answers {
-		if now.Sub(moment(r.At)).Abs() > entryKept {
+		if now.Sub(stored.Moment(r.At)).Abs() > entryKept {
 			c.old = append(c.old, id)
 		}
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -15,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 // DefaultOverrides is where overrides are kept.
@@ -30,23 +29,6 @@ var ErrMalformedOverride = errors.New("mongostore: malformed override")
 // keys. Safe for concurrent use, by any number of processes.
 type Overrides struct{ documents *mongo.Collection }
 
-// override is the stored form.
-//
-//	_id     "limit/meter" or "limit:key/meter"
-//	period  milliseconds
-//	set_at  by the clock of the process that set it
-type override struct {
-	ID       string    `bson:"_id"`
-	Limit    string    `bson:"limit"`
-	Key      string    `bson:"key"`
-	Meter    string    `bson:"meter"`
-	Rate     float64   `bson:"rate"`
-	Period   int64     `bson:"period"`
-	Capacity float64   `bson:"capacity"`
-	SetAt    time.Time `bson:"set_at"`
-	By       string    `bson:"by"`
-}
-
 // NewOverrides returns the overrides in a collection of db; an empty name means DefaultOverrides. All processes of a
 // fleet must name the same. It sends nothing. The client of db stays the caller's to disconnect.
 func NewOverrides(db *mongo.Database, collection string) *Overrides {
@@ -61,19 +43,12 @@ func NewOverrides(db *mongo.Database, collection string) *Overrides {
 // the limits; the period has to be whole milliseconds (reservations.ErrInvalidLimit). Other errors match
 // reservations.ErrUnavailable: it may be set all the same, and setting it again does no harm.
 func (o *Overrides) Set(ctx context.Context, set reservations.Override) error {
-	if set.Period < time.Millisecond || set.Period%time.Millisecond != 0 {
-		fault := &reservations.FieldError{
-			Field: set.Meter + ".period", Problem: fmt.Sprintf("%v must be whole milliseconds", set.Period),
-		}
-		return &reservations.OverrideError{Override: set, Err: &reservations.LimitError{Limit: set.Limit, Err: fault}}
+	override, err := stored.EncodeOverride(set)
+	if err != nil {
+		return err
 	}
-	stored := override{
-		ID: overrideID(set.Limit, set.Key, set.Meter), Limit: set.Limit, Key: set.Key, Meter: set.Meter,
-		Rate: set.Rate, Period: set.Period.Milliseconds(), Capacity: set.Capacity, SetAt: set.SetAt, By: set.By,
-	}
-	var err error
 	for range setAttempts {
-		_, err = o.documents.ReplaceOne(ctx, bson.D{to("_id", stored.ID)}, stored, options.Replace().SetUpsert(true))
+		_, err = o.documents.ReplaceOne(ctx, bson.D{to("_id", override.ID)}, override, options.Replace().SetUpsert(true))
 		if err == nil || !isConflict(err) {
 			break
 		}
@@ -86,7 +61,7 @@ func (o *Overrides) Set(ctx context.Context, set reservations.Override) error {
 
 // Unset takes an override back, and says whether there was one. Errors as for Set.
 func (o *Overrides) Unset(ctx context.Context, limit, key, meter string) (bool, error) {
-	result, err := o.documents.DeleteOne(ctx, bson.D{to("_id", overrideID(limit, key, meter))})
+	result, err := o.documents.DeleteOne(ctx, bson.D{to("_id", stored.OverrideID(limit, key, meter))})
 	if err != nil {
 		which := reservations.Override{Limit: limit, Key: key, Meter: meter}
 		return false, fmt.Errorf("%w: unset override %v: %w", reservations.ErrUnavailable, which, err)
@@ -110,35 +85,12 @@ func (o *Overrides) List(ctx context.Context) ([]reservations.Override, error) {
 	list := make([]reservations.Override, 0, len(raw))
 	var faults []error
 	for _, document := range raw {
-		var stored override
-		err := bson.Unmarshal(document, &stored)
-		if err == nil {
-			err = stored.fault()
-		}
+		override, err := stored.DecodeOverride(document)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%w %v: %w", ErrMalformedOverride, document.Lookup("_id"), err))
 			continue
 		}
-		list = append(list, reservations.Override{
-			Limit: stored.Limit, Key: stored.Key, Meter: stored.Meter, Rate: stored.Rate, Capacity: stored.Capacity,
-			Period: time.Duration(min(max(0, stored.Period), int64(reservations.MaxWait/time.Millisecond))) * time.Millisecond,
-			SetAt:  stored.SetAt.UTC(), By: stored.By,
-		})
+		list = append(list, override)
 	}
 	return slices.Clip(list), errors.Join(faults...)
-}
-
-// fault says which number is not a number of tokens. The limits decide whether another one is possible for a meter.
-func (o override) fault() error {
-	for _, x := range []float64{o.Rate, o.Capacity} {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("%v is not a number of tokens", x)
-		}
-	}
-	return nil
-}
-
-// overrideID is never the same for two meters: the names of limits hold no colon, those of meters no slash.
-func overrideID(limit, key, meter string) string {
-	return reservations.BucketName(limit, key) + "/" + meter
 }

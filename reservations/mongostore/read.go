@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 // state is a bucket as the server holds it.
@@ -30,10 +31,11 @@ func returned(clock any, id int64) bson.D {
 	if id != 0 {
 		answers += "." + key(id)
 	}
-	return bson.D{
-		to("_id", 0), to(fieldTag, 1), to("gen", 1), to("v", 1), to("at", 1), to("blocked", 1), to("meters", 1), to("ids", 1),
-		to("forgot", 1), to(fieldInbox, 1), to(answers, 1), to(fieldClock, clock),
+	fields := bson.D{to("_id", 0), to(fieldTag, 1), to(fieldInbox, 1), to(answers, 1), to(fieldClock, clock)}
+	for _, name := range stored.Fields() {
+		fields = append(fields, to(name, 1))
 	}
+	return fields
 }
 
 // read returns the bucket and the server's clock: one find, and one aggregation more where there is no document. See

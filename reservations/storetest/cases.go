@@ -285,6 +285,34 @@ func testHolds(d driver) {
 	}
 }
 
+// Leases of calls in flight are kept exactly, also for another process: renewed, ended once, and gone when they end.
+func testInFlight(d driver) {
+	d.limit = oneMeter(10, 10, reservations.Unlimited)
+	d.limit.Meters = append(d.limit.Meters, reservations.InFlight(3))
+	lease := func(op reservations.Op, id int64, n ...float64) reservations.Request {
+		return reservations.Request{Op: op, Tokens: n, Lease: id, For: 25 * time.Second}
+	}
+	all := d.apply(lease(reservations.OpStart, 1<<62, 1, 1), lease(reservations.OpStart, -7, 1, 2), start(1, 0))
+	end := all[0].At.Add(25 * time.Second)
+	want := reservations.Leases{{ID: 1 << 62, Until: end, Tokens: 1}, {ID: -7, Until: end, Tokens: 2}}
+	loaded, _ := d.load()
+	if got := loaded.Meters[1].Leased; !reflect.DeepEqual(got, want) || !reflect.DeepEqual(loaded, all[2].Bucket) {
+		d.t.Errorf("leases %+v, want %+v", got, want)
+	}
+	other := d
+	other.i.Store = d.i.peer(d.t)
+	d.i.Advance(5 * time.Second)
+	other.want(other.one(lease(reservations.OpStart, 3, 1, 1)), reservations.StateWaiting, 20*time.Second)
+	other.want(other.one(lease(reservations.OpRenew, 1<<62)), reservations.StateSettled, 0)
+	d.want(d.one(lease(reservations.OpRenew, 3)), reservations.StateRefused, 0)
+	d.apply(lease(reservations.OpSettle, -7, 0, 0), lease(reservations.OpSettle, -7, 0, 0))
+	other.wantStart(other.one(lease(reservations.OpStart, 3, 1, 2)), 0)
+	d.want(d.one(lease(reservations.OpStart, 4, 1, 1)), reservations.StateWaiting, 25*time.Second)
+	d.i.Advance(25 * time.Second)
+	d.wantStart(d.one(lease(reservations.OpStart, 4, 1, 3)), 0)
+	d.want(d.one(lease(reservations.OpRenew, 1<<62)), reservations.StateRefused, 0)
+}
+
 func testCancelled(d driver) {
 	d.limit = oneMeter(10, 5, 0)
 	ctx, cancel := context.WithCancel(d.t.Context())

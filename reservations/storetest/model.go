@@ -73,6 +73,9 @@ func (m *model) randomLimit() reservations.Limit {
 	for _, name := range []string{"a", "b.b", "c-c"}[:1+m.r.IntN(3)] {
 		limit.Meters = append(limit.Meters, m.randomMeter(name))
 	}
+	if m.r.IntN(3) == 0 {
+		limit.Meters = append(limit.Meters, reservations.InFlight(1+m.r.IntN(8)))
+	}
 	return limit
 }
 
@@ -95,7 +98,11 @@ func (m *model) changeLimit() {
 			meters = slices.Delete(meters, k, k+1)
 		}
 	case 3:
-		meters[k] = m.randomMeter(meters[k].Name)
+		if meters[k].Kind == reservations.KindInFlight {
+			meters[k] = reservations.InFlight(1 + m.r.IntN(8))
+		} else {
+			meters[k] = m.randomMeter(meters[k].Name)
+		}
 	case 4:
 		meters[k].Rate *= pick(m.r, .1, .9, 1.5, 10)
 		m.limit.MaxWait = pick(m.r, 0, time.Second, time.Minute)
@@ -106,12 +113,19 @@ func (m *model) changeLimit() {
 func (m *model) randomRequest() reservations.Request {
 	r := reservations.Request{
 		Op: pick(m.r, reservations.OpStart, reservations.OpStart, reservations.OpStart, reservations.OpReserve,
-			reservations.OpAllow, reservations.OpSettle, reservations.OpSettle, reservations.OpRelease,
+			reservations.OpAllow, reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpRenew,
 			reservations.OpBlock, reservations.OpUnblock, reservations.OpSync, reservations.OpRefresh),
 		Promoted: m.r.IntN(3) == 0, Urgent: m.r.IntN(4) == 0, Up: m.r.IntN(2) == 0, Dry: m.r.IntN(8) == 0,
 	}
 	r.Reserved = r.Promoted && m.r.IntN(2) == 0
+	switch r.Op { //nolint:exhaustive // the others have no lease
+	case reservations.OpStart, reservations.OpAllow, reservations.OpRenew, reservations.OpSettle:
+		r.Lease = 1 + m.r.Int64N(30)
+		r.For = pick(m.r, 0, 500*ms, 25*time.Second)
+	}
 	switch r.Op {
+	case reservations.OpRenew:
+		return r
 	case reservations.OpUnblock, reservations.OpRefresh:
 		return r
 	case reservations.OpBlock:

@@ -74,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"block", testBlock},
 		{"sync", testSync},
 		{"holds", testHolds},
+		{"calls in flight", testInFlight},
 		{"context cancelled", testCancelled},
 		{"concurrent", testConcurrent},
 		{"concurrent processes", testConcurrentProcesses},

@@ -23,6 +23,11 @@ type Call struct {
 	CustomID string `json:"custom_id,omitempty"`
 	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
+	// Flow names what the call belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty means
+	// its batch, in the first limit.
+	Flow string `json:"flow,omitempty"`
+	// Priority is one of the limits' priorities; see reservations.Charge.
+	Priority string `json:"priority,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
 	Charge reservations.Tokens `json:"charge,omitempty"`
 	// Batch says which request of a batch file the call is. Nil for any other.
@@ -74,7 +79,7 @@ func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...s
 // TaskType implements tasks.Args.
 func (Call) TaskType() string { return CallType }
 
-// Charges implements tasks.Charger: those of Also, then that of Limit; all urgent where the call is.
+// Charges implements tasks.Charger: those of Also, then that of Limit, as for Chat.
 func (c Call) Charges() []reservations.Charge { return c.chat().Charges() }
 
 // TaskOptions implements tasks.Optioner: a call of a batch has an ID of its own, so that it is enqueued once.
@@ -94,5 +99,8 @@ func (c Call) nothing() reservations.Tokens { return c.chat().nothing() }
 
 // chat is the same with another type: what a call takes and has used does not depend on where it goes.
 func (c Call) chat() Chat {
-	return Chat{Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent}
+	return Chat{
+		Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent, Flow: c.Flow, Priority: c.Priority,
+		Batch: c.Batch,
+	}
 }

@@ -40,6 +40,11 @@ type Chat struct {
 	CustomID string `json:"custom_id,omitempty"`
 	// Urgent lets the task start before ordinary ones where the limit has headroom: somebody waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
+	// Flow names what the chat belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty means
+	// its batch, in the first limit.
+	Flow string `json:"flow,omitempty"`
+	// Priority is one of the limits' priorities; see reservations.Charge.
+	Priority string `json:"priority,omitempty"`
 	// Batch says which request of a batch file the chat is. Nil for any other.
 	Batch *tasks.BatchRef `json:"batch,omitempty"`
 	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
@@ -62,16 +67,14 @@ func NewChat(limit string, request json.RawMessage, meters ...string) (Chat, err
 // TaskType implements tasks.Args.
 func (Chat) TaskType() string { return TaskType }
 
-// Charges implements tasks.Charger: those of Also, then the chat's own where it has a limit. Where the chat is urgent, all are.
+// Charges implements tasks.Charger: those of Also, then the chat's own where it has a limit. What the chat says of
+// urgency, flow and priority counts for all, see tasks.Share.
 func (c Chat) Charges() []reservations.Charge {
 	charges := slices.Clone(c.Also)
 	if c.Limit != "" {
 		charges = append(charges, reservations.Charge{Limit: c.Limit, Key: c.Key, Tokens: c.Charge})
 	}
-	for i := range charges {
-		charges[i].Urgent = charges[i].Urgent || c.Urgent
-	}
-	return charges
+	return tasks.Share(charges, reservations.Charge{Urgent: c.Urgent, Flow: c.Flow, Priority: c.Priority}, c.Batch)
 }
 
 // used is what a call really used, in the meters that the chat is charged for: the others may not exist.

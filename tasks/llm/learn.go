@@ -11,7 +11,8 @@ const modelLength = 200
 // Call is the same request as a Call.
 func (c Chat) Call() Call {
 	return Call{
-		Endpoint: EndpointChat, Also: c.Also, Limit: c.Limit, Key: c.Key, CustomID: c.CustomID, Urgent: c.Urgent, Batch: c.Batch, Charge: c.Charge, Request: c.Request,
+		Endpoint: EndpointChat, Also: c.Also, Limit: c.Limit, Key: c.Key, CustomID: c.CustomID, Urgent: c.Urgent,
+		Flow: c.Flow, Priority: c.Priority, Batch: c.Batch, Charge: c.Charge, Request: c.Request,
 	}
 }
 

@@ -23,7 +23,7 @@ func (u Usage) Total() float64 { return u.Input + u.Output }
 // of is what one request takes from a meter.
 func (u Usage) of(meter string) (float64, bool) {
 	switch meter {
-	case MeterRequests, MeterRequestsPerDay:
+	case MeterRequests, MeterRequestsPerDay, reservations.MeterInFlight:
 		return 1, true
 	case MeterTokens, MeterTokensPerDay:
 		return u.Total(), true

@@ -36,6 +36,11 @@ type Request struct {
 	Taken []reservations.Charge `json:"charges,omitempty"`
 	// Urgent lets the task start before ordinary ones where the limits have headroom: all that is taken is urgent then.
 	Urgent bool `json:"urgent,omitempty"`
+	// Flow names what the request belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty means
+	// its batch, in the first limit.
+	Flow string `json:"flow,omitempty"`
+	// Priority is one of the limits' priorities; see reservations.Charge.
+	Priority string `json:"priority,omitempty"`
 	// OK are the statuses that are an answer. Empty means all of 2xx.
 	OK []int `json:"ok,omitempty"`
 	// TimeoutSeconds bounds the call where it is less than the client's Timeout. Zero means that.
@@ -45,13 +50,11 @@ type Request struct {
 // TaskType implements tasks.Args.
 func (Request) TaskType() string { return TaskType }
 
-// Charges implements tasks.Charger: what is taken, all urgent where the request is.
+// Charges implements tasks.Charger: what is taken. What the request says of urgency, flow and priority counts for all,
+// see tasks.Share.
 func (r Request) Charges() []reservations.Charge {
-	charges := slices.Clone(r.Taken)
-	for i := range charges {
-		charges[i].Urgent = charges[i].Urgent || r.Urgent
-	}
-	return charges
+	common := reservations.Charge{Urgent: r.Urgent, Flow: r.Flow, Priority: r.Priority}
+	return tasks.Share(slices.Clone(r.Taken), common, r.Batch)
 }
 
 // TaskOptions implements tasks.Optioner: a request of a batch has an ID of its own, so that it is enqueued once.

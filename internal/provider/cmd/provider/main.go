@@ -47,11 +47,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.IntVar(&cfg.FailEvery, "fail-every", 0, "answer every nth request with a 500 (0: never)")
 	flags.Float64Var(&cfg.Window.Requests, "window-requests", 0, "requests in each fixed window (0: not limited)")
 	flags.DurationVar(&cfg.Window.Period, "window-period", 0, "length of a fixed window")
+	flags.IntVar(&cfg.InFlight, "in-flight", 0, "calls that may run at once (0: any number)")
 	flags.Func("tenant", "limit of a tenant, as `name=rate/capacity` in requests per second; may be repeated", func(text string) error {
 		return addTenant(&cfg, text)
 	})
-	flags.IntVar(&cfg.Block.Number, "block-number", 0, "refuse this request with a 429 that names a time (0: none)")
-	flags.DurationVar(&cfg.Block.For, "block-for", 0, "the time that it names")
+	addBlock(flags, &cfg.Block)
 	addTrouble(flags, &cfg.Trouble)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -78,6 +78,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	<-ctx.Done()
 	return errors.Join(s.Close(), json.NewEncoder(stdout).Encode(s.Report()))
+}
+
+func addBlock(flags *flag.FlagSet, block *provider.Block) {
+	flags.IntVar(&block.Number, "block-number", 0, "refuse this request with a 429 that names a time (0: none)")
+	flags.DurationVar(&block.For, "block-for", 0, "the time that it names")
 }
 
 func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble) {

@@ -1,0 +1,86 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// A fleet without MongoDB keeps its buckets in Redis. The limit stays the same, also when a worker is killed.
+//
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestBucketsInRedis(t *testing.T) {
+	measures(t, 40*time.Second)
+	count := sized(400, 1400)
+	w := newWorld(t, requestsOnly)
+	w.mongoURI = ""
+	w.enqueueChats(t, count)
+	w.start(t, fleet)
+	w.awaitCompleted(t, count/2, time.Minute)
+	w.workers[0].kill()
+	w.start(t, 1)
+	killed := w.info(t)
+	t.Logf("killed: %s", describe(killed))
+	w.awaitCompleted(t, count-killed.Active, time.Minute)
+	r := w.report(t)
+	t.Logf("violations %d of %d requests, used %.2f %%, longest gap %.2f s",
+		r.Violations, r.Requests, 100*r.Utilization, r.LongestGapSeconds)
+	if r.Violations > 0 || len(r.Starts) < count-killed.Active {
+		t.Errorf("%d violations, %d tasks started: %+v", r.Violations, len(r.Starts), r.Refusals)
+	}
+	figures := figures{Report: r}
+	figures.wantUsed(t, r.Utilization, 0.97)
+	log := w.workers[1].log(t)
+	for _, want := range []string{`"store":"redis"`, "MONGODB_URI is not set"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("a worker does not log %s", want)
+		}
+	}
+	for _, args := range [][]string{{"enqueue", "batch", "-", "--limit", "openai"}, {"worker", "dead", "list"}} {
+		if args[1] == "batch" {
+			args = append(args, "--config", w.config)
+		}
+		c := command(t, args[0], w.env(w.redis.URL()), smallChats(1, 1), args[1:]...)
+		if c.code != 2 || !strings.Contains(c.err, "MONGODB_URI is not set") {
+			t.Errorf("%v without MongoDB: exit %d: %s", args, c.code, c.err)
+		}
+	}
+}
+
+// enqueueChats sends chats that belong to no batch.
+func (w *world) enqueueChats(t *testing.T, n int) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
+	defer func() { _ = client.Close() }()
+	limit := reservations.Limit{Name: "openai", Meters: []reservations.Meter{{
+		Name: "requests", Rate: 50, Period: time.Second, Capacity: 5, MaxReserved: reservations.Unlimited,
+	}}}
+	limiter, err := reservations.New(nil, []reservations.Limit{limit}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := scheduler.New(client, limiter, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chats := make([]tasks.Args, n)
+	for i := range chats {
+		request := fmt.Sprintf(`{"model":"gpt-4o-mini","max_tokens":20,"messages":[{"role":"user","content":"Count to %d."}],`+
+			`"metadata":{"headway_task":"t%05d"}}`, i, i)
+		if chats[i], err = llm.NewChat("openai", json.RawMessage(request), llm.MeterRequests); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err = s.EnqueueMany(t.Context(), chats, scheduler.Retention(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+}

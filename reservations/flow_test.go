@@ -1,0 +1,119 @@
+package reservations_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+)
+
+func shared() reservations.Limit {
+	return reservations.Limit{
+		Name: "openai", Meters: []reservations.Meter{reservations.PerSecond("tokens", 100)},
+		Weights: map[string]float64{"acme": 3}, Priorities: map[string]float64{"interactive": 9, "batch": 1, "bulk": 1},
+	}
+}
+
+func TestWeightsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		weights, priorities map[string]float64
+		want                []string
+	}{
+		"bounds":         {weights: map[string]float64{"a": reservations.MinWeight, "b c": reservations.MaxWeight}},
+		"zero":           {weights: map[string]float64{"acme": 0}, want: []string{"weights.acme: weight 0 must be from 0.001 to 1000"}},
+		"negative":       {priorities: map[string]float64{"low": -1}, want: []string{"priorities.low: weight -1 must be from"}},
+		"a million":      {weights: map[string]float64{"acme": 1e6}, want: []string{"weights.acme: weight 1e+06 must be from"}},
+		"not a number":   {weights: map[string]float64{"acme": math.NaN()}, want: []string{"weights.acme: weight NaN"}},
+		"infinite":       {priorities: map[string]float64{"low": math.Inf(1)}, want: []string{"priorities.low: weight +Inf"}},
+		"no name":        {weights: map[string]float64{"": 1}, want: []string{"weights: a flow must have a name"}},
+		"10 kB":          {weights: map[string]float64{strings.Repeat("x", 10000): 1}, want: []string{"10000 bytes: must be at most 128"}},
+		"control":        {weights: map[string]float64{"a\nb": 1}, want: []string{`flow "a\nb" must be valid UTF-8 without control`}},
+		"priority blank": {priorities: map[string]float64{"a b": 1}, want: []string{`name "a b" must be 1 to 64 letters`}},
+		"all faults":     {map[string]float64{"a": 0}, map[string]float64{"b": 0}, []string{"weights.a: ", "priorities.b: "}},
+	} {
+		limit := shared()
+		limit.Weights, limit.Priorities = tc.weights, tc.priorities
+		err := limit.Validate()
+		if (err == nil) != (tc.want == nil) || err != nil && (!errors.Is(err, reservations.ErrInvalidLimit) || len(err.Error()) > 300) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", name, err, want)
+			}
+		}
+	}
+	limit := shared()
+	for i := range reservations.MaxPriorities {
+		limit.Priorities[strings.Repeat("p", i+1)] = 1
+	}
+	if err := limit.Validate(); err == nil || !strings.Contains(err.Error(), "19 priorities must be at most 16") {
+		t.Error(err)
+	}
+}
+
+func TestFlowsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{shared()}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]reservations.Charge{
+		"10000 bytes: must be at most 128":                    {Flow: strings.Repeat("x", 10000)},
+		`flow "\x00" must be valid UTF-8`:                     {Flow: "\x00"},
+		`flow "\xff" must be valid UTF-8`:                     {Flow: "\xff"},
+		`there are ["batch" "bulk" "interactive"]`:            {Priority: "urgent"},
+		`priority "a b" must be 1 to 64 letters`:              {Priority: "a b"},
+		`priority "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: {Priority: strings.Repeat("x", 10000)},
+	} {
+		c.Limit = "openai"
+		err := limiter.ValidateNew(c)
+		if !errors.Is(err, reservations.ErrInvalidCharge) || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err := limiter.Start(t.Context(), c, nil); (err == nil) != (c.Priority == "urgent") {
+			t.Errorf("%s: a queued task starts: %v", want, err) // an unknown priority does not cost a queued task
+		}
+	}
+	for _, c := range []reservations.Charge{{Flow: strings.Repeat("é", 64)}, {Priority: "bulk"}, {Flow: "user 7"}, {}} {
+		c.Limit = "openai"
+		if err := limiter.ValidateNew(c); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// An unknown priority is the lowest one, and of two that are equal the first by name. Urgent tasks leave the ordinary
+// share to all priorities together, and a limit without priorities has one class.
+func TestClass(t *testing.T) {
+	t.Parallel()
+	headroom := shared()
+	headroom.Meters[0].Headroom, headroom.OrdinaryShare = 20, 0.2
+	plain := shared()
+	plain.Priorities = nil
+	for _, tc := range []struct {
+		limit  reservations.Limit
+		charge reservations.Charge
+		class  string
+		weight float64
+	}{
+		{shared(), reservations.Charge{Priority: "interactive"}, "interactive", 9},
+		{shared(), reservations.Charge{Priority: "gone", Urgent: true}, "batch", 1},
+		{shared(), reservations.Charge{}, "batch", 1},
+		{headroom, reservations.Charge{Priority: "bulk"}, "bulk", 1},
+		{headroom, reservations.Charge{Priority: "bulk", Urgent: true}, reservations.ClassUrgent, 11 * 0.8 / 0.2},
+		{plain, reservations.Charge{Priority: "interactive", Urgent: true}, "", 1},
+	} {
+		class, weight := tc.limit.Class(tc.charge)
+		if class != tc.class || math.Abs(weight-tc.weight) > 1e-9 {
+			t.Errorf("%+v: %q %v, want %q %v", tc.charge, class, weight, tc.class, tc.weight)
+		}
+	}
+	if l := shared(); l.Weight("acme") != 3 || l.Weight("other") != 1 || l.Weight("") != 1 {
+		t.Errorf("weights %v %v %v", l.Weight("acme"), l.Weight("other"), l.Weight(""))
+	}
+}

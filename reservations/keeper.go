@@ -1,0 +1,187 @@
+package reservations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrLeaseLost is matched by the cause with which Keeper.Keep ends a context: the slots of a call could not be kept.
+var ErrLeaseLost = errors.New("reservations: lease of a call in flight lost")
+
+// LeaseError says in which bucket the lease of a call was lost. It matches ErrLeaseLost.
+type LeaseError struct {
+	// Bucket is the name of the bucket.
+	Bucket string
+	// Err is why the lease could not be renewed; nil where the bucket does not have it any more.
+	Err error
+}
+
+func (e *LeaseError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("%v: bucket %s has forgotten it", ErrLeaseLost, e.Bucket)
+	}
+	return fmt.Sprintf("%v: bucket %s: not renewed within %v: %v", ErrLeaseLost, e.Bucket, leaseLasts, e.Err)
+}
+
+// Is makes the error match ErrLeaseLost.
+func (*LeaseError) Is(target error) bool { return target == ErrLeaseLost }
+
+// Unwrap returns why the lease could not be renewed.
+func (e *LeaseError) Unwrap() error { return e.Err }
+
+// errNotYet is why a lease ends that has not been renewed yet.
+var errNotYet = errors.New("the process was too slow to renew it")
+
+// Keeper renews the leases of calls in flight, those of one bucket together: one request every 5 seconds. Safe for
+// concurrent use.
+type Keeper struct {
+	limiter  *Limiter
+	answered func(Charge, Outcome)
+
+	mu      sync.Mutex // guards what is below, and all it leads to
+	buckets map[string]*keptBucket
+}
+
+// keptBucket are the calls of this process in one bucket.
+type keptBucket struct {
+	charge Charge // names the bucket
+	calls  map[*keptCall]struct{}
+	timer  *time.Timer // of the next renewal
+}
+
+// keptCall is a call with a lease.
+type keptCall struct {
+	lease  Lease
+	err    error       // of the last renewal
+	timer  *time.Timer // of the end of the lease
+	cancel context.CancelCauseFunc
+}
+
+// NewKeeper returns a Keeper for the leases of a Limiter. Answered gets the answer of a bucket to each renewal, by a
+// charge that names the bucket; nil means that no caller wants it. It must not block.
+func NewKeeper(l *Limiter, answered func(Charge, Outcome)) *Keeper {
+	if answered == nil {
+		answered = func(Charge, Outcome) {}
+	}
+	return &Keeper{limiter: l, answered: answered, buckets: map[string]*keptBucket{}}
+}
+
+// Keep renews the leases of the charges until stop is called, when the call has ended; settle the charges after
+// that. The context ends before a lease does, with a cause that matches ErrLeaseLost: where the store does not answer
+// for 20 seconds, and at the next renewal where the bucket has forgotten the lease. A call that goes on after that may
+// be one too many; its lease is renewed until stop, if the store answers again in time. Charges without a lease need
+// nothing; a nil Keeper is enough for them.
+func (k *Keeper) Keep(ctx context.Context, charges ...Charge) (kept context.Context, stop func()) {
+	kept, cancel := context.WithCancelCause(ctx)
+	var stops []func()
+	for _, c := range charges {
+		if c.Lease.ID != 0 {
+			stops = append(stops, k.keep(c, cancel))
+		}
+	}
+	return kept, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(nil)
+	}
+}
+
+// keep renews one lease until stop is called.
+func (k *Keeper) keep(c Charge, cancel context.CancelCauseFunc) (stop func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	call := &keptCall{lease: c.Lease, err: errNotYet, cancel: cancel}
+	name := c.Bucket()
+	call.timer = time.AfterFunc(time.Until(c.Lease.End), func() { k.expire(name, call) })
+	b := k.buckets[name]
+	if b == nil {
+		b = &keptBucket{charge: c, calls: map[*keptCall]struct{}{}}
+		b.timer = time.AfterFunc(renewEvery, func() { k.renew(name, b) })
+		k.buckets[name] = b
+	}
+	b.calls[call] = struct{}{}
+	return func() { k.leave(name, b, call) }
+}
+
+// leave ends the renewals of a call. The first call that follows begins the next ones.
+func (k *Keeper) leave(name string, b *keptBucket, call *keptCall) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	call.timer.Stop()
+	delete(b.calls, call)
+	if len(b.calls) == 0 && k.buckets[name] == b {
+		b.timer.Stop()
+		delete(k.buckets, name)
+	}
+}
+
+// expire ends the context of a call whose lease was not renewed.
+func (k *Keeper) expire(name string, call *keptCall) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Now().Before(call.lease.End) { // renewed meanwhile
+		return
+	}
+	call.cancel(&LeaseError{Bucket: name, Err: call.err})
+}
+
+// renew renews the leases of a bucket, and plans the next renewal.
+func (k *Keeper) renew(name string, b *keptBucket) {
+	calls, requests := k.renewals(b)
+	if len(calls) == 0 {
+		return
+	}
+	end := time.Now().Add(leaseLasts)
+	outcomes, err := k.limiter.renew(b.charge, requests)
+	next := renewEvery
+	if err != nil {
+		next = renewAgain
+	} else {
+		k.answered(b.charge, outcomes[len(outcomes)-1])
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, call := range calls {
+		if _, runs := b.calls[call]; !runs {
+			continue
+		}
+		switch {
+		case err != nil:
+			call.err = err
+		case outcomes[i].State == StateRefused:
+			call.cancel(&LeaseError{Bucket: name})
+		default:
+			call.lease.End, call.err = end, errNotYet
+			call.timer.Reset(time.Until(end))
+		}
+	}
+	if len(b.calls) > 0 {
+		b.timer.Reset(next)
+	}
+}
+
+// renewals are the calls of a bucket, and a request for each.
+func (k *Keeper) renewals(b *keptBucket) (calls []*keptCall, requests []Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for call := range b.calls {
+		calls = append(calls, call)
+		requests = append(requests, Request{Op: OpRenew, Lease: call.lease.ID, For: leaseLasts + leaseSpare})
+	}
+	return calls, requests
+}
+
+// renew sends the renewals of one bucket in one call.
+func (l *Limiter) renew(c Charge, requests []Request) ([]Outcome, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	defer cancel()
+	limit, err := l.bucket(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return l.ask(ctx, limit, c.Key, requests...)
+}

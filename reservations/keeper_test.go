@@ -1,0 +1,233 @@
+package reservations_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+)
+
+// cutStore is a store that can be away, and counts its calls.
+type cutStore struct {
+	reservations.Store
+	away  atomic.Bool
+	calls atomic.Int64
+}
+
+func (s *cutStore) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
+	s.calls.Add(1)
+	if s.away.Load() {
+		return nil, &reservations.UnavailableError{Bucket: limit.Name, Err: errors.New("away")}
+	}
+	return s.Store.Apply(ctx, limit, key, requests)
+}
+
+// callers is a process with a Limiter for so many calls in flight.
+type callers struct {
+	*reservations.Limiter
+	store  *cutStore
+	keeper *reservations.Keeper
+	told   atomic.Int64
+}
+
+func newCallers(t *testing.T, most int) *callers {
+	t.Helper()
+	c := &callers{store: &cutStore{Store: memstore.New(nil)}}
+	var err error
+	if c.Limiter, err = reservations.New(c.store, []reservations.Limit{calls(most)}, reservations.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	c.keeper = reservations.NewKeeper(c.Limiter, func(reservations.Charge, reservations.Outcome) { c.told.Add(1) })
+	return c
+}
+
+// call starts one call, which must be allowed, and returns the charge to be settled.
+func (c *callers) call(t *testing.T) reservations.Charge {
+	t.Helper()
+	charge := reservations.Charge{Limit: "fleet"}
+	o, err := c.Start(t.Context(), charge, nil)
+	if err != nil || !o.Started() || o.Lease.ID == 0 || time.Until(o.Lease.End) != 20*time.Second {
+		t.Fatalf("start: %+v, %v", o, err)
+	}
+	charge.Lease = o.Lease
+	return charge
+}
+
+// starts says whether one more call starts.
+func (c *callers) starts(t *testing.T) bool {
+	t.Helper()
+	o, err := c.Check(t.Context(), reservations.Charge{Limit: "fleet"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Started()
+}
+
+// All leases of a bucket are renewed by one request every 5 seconds, until their calls end.
+func TestKeeperRenews(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const many = 300
+		c := newCallers(t, many)
+		var charges []reservations.Charge
+		var stops []func()
+		var contexts []context.Context
+		for range many {
+			charge := c.call(t)
+			ctx, stop := c.keeper.Keep(t.Context(), charge, reservations.Charge{Limit: "other"})
+			charges, stops, contexts = append(charges, charge), append(stops, stop), append(contexts, ctx)
+		}
+		before := c.store.calls.Load()
+		<-time.After(10*time.Minute + time.Second)
+		if n := c.store.calls.Load() - before; n != 120 || c.told.Load() != n {
+			t.Errorf("%d requests in 10 minutes, of which %d were told; want 120", n, c.told.Load())
+		}
+		if c.starts(t) {
+			t.Errorf("one call more than %d starts", many)
+		}
+		for i := range charges {
+			if err := contexts[i].Err(); err != nil {
+				t.Fatalf("call %d: %v", i, context.Cause(contexts[i]))
+			}
+			stops[i]()
+			for range 2 {
+				if _, err := c.Settle(t.Context(), charges[i], nil, "x"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		v, err := c.View(t.Context(), "fleet", "")
+		if err != nil || v.Meters[0].Level != many {
+			t.Errorf("after all calls: %+v, %v", v, err)
+		}
+		before = c.store.calls.Load()
+		<-time.After(time.Minute)
+		if n := c.store.calls.Load() - before; n != 0 {
+			t.Errorf("%d requests without a call", n)
+		}
+	})
+}
+
+// Where the store is away, a call ends 20 seconds after its lease was last renewed, and before the bucket has another
+// one start.
+func TestKeeperStoreAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t, 1)
+		charge := c.call(t)
+		ctx, stop := c.keeper.Keep(t.Context(), charge)
+		<-time.After(31 * time.Second) // renewed a second ago
+		c.store.away.Store(true)
+		<-ctx.Done()
+		stop()
+		synctest.Wait() // a renewal may be on its way
+		c.store.away.Store(false)
+		var lost *reservations.LeaseError
+		cause := context.Cause(ctx)
+		if !errors.Is(cause, reservations.ErrLeaseLost) || !errors.Is(cause, reservations.ErrUnavailable) ||
+			!errors.As(cause, &lost) || lost.Bucket != "fleet" {
+			t.Errorf("the cause is %v", cause)
+		}
+		if c.starts(t) {
+			t.Error("another call starts at once")
+		}
+		<-time.After(4 * time.Second)
+		if c.starts(t) {
+			t.Error("another call starts after 4 s")
+		}
+		<-time.After(3 * time.Second)
+		if !c.starts(t) {
+			t.Error("no other call starts 7 s after")
+		}
+	})
+}
+
+// A store that answers again in time costs no call.
+func TestKeeperStoreBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t, 1)
+		ctx, stop := c.keeper.Keep(t.Context(), c.call(t))
+		defer stop()
+		c.store.away.Store(true)
+		<-time.After(19 * time.Second)
+		c.store.away.Store(false)
+		<-time.After(time.Minute)
+		if ctx.Err() != nil {
+			t.Errorf("the call ended: %v", context.Cause(ctx))
+		}
+	})
+}
+
+// The calls of a bucket that was reset end at the next renewal.
+func TestKeeperReset(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t, 1)
+		began := time.Now()
+		ctx, stop := c.keeper.Keep(t.Context(), c.call(t))
+		defer stop()
+		if err := c.Reset(t.Context(), "fleet", ""); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), reservations.ErrLeaseLost) || time.Since(began) != 5*time.Second {
+			t.Errorf("%v after %v", context.Cause(ctx), time.Since(began))
+		}
+	})
+}
+
+// A call without a lease needs no Keeper, and ends with its context.
+func TestKeeperWithoutLease(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	kept, stop := (*reservations.Keeper)(nil).Keep(ctx, reservations.Charge{Limit: "fleet"})
+	if kept.Err() != nil {
+		t.Error(kept.Err())
+	}
+	cancel()
+	if <-kept.Done(); !errors.Is(context.Cause(kept), context.Canceled) {
+		t.Error(context.Cause(kept))
+	}
+	stop()
+}
+
+// A direct call keeps its slot for as long as it runs; another one has it soon after.
+func TestDoKeepsTheSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t, 1)
+		var running, calls atomic.Int64
+		var all sync.WaitGroup
+		began := time.Now()
+		for range 3 {
+			all.Go(func() {
+				err := c.Do(t.Context(), []reservations.Charge{{Limit: "fleet"}},
+					func(ctx context.Context) (reservations.Tokens, error) {
+						if running.Add(1) != 1 {
+							t.Error("two calls run")
+						}
+						defer running.Add(-1)
+						<-time.After(time.Minute)
+						calls.Add(1)
+						return nil, context.Cause(ctx)
+					})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); calls.Load() != 3 || took > 3*time.Minute+3*time.Second {
+			t.Errorf("%d calls of a minute in %v", calls.Load(), took)
+		}
+	})
+}

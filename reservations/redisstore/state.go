@@ -1,0 +1,146 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/stored"
+)
+
+// errAnswer is matched when a script returned what it never does.
+var errAnswer = errors.New("malformed answer")
+
+// state is a bucket as Redis holds it.
+type state struct {
+	bucket reservations.Bucket
+	header string // empty where there is no bucket
+	epoch  string
+	clock  time.Time
+}
+
+// load reads a bucket.
+func (s *Store) load(ctx context.Context, name string) (state, error) {
+	answer, err := s.run(ctx, loadScript, reading, name)
+	if err != nil {
+		return state{}, err
+	}
+	seen, _, err := s.answered(name, answer)
+	return seen, err
+}
+
+// swap writes the bucket where it is still as it was seen, and the queue of the bucket lets the call. Then the answer
+// is empty; else it is for wait.
+func (s *Store) swap(
+	ctx context.Context, name, call string, seen state, limit reservations.Limit, after reservations.Bucket,
+) (answer []any, err error) {
+	document, err := bson.Marshal(stored.Encode(after))
+	if err != nil {
+		return nil, ofBucket(name, err)
+	}
+	missing := reservations.Bucket{Since: moment(seen.epoch)}
+	_, o := reservations.Step(missing, limit, seen.clock, reservations.Request{Op: reservations.OpRefresh})
+	full := after.FullAt()
+	if m := o.Bucket.FullAt(); m.After(full) { // without the bucket, less is there
+		full = m
+	}
+	keep := full.Sub(seen.clock) + keepFull
+	return s.write(ctx, writing, name, seen, call+string(document), keep)
+}
+
+// wait waits until the call is the first of the queue of the bucket. Answer is that of swapScript.
+func (s *Store) wait(ctx context.Context, name, call string, answer []any, giveUp time.Time) (state, error) {
+	for time.Now().Before(giveUp) {
+		seen, place, err := s.answered(name, answer)
+		if err != nil || place == 0 {
+			return seen, err
+		}
+		next, err := s.call(ctx, reading, "blpop", keyState(call), queueKept.Seconds())
+		switch {
+		case err == nil && len(next) == 2:
+			return s.parse(name, next[1])
+		case err != nil && !errors.Is(err, redis.Nil):
+			return state{}, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+		}
+		if answer, err = s.write(ctx, reading, name, state{header: noHeader}, call, 0); err != nil {
+			return state{}, err
+		}
+	}
+	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
+	return state{}, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+}
+
+// write runs swapScript.
+func (s *Store) write(
+	ctx context.Context, k kind, name string, seen state, value string, keep time.Duration,
+) ([]any, error) {
+	return s.run(ctx, swapScript, k, name,
+		seen.header, seen.epoch, value, max(1, keep.Milliseconds()), queueKept.Milliseconds(), root)
+}
+
+// answered reads what a script returned: a state, and the place of the call in the queue.
+func (s *Store) answered(name string, answer []any) (seen state, place int64, err error) {
+	if len(answer) != 2 {
+		return state{}, 0, ofBucket(name, fmt.Errorf("%w: %v", errAnswer, answer))
+	}
+	place, _ = answer[1].(int64)
+	seen, err = s.parse(name, answer[0])
+	return seen, place, err
+}
+
+// parse reads a state. The error is one of the bucket.
+func (s *Store) parse(name string, answer any) (state, error) {
+	text, _ := answer.(string)
+	if len(text) < 2*timeSize {
+		return state{}, ofBucket(name, fmt.Errorf("%w: %v", errAnswer, answer))
+	}
+	seen := state{epoch: text[:timeSize], clock: moment(text[timeSize : 2*timeSize])}
+	if s.now != nil {
+		seen.clock = s.now()
+	}
+	if value := text[2*timeSize:]; value != "" {
+		if len(value) < headerSize {
+			return state{}, ofBucket(name, fmt.Errorf("%w: %d bytes, less than a header", stored.ErrMalformed, len(value)))
+		}
+		var err error
+		seen.header = value[:headerSize]
+		if seen.bucket, err = decode(value[headerSize:]); err != nil {
+			return state{}, ofBucket(name, err)
+		}
+	}
+	if seen.header == "" || seen.header[:timeSize] != seen.epoch {
+		seen.bucket.Since = moment(seen.epoch)
+	}
+	return seen, nil
+}
+
+// decode reads the bucket behind a header; it is empty after a reset.
+func decode(document string) (reservations.Bucket, error) {
+	if document == "" {
+		return reservations.Bucket{}, nil
+	}
+	var d stored.Bucket
+	if err := bson.Unmarshal([]byte(document), &d); err != nil {
+		return reservations.Bucket{}, fmt.Errorf("%w: %w", stored.ErrMalformed, err)
+	}
+	return d.Decode()
+}
+
+// moment reads whole microseconds; the zero time if the text is none.
+func moment(text string) time.Time {
+	us, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || us <= 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// newCall is the ID of a call.
+func newCall() string { return fmt.Sprintf("%016x", rand.Uint64()) } //nolint:gosec // needs no secrecy

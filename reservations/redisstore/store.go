@@ -1,0 +1,89 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// keepFull is how long a full bucket is kept.
+	keepFull = time.Minute
+	// keepReset is how long a reset is remembered where the bucket is not used: a window may be as long as a month.
+	keepReset = 32 * 24 * time.Hour
+	// patience is how long a call competes before it gives up.
+	patience = 3 * time.Second
+	// queueKept is how long the first call of a queue may take. A call that ended with its process is in the way for as
+	// long.
+	queueKept = 200 * time.Millisecond
+)
+
+// Store is a reservations.Store in Redis. Safe for concurrent use, by any number of processes.
+type Store struct {
+	client   redis.UniversalClient
+	now      func() time.Time // replaces Redis's clock in tests
+	patience time.Duration
+}
+
+var _ reservations.Store = (*Store)(nil)
+
+// Open returns a Store that keeps its buckets in the Redis of client, which asynq may use as well. It asks whether the
+// server can keep buckets: the error matches ErrEvicts or reservations.ErrUnavailable. The caller closes the client.
+func Open(ctx context.Context, client redis.UniversalClient) (*Store, error) {
+	s := &Store{client: client, patience: patience}
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Apply implements reservations.Store: it loads the bucket, folds the requests and swaps the result, in two round
+// trips. A call that loses queues up: the call before it in the queue sends it the bucket, and then no other call swaps.
+func (s *Store) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	name := reservations.BucketName(limit.Name, key)
+	seen, err := s.load(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	call, giveUp := newCall(), time.Now().Add(s.patience)
+	for queued := false; ; queued = true {
+		after, outcomes := reservations.Fold(seen.bucket, limit, seen.clock, requests)
+		if after.Version == seen.bucket.Version {
+			if !queued {
+				return outcomes, nil
+			}
+			after.Version++ // a swap lets the next call of the queue go on
+		}
+		answer, err := s.swap(ctx, name, call, seen, limit, after)
+		if err != nil {
+			return nil, err
+		}
+		if len(answer) == 0 {
+			return outcomes, nil
+		}
+		if seen, err = s.wait(ctx, name, call, answer, giveUp); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Reset implements reservations.Store. The bucket is full also where Redis has forgotten buckets a moment ago.
+func (s *Store) Reset(ctx context.Context, limit, key string) error {
+	name := reservations.BucketName(limit, key)
+	_, err := s.write(ctx, writing, name, state{header: anyHeader}, newCall(), keepReset)
+	return err
+}
+
+// Load implements reservations.Store.
+func (s *Store) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
+	seen, err := s.load(ctx, reservations.BucketName(limit, key))
+	return seen.bucket, seen.clock, err
+}

@@ -1,0 +1,42 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// keepLeases has the leases of calls in flight renewed. The dispatcher gets the answers, so that it promotes no task
+// for slots that are renewed.
+func (g *guard) keepLeases(limiter *reservations.Limiter) {
+	g.keeper = reservations.NewKeeper(limiter, func(c reservations.Charge, o reservations.Outcome) {
+		g.sched.Changed(c.Bucket(), o)
+	})
+}
+
+// canAgain says whether a task whose handler returned err may run again.
+func canAgain(err error) bool {
+	return err != nil && !errors.Is(err, asynq.SkipRetry) && !errors.Is(err, asynq.RevokeTask)
+}
+
+// deferLost sends a task back whose call ended because its slots could not be kept. No retry is used, and the task
+// starts before those that wait.
+func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
+	g.logTask(ctx, d, slog.LevelWarn, "task lost its lease of a call in flight, will be delivered again",
+		slog.Duration("elapsed", elapsed), slog.Any("error", e.lost))
+	hook(g.log, g.events.OnFinish, Finish{
+		Task: d.ref(), Charges: d.claims.Charges(), Result: ResultAborted, Elapsed: elapsed, Err: e.lost,
+		Payload: d.task.Payload(),
+	})
+	leased := d.claims.Leased()
+	c := leased[len(leased)-1].Charge
+	return g.deferTask(ctx, d, c, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
+		return g.sched.WaitFirst(ctx, t, scheduler.Turn{Charges: d.turn.Charges}, c)
+	})
+}
