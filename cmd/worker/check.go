@@ -84,6 +84,18 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	if base := getenv("OPENAI_BASE_URL"); base != "" {
 		note("provider", base, checkBaseURL(getenv))
 	}
+	findings = append(findings, checkedSecrets(c, getenv)...)
+	if len(faults) == 0 {
+		return findings, nil
+	}
+	return findings, &cli.ToldError{
+		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
+		Err:     errors.Join(faults...),
+	}
+}
+
+// checkedSecrets says which secrets are set. A missing one is no fault where only tasks are enqueued.
+func checkedSecrets(c config.Config, getenv func(string) string) (findings []checked) {
 	key := "is set"
 	if getenv("OPENAI_API_KEY") == "" {
 		key = "is not set: enough for `enqueue`, but `worker run` does not start without it"
@@ -102,13 +114,7 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 			})
 		}
 	}
-	if len(faults) == 0 {
-		return findings, nil
-	}
-	return findings, &cli.ToldError{
-		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
-		Err:     errors.Join(faults...),
-	}
+	return findings
 }
 
 // checkStores looks at the services and at where buckets are kept.
