@@ -109,8 +109,7 @@ func checkedSecrets(c config.Config, getenv func(string) string) (findings []che
 			findings = append(findings, checked{
 				What: name, OK: true,
 				Detail: "is not set, and http.secrets lists it: enough for `enqueue`, but `worker run` does not " +
-					"start " +
-					"without it",
+					"start without it",
 			})
 		}
 	}
