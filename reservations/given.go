@@ -56,7 +56,7 @@ func (l *Limiter) limits(ctx context.Context, c Charge) (*LimitSet, error) {
 		return set, err
 	}
 	if !nameShape.MatchString(c.Limit) {
-		_, err := l.Limits().find(nil, c.Limit)
+		_, err = l.Limits().find(nil, c.Limit)
 		return nil, err
 	}
 	sets, err := l.resolved.calls.Do(ctx, bucketKey{limit: c.Limit, key: c.Key}, struct{}{})

@@ -58,7 +58,7 @@ func TestResolve(t *testing.T) {
 		var asked atomic.Int64
 		rate.Store(1)
 		l, _ := virtual(t, reservations.Config{Resolve: func(_ context.Context, name, key string) (reservations.Limit, error) {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 			asked.Add(1)
 			switch {
 			case name != "users":
@@ -89,7 +89,7 @@ func TestResolve(t *testing.T) {
 		if o, err := l.Start(t.Context(), charge, nil); err != nil {
 			t.Errorf("within ResolvedFor: %+v, %v", o, err)
 		}
-		time.Sleep(reservations.ResolvedFor)
+		<-time.After(reservations.ResolvedFor)
 		if _, err := l.Allow(t.Context(), charge); !errors.Is(err, reservations.ErrUnavailable) || !errors.Is(err, reservations.ErrBucket) {
 			t.Errorf("Resolve fails: %v", err)
 		}

@@ -126,9 +126,9 @@ func (l *Limiter) Do(ctx context.Context, charges []Charge, call func(context.Co
 // end settles as the call ended, and returns its error.
 func (g *Grant) end(ctx context.Context, used Tokens, err error) error {
 	bounded := func(do func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.limiter.timeout)
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.limiter.timeout)
 		defer cancel()
-		if fault := do(ctx); !errors.Is(fault, ErrUnavailable) {
+		if fault := do(after); !errors.Is(fault, ErrUnavailable) {
 			return fault
 		}
 		return nil

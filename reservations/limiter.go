@@ -148,7 +148,7 @@ func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome,
 			return nil, c.fault(ErrInvalidCharge, "", "bucket is %q: all charges must be for bucket %q",
 				c.Bucket(), charges[0].Bucket())
 		}
-		if err := set.validate(c); err != nil {
+		if err = set.validate(c); err != nil {
 			return nil, err
 		}
 	}
@@ -285,7 +285,7 @@ func (l *Limiter) resolve(ctx context.Context, c Charge) (Limit, Charge, error) 
 	if err != nil {
 		return Limit{}, c, err
 	}
-	if err := set.validate(c); err != nil {
+	if err = set.validate(c); err != nil {
 		return Limit{}, c, err
 	}
 	whole, err := set.For(c.Limit, c.Key)

@@ -129,8 +129,8 @@ func (g *Grant) start(ctx context.Context) (stopped *Claim, err error) {
 	}
 	for asked := 1; ; asked++ {
 		stopped, err = g.claims.Admit(func(c *Claim) error {
-			if err := hold(); err != nil {
-				return err
+			if late := hold(); late != nil {
+				return late
 			}
 			return g.limiter.Ask(ctx, c)
 		})

@@ -128,10 +128,10 @@ func (c *callers) call(ctx context.Context, number string) {
 		return
 	}
 	c.s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 		defer cancel()
 		gone := []waitlist.Task{waitlist.Caller(c.process, number)}
-		if _, err := c.s.list.Leave(ctx, gone); err != nil {
+		if _, err := c.s.list.Leave(after, gone); err != nil {
 			c.s.config.Logger.DebugContext(ctx, "caller that left is still in a waitlist", slog.Any("error", err))
 		}
 	})

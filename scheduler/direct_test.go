@@ -219,7 +219,7 @@ func TestDirectCallerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := redisOf(t, options)
-	helper := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHelperCaller$") //nolint:gosec // this test
+	helper := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHelperCaller$")
 	helper.Env = append(os.Environ(), helperRedis+"="+url)
 	if err = helper.Start(); err != nil {
 		t.Fatal(err)
@@ -232,8 +232,8 @@ func TestDirectCallerKilled(t *testing.T) {
 	_ = helper.Wait() // killed
 	ended := make(chan error, 1)
 	go func() {
-		_, err := l.Wait(t.Context(), requests(1))
-		ended <- err
+		_, fault := l.Wait(t.Context(), requests(1))
+		ended <- fault
 	}()
 	inLine(t, s, 3)
 	start(t, s)

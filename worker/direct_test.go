@@ -31,9 +31,9 @@ func TestDirectCallersBesideTasks(t *testing.T) {
 	t.Cleanup(func() { _ = p.Close() })
 	tick := func(ctx context.Context, id string) error {
 		body := strings.NewReader(fmt.Sprintf(`{"id":%q}`, id))
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL()+"/tick", body)
-		if err != nil {
-			return err
+		request, fault := http.NewRequestWithContext(ctx, http.MethodPost, p.URL()+"/tick", body)
+		if fault != nil {
+			return fault
 		}
 		request.Header.Set("Authorization", "Bearer any")
 		answer, err := http.DefaultClient.Do(request)
@@ -62,11 +62,11 @@ func TestDirectCallersBesideTasks(t *testing.T) {
 		b.enqueue(call{N: i, Cost: 1})
 		callers.Go(func() {
 			charges := []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"tokens": 1}}}
-			err := web.Do(t.Context(), charges, func(ctx context.Context) (reservations.Tokens, error) {
+			ended := web.Do(t.Context(), charges, func(ctx context.Context) (reservations.Tokens, error) {
 				return nil, tick(ctx, fmt.Sprint("caller", i))
 			})
-			if err != nil {
-				t.Error(err)
+			if ended != nil {
+				t.Error(ended)
 			}
 		})
 	}

@@ -81,7 +81,7 @@ func TestARetryExpires(t *testing.T) {
 	b.run(func(context.Context, *worker.Job[call]) error { return errors.New("failed") })
 	info := b.enqueue(call{Cost: 1}, scheduler.StartBy(time.Now().Add(4*time.Second)))
 	receive(t, b.finishes)
-	if r := receive(t, b.refusals); r.Task.ID != info.ID || !errors.Is(r.Err, tasks.ErrExpired) || r.Task.Attempt != 2 {
+	if r := receive(t, b.refusals); r.Task.ID != info.ID || !errors.Is(r.Err, tasks.ErrExpired) || r.Task.Attempt < 2 {
 		t.Errorf("refused %+v", r)
 	}
 }
