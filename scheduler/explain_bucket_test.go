@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // Of a limit with shards, the bucket that a task waits for is its shard.
@@ -57,11 +61,7 @@ func TestExplainCallsInFlight(t *testing.T) {
 		if o.Started() {
 			continue
 		}
-		info, err := s.Enqueue(t.Context(), openai("k"), scheduler.In(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		task.ID = info.ID
+		task.ID = putBack(t, client, openai("k"))
 		if err = s.Wait(t.Context(), task, scheduler.Turn{}, charge, o); !errors.Is(err, scheduler.ErrDeferred) {
 			t.Fatal(err)
 		}
@@ -93,4 +93,19 @@ func TestExplainWithoutTheStore(t *testing.T) {
 	if err != nil || e.Bucket != nil || !errors.Is(e.BucketErr, reservations.ErrUnavailable) || e.Waits == nil || e.Waits.Position != 2 {
 		t.Errorf("%+v, %v", e, err)
 	}
+}
+
+// putBack has asynq keep a task as if a worker had put it back. It returns the ID.
+func putBack(t *testing.T, client redis.UniversalClient, args tasks.Args) string {
+	t.Helper()
+	e, err := tasks.Encode(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(e.Options.Asynq(), asynq.ProcessIn(time.Hour))
+	info, err := asynq.NewClientFromRedisClient(client).EnqueueContext(t.Context(), e.Task, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ID
 }

@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -107,10 +106,7 @@ func TestAPriorityThatIsGone(t *testing.T) {
 			t.Errorf("order (-want +got):\n%s", d)
 		}
 		charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}, Flow: "c", Priority: "gone"}
-		task := scheduler.Task{Queue: "default", ID: "c1"}
-		if _, err := w.s.Enqueue(t.Context(), flowTask{ID: "c1"}, scheduler.In(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		task := scheduler.Task{Queue: "default", ID: putBack(t, client, flowTask{ID: "c1"})}
 		turn, err := w.s.Arrive(t.Context(), task, []reservations.Charge{charge})
 		if err != nil {
 			t.Fatal(err)

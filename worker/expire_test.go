@@ -57,7 +57,7 @@ func TestATaskThatComesTooLateExpires(t *testing.T) {
 	b := setup(t, slow(10))
 	by := time.Now().Add(20 * time.Millisecond)
 	limited, info := b.enqueue(call{Cost: 1}, scheduler.StartBy(by)), b.enqueue(free{}, scheduler.StartBy(by))
-	time.Sleep(time.Until(by) + time.Millisecond)
+	<-time.After(time.Until(by) + time.Millisecond)
 	w := b.worker(worker.Config{})
 	worker.Handle(w, never)
 	worker.Handle(w, func(context.Context, *worker.Job[free]) error { return errors.New("it ran") })
@@ -79,9 +79,9 @@ func TestARetryExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
 	b.run(func(context.Context, *worker.Job[call]) error { return errors.New("failed") })
-	info := b.enqueue(call{Cost: 1}, scheduler.StartBy(time.Now().Add(500*time.Millisecond)))
+	info := b.enqueue(call{Cost: 1}, scheduler.StartBy(time.Now().Add(4*time.Second)))
 	receive(t, b.finishes)
-	if r := receive(t, b.refusals); r.Task.ID != info.ID || !errors.Is(r.Err, tasks.ErrExpired) || r.Task.Attempt != 2 {
+	if r := receive(t, b.refusals); r.Task.ID != info.ID || !errors.Is(r.Err, tasks.ErrExpired) || r.Task.Attempt < 2 {
 		t.Errorf("refused %+v", r)
 	}
 }

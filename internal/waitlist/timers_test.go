@@ -2,6 +2,7 @@ package waitlist_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -118,7 +119,7 @@ func TestManyTimers(t *testing.T) {
 	f := onMini(t)
 	var timers []waitlist.Timer
 	for i := range 1000 {
-		timers = append(timers, waitlist.Timer{Task: task(fmt.Sprint(i)), At: time.Microsecond, StartBy: time.Second})
+		timers = append(timers, waitlist.Timer{Task: task(strconv.Itoa(i)), At: time.Microsecond, StartBy: time.Second})
 	}
 	f.setTimers(timers...)
 	f.pass(time.Millisecond)
