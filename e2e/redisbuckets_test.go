@@ -22,11 +22,12 @@ func TestBucketsInRedis(t *testing.T) {
 	measures(t, 40*time.Second)
 	count := sized(400, 1400)
 	w := newWorld(t, requestsOnly)
-	w.mongoURI = ""
+	w.mongoURI, w.program = "", programPlain
 	w.enqueueChats(t, count)
 	w.start(t, fleet)
 	w.awaitCompleted(t, count/2, time.Minute)
-	w.workers[0].kill()
+	_, onDuty := (&dispatcherWorld{world: w}).duty(t)
+	w.workers[(onDuty+1)%fleet].kill() // TestDispatcherKilled kills the other one
 	w.start(t, 1)
 	killed := w.info(t)
 	t.Logf("killed: %s", describe(killed))
@@ -37,9 +38,9 @@ func TestBucketsInRedis(t *testing.T) {
 	if r.Violations > 0 || len(r.Starts) < count-killed.Active {
 		t.Errorf("%d violations, %d tasks started: %+v", r.Violations, len(r.Starts), r.Refusals)
 	}
-	figures := figures{Report: r}
-	figures.wantUsed(t, r.Utilization, 0.97)
-	log := w.workers[1].log(t)
+	f := figures{Report: r}
+	f.wantUsed(t, r.Utilization, 0.97)
+	log := w.workers[onDuty].log(t)
 	for _, want := range []string{`"store":"redis"`, "MONGODB_URI is not set"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("a worker does not log %s", want)

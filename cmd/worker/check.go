@@ -80,32 +80,22 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	note(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
 
 	findings = append(findings, checkedLimits(c.Limits)...)
-	queue, err := connect.Redis(ctx, getenv)
-	note("Redis", "answers", err)
-	if err == nil {
-		defer func() { _ = queue.Close() }()
-	}
-	if getenv("MONGODB_URI") != "" {
-		mongo, err := connect.Mongo(ctx, getenv, nil)
-		note("MongoDB", "answers", err)
-		if err == nil {
-			_ = mongo.Close(ctx) // it was only asked for a sign of life
-		}
-	} else {
-		findings = append(findings, checked{
-			What: "MongoDB", OK: true, Detail: "MONGODB_URI is not set: no batches, results and records of dead tasks",
-		})
-	}
-	if kept := connect.Kept(getenv, c.Buckets); len(faults) == 0 { // else they can't be opened
-		buckets, err := connect.Open(ctx, getenv, c.Buckets, queue, nil)
-		note("buckets", "are in "+kept, err)
-		if err == nil {
-			_ = buckets.Close(ctx) // as above
-		}
-	}
+	checkStores(ctx, c.Buckets, getenv, note)
 	if base := getenv("OPENAI_BASE_URL"); base != "" {
 		note("provider", base, checkBaseURL(getenv))
 	}
+	findings = append(findings, checkedSecrets(c, getenv)...)
+	if len(faults) == 0 {
+		return findings, nil
+	}
+	return findings, &cli.ToldError{
+		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
+		Err:     errors.Join(faults...),
+	}
+}
+
+// checkedSecrets says which secrets are set. A missing one is no fault where only tasks are enqueued.
+func checkedSecrets(c config.Config, getenv func(string) string) (findings []checked) {
 	key := "is set"
 	if getenv("OPENAI_API_KEY") == "" {
 		key = "is not set: enough for `enqueue`, but `worker run` does not start without it"
@@ -119,21 +109,41 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 			findings = append(findings, checked{
 				What: name, OK: true,
 				Detail: "is not set, and http.secrets lists it: enough for `enqueue`, but `worker run` does not " +
-					"start " +
-					"without it",
+					"start without it",
 			})
 		}
 	}
-	if len(faults) == 0 {
-		return findings, nil
+	return findings
+}
+
+// checkStores looks at the services and at where buckets are kept.
+func checkStores(ctx context.Context, said string, getenv func(string) string, note func(what, detail string, err error)) {
+	queue, err := connect.Redis(ctx, getenv)
+	note("Redis", "answers", err)
+	if err == nil {
+		defer func() { _ = queue.Close() }()
 	}
-	return findings, &cli.ToldError{
-		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
-		Err:     errors.Join(faults...),
+	var missing error
+	if getenv("MONGODB_URI") == "" {
+		note("MongoDB", "MONGODB_URI is not set: no batches, results and records of dead tasks", nil)
+	} else {
+		var mongo *connect.Buckets
+		if mongo, missing = connect.Mongo(ctx, getenv, nil); missing == nil {
+			_ = mongo.Close(ctx) // it was only asked for a sign of life
+		}
+		note("MongoDB", "answers", missing)
+	}
+	if err != nil || missing != nil {
+		return // the buckets can't be asked
+	}
+	buckets, err := connect.Open(ctx, getenv, said, queue, nil)
+	note("buckets", "are in "+connect.Kept(getenv, said), err)
+	if err == nil {
+		_ = buckets.Close(ctx) // as above
 	}
 }
 
-// checkedLimits lists each limit as it was understood, and what is allowed and may still be a mistake.
+// checkedLimits tells each limit as it was understood, and what is allowed and may still be a mistake.
 func checkedLimits(limits []reservations.Limit) []checked {
 	var findings []checked
 	for _, l := range limits {

@@ -106,7 +106,9 @@ type judge interface {
 // counters are all that judge the request, filled as of now. It requires that a.mu is held.
 func (a *account) counters(now time.Time, j job) []counter {
 	all := []counter{
-		{MeterRequests, 1, a.requests}, {MeterTokens, j.estimate, a.tokens}, {MeterWindow, 1, a.window},
+		{MeterRequests, 1, a.requests},
+		{MeterTokens, j.estimate, a.tokens},
+		{MeterWindow, 1, a.window},
 		{MeterInFlight, 1, a.flight},
 	}
 	if m := a.tenants[j.tenant]; m != nil {

@@ -9,7 +9,7 @@ import (
 // scripts/services prints and stores no password of an address, well formed or not.
 func TestServicesMaskPasswords(t *testing.T) {
 	t.Parallel()
-	const masked = `eval "$(sed -n '/^masked()/p' ../../scripts/services)"; masked "$1"`
+	const masked = `eval "$(sed -n '/^masked()/,/^}/p' ../../scripts/services)"; masked "$1"`
 	for url, want := range map[string]string{
 		"redis://h:6379/0":               "redis://h:6379/0",
 		"redis://u:hidden@h:1/0":         "redis://***@h:1/0",

@@ -1,8 +1,8 @@
 package redisstore_test
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +18,7 @@ func BenchmarkContention(b *testing.B) {
 	}}
 	requests := []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{1, 400}}}
 	for _, processes := range []int{1, 4, 16, 64} {
-		b.Run(fmt.Sprint(processes), func(b *testing.B) {
+		b.Run(strconv.Itoa(processes), func(b *testing.B) {
 			url := testenv.StartRedisServer(b).URL()
 			took := make([][]time.Duration, processes)
 			stores := make([]reservations.Store, processes)

@@ -38,7 +38,7 @@ func filled(t *testing.T, client *redis.Client) {
 // wantEmpty expects the server to have forgotten at an unknown moment what was taken.
 func wantEmpty(t *testing.T, store reservations.Store, what string) {
 	t.Helper()
-	if o := apply(t, store, daily(100), allow(1)); o.State != reservations.StateRefused {
+	if o := apply(t, store, daily(), allow(1)); o.State != reservations.StateRefused {
 		t.Errorf("%s: a task of one token a day %s", what, o.State)
 	}
 	if o := apply(t, store, thousand(what), allow(90)); o.Started() {
@@ -87,7 +87,7 @@ func TestForgottenBuckets(t *testing.T) {
 		if err := store.Reset(t.Context(), "daily", ""); err != nil {
 			t.Fatal(err)
 		}
-		if o := apply(t, store, daily(100), allow(100)); !o.Started() {
+		if o := apply(t, store, daily(), allow(100)); !o.Started() {
 			t.Fatalf("%s: %s", what, o.State)
 		}
 		lose()
@@ -96,7 +96,7 @@ func TestForgottenBuckets(t *testing.T) {
 		if err := again.Reset(t.Context(), "daily", ""); err != nil { // says that the provider has forgotten as well
 			t.Fatal(err)
 		}
-		if o := apply(t, again, daily(100), allow(100)); !o.Started() {
+		if o := apply(t, again, daily(), allow(100)); !o.Started() {
 			t.Errorf("%s: after a reset %s", what, o.State)
 		}
 	}
@@ -108,7 +108,7 @@ func TestRestartWithPersistence(t *testing.T) {
 	server := testenv.StartRedisServer(t, "--appendfsync", "always")
 	store := open(t, server.URL())
 	filled(t, connect(t, server.URL()))
-	apply(t, store, daily(100), start(100), reservations.Request{Op: reservations.OpReserve, Tokens: []float64{50}})
+	apply(t, store, daily(), start(100), reservations.Request{Op: reservations.OpReserve, Tokens: []float64{50}})
 	server.Restart(t)
 	b, _, err := open(t, server.URL()).Load(t.Context(), "daily", "")
 	if err != nil || b.Version != 2 || b.Meters[0].Reserved > -50 || b.Since.IsZero() {
@@ -124,11 +124,11 @@ func TestFailover(t *testing.T) {
 	ctx, other := t.Context(), connect(t, replica.URL())
 	store, client := open(t, primary.URL()), connect(t, primary.URL())
 	filled(t, client)
-	if o := apply(t, store, daily(100), start(10)); !o.Started() {
+	if o := apply(t, store, daily(), start(10)); !o.Started() {
 		t.Fatal(o.State)
 	}
 	host, port, _ := net.SplitHostPort(primary.Addr())
-	if err := other.SlaveOf(ctx, host, port).Err(); err != nil {
+	if err := other.ReplicaOf(ctx, host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for client.Wait(ctx, 1, 100*time.Millisecond).Val() < 1 || other.Exists(ctx, "headway:{buckets}:bucket:daily").Val() < 1 {
@@ -140,17 +140,17 @@ func TestFailover(t *testing.T) {
 	if err == nil { // the epoch is that of the primary: only a promoted server begins one
 		t.Error("opened a replica")
 	}
-	if err = other.SlaveOf(ctx, "NO", "ONE").Err(); err != nil { // from here on it lags
+	if err = other.ReplicaOf(ctx, "NO", "ONE").Err(); err != nil { // from here on it lags
 		t.Fatal(err)
 	}
-	if o := apply(t, store, daily(100), allow(90)); !o.Started() {
+	if o := apply(t, store, daily(), allow(90)); !o.Started() {
 		t.Fatal(o.State)
 	}
 	primary.Kill()
 	wantEmpty(t, open(t, replica.URL()), "failover")
 	soon, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, err = store.Apply(soon, daily(100), "", []reservations.Request{start(1)})
+	_, err = store.Apply(soon, daily(), "", []reservations.Request{start(1)})
 	wantUnavailable(t, err, reservations.AppliedNo)
 }
 
@@ -305,8 +305,8 @@ func TestContended(t *testing.T) {
 	}
 	client.AddHook(hook{func(cmd redis.Cmder) {
 		if isSwap(cmd) {
-			if err := rival.Reset(context.WithoutCancel(t.Context()), "api", ""); err != nil {
-				t.Error(err)
+			if fault := rival.Reset(context.WithoutCancel(t.Context()), "api", ""); fault != nil {
+				t.Error(fault)
 			}
 		}
 	}})

@@ -65,6 +65,8 @@ var loadScript = newScript(preamble + `return {epoch .. now .. stored, 0}`) //no
 //	ARGV[4] -> milliseconds after which the bucket is forgotten
 //	ARGV[5] -> queueKept, in milliseconds
 //	ARGV[6] -> root
+//
+//nolint:gochecknoglobals // constant
 var swapScript = newScript(preamble + `
 local call = string.sub(ARGV[3], 1, 16)
 local queue = redis.call("LRANGE", KEYS[2], 0, -1)
@@ -96,7 +98,7 @@ if not place then
 		redis.call("PEXPIRE", KEYS[2], ARGV[5])
 	end
 end
-return {epoch .. now .. stored, place}`) //nolint:gochecknoglobals // constant
+return {epoch .. now .. stored, place}`)
 
 // memoryScript returns what the server says of its memory.
 const memoryScript = `return redis.call("INFO", "memory")`

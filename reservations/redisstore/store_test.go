@@ -80,10 +80,10 @@ var limit = reservations.Limit{Name: "api", Meters: []reservations.Meter{
 	{Name: "m", Rate: 10, Period: time.Second, Capacity: 5, MaxReserved: reservations.Unlimited},
 }}
 
-// daily is a limit of one token a day: nothing comes back while a test runs.
-func daily(capacity float64) reservations.Limit {
+// daily is a limit of one token a day, and a hundred at once: nothing comes back while a test runs.
+func daily() reservations.Limit {
 	return reservations.Limit{Name: "daily", Meters: []reservations.Meter{
-		{Name: "m", Rate: 1, Period: 24 * time.Hour, Capacity: capacity, MaxReserved: reservations.Unlimited},
+		{Name: "m", Rate: 1, Period: 24 * time.Hour, Capacity: 100, MaxReserved: reservations.Unlimited},
 	}}
 }
 

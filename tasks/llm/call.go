@@ -92,6 +92,6 @@ func (c Call) chat() Chat {
 	return Chat{
 		Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent, Flow: c.Flow,
 		Priority: c.Priority,
-		Batch: c.Batch,
+		Batch:    c.Batch,
 	}
 }

@@ -37,13 +37,13 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 	n, text := escapes(a.Body)
 	switch {
 	case json.Valid(a.Body):
-		all := bytes.NewBuffer(slices.Grow(head, len(a.Body)+len(`,"body":}`)))
+		all := bytes.NewBuffer(roomy(head, len(a.Body)+len(`,"body":}`)))
 		all.WriteString(`,"body":`)
 		err = json.Compact(all, a.Body)
 		all.WriteByte('}')
 		return all.Bytes(), err
 	case text:
-		head = append(slices.Grow(head, len(a.Body)+n+len(`,"body":""}`)), `,"body":"`...)
+		head = append(roomy(head, len(a.Body)+n+len(`,"body":""}`)), `,"body":"`...)
 		for _, c := range a.Body {
 			if e := escape(c); e != 0 {
 				head, c = append(head, '\\'), e
@@ -52,11 +52,14 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 		}
 	default:
 		length := base64.StdEncoding.EncodedLen(len(a.Body))
-		head = append(slices.Grow(head, length+len(`,"body_base64":""}`)), `,"body_base64":"`...)
+		head = append(roomy(head, length+len(`,"body_base64":""}`)), `,"body_base64":"`...)
 		head = base64.StdEncoding.AppendEncode(head, a.Body)
 	}
 	return append(head, `"}`...), nil
 }
+
+// roomy is a text in memory of its own, with room for so many bytes more.
+func roomy(text []byte, more int) []byte { return append(make([]byte, 0, len(text)+more), text...) }
 
 // escape is the second byte of the escape that a character of a text has in JSON, or zero for none.
 func escape(c byte) byte {
