@@ -36,11 +36,11 @@ func TestDirectCallersBesideTasks(t *testing.T) {
 			return fault
 		}
 		request.Header.Set("Authorization", "Bearer any")
-		answer, err := http.DefaultClient.Do(request)
-		if err == nil {
-			err = answer.Body.Close()
+		answer, fault := http.DefaultClient.Do(request)
+		if fault == nil {
+			fault = answer.Body.Close()
 		}
-		return err
+		return fault
 	}
 	w := b.exact(worker.Config{})
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[call]) error {
