@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// absentError sends a task back to the queue, because this worker lacks a setting for it. It is no failure of the task, so it uses no
-// retry: a key that one machine lacks must not archive what others could do.
+// absentError sends a task back to the queue, because this worker lacks a setting for it. It is no failure of the
+// task, so it uses no retry: a key that one machine lacks must not archive what others could do.
 type absentError struct{ setting string }
 
 func (e *absentError) Error() string {

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/estimates"
-	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/internal/record"
@@ -79,10 +78,10 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := batch.Line{Method: "POST", URL: upstream.URL() + "/tick", Headers: map[string]string{"Authorization": "Bearer ${KEY}"}, Body: []byte(`{"id":"1"}`)}
-	request, err := chat.NewRequest(line, "openai", "")
-	if err != nil {
-		t.Fatal(err)
+	request := web.Request{
+		Method: "POST", URL: upstream.URL() + "/tick", Header: map[string]string{"Authorization": "Bearer ${KEY}"},
+		Body:  []byte(`{"id":"1"}`),
+		Taken: []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}}},
 	}
 	all := []tasks.Args{call, request, call, request, call, request}
 	if _, err := w.Scheduler().EnqueueMany(t.Context(), all); err != nil {

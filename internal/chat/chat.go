@@ -44,7 +44,8 @@ func HandleRecorded(w *worker.Worker, client *llm.Client, recorder *record.Recor
 	})
 }
 
-// run makes one call and keeps its answer: recorder does where the call belongs to a batch. Without a recorder such a task goes back.
+// run makes one call and keeps its answer: recorder does where the call belongs to a batch. Without a recorder such a
+// task goes back.
 func run[T tasks.Args](
 	ctx context.Context, job *worker.Job[T], call llm.Call, learning *Learning, recorder *record.Recorder, q record.Request, ofBatch bool,
 	send func(context.Context) (llm.Answer, error),

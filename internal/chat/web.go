@@ -4,13 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"slices"
 
 	"github.com/headway-go/headway/batches"
-	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/record"
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
@@ -69,21 +65,4 @@ func webOf(r web.Request) (record.Request, bool) {
 		}
 	}
 	return q, true
-}
-
-// NewRequest is the task for a line with an absolute URL, which takes from a limit, and maybe from narrower ones. Where the line says no charge
-// it takes one from the meter "requests". The error is a *web.RequestError.
-func NewRequest(line batch.Line, limit, key string, narrower ...reservations.Charge) (web.Request, error) {
-	r := web.Request{Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body, CustomID: line.CustomID}
-	tokens := reservations.Tokens(line.Charge)
-	if tokens == nil {
-		tokens = reservations.Tokens{"requests": 1}
-	}
-	if r.Taken = slices.Clone(narrower); limit != "" {
-		r.Taken = append(r.Taken, reservations.Charge{Limit: limit, Key: key, Tokens: tokens})
-	}
-	if r.Method == "" {
-		r.Method = http.MethodGet
-	}
-	return r, r.Validate()
 }
