@@ -41,6 +41,7 @@ Requests of a batch are listed too; "enqueue retry BATCH --failed" sends them ag
 // deadFilter are the flags that choose records.
 type deadFilter struct {
 	queue, kind, text, since string
+	everyState               bool // else the dead alone
 }
 
 func (f *deadFilter) flags(c *cobra.Command) {
@@ -51,9 +52,18 @@ func (f *deadFilter) flags(c *cobra.Command) {
 		"only those that died since then: a `time` like 24h (ago), 2026-05-01 or 2026-05-01T12:00:00Z")
 }
 
+// statesFlag is for commands that read; verb is what they do.
+func (f *deadFilter) statesFlag(c *cobra.Command, verb string) {
+	c.Flags().BoolVar(&f.everyState, "all-states", false, verb+" those as well that are not dead (any more)")
+}
+
 func (f *deadFilter) filter() (deadtasks.Filter, error) {
 	since, err := sinceOf(f.since, time.Now())
-	return deadtasks.Filter{Queue: f.queue, Type: f.kind, Error: f.text, Since: since}, err
+	chosen := deadtasks.Filter{Queue: f.queue, Type: f.kind, Error: f.text, Since: since}
+	if f.everyState {
+		chosen.States = deadtasks.EveryState()
+	}
+	return chosen, err
 }
 
 // sinceOf reads a duration before now, a day (UTC), or a time.
@@ -121,7 +131,6 @@ func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (f
 func deadExportCommand(env cli.Environment) *cobra.Command {
 	var f deadFilter
 	var out string
-	var everything bool
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write the dead tasks as JSON lines, with their payloads",
@@ -136,14 +145,11 @@ A file appears under its name when it is complete.`,
 	}
 	f.flags(c)
 	c.Flags().StringVar(&out, "out", "-", "write to this `file`; - is the standard output")
-	c.Flags().BoolVar(&everything, "all-states", false, "export those as well that are not dead (any more)")
+	f.statesFlag(c, "export")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		chosen, err := f.filter()
 		if err != nil {
 			return err
-		}
-		if everything {
-			chosen.States = deadtasks.EveryState()
 		}
 		store, done, err := openDead(c.Context(), env)
 		if err != nil {

@@ -26,7 +26,7 @@ const (
 
 func deadListCommand(env cli.Environment) *cobra.Command {
 	var f deadFilter
-	var asJSON, everything bool
+	var asJSON bool
 	var most int
 	c := &cobra.Command{
 		Use:   "list",
@@ -41,7 +41,7 @@ has shorter times and errors, then fewer columns.`,
 	}
 	f.flags(c)
 	c.Flags().IntVar(&most, "limit", 0, "list at most so many; 0 for all")
-	c.Flags().BoolVar(&everything, "all-states", false, "list those as well that are not dead (any more)")
+	f.statesFlag(c, "list")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		chosen, err := f.filter()
@@ -50,9 +50,6 @@ has shorter times and errors, then fewer columns.`,
 		}
 		if most < 0 {
 			return &cli.UsageError{Err: fmt.Errorf("--limit %d must not be negative", most)}
-		}
-		if everything {
-			chosen.States = deadtasks.EveryState()
 		}
 		store, done, err := openDead(c.Context(), env)
 		if err != nil {
