@@ -116,8 +116,8 @@ func (c Charge) ValidateFlow() error {
 }
 
 // ValidateNew is Validate for the charge of a task that is not queued yet. It also refuses a priority that the limit
-// does not have, where the limit is known here and has priorities; the error matches ErrInvalidCharge. A queued task whose priority is
-// unknown is served with the lowest one.
+// does not have, where the limit is known here and has priorities; the error matches ErrInvalidCharge. A queued task
+// whose priority is unknown is served with the lowest one.
 func (l *Limiter) ValidateNew(c Charge) error {
 	if err := l.Validate(c); err != nil || c.Priority == "" {
 		return err

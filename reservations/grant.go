@@ -29,8 +29,9 @@ func (g *Grant) Outcomes() []Outcome {
 	return all
 }
 
-// Keep renews the leases that the Grant has of calls in flight until stop is called, which may be called again; settle or
-// cancel after that. Make the call with the context, which ends before a lease does: see Keeper. Do keeps by itself.
+// Keep renews the leases that the Grant has of calls in flight until stop is called, which may be called again;
+// settle or cancel after that. Make the call with the context, which ends before a lease does: see Keeper. Do keeps
+// by itself.
 func (g *Grant) Keep(ctx context.Context) (kept context.Context, stop func()) {
 	return g.limiter.keeper.Keep(ctx, g.Charges()...)
 }

@@ -32,8 +32,8 @@ const (
 	SettleKeep SettleMode = "keep"
 )
 
-// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters, Weights or
-// Priorities once a Limiter has it.
+// Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters,
+// Weights or Priorities once a Limiter has it.
 type Limit struct {
 	// Name identifies the limit in charges, configuration, logs and stored buckets. Letters, digits, '_', '-' and '.';
 	// at most 64.

@@ -169,8 +169,8 @@ func TestWaitForNothing(t *testing.T) {
 	}
 }
 
-// Of several limits all start or none, whoever gives up, settles or cancels at which moment: what is left of pools that
-// nothing refills is what the granted calls used, to the token.
+// Of several limits all start or none, whichever call gives up, settles or cancels, at any moment: what is taken from
+// pools that nothing refills is what the granted calls used, to the token.
 func TestAllOrNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -56,8 +56,8 @@
 // task, and the worker holds it until its time, or ends it as expired. A lost timer costs at most two seconds.
 //
 // Every started Scheduler enqueues the ticks of [Config].Recurring. The script that enqueues a task also compares and
-// stores the tick, so each tick is enqueued once without a leader. asynq's PeriodicTaskManager can't do that: it goes by
-// the clock of each machine, and enqueues a tick again that a killed leader did. See docs/decisions.
+// stores the tick, so each tick is enqueued once without a leader. asynq's PeriodicTaskManager can't do that: it goes
+// by the clock of each machine, and enqueues a tick again that a killed leader did. See docs/decisions.
 //
 // # Clocks
 //

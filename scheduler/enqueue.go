@@ -26,8 +26,8 @@ const sendTogether = 8
 // Nothing is enqueued if the arguments can't be encoded (*tasks.EncodeError), if the charge could never be served
 // (reservations.IsPermanent), if an option is invalid (ErrInvalidOption), if the task exists already
 // (asynq.ErrTaskIDConflict, ErrDuplicate), if it would start too late (*TooLateError), or, with Reserved, if the bucket
-// could not answer (reservations.ErrUnavailable). After any other error, one of Redis, the task may or may not be enqueued: give it an
-// ID and enqueue it again.
+// could not answer (reservations.ErrUnavailable). After any other error, one of Redis, the task may or may not be
+// enqueued: give it an ID and enqueue it again.
 func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option) (*asynq.TaskInfo, error) {
 	infos, err := s.EnqueueMany(ctx, []tasks.Args{args}, opts...)
 	if item, ok := errors.AsType[*ItemError](err); ok {
@@ -179,8 +179,8 @@ func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
 	return nil
 }
 
-// guard lets asynq enqueue the task only if it is unique, and the first of its tick, where it has to be. Such a task has
-// an ID from then on.
+// guard lets asynq enqueue the task only if it is unique, and the first of its tick, where it has to be. Such a task
+// has an ID from then on.
 func (p *parcel) guard() *asynqdb.Guard {
 	g := &asynqdb.Guard{Queue: p.Options.Queue, Unique: p.uniqueKey()}
 	if p.tick != nil {

@@ -26,7 +26,7 @@ func (r Report) Charges() []reservations.Charge {
 	}}
 }
 
-// Customers share a provider fairly, and those who wait for an answer get nine tenths of it: the last task to come
+// Customers share a provider fairly, and interactive tasks get nine tenths of it: the last task to come
 // waits behind one other task instead of 60.
 func Example_flows() {
 	ctx := context.Background()

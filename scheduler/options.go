@@ -116,11 +116,11 @@ func Retention(d time.Duration) Option {
 }
 
 // Unique refuses, with a *DuplicateError, another task of the same type and queue with this key, for as long as the
-// task waits or runs, however long that is. A task that ended, also one in the archive, refuses none. 1 to 500 bytes. If
-// EnqueueMany gets several tasks, their type must give the keys (tasks.Optioner).
+// task waits or runs, however long that is. A task that ended, also one in the archive, refuses none. 1 to 500 bytes.
+// If EnqueueMany gets several tasks, their type must give the keys (tasks.Optioner).
 //
-// Not promised: a task that asynq's own tools or `worker dead requeue` run again after its end may meet a newer one with
-// its key, and so may a task that more than 20 workers died with.
+// Not promised: a task that asynq's own tools or `worker dead requeue` run again after its end may meet a newer one
+// with its key, and so may a task that more than 20 workers died with.
 func Unique(key string) Option {
 	return func(o *options) error {
 		o.Unique = key
@@ -142,7 +142,8 @@ func Reserved() Option {
 	}
 }
 
-// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, ErrDuplicate) as success, with a nil info. So a whole batch can be sent again.
+// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, ErrDuplicate) as success, with a nil info.
+// So a whole batch can be sent again.
 func SkipExisting() Option {
 	return func(o *options) error {
 		o.skipExisting = true

@@ -21,12 +21,12 @@ const (
 	recurringLeast = time.Millisecond
 )
 
-// Recurring is a task that is enqueued at each tick of a schedule. Every started Scheduler that has it in its Config takes
-// part: each tick is enqueued by one of them, once, on Redis's clock. That the task runs once is asynq's promise: at least
-// once.
+// Recurring is a task that is enqueued at each tick of a schedule. Every started Scheduler that has it in its Config
+// takes part: each tick is enqueued by one of them, once, on Redis's clock. That the task runs once is asynq's
+// promise: at least once.
 //
-// Where no process was up at a tick, or Redis was away, the last missed tick is enqueued late, and earlier ones are not.
-// A recurring task that is new, or whose schedule has changed, begins with the next tick.
+// Where no process was up at a tick, or Redis was away, the last missed tick is enqueued late, and earlier ones are
+// not. A recurring task that is new, or whose schedule has changed, begins with the next tick.
 type Recurring struct {
 	// Name identifies the schedule in the fleet: 1 to 100 letters, digits, '-', '_' and '.'.
 	Name string

@@ -25,8 +25,9 @@ type schedule struct {
 	next func(time.Time) time.Time
 }
 
-// parseSchedule reads a cron expression of five fields, a descriptor such as @daily, or "@every 5m". Zone is the name of
-// a time zone of the IANA database; empty is UTC. The error is a *reservations.FieldError where the zone is at fault.
+// parseSchedule reads a cron expression of five fields, a descriptor such as @daily, or "@every 5m". Zone is the name
+// of a time zone of the IANA database; empty is UTC. The error is a *reservations.FieldError where the zone is at
+// fault.
 func parseSchedule(spec, zone string) (schedule, error) {
 	spec = strings.TrimSpace(spec)
 	if spec == "" {

@@ -72,8 +72,9 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	list := waitlist.New(client)
 	s := &Scheduler{
 		config: config, recurring: recurring, limiter: limiter, redis: client, list: list, queues: asynqdb.New(client),
-		client: asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))), inspector: asynq.NewInspectorFromRedisClient(client),
-		report: newReporter(list, config.Logger),
+		client:    asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))),
+		inspector: asynq.NewInspectorFromRedisClient(client),
+		report:    newReporter(list, config.Logger),
 	}
 	s.arrivals.Gather = gatherFor
 	s.arrivals.Call = func(ctx context.Context, _ struct{}, all []waitlist.Arrival) ([]waitlist.Arrived, error) {
@@ -85,8 +86,8 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 }
 
 // Start lets the scheduler promote tasks, this process's and others', until Stop: one scheduler of the fleet is on
-// duty at a time. It also enqueues the tasks of Config.Recurring. It returns at once, also while Redis can't be reached. Starting twice does nothing. Of ctx only
-// the values are kept.
+// duty at a time. It also enqueues the tasks of Config.Recurring. It returns at once, also while Redis can't be
+// reached. Starting twice does nothing. Of ctx only the values are kept.
 func (s *Scheduler) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -98,7 +98,8 @@ func (s *Scheduler) refuseExpected(batch []*parcel) {
 	}
 }
 
-// refuseLate refuses the parcels that have to wait, and are expected to start too late. What can't be read refuses none.
+// refuseLate refuses the parcels that have to wait, and are expected to start too late. What can't be read refuses
+// none.
 func (s *Scheduler) refuseLate(ctx context.Context, parcels []*parcel) {
 	lists := map[string]*ahead{}
 	for _, p := range parcels {

@@ -133,7 +133,7 @@ func awaitPending(t *testing.T, client redis.UniversalClient, id string) {
 	})
 }
 
-// until polls: Redis tells nobody.
+// until polls: Redis sends no event for it.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// enqueueAtOnce has 64 processes enqueue a task with the key, and returns the IDs of those that did. The others are told
+// enqueueAtOnce has 64 processes enqueue a task with the key, and returns the IDs of those that did. The others get
 // the ID of the task that has the key.
 func enqueueAtOnce(t *testing.T, s *scheduler.Scheduler, holder string) (enqueued []string) {
 	t.Helper()

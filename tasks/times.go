@@ -30,7 +30,8 @@ func CheckStart(t *asynq.Task, now time.Time) error {
 	return nil
 }
 
-// ExpiredError is the end of a task that did not start in time. It matches ErrExpired, ErrPermanent and asynq.SkipRetry.
+// ExpiredError is the end of a task that did not start in time. It matches ErrExpired, ErrPermanent and
+// asynq.SkipRetry.
 type ExpiredError struct {
 	// StartBy is when the task had to start at the latest.
 	StartBy time.Time

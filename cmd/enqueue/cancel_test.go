@@ -17,8 +17,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Whoever waits for a batch that is cancelled has a line for each of its requests, though nobody has taken them back
-// yet.
+// A command that waits for a batch that is cancelled writes a line for each of its requests, before workers have
+// taken them back.
 func TestCancelledWhileItIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,8 +116,8 @@ func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(q)
 }
 
-// Whoever cancels twice is told so, and what runs, what was never enqueued and what was cancelled before are told
-// apart.
+// A second cancel says that it is one. It counts apart what runs, what was never enqueued and what was cancelled
+// before.
 func TestCancelTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

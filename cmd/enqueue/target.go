@@ -59,7 +59,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.StringVar(&t.queue, "queue", "default", "the queue")
 	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
-	f.StringVar(&t.startBy, "start-by", "", "end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
+	f.StringVar(&t.startBy, "start-by", "",
+		"end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
 	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
 	t.sharingFlags(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")

@@ -117,7 +117,9 @@ func checkedSecrets(c config.Config, getenv func(string) string) (findings []che
 }
 
 // checkStores looks at the services and at where buckets are kept.
-func checkStores(ctx context.Context, said string, getenv func(string) string, note func(what, detail string, err error)) {
+func checkStores(
+	ctx context.Context, said string, getenv func(string) string, note func(what, detail string, err error),
+) {
 	queue, err := connect.Redis(ctx, getenv)
 	note("Redis", "answers", err)
 	if err == nil {

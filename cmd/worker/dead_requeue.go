@@ -43,9 +43,8 @@ Requests of a batch are left: "enqueue retry BATCH --failed" sends them again, s
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		if all == (len(ids) > 0) {
-			return &cli.UsageError{Err: errors.New("name tasks, or give --all: one of both; see \"worker dead " +
-				"requeue " +
-				"--help\"")}
+			return &cli.UsageError{Err: errors.New("name tasks, or give --all: one of both; " +
+				"see \"worker dead requeue --help\"")}
 		}
 		chosen, err := f.filter()
 		if err != nil {

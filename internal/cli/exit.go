@@ -57,8 +57,8 @@ func exitCode(err error) int {
 		errors.Is(err, redisstore.ErrEvicts), errors.Is(err, reservations.ErrInvalidLimit),
 		reservations.IsPermanent(err):
 		return ExitUsage
-	case errors.Is(err, connect.ErrUnreachable), errors.Is(err, reservations.ErrUnavailable), errors.Is(err,
-		batches.ErrUnavailable), errors.Is(err, deadtasks.ErrUnavailable):
+	case errors.Is(err, connect.ErrUnreachable), errors.Is(err, reservations.ErrUnavailable),
+		errors.Is(err, batches.ErrUnavailable), errors.Is(err, deadtasks.ErrUnavailable):
 		return ExitUnavailable
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted

@@ -85,9 +85,10 @@ func (b *Buckets) Estimates(ctx context.Context, learner *estimates.Learner, log
 	return k, nil
 }
 
-// Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes; buckets are kept there as well. Getenv is os.Getenv in a
-// command. If the address is not set, the error is ErrNoMongo. While a replica set has no primary, Mongo says so once in notice and tries for 30 seconds; with a nil notice it does not try again. The caller closes the
-// buckets.
+// Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes; buckets are kept there as well.
+// Getenv is os.Getenv in a command. If the address is not set, the error is ErrNoMongo. While a replica set has no
+// primary, Mongo says so once in notice and tries for 30 seconds; with a nil notice it does not try again. The caller
+// closes the buckets.
 func Mongo(ctx context.Context, getenv func(string) string, notice io.Writer) (*Buckets, error) {
 	uri := getenv("MONGODB_URI")
 	if uri == "" {

@@ -77,8 +77,8 @@ type Config struct {
 	// Zero means any number.
 	InFlight int
 
-	// Tenants are limits of requests for single tenants, who are named by the "user" of a chat request. Others have
-	// none of their own.
+	// Tenants are limits of requests for single tenants, named by the "user" of a chat request. Other tenants
+	// have none of their own.
 	Tenants map[string]Quota
 
 	// Block refuses one request with a 429 that names a time. Requests that come in that time, less its first second,

@@ -21,7 +21,8 @@ import (
 //
 // Output: now, "1" on duty, "1" took over, rest, number of buckets, number of rung tasks, these (see ring). For each
 // bucket: bucket, planned, state, offset, "1" failed, number of promoted tasks, how many follow, these, how many heads
-// follow, these, "1" others wait behind. For each task: task, tag, tokens, "1" urgent, "1" reserved, when it was promoted.
+// follow, these, "1" others wait behind. For each task: task, tag, tokens, "1" urgent, "1" reserved, when it was
+// promoted.
 const lookScript = ring + `
 local id, rest, lease, retry = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7])
 local most, promotedMost, paused = tonumber(ARGV[5]), tonumber(ARGV[6]), {}

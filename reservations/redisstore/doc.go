@@ -14,14 +14,14 @@
 //
 // # What Redis forgets
 //
-// A bucket is forgotten a minute after it is full: a missing bucket is a full one. Redis loses buckets also by a restart
-// without persistence, a failover to a replica that lags, and FLUSHALL; and an older snapshot is an older bucket. So a
-// missing bucket counts as full only if nothing was lost for as long as it takes to fill. The key "epoch" says when
-// this run of the server was first seen: with another run_id, or without the key, every script begins a new epoch.
-// A bucket from before the epoch counts as empty at the epoch ([reservations.Bucket.Since]). So in any window of length
-// T at most capacity + rate*T start, also across a restart or a failover. The price is at most one burst at a restart,
-// at a failover, and at the first use; a fixed window starts nothing until it ends, unless [Store.Reset] makes the
-// bucket full.
+// A bucket is forgotten a minute after it is full: a missing bucket is a full one. Redis loses buckets also by a
+// restart without persistence, a failover to a replica that lags, and FLUSHALL; and an older snapshot is an older
+// bucket. So a missing bucket counts as full only if nothing was lost for as long as it takes to fill. The key
+// "epoch" says when this run of the server was first seen: with another run_id, or without the key, every script
+// begins a new epoch. A bucket from before the epoch counts as empty at the epoch ([reservations.Bucket.Since]). So
+// in any window of length T at most capacity + rate*T start, also across a restart or a failover. The price is at
+// most one burst at a restart, at a failover, and at the first use; a fixed window starts nothing until it ends,
+// unless [Store.Reset] makes the bucket full.
 //
 // Not covered: a debt (a charge above the capacity, or a call that cost more than its estimate) and a block that were
 // lost. Nor two masters at once: a master that is cut off from its replicas and not from workers goes on. The server's

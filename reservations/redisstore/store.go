@@ -41,7 +41,8 @@ func Open(ctx context.Context, client redis.UniversalClient) (*Store, error) {
 }
 
 // Apply implements reservations.Store: it loads the bucket, folds the requests and swaps the result, in two round
-// trips. A call that loses queues up: the call before it in the queue sends it the bucket, and then no other call swaps.
+// trips. A call that loses queues up: the call before it in the queue sends it the bucket, and then no other call
+// swaps.
 func (s *Store) Apply(
 	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
 ) ([]reservations.Outcome, error) {

@@ -27,7 +27,7 @@
 //
 // Most providers say with each answer what is left of their limits. [ReadHeaders] reads it, and [Client.Run] hands it
 // to job.Saw, so that the bucket goes down to it ([SyncDown]) where another program spends the same limit, or the
-// provider counts more than was estimated. Who does not pass job.Saw goes without.
+// provider counts more than was estimated. A handler without job.Saw goes without.
 //
 // # Errors
 //

@@ -45,7 +45,7 @@ func TestReadHeaders(t *testing.T) {
 		other       = llm.ProviderOther
 	)
 	for name, want := range map[string][]llm.Seen{
-		// OpenAI developer community: "How to get rate limit reset time for response API?". Kinds that nobody knows are
+		// OpenAI developer community: "How to get rate limit reset time for response API?". Kinds that are not known are
 		// left out.
 		"openai_chat": {
 			{openAI, llm.MeterRequests, 5000, 4999, 12 * time.Millisecond},

@@ -36,8 +36,8 @@ type Request struct {
 	Taken []reservations.Charge `json:"charges,omitempty"`
 	// Urgent lets the task start before ordinary ones where the limits have headroom: all that is taken is urgent then.
 	Urgent bool `json:"urgent,omitempty"`
-	// Flow names what the request belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty means
-	// its batch, in the first limit.
+	// Flow names what the request belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge.
+	// Empty means its batch, in the first limit.
 	Flow string `json:"flow,omitempty"`
 	// Priority is one of the limits' priorities; see reservations.Charge.
 	Priority string `json:"priority,omitempty"`
