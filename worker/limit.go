@@ -28,12 +28,13 @@ type guard struct {
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
 
-	outage    outage
-	corrected corrections
-	keeper    *reservations.Keeper // of the leases of running tasks; nil without a limiter
-	lateMost  time.Duration        // see reservations.LateMost
-	pending   pending
-	stopping  chan struct{} // closed when the process is about to end: no task is held any more
+	outage     outage
+	corrected  corrections
+	keeper     *reservations.Keeper // of the leases of running tasks; nil without a limiter
+	lateMost   time.Duration        // see reservations.LateMost
+	goroutines goroutines           // of deliveries
+	pending    pending
+	stopping   chan struct{} // closed when the process is about to end: no task is held any more
 }
 
 // errNotStarted is why a bucket is not asked: the hold of the bucket before it was cut short, and the start is
@@ -48,7 +49,9 @@ type prepared func(context.Context) error
 // even if the handler ignores its context.
 func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
 	d := &delivery{task: t, answers: make(chan error, 1)}
-	go g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
+	g.goroutines.run(func() {
+		g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
+	})
 	select {
 	case err := <-d.answers:
 		return err

@@ -51,10 +51,12 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		return nil, err
 	}
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
+	stopping := make(chan struct{})
 	w.guard = &guard{
 		limiter: limiter, sched: sched, successors: newSuccessors(client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
-		lateMost: reservations.LateMost, stopping: make(chan struct{}),
+		lateMost: reservations.LateMost, stopping: stopping,
+		goroutines: goroutines{next: make(chan func()), stop: stopping},
 	}
 	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)

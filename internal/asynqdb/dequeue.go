@@ -3,7 +3,7 @@ package asynqdb
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -72,7 +72,7 @@ func (d *dequeues) next(ends int64) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mark = (d.mark + 1) % marks
-	return fmt.Sprintf("%d.%06d", ends, d.mark)
+	return strconv.FormatInt(ends, 10) + "." + strconv.FormatInt(marks+d.mark, 10)[1:]
 }
 
 // lostLease returns the lease of a lost answer, or an empty string. After the lease, asynq's recoverer finds the task.
