@@ -116,7 +116,7 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 		return err
 	}
 	defer s.close(c.Context())
-	info, err := s.scheduler.Enqueue(c.Context(), task, options...)
+	info, err := s.scheduler.Enqueue(c.Context(), task.args, options...)
 	if err != nil {
 		return err
 	}

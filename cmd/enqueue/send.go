@@ -91,7 +91,7 @@ func (o *sender) flush(ctx context.Context) error {
 	args := make([]tasks.Args, 0, len(o.lines))
 	for i, line := range o.lines {
 		if done == nil || !done.Has(line) {
-			args = append(args, of(o.batch.ID, line, rounds[line], o.gathered[i]))
+			args = append(args, o.gathered[i].of(o.batch.ID, line, rounds[line]))
 		}
 	}
 	infos, err := o.s.scheduler.EnqueueMany(ctx, args, o.options...)

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +66,7 @@ type assessment struct {
 }
 
 func (e Endpoint) assess(request json.RawMessage) (assessment, error) {
+	e = e.path()
 	if err := e.Validate(); err != nil {
 		return assessment{}, err
 	}
@@ -83,7 +85,7 @@ func (e Endpoint) assess(request json.RawMessage) (assessment, error) {
 		}
 	}
 	if fault, ok := errors.AsType[*RequestError](err); ok {
-		fault.Endpoint = e.other()
+		fault.Endpoint = e
 	}
 	return assessment{}, err
 }
@@ -109,20 +111,15 @@ func (e Endpoint) read(body map[string]json.RawMessage) (assessment, error) {
 	}
 }
 
-// call is what the endpoint's calls are named in errors; the empty one is a chat.
+// path is the endpoint itself, or EndpointChat for the empty one.
+func (e Endpoint) path() Endpoint { return cmp.Or(e, EndpointChat) }
+
+// call is what the endpoint's calls are named in errors.
 func (e Endpoint) call() string {
-	if e == "" || e == EndpointChat {
+	if e.path() == EndpointChat {
 		return "chat completion"
 	}
 	return strings.TrimPrefix(string(e), "/v1/")
-}
-
-// other is empty for EndpointChat.
-func (e Endpoint) other() Endpoint {
-	if e == EndpointChat {
-		return ""
-	}
-	return e
 }
 
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,13 +26,13 @@ func TestCallsAreRepricedByWhatWasLearned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.Also = []reservations.Charge{tenant}
+	chat.Taken = slices.Insert(chat.Taken, 0, tenant)
 	if diff := cmp.Diff(chat, chat.Repriced(learner)); diff != "" {
 		t.Errorf("nothing is known, and still: %s", diff)
 	}
 	for range 100 {
-		chat.Call().Learn(learner, llm.Answer{Usage: llm.Usage{Input: 9, Output: 250}}, chat.Charge)
-		chat.Call().Learn(learner, llm.Answer{}, chat.Charge) // the provider did not say
+		chat.Learn(learner, llm.Answer{Usage: llm.Usage{Input: 9, Output: 250}}, chat.Taken[1].Tokens)
+		chat.Learn(learner, llm.Answer{}, chat.Taken[1].Tokens) // the provider did not say
 	}
 	near := cmpopts.EquateApprox(0.05, 0)
 	now := chat.Repriced(learner)
@@ -43,10 +44,10 @@ func TestCallsAreRepricedByWhatWasLearned(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(reservations.Tokens{"tokens_per_day": 259, "tokens": 259, "output_tokens": 250},
-		chat.Call().Expect(learner), near); diff != "" {
+		chat.Expect(learner), near); diff != "" {
 		t.Error(diff)
 	}
-	if chat.Charge["tokens"] != 1009 || chat.Also[0].Tokens["tokens_per_day"] != 1009 {
+	if chat.Taken[1].Tokens["tokens"] != 1009 || chat.Taken[0].Tokens["tokens_per_day"] != 1009 {
 		t.Errorf("the chat itself was changed: %+v", chat)
 	}
 	learned := learner.Learned()
@@ -55,12 +56,12 @@ func TestCallsAreRepricedByWhatWasLearned(t *testing.T) {
 		t.Errorf("%+v", learned)
 	}
 	other := newChat(t, hello)
-	other.Limit = "another"
+	other.Taken[0].Limit = "another"
 	if diff := cmp.Diff(other, other.Repriced(learner)); diff != "" {
 		t.Errorf("another limit: %s", diff)
 	}
 	chat.Request = json.RawMessage(`{}`)
-	if got := chat.Call().Expect(learner); got != nil {
+	if got := chat.Expect(learner); got != nil {
 		t.Errorf("a request that can't be sent is expected to use %v", got)
 	}
 }

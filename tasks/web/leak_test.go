@@ -39,7 +39,7 @@ func notShown(t *testing.T, name, secret, answer string, texts ...string) {
 			Secrets:    map[string]web.Secret{"KEY": {Value: secret, Hosts: []string{"http://" + address}}},
 		})
 		r := web.Request{URL: "http://" + address + "/", Header: map[string]string{"Authorization": "Bearer ${KEY}"}}
-		got, err := client.Do(t.Context(), r)
+		got, err := client.Run(t.Context(), r, nil)
 		seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
 		if e, ok := errors.AsType[*web.Error](err); ok {
 			status, id, body := e.Answered()
