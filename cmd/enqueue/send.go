@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/estimates"
 	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/estimates"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"

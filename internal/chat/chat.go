@@ -10,8 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/batches"
-	"github.com/headway-go/headway/estimates"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -20,13 +19,6 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
-
-// Learning is what a worker does with what it learns of its estimates. Nil learns nothing.
-type Learning struct {
-	Learner *estimates.Learner
-	// Limits are those whose tasks are charged by what was learned.
-	Limits []string
-}
 
 // HandleAll lets a worker run calls through client, and HTTP requests through requests.
 func HandleAll(
@@ -49,7 +41,7 @@ func HandleCalls(w *worker.Worker, client *llm.Client, recorder *record.Recorder
 		defer release()
 		call, limit := job.Args, charged(job).Limit
 		if learning != nil && slices.Contains(learning.Limits, limit) {
-			job.Expect(call.Expect(learning.Learner))
+			job.Expect(learning.expect(call, limit))
 		}
 		var body []byte
 		return run(ctx, job, recorder, callOf, func(ctx context.Context) (record.Answer, error) {
@@ -57,8 +49,8 @@ func HandleCalls(w *worker.Worker, client *llm.Client, recorder *record.Recorder
 			if err != nil {
 				return record.Answer{}, err
 			}
-			if learning != nil && limit != "" {
-				call.Learn(learning.Learner, answer, charged(job).Tokens)
+			if learning != nil {
+				learning.learn(call, answer, charged(job))
 			}
 			body = answer.Body
 			return record.Answer{
@@ -98,7 +90,7 @@ func run[T tasks.Args](
 			return giveBack(job, "MONGODB_URI")
 		}
 		return recorder.Run(ctx, record.Attempt{
-			ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: llm.Reserved(charged(job).Tokens),
+			ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: reserved(charged(job)),
 			Unused: func() { job.Use(reservations.Unused(job.Charges...)) },
 		}, q, send)
 	}

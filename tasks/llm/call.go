@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/json"
+	"maps"
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -68,9 +69,11 @@ func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...s
 	if len(meters) == 0 {
 		meters = []string{MeterRequests, MeterTokens}
 	}
+	all := estimate.Tokens()
+	all[MeterRequests], all[MeterRequestsPerDay], all[reservations.MeterInFlight] = 1, 1, 1
 	charge.Tokens = reservations.Tokens{}
 	for _, name := range meters {
-		n, ok := estimate.of(name)
+		n, ok := all[name]
 		if !ok {
 			return reservations.Charge{}, unknownMeter(limit, key, name)
 		}
@@ -94,14 +97,11 @@ func (c Call) provider() reservations.Charge {
 
 // used is what a call really used, in the meters that it is charged for: the others may not exist.
 func (c Call) used(u Usage) reservations.Tokens {
-	used := reservations.Tokens{}
-	for _, charge := range c.Taken {
-		for name := range charge.Tokens {
-			if n, ok := u.of(name); ok && name != MeterRequests && name != MeterRequestsPerDay {
-				used[name] = n
-			}
-		}
-	}
+	charged, used := c.reserved(), u.Tokens()
+	maps.DeleteFunc(used, func(name string, _ float64) bool {
+		_, ok := charged[name]
+		return !ok
+	})
 	return used
 }
 

@@ -106,7 +106,7 @@ func TestEndpointEstimates(t *testing.T) {
 				err != nil {
 				t.Fatalf("got %v", err)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, got.Usage); diff != "" {
 				t.Error(diff)
 			}
 		})

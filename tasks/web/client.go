@@ -10,10 +10,10 @@ import (
 	"net/url"
 
 	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/internal/retryheader"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/intake"
-	"github.com/headway-go/headway/tasks/retryheader"
 )
 
 // Client makes requests, once for each call. Safe for concurrent use.

@@ -1,0 +1,50 @@
+package chat
+
+import (
+	"github.com/headway-go/headway/internal/estimates"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// modelLength bounds the names of models that are learned about, in bytes.
+const modelLength = 200
+
+// Learning is what a worker does with what it learns of its estimates. Nil learns nothing.
+type Learning struct {
+	Learner *estimates.Learner
+	// Limits are those whose tasks are charged by what was learned.
+	Limits []string
+}
+
+// expect is what a call will take, by what was learned about its model in a limit: the estimate of its request, scaled.
+// Where nothing is known, it is the estimate. Nil for a request that can't be sent.
+func (l *Learning) expect(call llm.Call, limit string) reservations.Tokens {
+	e, err := call.Endpoint.Estimate(call.Request)
+	if err != nil {
+		return nil
+	}
+	return llm.Usage(l.Learner.Ratios(limit, e.Model).Scale(estimates.Tokens(e.Usage), e.Open)).Tokens()
+}
+
+// learn learns from an answer of which the provider has counted the tokens. Charge is what was charged for the call
+// while it ran.
+func (l *Learning) learn(call llm.Call, answer llm.Answer, charge reservations.Charge) {
+	e, err := call.Endpoint.Estimate(call.Request)
+	if err != nil || answer.Usage.Total() <= 0 || len(e.Model) > modelLength || charge.Limit == "" {
+		return
+	}
+	l.Learner.Observe(estimates.Sample{
+		Limit: charge.Limit, Model: e.Model, Estimated: estimates.Tokens(e.Usage), Open: e.Open,
+		Reserved: reserved(charge), Used: estimates.Tokens(answer.Usage),
+	})
+}
+
+// reserved are the tokens of a charge, whichever meters count them.
+func reserved(charge reservations.Charge) float64 {
+	for _, meter := range []string{llm.MeterTokens, llm.MeterTokensPerDay} {
+		if n, ok := charge.Tokens[meter]; ok {
+			return n
+		}
+	}
+	return charge.Tokens[llm.MeterInput] + charge.Tokens[llm.MeterOutput]
+}
