@@ -139,9 +139,10 @@ func (r Request) timeout(most time.Duration) time.Duration {
 	return most
 }
 
-// ownHeaders are those that the connection itself is made of.
+// ownHeaders are those that the connection itself is made of. An answer that a task had packed by Accept-Encoding would
+// stay packed, and nothing would find a secret in it.
 func ownHeaders() []string {
-	return []string{"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+	return []string{"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 }
 
 func checkHeader(name, value string) error {
