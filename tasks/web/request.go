@@ -100,7 +100,7 @@ func (r Request) target() (*url.URL, origin, error) {
 	case err != nil:
 		return fault("is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return fault(fmt.Sprintf("%.200q must be absolute, of http or https", u.Redacted()))
+		return fault("must be absolute, of http or https") // without itself, which may hold a password
 	case u.User != nil:
 		return fault("holds a user: send an Authorization header with a ${NAME} instead")
 	}
