@@ -69,7 +69,11 @@ func (s Secrets) Error(err error, most int) error {
 	if err == nil {
 		return nil
 	}
-	return &redacted{text: Cut(s.Text(err.Error()), most), err: err}
+	return &redacted{
+		text: Cut(s.Text(err.Error()), most),
+		is:   func(target error) bool { return errors.Is(err, target) },
+		as:   func(target any) bool { return errors.As(err, target) },
+	}
 }
 
 // Cut is a text as UTF-8, or its first bytes where it has more than most. A text is redacted first and cut then.
@@ -83,11 +87,13 @@ func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
+// redacted has the error in functions, so that no format, not even %#v, prints it.
 type redacted struct {
 	text string
-	err  error
+	is   func(target error) bool
+	as   func(target any) bool
 }
 
 func (e *redacted) Error() string        { return e.text }
-func (e *redacted) Is(target error) bool { return errors.Is(e.err, target) }
-func (e *redacted) As(target any) bool   { return errors.As(e.err, target) }
+func (e *redacted) Is(target error) bool { return e.is(target) }
+func (e *redacted) As(target any) bool   { return e.as(target) }

@@ -132,6 +132,13 @@ func TestError(t *testing.T) {
 			t.Errorf("%T shows it", e)
 		}
 	}
+	hidden := s.Error(detailed{"very-secret"}, 100)
+	if text := fmt.Sprintf("%#v %+v", hidden, struct{ Err error }{hidden}); strings.Contains(text, "very-secret") {
+		t.Errorf("a format shows it: %s", text)
+	}
+	if d, ok := errors.AsType[detailed](hidden); !ok || d.Detail != "very-secret" {
+		t.Errorf("%v is not what it was", hidden)
+	}
 	if cut := s.Error(errors.New("aé very-secret"), 2); cut.Error() != "a…" {
 		t.Errorf("cut: %q", cut)
 	}
@@ -139,6 +146,11 @@ func TestError(t *testing.T) {
 		t.Error("nil became an error")
 	}
 }
+
+// detailed is an error with its detail in a field, as those of HTTP/2 are.
+type detailed struct{ Detail string }
+
+func (detailed) Error() string { return "failed" }
 
 // However a text quotes the secret, it is gone.
 func FuzzText(f *testing.F) {

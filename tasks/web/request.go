@@ -65,9 +65,12 @@ func (r Request) TaskOptions() tasks.Options {
 	return tasks.Options{ID: r.Batch.TaskID()}
 }
 
+// methodLength is the length of the longest method, in bytes.
+const methodLength = 40
+
 // Validate returns a *RequestError for the first fault that needs no client to see, or nil.
 func (r Request) Validate() error {
-	if r.Method != "" && !isToken(r.Method) || r.Method == http.MethodConnect {
+	if r.Method != "" && !isToken(r.Method) || len(r.Method) > methodLength || r.Method == http.MethodConnect {
 		return &RequestError{Field: "method", Problem: fmt.Sprintf("%.40q can't be sent", r.Method)}
 	}
 	if _, _, err := r.target(); err != nil {
