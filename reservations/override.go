@@ -109,7 +109,7 @@ func (s *LimitSet) check(o Override) error {
 			Field: o.Meter, Problem: "has no rate that could be replaced; change the configured limit",
 		}}
 	}
-	if problem := keyProblem(o.Key); problem != "" {
+	if problem := NameProblem("key", o.Key, MaxKey); problem != "" {
 		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: problem}}
 	}
 	return limit.overridden(limit, o).Validate()
