@@ -96,6 +96,9 @@ type Meter struct {
 	Headroom float64
 	// Settle says how corrections of this meter are counted. The zero value is that of the Limit.
 	Settle SettleMode
+	// Adaptive lets the rate find itself: Rate is then the lowest one, and that of a new bucket. Token buckets only. The
+	// zero value means a fixed rate.
+	Adaptive Adaptive
 }
 
 // PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and unlimited reservations.
@@ -234,6 +237,7 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 			m.Capacity, smallestAmount, largestAmount)
 	}
 	m.validateWindow(fault)
+	m.validateAdaptive(fault)
 	m.Settle.validate(fault)
 	if math.IsNaN(m.MaxReserved) || m.MaxReserved < 0 || math.IsInf(m.MaxReserved, 0) {
 		fault("max_reserved", "%v must not be negative; zero means none, Unlimited is its own value", m.MaxReserved)

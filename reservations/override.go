@@ -11,7 +11,7 @@ import (
 )
 
 // Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. The rest of the limit
-// stays.
+// stays. An adaptive meter has that fixed rate until the override is gone.
 type Override struct {
 	// Limit and Meter name what is replaced.
 	Limit, Meter string
@@ -119,7 +119,7 @@ func (s *LimitSet) check(o Override) error {
 func (l Limit) overridden(configured Limit, o Override) Limit {
 	was := configured.Meters[configured.meter(o.Meter)]
 	is := was
-	is.Rate, is.Period = o.Rate, o.Period
+	is.Rate, is.Period, is.Adaptive = o.Rate, o.Period, Adaptive{}
 	if o.Capacity != 0 {
 		is.Capacity = o.Capacity
 	}

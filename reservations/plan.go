@@ -73,6 +73,9 @@ func (b Bucket) limit() (l Limit) {
 		f := s.Filling
 		m := PerSecond(s.Name, f.Rate)
 		m.Capacity, m.Headroom = f.Capacity, f.Headroom
+		if f.adaptive() {
+			m.Rate, m.Adaptive = f.Least, Adaptive{Max: f.Most, Ramp: f.Ramp}
+		}
 		switch {
 		case f.InFlight:
 			m = Meter{Name: s.Name, Kind: KindInFlight, Capacity: f.Capacity}

@@ -27,6 +27,7 @@ func (l Limit) shard(i int) Limit {
 	l.Meters = slices.Clone(l.Meters)
 	for k, m := range l.Meters {
 		m.Rate, m.Capacity, m.Headroom = m.Rate/n, m.Capacity/n, m.Headroom/n
+		m.Adaptive.Max /= n
 		if m.MaxReserved != Unlimited {
 			m.MaxReserved /= n
 		}
