@@ -56,7 +56,7 @@ func (m *model) randomMeter(name string) reservations.Meter {
 		Name: name, Rate: pick(m.r, 1., 10., 100., 3000., 1/3.), Period: pick(m.r, time.Second, time.Second, time.Minute),
 		Capacity: pick(m.r, 0, 5., 50.), MaxReserved: pick(m.r, reservations.Unlimited, 0, 20., 200.),
 	}
-	switch m.r.IntN(4) {
+	switch m.r.IntN(5) {
 	case 0:
 		meter.Kind, meter.Start = reservations.KindWindow, time.Duration(m.r.IntN(3_600_000))*ms
 		if m.r.IntN(4) == 0 { // in the future of a NewClock
@@ -68,6 +68,8 @@ func (m *model) randomMeter(name string) reservations.Meter {
 		meter.Adaptive = reservations.Adaptive{
 			Max: meter.Rate * pick(m.r, 1., 3., 100.), Ramp: pick(m.r, 0, 10*time.Second, time.Minute),
 		}
+	case 3:
+		meter.Capacity, meter.MaxReserved = reservations.NoBurst, pick(m.r, reservations.Unlimited, 20.)
 	}
 	return meter
 }

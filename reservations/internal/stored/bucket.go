@@ -132,8 +132,8 @@ func (m meter) fault() string {
 	switch {
 	case m.Name == "":
 		return "it has no name"
-	case m.Rate <= 0 && !m.InFlight || m.Capacity <= 0:
-		return fmt.Sprintf("rate %v and capacity %v must be positive", m.Rate, m.Capacity)
+	case m.Rate <= 0 && !m.InFlight || m.Capacity < 0:
+		return fmt.Sprintf("rate %v must be positive, and capacity %v not negative", m.Rate, m.Capacity)
 	case m.Most != 0 && !(0 < m.Least && m.Least <= m.Rate && m.Rate <= m.Most) || m.Ramp < 0:
 		return fmt.Sprintf("rate %v must be from %v to %v, and ramp %d not negative", m.Rate, m.Least, m.Most, m.Ramp)
 	case m.Period < 0:
