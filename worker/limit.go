@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -33,6 +34,7 @@ type guard struct {
 	keeper     *reservations.Keeper // of the leases of running tasks; nil without a limiter
 	lateMost   time.Duration        // see reservations.LateMost
 	goroutines goroutines           // of deliveries
+	deliveries atomic.Int64         // that asynq waits for
 	pending    pending
 	stopping   chan struct{} // closed when the process is about to end: no task is held any more
 }
@@ -48,6 +50,8 @@ type prepared func(context.Context) error
 // error means that the task can't run. A goroutine of its own runs the handler, so that asynq gets an answer in time
 // even if the handler ignores its context.
 func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
+	g.deliveries.Add(1)
+	defer g.deliveries.Add(-1)
 	d := &delivery{task: t, answers: make(chan error, 1)}
 	g.goroutines.run(func() {
 		g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })

@@ -28,6 +28,7 @@ type Worker struct {
 	config Config
 	client redis.UniversalClient
 	server *asynq.Server // nil until Start
+	broker *asynqdb.Server
 	guard  *guard
 	follow *Follower // nil without a limiter
 
@@ -59,6 +60,10 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		goroutines: goroutines{next: make(chan func()), stop: stopping},
 	}
 	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
+	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
+		Stopping: stopping, Sorting: sched.Sorting,
+		Free: func() int { return config.Concurrency - int(w.guard.deliveries.Load()) },
+	})
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
 	if limiter != nil {
 		w.guard.keepLeases(limiter)
@@ -70,7 +75,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 // newServer makes asynq's server as the config says. How often it forwards scheduled tasks depends on this machine's
 // clock.
 func (w *Worker) newServer(ctx context.Context) *asynq.Server {
-	return asynq.NewServerFromRedisClient(asynqdb.ForServer(w.client, w.guard.stopping), asynq.Config{
+	return asynq.NewServerFromRedisClient(w.broker, asynq.Config{
 		Concurrency:       w.config.Concurrency,
 		Queues:            w.config.Queues,
 		StrictPriority:    w.config.StrictPriority,
@@ -217,6 +222,7 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 	go func() {
 		defer close(w.closed)
 		w.server.Shutdown()
+		w.broker.PutBack()
 	}()
 	return w.closed
 }

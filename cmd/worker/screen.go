@@ -64,7 +64,7 @@ func printBucket(s screen, b overview.Bucket) {
 			continue
 		}
 		rows = append(rows, []string{
-			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
+			m.Name, rateText(m) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
 			some(shown.Waiting),
 		})
 	}
@@ -131,7 +131,11 @@ func plural(n int, one, more string) string {
 
 // level is how full a meter is.
 func (s screen) level(m reservations.MeterView) string {
-	return s.bar(m.Level/m.Cap(), fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap())))
+	left := 0. // a pure queue keeps nothing
+	if m.Cap() > 0 {
+		left = m.Level / m.Cap()
+	}
+	return s.bar(left, fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap())))
 }
 
 // flight is how many calls run.

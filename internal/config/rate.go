@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/reservations"
 )
 
 const day = 24 * time.Hour
@@ -20,6 +22,14 @@ func RateText(tokens float64, period time.Duration) string {
 		return number + "/" + unit
 	}
 	return number + "/" + period.String()
+}
+
+// OverrideText is what was set above a limit: a rate, or how many calls may run at once.
+func OverrideText(o reservations.Override) string {
+	if o.Meter == reservations.MeterInFlight {
+		return fmt.Sprintf("at most %v at once", max(0, o.Capacity))
+	}
+	return RateText(o.Rate, o.Period)
 }
 
 // parseRate reads "500/m", "10/s", "1_000 / 10s" or "10000/day": a number of tokens and the period they come back in.

@@ -127,7 +127,7 @@ func (r Reader) override(limit, key string) string {
 	var set []string
 	for _, o := range r.Limiter.Limits().Overrides() {
 		if o.Limit == limit && (o.Key == "" || o.Key == key) {
-			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, config.RateText(o.Rate, o.Period), o.By,
+			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, config.OverrideText(o), o.By,
 				o.SetAt.UTC().Format(time.RFC3339)))
 		}
 	}

@@ -19,7 +19,7 @@ for _ = 1, tonumber(ARGV[2]) do
 	local bucket, generation, version = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 	local meta = root .. "meta:" .. bucket
 	local epoch, g, v, failed = unpack(redis.call("HMGET", meta, "epoch", "generation", "version", "failed_until"))
-	g, v = tonumber(g or 0), tonumber(v or 0)
+	g, v = number(g), number(v)
 	if not epoch and (ARGV[i + 5] == "1" or ARGV[i + 6] == "1") then
 		epoch = whole(now)
 		redis.call("HSET", meta, "epoch", epoch)
@@ -73,13 +73,13 @@ return {}
 const failScript = `
 local bucket, meta, away = ARGV[2], root .. "meta:" .. ARGV[2], ARGV[6] == "1"
 local since = away and "away_since" or "faulty_since"
-local before = tonumber(redis.call("HGET", meta, "failed_until") or 0)
+local before = number(redis.call("HGET", meta, "failed_until"))
 if away and before < now - 30000000 then
 	redis.call("HDEL", meta, since)
 end
 redis.call("HSETNX", meta, "epoch", whole(now))
 local began = redis.call("HSETNX", meta, since, whole(now))
-local lasted = now - tonumber(redis.call("HGET", meta, since))
+local lasted = now - number(redis.call("HGET", meta, since))
 local pause = math.min(math.max(lasted, tonumber(ARGV[3])), tonumber(ARGV[4])) * (1 + tonumber(ARGV[5]))
 local at = math.max(now + pause, before)
 redis.call("HSET", meta, "failed_until", whole(at))
