@@ -127,15 +127,3 @@ func (o *sender) before(ctx context.Context, first, last int) (done *batches.Lin
 	done, err = o.s.batches.Finished(ctx, o.batch.ID, first, last)
 	return done, rounds, err
 }
-
-// pause waits, or returns why it can't.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

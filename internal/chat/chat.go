@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -144,17 +145,12 @@ const (
 func keep(ctx context.Context, result io.Writer, answer []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, keepPatience)
 	defer cancel()
-	for pause := keepPauseMin; ; pause = min(2*pause, keepPauseMax) {
+	err := pause.Until(ctx, keepPauseMin, keepPauseMax, func() error {
 		_, err := result.Write(answer)
-		if err == nil {
-			return nil
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(err, ctx.Err())
-		}
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, ctx.Err())
 	}
+	return nil
 }
