@@ -161,7 +161,7 @@ func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
 	}
 	s.Started = min(f.Capacity, s.Filling.Capacity, s.Started+came)
 	s.Reserved = min(s.Started, s.Reserved+came)
-	s.Filling = f
+	s.Filling, s.Leased = f, nil // only a document that was changed by hand has leases here
 	return s.endHolds(to)
 }
 
