@@ -158,7 +158,7 @@ func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed
 	g.logTask(ctx, d, slog.LevelDebug, "task refused by the provider",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
 	hook(g.log, g.events.OnFinish, Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Result: ResultRefused, Elapsed: elapsed, Err: e.err,
+		Task: d.ref(), Charges: d.claims.Charges(), Used: d.used(e.err), Result: ResultRefused, Elapsed: elapsed, Err: e.err,
 	})
 	wait, c := e.refusal.After, d.charge()
 	if !e.blocked.At.IsZero() {

@@ -87,7 +87,7 @@ func (d *delivery) used(err error) reservations.Tokens {
 // conclude reports the result of a task: to the log, to the hooks, to the record, and to asynq.
 func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
 	f := Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload(),
+		Task: d.ref(), Charges: d.claims.Charges(), Used: d.used(err), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload(),
 	}
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {

@@ -83,7 +83,7 @@ func configuredRate(m reservations.Meter) *listedRate {
 	if m.Kind == reservations.KindInFlight {
 		return &listedRate{Rate: rateText(m), Capacity: m.Cap()}
 	}
-	return &listedRate{Rate: config.RateText(m.Rate, m.Period), Capacity: m.Cap()}
+	return &listedRate{Rate: reservations.RateText(m.Rate, m.Period), Capacity: m.Cap()}
 }
 
 func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed, error) {
@@ -126,7 +126,7 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 
 // set fills in what was set, and why it is not in force where it is not.
 func (r *listed) set(now *stored, o reservations.Override) {
-	r.Override = &listedRate{Rate: config.RateText(o.Rate, o.Period), Capacity: o.Capacity}
+	r.Override = &listedRate{Rate: reservations.RateText(o.Rate, o.Period), Capacity: o.Capacity}
 	r.SetBy, r.SetAt = o.By, &o.SetAt
 	m := now.meter(o.Limit, o.Key, o.Meter)
 	switch {

@@ -129,7 +129,7 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if _, err := now.buckets.Overrides().Unset(ctx, o.Limit, o.Key, o.Meter); err != nil {
 			return err
 		}
-		was := config.RateText(o.Rate, o.Period)
+		was := reservations.RateText(o.Rate, o.Period)
 		if o.Capacity > 0 {
 			was = rateLine(o.Rate, o.Period, o.Capacity)
 		}
@@ -159,7 +159,7 @@ func meterLine(m reservations.Meter) string {
 }
 
 func rateLine(rate float64, period time.Duration, most float64) string {
-	return fmt.Sprintf("%s, at most %v at once", config.RateText(rate, period), most)
+	return fmt.Sprintf("%s, at most %v at once", reservations.RateText(rate, period), most)
 }
 
 func withKey(name, key string) string {
