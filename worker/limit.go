@@ -25,6 +25,7 @@ type guard struct {
 	maxRefusals   int
 	log           *slog.Logger
 	events        Events
+	trace         tracing
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
 
@@ -48,7 +49,8 @@ type prepared func(context.Context) error
 // even if the handler ignores its context.
 func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
 	d := &delivery{task: t, answers: make(chan error, 1)}
-	go g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
+	go g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, d.known(ctx)), d, prepare) })
+	defer func() { g.trace.end(ctx, d) }()
 	select {
 	case err := <-d.answers:
 		return err
@@ -120,10 +122,12 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 			cause = CauseExpired
 		}
 		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
+		d.traceEnd(ResultArchived, nil, err)
 		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
 		g.keepRecord(ctx, d, ResultArchived, cause, err, 0)
 		return err
 	}
+	d.traceEnd(ResultFailed, nil, err)
 	g.logTask(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
 	g.keepRecord(ctx, d, ResultFailed, "", err, 0)
 	return err
@@ -272,6 +276,7 @@ func (g *guard) deferTask(
 	}
 	g.logCharge(ctx, d, c, slog.LevelDebug, "task waits",
 		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
+	d.traceDeferral(event)
 	hook(g.log, g.events.OnDefer, event)
 	if waits.ID != d.id {
 		return nil // ends the original

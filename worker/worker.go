@@ -52,7 +52,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	}
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
 	w.guard = &guard{
-		limiter: limiter, sched: sched, successors: newSuccessors(client), charges: w.charges,
+		limiter: limiter, sched: sched, successors: newSuccessors(client), trace: newTracing(config.Scheduler.Tracer, client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
 		lateMost: reservations.LateMost, stopping: make(chan struct{}),
 	}
