@@ -142,8 +142,8 @@ func rateText(m reservations.Meter) string {
 		"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
 	} {
 		if m.Period == d {
-			return amount(m.Rate) + "/" + unit
+			return cli.Amount(m.Rate) + "/" + unit
 		}
 	}
-	return amount(m.Rate) + "/" + m.Period.String()
+	return cli.Amount(m.Rate) + "/" + m.Period.String()
 }
