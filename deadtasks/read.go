@@ -21,6 +21,8 @@ type Filter struct {
 	Since, Until time.Time
 	// States are the states to look for; nil means StateDead and StateRequeueing.
 	States []State
+	// Newest has List and Whole begin with the task that ended last.
+	Newest bool
 }
 
 // EveryState is for Filter.States.
@@ -58,7 +60,8 @@ func (f Filter) query() bson.M {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records without their payloads and headers, in the order in which the tasks ended. It reads page by
+// List yields the records without their payloads and headers, in the order in which the tasks ended, or with
+// Filter.Newest in the opposite one. It reads page by
 // page: later changes may be seen or not. An error is yielded once, as the last.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	return s.stream(ctx, f, bson.M{fieldPayload: 0, fieldHeaders: 0})
@@ -80,9 +83,12 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 
 func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
-		query := f.query()
+		query, order, after := f.query(), 1, "$gt"
+		if f.Newest {
+			order, after = -1, "$lt"
+		}
 		for {
-			last, n, err := s.page(ctx, query, shown, func(t Task) bool { return yield(t, nil) })
+			last, n, err := s.page(ctx, query, shown, order, func(t Task) bool { return yield(t, nil) })
 			if err != nil {
 				yield(Task{}, err)
 				return
@@ -91,7 +97,7 @@ func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Ta
 				return
 			}
 			query["$or"] = bson.A{
-				bson.M{fieldAt: bson.M{"$gt": last.At}}, bson.M{fieldAt: last.At, "_id": bson.M{"$gt": last.key}},
+				bson.M{fieldAt: bson.M{after: last.At}}, bson.M{fieldAt: last.At, "_id": bson.M{after: last.key}},
 			}
 		}
 	}
@@ -99,10 +105,12 @@ func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Ta
 
 // page yields a page of records and returns the last one, and how many there were; zero where yield has had enough. The
 // server keeps nothing open between two pages.
-func (s *Store) page(ctx context.Context, query, shown bson.M, yield func(Task) bool) (last Task, n int, err error) {
+func (s *Store) page(
+	ctx context.Context, query, shown bson.M, order int, yield func(Task) bool,
+) (last Task, n int, err error) {
 	o := options.Find().SetSort(bson.D{
-		{Key: fieldAt, Value: 1},
-		{Key: "_id", Value: 1},
+		{Key: fieldAt, Value: order},
+		{Key: "_id", Value: order},
 	}).SetLimit(page).SetBatchSize(page)
 	cursor, err := s.records.Find(ctx, query, o.SetProjection(shown))
 	if err != nil {
