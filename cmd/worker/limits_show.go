@@ -72,6 +72,8 @@ tasks wait. It changes nothing.`,
 type sight struct {
 	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler
+	queue     redis.UniversalClient
+	buckets   *connect.Buckets
 	close     func()
 }
 
@@ -106,7 +108,7 @@ func openBuckets(
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
+	s := &sight{queue: queue, buckets: buckets, close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
 	if s.limiter, err = reservations.New(buckets, settings.Limits, reservations.Config{}); err == nil {
 		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
 	}

@@ -26,6 +26,11 @@ type runSettings struct {
 	concurrency int
 	logLevel    string
 	logFormat   string
+
+	// changed says that the file has changed; nil in `worker run`, which reads it again on SIGHUP alone. Restart is called
+	// where what has changed needs another worker.
+	changed <-chan struct{}
+	restart func()
 }
 
 func runCommand(env cli.Environment) *cobra.Command {
@@ -105,8 +110,8 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer stopLearning()
-	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
-	defer reload.onHangup(ctx)()
+	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart}
+	defer reload.onHangup(ctx, s.changed)()
 	return runLogged(ctx, w, logger, s.file, limiter.Names())
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/embedded"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/worker"
 )
@@ -49,6 +51,25 @@ func startFleet(
 		f.workers = append(f.workers, w)
 	}
 	return f, nil
+}
+
+// show serves the page until stop, which returns its error.
+func (f *fleet) show(
+	ctx context.Context, limiter *reservations.Limiter,
+	page func(context.Context, overview.Reader, redis.UniversalClient) error,
+) (stop func() error, err error) {
+	queue := f.connect()
+	s, err := scheduler.New(queue, limiter, scheduler.Config{})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- page(ctx, overview.Reader{Limiter: limiter, Scheduler: s}, queue) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}, nil
 }
 
 func (f *fleet) connect() *redis.Client {
