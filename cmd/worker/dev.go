@@ -238,4 +238,3 @@ func (d *devFleet) welcome(env cli.Environment, page string, settings config.Con
 	}
 	fmt.Fprintf(out, "\nCtrl-C ends it.\n")
 }
-
