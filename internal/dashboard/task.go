@@ -211,7 +211,7 @@ func steps(v taskView) []step {
 		all = append(all, step{At: e.Since, Kind: kind, Title: stepTitle(e.Reason), Text: stepText(e)})
 	}
 	if e.Until.After(e.Now) {
-		all = append(all, step{At: e.Until, Kind: "later", Title: "Expected to go on", Text: "in " + duration(e.Until.Sub(e.Now))})
+		all = append(all, step{At: e.Until, Kind: "later", Title: "Expected to go on"})
 	}
 	return all
 }
