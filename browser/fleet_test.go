@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"testing"
@@ -99,7 +100,26 @@ func startFleet(t *testing.T) *fleet {
 	f.work(t, limiter)
 	f.enqueue(t)
 	f.batch(t, results)
+	f.past(t)
 	return f
+}
+
+// past writes the last hour into the ring of samples, as a page that has run for so long has.
+func (f *fleet) past(t *testing.T) {
+	t.Helper()
+	now := time.Now().Unix() / 10 * 10
+	for i := int64(1); i < 360; i++ {
+		at := now - 10*i
+		waiting := max(0, 300-int(i)) + int(30*math.Sin(float64(i)/9))
+		if i > 200 && i < 230 {
+			continue // nothing was recorded
+		}
+		text := fmt.Sprintf(`{"t":%d,"a":%d,"p":%d,"w":%d,"d":5,"n":%d,"b":{"openai":{"w":%d,"u":%.2f}}}`, at,
+			12+int(6*math.Sin(float64(i)/5)), i%4, max(0, waiting), 9000-7*i, max(0, waiting), 0.6+0.4*math.Sin(float64(i)/30))
+		if err := f.client.HSet(t.Context(), "headway:{dashboard}:history", (at/10)%360, text).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // work starts a worker that kills mails.

@@ -73,25 +73,23 @@ func (s *Server) taskPage(r *http.Request) (view, error) {
 
 // recent are the tasks that run, and some that wait.
 func (s *Server) recent(ctx context.Context) []taskRow {
-	const most = 30
+	const most, each = 30, 10
+	lists := []struct {
+		note string
+		list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
+	}{
+		{"runs", s.inspector.ListActiveTasks}, {"ready", s.inspector.ListPendingTasks},
+		{"waits", s.inspector.ListRetryTasks}, {"waits", s.inspector.ListScheduledTasks},
+	}
 	var rows []taskRow
-	for _, q := range s.look(ctx).Queues {
-		for state, list := range map[string]func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
-			"running": s.inspector.ListActiveTasks, "waits": s.inspector.ListRetryTasks, "ready": s.inspector.ListPendingTasks,
-		} {
-			found, err := list(q.Queue, asynq.PageSize(most/3))
-			if err != nil {
-				continue // it is only a beginning
-			}
+	for _, l := range lists {
+		for _, q := range s.look(ctx).Queues {
+			found, _ := l.list(q.Queue, asynq.PageSize(each)) // it is only a beginning
 			for _, t := range found {
-				rows = append(rows, taskRow{ID: t.ID, Queue: t.Queue, Type: t.Type, Note: state})
+				rows = append(rows, taskRow{ID: t.ID, Queue: t.Queue, Type: t.Type, Note: l.note})
 			}
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b taskRow) int {
-		order := []string{"running", "ready", "waits"}
-		return slices.Index(order, a.Note) - slices.Index(order, b.Note)
-	})
 	return rows[:min(len(rows), most)]
 }
 
@@ -123,7 +121,7 @@ func (s *Server) findTask(ctx context.Context, queue, id string) ([]taskView, er
 			v.Bucket = &b
 		}
 		if info, failed := s.inspector.GetTaskInfo(t.Queue, t.ID); failed == nil {
-			v.Payload, v.Result = body(info.Payload), body(info.Result)
+			v.Payload, v.Result = s.body(info.Payload), s.body(info.Result)
 		}
 		found = append(found, v)
 	}
@@ -133,7 +131,7 @@ func (s *Server) findTask(ctx context.Context, queue, id string) ([]taskView, er
 			i = len(found)
 			found = append(found, taskView{
 				ID: record.ID, Queue: record.Queue, Type: record.Type, Summary: "Task " + record.ID + " is " + recordText(record),
-				Payload: body(record.Payload),
+				Payload: s.body(record.Payload),
 			})
 		}
 		found[i].Record, found[i].Batch = &record, record.Batch
@@ -246,11 +244,13 @@ func stepText(e *explained.Task) string {
 	}
 }
 
-// body is a payload as text: JSON with indents, other text as it is, and bytes as base64.
-func body(payload []byte) string {
+// body is a payload as text: JSON with indents, other text as it is, and bytes as base64. Secrets are taken out before
+// anything is escaped twice.
+func (s *Server) body(payload []byte) string {
 	if len(payload) == 0 {
 		return ""
 	}
+	payload = s.config.Secrets.Bytes(bytes.Clone(payload))
 	var indented bytes.Buffer
 	text := string(payload)
 	switch {
