@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -149,5 +148,5 @@ func (s *Server) known(queue string) error {
 // paused says whether a queue is as it should be: asynq refuses to pause it twice.
 func (s *Server) paused(queue string, want bool) bool {
 	info, err := s.inspector.GetQueueInfo(queue)
-	return err == nil && info.Paused == want || errors.Is(err, asynq.ErrQueueNotFound)
+	return err == nil && info.Paused == want
 }
