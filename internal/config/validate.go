@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
@@ -16,10 +17,18 @@ func (f file) validate() []error {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	for _, name := range sortedKeys(f.Limits) {
+		found := []error(nil)
 		l := (*reservations.LimitError)(nil)
 		if err := f.Limits[name].limit(name).Validate(); errors.As(err, &l) {
-			faults = append(faults, prefixed("limits."+name, f.Limits[name].Meters, l.Err)...)
+			found = prefixed("limits."+name, f.Limits[name].Meters, l.Err)
 		}
+		for _, meter := range sortedKeys(f.Limits[name].Meters) {
+			path := "limits." + name + ".meters." + meter
+			if own := f.Limits[name].Meters[meter].adaptiveFaults(path); own != nil {
+				found = append(notWithin(found, path), own...)
+			}
+		}
+		faults = append(faults, found...)
 	}
 	if b := f.Buckets; b != "" && b != BucketsMongoDB && b != BucketsRedis {
 		fault("buckets", "%q must be %s or %s", b, BucketsMongoDB, BucketsRedis)
@@ -60,6 +69,14 @@ func (f file) validate() []error {
 		}
 	}
 	return faults
+}
+
+// notWithin are the faults that are not those of a field, nor of what stands below it.
+func notWithin(faults []error, field string) []error {
+	return slices.DeleteFunc(faults, func(err error) bool {
+		f := (*reservations.FieldError)(nil)
+		return errors.As(err, &f) && within(f.Field, field)
+	})
 }
 
 // prefixed puts the path of the limit before the field of each of its faults; the fields of a meter stand below meters.
