@@ -38,11 +38,12 @@ func TestNoBurstStartsOneAfterAnother(t *testing.T) {
 		}
 		at += n / 10
 	}
-	starts := b.Plan(clock(at+1000), []reservations.Ask{
+	now := clock(at + 1000)
+	starts := b.Plan(now, []reservations.Ask{
 		{Tokens: reservations.Tokens{"tokens": 3}}, {Tokens: reservations.Tokens{"tokens": 3}},
 	}, clock(at+2000))
-	if d := starts[1].Sub(starts[0]); d != 300*time.Millisecond {
-		t.Errorf("planned %v apart, want 300ms", d)
+	if d := starts[1].Sub(starts[0]); !starts[0].Equal(now) || d != 300*time.Millisecond {
+		t.Errorf("planned at %v and %v later, want at %v and 300ms later", starts[0], d, now)
 	}
 }
 
