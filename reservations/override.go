@@ -112,7 +112,7 @@ func (s *LimitSet) check(o Override) error {
 	if o.Meter == MeterInFlight && o.Capacity == 0 { // it would keep what is configured
 		o.Capacity = NoBurst
 	}
-	if problem := keyProblem(o.Key); problem != "" {
+	if problem := NameProblem("key", o.Key, MaxKey); problem != "" {
 		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: problem}}
 	}
 	return limit.overridden(limit, o).Validate()

@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -81,7 +82,7 @@ type explainedTask struct {
 	Summary string `json:"summary"`
 	scheduler.Explanation
 
-	Bucket *shownBucket `json:"bucket,omitempty"`
+	Bucket *overview.Bucket `json:"bucket,omitempty"`
 	// Problem is why the bucket could not be shown.
 	Problem string `json:"bucket_problem,omitempty"`
 }
@@ -143,7 +144,7 @@ func explainBucket(
 		if err != nil {
 			return one, err
 		}
-		b := s.shown(*e.Bucket).with(w)
+		b := s.reader().Bucket(*e.Bucket).With(w)
 		one.Bucket = &b
 	}
 	return one, nil

@@ -53,7 +53,7 @@ func (t explainedTask) print(s screen) {
 	s.table("  ", rows)
 	if t.Bucket != nil {
 		fmt.Fprintln(s)
-		t.Bucket.print(s)
+		printBucket(s, *t.Bucket)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -120,14 +121,6 @@ func setRate(o *reservations.Override, text string) (err error) {
 	return nil
 }
 
-// overrideText is what was set: a rate, or how many calls may run at once.
-func overrideText(o reservations.Override) string {
-	if o.Meter == reservations.MeterInFlight {
-		return fmt.Sprintf("at most %v at once", max(0, o.Capacity))
-	}
-	return config.RateText(o.Rate, o.Period)
-}
-
 func limitsUnsetCommand(env cli.Environment) *cobra.Command {
 	var s limitsSettings
 	c := &cobra.Command{
@@ -163,7 +156,7 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if _, err := now.buckets.Overrides().Unset(ctx, o.Limit, o.Key, o.Meter); err != nil {
 			return err
 		}
-		was := overrideText(o)
+		was := overview.OverrideText(o)
 		if o.Meter != reservations.MeterInFlight && o.Capacity != 0 {
 			was = rateLine(was, max(0, o.Capacity))
 		}

@@ -14,12 +14,10 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
-
-// waitlistsMost is how many waitlists one look reads.
-const waitlistsMost = 1000
 
 func newLimitsShow(env cli.Environment) *cobra.Command {
 	var asJSON bool
@@ -58,14 +56,14 @@ tasks wait. It changes nothing.`,
 			return err
 		}
 		defer s.close()
-		shown, err := s.show(c.Context(), strings.Join(args, ""))
+		shown, err := s.reader().Read(c.Context(), strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(shown)
 		}
-		shown.print(screenOf(env))
+		printLimits(screenOf(env), shown)
 		return nil
 	}
 	return c
@@ -76,6 +74,10 @@ type sight struct {
 	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler
 	close     func()
+}
+
+func (s *sight) reader() overview.Reader {
+	return overview.Reader{Limiter: s.limiter, Scheduler: s.scheduler}
 }
 
 // openSight connects to both services.
@@ -130,118 +132,6 @@ func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env
 		_, _ = fmt.Fprintf(env.Err, "worker: warning: %v\n", err) // there is nowhere else to say it
 	}
 	return nil
-}
-
-// override is the text of what was set above the limit of the file for a key; empty if nothing was.
-func (s *sight) override(limit, key string) string {
-	var set []string
-	for _, o := range s.limiter.Limits().Overrides() {
-		if o.Limit == limit && (o.Key == "" || o.Key == key) {
-			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, overrideText(o), o.By,
-				o.SetAt.UTC().Format(time.RFC3339)))
-		}
-	}
-	return strings.Join(set, "; ")
-}
-
-// shownLimits is what `worker limits show` found.
-type shownLimits struct {
-	Limits []shownLimit `json:"limits"`
-}
-
-type shownLimit struct {
-	Limit   string        `json:"limit"`
-	Buckets []shownBucket `json:"buckets"`
-	// More says that tasks wait for buckets that are not shown.
-	More bool `json:"more,omitempty"`
-}
-
-// show looks at one bucket, at one limit, or at all.
-func (s *sight) show(ctx context.Context, what string) (shownLimits, error) {
-	var shown shownLimits
-	name, key, single := strings.Cut(what, ":")
-	names := []string{name}
-	if what == "" {
-		names = s.limiter.Names()
-	}
-	for _, name := range names {
-		limit := shownLimit{Limit: name}
-		var err error
-		if single {
-			limit.Buckets = make([]shownBucket, 1)
-			limit.Buckets[0], err = s.showOne(ctx, name, key)
-		} else {
-			limit.Buckets, limit.More, err = s.showAll(ctx, name)
-		}
-		if err != nil {
-			return shownLimits{}, err
-		}
-		shown.Limits = append(shown.Limits, limit)
-	}
-	return shown, nil
-}
-
-// showOne looks at one bucket and its waitlist, or those of its shards.
-func (s *sight) showOne(ctx context.Context, limit, key string) (shownBucket, error) {
-	v, err := s.limiter.View(ctx, limit, key)
-	if err != nil {
-		return shownBucket{}, err
-	}
-	b := s.shown(v)
-	for _, name := range bucketsOf(v) {
-		w, err := s.scheduler.Waitlist(ctx, name)
-		if err != nil {
-			return shownBucket{}, err
-		}
-		b = b.with(w)
-	}
-	return b, nil
-}
-
-// bucketsOf are the names of the stored buckets of a view: that of each shard, where there are some.
-func bucketsOf(v reservations.View) []string {
-	if v.Shards == nil {
-		return []string{v.Bucket()}
-	}
-	var names []string
-	for _, shard := range v.Shards {
-		names = append(names, shard.Bucket())
-	}
-	return names
-}
-
-// showAll looks at the shared bucket of a limit, and at those of keys for which tasks wait.
-func (s *sight) showAll(ctx context.Context, limit string) (buckets []shownBucket, more bool, err error) {
-	lists, more, err := s.scheduler.Waitlists(ctx, limit, waitlistsMost)
-	if err != nil {
-		return nil, false, err
-	}
-	keys, waiting := []string{""}, map[string][]scheduler.Waitlist{}
-	for _, l := range lists {
-		if waiting[l.Key] == nil && l.Key != "" {
-			keys = append(keys, l.Key)
-		}
-		waiting[l.Key] = append(waiting[l.Key], l)
-	}
-	for _, key := range keys {
-		v, err := s.limiter.View(ctx, limit, key)
-		if err != nil {
-			return nil, false, err
-		}
-		b := s.shown(v)
-		for _, l := range waiting[key] {
-			b = b.with(l)
-		}
-		buckets = append(buckets, b)
-	}
-	return buckets, more, nil
-}
-
-// shown is a bucket as the commands show it.
-func (s *sight) shown(v reservations.View) shownBucket {
-	b := newShownBucket(v)
-	b.Override = s.override(v.Limit, v.Key)
-	return b
 }
 
 // rateText is the present rate as headway.yaml has it, and the bounds of an adaptive one.

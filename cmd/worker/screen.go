@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -36,28 +37,28 @@ func (s screen) title(text string) string {
 	return text
 }
 
-// print shows all limits, each with its buckets.
-func (l shownLimits) print(s screen) {
+// printLimits shows all limits, each with its buckets.
+func printLimits(s screen, l overview.Limits) {
 	for i, limit := range l.Limits {
 		for j, b := range limit.Buckets {
 			if i+j > 0 {
 				fmt.Fprintln(s)
 			}
-			b.print(s)
+			printBucket(s, b)
 		}
 		if limit.More {
-			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", waitlistsMost,
+			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", overview.WaitlistsMost,
 				limit.Limit)
 		}
 	}
 }
 
-// print shows one bucket: its waitlist, its meters, and what is out of the ordinary.
-func (b shownBucket) print(s screen) {
-	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), b.waits())
+// printBucket shows one bucket: its waitlist, its meters, and what is out of the ordinary.
+func printBucket(s screen, b overview.Bucket) {
+	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), waitsText(b))
 	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
-	for i, m := range b.meters {
-		shown := b.Meters[i]
+	for _, shown := range b.Meters {
+		m := shown.View
 		if m.Kind == reservations.KindInFlight {
 			rows = append(rows, []string{m.Name, "-", s.flight(m), "-", "-", some(shown.Waiting)})
 			continue
@@ -69,7 +70,7 @@ func (b shownBucket) print(s screen) {
 	}
 	s.table("  ", rows)
 	if len(b.Flows) > 0 {
-		fmt.Fprintf(s, "  %s\n", b.flowsText())
+		fmt.Fprintf(s, "  %s\n", flowsText(b))
 	}
 	if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `worker limits unblock` ends that\n",
@@ -87,7 +88,7 @@ func (b shownBucket) print(s screen) {
 }
 
 // flowsText is how many tasks of each flow wait.
-func (b shownBucket) flowsText() string {
+func flowsText(b overview.Bucket) string {
 	var texts []string
 	for _, f := range b.Flows {
 		texts = append(texts, cli.Printable(f.Flow)+" "+strconv.Itoa(f.Tasks))
@@ -98,8 +99,8 @@ func (b shownBucket) flowsText() string {
 	return "tasks by flow: " + strings.Join(texts, ", ")
 }
 
-// waits says how many tasks wait for the bucket and for how long.
-func (b shownBucket) waits() string {
+// waitsText says how many tasks wait for the bucket and for how long.
+func waitsText(b overview.Bucket) string {
 	switch {
 	case b.Waiting+b.Promoted == 0 && !b.InUse:
 		return "not in use, so it is full"

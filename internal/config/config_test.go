@@ -226,6 +226,10 @@ limits:
 			"limits.d.meters.w.window: 25:00 must be when a window starts", "limits.d.meters.v.window", "limits.d.meters.u.window", "limits.e.meters.w.period",
 			"limits.f.max_block: -1s must be from 0 to 24h", "limits.g.max_block: 25h0m0s must be from 0 to 24h", "limits.h.max_block: 600 must be a duration",
 		}},
+		"extremes": {"queues: {a: 1000000000, b: 1, \"q}{\": 1, \"x\\ny\": 1}\nconcurrency: 2000000000\nlimits: {a: {in_flight: 1}}", []string{
+			"queues.a: weight 1000000000 must be from 1 to 1000", "concurrency: 2000000000 must be from 1 to 100000",
+			`queue: "q}{" must not begin`, `queue "x\ny" must hold no control characters`,
+		}},
 		"fractions": {"limits: {a: {shards: 2.5, meters: {r: 5/m}}}\nconcurrency: 1e3\nqueues: {default: 1.5}\nmax_refusals: .nan", []string{
 			"limits.a.shards: 2.5 must be a whole number", "queues.default: 1.5 must be a whole number", "max_refusals: NaN must be a whole number",
 		}},
@@ -254,13 +258,13 @@ limits:
 // What stands beside an unknown setting is judged too, and the faults come in the same order each time.
 func TestFaultsBesideAnUnknownSetting(t *testing.T) {
 	t.Parallel()
-	const want = `concurrency: -1 must be positive
+	const want = `concurrency: -1 must be from 1 to 100000
 limits.a.meters.q.rate: -3 must be a positive number of tokens, from 1e-15 to 1e+15
 limits.a.meters.r.capacity: -1 must be a number of tokens from 1e-15 to 1e+15; left out it is one period's worth
 limits.a.meters.r.rate: 0 must be a positive number of tokens, from 1e-15 to 1e+15
 limits.a.meters.r: there is no setting named burst
-queues.a: weight 0 must be at least 1
-queues.b: weight 0 must be at least 1`
+queues.a: weight 0 must be from 1 to 1000
+queues.b: weight 0 must be from 1 to 1000`
 	for range 20 {
 		_, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 0/m, capacity: -1, burst: 5}, q: -3/m}}}\nconcurrency: -1\nqueues: {b: 0, a: 0}"))
 		if err == nil || err.Error() != want {
@@ -307,7 +311,7 @@ func TestRateText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"500/m", "0.5/s", "10000/d", "3/h", "5/10s", "1000000/1h30m0s"} {
 		tokens, period, err := config.ParseRate(text)
-		if got := config.RateText(tokens, period); got != text || err != nil {
+		if got := reservations.RateText(tokens, period); got != text || err != nil {
 			t.Errorf("%q became %q, %v", text, got, err)
 		}
 	}

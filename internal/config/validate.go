@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
 )
 
 // validate lists what is well formed and still wrong.
@@ -32,20 +33,13 @@ func (f file) validate() []error {
 	if b := f.Buckets; b != "" && b != BucketsMongoDB && b != BucketsRedis {
 		fault("buckets", "%q must be %s or %s", b, BucketsMongoDB, BucketsRedis)
 	}
-	for _, queue := range sortedKeys(f.Queues) {
-		if f.Queues[queue] < 1 {
-			fault("queues."+queue, "weight %d must be at least 1", f.Queues[queue])
+	walk(worker.Config{
+		Concurrency: f.Concurrency, Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
+	}.Validate(), func(e error) {
+		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
+			faults = append(faults, u)
 		}
-	}
-	if f.Concurrency < 0 {
-		fault("concurrency", "%d must be positive", f.Concurrency)
-	}
-	if f.ShutdownTimeout < 0 {
-		fault("shutdown_timeout", "%v must be positive", f.ShutdownTimeout)
-	}
-	if f.MaxRefusals < 0 {
-		fault("max_refusals", "%d must not be negative", f.MaxRefusals)
-	}
+	})
 	walk(f.HTTP.Client(func(string) string { return "" }).Validate(), func(e error) {
 		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
 			fault("http."+u.Field, "%s", u.Problem)
