@@ -2,7 +2,7 @@ package reservations_test
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -60,7 +60,7 @@ func TestOverrideOfCapacities(t *testing.T) {
 		Limit: "fleet", Meter: "tokens", Rate: 5, Period: time.Second, Capacity: reservations.NoBurst,
 	}
 	calls := reservations.Override{Limit: "fleet", Meter: reservations.MeterInFlight, Capacity: 2}
-	if err := l.SetOverrides([]reservations.Override{queue, calls}); err != nil {
+	if err = l.SetOverrides([]reservations.Override{queue, calls}); err != nil {
 		t.Fatal(err)
 	}
 	charge := reservations.Charge{Limit: "fleet", Tokens: reservations.Tokens{"tokens": 30}}
@@ -80,7 +80,7 @@ func TestOverrideOfCapacities(t *testing.T) {
 		{Limit: "fleet", Meter: reservations.MeterInFlight, Capacity: 5, Rate: 5, Period: time.Second},
 	} {
 		var f *reservations.FieldError
-		if err := l.SetOverrides([]reservations.Override{o}); !errors.As(err, &f) || f.Field != reservations.MeterInFlight {
+		if err = l.SetOverrides([]reservations.Override{o}); !errors.As(err, &f) || f.Field != reservations.MeterInFlight {
 			t.Errorf("%+v: got %v, want a fault of in_flight", o, err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestOverrideOfCallsThatRun(t *testing.T) {
 		t.Helper()
 		ended := c
 		ended.Lease = running[k].Lease
-		if _, err := l.Settle(t.Context(), ended, nil, fmt.Sprint(k)); err != nil {
+		if _, err := l.Settle(t.Context(), ended, nil, strconv.Itoa(k)); err != nil {
 			t.Fatal(err)
 		}
 	}
