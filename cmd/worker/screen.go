@@ -63,7 +63,7 @@ func printBucket(s screen, b overview.Bucket) {
 			continue
 		}
 		rows = append(rows, []string{
-			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
+			m.Name, rateText(m) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
 			some(shown.Waiting),
 		})
 	}
@@ -123,7 +123,11 @@ func waitsText(b overview.Bucket) string {
 
 // level is how full a meter is.
 func (s screen) level(m reservations.MeterView) string {
-	return s.bar(m.Level/m.Cap(), fmt.Sprintf("%s of %s", cli.Amount(m.Level), cli.Amount(m.Cap())))
+	left := 0. // a pure queue keeps nothing
+	if m.Cap() > 0 {
+		left = m.Level / m.Cap()
+	}
+	return s.bar(left, fmt.Sprintf("%s of %s", cli.Amount(m.Level), cli.Amount(m.Cap())))
 }
 
 // flight is how many calls run.
