@@ -200,4 +200,3 @@ func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Con
 	settings.Dead, settings.Events = graves, recorder.Events() //nolint:contextcheck // hooks have none
 	return recorder, nil
 }
-
