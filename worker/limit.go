@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -29,12 +30,14 @@ type guard struct {
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
 
-	outage    outage
-	corrected corrections
-	keeper    *reservations.Keeper // of the leases of running tasks; nil without a limiter
-	lateMost  time.Duration        // see reservations.LateMost
-	pending   pending
-	stopping  chan struct{} // closed when the process is about to end: no task is held any more
+	outage     outage
+	corrected  corrections
+	keeper     *reservations.Keeper // of the leases of running tasks; nil without a limiter
+	lateMost   time.Duration        // see reservations.LateMost
+	goroutines goroutines           // of deliveries
+	deliveries atomic.Int64         // that asynq waits for
+	pending    pending
+	stopping   chan struct{} // closed when the process is about to end: no task is held any more
 }
 
 // errNotStarted is why a bucket is not asked: the hold of the bucket before it was cut short, and the start is
@@ -48,8 +51,12 @@ type prepared func(context.Context) error
 // error means that the task can't run. A goroutine of its own runs the handler, so that asynq gets an answer in time
 // even if the handler ignores its context.
 func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
+	g.deliveries.Add(1)
+	defer g.deliveries.Add(-1)
 	d := &delivery{task: t, answers: make(chan error, 1)}
-	go g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, d.known(ctx)), d, prepare) })
+	g.goroutines.run(func() {
+		g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, d.known(ctx)), d, prepare) })
+	})
 	defer func() { g.trace.end(ctx, d) }()
 	select {
 	case err := <-d.answers:

@@ -27,6 +27,7 @@ func newLimitsShow(env cli.Environment) *cobra.Command {
 		Short: "Show how full buckets are, how many tasks wait for them, and for how long",
 		Long: `Show prints for each bucket the length of its waitlist and when the last task there is expected to start,
 if no other comes; then for each meter
+  RATE      what comes back at present; of an adaptive meter with its bounds
   LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first. Of calls
             in flight it is how many run
   PROMISED  the tokens that are reserved for waiting tasks
@@ -72,6 +73,8 @@ tasks wait. It changes nothing.`,
 type sight struct {
 	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler
+	queue     redis.UniversalClient
+	buckets   *connect.Buckets
 	close     func()
 }
 
@@ -106,7 +109,7 @@ func openBuckets(
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
+	s := &sight{queue: queue, buckets: buckets, close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
 	if s.limiter, err = reservations.New(buckets, settings.Limits, reservations.Config{}); err == nil {
 		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
 	}
@@ -133,17 +136,19 @@ func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env
 	return nil
 }
 
-// rateText is a rate as headway.yaml has it.
-func rateText(m reservations.Meter) string {
-	if m.Kind == reservations.KindInFlight {
-		return "in flight"
-	}
-	for unit, d := range map[string]time.Duration{
+// rateText is the present rate as headway.yaml has it, and the bounds of an adaptive one.
+func rateText(m reservations.MeterView) string {
+	unit := m.Period.String()
+	for name, d := range map[string]time.Duration{
 		"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
 	} {
 		if m.Period == d {
-			return amount(m.Rate) + "/" + unit
+			unit = name
 		}
 	}
-	return amount(m.Rate) + "/" + m.Period.String()
+	text := cli.Amount(m.Current) + "/" + unit
+	if m.Adaptive.Max > 0 {
+		text += fmt.Sprintf(" (%s to %s)", cli.Amount(m.Rate), cli.Amount(m.Adaptive.Max))
+	}
+	return text
 }

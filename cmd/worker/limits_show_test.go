@@ -72,15 +72,15 @@ func shownExample() overview.Bucket {
 	b := overview.NewBucket(reservations.View{
 		Limit: "openai", Key: "acme", Found: true, Now: at, DoneIn: 34 * time.Second, Blocked: 4200 * time.Millisecond,
 		Meters: []reservations.MeterView{
-			{Meter: reservations.PerMinute("requests", 500), Level: 312.4, Promised: 12},
+			{Meter: reservations.PerMinute("requests", 500), Current: 500, Level: 312.4, Promised: 12},
 			{
 				Meter: reservations.Meter{
 					Name: "tokens", Rate: 200000, Period: 30 * time.Second, Capacity: 20000,
 					MaxReserved: 72000,
 				},
-				Level: -1200, Debt: 1200, Promised: 34800, Ahead: 36000, AheadIn: 10800 * time.Millisecond,
+				Current: 200000, Level: -1200, Debt: 1200, Promised: 34800, Ahead: 36000, AheadIn: 10800 * time.Millisecond,
 			},
-			{Meter: reservations.PerDay("daily", 1e6), Level: 5e5},
+			{Meter: reservations.PerDay("daily", 1e6), Current: 1e6, Level: 5e5},
 			{Meter: reservations.InFlight(20), Level: 3},
 		},
 	}).With(scheduler.Waitlist{
@@ -120,18 +120,41 @@ func TestBucketIsShown(t *testing.T) {
 	}
 }
 
+// An adaptive meter is shown at its present rate, a pure queue without a bar.
+func TestRatesThatAreFoundAreShown(t *testing.T) {
+	t.Parallel()
+	found, queue := reservations.PerMinute("found", 10), reservations.PerSecond("queue", 2)
+	found.Adaptive.Max, queue.Capacity = 500, reservations.NoBurst
+	b := overview.NewBucket(reservations.View{Limit: "api", Found: true, Meters: []reservations.MeterView{
+		{Meter: found, Current: 123.456, Level: 4}, {Meter: queue, Current: 2, Level: -1},
+	}})
+	if m := b.Meters[0]; m.Rate != 123.456 || *m.Least != 10 || *m.Most != 500 || b.Meters[1].Most != nil {
+		t.Errorf("meters %+v", b.Meters)
+	}
+	const want = `api  no task waits
+  METER  RATE               LEVEL                     PROMISED  AHEAD  WAITING
+  found  123/m (10 to 500)  ██████░░░░░░░░░░ 4 of 10  -         -      -
+  queue  2/s                ░░░░░░░░░░░░░░░░ -1 of 0  -         -      -
+`
+	var out bytes.Buffer
+	printBucket(screen{Writer: &out, bars: true}, b)
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func TestShardsAreShown(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	meter := reservations.PerSecond("requests", 5)
 	v := reservations.View{
 		Limit: "api", Found: true,
-		Meters: []reservations.MeterView{{Meter: reservations.PerSecond("requests", 10)}},
+		Meters: []reservations.MeterView{{Meter: reservations.PerSecond("requests", 10), Current: 10}},
 	}
 	for i := 1; i <= 2; i++ {
 		v.Shards = append(v.Shards, reservations.View{
 			Limit: "api", Shard: i, Found: true,
-			Meters: []reservations.MeterView{{Meter: meter}},
+			Meters: []reservations.MeterView{{Meter: meter, Current: meter.Rate}},
 		})
 	}
 	b := overview.NewBucket(v)

@@ -28,6 +28,11 @@ type runSettings struct {
 	logFormat   string
 	metrics     string
 	metricsKeys []string
+
+	// changed says that the file has changed; nil in `worker run`, which reads it again on SIGHUP alone. Restart is called
+	// where what has changed needs another worker.
+	changed <-chan struct{}
+	restart func()
 }
 
 func runCommand(env cli.Environment) *cobra.Command {
@@ -142,8 +147,8 @@ func serveWith(
 		return err
 	}
 	defer stopWatching()
-	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
-	defer reload.onHangup(ctx)()
+	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart}
+	defer reload.onHangup(ctx, s.changed)()
 	return runLogged(ctx, w, logger, s.file, limiter.Names())
 }
 

@@ -3,6 +3,7 @@ package asynqdb
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -32,6 +33,12 @@ func New(client redis.UniversalClient) *DB {
 type keys struct{ prefix string }
 
 func keysOf(queue string) keys { return keys{prefix: "asynq:{" + queue + "}:"} }
+
+// queueOf returns the queue of one of its keys.
+func queueOf(key string) string {
+	queue := strings.TrimPrefix(key, "asynq:{")
+	return queue[:max(0, strings.LastIndex(queue, "}:"))]
+}
 
 func (k keys) pending() string   { return k.prefix + "pending" }   // list; workers take from its right
 func (k keys) scheduled() string { return k.prefix + "scheduled" } // sorted set by seconds

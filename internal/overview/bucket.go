@@ -38,11 +38,14 @@ type Bucket struct {
 
 // Meter is one meter of a bucket, in tokens.
 type Meter struct {
-	Meter    string  `json:"meter"`
-	Kind     string  `json:"kind"`
-	Rate     float64 `json:"rate"`
-	Period   float64 `json:"period_seconds"`
-	Capacity float64 `json:"capacity"`
+	Meter string  `json:"meter"`
+	Kind  string  `json:"kind"`
+	Rate  float64 `json:"rate"`
+	// Least and Most bound the rate of an adaptive meter, whose Rate is the present one. Nil for other meters.
+	Least    *float64 `json:"least_rate,omitempty"`
+	Most     *float64 `json:"most_rate,omitempty"`
+	Period   float64  `json:"period_seconds"`
+	Capacity float64  `json:"capacity"`
 	// MaxReserved is nil where it is unlimited.
 	MaxReserved *float64 `json:"max_reserved"`
 	Level       float64  `json:"level"`
@@ -68,8 +71,11 @@ func NewBucket(v reservations.View) Bucket {
 	}
 	for _, m := range v.Meters {
 		s := Meter{
-			Meter: m.Name, Kind: string(m.Kind), Rate: m.Rate, Period: m.Period.Seconds(), Capacity: m.Cap(),
+			Meter: m.Name, Kind: string(m.Kind), Rate: m.Current, Period: m.Period.Seconds(), Capacity: m.Cap(),
 			Level: m.Level, Debt: m.Debt, Ahead: m.Ahead, AheadIn: m.AheadIn.Seconds(), View: m,
+		}
+		if m.Adaptive.Max > 0 {
+			s.Least, s.Most = &m.Rate, &m.Adaptive.Max
 		}
 		if s.Kind == "" {
 			s.Kind = string(reservations.KindBucket)
