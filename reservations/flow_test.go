@@ -64,7 +64,9 @@ func TestFlowsThatAreRefused(t *testing.T) {
 	}
 	for want, c := range map[string]reservations.Charge{
 		"10000 bytes: must be at most 128":                    {Flow: strings.Repeat("x", 10000)},
-		`flow "\x00" must be valid UTF-8`:                     {Flow: "\x00"},
+		`flow "\x00" must hold no control characters`:         {Flow: "\x00"},
+		`flow "\u202e" must hold no control characters`:       {Flow: "\u202e"},
+		`flow "a\u2028b" must hold no control characters`:     {Flow: "a\u2028b"},
 		`flow "\xff" must be valid UTF-8`:                     {Flow: "\xff"},
 		`there are ["batch" "bulk" "interactive"]`:            {Priority: "urgent"},
 		`priority "a b" must be 1 to 64 letters`:              {Priority: "a b"},

@@ -43,6 +43,7 @@ func TestTest(t *testing.T) {
 		"quick": {
 			says: []string{
 				`(?m)^ran -C \. test .*-race -short .* mod/a mod/reservations$`, `(?m)^ran -C bench test -count=1 -short .*\./\.\.\.$`,
+				`(?m)^ran -C deploy/ruletest test -count=1 -short .*\./\.\.\.$`,
 				`(?m)^ran -C \. test .*-race -short .* \./e2e$`,
 				`left to make test-all, or run in part: ` + listed + `\n  \./e2e: TestFleet TestKilled\n  \./reservations: TestHistories\ntests passed`,
 			},
@@ -71,6 +72,7 @@ func TestTest(t *testing.T) {
 		},
 		"a package fails":   {env: []string{"FAILS=mod/a"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
 		"the bench fails":   {env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
+		"an alert fails":    {env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
 		"a long test fails": {all: true, env: []string{"FAILS=-run", in(5 * time.Hour), later}, code: 1, says: []string{"FAIL: see above"}, not: "passed"},
 		"not covered":       {all: true, env: []string{"COVERED=0", in(5 * time.Hour), later}, code: 1, says: []string{"FAIL: coverage"}, not: "passed"},
 	} {

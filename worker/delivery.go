@@ -33,6 +33,9 @@ type delivery struct {
 
 	settling sync.WaitGroup // open settlements
 
+	traced           traced        // its span
+	wait, hold, late time.Duration // of a task that started, see Start
+
 	began    time.Time   // when the handler was started
 	runs     atomic.Bool // began is set
 	answered atomic.Bool // the goroutine that sets it answers asynq

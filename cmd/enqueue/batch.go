@@ -90,7 +90,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON, name)); err != nil {
+	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON, name, j.file)); err != nil {
 		return err
 	}
 	limits, from, err := j.load()

@@ -40,7 +40,7 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		switch data.(type) {
 		case string, map[string]any:
 		default:
-			return nil, fmt.Errorf("%v must be a rate, e.g. 500/m, or a map with rate, capacity, max_reserved, window and settle", data)
+			return nil, fmt.Errorf("%v must be a rate, e.g. 500/m, or a map with rate or adaptive, capacity, max_reserved, window and settle", data)
 		}
 		if text, ok := data.(string); ok {
 			return map[string]any{"rate": text}, nil
@@ -52,6 +52,10 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		}
 		tokens, period, err := parseRate(text)
 		return rateValue{tokens: tokens, period: period}, err
+	case reflect.TypeFor[adaptiveFile]():
+		if _, ok := data.(map[string]any); !ok {
+			return nil, fmt.Errorf("%v must be a map with min, max and ramp", data)
+		}
 	case reflect.TypeFor[reservedValue]():
 		return reservedOf(data)
 	case reflect.TypeFor[windowValue]():

@@ -62,6 +62,15 @@ type Trouble struct {
 	Drop float64
 }
 
+// Hidden is a limit of requests that clients have to find out: half of it for a time.
+type Hidden struct {
+	// After is how long after the first accepted request the rate halves. Zero means that nothing is hidden.
+	After time.Duration
+
+	// For is how long it is halved.
+	For time.Duration
+}
+
 // Config says what the provider enforces and how it answers. Its zero value limits nothing.
 type Config struct {
 	// Addr is the loopback address to listen on. Defaults to [AddrDefault], which lets the system choose the port.
@@ -87,6 +96,10 @@ type Config struct {
 
 	// Trouble makes calls go wrong. Its refusals and the requests within their time are counted as Report.Troubles.
 	Trouble Trouble
+
+	// Hidden halves the rate of Requests for a time. Answers have no rate limit headers then. Refusals are no violations,
+	// and counted as Report.Hidden.
+	Hidden Hidden
 
 	// KeepEstimate keeps the tokens counted on arrival, where otherwise they are corrected when the call ends.
 	KeepEstimate bool
@@ -187,6 +200,9 @@ func (c Config) validate() error {
 	}
 	if c.Block.Number < 0 || c.Block.Number > 0 && c.Block.For < time.Second {
 		fault("Block must refuse a request for a second or more, but is number %d for %v", c.Block.Number, c.Block.For)
+	}
+	if h := c.Hidden; h.After < 0 || h.For < 0 || h.After > 0 && c.Requests.Rate == 0 {
+		fault("Hidden must have no negative times, and a limit of Requests, but is %+v", h)
 	}
 	if c.MinLatency > c.MaxLatency {
 		fault("MinLatency %v is above MaxLatency %v", c.MinLatency, c.MaxLatency)

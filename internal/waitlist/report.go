@@ -19,7 +19,7 @@ for _ = 1, tonumber(ARGV[2]) do
 	local bucket, generation, version = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 	local meta = root .. "meta:" .. bucket
 	local epoch, g, v, failed = unpack(redis.call("HMGET", meta, "epoch", "generation", "version", "failed_until"))
-	g, v = tonumber(g or 0), tonumber(v or 0)
+	g, v = number(g), number(v)
 	if not epoch and (ARGV[i + 5] == "1" or ARGV[i + 6] == "1") then
 		epoch = whole(now)
 		redis.call("HSET", meta, "epoch", epoch)
@@ -68,7 +68,7 @@ return {}
 const failScript = `
 local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
 redis.call("HSETNX", meta, "epoch", whole(now))
-local at = math.max(now + tonumber(ARGV[3]), tonumber(redis.call("HGET", meta, "failed_until") or 0))
+local at = math.max(now + tonumber(ARGV[3]), number(redis.call("HGET", meta, "failed_until")))
 redis.call("HSET", meta, "failed_until", whole(at))
 redis.call("ZADD", KEYS[2], whole(at), bucket)
 redis.call("ZREMRANGEBYSCORE", KEYS[2], "-inf", now - 600000000)
@@ -91,9 +91,9 @@ const faultScript = `
 local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
 redis.call("HSETNX", meta, "epoch", whole(now))
 local began = redis.call("HSETNX", meta, "faulty_since", whole(now))
-local lasted = now - tonumber(redis.call("HGET", meta, "faulty_since"))
+local lasted = now - number(redis.call("HGET", meta, "faulty_since"))
 local pause = math.min(math.max(lasted, tonumber(ARGV[3])), tonumber(ARGV[4])) * (1 + tonumber(ARGV[5]))
-local at = math.max(now + pause, tonumber(redis.call("HGET", meta, "failed_until") or 0))
+local at = math.max(now + pause, number(redis.call("HGET", meta, "failed_until")))
 redis.call("HSET", meta, "failed_until", whole(at))
 redis.call("ZREM", KEYS[2], bucket)
 if not tidy(bucket) then

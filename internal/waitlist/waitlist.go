@@ -31,7 +31,7 @@ type Waitlist struct {
 }
 
 type scripts struct {
-	join, arrive, leave, report, fail, fault, recover, look, promote, park, resign, lists, position, timers *redis.Script
+	join, arrive, leave, report, fail, fault, recover, look, promote, park, resign, lists, position, timers, onDuty *redis.Script
 }
 
 // New returns the waitlists in the Redis of the client. All processes of a fleet share them.
@@ -42,7 +42,7 @@ func New(client redis.UniversalClient) *Waitlist {
 		report: script(reportScript), fail: script(failScript), fault: script(faultScript), recover: script(recoverScript),
 		look: script(order + lookScript), promote: script(promoteScript), park: script(parkScript), resign: script(resignScript),
 		lists: script(describe + listsScript), position: script(describe + order + positionScript),
-		timers: script(setTimersScript),
+		timers: script(setTimersScript), onDuty: script(onDutyScript),
 	}}
 }
 

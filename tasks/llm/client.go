@@ -105,7 +105,9 @@ func (c *Client) run(
 	saw []func(reservations.Observation),
 ) (Answer, error) {
 	sent := time.Now()
-	answer, err := c.do(ctx, to, request)
+	called, end := traceCall(ctx, to, request)
+	answer, err := c.do(called, to, request)
+	end(answer, err)
 	c.report(ctx, by, to, request, answer, err, use)
 	if o, ok := c.config.observation(by.Charge, seenIn(answer, err), time.Since(sent)); ok {
 		for _, tell := range saw {

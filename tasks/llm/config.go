@@ -70,7 +70,7 @@ func (c Config) Validate() error {
 		case err != nil:
 			fault("base_url", "is not a URL")
 		case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
-			fault("base_url", "%q must look like https://host/v1", u.Redacted())
+			fault("base_url", "must look like https://host/v1") // without itself, which may hold a password
 		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 			fault("base_url", "must hold no user, query or fragment")
 		}

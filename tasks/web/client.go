@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
@@ -69,10 +70,15 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	defer func() { _ = res.Body.Close() }()
 	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
 	defer release()
+	if encoding := packing(res.Header); encoding != "" && len(body) > 0 {
+		err = fmt.Errorf("%w as %q, which was not asked for", ErrPacked, redact.Cut(c.secrets.Text(encoding), packedLength))
+		body = nil // no value would be found in it
+	}
 	answer := c.answer(res, body)
 	switch {
 	case err == nil && r.accepts(res.StatusCode):
 		return answer, nil
+	case errors.Is(err, ErrPacked):
 	case errors.Is(err, intake.ErrTooLarge):
 		err = fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
 	case err != nil:
@@ -94,6 +100,15 @@ func (c *Client) answer(res *http.Response, body []byte) Answer {
 		StatusCode: res.StatusCode, Header: header,
 		RequestID: c.secrets.Text(requestID(res.Header)), Body: c.secrets.Bytes(body),
 	}
+}
+
+// packing is how a body is packed that the transport has not unpacked; empty for one that is as it is.
+func packing(h http.Header) string {
+	encoding := strings.Join(h.Values("Content-Encoding"), ", ")
+	if strings.EqualFold(encoding, "identity") {
+		return ""
+	}
+	return encoding
 }
 
 // kindOf marks a failure by what a worker should do.

@@ -15,8 +15,14 @@ var ErrHostNotAllowed = errors.New("web: host is not allowed")
 // ErrTooLarge is matched when the body of an answer is above Config.MaxBody.
 var ErrTooLarge = errors.New("web: the answer is too large")
 
+// ErrPacked is matched when the body of an answer is packed in a way that no client asked for.
+var ErrPacked = errors.New("web: the answer is packed")
+
 // messageLength is how much of an answer stands in the text of an Error, in bytes.
 const messageLength = 500
+
+// packedLength is how much of the name of a packing an Error shows, in bytes.
+const packedLength = 40
 
 // RequestError says what is wrong with a request before it is sent.
 type RequestError struct {
@@ -74,11 +80,11 @@ func (e *Error) Answered() (status int, requestID string, body json.RawMessage) 
 	return e.Answer.StatusCode, e.Answer.RequestID, e.Answer.Body
 }
 
-// Permanent says whether no retry mends the failure: an answer that is too large, or any status but a timeout (408), a conflict (409), too
+// Permanent says whether no retry mends the failure: an answer that is too large or packed, or any status but a timeout (408), a conflict (409), too
 // early (425), too many requests (429), those of 5xx, and a secret that was refused (401), which is the worker's fault and not the task's.
 func (e *Error) Permanent() bool {
 	switch status := e.Answer.StatusCode; {
-	case errors.Is(e.Err, ErrTooLarge):
+	case errors.Is(e.Err, ErrTooLarge), errors.Is(e.Err, ErrPacked):
 		return true
 	case status == 0, e.Err != nil, status >= http.StatusInternalServerError:
 		return false

@@ -65,9 +65,12 @@ func (r Request) TaskOptions() tasks.Options {
 	return tasks.Options{ID: r.Batch.TaskID()}
 }
 
+// methodLength is the length of the longest method, in bytes.
+const methodLength = 40
+
 // Validate returns a *RequestError for the first fault that needs no client to see, or nil.
 func (r Request) Validate() error {
-	if r.Method != "" && !isToken(r.Method) || r.Method == http.MethodConnect {
+	if r.Method != "" && !isToken(r.Method) || len(r.Method) > methodLength || r.Method == http.MethodConnect {
 		return &RequestError{Field: "method", Problem: fmt.Sprintf("%.40q can't be sent", r.Method)}
 	}
 	if _, _, err := r.target(); err != nil {
@@ -100,7 +103,7 @@ func (r Request) target() (*url.URL, origin, error) {
 	case err != nil:
 		return fault("is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return fault(fmt.Sprintf("%.200q must be absolute, of http or https", u.Redacted()))
+		return fault("must be absolute, of http or https") // without itself, which may hold a password
 	case u.User != nil:
 		return fault("holds a user: send an Authorization header with a ${NAME} instead")
 	}
@@ -139,9 +142,10 @@ func (r Request) timeout(most time.Duration) time.Duration {
 	return most
 }
 
-// ownHeaders are those that the connection itself is made of.
+// ownHeaders are those that the connection itself is made of. An answer that a task had packed by Accept-Encoding would
+// stay packed, and nothing would find a secret in it.
 func ownHeaders() []string {
-	return []string{"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+	return []string{"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 }
 
 func checkHeader(name, value string) error {

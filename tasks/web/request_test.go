@@ -48,6 +48,7 @@ var faults = []struct {
 	{"url", web.Request{URL: "http://api.example\\@evil.test/"}},
 	{"method", web.Request{URL: "http://api.example", Method: "GET /evil HTTP/1.1\r\nHost: evil\r\n\r\n"}},
 	{"method", web.Request{URL: "http://api.example", Method: "CONNECT"}},
+	{"method", web.Request{URL: "http://api.example", Method: strings.Repeat("G", 41)}},
 	{"method", web.Request{URL: "http://api.example", Method: "GÉT"}},
 	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "1\r\nX-Evil: 1"}}},
 	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "1\x00"}}},

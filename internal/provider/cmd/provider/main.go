@@ -53,6 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		func(text string) error { return addTenant(&cfg, text) })
 	addBlock(flags, &cfg.Block)
 	addTrouble(flags, &cfg.Trouble)
+	flags.DurationVar(&cfg.Hidden.After, "hidden-after", 0, "halve the rate of requests then, and tell no limits (0: never)")
+	flags.DurationVar(&cfg.Hidden.For, "hidden-for", 0, "the time for which it is halved")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

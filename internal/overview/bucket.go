@@ -1,4 +1,4 @@
-package main
+package overview
 
 import (
 	"cmp"
@@ -9,9 +9,8 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// shownBucket is a bucket with its waitlist, as the commands print it. The keys of its JSON are a promise to scripts;
-// times are seconds from now.
-type shownBucket struct {
+// Bucket is a bucket with its waitlist. The keys of its JSON are a promise to scripts; times are seconds from now.
+type Bucket struct {
 	Bucket string    `json:"bucket"`
 	Limit  string    `json:"limit"`
 	Key    string    `json:"key"`
@@ -32,20 +31,21 @@ type shownBucket struct {
 	FlowCount int                   `json:"flow_count,omitempty"`
 	Flows     []scheduler.FlowTasks `json:"flows,omitempty"`
 	// Override is what replaces the limit of the file.
-	Override string        `json:"override,omitempty"`
-	Meters   []shownMeter  `json:"meters"`
-	Shards   []shownBucket `json:"shards,omitempty"`
-
-	meters []reservations.MeterView
+	Override string   `json:"override,omitempty"`
+	Meters   []Meter  `json:"meters"`
+	Shards   []Bucket `json:"shards,omitempty"`
 }
 
-// shownMeter is one meter of a bucket, in tokens.
-type shownMeter struct {
-	Meter    string  `json:"meter"`
-	Kind     string  `json:"kind"`
-	Rate     float64 `json:"rate"`
-	Period   float64 `json:"period_seconds"`
-	Capacity float64 `json:"capacity"`
+// Meter is one meter of a bucket, in tokens.
+type Meter struct {
+	Meter string  `json:"meter"`
+	Kind  string  `json:"kind"`
+	Rate  float64 `json:"rate"`
+	// Least and Most bound the rate of an adaptive meter, whose Rate is the present one. Nil for other meters.
+	Least    *float64 `json:"least_rate,omitempty"`
+	Most     *float64 `json:"most_rate,omitempty"`
+	Period   float64  `json:"period_seconds"`
+	Capacity float64  `json:"capacity"`
 	// MaxReserved is nil where it is unlimited.
 	MaxReserved *float64 `json:"max_reserved"`
 	Level       float64  `json:"level"`
@@ -58,18 +58,24 @@ type shownMeter struct {
 	AheadIn  float64 `json:"ahead_seconds"`
 	// Waiting is what the waiting and promoted tasks take together.
 	Waiting float64 `json:"waiting"`
+
+	// View is the meter as the bucket has it.
+	View reservations.MeterView `json:"-"`
 }
 
-func newShownBucket(v reservations.View) shownBucket {
-	b := shownBucket{
+// NewBucket returns the bucket of a view, without its waitlist.
+func NewBucket(v reservations.View) Bucket {
+	b := Bucket{
 		Bucket: v.Bucket(), Limit: v.Limit, Key: v.Key, InUse: v.Found, Now: v.Now.UTC(), DoneIn: v.DoneIn.Seconds(),
-		Blocked: v.Blocked.Seconds(), meters: v.Meters,
+		Blocked: v.Blocked.Seconds(),
 	}
 	for _, m := range v.Meters {
-		s := shownMeter{
-			Meter: m.Name, Kind: string(m.Kind), Rate: m.Rate, Period: m.Period.Seconds(), Capacity: m.Cap(),
-			Level: m.Level,
-			Debt:  m.Debt, Ahead: m.Ahead, AheadIn: m.AheadIn.Seconds(),
+		s := Meter{
+			Meter: m.Name, Kind: string(m.Kind), Rate: m.Current, Period: m.Period.Seconds(), Capacity: m.Cap(),
+			Level: m.Level, Debt: m.Debt, Ahead: m.Ahead, AheadIn: m.AheadIn.Seconds(), View: m,
+		}
+		if m.Adaptive.Max > 0 {
+			s.Least, s.Most = &m.Rate, &m.Adaptive.Max
 		}
 		if s.Kind == "" {
 			s.Kind = string(reservations.KindBucket)
@@ -80,16 +86,16 @@ func newShownBucket(v reservations.View) shownBucket {
 		b.Meters = append(b.Meters, s)
 	}
 	for _, shard := range v.Shards {
-		b.Shards = append(b.Shards, newShownBucket(shard))
+		b.Shards = append(b.Shards, NewBucket(shard))
 	}
 	return b
 }
 
-// with adds the waitlist of the bucket, or of one of its shards.
-func (b shownBucket) with(l scheduler.Waitlist) shownBucket {
+// With returns the bucket with the waitlist of it, or of one of its shards, added.
+func (b Bucket) With(l scheduler.Waitlist) Bucket {
 	for i := range b.Shards {
 		if b.Shards[i].Bucket == l.Bucket {
-			b.Shards[i] = b.Shards[i].with(l)
+			b.Shards[i] = b.Shards[i].With(l)
 		}
 	}
 	b.Waiting += l.Waiting
@@ -97,7 +103,7 @@ func (b shownBucket) with(l scheduler.Waitlist) shownBucket {
 	for i := range b.Meters {
 		m := &b.Meters[i]
 		m.Waiting += l.Tokens[m.Meter]
-		m.Promised = min(b.meters[i].Promised, m.Waiting)
+		m.Promised = min(m.View.Promised, m.Waiting)
 	}
 	b.FlowCount = max(b.FlowCount, l.FlowCount)
 	b.Flows = addFlows(b.Flows, l.Flows)
