@@ -22,6 +22,8 @@ type Filter struct {
 	Since, Until time.Time
 	// States are the states to look for; nil means StateDead and StateRequeueing.
 	States []State
+	// Newest has List and Whole begin with the task that ended last.
+	Newest bool
 }
 
 // EveryState is for Filter.States.
@@ -59,9 +61,9 @@ func (f Filter) query() bson.M {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records without their payloads and headers, in the order in which the tasks ended. It reads page by
-// page: later changes may be seen or not. An error that matches ErrMalformed is of one record, and others follow it. Any
-// other error is the last.
+// List yields the records without their payloads and headers, in the order in which the tasks ended, or with
+// Filter.Newest the other way round. It reads page by page: later changes may be seen or not. An error that matches
+// ErrMalformed is of one record, and others follow it. Any other error is the last.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	return s.stream(ctx, f, bson.M{fieldPayload: 0, fieldHeaders: 0})
 }
@@ -82,9 +84,12 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 
 func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
-		query := f.query()
+		query, order, after := f.query(), 1, "$gt"
+		if f.Newest {
+			order, after = -1, "$lt"
+		}
 		for {
-			last, n, err := s.page(ctx, query, shown, yield)
+			last, n, err := s.page(ctx, query, shown, order, yield)
 			if err != nil {
 				yield(Task{}, err)
 				return
@@ -92,28 +97,29 @@ func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Ta
 			if n < page {
 				return
 			}
-			query["$or"] = behind(last)
+			query["$or"] = behind(last, after)
 		}
 	}
 }
 
-// behind are the records that follow one. A record whose time is none stands before all others.
-func behind(last bson.Raw) bson.A {
+// behind are the records that follow one: after is $gt, or $lt for the newest first. A record without a time is before
+// all others.
+func behind(last bson.Raw, after string) bson.A {
 	at, id := last.Lookup(fieldAt), last.Lookup("_id")
 	if at.Type != bson.TypeDateTime {
-		return bson.A{bson.M{fieldAt: bson.M{"$gte": time.Time{}}}}
+		return bson.A{bson.M{fieldAt: bson.M{after + "e": time.Time{}}}}
 	}
-	return bson.A{bson.M{fieldAt: bson.M{"$gt": at}}, bson.M{fieldAt: at, "_id": bson.M{"$gt": id}}}
+	return bson.A{bson.M{fieldAt: bson.M{after: at}}, bson.M{fieldAt: at, "_id": bson.M{after: id}}}
 }
 
 // page yields a page of records and returns the last one, and how many there were; zero where yield has had enough. The
 // server keeps nothing open between two pages.
 func (s *Store) page(
-	ctx context.Context, query, shown bson.M, yield func(Task, error) bool,
+	ctx context.Context, query, shown bson.M, order int, yield func(Task, error) bool,
 ) (last bson.Raw, n int, err error) {
 	o := options.Find().SetSort(bson.D{
-		{Key: fieldAt, Value: 1},
-		{Key: "_id", Value: 1},
+		{Key: fieldAt, Value: order},
+		{Key: "_id", Value: order},
 	}).SetLimit(page).SetBatchSize(page)
 	cursor, err := s.records.Find(ctx, query, o.SetProjection(shown))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"time"
 )
 
@@ -114,6 +115,18 @@ func PerSecond(name string, rate float64) Meter {
 // PerMinute returns a meter of rate tokens a minute with a capacity of one minute's worth and unlimited reservations.
 func PerMinute(name string, rate float64) Meter {
 	return Meter{Name: name, Rate: rate, Period: time.Minute, MaxReserved: Unlimited}
+}
+
+// RateText writes a rate as headway.yaml has it: "500/m", "5/10s".
+func RateText(tokens float64, period time.Duration) string {
+	number := strconv.FormatFloat(tokens, 'f', -1, 64)
+	units := map[time.Duration]string{
+		time.Second: "s", time.Minute: "m", time.Hour: "h", 24 * time.Hour: "d",
+	}
+	if unit, ok := units[period]; ok {
+		return number + "/" + unit
+	}
+	return number + "/" + period.String()
 }
 
 // RatePerSecond is the number of tokens that come back every second: none of calls in flight.

@@ -26,6 +26,7 @@ type guard struct {
 	maxRefusals   int
 	log           *slog.Logger
 	events        Events
+	trace         tracing
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
 
@@ -54,8 +55,9 @@ func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delive
 	defer g.deliveries.Add(-1)
 	d := &delivery{task: t, answers: make(chan error, 1)}
 	g.goroutines.run(func() {
-		g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
+		g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, d.known(ctx)), d, prepare) })
 	})
+	defer func() { g.trace.end(ctx, d) }()
 	select {
 	case err := <-d.answers:
 		return err
@@ -127,10 +129,12 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 			cause = CauseExpired
 		}
 		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
+		d.traceEnd(ResultArchived, nil, err)
 		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
 		g.keepRecord(ctx, d, ResultArchived, cause, err, 0)
 		return err
 	}
+	d.traceEnd(ResultFailed, nil, err)
 	g.logTask(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
 	g.keepRecord(ctx, d, ResultFailed, "", err, 0)
 	return err
@@ -279,6 +283,7 @@ func (g *guard) deferTask(
 	}
 	g.logCharge(ctx, d, c, slog.LevelDebug, "task waits",
 		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
+	d.traceDeferral(event)
 	hook(g.log, g.events.OnDefer, event)
 	if waits.ID != d.id {
 		return nil // ends the original

@@ -54,7 +54,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
 	stopping := make(chan struct{})
 	w.guard = &guard{
-		limiter: limiter, sched: sched, successors: newSuccessors(client), charges: w.charges,
+		limiter: limiter, sched: sched, successors: newSuccessors(client), trace: newTracing(config.Scheduler.Tracer, client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
 		lateMost: reservations.LateMost, stopping: stopping,
 		goroutines: goroutines{next: make(chan func()), stop: stopping},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -73,7 +74,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	set := reservations.Override{
 		Limit: limit, Key: s.key, Meter: meter, Capacity: capacity, SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
 	}
-	if err := setRate(&set, rate); err != nil {
+	if err = setRate(&set, rate); err != nil {
 		return &cli.UsageError{Err: err}
 	}
 	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
@@ -155,7 +156,7 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if _, err := now.buckets.Overrides().Unset(ctx, o.Limit, o.Key, o.Meter); err != nil {
 			return err
 		}
-		was := config.OverrideText(o)
+		was := overview.OverrideText(o)
 		if o.Meter != reservations.MeterInFlight && o.Capacity != 0 {
 			was = rateLine(was, max(0, o.Capacity))
 		}

@@ -73,6 +73,8 @@ tasks wait. It changes nothing.`,
 type sight struct {
 	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler
+	queue     redis.UniversalClient
+	buckets   *connect.Buckets
 	close     func()
 }
 
@@ -107,7 +109,7 @@ func openBuckets(
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
+	s := &sight{queue: queue, buckets: buckets, close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
 	if s.limiter, err = reservations.New(buckets, settings.Limits, reservations.Config{}); err == nil {
 		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
 	}
@@ -144,9 +146,9 @@ func rateText(m reservations.MeterView) string {
 			unit = name
 		}
 	}
-	text := amount(m.Current) + "/" + unit
+	text := cli.Amount(m.Current) + "/" + unit
 	if m.Adaptive.Max > 0 {
-		text += fmt.Sprintf(" (%s to %s)", amount(m.Rate), amount(m.Adaptive.Max))
+		text += fmt.Sprintf(" (%s to %s)", cli.Amount(m.Rate), cli.Amount(m.Adaptive.Max))
 	}
 	return text
 }

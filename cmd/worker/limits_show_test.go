@@ -120,6 +120,29 @@ func TestBucketIsShown(t *testing.T) {
 	}
 }
 
+// An adaptive meter is shown at its present rate, a pure queue without a bar.
+func TestRatesThatAreFoundAreShown(t *testing.T) {
+	t.Parallel()
+	found, queue := reservations.PerMinute("found", 10), reservations.PerSecond("queue", 2)
+	found.Adaptive.Max, queue.Capacity = 500, reservations.NoBurst
+	b := overview.NewBucket(reservations.View{Limit: "api", Found: true, Meters: []reservations.MeterView{
+		{Meter: found, Current: 123.456, Level: 4}, {Meter: queue, Current: 2},
+	}})
+	if m := b.Meters[0]; m.Rate != 123.456 || *m.Least != 10 || *m.Most != 500 || b.Meters[1].Most != nil {
+		t.Errorf("meters %+v", b.Meters)
+	}
+	const want = `api  no task waits
+  METER  RATE               LEVEL                     PROMISED  AHEAD  WAITING
+  found  123/m (10 to 500)  ██████░░░░░░░░░░ 4 of 10  -         -      -
+  queue  2/s                ░░░░░░░░░░░░░░░░ 0 of 0   -         -      -
+`
+	var out bytes.Buffer
+	printBucket(screen{Writer: &out, bars: true}, b)
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func TestShardsAreShown(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -171,28 +194,5 @@ func TestWaitlistInWords(t *testing.T) {
 		if got := waitsText(b); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-	}
-}
-
-// An adaptive meter is shown at its present rate, a pure queue without a bar.
-func TestRatesThatAreFoundAreShown(t *testing.T) {
-	t.Parallel()
-	found, queue := reservations.PerMinute("found", 10), reservations.PerSecond("queue", 2)
-	found.Adaptive.Max, queue.Capacity = 500, reservations.NoBurst
-	b := overview.NewBucket(reservations.View{Limit: "api", Found: true, Meters: []reservations.MeterView{
-		{Meter: found, Current: 123.456, Level: 4}, {Meter: queue, Current: 2, Level: -1},
-	}})
-	if m := b.Meters[0]; m.Rate != 123.456 || *m.Least != 10 || *m.Most != 500 || b.Meters[1].Most != nil {
-		t.Errorf("meters %+v", b.Meters)
-	}
-	const want = `api  no task waits
-  METER  RATE               LEVEL                     PROMISED  AHEAD  WAITING
-  found  123/m (10 to 500)  ██████░░░░░░░░░░ 4 of 10  -         -      -
-  queue  2/s                ░░░░░░░░░░░░░░░░ -1 of 0  -         -      -
-`
-	var out bytes.Buffer
-	printBucket(screen{Writer: &out, bars: true}, b)
-	if d := cmp.Diff(want, out.String()); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
@@ -68,16 +67,16 @@ func printBucket(s screen, b overview.Bucket) {
 			some(shown.Waiting),
 		})
 	}
-	s.table("  ", rows)
+	s.table(rows)
 	if len(b.Flows) > 0 {
 		fmt.Fprintf(s, "  %s\n", flowsText(b))
 	}
 	if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `worker limits unblock` ends that\n",
-			inText(b.Blocked))
+			cli.Seconds(b.Blocked))
 	}
 	if b.FailedIn > 0 {
-		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", inText(b.FailedIn))
+		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", cli.Seconds(b.FailedIn))
 	}
 	if b.Override != "" {
 		fmt.Fprintf(s, "  override: %s\n", cli.Line(b.Override))
@@ -94,7 +93,7 @@ func flowsText(b overview.Bucket) string {
 		texts = append(texts, cli.Printable(f.Flow)+" "+strconv.Itoa(f.Tasks))
 	}
 	if more := b.FlowCount - len(b.Flows); more > 0 {
-		texts = append(texts, plural(more, "smaller one", "smaller ones"))
+		texts = append(texts, cli.Plural(more, "smaller one", "smaller ones"))
 	}
 	return "tasks by flow: " + strings.Join(texts, ", ")
 }
@@ -107,9 +106,9 @@ func waitsText(b overview.Bucket) string {
 	case b.Waiting+b.Promoted == 0:
 		return "no task waits"
 	case b.Waiting == 0:
-		return plural(b.Promoted, "task is", "tasks are") + " promoted, none waits"
+		return cli.Plural(b.Promoted, "task is", "tasks are") + " promoted, none waits"
 	}
-	text := plural(b.Waiting, "task waits", "tasks wait")
+	text := cli.Plural(b.Waiting, "task waits", "tasks wait")
 	if b.Promoted > 0 {
 		text += fmt.Sprintf(", %d more promoted", b.Promoted)
 	}
@@ -122,25 +121,18 @@ func waitsText(b overview.Bucket) string {
 	return text + ", the last is expected to start " + dueText(*b.EndIn)
 }
 
-func plural(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
-}
-
 // level is how full a meter is.
 func (s screen) level(m reservations.MeterView) string {
 	left := 0. // a pure queue keeps nothing
 	if m.Cap() > 0 {
 		left = m.Level / m.Cap()
 	}
-	return s.bar(left, fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap())))
+	return s.bar(left, fmt.Sprintf("%s of %s", cli.Amount(m.Level), cli.Amount(m.Cap())))
 }
 
 // flight is how many calls run.
 func (s screen) flight(m reservations.MeterView) string {
-	return s.bar(m.Level/m.Cap(), fmt.Sprintf("in flight %s of %s", amount(m.Cap()-m.Level), amount(m.Cap())))
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("in flight %s of %s", cli.Amount(m.Cap()-m.Level), cli.Amount(m.Cap())))
 }
 
 // bar shows what is left of a meter before its text.
@@ -157,7 +149,7 @@ func some(tokens float64) string {
 	if tokens == 0 {
 		return "-"
 	}
-	return amount(tokens)
+	return cli.Amount(tokens)
 }
 
 // aheadText is how far the promises of a meter go into deficit, of what it may promise, and when that will have come
@@ -165,10 +157,10 @@ func some(tokens float64) string {
 func aheadText(m reservations.MeterView) string {
 	text := some(m.Ahead)
 	if m.MaxReserved != reservations.Unlimited {
-		text += " of " + amount(m.MaxReserved)
+		text += " of " + cli.Amount(m.MaxReserved)
 	}
 	if m.AheadIn > 0 {
-		text += ", back in " + inText(m.AheadIn.Seconds())
+		text += ", back in " + cli.Seconds(m.AheadIn.Seconds())
 	}
 	return text
 }
@@ -180,43 +172,16 @@ func kindText(k reservations.Kind) string {
 	return ""
 }
 
-// textRows are the rows of a text: its first line beside the name, each further one below. None for an empty text.
-func textRows(name, text string) [][]string {
-	var rows [][]string
-	for line := range strings.Lines(strings.TrimSpace(text)) {
-		rows = append(rows, []string{name, strings.TrimSuffix(line, "\n")})
-		name = ""
-	}
-	return rows
-}
-
-// table prints rows in columns of the same width. What their texts hold for a terminal is shown, not done.
-func (s screen) table(indent string, rows [][]string) {
+// table prints rows below a line, in columns of the same width. What their texts hold for a terminal is shown, not done.
+func (s screen) table(rows [][]string) {
 	for _, line := range cli.Aligned(rows) {
-		fmt.Fprintln(s, indent+line)
+		fmt.Fprintln(s, "  "+line)
 	}
-}
-
-// amount is a number of tokens with what a person wants to see of it.
-func amount(n float64) string {
-	if math.Abs(n) >= 100 {
-		n = math.Round(n)
-	}
-	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
-}
-
-// inText is a time in seconds, rounded.
-func inText(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	if d >= 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
 }
 
 func dueText(seconds float64) string {
 	if seconds <= 0 {
 		return "now"
 	}
-	return "in " + inText(seconds)
+	return "in " + cli.Seconds(seconds)
 }

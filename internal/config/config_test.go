@@ -311,7 +311,7 @@ func TestRateText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"500/m", "0.5/s", "10000/d", "3/h", "5/10s", "1000000/1h30m0s"} {
 		tokens, period, err := config.ParseRate(text)
-		if got := config.RateText(tokens, period); got != text || err != nil {
+		if got := reservations.RateText(tokens, period); got != text || err != nil {
 			t.Errorf("%q became %q, %v", text, got, err)
 		}
 	}

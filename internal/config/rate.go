@@ -5,32 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/headway-go/headway/reservations"
 )
 
 const day = 24 * time.Hour
 
 // ParseRate reads a rate as headway.yaml has it: "500/m", "10/s", "1_000 / 10s" or "10000/day". It does not say whether it can be a meter's.
 func ParseRate(text string) (tokens float64, period time.Duration, err error) { return parseRate(text) }
-
-// RateText writes a rate as ParseRate reads it: "500/m", "5/10s".
-func RateText(tokens float64, period time.Duration) string {
-	number := strconv.FormatFloat(tokens, 'f', -1, 64)
-	units := map[time.Duration]string{time.Second: "s", time.Minute: "m", time.Hour: "h", day: "d"}
-	if unit, ok := units[period]; ok {
-		return number + "/" + unit
-	}
-	return number + "/" + period.String()
-}
-
-// OverrideText is what was set above a limit: a rate, or how many calls may run at once.
-func OverrideText(o reservations.Override) string {
-	if o.Meter == reservations.MeterInFlight {
-		return fmt.Sprintf("at most %v at once", max(0, o.Capacity))
-	}
-	return RateText(o.Rate, o.Period)
-}
 
 // parseRate reads "500/m", "10/s", "1_000 / 10s" or "10000/day": a number of tokens and the period they come back in.
 func parseRate(text string) (float64, time.Duration, error) {

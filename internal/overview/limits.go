@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -127,9 +126,17 @@ func (r Reader) override(limit, key string) string {
 	var set []string
 	for _, o := range r.Limiter.Limits().Overrides() {
 		if o.Limit == limit && (o.Key == "" || o.Key == key) {
-			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, config.OverrideText(o), o.By,
+			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, OverrideText(o), o.By,
 				o.SetAt.UTC().Format(time.RFC3339)))
 		}
 	}
 	return strings.Join(set, "; ")
+}
+
+// OverrideText is the value of an override: a rate, or how many calls may run at once.
+func OverrideText(o reservations.Override) string {
+	if o.Meter == reservations.MeterInFlight {
+		return fmt.Sprintf("at most %v at once", max(0, o.Capacity))
+	}
+	return reservations.RateText(o.Rate, o.Period)
 }

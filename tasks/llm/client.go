@@ -94,7 +94,9 @@ func (c *Client) Run(
 	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
 ) (Answer, error) {
 	sent := time.Now()
-	answer, err := c.send(ctx, call)
+	called, end := traceCall(ctx, call.Endpoint.path(), call.Request)
+	answer, err := c.send(called, call)
+	end(answer, err)
 	c.report(ctx, call, answer, err, use)
 	if o, ok := c.config.observation(call.provider().Tokens, seenIn(answer, err), time.Since(sent)); ok {
 		for _, tell := range saw {
