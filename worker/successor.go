@@ -107,7 +107,6 @@ func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait ti
 	if retries.MaxRetry <= 0 {
 		retries.MaxRetry = tasks.NoRetry
 	}
-	headers[tasks.HeaderMaxRetry] = strconv.Itoa(retries.Retries())
 	after := wait + wholeSecond
 	if len(d.claims) > 0 {
 		after = scheduler.RetryDelay(d.retried, &scheduler.DeferredError{Delay: wait}, d.task)

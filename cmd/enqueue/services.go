@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -74,13 +75,23 @@ func (t *target) warnOfQueue(env cli.Environment) {
 }
 
 func (s *services) openQueue(ctx context.Context, env cli.Environment) error {
-	client, err := connect.Redis(ctx, env.Getenv)
+	client, err := openRedis(ctx, env)
 	if err != nil {
 		return err
 	}
 	s.queue = client
 	s.closers = append(s.closers, func(context.Context) error { return client.Close() })
 	return nil
+}
+
+// openRedis connects to the queue, and says so where that is the queue of `worker dev`: nothing in it lasts.
+func openRedis(ctx context.Context, env cli.Environment) (redis.UniversalClient, error) {
+	if env.Getenv("REDIS_URL") == "" {
+		if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
+			fmt.Fprintf(env.Err, "enqueue: to the fleet of `worker dev`, whose page is at %s\n", dev.Page)
+		}
+	}
+	return connect.Redis(ctx, env.Getenv)
 }
 
 func (s *services) openBuckets(ctx context.Context, t *target, env cli.Environment) (*connect.Buckets, error) {

@@ -102,7 +102,7 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	for _, at := range t.Requeues {
 		row("requeued", cli.Moment(at, now))
 	}
-	s.table("  ", rows)
+	s.table(rows)
 	if text := payloadText(t); text != "" {
 		fmt.Fprintf(s, "\n%s\n", cli.Printable(text))
 	}
@@ -211,10 +211,7 @@ func wholeRowOf(t deadtasks.Task) deadRow {
 
 // retriesOf is our count of retries, asynq's for a foreign task.
 func retriesOf(t deadtasks.Task) int {
-	if n, ours := tasks.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers)); ours {
-		return n
-	}
-	return t.MaxRetry
+	return tasks.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers), t.MaxRetry)
 }
 
 func encoderTo(w io.Writer) *json.Encoder {
