@@ -14,7 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/overview"

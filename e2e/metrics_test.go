@@ -224,6 +224,6 @@ func (w *world) compare(t *testing.T) {
 	i, r := w.info(t), w.report(t)
 	all.want(t, float64(i.Completed), "headway_queue_tasks{queue=default,state=completed}")
 	all.want(t, 1, "headway_queue_paused{queue=default}")
-	all.want(t, float64(i.Completed), "headway_tasks_finished_total{queue=default,result=succeeded,type=llm:chat}")
+	all.want(t, float64(i.Completed), "headway_tasks_finished_total{queue=default,result=succeeded,type=llm:call}")
 	all.wantReport(t, r.Accepted, r.Violations, w.estimated(t), r.Meters["tokens"].Used)
 }

@@ -118,7 +118,7 @@ func TestDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat, err := llm.NewChat("openai", []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`))
+	chat, err := llm.NewCall(llm.EndpointChat, "openai", []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
 

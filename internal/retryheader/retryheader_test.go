@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/headway-go/headway/internal/retryheader"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/retryheader"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

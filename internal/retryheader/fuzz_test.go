@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/headway-go/headway/tasks/retryheader"
+	"github.com/headway-go/headway/internal/retryheader"
 )
 
 // Whatever the header says, the time is not negative.

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/headway-go/headway/estimates"
+	"github.com/headway-go/headway/internal/estimates"
 )
 
 // ErrMalformed is matched when the collection holds a document that is none of this package's.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/headway-go/headway/estimates"
+	"github.com/headway-go/headway/internal/estimates"
 )
 
 // distributions are how answers use what was estimated for them.

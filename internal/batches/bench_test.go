@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 )
 
 // bodyLength is the length of an answer's text: with all that stands around it, it has some 2 kB.

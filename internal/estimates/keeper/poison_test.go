@@ -6,8 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/headway-go/headway/estimates"
-	"github.com/headway-go/headway/estimates/keeper"
+	"github.com/headway-go/headway/internal/estimates"
+	"github.com/headway-go/headway/internal/estimates/keeper"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
