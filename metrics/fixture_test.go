@@ -81,6 +81,7 @@ func bundleAt(tb testing.TB, addr string, config metrics.Config) *bundle {
 
 // registryOf returns a registry that checks what it collects; in a benchmark it does not, as in production.
 func registryOf(tb testing.TB) *prometheus.Registry {
+	tb.Helper()
 	if _, measures := tb.(*testing.B); measures {
 		return prometheus.NewRegistry()
 	}

@@ -59,7 +59,7 @@ func TestTraceOfACall(t *testing.T) {
 	}
 	attributes := map[string]string{}
 	for _, a := range good.Attributes() {
-		attributes[string(a.Key)] = a.Value.Emit()
+		attributes[string(a.Key)] = a.Value.String()
 	}
 	for key, want := range map[string]string{
 		"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o", "gen_ai.response.model": "gpt-4o-2024",
