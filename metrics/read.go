@@ -163,12 +163,20 @@ func (f *fleet) bucketMetrics() (all []prometheus.Metric) {
 		for _, m := range b.Meters {
 			all = append(all,
 				f.gauge(capacity, m.Capacity, b.Limit, key, m.Meter),
-				f.gauge(refill, m.View.RatePerSecond(), b.Limit, key, m.Meter),
+				f.gauge(refill, refilled(m), b.Limit, key, m.Meter),
 				f.gauge(level, m.Level, b.Limit, key, m.Meter),
 				f.gauge(reserved, m.Promised, b.Limit, key, m.Meter))
 		}
 	}
 	return all
+}
+
+// refilled are the tokens that come back every second now: an adaptive meter changes its rate.
+func refilled(m overview.Meter) float64 {
+	if m.Kind == string(reservations.KindInFlight) || m.Period <= 0 {
+		return 0
+	}
+	return m.Rate / m.Period
 }
 
 func truth(b bool) float64 {
