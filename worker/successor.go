@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	retryPauseMin = 50 * time.Millisecond
+	retryPauseMin  = 50 * time.Millisecond
 	retryPauseMost = 2 * time.Second
 	// wholeSecond is what asynq may cut off a time.
 	wholeSecond = time.Second
