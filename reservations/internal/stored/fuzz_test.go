@@ -1,6 +1,7 @@
 package stored_test
 
 import (
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -12,22 +13,18 @@ import (
 )
 
 // document is a bucket as it is stored, with fields that are changed.
-func document(t testing.TB, meter, bucket bson.M) []byte {
-	t.Helper()
+func document(tb testing.TB, meter, bucket bson.M) []byte {
+	tb.Helper()
 	m := bson.M{"n": "r", "s": 5.0, "r": 5.0, "rate": 10.0, "cap": 10.0}
-	for field, value := range meter {
-		m[field] = value
-	}
+	maps.Copy(m, meter)
 	b := bson.M{
 		"gen": int64(1), "v": int64(1), "at": int64(1_767_225_600e9), "blocked": int64(0), "meters": bson.A{m},
 		"ids": bson.A{int64(7)}, "forgot": int64(0),
 	}
-	for field, value := range bucket {
-		b[field] = value
-	}
+	maps.Copy(b, bucket)
 	text, err := bson.Marshal(b)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return text
 }
@@ -36,16 +33,37 @@ func document(t testing.TB, meter, bucket bson.M) []byte {
 func FuzzDecode(f *testing.F) {
 	const far = int64(math.MaxInt64)
 	for _, meter := range []bson.M{
-		nil, {"s": -1e308}, {"s": 1e308, "r": 1e308}, {"s": math.NaN()}, {"rate": 1e-300}, {"rate": 1e300, "cap": 1e300},
-		{"cap": 5e-324}, {"period": int64(1)}, {"period": far, "offset": far}, {"head": 1e300}, {"n": ""}, {"s": "x"},
-		{"held": bson.A{bson.M{"u": far, "n": 1e15}}}, {"fly": true, "leased": bson.A{bson.M{"i": far, "u": far, "n": 1.0}}},
+		nil,
+		{"s": -1e308},
+		{"s": 1e308, "r": 1e308},
+		{"s": math.NaN()},
+		{"rate": 1e-300},
+		{"rate": 1e300, "cap": 1e300},
+		{"cap": 5e-324},
+		{"period": int64(1)},
+		{"period": far, "offset": far},
+		{"head": 1e300},
+		{"n": ""},
+		{"s": "x"},
+		{"held": bson.A{bson.M{"u": far, "n": 1e15}}},
+		{"fly": true, "leased": bson.A{bson.M{"i": far, "u": far, "n": 1.0}}},
 		{"leased": bson.A{bson.M{"i": int64(1), "u": int64(-1), "n": -1.0}}},
 	} {
 		f.Add(document(f, meter, nil), int64(1_767_225_600e9))
 	}
 	for _, bucket := range []bson.M{
-		{"v": far}, {"v": int64(0)}, {"gen": far}, {"at": far}, {"at": -far}, {"blocked": far}, {"blocked": int64(-5)},
-		{"forgot": far}, {"meters": bson.A{}}, {"meters": "x"}, {"ids": "x"}, {"at": 1e300},
+		{"v": far},
+		{"v": int64(0)},
+		{"gen": far},
+		{"at": far},
+		{"at": -far},
+		{"blocked": far},
+		{"blocked": int64(-5)},
+		{"forgot": far},
+		{"meters": bson.A{}},
+		{"meters": "x"},
+		{"ids": "x"},
+		{"at": 1e300},
 	} {
 		f.Add(document(f, nil, bucket), int64(0))
 	}
