@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/testenv"

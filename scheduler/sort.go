@@ -23,13 +23,15 @@ import (
 const (
 	// sortFrom is the smallest number of pending tasks for which a queue is sorted. Fewer are delivered as fast.
 	sortFrom = 64
-	// sortSoon is how long a queue is left alone after its backlog was sorted, and sortPause after a pass that few tasks
-	// of the backlog joined.
+	// sortSoon is how long a queue is left alone after its backlog was sorted, and sortPause after an error, or where
+	// few tasks have a limit.
 	sortSoon  = 50 * time.Millisecond
 	sortPause = time.Second
-	// sortGate is how long a pass keeps the worker from taking the tasks that it sorts. A pass takes longer only where
-	// Redis or a bucket does not answer.
-	sortGate = 250 * time.Millisecond
+	// sortGate is how long a pass keeps workers from taking the tasks that it sorts. A pass takes longer only where Redis
+	// or a bucket does not answer.
+	sortGate = asynqdb.TakesFor
+	// sortTurn is how often a process looks whether it is its turn to sort.
+	sortTurn = 20 * time.Millisecond
 	// sortTimeout bounds the taking and the reserving. With afterTimeout for the rest it is less than sortNet.
 	sortTimeout = 4 * time.Second
 	// sortNet is when asynq delivers tasks that were taken, if the process is killed before they join.
@@ -102,15 +104,15 @@ func (s *sorter) begin(queue string, some func(context.Context) (pause time.Dura
 	})
 }
 
-// pass says that a pass takes tasks of the queue.
+// pass says that this process, or another one, takes tasks of the queue.
 func (s *sorter) pass(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.began[queue] = time.Now()
 }
 
-// Sorting reports whether this process sorts the backlog of the queue now. Tasks that it would take have better not be
-// delivered meanwhile.
+// Sorting reports whether the backlog of the queue is being sorted, as far as this process has seen. Tasks that can be
+// sorted should not be delivered meanwhile.
 func (s *Scheduler) Sorting(queue string) bool {
 	s.sorter.mu.Lock()
 	defer s.sorter.mu.Unlock()
@@ -142,7 +144,7 @@ func (s *Scheduler) Sort(queue string, price Pricer, joined func(tasks int)) {
 	})
 }
 
-// sortSome sorts the tasks at the head of the queue. The pause is zero where most of them joined a waitlist. Tasks
+// sortSome sorts the tasks at the head of the queue. The pause is zero where most of them have a limit. Tasks
 // without a limit stay where they are; a task that can't join is put back.
 func (s *Scheduler) sortSome(
 	ctx context.Context, queue string, price Pricer,
@@ -150,6 +152,14 @@ func (s *Scheduler) sortSome(
 	reserving, cancel := context.WithTimeout(ctx, sortTimeout)
 	defer cancel()
 	active, pending, err := s.queues.Pending(reserving, queue, reserveTogether, sortFrom)
+	if errors.Is(err, asynqdb.ErrTakenElsewhere) {
+		s.sorter.pass(queue)
+		select {
+		case <-time.After(sortTurn):
+		case <-ctx.Done():
+		}
+		return 0, 0, nil
+	}
 	if err != nil {
 		return 0, sortPause, err
 	}
@@ -157,9 +167,12 @@ func (s *Scheduler) sortSome(
 		return 0, sortSoon, nil
 	}
 	s.sorter.pass(queue)
-	batch, err := s.takeLimited(reserving, queue, active, pending, price)
+	batch, wanted, err := s.takeLimited(reserving, queue, active, pending, price)
+	if err != nil || 2*wanted <= len(pending) {
+		pause = sortPause
+	}
 	if err != nil || len(batch) == 0 {
-		return 0, sortPause, err
+		return 0, pause, err
 	}
 	refused := s.reserveBatch(reserving, batch)
 	after, done := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
@@ -180,7 +193,7 @@ func (s *Scheduler) sortSome(
 		_, failed := s.queues.Wake(after, queue, back, 0) // otherwise asynq delivers them a little later
 		err = errors.Join(err, failed)
 	}
-	if err = errors.Join(refused, err); err != nil || 2*joined <= len(pending) {
+	if err = errors.Join(refused, err); err != nil {
 		pause = sortPause
 	}
 	return joined, pause, err
@@ -204,13 +217,13 @@ func (s *Scheduler) joinSorted(ctx context.Context, queue string, parcels []*par
 	return err
 }
 
-// takeLimited takes the pending tasks that have a limit and do not wait yet. Before that, they and the active tasks
+// takeLimited takes the pending tasks that have a limit and do not wait yet; wanted is how many these were. Before that, they and the active tasks
 // arrive, in the order of delivery: so an active task whose bucket answers late waits before them, and a task that is
 // delivered after they are taken waits behind them. Several processes may sort one queue: the first arrival of a task
 // counts.
 func (s *Scheduler) takeLimited(
 	ctx context.Context, queue string, active, pending []asynqdb.Pending, price Pricer,
-) (batch []*parcel, err error) {
+) (batch []*parcel, wanted int, err error) {
 	parcels := map[string]*parcel{}
 	var arrivals []waitlist.Arrival
 	for _, t := range slices.Concat(active, pending) {
@@ -221,29 +234,29 @@ func (s *Scheduler) takeLimited(
 	}
 	states, err := s.list.Arrive(ctx, arrivals)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for i, a := range arrivals {
 		if states[i].State != waitlist.StateNew {
 			delete(parcels, a.ID)
 		}
 	}
-	var wanted, left []string
+	var limited, left []string
 	for _, t := range active {
 		left = append(left, t.ID)
 	}
 	for _, t := range pending {
 		if parcels[t.ID] != nil {
-			wanted = append(wanted, t.ID)
+			limited = append(limited, t.ID)
 		} else {
 			left = append(left, t.ID)
 		}
 	}
-	got, err := s.queues.Take(ctx, queue, wanted, left, sortNet)
+	got, err := s.queues.Take(ctx, queue, limited, left, sortNet)
 	for _, id := range got {
 		batch = append(batch, parcels[id])
 	}
-	return batch, err
+	return batch, len(limited), err
 }
 
 // arrival is a task of a backlog. In which shard of a limit it will wait is not known.

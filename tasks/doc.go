@@ -16,8 +16,8 @@
 // # How a task travels
 //
 // [Encode] makes an asynq task of it. The payload is the JSON of the struct and nothing else, so that every asynq tool can
-// show it and other programs can enqueue it. What Headway adds travels in headers: [HeaderVersion], [HeaderCharges] and
-// [HeaderMaxRetry]. A task without the version header is foreign: it runs, with the charges its arguments compute ([ChargesAs])
+// show it and other programs can enqueue it. What Headway adds travels in headers: [HeaderVersion] and
+// [HeaderCharges]. A task without the version header is foreign: it runs, with the charges its arguments compute ([ChargesAs])
 // and with asynq's own count of retries.
 //
 // [Decode] refuses a version, a type or a payload that it does not know, and lets pass JSON fields that it does not know: during
@@ -25,8 +25,8 @@
 //
 // # Retries
 //
-// asynq archives a task that comes back on its last attempt, even one that only has to wait. So Headway owns the count: it
-// travels in a header, and asynq's own is higher by [Slack]. Waiting uses up neither.
+// asynq archives a task that comes back on its last attempt, even one that only has to wait. So Headway owns the count:
+// asynq's own is higher by [Slack] ([MaxRetry]). Waiting uses up neither.
 //
 // # Errors
 //

@@ -9,9 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/tracing"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -140,8 +141,13 @@ func (s *services) schedule(
 	if err = limiter.SetOverrides(overrides); err != nil { // workers warn as well, and use the others
 		t.warn(env, "%v", err)
 	}
-	way, err := scheduler.New(s.queue, limiter,
-		scheduler.Config{Logger: slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	stopTraces, err := tracing.Start(ctx, "headway-enqueue", env.Getenv, logger)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, func(context.Context) error { stopTraces(); return nil })
+	way, err := scheduler.New(s.queue, limiter, scheduler.Config{Logger: logger})
 	if err != nil {
 		return err
 	}

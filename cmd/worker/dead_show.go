@@ -211,10 +211,7 @@ func wholeRowOf(t deadtasks.Task) deadRow {
 
 // retriesOf is our count of retries, asynq's for a foreign task.
 func retriesOf(t deadtasks.Task) int {
-	if n, ours := tasks.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers)); ours {
-		return n
-	}
-	return t.MaxRetry
+	return tasks.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers), t.MaxRetry)
 }
 
 func encoderTo(w io.Writer) *json.Encoder {

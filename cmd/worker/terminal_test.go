@@ -48,6 +48,8 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 			{"--concurrency", esc},
 		},
 		"demo":           {{esc}, {"--tasks", esc}},
+		"dashboard":      {{esc}, {"--config", bad}, {"--config", esc}, {"--listen", esc}},
+		"dev":            {{esc}, {"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--log-level", esc}},
 		"check":          {{"--config", bad}, {"--config", bad, "--json"}, {"--config", esc}},
 		"explain":        {{"waits"}, {"waits", "--json"}, {esc}, {esc, "--queue", esc}, {"--config", bad, "x"}},
 		"limits list":    {{}, {"--json"}, {"--config", bad}},

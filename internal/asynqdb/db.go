@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 )
@@ -13,6 +14,7 @@ import (
 type DB struct {
 	client    redis.UniversalClient
 	inspector *asynq.Inspector
+	process   string // unique
 
 	wake, pending, take, delay, first, skip *redis.Script
 }
@@ -20,7 +22,7 @@ type DB struct {
 // New returns a DB that uses client. The caller remains responsible for closing client.
 func New(client redis.UniversalClient) *DB {
 	return &DB{
-		client: client, inspector: asynq.NewInspectorFromRedisClient(client),
+		client: client, inspector: asynq.NewInspectorFromRedisClient(client), process: uuid.NewString(),
 		wake: redis.NewScript(wakeScript), pending: redis.NewScript(pendingScript),
 		take: redis.NewScript(takeScript), delay: redis.NewScript(delayScript),
 		first: redis.NewScript(firstScript), skip: redis.NewScript(skipScript),

@@ -25,14 +25,11 @@ import (
 //
 // Output: for each task its ID and asynq's message.
 const dequeueScript = luaWoken + `
-if redis.call("EXISTS", KEYS[2]) == 1 then
-	return {}
+local length, found = redis.call("LLEN", KEYS[1]), {}
+if length == 0 or redis.call("EXISTS", KEYS[2]) == 1 then -- an idle worker sends one command less than asynq's script
+	return found
 end
-local most, found = tonumber(ARGV[3]), {}
-if most > 1 then
-	most = math.min(most, 1 + math.floor(redis.call("LLEN", KEYS[1]) / tonumber(ARGV[4])))
-end
-for _ = 1, most do
+for _ = 1, math.min(tonumber(ARGV[3]), 1 + math.floor(length / tonumber(ARGV[4]))) do
 	if ARGV[5] == "1" then
 		local id = redis.call("LINDEX", KEYS[1], -1)
 		local t = id and redis.call("HMGET", ARGV[1] .. id, "` + fieldLeft + `", "` + fieldWoken + `", "pending_since")
