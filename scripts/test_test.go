@@ -70,8 +70,8 @@ func TestTest(t *testing.T) {
 			},
 			not: "-cover",
 		},
-		"a package fails":   {env: []string{"FAILS=mod/a"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
-		"the bench fails":   {env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
+		"a package fails": {env: []string{"FAILS=mod/a"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
+		"the bench fails": {env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
 		"no browser": {
 			all: true, env: []string{in(5 * time.Hour), later, "CHROMIUM=nothing-of-that-name"}, code: 1,
 			says: []string{"nothing-of-that-name is no program", "FAIL: scripts/browser", "-coverpkg"}, not: "ran -C browser",
