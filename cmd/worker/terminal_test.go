@@ -50,8 +50,6 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 		"dashboard":      {{"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--listen", "127.0.0.1:" + esc}, {esc}},
 		"dev":            {{"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--log-level", esc}, {esc}},
 		"demo":           {{esc}, {"--tasks", esc}},
-		"dashboard":      {{esc}, {"--config", bad}, {"--config", esc}, {"--listen", esc}},
-		"dev":            {{esc}, {"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--log-level", esc}},
 		"check":          {{"--config", bad}, {"--config", bad, "--json"}, {"--config", esc}},
 		"explain":        {{"waits"}, {"waits", "--json"}, {esc}, {esc, "--queue", esc}, {"--config", bad, "x"}},
 		"limits list":    {{}, {"--json"}, {"--config", bad}},
