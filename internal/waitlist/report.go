@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// reportScript stores answers of buckets and removes tasks that began.
+// reportScript stores answers of buckets, and removes tasks that began.
 //
 //	ARGV[2]    -> number of answers
-//	ARGV[3...] -> for each: bucket, generation, version, the store's clock, state, "1" for a look now, else "0", "1" to
-//	              store it in any case, else "0"
+//	ARGV[3...] -> for each: bucket; generation; version; the store's clock; state; "1" for a look now or "0"; "1" to
+//	              store it in any case or "0"
 //	then the tasks that began
 //
 // Output: nothing.
@@ -59,10 +59,11 @@ wake(before)
 return {}
 `
 
-// failScript notes that a bucket could not be asked. Buckets that failed long ago are no longer in use.
+// failScript stores that a request to a bucket failed. It forgets buckets whose failures ended more than ten minutes
+// ago.
 //
 //	ARGV[2] -> bucket
-//	ARGV[3] -> for how long it is not asked, in microseconds
+//	ARGV[3] -> for how long no task asks the bucket, in microseconds
 //
 // Output: nothing.
 const failScript = `
@@ -78,15 +79,15 @@ end
 return {}
 `
 
-// faultScript notes that one bucket can't be asked although the store answers: the end of other failures is not its
-// own.
+// faultScript stores that requests to one bucket fail although the store answers. The end of an outage does not end
+// this fault.
 //
 //	ARGV[2] -> bucket
-//	ARGV[3] -> the shortest pause, in microseconds
-//	ARGV[4] -> the longest pause
-//	ARGV[5] -> how much longer the pause is, 0 to 1
+//	ARGV[3] -> the shortest pause, in microseconds.
+//	ARGV[4] -> the longest pause.
+//	ARGV[5] -> by which part the pause is longer, 0 to 1.
 //
-// Output: the pause, "1" if the fault began.
+// Output: the pause; "1" if the fault began.
 const faultScript = `
 local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
 redis.call("HSETNX", meta, "epoch", whole(now))
@@ -102,11 +103,11 @@ end
 return {whole(at - now), tostring(began)}
 `
 
-// recoverScript ends failures of at most so many buckets.
+// recoverScript ends the failures of some buckets.
 //
-//	ARGV[2] -> how many
+//	ARGV[2] -> the largest number of buckets
 //
-// Output: how many it ended.
+// Output: the number of failures that ended.
 const recoverScript = `
 local before = soonest()
 local buckets = redis.call("ZRANGE", KEYS[2], 0, tonumber(ARGV[2]) - 1)
@@ -121,25 +122,25 @@ wake(before)
 return {tostring(#buckets)}
 `
 
-// Answer is what a bucket answered.
+// Answer is the answer of a bucket.
 type Answer struct {
 	Bucket string
 	// Generation, then Version, order the answers of a bucket. Neither is negative, or above 2^53.
 	Generation, Version int64
-	// Store is the clock of the bucket's store at the moment of the call: that of the answer plus its age.
+	// Store is the clock of the bucket's store at the moment of the call: the time of the answer plus its age.
 	Store time.Time
-	// State is the bucket as the dispatcher reads it. The package does not read it.
+	// State is the encoded bucket, for the dispatcher. The package does not parse it.
 	State []byte
-	// Sooner says that waiting tasks may be able to start earlier than the dispatcher knows.
+	// Sooner is true if waiting tasks may be able to start earlier than the dispatcher has planned.
 	Sooner bool
-	// Joins says that a task is about to join.
+	// Joins is true if a task is about to join.
 	Joins bool
 }
 
-// Report stores the newest answer of each bucket if a task waited there in the last minutes, or with Sooner or Joins: a
-// task that joins a moment later must not wait by an older answer. It removes every trace of the tasks that began. An
-// answer that is stored ends the failure of its bucket. With Sooner, a look at the bucket is due if tasks wait there, and
-// the dispatcher is woken.
+// Report stores the newest answer of each bucket in which a task waited in the last minutes. With Sooner or Joins it
+// stores the answer in any case: a task that joins a moment later must not wait by an older answer. A stored answer
+// ends the failure of its bucket. With Sooner, a look at the bucket is due if tasks wait there, and Report wakes the
+// dispatcher. Report removes every trace of the tasks that began.
 func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
 	args := []any{len(answers)}
 	for _, a := range answers {
@@ -152,20 +153,20 @@ func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) e
 	return err
 }
 
-// Fail notes that the bucket could not be asked, as its store is away. No look at it is due for the pause, unless an
-// answer is reported or Recover is called. A shorter pause does not replace a longer one.
+// Fail stores that a request to the bucket failed because the store does not answer. No look at the bucket is due for
+// the pause, unless Report stores an answer or Recover is called. A shorter pause does not replace a longer one.
 func (w *Waitlist) Fail(ctx context.Context, bucket string, pause time.Duration) error {
-	_, err := w.run(ctx, "note a bucket that could not be asked", w.scripts.fail, bucket, pause.Microseconds())
+	_, err := w.run(ctx, "store the failure of a bucket", w.scripts.fail, bucket, pause.Microseconds())
 	return err
 }
 
-// Fault notes that the bucket alone can't be asked: no look at it is due for the pause, unless an answer is reported.
-// The pause is as long as the fault has lasted, at least the shortest and at most the longest, and longer by the part
-// that random says. It returns the pause in force, and whether the fault began.
+// Fault stores that requests to this bucket alone fail. No look at the bucket is due for the pause, unless Report
+// stores an answer. The pause is as long as the fault has lasted, at least shortest and at most longest, times
+// 1+random. Fault returns the pause in force, and whether the fault began.
 func (w *Waitlist) Fault(
 	ctx context.Context, bucket string, shortest, longest time.Duration, random float64,
 ) (pause time.Duration, began bool, err error) {
-	r, err := w.run(ctx, "note a bucket that can't be asked", w.scripts.fault,
+	r, err := w.run(ctx, "store the fault of a bucket", w.scripts.fault,
 		bucket, shortest.Microseconds(), longest.Microseconds(), random)
 	if err != nil {
 		return 0, false, err
@@ -174,10 +175,10 @@ func (w *Waitlist) Fault(
 	return pause, began, r.err
 }
 
-// Recover ends the failure of every bucket that Fail noted. A look at each in which tasks wait is due.
+// Recover ends all failures that Fail stored. A look at each of these buckets in which tasks wait is due.
 func (w *Waitlist) Recover(ctx context.Context) error {
 	for {
-		r, err := w.run(ctx, "ask buckets again", w.scripts.recover, together)
+		r, err := w.run(ctx, "end the failures of buckets", w.scripts.recover, together)
 		if err != nil {
 			return err
 		}
