@@ -11,19 +11,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Filter chooses records. The zero value means those that are dead, or whose requeue was interrupted.
+// Filter chooses records. The zero value chooses dead tasks and tasks whose requeue was interrupted.
 type Filter struct {
-	// ID is that of a task; several queues may have one.
+	// ID is the ID of a task. Several queues may have a task with this ID.
 	ID string
-	// Queue and Type are exact; Error is a part of the last error.
+	// Queue and Type match exactly. Error matches a part of the last error.
 	Queue, Type, Error string
-	// Since and Until bound when the task ended: from Since on, before Until.
+	// Since and Until bound the time at which the task ended: at or after Since, and before Until.
 	Since, Until time.Time
 	// States are the states to look for; nil means StateDead and StateRequeueing.
 	States []State
 }
 
-// EveryState is for Filter.States.
+// EveryState returns all states, for Filter.States.
 func EveryState() []State {
 	return []State{StateFailing, StateDead, StateRequeueing, StateRequeued, StateRecovered}
 }
@@ -58,18 +58,18 @@ func (f Filter) query() bson.M {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records without their payloads and headers, in the order in which the tasks ended. It reads page by
-// page: later changes may be seen or not. An error is yielded once, as the last.
+// List yields the records without payloads and headers, in the order in which the tasks ended. It reads page by page,
+// so it may miss later changes. An error is the last value.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	return s.stream(ctx, f, bson.M{fieldPayload: 0, fieldHeaders: 0})
 }
 
-// Whole is List with payloads and headers.
+// Whole is like List, with payloads and headers.
 func (s *Store) Whole(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	return s.stream(ctx, f, bson.M{})
 }
 
-// Count is how many records there are.
+// Count returns the number of matching records.
 func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	n, err := s.records.CountDocuments(ctx, f.query())
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Ta
 	}
 }
 
-// page yields a page of records and returns the last one, and how many there were; zero where yield has had enough. The
-// server keeps nothing open between two pages.
+// page yields a page of records. It returns the last record and their number, or zero if yield returned false. The
+// server keeps no cursor open between two pages.
 func (s *Store) page(ctx context.Context, query, shown bson.M, yield func(Task) bool) (last Task, n int, err error) {
 	o := options.Find().SetSort(bson.D{
 		{Key: fieldAt, Value: 1},
