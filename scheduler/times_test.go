@@ -22,7 +22,9 @@ func TestAStartByThatCanNotBeMet(t *testing.T) {
 	for want, options := range map[string][]scheduler.Option{
 		"start_by: " + now.Add(-time.Minute).UTC().Format("2006"): {scheduler.StartBy(now.Add(-time.Minute))},
 		"must not be the zero time":                               {scheduler.StartBy(time.Time{})},
-		"must not be before the time of the task":                 {scheduler.StartBy(now.Add(time.Minute)), scheduler.In(time.Hour)},
+		"must not be before the earliest start of the task": {
+			scheduler.StartBy(now.Add(time.Minute)), scheduler.In(time.Hour),
+		},
 	} {
 		_, err := s.Enqueue(t.Context(), openai("a"), options...)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -107,11 +109,13 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	if _, err := l.Unblock(t.Context(), "openai", ""); err != nil {
 		t.Fatal(err)
 	}
-	info, err := s.Enqueue(t.Context(), openai("b"), scheduler.Reserved(), scheduler.StartBy(time.Now().Add(1500*time.Millisecond)))
+	info, err := s.Enqueue(t.Context(), openai("b"), scheduler.Reserved(),
+		scheduler.StartBy(time.Now().Add(1500*time.Millisecond)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err2 := s.Explain(t.Context(), named(info.ID)); err2 != nil || !strings.Contains(e.Summary(), "; it must start by ") {
+	if e, err2 := s.Explain(t.Context(), named(info.ID)); err2 != nil ||
+		!strings.Contains(e.Summary(), "; it must start by ") {
 		t.Errorf("%s, %v", e.Summary(), err2)
 	}
 	if _, err = l.Block(t.Context(), requests(1), time.Hour); err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Share returns the charges of one task with how the task shares its limits: Urgent, Flow and Priority of common, for
-// each charge that does not say it itself. Without any flow, a request of a batch is of the flow of its batch in its
-// first limit, so that a small batch does not wait behind a large one. Charges is changed.
+// Share sets Urgent, Flow and Priority of each charge to the values of common, unless the charge sets them itself. If
+// there is no flow at all, a request of a batch gets the ID of its batch as the flow in its first limit. So a small
+// batch does not wait behind a large one. Share changes and returns charges.
 func Share(charges []reservations.Charge, common reservations.Charge, batch *BatchRef) []reservations.Charge {
 	for i := range charges {
 		c := &charges[i]

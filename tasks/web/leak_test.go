@@ -11,8 +11,8 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 )
 
-// However a service repeats a secret, neither an error nor what is kept of the answer holds it, in any case of letters
-// and with any escapes.
+// If a service repeats a secret, in any letter case and with any escapes, neither the error nor the stored answer
+// contains it.
 func TestSecretsDoNotComeBack(t *testing.T) {
 	t.Parallel()
 	const special = `quo"ted\and<spéc>ial`
@@ -28,7 +28,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 	}
 }
 
-// notShown makes a call with the secret, and looks for texts in all that can be seen of the answer.
+// notShown makes a call with the secret, and looks for texts in everything that is visible of the answer.
 func notShown(t *testing.T, name, secret, answer string, texts ...string) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
