@@ -24,7 +24,8 @@ import (
 type paths struct{ docs string }
 
 func (p *paths) flags(c *cobra.Command) {
-	c.Flags().StringVar(&p.docs, "docs", "../docs", "folder of the report, benchmarks.md, and of benchmarks/ with plots and results.json")
+	c.Flags().StringVar(&p.docs, "docs", "../docs",
+		"folder of the report, benchmarks.md, and of benchmarks/ with plots and results.json")
 }
 
 func (p *paths) folder() string  { return filepath.Join(p.docs, "benchmarks") }
@@ -73,7 +74,9 @@ func conclude(where paths, file *results.File, session string, out io.Writer) er
 // writePage writes the page of all that is stored.
 func writePage(where paths, file *results.File) error {
 	about, by := library.About()
-	in := report.Input{File: file, Works: works.All(false), Reservations: about, Folder: "benchmarks", Notes: notes(where.page())}
+	in := report.Input{
+		File: file, Works: works.All(false), Reservations: about, Folder: "benchmarks", Notes: notes(where.page()),
+	}
 	for _, c := range field.All() {
 		in.Contestants = append(in.Contestants, report.Contestant{Name: c.Name(), About: c.About()})
 	}
@@ -84,20 +87,22 @@ func writePage(where paths, file *results.File) error {
 	if in.Plots, err = report.Plots(in, where.folder()); err != nil {
 		return err
 	}
-	if err = os.WriteFile(where.page(), []byte(report.Markdown(in)), 0o644); err != nil { //nolint:gosec // for everybody to read
+	if err = os.WriteFile(where.page(), []byte(report.Markdown(in)),
+		0o644); err != nil { //nolint:gosec // for everybody to read
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
 }
 
-// judge prints the goals. Those for which the file has no result are counted, with what open says of them, and are not missed.
+// judge prints the goals. Those for which the file has no result are counted, with what open says of them, and are
+// not missed.
 func judge(file *results.File, out io.Writer, asJSON bool, open string) error {
 	checked := goals.Check(file)
 	if err := printGoals(out, checked, asJSON, open); err != nil {
 		return err
 	}
 	if goals.MissedAny(checked) {
-		return &cli.ToldError{Summary: "not all goals are reached"}
+		return &cli.ShownError{Summary: "not all goals are reached"}
 	}
 	return nil
 }

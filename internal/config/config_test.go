@@ -44,7 +44,8 @@ func TestDefaults(t *testing.T) {
 	if m := c.Limits[0].Meters[0]; m.MaxReserved != 0 || m.Rate != 10 || m.Period != 10*time.Second {
 		t.Errorf("meter is %+v", m)
 	}
-	if c.Concurrency != config.ConcurrencyDefault || c.Queues["default"] != 1 || c.ShutdownTimeout != config.ShutdownTimeoutDefault {
+	if c.Concurrency != config.ConcurrencyDefault || c.Queues["default"] != 1 ||
+		c.ShutdownTimeout != config.ShutdownTimeoutDefault {
 		t.Errorf("defaults are %+v", c)
 	}
 }
@@ -58,7 +59,8 @@ func TestHeadroom(t *testing.T) {
 	if l := c.Limits[0]; l.OrdinaryShare != .2 || l.Meters[0].Headroom != 30 || l.Meters[1].Headroom != 0 {
 		t.Errorf("limit is %+v", l)
 	}
-	if _, err = config.Parse([]byte(`limits: {a: {meters: {r: {rate: 100/s, headroom: 30}, d: {rate: 1000/d, window: "00:00"}}}}`)); err != nil {
+	if _, err = config.Parse(
+		[]byte(`limits: {a: {meters: {r: {rate: 100/s, headroom: 30}, d: {rate: 1000/d, window: "00:00"}}}}`)); err != nil {
 		t.Errorf("headroom beside a window: %v", err)
 	}
 	_, err = config.Parse([]byte("limits: {a: {ordinary_share: 2, meters: {r: {rate: 100/s, headroom: 100}}}}"))
@@ -71,16 +73,20 @@ func TestHeadroom(t *testing.T) {
 
 func TestWeights(t *testing.T) {
 	t.Parallel()
-	c, err := config.Parse([]byte("limits: {a: {weights: {acme: 3, user 7: 0.5}, priorities: {high: 9, low: 1}, meters: {r: 5/s}}}"))
+	c, err := config.Parse([]byte("limits: {a: {weights: {acme: 3, user 7: 0.5}, priorities: {high: 9, low: 1}, meters: " +
+		"{r: 5/s}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := c.Limits[0]; l.Weights["acme"] != 3 || l.Weights["user 7"] != .5 || l.Priorities["high"] != 9 || len(l.Priorities) != 2 {
+	if l := c.Limits[0]; l.Weights["acme"] != 3 || l.Weights["user 7"] != .5 || l.Priorities["high"] != 9 ||
+		len(l.Priorities) != 2 {
 		t.Errorf("limit is %+v", l)
 	}
-	_, err = config.Parse([]byte("limits: {a: {weights: {z: 0, m: 1000000, n: .nan}, priorities: {'': 1, low: -1}, meters: {r: 5/s}}}"))
+	_, err = config.Parse([]byte("limits: {a: {weights: {z: 0, m: 1000000, n: .nan}, priorities: {'': 1, low: -1}, " +
+		"meters: {r: 5/s}}}"))
 	for _, want := range []string{
-		"limits.a.weights.z: weight 0 must be from 0.001 to 1000", "limits.a.weights.m: weight 1e+06 must", "limits.a.weights.n: weight NaN must",
+		"limits.a.weights.z: weight 0 must be from 0.001 to 1000", "limits.a.weights.m: weight 1e+06 must",
+		"limits.a.weights.n: weight NaN must",
 		`limits.a.priorities: name "" must be`, "limits.a.priorities.low: weight -1 must",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -138,9 +144,12 @@ concurrency: many
 queues: {default: 0}
 shutdown_timeout: 30
 `, []string{
-			"limits.b.meters.r: 500 must be a rate", "limits.c.meters.r.rate", "concurrency: many must be a whole number", "queues.default: weight 0",
-			"limits.openai.meters.requests.rate: 500 must be", "limits.openai.meters.tokens.rate: \"5/fortnight\"", "limits.openai.meters.tokens.capacity",
-			"limits.openai.meters.tokens.max_reserved: some must be", "limits.openai: there is no setting named setle", "there is no setting named concurency", "shutdown_timeout: 30 must be a duration",
+			"limits.b.meters.r: 500 must be a rate", "limits.c.meters.r.rate", "concurrency: many must be a whole number",
+			"queues.default: weight 0",
+			"limits.openai.meters.requests.rate: 500 must be", "limits.openai.meters.tokens.rate: \"5/fortnight\"",
+			"limits.openai.meters.tokens.capacity",
+			"limits.openai.meters.tokens.max_reserved: some must be", "limits.openai: there is no setting named setle",
+			"there is no setting named concurency", "shutdown_timeout: 30 must be a duration",
 		}},
 		"values": {`
 limits:
@@ -150,7 +159,8 @@ queues: {default: 0}
 concurrency: -1
 shutdown_timeout: -1s
 `, []string{
-			"limits.open ai.name", "limits.open ai.meters", "limits.a.meters.r.rate", "limits.a.meters.r.max_reserved", "limits.a.meters.q.rate", "limits.a.meters.q.period", "limits.a.settle",
+			"limits.open ai.name", "limits.open ai.meters", "limits.a.meters.r.rate", "limits.a.meters.r.max_reserved",
+			"limits.a.meters.q.rate", "limits.a.meters.q.period", "limits.a.settle",
 			"queues.default", "concurrency", "shutdown_timeout",
 		}},
 		"what a limit can't be": {`
@@ -159,20 +169,31 @@ limits:
   a: {max_wait: -5s, shards: 1000, meters: {r: {rate: 5/0s}, s: {rate: 5/s, settle: perhaps}}}
   b: {shards: 8, meters: {r: 5/m}}
   c: {shards: 3, meters: {d: {rate: 10000/d, window: "00:00"}}}
-  d: {max_wait: 30, shards: many, meters: {w: {rate: 5/d, window: "25:00"}, v: {rate: 5/d, window: yes}, u: {rate: 5/d, window: {start: "08:00"}}}}
+  d:
+    max_wait: 30
+    shards: many
+    meters:
+      w: {rate: 5/d, window: "25:00"}
+      v: {rate: 5/d, window: yes}
+      u: {rate: 5/d, window: {start: "08:00"}}
   e: {meters: {w: {rate: 5/100us, window: "00:00"}}}
   f: {max_block: -1s, meters: {r: 5/m}}
   g: {max_block: 25h, meters: {r: 5/m}}
   h: {max_block: 600, meters: {r: 5/m}}
 `, []string{
-			"max_refusals: -1", "limits.a.max_wait: -5s", "limits.a.shards: 1000", "limits.a.meters.r.period: 0s", "limits.a.meters.s.settle: \"perhaps\"",
+			"max_refusals: -1", "limits.a.max_wait: -5s", "limits.a.shards: 1000", "limits.a.meters.r.period: 0s",
+			"limits.a.meters.s.settle: \"perhaps\"",
 			"limits.b.shards: capacity 5 of r in 8 shards", "limits.c.shards: 3 must divide the rate 10000 of the window d",
 			"limits.d.max_wait: 30 must be a duration", "limits.d.shards: many must be a whole number",
-			"limits.d.meters.w.window: 25:00 must be when a window starts", "limits.d.meters.v.window", "limits.d.meters.u.window", "limits.e.meters.w.period",
-			"limits.f.max_block: -1s must be from 0 to 24h", "limits.g.max_block: 25h0m0s must be from 0 to 24h", "limits.h.max_block: 600 must be a duration",
+			"limits.d.meters.w.window: 25:00 must be when a window starts", "limits.d.meters.v.window",
+			"limits.d.meters.u.window", "limits.e.meters.w.period",
+			"limits.f.max_block: -1s must be from 0 to 24h", "limits.g.max_block: 25h0m0s must be from 0 to 24h",
+			"limits.h.max_block: 600 must be a duration",
 		}},
-		"fractions": {"limits: {a: {shards: 2.5, meters: {r: 5/m}}}\nconcurrency: 1e3\nqueues: {default: 1.5}\nmax_refusals: .nan", []string{
-			"limits.a.shards: 2.5 must be a whole number", "queues.default: 1.5 must be a whole number", "max_refusals: NaN must be a whole number",
+		"fractions": {"limits: {a: {shards: 2.5, meters: {r: 5/m}}}\nconcurrency: 1e3\nqueues: {default: " +
+			"1.5}\nmax_refusals: .nan", []string{
+			"limits.a.shards: 2.5 must be a whole number", "queues.default: 1.5 must be a whole number",
+			"max_refusals: NaN must be a whole number",
 		}},
 		"yaml": {"limits: [", []string{"not valid YAML"}},
 		"list": {"- a", []string{"not valid YAML"}},
@@ -196,7 +217,7 @@ limits:
 	}
 }
 
-// What stands beside an unknown setting is judged too, and the faults come in the same order each time.
+// Settings beside an unknown one are checked too, and the order of the faults is always the same.
 func TestFaultsBesideAnUnknownSetting(t *testing.T) {
 	t.Parallel()
 	const want = `concurrency: -1 must be positive
@@ -207,7 +228,8 @@ limits.a.meters.r: there is no setting named burst
 queues.a: weight 0 must be at least 1
 queues.b: weight 0 must be at least 1`
 	for range 20 {
-		_, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 0/m, capacity: -1, burst: 5}, q: -3/m}}}\nconcurrency: -1\nqueues: {b: 0, a: 0}"))
+		_, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 0/m, capacity: -1, burst: 5}, q: " +
+			"-3/m}}}\nconcurrency: -1\nqueues: {b: 0, a: 0}"))
 		if err == nil || err.Error() != want {
 			t.Fatalf("%v", err)
 		}
@@ -237,10 +259,22 @@ limits:
 	want := reservations.Limit{
 		Name: "hot", Settle: reservations.SettleKeep, MaxWait: 90 * time.Second, MaxBlock: time.Hour, Shards: 4,
 		Meters: []reservations.Meter{
-			{Name: "day", Rate: 10000, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Start: 8*time.Hour + 30*time.Minute},
-			{Name: "hour", Rate: 1000, Period: time.Hour, Capacity: 2000, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Spread: true},
-			{Name: "requests", Rate: 500, Period: time.Minute, MaxReserved: reservations.Unlimited, Settle: reservations.SettleAdjust},
-			{Name: "week", Rate: 40000, Period: 168 * time.Hour, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Start: monday},
+			{
+				Name: "day", Rate: 10000, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited,
+				Kind: reservations.KindWindow, Start: 8*time.Hour + 30*time.Minute,
+			},
+			{
+				Name: "hour", Rate: 1000, Period: time.Hour, Capacity: 2000, MaxReserved: reservations.Unlimited,
+				Kind: reservations.KindWindow, Spread: true,
+			},
+			{
+				Name: "requests", Rate: 500, Period: time.Minute, MaxReserved: reservations.Unlimited,
+				Settle: reservations.SettleAdjust,
+			},
+			{
+				Name: "week", Rate: 40000, Period: 168 * time.Hour, MaxReserved: reservations.Unlimited,
+				Kind: reservations.KindWindow, Start: monday,
+			},
 		},
 	}
 	if diff := cmp.Diff(want, c.Limits[0]); diff != "" || c.MaxRefusals != 7 {

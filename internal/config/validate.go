@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// validate lists what is well formed and still wrong.
+// validate lists the faults of well-formed settings.
 func (f file) validate() []error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
@@ -68,7 +68,7 @@ func (f file) validate() []error {
 	return faults
 }
 
-// prefixed puts the path of the limit before the field of each of its faults; the fields of a meter stand below meters.
+// prefixed puts the path of the limit before the field of each of its faults. The fields of a meter are below meters.
 func prefixed(path string, meters map[string]meterFile, err error) []error {
 	var faults []error
 	walk(err, func(e error) {
