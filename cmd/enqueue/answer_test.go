@@ -20,14 +20,16 @@ func TestAnswerOfOne(t *testing.T) {
 	upstream.on.Store(true)
 	id := strings.TrimSpace(w.call(t, "one", "hi", "--limit", "openai").out)
 	bad := strings.TrimSpace(w.call(t, "one", "never works", "--limit", "openai").out)
-	if c := w.answer(t, id); c.code != cli.ExitFailed || !strings.Contains(c.err, "no answer yet: task "+id+" has not ended (in asynq it is pending); `worker explain "+id) {
+	if c := w.answer(t, id); c.code != cli.ExitFailed ||
+		!strings.Contains(c.err, "no answer yet: task "+id+" has not ended (in asynq it is pending); `worker explain "+id) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	w.work(t, upstream)
 	w.untilEnded(t, 2)
 	c := w.answer(t, id)
 	var answer openai.ChatCompletion
-	if err := json.Unmarshal([]byte(c.out), &answer); err != nil || c.code != cli.ExitOK || answer.Choices[0].Message.Content == "" {
+	if err := json.Unmarshal([]byte(c.out), &answer); err != nil || c.code != cli.ExitOK ||
+		answer.Choices[0].Message.Content == "" {
 		t.Errorf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
 	}
 	if c = w.answer(t, id, "--queue", "default"); c.code != cli.ExitOK || c.out == "" {
@@ -41,9 +43,10 @@ func TestAnswerOfOne(t *testing.T) {
 		"failed":      {[]string{bad}, cli.ExitFailed, "no such thing"},
 		"unknown":     {[]string{"nobody"}, cli.ExitFailed, "there is no nobody in the queues"},
 		"other queue": {[]string{id, "--queue", "other"}, cli.ExitFailed, `queue "other"`},
-		"whole batch": {[]string{"0123456789abcdef"}, cli.ExitFailed, "if 0123456789abcdef is a batch, `enqueue results 0123456789abcdef --out -`"},
-		"its prefix":  {[]string{"3f2a", "--queue", "default"}, cli.ExitFailed, "if 3f2a is a batch, `enqueue results 3f2a"},
-		"batch":       {[]string{"3f2a-7-0"}, cli.ExitUsage, "line 7 of batch 3f2a: `enqueue results 3f2a"},
+		"whole batch": {[]string{"0123456789abcdef"}, cli.ExitFailed, "if 0123456789abcdef is a batch, `enqueue results " +
+			"0123456789abcdef --out -`"},
+		"its prefix": {[]string{"3f2a", "--queue", "default"}, cli.ExitFailed, "if 3f2a is a batch, `enqueue results 3f2a"},
+		"batch":      {[]string{"3f2a-7-0"}, cli.ExitUsage, "line 7 of batch 3f2a: `enqueue results 3f2a"},
 	} {
 		if c = w.answer(t, tc.args...); c.code != tc.code || !strings.Contains(c.err, tc.want) || c.out != "" {
 			t.Errorf("%s: exit %d: %s%s", name, c.code, c.out, c.err)

@@ -129,7 +129,8 @@ func (r *refusing) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case bytes.Contains(body, []byte("never works")) && r.on.Load():
-		return answer(400, `{"error":{"message":"no such thing","type":"invalid_request_error","param":null,"code":"bad_thing"}}`)
+		return answer(400,
+			`{"error":{"message":"no such thing","type":"invalid_request_error","param":null,"code":"bad_thing"}}`)
 	case bytes.Contains(body, []byte("500 at first")) && first:
 		return answer(500, `{"error":{"message":"oops","type":"server_error","param":null,"code":null}}`)
 	case bytes.Contains(body, []byte("broken at first")) && first:
@@ -139,7 +140,10 @@ func (r *refusing) RoundTrip(q *http.Request) (*http.Response, error) {
 }
 
 func chatLine(id, content string) string {
-	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":5,"messages":[{"role":"user","content":%q}]}}`, id, content) + "\n"
+	return fmt.Sprintf(
+		`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":5,`+
+			`"messages":[{"role":"user","content":%q}]}}`,
+		id, content) + "\n"
 }
 
 func TestFailuresOfABatch(t *testing.T) {

@@ -165,7 +165,8 @@ func TestCancelTwice(t *testing.T) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	c = w.call(t, "cancel", id, "--json")
-	if want := `"withdrawn":0,"ended":2,"left":4,"cancelled_before":4,"running":0,"never_enqueued":4,"missing":0`; c.code != cli.ExitOK || !strings.Contains(c.out, want) {
+	if want := `"withdrawn":0,"ended":2,"left":4,"cancelled_before":4,"running":0,"never_enqueued":4,` +
+		`"missing":0`; c.code != cli.ExitOK || !strings.Contains(c.out, want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
@@ -199,8 +200,10 @@ func TestTasksBehindACancelledBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config = write(t, "headway.yaml", "limits: {openai: {meters: {requests: {rate: 60/m, capacity: 1}}}}")
-	first := batchOf(t, w.call(t, "batch", write(t, "first.jsonl", chats(200)), "--limit", "openai", "--reserve", "--flow", "both"))
-	second := batchOf(t, w.call(t, "batch", write(t, "second.jsonl", chats(3)), "--limit", "openai", "--reserve", "--flow", "both"))
+	first := batchOf(t,
+		w.call(t, "batch", write(t, "first.jsonl", chats(200)), "--limit", "openai", "--reserve", "--flow", "both"))
+	second := batchOf(t,
+		w.call(t, "batch", write(t, "second.jsonl", chats(3)), "--limit", "openai", "--reserve", "--flow", "both"))
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
 	s, err := scheduler.New(client, nil, scheduler.Config{})

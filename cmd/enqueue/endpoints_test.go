@@ -23,8 +23,12 @@ func (w *world) allURLs() string {
 	} {
 		fmt.Fprintf(&b, `{"custom_id":%q,"method":"POST","url":%q,"body":%s}`+"\n", path, path, body)
 	}
-	fmt.Fprintf(&b, `{"custom_id":"http","method":"POST","url":"%s/tick","headers":{"Authorization":"Bearer test"},"body":{"id":"1"},"charge":{"requests":1,"tokens":0}}`+"\n", w.judge.URL())
-	fmt.Fprintf(&b, `{"custom_id":"get","method":"GET","url":"%s/nowhere","headers":{"Authorization":"Bearer test"}}`+"\n", w.judge.URL())
+	fmt.Fprintf(&b,
+		`{"custom_id":"http","method":"POST","url":"%s/tick","headers":{"Authorization":"Bearer test"},"body":{"id":"1"},`+
+			`"charge":{"requests":1,"tokens":0}}`+"\n",
+		w.judge.URL())
+	fmt.Fprintf(&b, `{"custom_id":"get","method":"GET","url":"%s/nowhere","headers":{"Authorization":"Bearer test"}}`+"\n",
+		w.judge.URL())
 	return b.String()
 }
 
@@ -115,7 +119,8 @@ func TestHostsThatAreNotListed(t *testing.T) {
 	w.config = write(t, "headway.yaml", requestsAndTokens)
 	c = w.call(t, "batch", in, "--limit", "openai")
 	if c.code != cli.ExitOK || c.pending(t) != 3 ||
-		!strings.Contains(c.err, "warning: 2 requests have an absolute url, and "+w.config+" lists no hosts (http.allow_hosts)") {
+		!strings.Contains(c.err,
+			"warning: 2 requests have an absolute url, and "+w.config+" lists no hosts (http.allow_hosts)") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
@@ -125,7 +130,8 @@ func TestSecretsThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	headers := func(id, value string) string {
-		return fmt.Sprintf(`{"custom_id":%q,"method":"GET","url":"http://api.example.com/a","headers":{"Authorization":%q}}`+"\n", id, value)
+		return fmt.Sprintf(
+			`{"custom_id":%q,"method":"GET","url":"http://api.example.com/a","headers":{"Authorization":%q}}`+"\n", id, value)
 	}
 	good := headers("a", "Bearer ${API_KEY}")
 	in := write(t, "in.jsonl", good+headers("b", "Bearer ${OTHER_KEY}")+headers("c", "Bearer ${API_KEY"))
@@ -135,7 +141,7 @@ func TestSecretsThatAreNotListed(t *testing.T) {
 	for _, want := range []string{
 		"2 of 3 lines are faulty",
 		`line 2: http request: header.Authorization wants the secret "OTHER_KEY"`, "http.secrets",
-		"line 3: http request: header.Authorization has a ${ without its }",
+		"line 3: http request: header.Authorization has a ${ without a }",
 	} {
 		if !strings.Contains(c.err, want) {
 			t.Errorf("%q is missing in %s", want, c.err)

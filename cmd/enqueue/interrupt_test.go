@@ -47,8 +47,10 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 		workers, paused bool
 		want            string
 	}{
-		"served":    {workers: true, want: "; the workers go on, and so does the same command\n"},
-		"no worker": {want: `; no worker takes from queue "default", so the others wait until one does; the same command goes on` + "\n"},
+		"served": {workers: true, want: "; the workers go on, and so does the same command\n"},
+		"no worker": {
+			want: `; no worker takes from queue "default", so the others wait until one does; the same command goes on` + "\n",
+		},
 		"paused": {
 			workers: true, paused: true,
 			want: `; queue "default" is paused, so the others wait until it is resumed; the same command goes on` +

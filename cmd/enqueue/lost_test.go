@@ -55,7 +55,9 @@ func TestLostRequests(t *testing.T) {
 	}
 	w.abandoned(t, id, 100, 12*time.Second)
 	c := w.call(t, "status", id)
-	want := regexp.MustCompile(`2 waiting; .*nothing runs: 2 requests were on workers that are gone; asynq puts them back in (3\d|4[012])s to 1m[34]0s\n`)
+	want := regexp.MustCompile(
+		`2 waiting; .*nothing runs: 2 requests were on workers that are gone; asynq puts them back in (3\d|4[012])s to ` +
+			`1m[34]0s\n`)
 	if c.code != cli.ExitOK || !want.MatchString(c.out) {
 		t.Errorf("both are lost: exit %d: %s%s", c.code, c.out, c.err)
 	}

@@ -91,7 +91,10 @@ func write(t *testing.T, name, text string) string {
 const repositoryConfig = "../../headway.yaml"
 
 func line(id string, tokens int) string {
-	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}}`, id, tokens)
+	return fmt.Sprintf(
+		`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":%d,`+
+			`"messages":[{"role":"user","content":"hi"}]}}`,
+		id, tokens)
 }
 
 func TestBatchOfTheExample(t *testing.T) {
@@ -286,7 +289,8 @@ limits:
   openai: {priorities: {interactive: 9, batch: 1}, meters: {requests: 10/s, tokens: 10000/s}}
 `
 
-// The flow and the priority count for every limit, whatever the request; a batch without a flow is one in its first limit.
+// The flow and the priority count for every limit, whatever the request; a batch without a flow is one in its first
+// limit.
 func TestFlowAndPriority(t *testing.T) {
 	t.Parallel()
 	file := write(t, "sharing.yaml", sharingConfig)
@@ -302,7 +306,8 @@ func TestFlowAndPriority(t *testing.T) {
 		"batch": {[]string{"batch", "-", "--flow", "user 7"}, 3, "user 7"},
 		"plain": {[]string{"batch", "-"}, 3, ""},
 	} {
-		c := enqueueCommand(t, lines, append(tc.args, "--priority", "interactive", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
+		c := enqueueCommand(t, lines,
+			append(tc.args, "--priority", "interactive", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
 		charged := c.charged(t)
 		if c.code != cli.ExitOK || len(charged) != tc.tasks {
 			t.Fatalf("%s: exit %d: %s", name, c.code, c.err)

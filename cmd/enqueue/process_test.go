@@ -44,7 +44,10 @@ func inputFile(tb testing.TB, n int) string {
 	w := bufio.NewWriter(f)
 	text := strings.Repeat("a few words ", 40)
 	for i := range n {
-		fmt.Fprintf(w, `{"custom_id":"request-%d","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-4o-mini","max_tokens":200,"messages":[{"role":"user","content":"%d: %s"}]}}`+"\n", i, i, text)
+		fmt.Fprintf(w,
+			`{"custom_id":"request-%d","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-4o-mini",`+
+				`"max_tokens":200,"messages":[{"role":"user","content":"%d: %s"}]}}`+"\n",
+			i, i, text)
 	}
 	if err := w.Flush(); err != nil {
 		tb.Fatal(err)

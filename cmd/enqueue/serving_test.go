@@ -59,7 +59,8 @@ func TestNothingRuns(t *testing.T) {
 	if c := w.call(t, "one", "hi", "--limit", "openai"); c.code != cli.ExitOK {
 		t.Fatalf("exit %d: %s", c.code, c.err)
 	}
-	quiet := regexp.MustCompile(`nothing has ended for (1[5-9]|[2-5]\d)s`) // the test itself takes seconds on a busy machine
+	// the test itself takes seconds on a busy machine
+	quiet := regexp.MustCompile(`nothing has ended for (1[5-9]|[2-5]\d)s`)
 	if c := w.call(t, "status", id); !quiet.MatchString(c.out) || strings.Contains(c.out, "no worker") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
