@@ -29,7 +29,10 @@ func (Summary) TaskType() string { return "summary" }
 
 func (s Summary) Charges() []reservations.Charge {
 	estimate := float64(len(s.Document)/4 + 500) // the prompt, and the longest answer we allow
-	return []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": estimate}}}
+	return []reservations.Charge{{
+		Limit:  "openai",
+		Tokens: reservations.Tokens{"requests": 1, "tokens": estimate},
+	}}
 }
 
 func (Summary) TaskOptions() tasks.Options {
@@ -55,8 +58,11 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	limiter, err := reservations.New(buckets, []reservations.Limit{{
-		Name:   "openai",
-		Meters: []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000)},
+		Name: "openai",
+		Meters: []reservations.Meter{
+			reservations.PerMinute("requests", 500),
+			reservations.PerMinute("tokens", 200_000),
+		},
 	}}, reservations.Config{})
 	if err != nil {
 		return err
@@ -93,7 +99,7 @@ func enqueue(ctx context.Context, client redis.UniversalClient, limiter *reserva
 	if _, err = s.Enqueue(ctx, task); err != nil { // now
 		return err
 	}
-	if _, err = s.Enqueue(ctx, task, scheduler.In(8*time.Hour)); err != nil { // later; see also scheduler.At
+	if _, err = s.Enqueue(ctx, task, scheduler.In(8*time.Hour)); err != nil { // later; see scheduler.At
 		return err
 	}
 	// tokens reserved now: delivered exactly when it may start
