@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/bench/works"
 )
 
-// twoSessions is a file in which an old session missed a goal of "burst", and a new one has measured "slow" with the
+// twoSessions returns a file in which an old session missed a goal of "burst", and a new one measured "slow" with the
 // given share.
 func twoSessions(share float64) *results.File {
 	f := &results.File{Sessions: map[string]results.Session{"old": {Date: "2026-01-01"}, "new": {Date: "2026-01-02"}}}
@@ -26,7 +26,7 @@ func twoSessions(share float64) *results.File {
 	return f
 }
 
-// Who measures one work hears nothing of what others missed before, on the screen or by the exit code.
+// A run of one work reports no goals of other works, neither on the screen nor by the exit code.
 func TestARunJudgesWhatItRan(t *testing.T) {
 	t.Parallel()
 	where := paths{docs: t.TempDir()}
@@ -40,15 +40,15 @@ func TestARunJudgesWhatItRan(t *testing.T) {
 	}
 	var told *cli.ShownError
 	if err := conclude(where, twoSessions(.9), "new", &out); !errors.As(err, &told) {
-		t.Errorf("what was run missed its goal: %v", err)
+		t.Errorf("a missed goal of this run: %v", err)
 	}
 	page, err := os.ReadFile(where.page())
 	if err != nil || !strings.Contains(string(page), "| a | limit used >= 99.5 % | 50.0 % | 1 | **missed** |") {
-		t.Errorf("the page lacks what was measured before: %v", err)
+		t.Errorf("the page lacks earlier results: %v", err)
 	}
 }
 
-// The page and bench report go by all that is stored.
+// The page and bench report judge all stored results.
 func TestTheReportJudgesAllThatIsStored(t *testing.T) {
 	t.Parallel()
 	where := paths{docs: t.TempDir()}
