@@ -18,12 +18,12 @@ import (
 const (
 	tenantsQuiet = 9
 	quietEvery   = time.Second * 10 / 24 / tenantsQuiet
-	quietWithin  = time.Second // 99 % of their tasks start so soon
+	quietWithin  = time.Second // 99 % of their tasks start within that
 	floodArrives = 6           // seconds from the first start in which the flood is enqueued and sorted
 )
 
-// One of ten tenants floods the queue while the others send tasks. Tasks of the others start within a second once the
-// flood is sorted, and within five seconds while it arrives.
+// One of ten tenants floods the queue while the others send tasks. Tasks of the others start within five seconds
+// while the flood arrives, and within a second after it is sorted.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestOneOfTenTenantsFloods(t *testing.T) {
@@ -76,7 +76,7 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 	}
 }
 
-// sendQuietly sends n chats of nine tenants in turn, evenly, and notes when.
+// sendQuietly sends n chats of nine tenants in turn, evenly, and stores the times.
 func (w *world) sendQuietly(t *testing.T, n int, enqueued map[string]time.Time) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
