@@ -73,7 +73,7 @@ func TestHeadwayIsMeasured(t *testing.T) {
 	}
 }
 
-func TestWhoKeepsNoLimitIsFoundOut(t *testing.T) {
+func TestAContestantWithoutALimitIsDetected(t *testing.T) {
 	t.Parallel()
 	got := run(t, works.Raw, little())
 	if got.Metrics[results.Worst1s] < 1.2 || got.Metrics[results.Over] < 20 {

@@ -42,7 +42,7 @@ func TestAPerfectRun(t *testing.T) {
 	}
 }
 
-func TestWhoBreaksTheLimitIsSeen(t *testing.T) {
+func TestViolationsAreMeasured(t *testing.T) {
 	t.Parallel()
 	// BullMQ's limiter at 100 a second allows 100 at the end of one second and 100 at the beginning of the next.
 	var a []measure.Arrival

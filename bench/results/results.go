@@ -18,32 +18,32 @@ import (
 
 // The metrics. Some works have only some of them.
 const (
-	Share      = "share"       // used part of the limit, measure.Share;
-	ShareSlow  = "share_slow"  // the same of the second limit;
-	Worst1s    = "worst_1s"    // fullest second, as a part of the limit;
-	Worst10s   = "worst_10s"   // fullest ten seconds;
-	Over       = "over"        // tokens above the limit in the worst of all windows;
-	Done       = "done"        // part of the tasks that started before the end of the run;
-	Finish     = "finish_s"    // from the first enqueueing (of a backlog: the first delivery) to the last start;
-	EnqueueS   = "enqueue_s"   // how long enqueueing all tasks took;
-	Gap        = "gap_s"       // longest time without a start;
-	Deliveries = "deliveries"  // handler calls per started task;
-	RedisTrips = "redis_trips" // reads of the Redis server per started task, less the reads of idle workers;
-	RedisGross = "redis_gross" // the same with the reads of idle workers;
-	RedisEnq   = "redis_enq"   // the part for enqueueing; only for a backlog;
-	MongoTrips = "mongo_trips" // MongoDB commands per started task;
-	LagP50     = "lag_p50_ms"  // delay after the ideal start, measure.Lag;
+	Share      = "share"       // used part of the limit, measure.Share.
+	ShareSlow  = "share_slow"  // the same of the second limit.
+	Worst1s    = "worst_1s"    // fullest second, as a part of the limit.
+	Worst10s   = "worst_10s"   // fullest ten seconds.
+	Over       = "over"        // tokens above the limit in the worst of all windows.
+	Done       = "done"        // part of the tasks that started before the end of the run.
+	Finish     = "finish_s"    // from the first enqueueing (of a backlog: the first delivery) to the last start.
+	EnqueueS   = "enqueue_s"   // how long enqueueing all tasks took.
+	Gap        = "gap_s"       // longest time without a start.
+	Deliveries = "deliveries"  // handler calls per started task.
+	RedisTrips = "redis_trips" // reads of the Redis server per started task, less the reads of idle workers.
+	RedisGross = "redis_gross" // the same with the reads of idle workers.
+	RedisEnq   = "redis_enq"   // the part for enqueueing; only for a backlog.
+	MongoTrips = "mongo_trips" // MongoDB commands per started task.
+	LagP50     = "lag_p50_ms"  // delay after the ideal start, measure.Lag.
 	LagP99     = "lag_p99_ms"  //
-	LateP50    = "late_p50_ms" // delay after the contestant's own time for the start;
+	LateP50    = "late_p50_ms" // delay after the contestant's own time for the start.
 	LateP99    = "late_p99_ms" //
-	LostP99    = "lost_p99"    // places lost, measure.PlacesLost;
+	LostP99    = "lost_p99"    // places lost, measure.PlacesLost.
 	LostMax    = "lost_max"    //
-	CPU        = "cpu_s"       // CPU seconds of all workers, including their start;
-	TaskCPU    = "task_cpu_ms" // CPU of ready workers and of Redis, per started task;
-	Peak       = "peak_mb"     // largest memory of one worker;
-	Commands   = "commands_s"  // Redis commands a second, including commands inside of scripts;
-	Reads      = "reads_s"     // Redis round trips a second;
-	Rate       = "rate_s"      // starts a second; for sorting, tasks a second that got their places;
+	CPU        = "cpu_s"       // CPU seconds of all workers, including their start.
+	TaskCPU    = "task_cpu_ms" // CPU of ready workers and of Redis, per started task.
+	Peak       = "peak_mb"     // largest memory of one worker.
+	Commands   = "commands_s"  // Redis commands a second, including commands inside of scripts.
+	Reads      = "reads_s"     // Redis round trips a second.
+	Rate       = "rate_s"      // starts a second; for sorting, tasks a second that got their places.
 	PerSecond  = "per_second_" // reservations a second; the name continues with buckets and callers: one_64
 )
 
