@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// What came back for one request is there to see, and until then why not.
+// The command prints the answer of one request, or the reason why there is none yet.
 func TestAnswerOfOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,13 +60,13 @@ func (w *world) answer(t *testing.T, args ...string) call {
 	return callWith(t, w.redis, w.env, "", append([]string{"answer"}, args...)...)
 }
 
-// untilEnded waits until so many tasks are done or in the archive.
+// untilEnded waits until n tasks are completed or archived.
 func (w *world) untilEnded(t *testing.T, n int) {
 	t.Helper()
 	w.until(t, func(info *asynq.QueueInfo) bool { return info.Completed+info.Archived == n })
 }
 
-// until waits until the queue is as it should be.
+// until waits until the queue satisfies so.
 func (w *world) until(t *testing.T, so func(*asynq.QueueInfo) bool) {
 	t.Helper()
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})

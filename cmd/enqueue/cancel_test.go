@@ -51,7 +51,7 @@ func TestCancelledWhileItIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Of requests that nobody has named nothing can be written, and that is said.
+// Requests whose lines were never read can't have a result line. The command prints their number.
 func TestResultsOfUnknownRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,7 +104,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	}
 }
 
-// held keeps calls until it is let go.
+// held holds calls until let is closed.
 type held struct{ came, let chan struct{} }
 
 func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -116,8 +116,8 @@ func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(q)
 }
 
-// A second cancel says that it is one. It counts apart what runs, what was never enqueued and what was cancelled
-// before.
+// A second cancel reports that the batch is cancelled. It counts running, never enqueued and already cancelled
+// requests separately.
 func TestCancelTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -128,7 +128,7 @@ func TestCancelTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Lines, b.Requests = 10, 10 // as if the enqueuer had died
+	b.Lines, b.Requests = 10, 10 // like an enqueuer that died
 	if _, _, err = store.Open(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +171,7 @@ func TestCancelTwice(t *testing.T) {
 	}
 }
 
-// With a file that lacks the limit of the batch nothing is taken back: what the requests reserved could not be given
-// back.
+// Without the limit of the batch in the file no request is cancelled, because its reservation could not be released.
 func TestCancelWithoutTheLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -195,7 +194,7 @@ func TestCancelWithoutTheLimit(t *testing.T) {
 	}
 }
 
-// The tokens of a cancelled batch go to the tasks behind it at once.
+// The tasks behind a cancelled batch get its tokens at once.
 func TestTasksBehindACancelledBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

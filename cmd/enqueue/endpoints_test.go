@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// allURLs is a file with a line for everything that can be asked.
+// allURLs returns a file with a line for each supported URL.
 func (w *world) allURLs() string {
 	var b strings.Builder
 	b.WriteString(chatLine("chat", "hi"))
@@ -64,7 +64,7 @@ func TestEveryURL(t *testing.T) {
 	}
 }
 
-// Nothing is done where a line is at fault, and each is named.
+// With invalid lines nothing is enqueued, and each invalid line is named.
 func TestBadInputIsNamedByItsLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,7 +102,7 @@ func TestBadInputIsNamedByItsLine(t *testing.T) {
 	}
 }
 
-// A host that workers would refuse is a fault of its line, where that can be known.
+// A host that workers would refuse is a fault of its line, if the file lists hosts.
 func TestHostsThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -125,7 +125,7 @@ func TestHostsThatAreNotListed(t *testing.T) {
 	}
 }
 
-// So is a secret.
+// A secret that workers would refuse is a fault of its line.
 func TestSecretsThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -156,8 +156,8 @@ func TestSecretsThatAreNotListed(t *testing.T) {
 	}
 }
 
-// A task that was archived without a result, because its worker was killed too often, has one when its batch is
-// enqueued again.
+// A task that was archived without a result, because its workers were killed too often, gets a result when its batch
+// is enqueued again.
 func TestArchivedTasksHaveResults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// Whoever is interrupted while he enqueues says how far he came, and writes the answers that are there.
+// A command that is interrupted while it enqueues prints its progress, and writes the answers so far.
 func TestInterruptedWhileEnqueueing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -40,7 +40,7 @@ func TestInterruptedWhileEnqueueing(t *testing.T) {
 	}
 }
 
-// Whoever is interrupted while he waits is told whether anybody goes on.
+// A command that is interrupted while it waits prints whether workers go on.
 func TestInterruptedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ func someFigures() []figures {
 	}
 }
 
-// Where nothing has to fit, all is there.
+// On a pipe the list has all columns in full.
 func TestListOnAPipe(t *testing.T) {
 	t.Parallel()
 	want := []string{
@@ -50,7 +50,7 @@ func TestListOnAPipe(t *testing.T) {
 	}
 }
 
-// No line is wider than the terminal, and what is needed to go on is there.
+// No line is wider than the terminal, and batch names are complete.
 func TestListFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	all := someFigures()
@@ -92,7 +92,7 @@ func TestListFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// A name that no batch can have is told once, in plain words.
+// An impossible batch name is one error message.
 func TestNamesThatNoBatchHas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
