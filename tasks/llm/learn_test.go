@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// What answers of a model used is what the next requests to it are charged for.
+// The charge of the next requests follows the usage of a model's answers.
 func TestCallsAreRepricedByWhatWasLearned(t *testing.T) {
 	t.Parallel()
 	learner, err := estimates.New(estimates.Config{Quantile: 0.5})
@@ -31,7 +31,7 @@ func TestCallsAreRepricedByWhatWasLearned(t *testing.T) {
 	}
 	for range 100 {
 		chat.Call().Learn(learner, llm.Answer{Usage: llm.Usage{Input: 9, Output: 250}}, chat.Charge)
-		chat.Call().Learn(learner, llm.Answer{}, chat.Charge) // the provider did not say
+		chat.Call().Learn(learner, llm.Answer{}, chat.Charge) // without a usage
 	}
 	near := cmpopts.EquateApprox(0.05, 0)
 	now := chat.Repriced(learner)

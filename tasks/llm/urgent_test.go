@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// Of an urgent task all charges are urgent, also where it takes from narrower limits only.
+// All charges of an urgent task are urgent, even if it has only narrower limits.
 func TestUrgentTasks(t *testing.T) {
 	t.Parallel()
 	also := []reservations.Charge{{Limit: "tenants", Key: "acme", Tokens: reservations.Tokens{"requests": 1}}}
@@ -33,6 +33,6 @@ func TestUrgentTasks(t *testing.T) {
 		}
 	}
 	if also[0].Urgent || (llm.Call{Also: also, Limit: "openai"}).Charges()[0].Urgent {
-		t.Error("what was given is changed")
+		t.Error("the argument was changed")
 	}
 }
