@@ -48,7 +48,10 @@ func TestOutages(t *testing.T) {
 		lasted time.Duration
 		random float64
 		want   time.Duration
-	}{{0, 0, time.Second}, {0, 1, 2 * time.Second}, {4 * time.Second, .5, 6 * time.Second}, {time.Hour, 0, 10 * time.Second}} {
+	}{
+		{0, 0, time.Second}, {0, 1, 2 * time.Second}, {4 * time.Second, .5, 6 * time.Second},
+		{time.Hour, 0, 10 * time.Second},
+	} {
 		if got := outageDelay(c.lasted, c.random); got != c.want {
 			t.Errorf("%v: %v, want %v", c.lasted, got, c.want)
 		}

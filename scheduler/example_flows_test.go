@@ -75,7 +75,7 @@ func Example_flows() {
 	// task 0: task "report": reservations: invalid charge: priority "urgent" is unknown in limit "provider": there are ["batch" "interactive"]
 }
 
-// several is n tasks of one kind.
+// several returns n equal tasks.
 func several(r Report, n int) (all []tasks.Args) {
 	for range n {
 		all = append(all, r)

@@ -39,7 +39,7 @@ func TestAStartByThatCanNotBeMet(t *testing.T) {
 	}
 }
 
-// A task is not enqueued if the waitlist says that it would start too late, and holds nothing then.
+// A task is not enqueued, and reserves nothing, if it would start too late by the waitlist.
 func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, store(), perSecond(1, 1))
@@ -75,7 +75,7 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 	}
 }
 
-// The net of a task is no later than the end of its time.
+// asynq's retry set delivers a task no later than at its StartBy.
 func TestTheNetEndsWithStartBy(t *testing.T) {
 	t.Parallel()
 	by := time.Now().Add(10 * time.Second)
@@ -93,7 +93,7 @@ func TestTheNetEndsWithStartBy(t *testing.T) {
 	}
 }
 
-// What is reserved for a task is released when it had to start, although no worker is there to end the task.
+// The reservation of a task is released at its StartBy, even without a worker that ends the task.
 func TestAnExpiredReservationIsReleased(t *testing.T) {
 	t.Parallel()
 	client, l := mini(t), limiter(t, store(), perSecond(10, 1))
@@ -137,7 +137,7 @@ func awaitPending(t *testing.T, client redis.UniversalClient, id string) {
 	})
 }
 
-// until polls: Redis sends no event for it.
+// until polls, because Redis sends no event.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
