@@ -37,7 +37,8 @@ func TestStopWaitsForSettlements(t *testing.T) {
 	defer cancel()
 	err := w.Stop(short)
 	var left *worker.StopError
-	if !errors.As(err, &left) || !errors.Is(err, worker.ErrLeftBehind) || !slices.Equal(left.Settlements, []string{info.ID}) || len(left.Handlers) != 0 {
+	if !errors.As(err, &left) || !errors.Is(err, worker.ErrLeftBehind) ||
+		!slices.Equal(left.Settlements, []string{info.ID}) || len(left.Handlers) != 0 {
 		t.Errorf("stop while the store is down: %v", err)
 	}
 	b.store.set(func(s *faultStore) { s.down = false })
@@ -81,7 +82,7 @@ func TestHandlerThatIgnoresTheStop(t *testing.T) {
 		t.Errorf("stop once it has ended: %v", err)
 	}
 
-	b.run(ok) // another worker takes it over
+	b.run(ok) // another worker runs it
 	if f := receive(t, b.finishes); f.Task.ID != info.ID || f.Result != worker.ResultSucceeded {
 		t.Errorf("finish %+v", f)
 	}
@@ -136,7 +137,8 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 		t.Errorf("deferral %+v", d)
 	}
 	turn, err := b.scheduler.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: info.ID}, nil)
-	if err != nil || turn.Status == scheduler.StatusNew || len(b.starts) != 0 { // promoted before the worker stopped, or not
+	// promoted before the worker stopped, or not
+	if err != nil || turn.Status == scheduler.StatusNew || len(b.starts) != 0 {
 		t.Errorf("after the stop: %+v, %v", turn, err)
 	}
 	if waits, err := b.inspector.GetTaskInfo("default", info.ID); err != nil || waits.Retried != 0 {
@@ -196,7 +198,7 @@ func TestRedisGoneWhileRunning(t *testing.T) {
 		t.Errorf("finish %+v", f)
 	}
 	if s := receive(t, b.settlements); s.Err != nil {
-		t.Errorf("settlement while Redis is gone: %+v", s)
+		t.Errorf("settlement while Redis is down: %+v", s)
 	}
 	proxy.Restore()
 	b.gone(info.ID) // asynq writes it to Redis later
