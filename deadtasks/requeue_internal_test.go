@@ -15,10 +15,10 @@ import (
 func TestRequeueKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		until     int  // number of completed steps;
+		until     int  // number of completed steps.
 		archived  bool // asynq's archive still has the task
 		runs      bool // the task runs to its end before the second call
-		diesAgain bool // that end is a failure without a report;
+		diesAgain bool // that end is a failure without a report.
 		want      int  // how often the task is in the queue afterwards
 	}{
 		"nothing":                               {until: 0, want: 1},
