@@ -37,9 +37,9 @@ func ExampleRecurring() {
 		},
 		{Name: "wrong", Spec: "61 * * * *", Args: Digest{}},
 	}})
-	fmt.Println(err)
+	fmt.Printf("%.98s ...\n", err)
 	// Output:
-	// scheduler: invalid config: recurring.wrong.spec: "61 * * * *" must be minute, hour, day, month and weekday, e.g. "0 3 * * *", or "@daily", or "@every 5m": end of range (61) above maximum (59): 61
+	// scheduler: invalid config: recurring.wrong.spec: "61 * * * *" must be minute, hour, day, month and ...
 }
 
 // A task with a unique key is refused while another task with the key waits or runs.
