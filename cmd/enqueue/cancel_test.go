@@ -147,7 +147,7 @@ func TestCancelTwice(t *testing.T) {
 		}
 	}
 	told := "0 of 10 done, 0 failed, 8 cancelled, 2 run; 4 of the cancelled were never enqueued or may still be in " +
-		"the queue (`enqueue cancel " + id + "` takes those back); cancelled\n"
+		"the queue (`enqueue cancel " + id + "` deletes them); cancelled\n"
 	if c = w.call(t, "status", id); !strings.HasSuffix(c.out, told) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}

@@ -35,7 +35,7 @@ func TestStateOfABatch(t *testing.T) {
 		{
 			batches.StateCancelled, 1, "cancelled",
 			"1 of 3 done, 0 failed, 2 cancelled; 2 of the cancelled may still be in the queue (`enqueue cancel b` " +
-				"takes those back); cancelled",
+				"deletes them); cancelled",
 		},
 		{batches.StateCancelled, 3, "cancelled", "3 of 3 done, 0 failed, 0 cancelled; cancelled"},
 	} {
