@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile vuln lint prose fmt services-up services-down compiler
+.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile test-browser vuln lint prose fmt services-up services-down compiler
 
 GOLANGCI_VERSION := 2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
@@ -51,6 +51,9 @@ fuzz: ## each fuzz test for FUZZTIME (20s)
 test-hostile: compiler ## hostile tasks, services, documents and files, and the seeds of all fuzz tests, with counts
 	@scripts/services run scripts/test-hostile
 
+test-browser: ## the page in a real Chromium, which it installs; pictures in screenshots/
+	@scripts/services run bash -c 'found=$$(scripts/browser) && eval "$$found" && go -C browser test -count=1 ./...'
+
 GOVULNCHECK_VERSION := 1.3.0
 vuln: ## known vulnerabilities of what the binaries call; passes where their database can't be reached
 	@scripts/vuln $(GOVULNCHECK_VERSION)
@@ -58,6 +61,8 @@ vuln: ## known vulnerabilities of what the binaries call; passes where their dat
 lint: $(GOLANGCI) prose ## golangci-lint with .golangci.yaml, and the prose linter
 	@$(GOLANGCI) run ./...
 	@cd bench && $(GOLANGCI) run ./...
+	@cd browser && $(GOLANGCI) run ./...
+	@cd deploy/ruletest && $(GOLANGCI) run ./...
 
 prose: $(VALE) ## comments and documents are plain technical English: .vale.ini
 	@git ls-files '*.go' '*.md' | xargs $(VALE) --output line
@@ -65,6 +70,8 @@ prose: $(VALE) ## comments and documents are plain technical English: .vale.ini
 fmt: $(GOLANGCI) ## format as lint wants it
 	@$(GOLANGCI) fmt ./...
 	@cd bench && $(GOLANGCI) fmt ./...
+	@cd browser && $(GOLANGCI) fmt ./...
+	@cd deploy/ruletest && $(GOLANGCI) fmt ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 	@echo "installing golangci-lint $(GOLANGCI_VERSION) (some minutes, once)" >&2

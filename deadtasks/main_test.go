@@ -58,7 +58,7 @@ func died(n int) worker.DeadTask {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
 	return worker.DeadTask{
 		ID: fmt.Sprintf("task-%d", n), Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d}`, n),
-		Headers: map[string]string{"headway-version": "1", "headway-max-retry": "3", "a.b$": "<é>"}, MaxRetry: 23,
+		Headers: map[string]string{"headway-version": "1", "a.b$": "<é>"}, MaxRetry: 23,
 		Timeout: time.Minute, Retention: time.Hour, At: at, Cause: worker.CauseRetries,
 		Last: worker.FailedAttempt{
 			Number: 4, At: at, Elapsed: time.Second, Error: fmt.Sprintf("broken %d", n%2),

@@ -2,10 +2,13 @@ package deadtasks_test
 
 import (
 	"errors"
+	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/deadtasks"
@@ -45,5 +48,65 @@ func TestPoisonKeepsNothingBack(t *testing.T) {
 	}
 	if got := only(t, s, good.ID); got.State != deadtasks.StateDead {
 		t.Errorf("the good one: %+v", got)
+	}
+}
+
+// A record that can't be read, wherever it stands, and a task that can't be enqueued keep no other one in the records.
+func TestPoisonIsPassedOver(t *testing.T) {
+	t.Parallel()
+	db, q := testenv.Database(t), newQueue(t)
+	s := deadtasks.New(db, deadtasks.Options{})
+	var good []worker.DeadTask
+	for n := range 250 { // more than a page
+		good = append(good, died(n))
+	}
+	bury(t, s, good...)
+	nameless, missing := died(100), died(120)
+	nameless.ID, missing.ID = "", "missing"
+	bury(t, s, nameless, missing)
+	records := db.Collection("headway_dead")
+	update := bson.M{"$unset": bson.M{"payload": ""}, "$set": bson.M{"missing": 5}}
+	if _, err := records.UpdateOne(t.Context(), bson.M{"task": "missing"}, update); err != nil {
+		t.Fatal(err)
+	}
+	first, last := died(-1).At, died(1000).At
+	for i, d := range []bson.M{
+		{"at": "never"},
+		{"at": 5, "tries": "x"},
+		{"at": first, "tries": "x"},
+		{"at": died(130).At, "payload": 5},
+		{"at": last, "headers": "x"},
+		{"at": bson.M{}, "requeues": 5},
+		{"at": died(200).At, "task": bson.A{}},
+	} {
+		d["_id"], d["state"] = fmt.Sprintf("poison %d", i), deadtasks.StateDead
+		if _, err := records.InsertOne(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, all := range map[string]iter.Seq2[deadtasks.Task, error]{
+		"list": s.List(t.Context(), deadtasks.Filter{}), "whole": s.Whole(t.Context(), deadtasks.Filter{}),
+	} {
+		read, faults := 0, 0
+		for _, err := range all {
+			if read++; err != nil {
+				faults++
+				if !errors.Is(err, deadtasks.ErrMalformed) || len(err.Error()) > 500 {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		if read != 259 || faults < 5 {
+			t.Errorf("%s: %d records and %d faults", name, read, faults)
+		}
+	}
+	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, nil)
+	if !errors.Is(err, deadtasks.ErrMalformed) || !errors.Is(err, deadtasks.ErrNoPayload) || r.Requeued != 250 {
+		t.Errorf("%+v, %.1000v", r, err)
+	}
+	for _, id := range []string{"task-0", "task-100", "task-249"} {
+		if q.state(t, id) != asynq.TaskStatePending {
+			t.Errorf("%s was not requeued", id)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -21,6 +22,8 @@ type Filter struct {
 	Since, Until time.Time
 	// States are the states to look for; nil means StateDead and StateRequeueing.
 	States []State
+	// Newest makes List and Whole begin with the task that ended last.
+	Newest bool
 }
 
 // EveryState returns all states, for Filter.States.
@@ -58,8 +61,9 @@ func (f Filter) query() bson.M {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records without payloads and headers, in the order in which the tasks ended. It reads page by page,
-// so it may miss later changes. An error is the last value.
+// List yields the records without payloads and headers, in the order in which the tasks ended, or in reverse with
+// Filter.Newest. It reads page by page, so it may miss later changes. An error that matches ErrMalformed is of one
+// record, and other records follow. Any other error is the last value.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	return s.stream(ctx, f, bson.M{fieldPayload: 0, fieldHeaders: 0})
 }
@@ -80,9 +84,12 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 
 func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
-		query := f.query()
+		query, order, after := f.query(), 1, "$gt"
+		if f.Newest {
+			order, after = -1, "$lt"
+		}
 		for {
-			last, n, err := s.page(ctx, query, shown, func(t Task) bool { return yield(t, nil) })
+			last, n, err := s.page(ctx, query, shown, order, yield)
 			if err != nil {
 				yield(Task{}, err)
 				return
@@ -90,19 +97,29 @@ func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Ta
 			if n < page {
 				return
 			}
-			query["$or"] = bson.A{
-				bson.M{fieldAt: bson.M{"$gt": last.At}}, bson.M{fieldAt: last.At, "_id": bson.M{"$gt": last.key}},
-			}
+			query["$or"] = behind(last, after)
 		}
 	}
 }
 
+// behind matches the records that follow last. after is $gt, or $lt for the newest first. A record without a time is
+// before all others.
+func behind(last bson.Raw, after string) bson.A {
+	at, id := last.Lookup(fieldAt), last.Lookup("_id")
+	if at.Type != bson.TypeDateTime {
+		return bson.A{bson.M{fieldAt: bson.M{after + "e": time.Time{}}}}
+	}
+	return bson.A{bson.M{fieldAt: bson.M{after: at}}, bson.M{fieldAt: at, "_id": bson.M{after: id}}}
+}
+
 // page yields a page of records. It returns the last record and their number, or zero if yield returned false. The
 // server keeps no cursor open between two pages.
-func (s *Store) page(ctx context.Context, query, shown bson.M, yield func(Task) bool) (last Task, n int, err error) {
+func (s *Store) page(
+	ctx context.Context, query, shown bson.M, order int, yield func(Task, error) bool,
+) (last bson.Raw, n int, err error) {
 	o := options.Find().SetSort(bson.D{
-		{Key: fieldAt, Value: 1},
-		{Key: "_id", Value: 1},
+		{Key: fieldAt, Value: order},
+		{Key: "_id", Value: order},
 	}).SetLimit(page).SetBatchSize(page)
 	cursor, err := s.records.Find(ctx, query, o.SetProjection(shown))
 	if err != nil {
@@ -110,14 +127,8 @@ func (s *Store) page(ctx context.Context, query, shown bson.M, yield func(Task) 
 	}
 	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
 	for cursor.Next(ctx) {
-		var d document
-		if err = cursor.Decode(&d); err != nil {
-			return last, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
-		}
-		if last, err = d.task(); err != nil {
-			return last, 0, err
-		}
-		if n++; !yield(last) {
+		last = slices.Clone(cursor.Current)
+		if n++; !yield(decoded(last)) {
 			return last, 0, nil
 		}
 	}
@@ -125,4 +136,13 @@ func (s *Store) page(ctx context.Context, query, shown bson.M, yield func(Task) 
 		return last, 0, unavailable("read dead tasks", err)
 	}
 	return last, n, nil
+}
+
+// decoded reads a record. The error matches ErrMalformed.
+func decoded(raw bson.Raw) (Task, error) {
+	var d document
+	if err := bson.Unmarshal(raw, &d); err != nil {
+		return Task{}, fmt.Errorf("%w: record %.200s: %w", ErrMalformed, raw.Lookup("_id"), err)
+	}
+	return d.task()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
@@ -61,7 +62,8 @@ func NewRequeuer(store *Store, client redis.UniversalClient) *Requeuer {
 //
 // A task first enters the queue held, so that it does not run yet. Then its record is claimed, and then the task is
 // released. So a requeue that was killed at any point can be called again, and two may run at once: no task is lost
-// or enqueued twice. After an error call Requeue again.
+// or enqueued twice. A task that can't be requeued does not stop the others: the error joins the first faults of such
+// tasks. After any other error call Requeue again.
 func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report)) (Report, error) {
 	if f.Until.IsZero() {
 		f.Until = r.store.now() // leaves tasks that die again meanwhile
@@ -69,12 +71,13 @@ func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report))
 	f.States = nil
 	total := Report{}
 	var gathered []Task
+	var faults faults
 	size := 0
 	flush := func() error {
 		if len(gathered) == 0 {
 			return nil
 		}
-		done, err := r.chunk(ctx, gathered)
+		done, err := r.chunk(ctx, gathered, &faults)
 		total = total.plus(done)
 		if gathered, size = nil, 0; progress != nil {
 			progress(total)
@@ -82,8 +85,12 @@ func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report))
 		return err
 	}
 	for t, err := range r.store.Whole(ctx, f) {
+		if errors.Is(err, ErrMalformed) {
+			faults.add(err)
+			continue
+		}
 		if err != nil {
-			return total, err
+			return total, faults.and(err)
 		}
 		if t.Batch != "" {
 			total.OfBatches++
@@ -94,24 +101,61 @@ func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report))
 			continue
 		}
 		if err := flush(); err != nil {
-			return total, err
+			return total, faults.and(err)
 		}
 	}
-	return total, flush()
+	return total, faults.and(flush())
 }
 
-// chunk requeues some tasks.
-func (r *Requeuer) chunk(ctx context.Context, tasks []Task) (done Report, err error) {
-	token := uuid.NewString()
-	standings := make([]standing, len(tasks))
-	err = sideBySide(len(tasks), func(i int) (err error) {
-		standings[i], err = r.hold(ctx, tasks[i], token)
-		return err
-	})
-	if err != nil {
-		return done, err
+// faults are the faults of single tasks. It stores the first of them, and counts the rest.
+type faults struct {
+	first []error
+	more  int
+}
+
+const faultsMost = 20
+
+func (f *faults) add(err error) {
+	if len(f.first) == faultsMost {
+		f.more++
+		return
 	}
-	return r.letGo(ctx, tasks, standings, token)
+	f.first = append(f.first, err)
+}
+
+// and joins the faults and another error, which may be nil.
+func (f *faults) and(err error) error {
+	all := slices.Clone(f.first)
+	if f.more > 0 {
+		all = append(all, fmt.Errorf("and %d more tasks that can't be requeued", f.more))
+	}
+	return errors.Join(append(all, err)...)
+}
+
+// chunk requeues some tasks. It adds tasks that can't be requeued to the faults.
+func (r *Requeuer) chunk(ctx context.Context, tasks []Task, faults *faults) (done Report, err error) {
+	token := uuid.NewString()
+	standings, failed := make([]standing, len(tasks)), make([]error, len(tasks))
+	_ = sideBySide(len(tasks), func(i int) error { // the errors are checked below
+		standings[i], failed[i] = r.hold(ctx, tasks[i], token)
+		return nil
+	})
+	var good []Task
+	var held []standing
+	for i, err := range failed {
+		switch {
+		case err == nil:
+			good, held = append(good, tasks[i]), append(held, standings[i])
+		case ctx.Err() != nil, errors.Is(err, ErrUnavailable):
+			return done, fmt.Errorf("requeue dead tasks: %w", err)
+		default:
+			if _, away := r.inspector.Queues(); away != nil {
+				return done, fmt.Errorf("requeue dead tasks: %w", err)
+			}
+			faults.add(fmt.Errorf("requeue dead tasks: %w", err))
+		}
+	}
+	return r.letGo(ctx, good, held, token)
 }
 
 // letGo releases held tasks, under this token or another requeue's, and deletes held tasks that are not needed.

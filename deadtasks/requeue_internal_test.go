@@ -79,7 +79,7 @@ func TestRequeueBehindAnother(t *testing.T) {
 	if err := r.inspector.DeleteTask("default", id); err != nil { // the task is done
 		t.Fatal(err)
 	}
-	report, err := r.chunk(t.Context(), stale)
+	report, err := r.chunk(t.Context(), stale, &faults{})
 	if err != nil || report.Others != 1 || report.Requeued != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -57,6 +57,7 @@ type world struct {
 	inspector  *asynq.Inspector
 	pulse      *pulse
 	program    string     // of the workers; "worker" when empty
+	flags      []string   // more flags of the workers
 	workers    []*process // all started workers
 }
 
@@ -126,7 +127,7 @@ func (w *world) start(t *testing.T, n int) {
 func (w *world) startOne(t *testing.T, program string, env []string) {
 	t.Helper()
 	w.workers = append(w.workers, spawn(t, fmt.Sprintf("worker%d", len(w.workers)+1), program, env,
-		"run", "--config", w.config, "--log-level", "debug", "--log-format", "json"))
+		append([]string{"run", "--config", w.config, "--log-level", "debug", "--log-format", "json"}, w.flags...)...))
 }
 
 // awaitWorkers waits until all workers take tasks.

@@ -52,6 +52,8 @@ type Balance struct {
 	// may start.
 	Reserved float64 `json:"reserved"`
 	Filling  Filling `json:"filling"`
+	// Slowed is when a refusal, or a provider's balance, last lowered the rate of an adaptive meter.
+	Slowed time.Time `json:"slowed,omitzero"`
 	// Held are the tokens of started tasks that have not begun, by the ends of their holds, the earliest first.
 	Held []Held `json:"-"`
 	// Leased are the leases of calls in flight, the first to end first. Both balances are what they leave. A token bucket
@@ -74,15 +76,14 @@ func (b Bucket) Follows(l Limit) bool {
 		return b.At.IsZero()
 	}
 	for k, m := range l.Meters {
-		if b.Meters[k].Name != m.Name || b.Meters[k].Filling != m.Filling() {
+		if b.Meters[k].Name != m.Name || b.Meters[k].Filling.rule() != m.Filling() {
 			return false
 		}
 	}
 	return true
 }
 
-// FullAt is when every balance is at its capacity and no block is left, if nothing else happens. From then on the
-// bucket may be forgotten.
+// FullAt is when every balance is at its capacity and no block is left, if nothing else happens.
 func (b Bucket) FullAt() time.Time {
 	full := later(b.At, b.Blocked)
 	for _, m := range b.Meters {
@@ -139,6 +140,9 @@ func (b Bucket) back(d time.Duration) Bucket {
 	}
 	b.Meters = slices.Clone(b.Meters)
 	for k, s := range b.Meters {
+		if !s.Slowed.IsZero() {
+			s.Slowed = s.Slowed.Add(-d)
+		}
 		b.Meters[k] = s.moveHolds(-d).moveLeases(-d)
 	}
 	return b
@@ -155,13 +159,15 @@ func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
 	if f.InFlight {
 		return s.filledInFlight(f, to)
 	}
+	f = f.from(s.Filling)
 	came := b.comes(s.Filling, to)
 	if f != s.Filling {
 		came = min(came, b.comes(f, to))
 	}
+	adapted := b.adapted(s, f, to)
 	s.Started = min(f.Capacity, s.Filling.Capacity, s.Started+came)
 	s.Reserved = min(s.Started, s.Reserved+came)
-	s.Filling = f
+	s.Filling, s.Leased = adapted, nil // only a document that was changed by hand has leases here
 	return s.endHolds(to)
 }
 

@@ -94,7 +94,7 @@ const (
 // not read as it is: above MaxKey, not UTF-8, or with a control character, a line separator or a character that turns
 // the direction of writing. The error matches ErrInvalidCharge.
 func (c Charge) ValidateKey() error {
-	problem := keyProblem(c.Key)
+	problem := NameProblem("key", c.Key, MaxKey)
 	if !nameShape.MatchString(c.Limit) {
 		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'", shortText(c.Limit))
 	}
@@ -105,20 +105,22 @@ func (c Charge) ValidateKey() error {
 	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 }
 
-// keyProblem says why a key is refused; empty where it is not.
-func keyProblem(key string) string {
+// NameProblem says why no key, flow, queue or ID of a task can have this name: it has more bytes than most, is not UTF-8,
+// or holds a control character, a line separator or a character that turns the direction of writing. Empty for a good
+// one. Kind is what the text calls the name.
+func NameProblem(kind, name string, most int) string {
 	switch {
-	case len(key) > MaxKey:
-		return fmt.Sprintf("key %q... has %d bytes: must be at most %d", shortText(key), len(key), MaxKey)
-	case !utf8.ValidString(key):
-		return fmt.Sprintf("key %q must be valid UTF-8", key)
-	case strings.ContainsFunc(key, unreadable):
-		return fmt.Sprintf("key %q must hold no control characters", key)
+	case len(name) > most:
+		return fmt.Sprintf("%s %q... has %d bytes: must be at most %d", kind, shortText(name), len(name), most)
+	case !utf8.ValidString(name):
+		return fmt.Sprintf("%s %q must be valid UTF-8", kind, name)
+	case strings.ContainsFunc(name, unreadable):
+		return fmt.Sprintf("%s %q must hold no control characters", kind, name)
 	}
 	return ""
 }
 
-// unreadable says whether a character of a key would do something where people read it.
+// unreadable says whether a character of a name would do something where people read it.
 func unreadable(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }

@@ -7,8 +7,13 @@ import (
 
 // Filling is how a meter fills. A bucket keeps it for each meter, so that a changed limit is noticed.
 type Filling struct {
-	// Rate is what comes back every second, or at the end of each window.
+	// Rate is what comes back every second, or at the end of each window. That of an adaptive meter is the present one.
 	Rate float64 `json:"rate"`
+	// Least and Most bound the rate of an adaptive meter; zero for other meters.
+	Least float64 `json:"least,omitempty"`
+	Most  float64 `json:"most,omitempty"`
+	// Ramp is that of an adaptive meter.
+	Ramp time.Duration `json:"ramp,omitempty"`
 	// Capacity is the most that a balance holds.
 	Capacity float64 `json:"cap"`
 	// Headroom is the part of the capacity that only urgent tasks use.
@@ -30,6 +35,9 @@ func (m Meter) Filling() Filling {
 		return Filling{Capacity: m.Cap(), InFlight: true}
 	}
 	f := Filling{Rate: m.RatePerSecond(), Capacity: m.Cap(), Headroom: m.Headroom}
+	if m.Adaptive.Max > 0 {
+		f.Least, f.Most, f.Ramp = f.Rate, m.Adaptive.Max/m.Period.Seconds(), m.Adaptive.Ramp
+	}
 	if m.windowed() {
 		f.Rate, f.Period, f.Offset = m.Rate, m.Period, m.Offset()
 	}

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 const (
@@ -72,7 +69,7 @@ func (l Limit) validateFlows(fault func(field, format string, args ...any)) {
 		}
 	}
 	for _, flow := range slices.Sorted(maps.Keys(l.Weights)) {
-		if problem := flowProblem(flow); problem != "" || flow == "" {
+		if problem := NameProblem("flow", flow, MaxFlow); problem != "" || flow == "" {
 			fault("weights", "%s", cmp.Or(problem, "a flow must have a name"))
 			continue
 		}
@@ -90,21 +87,10 @@ func (l Limit) validateFlows(fault func(field, format string, args ...any)) {
 	}
 }
 
-// flowProblem says why a text is no name of a flow; empty for one that is.
-func flowProblem(flow string) string {
-	switch {
-	case len(flow) > MaxFlow:
-		return fmt.Sprintf("flow %q... has %d bytes: must be at most %d", strings.ToValidUTF8(flow[:32], "\uFFFD"), len(flow), MaxFlow)
-	case !utf8.ValidString(flow) || strings.ContainsFunc(flow, unicode.IsControl):
-		return fmt.Sprintf("flow %q must be valid UTF-8 without control characters", flow)
-	}
-	return ""
-}
-
-// ValidateFlow refuses a flow above MaxFlow, not UTF-8 or with a control character, and a priority that can't be the
-// name of one. The error matches ErrInvalidCharge.
+// ValidateFlow refuses a flow that NameProblem refuses, and a priority that can't be the name of one. The error matches
+// ErrInvalidCharge.
 func (c Charge) ValidateFlow() error {
-	problem := flowProblem(c.Flow)
+	problem := NameProblem("flow", c.Flow, MaxFlow)
 	if problem == "" && c.Priority != "" && !nameShape.MatchString(c.Priority) {
 		problem = fmt.Sprintf("priority %.64q must be 1 to 64 letters, digits, '_', '-' or '.'", c.Priority)
 	}

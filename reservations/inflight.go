@@ -224,7 +224,7 @@ func (m Meter) validateInFlight(fault func(field, format string, args ...any)) {
 	}
 	if m.Capacity != math.Trunc(m.Capacity) || !(m.Capacity >= 1 && m.Capacity <= InFlightMost) {
 		fault(m.Name, "%v must be a whole number of calls, from 1 to %d: a bucket stores each call that runs",
-			m.Capacity, InFlightMost)
+			m.Cap(), InFlightMost)
 	}
 	if m != (Meter{Name: m.Name, Kind: m.Kind, Capacity: m.Capacity}) {
 		fault(m.Name, "has a capacity alone: no rate, period, max_reserved, headroom, window or settle")

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"time"
 )
 
 // Unlimited as a Meter's MaxReserved lets a bucket promise tokens as far ahead as tasks ask.
 const Unlimited = math.MaxFloat64
+
+// NoBurst as a Meter's Capacity makes it a pure queue: no tokens are kept, so each task starts when those of the task
+// before it have come back.
+const NoBurst = -math.MaxFloat64
 
 const (
 	// MaxWait bounds every wait that a bucket answers with.
@@ -76,7 +81,8 @@ type Meter struct {
 	Rate float64
 	// Period is what Rate counts for. Must be positive.
 	Period time.Duration
-	// Capacity is the most tokens the bucket holds: the largest burst. Zero means Rate, one period's worth.
+	// Capacity is the most tokens the bucket holds: the largest burst. Zero means Rate, one period's worth. NoBurst is its
+	// own value.
 	Capacity float64
 	// MaxReserved bounds how many tokens the bucket promises ahead of their time: the deficit of its reserved balance.
 	// Zero means none: a task that finds no room waits without a promise. Unlimited is its own value.
@@ -96,6 +102,9 @@ type Meter struct {
 	Headroom float64
 	// Settle says how corrections of this meter are counted. The zero value is that of the Limit.
 	Settle SettleMode
+	// Adaptive lets the rate find itself: Rate is then the lowest one, and that of a new bucket. Token buckets only. The
+	// zero value means a fixed rate.
+	Adaptive Adaptive
 }
 
 // PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and unlimited reservations.
@@ -108,6 +117,18 @@ func PerMinute(name string, rate float64) Meter {
 	return Meter{Name: name, Rate: rate, Period: time.Minute, MaxReserved: Unlimited}
 }
 
+// RateText writes a rate as headway.yaml has it: "500/m", "5/10s".
+func RateText(tokens float64, period time.Duration) string {
+	number := strconv.FormatFloat(tokens, 'f', -1, 64)
+	units := map[time.Duration]string{
+		time.Second: "s", time.Minute: "m", time.Hour: "h", 24 * time.Hour: "d",
+	}
+	if unit, ok := units[period]; ok {
+		return number + "/" + unit
+	}
+	return number + "/" + period.String()
+}
+
 // RatePerSecond is the number of tokens that come back every second: none of calls in flight.
 func (m Meter) RatePerSecond() float64 {
 	if m.inFlight() {
@@ -116,10 +137,13 @@ func (m Meter) RatePerSecond() float64 {
 	return m.Rate / m.Period.Seconds()
 }
 
-// Cap is the capacity in force: Capacity, or Rate where Capacity is zero.
+// Cap is the capacity in force: Capacity, or Rate where Capacity is zero, or zero where it is NoBurst.
 func (m Meter) Cap() float64 {
-	if m.Capacity == 0 {
+	switch m.Capacity {
+	case 0:
 		return m.Rate
+	case NoBurst:
+		return 0
 	}
 	return m.Capacity
 }
@@ -229,11 +253,17 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 	if m.Period <= 0 {
 		fault("period", "%v must be positive, e.g. 1m", m.Period)
 	}
-	if m.Capacity != 0 && !positive(m.Capacity) {
-		fault("capacity", "%v must be a positive number of tokens, from %g to %g, or zero for one period's worth",
+	switch {
+	case m.Capacity == NoBurst && m.windowed():
+		fault("capacity", "a fixed window can't be without a burst: all of it comes back at once")
+	case m.Capacity == NoBurst && m.MaxReserved == 0:
+		fault("max_reserved", "must not be zero without a capacity: all that starts is owed")
+	case m.Capacity != 0 && m.Capacity != NoBurst && !positive(m.Capacity):
+		fault("capacity", "%v must be a number of tokens from %g to %g; left out it is one period's worth",
 			m.Capacity, smallestAmount, largestAmount)
 	}
 	m.validateWindow(fault)
+	m.validateAdaptive(fault)
 	m.Settle.validate(fault)
 	if math.IsNaN(m.MaxReserved) || m.MaxReserved < 0 || math.IsInf(m.MaxReserved, 0) {
 		fault("max_reserved", "%v must not be negative; zero means none, Unlimited is its own value", m.MaxReserved)

@@ -11,17 +11,17 @@ import (
 )
 
 // Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. The rest of the limit
-// stays.
+// stays. An adaptive meter has that fixed rate until the override is gone.
 type Override struct {
 	// Limit and Meter name what is replaced.
 	Limit, Meter string
 	// Key names one bucket of the limit. Empty means all keys that have no override of their own.
 	Key string
-	// Rate tokens come back every Period. Both must be positive.
+	// Rate tokens come back every Period. Both must be positive, and zero for MeterInFlight.
 	Rate   float64
 	Period time.Duration
 	// Capacity is the largest burst. Zero keeps the capacity that is configured for the meter, and where none is, it is
-	// one period's worth of the new rate.
+	// one period's worth of the new rate. NoBurst is its own value. Of MeterInFlight it is how many calls may run at once.
 	Capacity float64
 	// SetAt and By say when the override was set, and by which person. They are for people.
 	SetAt time.Time
@@ -104,12 +104,15 @@ func (s *LimitSet) check(o Override) error {
 		has := limit.meterNames()
 		return fmt.Errorf("%w: limit %q has no meter %q; it has %q", ErrUnknownMeter, o.Limit, o.Meter, has)
 	}
-	if o.Meter == MeterInFlight {
+	if o.Meter == MeterInFlight && (o.Rate != 0 || o.Period != 0) {
 		return &LimitError{Limit: o.Limit, Err: &FieldError{
-			Field: o.Meter, Problem: "has no rate that could be replaced; change the configured limit",
+			Field: o.Meter, Problem: "has no rate; set how many calls may run at once, e.g. 30",
 		}}
 	}
-	if problem := keyProblem(o.Key); problem != "" {
+	if o.Meter == MeterInFlight && o.Capacity == 0 { // it would keep what is configured
+		o.Capacity = NoBurst
+	}
+	if problem := NameProblem("key", o.Key, MaxKey); problem != "" {
 		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: problem}}
 	}
 	return limit.overridden(limit, o).Validate()
@@ -119,11 +122,11 @@ func (s *LimitSet) check(o Override) error {
 func (l Limit) overridden(configured Limit, o Override) Limit {
 	was := configured.Meters[configured.meter(o.Meter)]
 	is := was
-	is.Rate, is.Period = o.Rate, o.Period
+	is.Rate, is.Period, is.Adaptive = o.Rate, o.Period, Adaptive{}
 	if o.Capacity != 0 {
 		is.Capacity = o.Capacity
 	}
-	if was.MaxReserved != Unlimited { // the largest charge stays the same
+	if was.MaxReserved != Unlimited && !was.inFlight() { // the largest charge stays the same
 		is.MaxReserved = max(was.MaxReserved, was.Cap()+was.MaxReserved-is.Cap())
 	}
 	l.Meters = slices.Clone(l.Meters)

@@ -72,7 +72,9 @@ func (b Bucket) limit() (l Limit) {
 	for _, s := range b.Meters {
 		f := s.Filling
 		m := PerSecond(s.Name, f.Rate)
-		m.Capacity, m.Headroom = f.Capacity, f.Headroom
+		if m.Capacity, m.Headroom = f.Capacity, f.Headroom; f.Capacity == 0 {
+			m.Capacity = NoBurst
+		}
 		switch {
 		case f.InFlight:
 			m = Meter{Name: s.Name, Kind: KindInFlight, Capacity: f.Capacity}

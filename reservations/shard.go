@@ -26,7 +26,11 @@ func (l Limit) shard(i int) Limit {
 	l.Name, l.Shards = shardName(l.Name, i), 0
 	l.Meters = slices.Clone(l.Meters)
 	for k, m := range l.Meters {
-		m.Rate, m.Capacity, m.Headroom = m.Rate/n, m.Capacity/n, m.Headroom/n
+		m.Rate, m.Headroom = m.Rate/n, m.Headroom/n
+		if m.Capacity != NoBurst {
+			m.Capacity /= n
+		}
+		m.Adaptive.Max /= n
 		if m.MaxReserved != Unlimited {
 			m.MaxReserved /= n
 		}

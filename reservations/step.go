@@ -95,7 +95,8 @@ func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []O
 // differs says whether a request changed the bucket.
 func (b Bucket) differs(before Bucket) bool {
 	same := func(a, b Balance) bool {
-		return a.Started == b.Started && a.Reserved == b.Reserved && a.sameLeases(b)
+		return a.Started == b.Started && a.Reserved == b.Reserved && a.Filling == b.Filling &&
+			a.Slowed.Equal(b.Slowed) && a.sameLeases(b)
 	}
 	return !slices.EqualFunc(b.Meters, before.Meters, same) || !b.Blocked.Equal(before.Blocked) ||
 		!slices.Equal(b.Settled, before.Settled)
@@ -104,7 +105,7 @@ func (b Bucket) differs(before Bucket) bool {
 // followed says whether b follows another limit than the stored bucket, a clock that ran back, or a store that may have
 // lost changes.
 func (b Bucket) followed(stored Bucket) bool {
-	same := func(a, b Balance) bool { return a.Name == b.Name && a.Filling == b.Filling }
+	same := func(a, b Balance) bool { return a.Name == b.Name && a.Filling.rule() == b.Filling.rule() }
 	return !stored.At.IsZero() && (b.At.Before(stored.At) || !stored.Since.IsZero() ||
 		!slices.EqualFunc(b.Meters, stored.Meters, same))
 }
@@ -125,6 +126,7 @@ func (b *Bucket) answer(l Limit, r Request) Outcome {
 		b.settleOnce(r)
 		b.endLease(r.Lease)
 	case OpSync:
+		b.slowWhereLow(r)
 		b.settle(b.unseen(r), false)
 	case OpRelease:
 		b.release(r.Tokens)
@@ -225,6 +227,7 @@ func (b *Bucket) release(n []float64) {
 func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 	end := b.At.Add(min(d, l.LongestBlock()))
 	if d > 0 && end.After(b.Blocked) {
+		b.slow()
 		b.Blocked = end
 		for k := range b.Meters {
 			if s := &b.Meters[k]; !s.Filling.windowed() {

@@ -13,7 +13,7 @@ type Store interface {
 	//
 	// Apply is one atomic change: a concurrent caller sees all of it or nothing. Now is the store's own clock, the same
 	// for all callers; it may run backwards. A bucket that is not stored is the zero Bucket. A bucket whose Version did
-	// not grow need not be written, but it has to be the newest one. A bucket may be forgotten from FullAt on. A store
+	// not grow need not be written, but it has to be the newest one. A bucket may be forgotten from KeepUntil on. A store
 	// that may have lost changes sets Since in a bucket that it has not written since, or does not have. The requests
 	// are valid for the limit.
 	//

@@ -34,6 +34,8 @@ func (v View) Bucket() string { return BucketName(shardName(v.Limit, v.Shard), v
 type MeterView struct {
 	// Meter is the definition in force.
 	Meter
+	// Current is how many tokens come back every Period at present: Rate, or what an adaptive meter has found.
+	Current float64
 	// Level is what may start now, at most the capacity. Below zero the bucket is in debt: that much comes back before
 	// a task starts.
 	Level float64
@@ -58,7 +60,10 @@ func (b Bucket) View(l Limit, key string, now time.Time) View {
 		s := b.Meters[k]
 		view := MeterView{
 			Meter: m, Level: s.Started, Debt: max(0, -s.Started), Ahead: max(0, -s.Reserved),
-			AheadIn: b.until(s, -s.Reserved),
+			AheadIn: b.until(s, -s.Reserved), Current: m.Rate,
+		}
+		if s.Filling.adaptive() {
+			view.Current = s.Filling.Rate * m.Period.Seconds()
 		}
 		if promised := s.Started - s.Reserved; promised > tolerance {
 			view.Promised = promised
@@ -117,7 +122,7 @@ func (v View) with(shard View) View {
 	for k, m := range shard.Meters {
 		s := &v.Meters[k]
 		s.Level, s.Debt, s.Promised, s.Ahead = s.Level+m.Level, s.Debt+m.Debt, s.Promised+m.Promised, s.Ahead+m.Ahead
-		s.AheadIn = max(s.AheadIn, m.AheadIn)
+		s.AheadIn, s.Current = max(s.AheadIn, m.AheadIn), s.Current+m.Current
 	}
 	v.Shards = append(v.Shards, shard)
 	return v

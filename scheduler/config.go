@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -22,6 +24,9 @@ type Config struct {
 	Recurring []Recurring
 	// Logger gets a line when Redis can't be reached and when it can again. Defaults to slog.Default().
 	Logger *slog.Logger
+	// Tracer makes the spans of enqueued tasks, and of a worker's deliveries. Defaults to the global one of
+	// OpenTelemetry, which makes none unless the program sets it.
+	Tracer trace.TracerProvider
 }
 
 // deliveryMost leaves the time between two looks of what a task may hold.

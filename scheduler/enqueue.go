@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/reservations"
@@ -55,6 +56,7 @@ func (s *Scheduler) EnqueueMany(ctx context.Context, args []tasks.Args, opts ...
 	if err != nil {
 		return nil, err
 	}
+	defer s.trace(ctx, parcels)()
 	if o.reserved {
 		err = s.sendReserved(ctx, parcels)
 	} else {
@@ -90,6 +92,8 @@ type parcel struct {
 
 	at   time.Time // when asynq delivers it, should no dispatcher; zero: now
 	tick *tick     // of a recurring task; nil for others
+
+	span trace.Span
 
 	held *reservation // the answer of the bucket that the task waits for; nil if nothing is reserved
 

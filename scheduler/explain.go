@@ -142,12 +142,10 @@ func newExplanation(
 	e := Explanation{
 		Task: t, Type: info.Type, State: info.State.String(), Now: at.List.Now.UTC(), Before: q.Before, Paused: q.Paused,
 		Workers: q.Workers, Elsewhere: q.Others, Worker: q.Worker,
-		Failures: failures(q, info), MaxRetry: info.MaxRetry, Refusals: refusals, Net: info.NextProcessAt,
+		Failures: failures(q, info), Refusals: refusals, Net: info.NextProcessAt,
 	}
 	task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
-	if n, ours := tasks.MaxRetry(task); ours {
-		e.MaxRetry = n
-	}
+	e.MaxRetry = tasks.MaxRetry(task, info.MaxRetry)
 	e.Charges, _ = tasks.Charges(task) // a worker archives a task whose charges can't be read
 	if deferral(info.LastErr) {
 		e.Note, e.Cause = info.LastErr, causeIn(info.LastErr)

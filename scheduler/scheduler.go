@@ -9,6 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/coalesce"
@@ -29,6 +30,7 @@ const (
 type Scheduler struct {
 	config    Config
 	recurring []*recurrence
+	tracer    trace.Tracer
 	limiter   *reservations.Limiter // nil: nothing is reserved or checked
 	redis     redis.UniversalClient
 	client    *asynq.Client
@@ -37,7 +39,6 @@ type Scheduler struct {
 	list      *waitlist.Waitlist
 	report    *reporter
 	sorter    sorter
-	outages   outages
 	faults    faults
 	arrivals  coalesce.Group[struct{}, waitlist.Arrival, waitlist.Arrived]
 	joins     coalesce.Group[struct{}, waitlist.Entry, reservations.Tokens]
@@ -74,7 +75,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		config: config, recurring: recurring, limiter: limiter, redis: client, list: list, queues: asynqdb.New(client),
 		client:    asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))),
 		inspector: asynq.NewInspectorFromRedisClient(client),
-		report:    newReporter(list, config.Logger),
+		report:    newReporter(list, config.Logger), tracer: config.tracer(),
 	}
 	s.arrivals.Gather = gatherFor
 	s.arrivals.Call = func(ctx context.Context, _ struct{}, all []waitlist.Arrival) ([]waitlist.Arrived, error) {

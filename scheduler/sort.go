@@ -23,8 +23,15 @@ import (
 const (
 	// sortFrom is the smallest number of pending tasks for which a queue is sorted. Fewer are delivered as fast.
 	sortFrom = 64
-	// sortPause is how long a queue is left alone after it was sorted.
+	// sortSoon is how long a queue is left alone after its backlog was sorted, and sortPause after an error, or where
+	// few tasks have a limit.
+	sortSoon  = 50 * time.Millisecond
 	sortPause = time.Second
+	// sortGate is how long a pass keeps workers from taking the tasks that it sorts. A pass takes longer only where Redis
+	// or a bucket does not answer.
+	sortGate = asynqdb.TakesFor
+	// sortTurn is how often a process looks whether it is its turn to sort.
+	sortTurn = 20 * time.Millisecond
 	// sortTimeout bounds the taking and the reserving. With afterTimeout for the rest it is less than sortNet.
 	sortTimeout = 4 * time.Second
 	// sortNet is when asynq delivers tasks that were taken, if the process is killed before they join.
@@ -41,6 +48,7 @@ type sorter struct {
 	ctx   context.Context      //nolint:containedctx // what is under way ends with it
 	stop  chan struct{}        // closed when no more is taken; nil before open and after close
 	after map[string]time.Time // by queue, when it may be sorted next; far away while it is being sorted
+	began map[string]time.Time // by queue, when the tasks that are being sorted were taken
 	all   sync.WaitGroup
 }
 
@@ -48,7 +56,8 @@ type sorter struct {
 func (s *sorter) open(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ctx, s.stop, s.after = ctx, make(chan struct{}), map[string]time.Time{}
+	s.ctx, s.stop = ctx, make(chan struct{})
+	s.after, s.began = map[string]time.Time{}, map[string]time.Time{}
 }
 
 // close ends the taking. Done is closed when nothing is under way any more.
@@ -67,9 +76,9 @@ func (s *sorter) close() (done <-chan struct{}) {
 	return ended
 }
 
-// begin calls some until it returns false, in a goroutine of its own, unless the queue is being sorted or was sorted
-// within sortPause.
-func (s *sorter) begin(queue string, some func(context.Context) (more bool)) {
+// begin calls some until it returns a pause, in a goroutine of its own, unless the queue is being sorted or its pause is
+// not over.
+func (s *sorter) begin(queue string, some func(context.Context) (pause time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -79,17 +88,36 @@ func (s *sorter) begin(queue string, some func(context.Context) (more bool)) {
 	s.after[queue] = now.Add(reservations.MaxWait)
 	ctx, stop := s.ctx, s.stop
 	s.all.Go(func() {
-		for some(ctx) {
+		pause := some(ctx)
+		for pause == 0 {
 			select {
 			case <-stop:
-				return
+				pause = sortPause
 			default:
+				pause = some(ctx)
 			}
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.after[queue] = time.Now().Add(sortPause)
+		s.after[queue] = time.Now().Add(pause)
+		delete(s.began, queue)
 	})
+}
+
+// pass says that this process, or another one, takes tasks of the queue.
+func (s *sorter) pass(queue string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began[queue] = time.Now()
+}
+
+// Sorting reports whether the backlog of the queue is being sorted, as far as this process has seen. Tasks that can be
+// sorted should not be delivered meanwhile.
+func (s *Scheduler) Sorting(queue string) bool {
+	s.sorter.mu.Lock()
+	defer s.sorter.mu.Unlock()
+	began, ok := s.sorter.began[queue]
+	return ok && time.Since(began) < sortGate
 }
 
 // Sort puts pending tasks of a queue into their waitlists while there are many. Call it when a task of the queue had to
@@ -103,8 +131,8 @@ func (s *Scheduler) Sort(queue string, price Pricer, joined func(tasks int)) {
 	if s.limiter == nil {
 		return
 	}
-	s.sorter.begin(queue, func(ctx context.Context) bool {
-		n, more, err := s.sortSome(ctx, queue, price)
+	s.sorter.begin(queue, func(ctx context.Context) time.Duration {
+		n, pause, err := s.sortSome(ctx, queue, price)
 		if n > 0 && joined != nil {
 			joined(n)
 		}
@@ -112,22 +140,39 @@ func (s *Scheduler) Sort(queue string, price Pricer, joined func(tasks int)) {
 			s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one",
 				slog.String("queue", queue), slog.Any("error", err))
 		}
-		return more && err == nil
+		return pause
 	})
 }
 
-// sortSome sorts the tasks at the head of the queue. More says that most of them joined a waitlist. Tasks without a
-// limit stay where they are; a task that can't join is put back.
-func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (joined int, more bool, err error) {
+// sortSome sorts the tasks at the head of the queue. The pause is zero where most of them have a limit. Tasks
+// without a limit stay where they are; a task that can't join is put back.
+func (s *Scheduler) sortSome(
+	ctx context.Context, queue string, price Pricer,
+) (joined int, pause time.Duration, err error) {
 	reserving, cancel := context.WithTimeout(ctx, sortTimeout)
 	defer cancel()
 	active, pending, err := s.queues.Pending(reserving, queue, reserveTogether, sortFrom)
-	if err != nil || len(pending) == 0 {
-		return 0, false, err
+	if errors.Is(err, asynqdb.ErrTakenElsewhere) {
+		s.sorter.pass(queue)
+		select {
+		case <-time.After(sortTurn):
+		case <-ctx.Done():
+		}
+		return 0, 0, nil
 	}
-	batch, err := s.takeLimited(reserving, queue, active, pending, price)
+	if err != nil {
+		return 0, sortPause, err
+	}
+	if len(pending) == 0 {
+		return 0, sortSoon, nil
+	}
+	s.sorter.pass(queue)
+	batch, wanted, err := s.takeLimited(reserving, queue, active, pending, price)
+	if err != nil || 2*wanted <= len(pending) {
+		pause = sortPause
+	}
 	if err != nil || len(batch) == 0 {
-		return 0, false, err
+		return 0, pause, err
 	}
 	refused := s.reserveBatch(reserving, batch)
 	after, done := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
@@ -148,7 +193,10 @@ func (s *Scheduler) sortSome(ctx context.Context, queue string, price Pricer) (j
 		_, failed := s.queues.Wake(after, queue, back, 0) // otherwise asynq delivers them a little later
 		err = errors.Join(err, failed)
 	}
-	return joined, 2*joined > len(pending), errors.Join(refused, err)
+	if err = errors.Join(refused, err); err != nil {
+		pause = sortPause
+	}
+	return joined, pause, err
 }
 
 // joinSorted puts tasks of one queue into their waitlists. The times of their nets come last: if the process is killed
@@ -169,13 +217,13 @@ func (s *Scheduler) joinSorted(ctx context.Context, queue string, parcels []*par
 	return err
 }
 
-// takeLimited takes the pending tasks that have a limit and do not wait yet. Before that, they and the active tasks
+// takeLimited takes the pending tasks that have a limit and do not wait yet; wanted is how many these were. Before that, they and the active tasks
 // arrive, in the order of delivery: so an active task whose bucket answers late waits before them, and a task that is
 // delivered after they are taken waits behind them. Several processes may sort one queue: the first arrival of a task
 // counts.
 func (s *Scheduler) takeLimited(
 	ctx context.Context, queue string, active, pending []asynqdb.Pending, price Pricer,
-) (batch []*parcel, err error) {
+) (batch []*parcel, wanted int, err error) {
 	parcels := map[string]*parcel{}
 	var arrivals []waitlist.Arrival
 	for _, t := range slices.Concat(active, pending) {
@@ -186,29 +234,29 @@ func (s *Scheduler) takeLimited(
 	}
 	states, err := s.list.Arrive(ctx, arrivals)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for i, a := range arrivals {
 		if states[i].State != waitlist.StateNew {
 			delete(parcels, a.ID)
 		}
 	}
-	var wanted, left []string
+	var limited, left []string
 	for _, t := range active {
 		left = append(left, t.ID)
 	}
 	for _, t := range pending {
 		if parcels[t.ID] != nil {
-			wanted = append(wanted, t.ID)
+			limited = append(limited, t.ID)
 		} else {
 			left = append(left, t.ID)
 		}
 	}
-	got, err := s.queues.Take(ctx, queue, wanted, left, sortNet)
+	got, err := s.queues.Take(ctx, queue, limited, left, sortNet)
 	for _, id := range got {
 		batch = append(batch, parcels[id])
 	}
-	return batch, err
+	return batch, len(limited), err
 }
 
 // arrival is a task of a backlog. In which shard of a limit it will wait is not known.

@@ -69,3 +69,18 @@ func describe(l waitlist.List) Waitlist {
 	}
 	return w
 }
+
+// Duty is the process of the fleet that is on duty as dispatcher.
+type Duty struct {
+	// Dispatcher is the ID of the process; empty if none is on duty.
+	Dispatcher string
+	// Until is when the duty ends, unless the dispatcher looks again. Now is the moment for which this is true. Both
+	// are on Redis's clock.
+	Until, Now time.Time
+}
+
+// OnDuty returns the process that is on duty as dispatcher. It changes nothing. The error is Redis's.
+func (s *Scheduler) OnDuty(ctx context.Context) (Duty, error) {
+	id, until, now, err := s.list.OnDuty(ctx)
+	return Duty{Dispatcher: id, Until: until, Now: now}, err
+}

@@ -15,10 +15,10 @@
 //
 // # How a task travels
 //
-// [Encode] makes an asynq task of the arguments. The payload is the JSON of the struct and nothing else. So every
-// asynq tool can show it, and other programs can enqueue it. Headway's own data is in headers: [HeaderVersion],
-// [HeaderCharges] and [HeaderMaxRetry]. A task without the version header is foreign: it runs, with the charges that
-// its arguments compute ([ChargesAs]) and with asynq's own count of retries.
+// [Encode] makes an asynq task of it. The payload is the JSON of the struct and nothing else, so that every asynq
+// tool can show it and other programs can enqueue it. What Headway adds travels in headers: [HeaderVersion] and
+// [HeaderCharges]. A task without the version header is foreign: it runs, with the charges its arguments compute
+// ([ChargesAs]) and with asynq's own count of retries.
 //
 // [Decode] refuses an unknown version, type or payload. It ignores unknown JSON fields, because old workers see new
 // fields during a rolling deploy. A missing field has its zero value.
@@ -26,7 +26,7 @@
 // # Retries
 //
 // asynq archives a task that comes back on its last attempt, even if the task only waits. So Headway has its own
-// count, in a header, and asynq's count is higher by [Slack]. Waiting uses up neither.
+// count, and asynq's count is higher by [Slack] ([MaxRetry]). Waiting uses up neither.
 //
 // # Errors
 //

@@ -19,8 +19,6 @@ const (
 	HeaderVersion = "headway-version"
 	// HeaderCharges holds the charges as a JSON list. It is left out where there are none.
 	HeaderCharges = "headway-charges"
-	// HeaderMaxRetry holds our count of retries as a decimal number.
-	HeaderMaxRetry = "headway-max-retry"
 )
 
 // Version is that of the headers. It grows when a worker of the version before could not run the task rightly.
@@ -59,10 +57,7 @@ func Encode(args Args, over ...Options) (Envelope, error) {
 	if err != nil {
 		return fail(fmt.Errorf("%w: %w", ErrBadPayload, err))
 	}
-	headers := map[string]string{
-		HeaderVersion:  strconv.Itoa(Version),
-		HeaderMaxRetry: strconv.Itoa(options.Retries()),
-	}
+	headers := map[string]string{HeaderVersion: strconv.Itoa(Version)}
 	writeTimes(headers, options)
 	if len(charges) > 0 {
 		text, err := marshal(charges)
@@ -176,15 +171,13 @@ func ChargesAs[T Args](t *asynq.Task) ([]reservations.Charge, error) {
 	return charges, nil
 }
 
-// MaxRetry is our own count of retries. It is not ok for a foreign task, or where the header is no such count; asynq's
-// count is then the only one.
-func MaxRetry(t *asynq.Task) (int, bool) {
-	n, err := strconv.Atoi(t.Headers()[HeaderMaxRetry])
-	if err != nil || n < 0 || n > MaxRetryLargest {
-		return 0, false
+// MaxRetry returns how often a task is retried after its first failure, where asynq's own count is asynqs: Slack less for
+// a task of Headway, never below zero, and the same for a foreign task.
+func MaxRetry(t *asynq.Task, asynqs int) int {
+	if alien, err := foreign(t); err != nil || alien {
+		return asynqs
 	}
-	alien, err := foreign(t)
-	return n, err == nil && !alien
+	return max(0, asynqs-Slack)
 }
 
 // foreign says whether another program than Headway encoded the task. The error is a *DecodeError.

@@ -24,9 +24,8 @@ func TestEncodeKeepsThePayloadPlainAndTheRestInHeaders(t *testing.T) {
 		t.Errorf("payload %s, want %s", got, want)
 	}
 	want := map[string]string{
-		"headway-version":   "1",
-		"headway-charges":   `[{"limit":"openai","key":"team-a","tokens":{"requests":1,"tokens":1200}}]`,
-		"headway-max-retry": "3",
+		"headway-version": "1",
+		"headway-charges": `[{"limit":"openai","key":"team-a","tokens":{"requests":1,"tokens":1200}}]`,
 	}
 	if diff := cmp.Diff(want, e.Task.Headers()); diff != "" {
 		t.Error(diff)
@@ -56,9 +55,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(sent.Charges(), e.Charges); diff != "" {
 		t.Error(diff)
-	}
-	if n, ok := tasks.MaxRetry(e.Task); n != 0 || !ok {
-		t.Errorf("max retry %d %v, want 0 true", n, ok)
 	}
 }
 
@@ -93,9 +89,6 @@ func TestPointerArguments(t *testing.T) {
 	}
 	if charges, err := tasks.Charges(e.Task); charges != nil || err != nil {
 		t.Errorf("charges %v, %v, want none", charges, err)
-	}
-	if n, ok := tasks.MaxRetry(e.Task); n != tasks.MaxRetryDefault || !ok {
-		t.Errorf("max retry %d %v", n, ok)
 	}
 }
 
@@ -271,9 +264,6 @@ func TestForeignTasks(t *testing.T) {
 	if charges, err := tasks.Charges(foreign); charges != nil || err != nil {
 		t.Errorf("charges %v, %v, want none", charges, err)
 	}
-	if n, ok := tasks.MaxRetry(foreign); ok {
-		t.Errorf("max retry %d of a foreign task", n)
-	}
 	got, err := tasks.Decode[summary](foreign)
 	if err != nil || got.DocumentID != "1" {
 		t.Errorf("decoded %+v, %v", got, err)
@@ -306,17 +296,22 @@ func TestChargesAsBelievesTheHeaders(t *testing.T) {
 	}
 }
 
-func TestMaxRetryHeader(t *testing.T) {
+func TestMaxRetry(t *testing.T) {
 	t.Parallel()
-	for header, want := range map[string]int{
-		"0": 0, "7": 7, "1000000": 1_000_000, "": -1, "-1": -1, "1000001": -1, "x": -1, "1e3": -1, "99999999999999999999": -1,
+	ours := map[string]string{tasks.HeaderVersion: "1"}
+	for name, c := range map[string]struct {
+		headers      map[string]string
+		asynqs, want int
+	}{
+		"ours":                {ours, tasks.Slack + 3, 3},
+		"ours without any":    {ours, tasks.Slack, 0},
+		"changed by others":   {ours, 2, 0},
+		"foreign":             {map[string]string{"trace": "1"}, 2, 2},
+		"foreign without any": {nil, 0, 0},
+		"unknown version":     {map[string]string{tasks.HeaderVersion: "2"}, 25, 25},
 	} {
-		n, ok := tasks.MaxRetry(task(t, `{}`, map[string]string{tasks.HeaderMaxRetry: header}))
-		if ok != (want >= 0) || (ok && n != want) {
-			t.Errorf("%q: %d %v, want %d", header, n, ok, want)
+		if got := tasks.MaxRetry(asynq.NewTaskWithHeaders("summary", nil, c.headers), c.asynqs); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
-	}
-	if n, ok := tasks.MaxRetry(task(t, `{}`, map[string]string{tasks.HeaderVersion: "2"})); ok {
-		t.Errorf("max retry %d of an unknown version", n)
 	}
 }

@@ -35,7 +35,7 @@ func Example() {
 		return
 	}
 	fmt.Println(e.Task.Type(), string(e.Task.Payload()), e.Options.Queue)
-	for _, name := range []string{tasks.HeaderVersion, tasks.HeaderCharges, tasks.HeaderMaxRetry} {
+	for _, name := range []string{tasks.HeaderVersion, tasks.HeaderCharges} {
 		fmt.Println(name, e.Task.Headers()[name])
 	}
 	args, err := tasks.Decode[Translate](e.Task)
@@ -44,7 +44,6 @@ func Example() {
 	// translate {"text":"good morning","language":"fi"} texts
 	// headway-version 1
 	// headway-charges [{"limit":"translator","tokens":{"characters":12}}]
-	// headway-max-retry 5
 	// fi <nil>
 }
 

@@ -21,6 +21,12 @@ const (
 	MaxRetryLargest = 1_000_000
 	// NoRetry as Options.MaxRetry archives a task at its first failure.
 	NoRetry = -1
+	// QueueLongest is the length of the longest Options.Queue, in bytes.
+	QueueLongest = 200
+	// IDLongest is the length of the longest Options.ID, in bytes.
+	IDLongest = 512
+	// queueReserved begins the names of queues that Headway has for itself.
+	queueReserved = "headway:"
 	// UniqueLongest is the length of the longest Options.Unique, in bytes.
 	UniqueLongest = 500
 	// Slack is asynq's count of retries minus Headway's count. Deferrals use none of it. A worker that dies uses one,
@@ -30,7 +36,8 @@ const (
 
 // Options are the options of a task. The zero value of each field is its default.
 type Options struct {
-	// Queue is the name of the queue. Defaults to QueueDefault.
+	// Queue is the name of the queue: at most QueueLongest bytes of UTF-8 without control characters. Defaults to
+	// QueueDefault.
 	Queue string
 	// ID identifies the task. While asynq stores a task with this ID, a second one is refused with
 	// asynq.ErrTaskIDConflict. Defaults to a random ID.
@@ -80,26 +87,33 @@ func (o Options) Validate() error {
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
-	if o.Queue != "" && strings.TrimSpace(o.Queue) == "" {
-		fault("queue", "%q must not be blank", o.Queue)
+	name := func(field, value string, most int) {
+		switch problem := reservations.NameProblem(field, value, most); {
+		case problem != "":
+			fault(field, "%s", problem)
+		case value != "" && strings.TrimSpace(value) == "":
+			fault(field, "%q must not be blank", value)
+		}
 	}
-	if o.ID != "" && strings.TrimSpace(o.ID) == "" {
-		fault("id", "%q must not be blank", o.ID)
+	name("queue", o.Queue, QueueLongest)
+	if strings.HasPrefix(o.Queue, queueReserved) || strings.ContainsAny(o.Queue, "{}") {
+		fault("queue", "%q must not begin with %q, and hold no braces: they choose a node of Redis",
+			o.Queue, queueReserved)
 	}
+	name("id", o.ID, IDLongest)
+	name("unique", o.Unique, UniqueLongest)
 	if o.MaxRetry < NoRetry || o.MaxRetry > MaxRetryLargest {
 		fault("max_retry", "%d must be between 0 and %d, or NoRetry (-1) for none", o.MaxRetry, MaxRetryLargest)
 	}
-	if o.Timeout < 0 {
-		fault("timeout", "%v must not be negative", o.Timeout)
+	for field, d := range map[string]time.Duration{"timeout": o.Timeout, "retention": o.Retention} {
+		if d < 0 || d > reservations.MaxWait {
+			fault(field, "%v must not be negative, and at most %v", d, reservations.MaxWait)
+		}
 	}
-	if o.Retention < 0 {
-		fault("retention", "%v must not be negative", o.Retention)
-	}
-	if o.Unique != "" && strings.TrimSpace(o.Unique) == "" {
-		fault("unique", "%q must not be blank", o.Unique)
-	}
-	if len(o.Unique) > UniqueLongest {
-		fault("unique", "a key of %d bytes must have at most %d", len(o.Unique), UniqueLongest)
+	for field, t := range map[string]time.Time{"at": o.At, "start_by": o.StartBy} {
+		if t.After(latest()) {
+			fault(field, "%s must not be after %s", clock(t), clock(latest()))
+		}
 	}
 	if !o.StartBy.IsZero() && o.StartBy.Before(o.At) {
 		fault("start_by", "%s must not be before the earliest start of the task, %s", clock(o.StartBy), clock(o.At))

@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,39 @@ func TestOptionsValidate(t *testing.T) {
 	}
 	if err := (tasks.Options{}).Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Names that people can't read or stores can't keep, and times that overflow, are refused where a task is made.
+func TestOptionsThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	far := time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC)
+	names := []string{"a\x00b", "a\xffb", "a\nb", "\x1b[2J", "\u202eabc", "a\u2028b", strings.Repeat("x", 10_000)}
+	bad := map[string][]tasks.Options{
+		"queue": {{Queue: "a}b{c"}, {Queue: "headway:callers"}}, "timeout": {{Timeout: math.MaxInt64}},
+		"retention": {{Retention: math.MaxInt64}}, "at": {{At: far}, {At: time.UnixMilli(math.MaxInt64)}},
+		"start_by": {{StartBy: far}, {StartBy: time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC)}},
+	}
+	for _, name := range names {
+		bad["queue"] = append(bad["queue"], tasks.Options{Queue: name})
+		bad["id"] = append(bad["id"], tasks.Options{ID: name})
+		bad["unique"] = append(bad["unique"], tasks.Options{Unique: name})
+	}
+	for field, all := range bad {
+		for _, o := range all {
+			_, err := tasks.Encode(summary{DocumentID: "1"}, o)
+			wrong, ok := errors.AsType[*reservations.FieldError](err)
+			if !ok || wrong.Field != field || !errors.Is(err, tasks.ErrInvalidOptions) || len(err.Error()) > 400 {
+				t.Errorf("%.60q: %.400v, want a fault of %s", fmt.Sprint(o), err, field)
+			}
+		}
+	}
+	for _, o := range []tasks.Options{
+		{Queue: "mail:send/äöü 1", ID: "b/1/2", Unique: "tenant {1}"}, {At: time.Date(-3000, 1, 1, 0, 0, 0, 0, time.UTC)},
+	} {
+		if err := o.Validate(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 }
 

@@ -51,12 +51,16 @@ func writeTimes(headers map[string]string, o Options) {
 	}
 }
 
+// timeIn is a time within bounds, so that differences of times do not overflow.
 func timeIn(t *asynq.Task, header string) time.Time {
 	ms, err := strconv.ParseInt(t.Headers()[header], 10, 64)
 	if err != nil {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms)
+	return time.UnixMilli(min(max(0, ms), latest().UnixMilli()))
 }
+
+// latest is the last moment that a task can name: Redis's scores are exact until then, and all waits are in a Duration.
+func latest() time.Time { return time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

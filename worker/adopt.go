@@ -92,7 +92,7 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 		return nil, err
 	}
 	l := &Limits{client: client, queues: []string{tasks.QueueDefault}, guard: &guard{
-		limiter: limiter, sched: sched, successors: newSuccessors(client),
+		limiter: limiter, sched: sched, successors: newSuccessors(client), trace: newTracing(config.Scheduler.Tracer, client),
 		charges: chargesOr(config.Charge), passed: &passed{},
 		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
 		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),

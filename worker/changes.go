@@ -130,6 +130,12 @@ func meterText(m reservations.Meter) string {
 		return fmt.Sprintf("at most %v at once", m.Cap())
 	}
 	text := fmt.Sprintf("%v/%v capacity %v", m.Rate, m.Period, m.Cap())
+	if m.Adaptive.Max > 0 {
+		text = fmt.Sprintf("adaptive %v to %v/%v capacity %v", m.Rate, m.Adaptive.Max, m.Period, m.Cap())
+	}
+	if m.Adaptive.Ramp > 0 {
+		text += fmt.Sprintf(" ramp %v", m.Adaptive.Ramp)
+	}
 	if m.MaxReserved != reservations.Unlimited {
 		text += fmt.Sprintf(" max_reserved %v", m.MaxReserved)
 	}

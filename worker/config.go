@@ -18,6 +18,10 @@ import (
 const (
 	// ConcurrencyDefault is how many tasks a worker runs at once. Waiting tasks do not count.
 	ConcurrencyDefault = 50
+	// ConcurrencyMost bounds Config.Concurrency.
+	ConcurrencyMost = 100_000
+	// WeightMost bounds the weights of Config.Queues: asynq makes a list of so many names each time it takes a task.
+	WeightMost = 1000
 	// ShutdownTimeoutDefault is how long running handlers may go on when the worker stops.
 	ShutdownTimeoutDefault = 30 * time.Second
 	// SettleTimeoutDefault is how long a settlement is tried while the store is unavailable.
@@ -68,7 +72,7 @@ type Config struct {
 	SweepEvery time.Duration
 	// Scheduler is the config of the dispatcher. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
-	// Logger gets a line for each event of a task. Waits, starts and ends are at debug level, failures at warn,
+	// Logger gets a line for each event of a task. Waits and starts are at debug level, ends at info, failures at warn,
 	// archived tasks at error. Payloads are never logged. Defaults to slog.Default().
 	Logger *slog.Logger
 	// Events are called as tasks go by. Defaults to none.
@@ -95,15 +99,17 @@ func (c Config) withDefaults() Config {
 // ErrInvalidConfig.
 func (c Config) Validate() error {
 	var f faults
-	if c.Concurrency < 0 {
-		f.add("concurrency", "%d must be positive", c.Concurrency)
+	if c.Concurrency < 0 || c.Concurrency > ConcurrencyMost {
+		f.add("concurrency", "%d must be from 1 to %d", c.Concurrency, ConcurrencyMost)
 	}
 	for _, queue := range slices.Sorted(maps.Keys(c.Queues)) {
 		if strings.TrimSpace(queue) == "" {
 			f.add("queues", "queue name %q must not be blank", queue)
+		} else if err := (tasks.Options{Queue: queue}).Validate(); err != nil {
+			f.add("queues", "%v", err)
 		}
-		if weight := c.Queues[queue]; weight <= 0 {
-			f.add("queues."+queue, "weight %d must be positive", weight)
+		if weight := c.Queues[queue]; weight <= 0 || weight > WeightMost {
+			f.add("queues."+queue, "weight %d must be from 1 to %d", weight, WeightMost)
 		}
 	}
 	f.notNegative("shutdown_timeout", c.ShutdownTimeout)

@@ -21,10 +21,9 @@ type delivery struct {
 	task      *asynq.Task
 	id, queue string
 
-	retried  int  // failures so far, as asynq counts: a worker that died while it had the task is one
-	allowed  int  // asynq's MaxRetry: it archives the task on any error once retried has reached it
-	maxRetry int  // ours; asynq's for a foreign task
-	ours     bool // the task carries our count
+	retried  int // failures so far, as asynq counts: a worker that died while it had the task is one
+	allowed  int // asynq's MaxRetry: it archives the task on any error once retried has reached it
+	maxRetry int // ours; asynq's for a foreign task
 
 	claims reservations.Claims // none: the task is not limited
 	turn   scheduler.Turn      // what the task holds in the waitlists
@@ -33,6 +32,9 @@ type delivery struct {
 	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
 
 	settling sync.WaitGroup // open settlements
+
+	traced           traced        // its span
+	wait, hold, late time.Duration // of a task that started, see Start
 
 	began    time.Time   // when the handler was started
 	runs     atomic.Bool // began is set
@@ -50,10 +52,7 @@ func (d *delivery) known(ctx context.Context) *delivery {
 	d.queue, _ = asynq.GetQueueName(ctx)
 	d.retried, _ = asynq.GetRetryCount(ctx)
 	d.allowed, _ = asynq.GetMaxRetry(ctx)
-	d.maxRetry, d.ours = tasks.MaxRetry(d.task)
-	if !d.ours {
-		d.maxRetry = d.allowed
-	}
+	d.maxRetry = tasks.MaxRetry(d.task, d.allowed)
 	return d
 }
 

@@ -103,6 +103,8 @@ type Finish struct {
 	Task    TaskRef
 	Charges []reservations.Charge
 	Result  Result
+	// Used is what the handler has reported so far, by meter: a meter that is not there was used as estimated.
+	Used reservations.Tokens
 	// Elapsed is the time since the start.
 	Elapsed time.Duration
 	// Err is the result that asynq got. Nil if the task succeeded; the handler's error if the provider refused the
@@ -159,6 +161,33 @@ type Sync struct {
 	Outcome reservations.Outcome
 	// Err is why the bucket was not corrected. It is not tried again: the next answer says more.
 	Err error
+}
+
+// With returns Events that call e and then others, each also if the one before it panics.
+func (e Events) With(others Events) Events {
+	return Events{
+		OnStart:  both(e.OnStart, others.OnStart),
+		OnDefer:  both(e.OnDefer, others.OnDefer),
+		OnSort:   both(e.OnSort, others.OnSort),
+		OnFinish: both(e.OnFinish, others.OnFinish),
+		OnRefuse: both(e.OnRefuse, others.OnRefuse),
+		OnBlock:  both(e.OnBlock, others.OnBlock),
+		OnSettle: both(e.OnSettle, others.OnSettle),
+		OnSync:   both(e.OnSync, others.OnSync),
+	}
+}
+
+func both[E any](first, then func(E)) func(E) {
+	switch {
+	case first == nil:
+		return then
+	case then == nil:
+		return first
+	}
+	return func(event E) {
+		defer then(event)
+		first(event)
+	}
 }
 
 // hook calls one of the Events. A panic in it is logged and goes no further: it is not the task's.

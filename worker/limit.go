@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -25,6 +26,7 @@ type guard struct {
 	maxRefusals   int
 	log           *slog.Logger
 	events        Events
+	trace         tracing
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
 
@@ -33,6 +35,7 @@ type guard struct {
 	keeper     *reservations.Keeper // of the leases of running tasks; nil without a limiter
 	lateMost   time.Duration        // see reservations.LateMost
 	goroutines goroutines           // of deliveries
+	deliveries atomic.Int64         // that asynq waits for
 	pending    pending
 	stopping   chan struct{} // closed when the process is about to end: no task is held any more
 }
@@ -48,10 +51,13 @@ type prepared func(context.Context) error
 // error means that the task can't run. A goroutine of its own runs the handler, so that asynq gets an answer in time
 // even if the handler ignores its context.
 func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
+	g.deliveries.Add(1)
+	defer g.deliveries.Add(-1)
 	d := &delivery{task: t, answers: make(chan error, 1)}
 	g.goroutines.run(func() {
-		g.answer(ctx, d, func() error { return g.pass(ctx, d.known(ctx), prepare) })
+		g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, d.known(ctx)), d, prepare) })
 	})
+	defer func() { g.trace.end(ctx, d) }()
 	select {
 	case err := <-d.answers:
 		return err
@@ -123,10 +129,12 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 			cause = CauseExpired
 		}
 		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
+		d.traceEnd(ResultArchived, nil, err)
 		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
 		g.keepRecord(ctx, d, ResultArchived, cause, err, 0)
 		return err
 	}
+	d.traceEnd(ResultFailed, nil, err)
 	g.logTask(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
 	g.keepRecord(ctx, d, ResultFailed, "", err, 0)
 	return err
@@ -275,6 +283,7 @@ func (g *guard) deferTask(
 	}
 	g.logCharge(ctx, d, c, slog.LevelDebug, "task waits",
 		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
+	d.traceDeferral(event)
 	hook(g.log, g.events.OnDefer, event)
 	if waits.ID != d.id {
 		return nil // ends the original

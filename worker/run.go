@@ -58,7 +58,12 @@ func (g *guard) announce(ctx context.Context, d *delivery) {
 	if len(d.claims) > 0 {
 		s.Outcome, s.Lateness = d.claims.Provider().Outcome, time.Since(d.claims.Ready())
 		s.Waited = d.turn.Status == scheduler.StatusPromoted
+		d.hold, d.late = s.Outcome.Hold, s.Lateness
+		if since := d.turn.Since(); !since.IsZero() {
+			d.wait = time.Since(since)
+		}
 	}
+	g.trace.started(d)
 	g.logTask(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Bool("waited", s.Waited),
 		slog.Duration("hold", s.Outcome.Hold), slog.Time("granted_at", s.Outcome.At)) // by the bucket's clock
 	hook(g.log, g.events.OnStart, s)
@@ -87,26 +92,26 @@ func (d *delivery) used(err error) reservations.Tokens {
 // conclude reports the result of a task: to the log, to the hooks, to the record, and to asynq.
 func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
 	f := Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Elapsed: elapsed, Err: d.verdict(err), Payload: d.task.Payload(),
+		Task: d.ref(), Charges: d.claims.Charges(), Used: d.used(err), Elapsed: elapsed, Err: d.verdict(err),
+		Payload: d.task.Payload(),
 	}
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		f.Result, level, message = ResultAborted, slog.LevelWarn, "task aborted, will be delivered again"
 	case f.Err == nil:
-		f.Result, level, message = ResultSucceeded, slog.LevelDebug, "task done"
+		f.Result, level, message = ResultSucceeded, slog.LevelInfo, "task done"
 	case errors.Is(f.Err, asynq.RevokeTask):
-		f.Result, level, message = ResultDropped, slog.LevelDebug, "task dropped"
+		f.Result, level, message = ResultDropped, slog.LevelInfo, "task dropped"
 	case d.archives(f.Err), d.lastDelivery():
 		f.Result, level, message = ResultArchived, slog.LevelError, "task failed and archived"
 	default:
 		f.Result = ResultFailed
 	}
-	attrs := []slog.Attr{slog.Duration("elapsed", elapsed)}
-	if f.Err != nil {
-		attrs = append(attrs, slog.Any("error", f.Err))
+	if g.log.Enabled(ctx, level) {
+		g.logTask(ctx, d, level, message, d.endAttrs(f)...)
 	}
-	g.logTask(ctx, d, level, message, attrs...)
+	d.traceEnd(f.Result, f.Used, f.Err)
 	hook(g.log, g.events.OnFinish, f)
 	g.keepRecord(ctx, d, f.Result, causeOf(f.Err), f.Err, elapsed)
 	return f.Err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -204,5 +205,33 @@ func TestRedisGoneWhileRunning(t *testing.T) {
 	b.gone(info.ID) // asynq writes it to Redis later
 	if got := b.balance(); math.Abs(got-99) > 0.1 || len(b.starts) != 1 {
 		t.Errorf("balance %v after %d starts, want 99 after one", got, len(b.starts))
+	}
+}
+
+// A worker takes several tasks of a long queue at once. Tasks that it has not begun when it stops are pending again.
+func TestStopLeavesNoTaskTaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const all = 300
+	for i := range all {
+		b.enqueue(free{N: i})
+	}
+	first := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(first) })
+	w := b.worker(worker.Config{Concurrency: 40})
+	worker.Handle(w, func(context.Context, *worker.Job[free]) error {
+		begun()
+		return nil
+	})
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-first
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := b.inspector.GetQueueInfo("default")
+	if err != nil || info.Active != 0 || info.Pending+len(b.finishes) != all {
+		t.Errorf("%+v, %v: want no active task, and pending those that did not finish (%d did)", info, err, len(b.finishes))
 	}
 }

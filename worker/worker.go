@@ -28,6 +28,7 @@ type Worker struct {
 	config Config
 	client redis.UniversalClient
 	server *asynq.Server // nil until Start
+	broker *asynqdb.Server
 	guard  *guard
 	follow *Follower // nil without a limiter
 
@@ -53,12 +54,16 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
 	stopping := make(chan struct{})
 	w.guard = &guard{
-		limiter: limiter, sched: sched, successors: newSuccessors(client), charges: w.charges,
+		limiter: limiter, sched: sched, successors: newSuccessors(client), trace: newTracing(config.Scheduler.Tracer, client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
 		lateMost: reservations.LateMost, stopping: stopping,
 		goroutines: goroutines{next: make(chan func()), stop: stopping},
 	}
 	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
+	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
+		Stopping: stopping, Sorting: sched.Sorting,
+		Free: func() int { return config.Concurrency - int(w.guard.deliveries.Load()) },
+	})
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
 	if limiter != nil {
 		w.guard.keepLeases(limiter)
@@ -70,7 +75,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 // newServer makes asynq's server as the config says. How often it forwards scheduled tasks depends on this machine's
 // clock.
 func (w *Worker) newServer(ctx context.Context) *asynq.Server {
-	return asynq.NewServerFromRedisClient(asynqdb.ForServer(w.client, w.guard.stopping), asynq.Config{
+	return asynq.NewServerFromRedisClient(w.broker, asynq.Config{
 		Concurrency:       w.config.Concurrency,
 		Queues:            w.config.Queues,
 		StrictPriority:    w.config.StrictPriority,
@@ -214,9 +219,10 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 	}
 	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stops",
 		slog.Duration("shutdown_timeout", w.config.ShutdownTimeout))
-	go func() {
+	go func() { //nolint:contextcheck // goes on after ctx
 		defer close(w.closed)
 		w.server.Shutdown()
+		w.broker.PutBack()
 	}()
 	return w.closed
 }

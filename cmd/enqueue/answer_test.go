@@ -10,6 +10,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // The command prints the answer of one request, or the reason why there is none yet.
@@ -75,7 +76,7 @@ func (w *world) until(t *testing.T, so func(*asynq.QueueInfo) bool) {
 		if info, err := inspector.GetQueueInfo("default"); err == nil && so(info) {
 			return
 		}
-		if err := pause(t.Context(), 5*time.Millisecond); err != nil {
+		if err := pause.For(t.Context(), 5*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
@@ -120,10 +120,10 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 	ended := float64(all.Done + all.Failed)
 	for _, m := range view.Meters {
 		total, known := amount(m.Meter, all)
-		if !known || m.Rate <= 0 || m.Period <= 0 {
+		if !known || m.Current <= 0 || m.Period <= 0 {
 			continue
 		}
-		r := rate{Meter: m.Name, Allowed: m.Rate, Period: m.Period}
+		r := rate{Meter: m.Name, Allowed: m.Current, Period: m.Period}
 		if recent, _ := amount(m.Meter, l.counts); l.within > 0 {
 			r.Taken = recent / l.within.Seconds() * m.Period.Seconds()
 		}
@@ -135,7 +135,7 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 			}
 			each = total / ended
 		}
-		floor = math.Max(floor, (float64(f.Waiting)*each-math.Max(0, m.Level))/m.Rate*m.Period.Seconds())
+		floor = math.Max(floor, (float64(f.Waiting)*each-math.Max(0, m.Level))/m.Current*m.Period.Seconds())
 	}
 	if f.Waiting == 0 || f.Lost > 0 || f.State == string(batches.StateCancelled) {
 		return

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/batches"
-	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/reservations"
 )
 
 // text is the figures on one line.
@@ -140,7 +140,7 @@ func leftText(seconds float64) string {
 }
 
 func periodText(d time.Duration) string {
-	_, unit, _ := strings.Cut(config.RateText(1, d), "/")
+	_, unit, _ := strings.Cut(reservations.RateText(1, d), "/")
 	return unit
 }
 

@@ -36,6 +36,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 		"another way":     {[]string{"--out", out, "--errors", folder + "/./out.jsonl"}, "same file"},
 		"a link":          {[]string{"--out", out, "--errors", link}, "same file"},
 		"the input":       {[]string{"--out", in}, "the file of the requests"},
+		"the settings":    {[]string{"--out", w.config}, "the file of the limits"},
 		"a link to it":    {[]string{"--errors", hard}, "the file of the requests"},
 		"a folder":        {[]string{"--out", folder}, "is a folder"},
 		"as a folder":     {[]string{"--out", filepath.Join(folder, "new") + "/"}, "no folder"},
@@ -65,7 +66,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 func TestFilesThatMayBeTheSame(t *testing.T) {
 	t.Parallel()
 	for _, f := range []files{{out: "-"}, {out: "a", errors: "b"}} {
-		if err := f.checkFiles(false, "-"); err != nil {
+		if err := f.checkFiles(false, "-", ""); err != nil {
 			t.Error(err)
 		}
 	}

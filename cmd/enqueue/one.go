@@ -31,7 +31,7 @@ type enqueued struct {
 
 func oneCommand(env cli.Environment) *cobra.Command {
 	var t target
-	var model, body string
+	var model, body, unique string
 	var maxTokens int
 	var asJSON bool
 	c := &cobra.Command{
@@ -39,17 +39,22 @@ func oneCommand(env cli.Environment) *cobra.Command {
 		Short: "Enqueue one chat request, now or for later",
 		Long: `One enqueues a single chat request: a prompt ("-" reads it from standard input), or a whole request body
 as JSON. It prints the task's ID: "enqueue answer ID" prints what came back, "worker explain ID" says why the task
-waits, and asynq's tools show it.`,
+waits, and asynq's tools show it.
+
+With --unique the request is refused, with exit code 1, while another one with that key waits or runs in the queue: the
+error names its task.`,
 		Example: `  enqueue one "Why is the sky blue?" --limit openai --model gpt-4o-mini --max-tokens 200
   enqueue answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
   enqueue one "Good morning" --limit openai --in 8h
   enqueue one "Hi" --limit tenants:acme --limit openai
+  enqueue one "Sum up report 7" --limit openai --unique report-7
   enqueue one --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
 	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")
 	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
 	c.Flags().IntVar(&maxTokens, "max-tokens", 500, "the most tokens that the answer may have")
+	c.Flags().StringVar(&unique, "unique", "", "refuse the request while another one with this `KEY` waits or runs")
 	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the task as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -68,7 +73,14 @@ waits, and asynq's tools show it.`,
 		if err != nil {
 			return err
 		}
-		return enqueueOne(c, env, &t, request, asJSON)
+		var more []scheduler.Option
+		if c.Flags().Changed("unique") {
+			if strings.TrimSpace(unique) == "" || len(unique) > tasks.UniqueLongest {
+				return &cli.UsageError{Err: fmt.Errorf("--unique: a key has 1 to %d bytes, not all blank", tasks.UniqueLongest)}
+			}
+			more = append(more, scheduler.Unique(unique))
+		}
+		return enqueueOne(c, env, &t, request, asJSON, more...)
 	}
 	return c
 }
@@ -94,7 +106,9 @@ func requestOf(args []string, body, model string, maxTokens int) (json.RawMessag
 	}
 }
 
-func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, asJSON bool) error {
+func enqueueOne(
+	c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, asJSON bool, more ...scheduler.Option,
+) error {
 	options, err := t.options()
 	if err != nil {
 		return err
@@ -116,7 +130,7 @@ func enqueueOne(c *cobra.Command, env cli.Environment, t *target, request json.R
 		return err
 	}
 	defer s.close(c.Context())
-	info, err := s.scheduler.Enqueue(c.Context(), task, options...)
+	info, err := s.scheduler.Enqueue(c.Context(), task.args, append(options, more...)...)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/record"
 )
@@ -42,7 +42,7 @@ The exit code is 0 also if requests failed: --json says how many.`,
 		if !f.named() {
 			return &cli.UsageError{Err: errors.New("name a file with --out, with --errors, or both")}
 		}
-		if err := f.checkFiles(asJSON, ""); err != nil {
+		if err := f.checkFiles(asJSON, "", t.file); err != nil {
 			return err
 		}
 		s, b, err := t.openBatch(c.Context(), env, args[0])
@@ -93,9 +93,9 @@ func (f *files) flags(c *cobra.Command) {
 func (f *files) named() bool    { return f.out != "" || f.errors != "" }
 func (f *files) standard() bool { return f.out == "-" || f.errors == "-" }
 
-// checkFiles returns what is wrong with the files before anything is done. Input is the file that is read, empty or "-"
-// for none.
-func (f *files) checkFiles(asJSON bool, input string) error {
+// checkFiles returns what is wrong with the files before anything is done. Input is the file of the requests, and
+// settings that of the limits, empty for none; "-" is standard input.
+func (f *files) checkFiles(asJSON bool, input, settings string) error {
 	if asJSON && f.standard() {
 		return &cli.UsageError{Err: errors.New("--json writes to standard output: name files with --out and --errors")}
 	}
@@ -119,6 +119,9 @@ func (f *files) checkFiles(asJSON bool, input string) error {
 		if same(input, name) {
 			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the requests: the answers would replace it",
 				name)}
+		}
+		if same(settings, name) {
+			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the limits: the answers would replace it", name)}
 		}
 		if name == "" || name == "-" {
 			continue

@@ -115,11 +115,19 @@ func openBoth(ctx context.Context, env cli.Environment) (*deadtasks.Store, redis
 
 // recordsOf are the records of a task, whatever their state; the error is that there is none.
 func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (found []deadtasks.Task, err error) {
+	var broken error
 	for t, err := range store.Whole(ctx, deadtasks.Filter{ID: id, Queue: queue, States: deadtasks.EveryState()}) {
+		if errors.Is(err, deadtasks.ErrMalformed) {
+			broken = err
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		found = append(found, t)
+	}
+	if len(found) == 0 && broken != nil {
+		return nil, broken
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%w of task %s: it did not fail, or that is more than 30 days ago",
@@ -177,32 +185,59 @@ func exportDeadTo(
 		}
 		bar = cli.NewProgress(env.Err, "exported", total)
 	}
-	n, err := exportDead(ctx, file, store, f, bar.Set)
+	n, broken, err := exportDead(ctx, file, store, f, bar.Set)
 	bar.Close()
 	if err != nil {
 		return errors.Join(err, file.Drop())
 	}
-	if err = file.Keep(); err != nil || name == "-" {
-		return err
+	if err = file.Keep(); err == nil && name != "-" {
+		_, err = fmt.Fprintf(env.Err, "%s in %s\n", counted(n, "task"), name)
 	}
-	_, err = fmt.Fprintf(env.Err, "%s in %s\n", counted(n, "task"), name)
-	return err
+	return errors.Join(err, broken.err())
 }
 
 func exportDead(
 	ctx context.Context, w io.Writer, store *deadtasks.Store, f deadtasks.Filter, progress func(n int),
-) (n int, err error) {
+) (n int, broken unreadable, err error) {
 	buffer := bufio.NewWriter(w)
 	out := encoderTo(buffer)
 	for t, err := range store.Whole(ctx, f) {
+		if broken.counts(err) {
+			continue
+		}
 		if err == nil {
 			err = out.Encode(wholeRowOf(t))
 		}
 		if err != nil {
-			return n, errors.Join(err, buffer.Flush())
+			return n, broken, errors.Join(err, buffer.Flush())
 		}
 		n++
 		progress(n)
 	}
-	return n, buffer.Flush()
+	return n, broken, buffer.Flush()
+}
+
+// unreadable counts records that can't be read, and keeps the first fault. They do not keep others back.
+type unreadable struct {
+	records int
+	first   error
+}
+
+// counts says whether the error is that of one record, and counts it.
+func (u *unreadable) counts(err error) bool {
+	if !errors.Is(err, deadtasks.ErrMalformed) {
+		return false
+	}
+	if u.records++; u.first == nil {
+		u.first = err
+	}
+	return true
+}
+
+// err is nil where all records could be read.
+func (u *unreadable) err() error {
+	if u.records == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s can't be read and left out: %w", counted(u.records, "record"), u.first)
 }

@@ -74,11 +74,11 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 			rows = append(rows, []string{name, text})
 		}
 	}
-	row("at", moment(t.At, now))
-	rows = append(rows, textRows("error", t.Error)...)
+	row("at", cli.Moment(t.At, now))
+	rows = append(rows, cli.TextRows("error", t.Error)...)
 	for i, a := range t.Attempts {
 		name := [...]string{"attempts", ""}[min(i, 1)]
-		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), inText(a.Elapsed.Seconds()),
+		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), cli.Seconds(a.Elapsed.Seconds()),
 			firstLetters(a.Error, 2*errorShown))
 		if a.Worker != "" {
 			text += "  (" + a.Worker + ")"
@@ -90,7 +90,7 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 		row("charges", err.Error())
 	}
 	for i, c := range charges {
-		rows = append(rows, []string{[...]string{"charges", ""}[min(i, 1)], c.Bucket() + ": " + tokensText(c.Tokens)})
+		rows = append(rows, []string{[...]string{"charges", ""}[min(i, 1)], c.Bucket() + ": " + cli.Tokens(c.Tokens)})
 	}
 	if t.MaxRetry > 0 { // else it never died, and its options are not kept
 		row("retries", strconv.Itoa(retriesOf(t)))
@@ -98,11 +98,11 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	if t.Timeout > 0 {
 		row("timeout", t.Timeout.String())
 	}
-	row("deadline", moment(t.Deadline, now))
+	row("deadline", cli.Moment(t.Deadline, now))
 	for _, at := range t.Requeues {
-		row("requeued", moment(at, now))
+		row("requeued", cli.Moment(at, now))
 	}
-	s.table("  ", rows)
+	s.table(rows)
 	if text := payloadText(t); text != "" {
 		fmt.Fprintf(s, "\n%s\n", cli.Printable(text))
 	}
@@ -211,10 +211,7 @@ func wholeRowOf(t deadtasks.Task) deadRow {
 
 // retriesOf is our count of retries, asynq's for a foreign task.
 func retriesOf(t deadtasks.Task) int {
-	if n, ours := tasks.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers)); ours {
-		return n
-	}
-	return t.MaxRetry
+	return tasks.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers), t.MaxRetry)
 }
 
 func encoderTo(w io.Writer) *json.Encoder {

@@ -55,7 +55,7 @@ func deadMail(id string, n int) worker.DeadTask {
 		ID: id, Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d,"text":"<secret-looking>"}`,
 			n), MaxRetry: 22, Timeout: time.Minute,
 		Headers: map[string]string{
-			"headway-version": "1", "headway-max-retry": "2",
+			"headway-version": "1",
 			"headway-charges": `[{"limit":"api","tokens":{"requests":1}}]`,
 		},
 		At: at, Cause: worker.CauseRetries,

@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/explained"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -52,7 +53,7 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		defer func() { _ = client.Close() }()
-		explained, err := explain(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
+		found, err := explain(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
 		if errors.Is(err, asynq.ErrTaskNotFound) {
 			return fmt.Errorf("%w; `worker dead show %s` has its record, should it have failed for good; "+
 				"batches are shown by `enqueue status`", err, args[0])
@@ -61,36 +62,34 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		if asJSON {
-			return json.NewEncoder(env.Out).Encode(explained)
+			return json.NewEncoder(env.Out).Encode(found)
 		}
-		for i, t := range explained {
+		for i, t := range found {
 			if i > 0 {
 				fmt.Fprintln(env.Out)
 			}
-			t.print(screenOf(env))
+			printExplained(screenOf(env), t)
 		}
 		return nil
 	}
 	return c
 }
 
-// explainedTask is an explanation as the command prints it.
-type explainedTask struct {
-	ID      string `json:"id"`
-	Queue   string `json:"queue"`
-	Summary string `json:"summary"`
-	scheduler.Explanation
-
-	Bucket *shownBucket `json:"bucket,omitempty"`
-	// Problem is why the bucket could not be shown.
-	Problem string `json:"bucket_problem,omitempty"`
+// printExplained shows the sentence, then what it rests on, then the bucket.
+func printExplained(s screen, t explained.Task) {
+	fmt.Fprintf(s, "%s\n\n", s.title(cli.Line(t.Summary)))
+	s.table(t.Rows())
+	if t.Bucket != nil {
+		fmt.Fprintln(s)
+		printBucket(s, *t.Bucket)
+	}
 }
 
 // explain explains the task, in all queues where none is named. MongoDB is asked only for a task that waits for a
 // bucket.
 func explain(
 	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task,
-) ([]explainedTask, error) {
+) ([]explained.Task, error) {
 	s, err := scheduler.New(client, nil, scheduler.Config{})
 	if err != nil {
 		return nil, err
@@ -101,19 +100,18 @@ func explain(
 			return nil, err
 		}
 	}
-	var all []explainedTask
+	var all []explained.Task
 	for _, t := range found {
 		e, err := s.Explain(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		one := explainedTask{Explanation: e}
+		one := explained.New(e)
 		if e.Waits != nil && e.Reason != scheduler.ReasonStore {
 			if one, err = explainBucket(ctx, env, client, settings, t, one); err != nil {
 				return nil, err
 			}
 		}
-		one.ID, one.Queue, one.Summary = t.ID, t.Queue, one.Explanation.Summary()
 		all = append(all, one)
 	}
 	return all, nil
@@ -122,29 +120,13 @@ func explain(
 // explainBucket explains once more, with the bucket.
 func explainBucket(
 	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task,
-	one explainedTask,
-) (explainedTask, error) {
+	one explained.Task,
+) (explained.Task, error) {
 	s, err := openBuckets(ctx, settings, env, client)
 	if err != nil {
 		one.Problem = err.Error()
 		return one, nil // shown beside what is known
 	}
 	defer s.close()
-	e, err := s.scheduler.Explain(ctx, t)
-	if err != nil {
-		return one, err
-	}
-	one.Explanation = e
-	switch {
-	case e.BucketErr != nil:
-		one.Problem = e.BucketErr.Error()
-	case e.Bucket != nil:
-		w, err := s.scheduler.Waitlist(ctx, e.Waits.Bucket)
-		if err != nil {
-			return one, err
-		}
-		b := s.shown(*e.Bucket).with(w)
-		one.Bucket = &b
-	}
-	return one, nil
+	return explained.Read(ctx, s.reader(), t)
 }

@@ -8,14 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/explained"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
 
 // explainedExample is a task with everything that can be said of one.
-func explainedExample() explainedTask {
+func explainedExample() explained.Task {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	return explainedTask{ID: "x", Queue: "default", Summary: "Task x waits.", Explanation: scheduler.Explanation{
+	return explained.Task{ID: "x", Queue: "default", Summary: "Task x waits.", Explanation: scheduler.Explanation{
 		Type: "summary", State: "retry", Reason: scheduler.ReasonProvider, Now: now, Since: now.Add(-3 * time.Second),
 		Until: now.Add(12400 * time.Millisecond),
 		Net:   now.Add(25 * time.Second), Failures: 1, MaxRetry: 5, Refusals: 2, Cause: "429 slow down",
@@ -58,7 +59,7 @@ func TestTaskIsShown(t *testing.T) {
   bucket    away
 `
 	var plain bytes.Buffer
-	explainedExample().print(screen{Writer: &plain})
+	printExplained(screen{Writer: &plain}, explainedExample())
 	if d := cmp.Diff(want, plain.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -73,7 +74,7 @@ func TestTaskIsShownInFewWords(t *testing.T) {
 		Bucket: "openai", Of: 7,
 		AheadExact: true,
 	}
-	for want, task := range map[string]explainedTask{
+	for want, task := range map[string]explained.Task{
 		"  ahead     no task\n  reserved  its tokens are promised\n":     first,
 		"  state     retry in asynq; promoted, 7 tasks wait behind it\n": promoted,
 		"  record    `worker dead show x` has its payload and how it ended, ": {
@@ -82,7 +83,7 @@ func TestTaskIsShownInFewWords(t *testing.T) {
 		},
 	} {
 		var plain bytes.Buffer
-		task.print(screen{Writer: &plain})
+		printExplained(screen{Writer: &plain}, task)
 		if !strings.Contains(plain.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, plain.String())
 		}

@@ -15,6 +15,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
+// inFlightRate stands where calls in flight have no rate.
+const inFlightRate = "in flight"
+
 // listedRate is a rate and its burst.
 type listedRate struct {
 	Rate     string  `json:"rate"`
@@ -24,6 +27,9 @@ type listedRate struct {
 func (r *listedRate) String() string {
 	if r == nil {
 		return "-"
+	}
+	if r.Capacity == 0 {
+		return r.Rate + ", one after another"
 	}
 	return fmt.Sprintf("%s, at most %v", r.Rate, r.Capacity)
 }
@@ -81,9 +87,9 @@ no bursts, then not who has set a limit, and when.`,
 // configuredRate is a meter as the file has it.
 func configuredRate(m reservations.Meter) *listedRate {
 	if m.Kind == reservations.KindInFlight {
-		return &listedRate{Rate: rateText(m), Capacity: m.Cap()}
+		return &listedRate{Rate: inFlightRate, Capacity: m.Cap()}
 	}
-	return &listedRate{Rate: config.RateText(m.Rate, m.Period), Capacity: m.Cap()}
+	return &listedRate{Rate: config.MeterRateText(m), Capacity: m.Cap()}
 }
 
 func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed, error) {
@@ -126,13 +132,16 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 
 // set fills in what was set, and why it is not in force where it is not.
 func (r *listed) set(now *stored, o reservations.Override) {
-	r.Override = &listedRate{Rate: config.RateText(o.Rate, o.Period), Capacity: o.Capacity}
+	r.Override = &listedRate{Rate: reservations.RateText(o.Rate, o.Period), Capacity: max(0, o.Capacity)}
+	if o.Meter == reservations.MeterInFlight {
+		r.Override.Rate = inFlightRate
+	}
 	r.SetBy, r.SetAt = o.By, &o.SetAt
 	m := now.meter(o.Limit, o.Key, o.Meter)
 	switch {
 	case m.Name == "":
 		r.Ignored = "headway.yaml has no such meter"
-	case m.Rate != o.Rate || m.Period != o.Period:
+	case m.Rate != o.Rate || m.Period != o.Period || m.Kind == reservations.KindInFlight && m.Cap() != o.Capacity:
 		r.Ignored = "no limit can be so"
 	}
 	if r.Ignored == "" {

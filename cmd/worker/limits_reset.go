@@ -67,7 +67,7 @@ func unblock(ctx context.Context, l *reservations.Limiter, at reservations.Charg
 		return at.Bucket() + " is not blocked", nil
 	}
 	_, err = l.Unblock(ctx, at.Limit, at.Key)
-	return fmt.Sprintf("%s is not blocked any more: %s were left", at.Bucket(), inText(v.Blocked.Seconds())), err
+	return fmt.Sprintf("%s is not blocked any more: %s were left", at.Bucket(), cli.Seconds(v.Blocked.Seconds())), err
 }
 
 // changeBucket changes one bucket, and lets its waiting tasks start by what it is then. Change returns the text for

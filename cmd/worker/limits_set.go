@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -22,16 +24,20 @@ func limitsSetCommand(env cli.Environment) *cobra.Command {
 	var s limitsSettings
 	var capacity float64
 	c := &cobra.Command{
-		Use:   "set LIMIT.METER RATE",
-		Short: "Set the rate of a meter for the whole fleet",
+		Use:   "set LIMIT.METER RATE|CALLS",
+		Short: "Set the rate of a meter, or the calls in flight, for the whole fleet",
 		Long: `Set gives a meter of headway.yaml another rate, for all keys of its limit or for one. The fleet follows
 within 2 seconds.
 
 The capacity (the largest burst) stays as headway.yaml says; where it says nothing, it is one period's worth of the new
-rate. A task whose charge is above a smaller capacity is still served: it waits for a full bucket and is paid back
-before others start.`,
+rate. With --capacity 0 tasks start one after another. A task whose charge is above a smaller capacity is still served:
+it waits for a full bucket and is paid back before others start.
+
+An adaptive meter has the rate that is set, until it is unset. Of in_flight, set the number of calls: fewer let no call
+start until enough have ended.`,
 		Example: `  worker limits set openai.requests 300/m
-  worker limits set openai.tokens 50000/m --capacity 5000 --key acme`,
+  worker limits set openai.tokens 50000/m --capacity 5000 --key acme
+  worker limits set openai.in_flight 30`,
 		Args: cli.Named("LIMIT.METER", "RATE"),
 	}
 	s.flags(c)
@@ -43,8 +49,12 @@ before others start.`,
 		return c.Parent().FlagErrorFunc()(c, err)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if c.Flags().Changed("capacity") && !(capacity > 0) {
-			return &cli.UsageError{Err: fmt.Errorf("--capacity: %v must be positive; leave it out to keep what is "+
+		switch {
+		case !c.Flags().Changed("capacity"):
+		case capacity == 0:
+			capacity = reservations.NoBurst
+		case !(capacity > 0):
+			return &cli.UsageError{Err: fmt.Errorf("--capacity: %v must not be negative; leave it out to keep what is "+
 				"configured", capacity)}
 		}
 		return setLimit(c.Context(), env, s, args[0], args[1], capacity)
@@ -61,13 +71,11 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err != nil {
 		return err
 	}
-	tokens, period, err := config.ParseRate(rate)
-	if err != nil {
-		return &cli.UsageError{Err: fmt.Errorf("rate %w", err)}
-	}
 	set := reservations.Override{
-		Limit: limit, Key: s.key, Meter: meter, Rate: tokens, Period: period, Capacity: capacity,
-		SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
+		Limit: limit, Key: s.key, Meter: meter, Capacity: capacity, SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
+	}
+	if err = setRate(&set, rate); err != nil {
+		return &cli.UsageError{Err: err}
 	}
 	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
 	if err != nil {
@@ -91,6 +99,25 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	}
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. To take it back: worker limits unset %s\n",
 		set, meterLine(now.meter(limit, s.key, meter)), meterLine(was), worker.FollowEveryDefault, withKey(name, s.key))
+	return nil
+}
+
+// setRate reads a rate, or of calls in flight their number.
+func setRate(o *reservations.Override, text string) (err error) {
+	if o.Meter != reservations.MeterInFlight {
+		if o.Rate, o.Period, err = config.ParseRate(text); err != nil {
+			return fmt.Errorf("rate %w", err)
+		}
+		return nil
+	}
+	calls, err := strconv.Atoi(text)
+	switch {
+	case o.Capacity != 0:
+		return errors.New("--capacity: calls in flight have none; the number of calls is all that can be set")
+	case err != nil || calls < 1 || calls > reservations.InFlightMost:
+		return fmt.Errorf("%q must be a whole number of calls, from 1 to %d", text, reservations.InFlightMost)
+	}
+	o.Capacity = float64(calls)
 	return nil
 }
 
@@ -129,9 +156,9 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if _, err := now.buckets.Overrides().Unset(ctx, o.Limit, o.Key, o.Meter); err != nil {
 			return err
 		}
-		was := config.RateText(o.Rate, o.Period)
-		if o.Capacity > 0 {
-			was = rateLine(o.Rate, o.Period, o.Capacity)
+		was := overview.OverrideText(o)
+		if o.Meter != reservations.MeterInFlight && o.Capacity != 0 {
+			was = rateLine(was, max(0, o.Capacity))
 		}
 		// those that can't be had are shown by list
 		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...))
@@ -155,11 +182,14 @@ func meterLine(m reservations.Meter) string {
 	if m.Kind == reservations.KindInFlight {
 		return fmt.Sprintf("at most %v at once", m.Cap())
 	}
-	return rateLine(m.Rate, m.Period, m.Cap())
+	return rateLine(config.MeterRateText(m), m.Cap())
 }
 
-func rateLine(rate float64, period time.Duration, most float64) string {
-	return fmt.Sprintf("%s, at most %v at once", config.RateText(rate, period), most)
+func rateLine(rate string, most float64) string {
+	if most == 0 {
+		return rate + ", one after another"
+	}
+	return fmt.Sprintf("%s, at most %v at once", rate, most)
 }
 
 func withKey(name, key string) string {

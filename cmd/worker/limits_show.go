@@ -14,12 +14,10 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
-
-// waitlistsMost is how many waitlists one look reads.
-const waitlistsMost = 1000
 
 func newLimitsShow(env cli.Environment) *cobra.Command {
 	var asJSON bool
@@ -29,6 +27,7 @@ func newLimitsShow(env cli.Environment) *cobra.Command {
 		Short: "Show how full buckets are, how many tasks wait for them, and for how long",
 		Long: `Show prints for each bucket the length of its waitlist and when the last task there is expected to start,
 if no other comes; then for each meter
+  RATE      what comes back at present; of an adaptive meter with its bounds
   LEVEL     the tokens that may start now, of the capacity; less than none is a debt, which comes back first. Of calls
             in flight it is how many run
   PROMISED  the tokens that are reserved for waiting tasks
@@ -57,14 +56,14 @@ tasks wait. It changes nothing.`,
 			return err
 		}
 		defer s.close()
-		shown, err := s.show(c.Context(), strings.Join(args, ""))
+		shown, err := s.reader().Read(c.Context(), strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
 		if asJSON {
 			return json.NewEncoder(env.Out).Encode(shown)
 		}
-		shown.print(screenOf(env))
+		printLimits(screenOf(env), shown)
 		return nil
 	}
 	return c
@@ -74,7 +73,13 @@ tasks wait. It changes nothing.`,
 type sight struct {
 	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler
+	queue     redis.UniversalClient
+	buckets   *connect.Buckets
 	close     func()
+}
+
+func (s *sight) reader() overview.Reader {
+	return overview.Reader{Limiter: s.limiter, Scheduler: s.scheduler}
 }
 
 // openSight connects to both services.
@@ -104,7 +109,7 @@ func openBuckets(
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
+	s := &sight{queue: queue, buckets: buckets, close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
 	if s.limiter, err = reservations.New(buckets, settings.Limits, reservations.Config{}); err == nil {
 		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
 	}
@@ -131,129 +136,19 @@ func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env
 	return nil
 }
 
-// override is the text of what was set above the limit of the file for a key; empty if nothing was.
-func (s *sight) override(limit, key string) string {
-	var set []string
-	for _, o := range s.limiter.Limits().Overrides() {
-		if o.Limit == limit && (o.Key == "" || o.Key == key) {
-			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, config.RateText(o.Rate, o.Period), o.By,
-				o.SetAt.UTC().Format(time.RFC3339)))
-		}
-	}
-	return strings.Join(set, "; ")
-}
-
-// shownLimits is what `worker limits show` found.
-type shownLimits struct {
-	Limits []shownLimit `json:"limits"`
-}
-
-type shownLimit struct {
-	Limit   string        `json:"limit"`
-	Buckets []shownBucket `json:"buckets"`
-	// More says that tasks wait for buckets that are not shown.
-	More bool `json:"more,omitempty"`
-}
-
-// show looks at one bucket, at one limit, or at all.
-func (s *sight) show(ctx context.Context, what string) (shownLimits, error) {
-	var shown shownLimits
-	name, key, single := strings.Cut(what, ":")
-	names := []string{name}
-	if what == "" {
-		names = s.limiter.Names()
-	}
-	for _, name := range names {
-		limit := shownLimit{Limit: name}
-		var err error
-		if single {
-			limit.Buckets = make([]shownBucket, 1)
-			limit.Buckets[0], err = s.showOne(ctx, name, key)
-		} else {
-			limit.Buckets, limit.More, err = s.showAll(ctx, name)
-		}
-		if err != nil {
-			return shownLimits{}, err
-		}
-		shown.Limits = append(shown.Limits, limit)
-	}
-	return shown, nil
-}
-
-// showOne looks at one bucket and its waitlist, or those of its shards.
-func (s *sight) showOne(ctx context.Context, limit, key string) (shownBucket, error) {
-	v, err := s.limiter.View(ctx, limit, key)
-	if err != nil {
-		return shownBucket{}, err
-	}
-	b := s.shown(v)
-	for _, name := range bucketsOf(v) {
-		w, err := s.scheduler.Waitlist(ctx, name)
-		if err != nil {
-			return shownBucket{}, err
-		}
-		b = b.with(w)
-	}
-	return b, nil
-}
-
-// bucketsOf are the names of the stored buckets of a view: that of each shard, where there are some.
-func bucketsOf(v reservations.View) []string {
-	if v.Shards == nil {
-		return []string{v.Bucket()}
-	}
-	var names []string
-	for _, shard := range v.Shards {
-		names = append(names, shard.Bucket())
-	}
-	return names
-}
-
-// showAll looks at the shared bucket of a limit, and at those of keys for which tasks wait.
-func (s *sight) showAll(ctx context.Context, limit string) (buckets []shownBucket, more bool, err error) {
-	lists, more, err := s.scheduler.Waitlists(ctx, limit, waitlistsMost)
-	if err != nil {
-		return nil, false, err
-	}
-	keys, waiting := []string{""}, map[string][]scheduler.Waitlist{}
-	for _, l := range lists {
-		if waiting[l.Key] == nil && l.Key != "" {
-			keys = append(keys, l.Key)
-		}
-		waiting[l.Key] = append(waiting[l.Key], l)
-	}
-	for _, key := range keys {
-		v, err := s.limiter.View(ctx, limit, key)
-		if err != nil {
-			return nil, false, err
-		}
-		b := s.shown(v)
-		for _, l := range waiting[key] {
-			b = b.with(l)
-		}
-		buckets = append(buckets, b)
-	}
-	return buckets, more, nil
-}
-
-// shown is a bucket as the commands show it.
-func (s *sight) shown(v reservations.View) shownBucket {
-	b := newShownBucket(v)
-	b.Override = s.override(v.Limit, v.Key)
-	return b
-}
-
-// rateText is a rate as headway.yaml has it.
-func rateText(m reservations.Meter) string {
-	if m.Kind == reservations.KindInFlight {
-		return "in flight"
-	}
-	for unit, d := range map[string]time.Duration{
+// rateText is the present rate as headway.yaml has it, and the bounds of an adaptive one.
+func rateText(m reservations.MeterView) string {
+	unit := m.Period.String()
+	for name, d := range map[string]time.Duration{
 		"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
 	} {
 		if m.Period == d {
-			return amount(m.Rate) + "/" + unit
+			unit = name
 		}
 	}
-	return amount(m.Rate) + "/" + m.Period.String()
+	text := cli.Amount(m.Current) + "/" + unit
+	if m.Adaptive.Max > 0 {
+		text += fmt.Sprintf(" (%s to %s)", cli.Amount(m.Rate), cli.Amount(m.Adaptive.Max))
+	}
+	return text
 }

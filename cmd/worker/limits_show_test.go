@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -19,7 +20,7 @@ func TestLimitsShow(t *testing.T) {
 	t.Parallel()
 	env, file := waitingWorld(t)
 	code, out, errs := command(t, env, "limits", "show", "--config", file, "--json")
-	var all shownLimits
+	var all overview.Limits
 	if err := json.Unmarshal([]byte(out), &all); err != nil || code != cli.ExitOK || len(all.Limits) != 2 {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
@@ -66,23 +67,23 @@ func TestLimitsShow(t *testing.T) {
 }
 
 // shownExample is a bucket with everything that can be said of one.
-func shownExample() shownBucket {
+func shownExample() overview.Bucket {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	b := newShownBucket(reservations.View{
+	b := overview.NewBucket(reservations.View{
 		Limit: "openai", Key: "acme", Found: true, Now: at, DoneIn: 34 * time.Second, Blocked: 4200 * time.Millisecond,
 		Meters: []reservations.MeterView{
-			{Meter: reservations.PerMinute("requests", 500), Level: 312.4, Promised: 12},
+			{Meter: reservations.PerMinute("requests", 500), Current: 500, Level: 312.4, Promised: 12},
 			{
 				Meter: reservations.Meter{
 					Name: "tokens", Rate: 200000, Period: 30 * time.Second, Capacity: 20000,
 					MaxReserved: 72000,
 				},
-				Level: -1200, Debt: 1200, Promised: 34800, Ahead: 36000, AheadIn: 10800 * time.Millisecond,
+				Current: 200000, Level: -1200, Debt: 1200, Promised: 34800, Ahead: 36000, AheadIn: 10800 * time.Millisecond,
 			},
-			{Meter: reservations.PerDay("daily", 1e6), Level: 5e5},
+			{Meter: reservations.PerDay("daily", 1e6), Current: 1e6, Level: 5e5},
 			{Meter: reservations.InFlight(20), Level: 3},
 		},
-	}).with(scheduler.Waitlist{
+	}).With(scheduler.Waitlist{
 		Bucket: "openai:acme", Waiting: 37, Promoted: 2,
 		Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567, "in_flight": 39},
 		Now:    at, End: at.Add(33100 * time.Millisecond), Failed: at.Add(3 * time.Second),
@@ -104,11 +105,11 @@ func TestBucketIsShown(t *testing.T) {
   override: requests 500/m since yesterday
 `
 	var plain, pretty bytes.Buffer
-	shownExample().print(screen{Writer: &plain})
+	printBucket(screen{Writer: &plain}, shownExample())
 	if d := cmp.Diff(want, plain.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	shownExample().print(screen{Writer: &pretty, bars: true, bold: true})
+	printBucket(screen{Writer: &pretty, bars: true, bold: true}, shownExample())
 	for _, part := range []string{
 		"\x1b[1mopenai:acme\x1b[0m", "██████████░░░░░░ 312 of 500", "░░░░░░░░░░░░░░░░ -1200 of 20000",
 		"████████░░░░░░░░ 500000 of", "██░░░░░░░░░░░░░░ in flight 17 of 20",
@@ -119,30 +120,52 @@ func TestBucketIsShown(t *testing.T) {
 	}
 }
 
-// The waitlists of shards add up, and the longest time counts.
+// An adaptive meter is shown at its present rate, a pure queue without a bar.
+func TestRatesThatAreFoundAreShown(t *testing.T) {
+	t.Parallel()
+	found, queue := reservations.PerMinute("found", 10), reservations.PerSecond("queue", 2)
+	found.Adaptive.Max, queue.Capacity = 500, reservations.NoBurst
+	b := overview.NewBucket(reservations.View{Limit: "api", Found: true, Meters: []reservations.MeterView{
+		{Meter: found, Current: 123.456, Level: 4}, {Meter: queue, Current: 2},
+	}})
+	if m := b.Meters[0]; m.Rate != 123.456 || *m.Least != 10 || *m.Most != 500 || b.Meters[1].Most != nil {
+		t.Errorf("meters %+v", b.Meters)
+	}
+	const want = `api  no task waits
+  METER  RATE               LEVEL                     PROMISED  AHEAD  WAITING
+  found  123/m (10 to 500)  ██████░░░░░░░░░░ 4 of 10  -         -      -
+  queue  2/s                ░░░░░░░░░░░░░░░░ 0 of 0   -         -      -
+`
+	var out bytes.Buffer
+	printBucket(screen{Writer: &out, bars: true}, b)
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func TestShardsAreShown(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	meter := reservations.PerSecond("requests", 5)
 	v := reservations.View{
 		Limit: "api", Found: true,
-		Meters: []reservations.MeterView{{Meter: reservations.PerSecond("requests", 10)}},
+		Meters: []reservations.MeterView{{Meter: reservations.PerSecond("requests", 10), Current: 10}},
 	}
 	for i := 1; i <= 2; i++ {
 		v.Shards = append(v.Shards, reservations.View{
 			Limit: "api", Shard: i, Found: true,
-			Meters: []reservations.MeterView{{Meter: meter}},
+			Meters: []reservations.MeterView{{Meter: meter, Current: meter.Rate}},
 		})
 	}
-	b := newShownBucket(v)
+	b := overview.NewBucket(v)
 	for i, end := range []time.Duration{4 * time.Second, 2 * time.Second} {
-		b = b.with(scheduler.Waitlist{
+		b = b.With(scheduler.Waitlist{
 			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i +
 				1), Tokens: reservations.Tokens{"requests": 7}, Now: at, End: at.Add(end),
 		})
 	}
 	var plain bytes.Buffer
-	b.print(screen{Writer: &plain})
+	printBucket(screen{Writer: &plain}, b)
 	const want = `api  30 tasks wait, the last is expected to start in 4s
   METER     RATE  LEVEL    PROMISED  AHEAD  WAITING
   requests  10/s  0 of 10  -         -      14
@@ -151,15 +174,12 @@ func TestShardsAreShown(t *testing.T) {
 	if d := cmp.Diff(want, plain.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if b.Shards[0].Waiting != 10 || b.Shards[1].Waiting != 20 || *b.Shards[1].EndIn != 2 {
-		t.Errorf("shards: %+v", b.Shards)
-	}
 }
 
 func TestWaitlistInWords(t *testing.T) {
 	t.Parallel()
 	now, minute := 0., 60.
-	for want, b := range map[string]shownBucket{
+	for want, b := range map[string]overview.Bucket{
 		"not in use, so it is full":                           {},
 		"no task waits":                                       {InUse: true},
 		"1 task waits, expected to start now":                 {InUse: true, Waiting: 1, EndIn: &now},
@@ -171,7 +191,7 @@ func TestWaitlistInWords(t *testing.T) {
 			EndIn: &minute,
 		},
 	} {
-		if got := b.waits(); got != want {
+		if got := waitsText(b); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -116,6 +116,42 @@ func TestLimitsAreSetListedAndUnset(t *testing.T) {
 	}
 }
 
+// Calls in flight are set as a number, a pure queue as a capacity of zero; a rate that is set ends what is adaptive.
+func TestLimitsOfOtherKindsAreSet(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.write("limits: {openai: {in_flight: 20, meters: {requests: {adaptive: {min: 10/m, max: 500/m}}}}}")
+	b.run(cli.ExitOK, []string{"openai.in_flight: at most 30 at once", "was: at most 20 at once"},
+		"set", "openai.in_flight", "30")
+	b.run(cli.ExitOK, []string{"openai.in_flight of key acme: at most 3 at once", "was: at most 30 at once"},
+		"set", "openai.in_flight", "3", "--key", "acme")
+	b.run(cli.ExitOK, []string{
+		"openai.requests: 60/m, one after another", "was: adaptive from 10/m to 500/m, at most 10 at once",
+	}, "set", "openai.requests", "60/m", "--capacity", "0")
+	calls := &listedRate{"in flight", 20}
+	want := []listed{
+		{Limit: "openai", Meter: "in_flight", Configured: calls, Override: &listedRate{"in flight", 30}},
+		{Limit: "openai", Key: "acme", Meter: "in_flight", Configured: calls, Override: &listedRate{"in flight", 3}},
+		{
+			Limit: "openai", Meter: "requests", Configured: &listedRate{"adaptive from 10/m to 500/m", 10},
+			Override: &listedRate{"60/m", 0},
+		},
+	}
+	if diff := cmp.Diff(want, b.list()); diff != "" {
+		t.Error(diff)
+	}
+	b.run(cli.ExitOK, []string{"in flight, at most 30", "60/m, one after another"}, "list")
+	for _, n := range []string{"0", "2.5", "1001", "many", "5/m"} {
+		b.run(cli.ExitUsage, []string{`"` + n + `" must be a whole number of calls, from 1 to 1000`},
+			"set", "openai.in_flight", n)
+	}
+	b.run(cli.ExitUsage, []string{"--capacity: calls in flight have none"}, "set", "openai.in_flight", "3", "--capacity", "4")
+	b.run(cli.ExitOK, []string{"openai.in_flight: at most 20 at once", "was: at most 30 at once"}, "unset",
+		"openai.in_flight")
+	b.run(cli.ExitOK, []string{"requests: adaptive from 10/m", "was: 60/m, one after another"}, "unset",
+		"openai.requests")
+}
+
 func TestLimitsThatCannotBeSet(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -142,12 +178,12 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 			"requests.period: 10µs must be whole milliseconds",
 		},
 		"capacity": {
-			[]string{"set", "openai.requests", "5/m", "--capacity", "0"},
-			"--capacity: 0 must be positive",
+			[]string{"set", "openai.requests", "5/m", "--capacity=-1"},
+			"--capacity: -1 must not be negative",
 		},
 		"NaN": {
 			[]string{"set", "openai.requests", "5/m", "--capacity", "NaN"},
-			"--capacity: NaN must be positive",
+			"--capacity: NaN must not be negative",
 		},
 		"arguments": {[]string{"set", "openai.requests"}, "wants LIMIT.METER and RATE; got 1 arguments"},
 		"unset":     {[]string{"unset", "openai.images"}, `there is no meter "openai.images"`},

@@ -136,7 +136,7 @@ func TestRunRefusesToStart(t *testing.T) {
 		"bad base": {
 			map[string]string{"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "garbage"},
 			nil, cli.ExitUsage,
-			`OPENAI_BASE_URL: "garbage" must look like https://host/v1`,
+			`OPENAI_BASE_URL: must look like https://host/v1`,
 		},
 		"http only": {
 			map[string]string{"REDIS_URL": "redis://127.0.0.1:1"},

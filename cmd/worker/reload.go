@@ -24,17 +24,20 @@ type reloader struct {
 	current config.Config // as the file said
 	set     func(context.Context, []reservations.Limit) error
 	log     *slog.Logger
+	restart func() // starts another worker; nil where only a person can
+	fresh   bool   // another worker is needed
 }
 
-// onHangup reloads for each SIGHUP until stop is called, which waits for a reload that is under way.
-func (r *reloader) onHangup(ctx context.Context) (stop func()) {
+// onHangup reloads for each SIGHUP, and whenever changed says so, until stop is called, which waits for a reload that is
+// under way.
+func (r *reloader) onHangup(ctx context.Context, changed <-chan struct{}) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.watch(ctx, signals)
+		r.watch(ctx, signals, changed)
 	}()
 	return func() {
 		signal.Stop(signals)
@@ -43,12 +46,14 @@ func (r *reloader) onHangup(ctx context.Context) (stop func()) {
 	}
 }
 
-func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal) {
+func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-signals:
+			r.reload(ctx)
+		case <-changed:
 			r.reload(ctx)
 		}
 	}
@@ -81,15 +86,24 @@ func (r *reloader) reload(ctx context.Context) {
 	r.fixed(ctx, "max_refusals", r.current.MaxRefusals, next.MaxRefusals)
 	r.fixed(ctx, "http", r.current.HTTP, next.HTTP)
 	r.fixed(ctx, "estimates", r.current.Estimates, next.Estimates)
+	if r.restart != nil { // their payloads belong into no log
+		r.fixed(ctx, "recurring", r.current.Recurring, next.Recurring)
+	}
 	r.log.LogAttrs(ctx, slog.LevelInfo, "settings are reloaded", slog.String("file", r.file),
 		slog.Int("limits", len(next.Limits)),
 		slog.Bool("limits_changed", !reflect.DeepEqual(r.current.Limits, next.Limits)))
 	r.current.Limits = next.Limits // what could not change is logged each time
+	if r.fresh {
+		r.restart()
+	}
 }
 
-// fixed warns of a changed setting that needs a restart.
+// fixed warns of a changed setting that needs a restart, or has the worker restarted.
 func (r *reloader) fixed(ctx context.Context, field string, was, is any) {
-	if !reflect.DeepEqual(was, is) {
+	if reflect.DeepEqual(was, is) {
+		return
+	}
+	if r.fresh = r.restart != nil; !r.fresh {
 		r.log.LogAttrs(ctx, slog.LevelWarn, "a setting changes only when the worker restarts",
 			slog.String("field", field), slog.Any("running", was), slog.Any("file", is))
 	}

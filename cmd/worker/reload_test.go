@@ -97,7 +97,7 @@ func TestReloadOnHangup(t *testing.T) {
 		set <- l
 		return nil
 	}}
-	stop := r.onHangup(t.Context())
+	stop := r.onHangup(t.Context(), nil)
 	defer stop()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/tracing"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
@@ -26,6 +26,13 @@ type runSettings struct {
 	concurrency int
 	logLevel    string
 	logFormat   string
+	metrics     string
+	metricsKeys []string
+
+	// changed says that the file has changed; nil in `worker run`, which reads it again on SIGHUP alone. Restart is called
+	// where what has changed needs another worker.
+	changed <-chan struct{}
+	restart func()
 }
 
 func runCommand(env cli.Environment) *cobra.Command {
@@ -43,9 +50,16 @@ worker was killed is run again.
 
 SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues,
 concurrency, shutdown_timeout, max_refusals, http, estimates and recurring change only with a restart. What "worker
-limits set" has set counts before the file.`,
+limits set" has set counts before the file.
+
+SIGUSR1 switches the log between debug and --log-level.
+
+--metrics serves /metrics for Prometheus, and /healthz and /readyz, on loopback unless the address has another host.
+Its clients see the names of limits, queues and keys: give it another host only in a network of your own. Traces are
+sent if OTEL_EXPORTER_OTLP_ENDPOINT is set. docs/observing.md has more.`,
 		Example: `  worker run
-  worker run --config prod.yaml --concurrency 200 --log-format json`,
+  worker run --config prod.yaml --concurrency 200 --log-format json
+  worker run --metrics 127.0.0.1:9464 --metrics-keys tenant=50`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), s, env) },
 	}
@@ -53,11 +67,14 @@ limits set" has set counts before the file.`,
 	c.Flags().IntVar(&s.concurrency, "concurrency", 0, "tasks to run at once; 0 takes it from the file")
 	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
+	c.Flags().StringVar(&s.metrics, "metrics", "", "serve metrics at this `address`, e.g. 127.0.0.1:9464; off if empty")
+	c.Flags().StringSliceVar(&s.metricsKeys, "metrics-keys", nil,
+		"`limits` whose keys are labels of metrics, with how many keys at most, e.g. tenant=50; others are \"other\"")
 	return c
 }
 
 func serve(ctx context.Context, s runSettings, env cli.Environment) error {
-	logger, err := newLogger(env.Err, s)
+	logger, level, err := newLogger(env.Err, s)
 	if err != nil {
 		return err
 	}
@@ -69,6 +86,24 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if err != nil {
 		return err
 	}
+	defer switchLevel(ctx, level, logger)()
+	watch, err := newObserver(ctx, s.metrics, s.metricsKeys, logger)
+	if err != nil {
+		return err
+	}
+	defer watch.close()
+	stopTraces, err := tracing.Start(ctx, "headway-worker", env.Getenv, logger)
+	if err != nil {
+		return err
+	}
+	defer stopTraces()
+	return serveWith(ctx, s, said, env, watch, logger)
+}
+
+// serveWith connects to the services and runs the worker.
+func serveWith(
+	ctx context.Context, s runSettings, said config.Config, env cli.Environment, watch *observer, logger *slog.Logger,
+) error {
 	c := s.over(said)
 	calls, err := newClients(c, env.Getenv, logger)
 	if err != nil {
@@ -80,6 +115,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer closeStores()
+	watch.measure(queue, buckets)
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
 	if err != nil {
 		return err
@@ -96,6 +132,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 	if recorder != nil {
 		defer recorder.Close()
 	}
+	settings.Events = watch.events(settings.Events)
 	w, err := worker.New(queue, limiter, settings)
 	if err != nil {
 		return err
@@ -105,8 +142,13 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer stopLearning()
-	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger}
-	defer reload.onHangup(ctx)()
+	stopWatching, err := watch.serve(ctx, queue, limiter)
+	if err != nil {
+		return err
+	}
+	defer stopWatching()
+	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart}
+	defer reload.onHangup(ctx, s.changed)()
 	return runLogged(ctx, w, logger, s.file, limiter.Names())
 }
 
@@ -162,19 +204,4 @@ func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Con
 	recorder := record.New(results, settings.Logger, chat.Requests())
 	settings.Dead, settings.Events = graves, recorder.Events() //nolint:contextcheck // hooks have none
 	return recorder, nil
-}
-
-func newLogger(w io.Writer, s runSettings) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return nil, &cli.UsageError{Err: fmt.Errorf("--log-level: %q must be debug, info, warn or error", s.logLevel)}
-	}
-	options := &slog.HandlerOptions{Level: level}
-	switch s.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, options)), nil
-	}
-	return nil, &cli.UsageError{Err: fmt.Errorf("--log-format: %q must be text or json", s.logFormat)}
 }

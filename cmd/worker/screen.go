@@ -6,9 +6,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -36,47 +36,47 @@ func (s screen) title(text string) string {
 	return text
 }
 
-// print shows all limits, each with its buckets.
-func (l shownLimits) print(s screen) {
+// printLimits shows all limits, each with its buckets.
+func printLimits(s screen, l overview.Limits) {
 	for i, limit := range l.Limits {
 		for j, b := range limit.Buckets {
 			if i+j > 0 {
 				fmt.Fprintln(s)
 			}
-			b.print(s)
+			printBucket(s, b)
 		}
 		if limit.More {
-			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", waitlistsMost,
+			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", overview.WaitlistsMost,
 				limit.Limit)
 		}
 	}
 }
 
-// print shows one bucket: its waitlist, its meters, and what is out of the ordinary.
-func (b shownBucket) print(s screen) {
-	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), b.waits())
+// printBucket shows one bucket: its waitlist, its meters, and what is out of the ordinary.
+func printBucket(s screen, b overview.Bucket) {
+	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), waitsText(b))
 	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
-	for i, m := range b.meters {
-		shown := b.Meters[i]
+	for _, shown := range b.Meters {
+		m := shown.View
 		if m.Kind == reservations.KindInFlight {
 			rows = append(rows, []string{m.Name, "-", s.flight(m), "-", "-", some(shown.Waiting)})
 			continue
 		}
 		rows = append(rows, []string{
-			m.Name, rateText(m.Meter) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
+			m.Name, rateText(m) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
 			some(shown.Waiting),
 		})
 	}
-	s.table("  ", rows)
+	s.table(rows)
 	if len(b.Flows) > 0 {
-		fmt.Fprintf(s, "  %s\n", b.flowsText())
+		fmt.Fprintf(s, "  %s\n", flowsText(b))
 	}
 	if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `worker limits unblock` ends that\n",
-			inText(b.Blocked))
+			cli.Seconds(b.Blocked))
 	}
 	if b.FailedIn > 0 {
-		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", inText(b.FailedIn))
+		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", cli.Seconds(b.FailedIn))
 	}
 	if b.Override != "" {
 		fmt.Fprintf(s, "  override: %s\n", cli.Line(b.Override))
@@ -87,28 +87,28 @@ func (b shownBucket) print(s screen) {
 }
 
 // flowsText is how many tasks of each flow wait.
-func (b shownBucket) flowsText() string {
+func flowsText(b overview.Bucket) string {
 	var texts []string
 	for _, f := range b.Flows {
 		texts = append(texts, cli.Printable(f.Flow)+" "+strconv.Itoa(f.Tasks))
 	}
 	if more := b.FlowCount - len(b.Flows); more > 0 {
-		texts = append(texts, plural(more, "smaller one", "smaller ones"))
+		texts = append(texts, cli.Plural(more, "smaller one", "smaller ones"))
 	}
 	return "tasks by flow: " + strings.Join(texts, ", ")
 }
 
-// waits says how many tasks wait for the bucket and for how long.
-func (b shownBucket) waits() string {
+// waitsText says how many tasks wait for the bucket and for how long.
+func waitsText(b overview.Bucket) string {
 	switch {
 	case b.Waiting+b.Promoted == 0 && !b.InUse:
 		return "not in use, so it is full"
 	case b.Waiting+b.Promoted == 0:
 		return "no task waits"
 	case b.Waiting == 0:
-		return plural(b.Promoted, "task is", "tasks are") + " promoted, none waits"
+		return cli.Plural(b.Promoted, "task is", "tasks are") + " promoted, none waits"
 	}
-	text := plural(b.Waiting, "task waits", "tasks wait")
+	text := cli.Plural(b.Waiting, "task waits", "tasks wait")
 	if b.Promoted > 0 {
 		text += fmt.Sprintf(", %d more promoted", b.Promoted)
 	}
@@ -121,21 +121,18 @@ func (b shownBucket) waits() string {
 	return text + ", the last is expected to start " + dueText(*b.EndIn)
 }
 
-func plural(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
-}
-
 // level is how full a meter is.
 func (s screen) level(m reservations.MeterView) string {
-	return s.bar(m.Level/m.Cap(), fmt.Sprintf("%s of %s", amount(m.Level), amount(m.Cap())))
+	left := 0. // a pure queue keeps nothing
+	if m.Cap() > 0 {
+		left = m.Level / m.Cap()
+	}
+	return s.bar(left, fmt.Sprintf("%s of %s", cli.Amount(m.Level), cli.Amount(m.Cap())))
 }
 
 // flight is how many calls run.
 func (s screen) flight(m reservations.MeterView) string {
-	return s.bar(m.Level/m.Cap(), fmt.Sprintf("in flight %s of %s", amount(m.Cap()-m.Level), amount(m.Cap())))
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("in flight %s of %s", cli.Amount(m.Cap()-m.Level), cli.Amount(m.Cap())))
 }
 
 // bar shows what is left of a meter before its text.
@@ -152,7 +149,7 @@ func some(tokens float64) string {
 	if tokens == 0 {
 		return "-"
 	}
-	return amount(tokens)
+	return cli.Amount(tokens)
 }
 
 // aheadText is how far the promises of a meter go into deficit, of what it may promise, and when that will have come
@@ -160,10 +157,10 @@ func some(tokens float64) string {
 func aheadText(m reservations.MeterView) string {
 	text := some(m.Ahead)
 	if m.MaxReserved != reservations.Unlimited {
-		text += " of " + amount(m.MaxReserved)
+		text += " of " + cli.Amount(m.MaxReserved)
 	}
 	if m.AheadIn > 0 {
-		text += ", back in " + inText(m.AheadIn.Seconds())
+		text += ", back in " + cli.Seconds(m.AheadIn.Seconds())
 	}
 	return text
 }
@@ -175,43 +172,16 @@ func kindText(k reservations.Kind) string {
 	return ""
 }
 
-// textRows are the rows of a text: its first line beside the name, each further one below. None for an empty text.
-func textRows(name, text string) [][]string {
-	var rows [][]string
-	for line := range strings.Lines(strings.TrimSpace(text)) {
-		rows = append(rows, []string{name, strings.TrimSuffix(line, "\n")})
-		name = ""
-	}
-	return rows
-}
-
-// table prints rows in columns of the same width. What their texts hold for a terminal is shown, not done.
-func (s screen) table(indent string, rows [][]string) {
+// table prints rows below a line, in columns of the same width. What their texts hold for a terminal is shown, not done.
+func (s screen) table(rows [][]string) {
 	for _, line := range cli.Aligned(rows) {
-		fmt.Fprintln(s, indent+line)
+		fmt.Fprintln(s, "  "+line)
 	}
-}
-
-// amount is a number of tokens with what a person wants to see of it.
-func amount(n float64) string {
-	if math.Abs(n) >= 100 {
-		n = math.Round(n)
-	}
-	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
-}
-
-// inText is a time in seconds, rounded.
-func inText(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	if d >= 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
 }
 
 func dueText(seconds float64) string {
 	if seconds <= 0 {
 		return "now"
 	}
-	return "in " + inText(seconds)
+	return "in " + cli.Seconds(seconds)
 }

@@ -3,7 +3,9 @@ package asynqdb
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 )
@@ -12,6 +14,7 @@ import (
 type DB struct {
 	client    redis.UniversalClient
 	inspector *asynq.Inspector
+	process   string // unique
 
 	wake, pending, take, delay, first, skip *redis.Script
 }
@@ -19,7 +22,7 @@ type DB struct {
 // New returns a DB that uses client. The caller remains responsible for closing client.
 func New(client redis.UniversalClient) *DB {
 	return &DB{
-		client: client, inspector: asynq.NewInspectorFromRedisClient(client),
+		client: client, inspector: asynq.NewInspectorFromRedisClient(client), process: uuid.NewString(),
 		wake: redis.NewScript(wakeScript), pending: redis.NewScript(pendingScript),
 		take: redis.NewScript(takeScript), delay: redis.NewScript(delayScript),
 		first: redis.NewScript(firstScript), skip: redis.NewScript(skipScript),
@@ -32,6 +35,12 @@ func New(client redis.UniversalClient) *DB {
 type keys struct{ prefix string }
 
 func keysOf(queue string) keys { return keys{prefix: "asynq:{" + queue + "}:"} }
+
+// queueOf returns the queue of one of its keys.
+func queueOf(key string) string {
+	queue := strings.TrimPrefix(key, "asynq:{")
+	return queue[:max(0, strings.LastIndex(queue, "}:"))]
+}
 
 func (k keys) pending() string   { return k.prefix + "pending" }   // list; workers take from its right
 func (k keys) scheduled() string { return k.prefix + "scheduled" } // sorted set by seconds

@@ -3,6 +3,7 @@ package asynqdb
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -10,7 +11,49 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redeliverScript returns a task that asynq delivered with a known lease, and gives it a new lease.
+// dequeueScript delivers tasks of one queue, as asynq's script delivers one.
+//
+//	KEYS[1] -> asynq's pending list
+//	KEYS[2] -> exists while the queue is paused
+//	KEYS[3] -> asynq's list of active tasks
+//	KEYS[4] -> asynq's set of leases
+//	ARGV[1] -> prefix of asynq's task keys
+//	ARGV[2] -> the lease
+//	ARGV[3] -> largest number of tasks
+//	ARGV[4] -> part of the pending list that one server takes at once, apart from its first task
+//	ARGV[5] -> "1" for woken tasks and tasks that Take left alone, else "0"
+//
+// Output: for each task its ID and asynq's message.
+const dequeueScript = luaWoken + `
+local length, found = redis.call("LLEN", KEYS[1]), {}
+if length == 0 or redis.call("EXISTS", KEYS[2]) == 1 then -- an idle worker sends one command less than asynq's script
+	return found
+end
+for _ = 1, math.min(tonumber(ARGV[3]), 1 + math.floor(length / tonumber(ARGV[4]))) do
+	if ARGV[5] == "1" then
+		local id = redis.call("LINDEX", KEYS[1], -1)
+		local t = id and redis.call("HMGET", ARGV[1] .. id, "` + fieldLeft + `", "` + fieldWoken + `", "pending_since")
+		if not t or not t[1] and not woken(t[2], t[3]) then
+			break
+		end
+	end
+	local id = redis.call("RPOPLPUSH", KEYS[1], KEYS[3])
+	if not id then
+		break
+	end
+	local key = ARGV[1] .. id
+	redis.call("HSET", key, "state", "active")
+	redis.call("HDEL", key, "pending_since")
+	redis.call("ZADD", KEYS[4], ARGV[2], id)
+	local message = redis.call("HGET", key, "msg")
+	if message then
+		found[#found + 1] = id
+		found[#found + 1] = message
+	end
+end
+return found`
+
+// redeliverScript returns a task that was delivered with a known lease, and gives it a new lease.
 //
 //	KEYS[1] -> asynq's set of leases
 //	ARGV[1] -> prefix of asynq's task keys
@@ -28,18 +71,71 @@ for _, id in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], ARGV[2], ARGV[2])) do
 end
 return nil`
 
+// putBackScript moves delivered tasks that still have a known lease back to the head of asynq's pending list.
+//
+//	KEYS    -> as for dequeueScript
+//	ARGV[1] -> prefix of asynq's task keys
+//	ARGV[2] -> the known lease
+//	then the IDs, in the order of delivery
+//
+// Output: nothing.
+const putBackScript = `
+for i = #ARGV, 3, -1 do
+	local lease = redis.call("ZSCORE", KEYS[4], ARGV[i])
+	if lease and tonumber(lease) == tonumber(ARGV[2]) and redis.call("LREM", KEYS[3], 1, ARGV[i]) == 1 then
+		redis.call("ZREM", KEYS[4], ARGV[i])
+		redis.call("RPUSH", KEYS[1], ARGV[i])
+		redis.call("HSET", ARGV[1] .. ARGV[i], "state", "pending")
+	end
+end
+return 0`
+
+const (
+	// aheadMost is how many tasks a server takes in one round trip.
+	aheadMost = 16
+	// aheadShare is the part of the pending list that a server takes at once, apart from its first task. So servers
+	// share a short list.
+	aheadShare = 16
+	// aheadKept is how long a task that was taken together with others waits for the server, before it is pending
+	// again. A server with free slots asks for it within microseconds.
+	aheadKept = 50 * time.Millisecond
+	// putBackTimeout bounds the way back.
+	putBackTimeout = 2 * time.Second
+)
+
 // marks is how many leases that end in the same second differ: Redis keeps them as floating point numbers.
 const marks = 1_000_000
 
-// dequeues finds the task of a dequeue whose answer was lost. Without it no worker would know of the task before its
-// lease ends. Each dequeue asks for a lease that ends some microseconds later than asynq's, and the task is found by
-// that lease.
+// dequeues takes several tasks in one round trip, for a server that has slots for them, and hands them out one by one.
+//
+// It also finds the tasks of a dequeue whose answer was lost. Without it no worker would know of these tasks before
+// their lease ends. Each dequeue asks for a lease that ends some microseconds later than asynq's, and the tasks are
+// found by that lease.
 type dequeues struct {
-	script *redis.Script
+	take, again, back *redis.Script
 
-	mu   sync.Mutex       // guards what follows
-	mark int64            // of the last dequeue
-	lost map[string]lease // by queue
+	puttingBack sync.Mutex // one at a time, so that the last one waits for the others
+
+	mu    sync.Mutex       // guards what follows
+	mark  int64            // of the last dequeue
+	lost  map[string]lease // by queue
+	ahead batch
+	late  *time.Timer // puts ahead back; nil before the first batch
+}
+
+func newDequeues() dequeues {
+	return dequeues{
+		take: redis.NewScript(dequeueScript), again: redis.NewScript(redeliverScript),
+		back: redis.NewScript(putBackScript), lost: map[string]lease{},
+		mark: rand.Int64N(marks), //nolint:gosec // needs no secrecy
+	}
+}
+
+// batch has the tasks of one dequeue that the server has not asked for yet.
+type batch struct {
+	keys          []string // of asynq's script
+	prefix, lease string
+	tasks         []string // of each the ID and asynq's message
 }
 
 // lease is the lease that a dequeue asked for.
@@ -48,27 +144,106 @@ type lease struct {
 	marked string // the same with the mark, as Redis has it
 }
 
-// dequeue returns the task of a lost answer, or else the next task of the queue.
-func (s *server) dequeue(ctx context.Context, call script) *redis.Cmd {
+// dequeue returns a task that was taken before, or the task of a lost answer, or else the next task of the queue. A
+// task that was taken before may be of another queue: asynq reads the queue from the message.
+func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
+	if message, ok := s.dequeues.next(); ok {
+		return redis.NewCmdResult(message, nil)
+	}
 	ends, _ := call.args[0].(int64)
 	queue, prefix := call.keys[3], call.args[1]
 	if marked := s.dequeues.lostLease(queue); marked != "" {
-		cmd := s.dequeues.script.Run(ctx, s.UniversalClient, []string{queue}, prefix, marked, ends)
+		cmd := s.dequeues.again.Run(ctx, s.UniversalClient, []string{queue}, prefix, marked, ends)
 		if !errors.Is(cmd.Err(), redis.Nil) {
 			return cmd
 		}
 		s.dequeues.forget(queue)
 	}
-	marked := s.dequeues.next(ends)
-	cmd := s.UniversalClient.EvalSha(ctx, call.sha1, call.keys, marked, prefix)
-	if away(cmd.Err()) {
+	marked := s.dequeues.marked(ends)
+	sorting := s.Sorting != nil && s.Sorting(queueOf(queue))
+	found, err := s.dequeues.take.Run(ctx, s.UniversalClient, call.keys, prefix, marked, s.most(), aheadShare, sorting).
+		StringSlice()
+	if away(err) {
 		s.dequeues.lose(queue, lease{ends: ends, marked: marked})
 	}
-	return cmd
+	if err == nil && len(found) == 0 {
+		err = redis.Nil
+	}
+	if err != nil {
+		return redis.NewCmdResult(nil, err)
+	}
+	if len(found) > 2 {
+		text, _ := prefix.(string)
+		s.keep(batch{keys: call.keys, prefix: text, lease: marked, tasks: found[2:]})
+	}
+	return redis.NewCmdResult(found[1], nil)
 }
 
-// next returns a lease that probably no other process asks for.
-func (d *dequeues) next(ends int64) string {
+// most returns how many tasks the server may take at once: one, and half of those that it can run beside that one. The
+// other half is for tasks that asynq has and that have not begun.
+func (s *Server) most() int {
+	select {
+	case <-s.Stopping:
+		return 1
+	default:
+	}
+	if s.Free == nil {
+		return 1
+	}
+	return min(1+max(0, s.Free()-1)/2, aheadMost)
+}
+
+// keep keeps the tasks of a batch until the server asks for them, at most for aheadKept.
+func (s *Server) keep(b batch) {
+	d := &s.dequeues
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ahead = b
+	if d.late == nil {
+		d.late = time.AfterFunc(aheadKept, s.PutBack)
+		return
+	}
+	d.late.Reset(aheadKept)
+}
+
+// PutBack moves tasks that asynq has not asked for back to the head of their pending list. Call it when the asynq
+// server has stopped. If Redis does not answer, the tasks are delivered again after their lease.
+func (s *Server) PutBack() {
+	d := &s.dequeues
+	d.puttingBack.Lock()
+	defer d.puttingBack.Unlock()
+	d.mu.Lock()
+	b := d.ahead
+	d.ahead = batch{}
+	d.mu.Unlock()
+	if len(b.tasks) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
+	defer cancel()
+	args := []any{b.prefix, b.lease}
+	for i := 0; i < len(b.tasks); i += 2 {
+		args = append(args, b.tasks[i])
+	}
+	_ = d.back.Run(ctx, s.UniversalClient, b.keys, args...).Err() // the lease ends anyway
+}
+
+// next returns the message of a task that was taken before.
+func (d *dequeues) next() (message string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.ahead.tasks) == 0 {
+		return "", false
+	}
+	message, d.ahead.tasks = d.ahead.tasks[1], d.ahead.tasks[2:]
+	if len(d.ahead.tasks) == 0 {
+		d.late.Stop()
+	}
+	return message, true
+}
+
+// marked returns a lease that probably no other process asks for.
+func (d *dequeues) marked(ends int64) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mark = (d.mark + 1) % marks

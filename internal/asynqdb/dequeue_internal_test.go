@@ -17,17 +17,18 @@ import (
 type scripted struct {
 	redis.UniversalClient
 
+	take    string // hash of the script that takes tasks
 	answers []*redis.Cmd
 	asked   []string
 	leases  []string // that a dequeue set, or a look searched
 }
 
 func (r *scripted) EvalSha(_ context.Context, sha1 string, _ []string, args ...any) *redis.Cmd {
-	name, lease := "take", args[0]
-	if sha1 != name {
-		name, lease = "look", args[1]
+	name := "look"
+	if sha1 == r.take {
+		name = "take"
 	}
-	text, _ := lease.(string)
+	text, _ := args[1].(string)
 	r.asked, r.leases = append(r.asked, name), append(r.leases, text)
 	answer := r.answers[0]
 	r.answers = r.answers[1:]
@@ -40,8 +41,10 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost, none := redis.NewCmdResult(nil, io.EOF), redis.NewCmdResult(nil, redis.Nil)
+		empty := redis.NewCmdResult([]any{}, nil)
 		r := &scripted{}
-		client := ForServer(r, nil)
+		client := ForServer(r, ServerConfig{})
+		r.take = client.dequeues.take.Hash()
 		take := func(want any, err error, asked []string, answers ...*redis.Cmd) {
 			t.Helper()
 			r.asked, r.leases, r.answers = nil, nil, answers
@@ -51,7 +54,7 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 				t.Errorf("got %v, %v, want %v, %v; asked (-want +got):\n%s", got.Val(), got.Err(), want, err, diff)
 			}
 		}
-		first, second := redis.NewCmdResult("first", nil), redis.NewCmdResult("second", nil)
+		first, second := redis.NewCmdResult("first", nil), redis.NewCmdResult([]any{"id", "second"}, nil)
 		take(nil, io.EOF, []string{"take"}, lost)
 		asked := r.leases[0]
 		ends, err := strconv.ParseFloat(asked, 64)
@@ -67,7 +70,7 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 		if r.leases[1] == asked {
 			t.Errorf("%s was asked for twice", asked)
 		}
-		take(nil, redis.Nil, []string{"take"}, none)
+		take(nil, redis.Nil, []string{"take"}, empty)
 		take(nil, io.EOF, []string{"take"}, lost)
 		<-time.After(30 * time.Second)
 		take("second", nil, []string{"take"}, second)

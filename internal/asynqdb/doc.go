@@ -5,5 +5,5 @@
 // each task where asynq itself will deliver it.
 //
 // [ForServer] returns the Redis client of an asynq server. With that client a delivery that ends, or begins, while
-// Redis is away is not lost.
+// Redis is away is not lost, and a server takes several tasks in one round trip.
 package asynqdb

@@ -22,13 +22,13 @@ const (
 // then, so the task would wait for asynq's recoverer.
 //
 // A script that was run, and whose answer was lost, is not repeated: the task may run elsewhere by then.
-func (s *server) finish(ctx context.Context, call script) *redis.Cmd {
+func (s *Server) finish(ctx context.Context, call script) *redis.Cmd {
 	run := func() *redis.Cmd { return s.shared.EvalSha(ctx, call.sha1, call.keys, call.args...) }
 	cmd, key := run(), call.taskKey()
 	for pause := awayPauseMin; key != "" && away(cmd.Err()); pause = min(2*pause, awayPauseMax) {
 		select {
 		case <-time.After(pause):
-		case <-s.stopping:
+		case <-s.Stopping:
 			return cmd
 		case <-ctx.Done():
 			return cmd
@@ -49,7 +49,7 @@ func (s *server) finish(ctx context.Context, call script) *redis.Cmd {
 // finished reports whether the script was run: asynq's record of the task is gone, or has the message that the script
 // writes, or a later one. Where another machine's clock is ahead, the answer may be true too often. Then asynq
 // delivers the task again after its lease.
-func (s *server) finished(ctx context.Context, key string, call script) (bool, error) {
+func (s *Server) finished(ctx context.Context, key string, call script) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, awayLook)
 	defer cancel()
 	stored, err := s.HGet(ctx, key, "msg").Result()

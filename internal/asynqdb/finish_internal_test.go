@@ -149,7 +149,7 @@ func TestFinishOutlastsAnOutage(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), lease)
 				defer cancel()
 				began := time.Now()
-				got := ForServer(&c.redis, stopping).EvalSha(ctx, "hash", c.keys, c.args...)
+				got := ForServer(&c.redis, ServerConfig{Stopping: stopping}).EvalSha(ctx, "hash", c.keys, c.args...)
 				if lasted := time.Since(began); c.redis.tried != c.tries || lasted != c.lasts || !errors.Is(got.Err(), c.want) {
 					t.Errorf("%d tries in %v: %v, want %d in %v: %v", c.redis.tried, lasted, got.Err(), c.tries, c.lasts, c.want)
 				}
@@ -201,7 +201,7 @@ func TestAsynqsScriptsThatEndDeliveries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{UniversalClient: client}
+	s := &Server{UniversalClient: client}
 	key := "asynq:{default}:t:" + info.ID
 
 	back := <-records.calls

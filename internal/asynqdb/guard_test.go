@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -134,6 +135,28 @@ func TestUniqueKeysOfEndedTasksAreForgotten(t *testing.T) {
 			t.Errorf("a task that lives has lost its key: %q, %v", holder, err)
 		}
 	})
+}
+
+// A tick that is no moment of the past does not end its series.
+func TestMalformedTicks(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	server.SetTime(now)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	db := asynqdb.New(client)
+	hour := strconv.FormatInt(now.Add(time.Hour).UnixMilli(), 10) + " @daily"
+	for text, want := range map[string]time.Time{
+		"x": now, "": now, "-5 @daily": now, "99999999999999999 @daily": now, "9223372036854775807 @daily": now,
+		strings.Repeat("9", 400): now, "1e30 @daily": now, hour: now.Add(time.Hour),
+	} {
+		server.HSet("headway:recurring:{default}", "nightly", text)
+		last, clock, err := db.LastTick(t.Context(), "default", "nightly", "@daily")
+		if err != nil || last.MS != want.UnixMilli() || !clock.Equal(now) {
+			t.Errorf("%.40q: %+v at %v, %v; want %v", text, last, clock, err, want)
+		}
+	}
 }
 
 // A tick is enqueued once, even if its task ended long ago, and an earlier tick never after it.

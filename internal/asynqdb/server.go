@@ -3,7 +3,6 @@ package asynqdb
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -11,27 +10,35 @@ import (
 	"github.com/headway-go/headway/internal/roundtrip"
 )
 
-// ForServer returns the Redis client of an asynq server.
+// Server is the Redis client of an asynq server. Call [Server.PutBack] when that server has stopped.
 //
 // The scripts that end deliveries share round trips. While Redis is away they are repeated, until the task's lease
-// ends or stopping is closed. A task that Redis delivered, but whose answer was lost, is the next that the server
-// receives.
-func ForServer(client redis.UniversalClient, stopping <-chan struct{}) redis.UniversalClient {
-	return &server{
-		UniversalClient: client, shared: roundtrip.Share(client), stopping: stopping,
-		dequeues: dequeues{
-			script: redis.NewScript(redeliverScript), lost: map[string]lease{},
-			mark: rand.Int64N(marks), //nolint:gosec // needs no secrecy
-		},
-	}
-}
-
-type server struct {
+// ends or Stopping is closed. A task that Redis delivered, but whose answer was lost, is the next that the server
+// receives. A server with free slots takes several tasks of a long pending list in one round trip.
+type Server struct {
 	redis.UniversalClient
+	ServerConfig
 
 	shared   redis.UniversalClient
-	stopping <-chan struct{}
 	dequeues dequeues
+}
+
+// ServerConfig is what a [Server] asks its worker. Each field may be nil.
+type ServerConfig struct {
+	// Stopping is closed when the server is about to stop.
+	Stopping <-chan struct{}
+	// Free returns how many tasks the server can run more. Nil means one.
+	Free func() int
+	// Sorting reports whether this process takes the backlog of the queue, see [DB.Take]. Meanwhile the server receives
+	// woken tasks, and tasks that Take left.
+	Sorting func(queue string) bool
+}
+
+// ForServer returns the Redis client of an asynq server.
+func ForServer(client redis.UniversalClient, config ServerConfig) *Server {
+	return &Server{
+		UniversalClient: client, ServerConfig: config, shared: roundtrip.Share(client), dequeues: newDequeues(),
+	}
 }
 
 // script is a call of a script by its hash.
@@ -42,7 +49,7 @@ type script struct {
 }
 
 // EvalSha runs one of asynq's scripts. Only those that end a delivery have a deadline: that of the task's lease.
-func (s *server) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
+func (s *Server) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
 	call := script{sha1: sha1, keys: keys, args: args}
 	if _, bounded := ctx.Deadline(); bounded {
 		return s.finish(ctx, call)

@@ -24,7 +24,7 @@ func TestOnlyEndsShareRoundTrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	pipelined.Store(0)
-	server := asynqdb.ForServer(b.client, nil)
+	server := asynqdb.ForServer(b.client, asynqdb.ServerConfig{})
 	all := func(ctx context.Context) {
 		var callers sync.WaitGroup
 		for i := range 200 {

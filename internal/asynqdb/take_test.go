@@ -2,6 +2,7 @@ package asynqdb_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -180,5 +181,40 @@ func TestPendingIsBounded(t *testing.T) {
 		if err != nil || len(tasks) != 2 || tasks[0].ID != "0" || tasks[1].ID != "1" {
 			t.Errorf("%d tasks, %v", len(tasks), err)
 		}
+	})
+}
+
+// One process at a time takes a backlog, until few tasks are left or it does not go on.
+func TestOneProcessTakesABacklog(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bundle) {
+		t.Helper()
+		b.add(0, numbered(8)...)
+		other := asynqdb.New(b.client)
+		pending := func(db *asynqdb.DB, from int) (n int, elsewhere bool) {
+			_, tasks, err := db.Pending(t.Context(), queue, 10, from)
+			if elsewhere = errors.Is(err, asynqdb.ErrTakenElsewhere); err != nil && !elsewhere {
+				t.Fatal(err)
+			}
+			return len(tasks), elsewhere
+		}
+		for _, db := range []*asynqdb.DB{b.DB, b.DB} {
+			if n, elsewhere := pending(db, 1); n != 8 || elsewhere {
+				t.Errorf("%d tasks, elsewhere %v", n, elsewhere)
+			}
+		}
+		if n, elsewhere := pending(other, 1); n != 0 || !elsewhere {
+			t.Errorf("another process reads %d tasks, elsewhere %v", n, elsewhere)
+		}
+		if n, elsewhere := pending(b.DB, 9); n != 0 || elsewhere {
+			t.Errorf("%d tasks of few, elsewhere %v", n, elsewhere)
+		}
+		if n, elsewhere := pending(other, 1); n != 8 || elsewhere {
+			t.Errorf("another process reads %d tasks when the first one has ended, elsewhere %v", n, elsewhere)
+		}
+		eventually(t, "the other process does not go on", func() bool {
+			_, elsewhere := pending(b.DB, 1)
+			return !elsewhere
+		})
 	})
 }

@@ -133,11 +133,12 @@ type limitFile struct {
 
 type meterFile struct {
 	Rate        rateValue     `mapstructure:"rate"`
-	Capacity    float64       `mapstructure:"capacity"`
+	Capacity    *float64      `mapstructure:"capacity"`
 	MaxReserved reservedValue `mapstructure:"max_reserved"`
 	Headroom    float64       `mapstructure:"headroom"`
 	Window      windowValue   `mapstructure:"window"`
 	Settle      string        `mapstructure:"settle"`
+	Adaptive    *adaptiveFile `mapstructure:"adaptive"`
 }
 
 // Load reads and validates a file. The error is an *Error with all faults, or with the advice for a missing file.
@@ -225,9 +226,12 @@ func (l limitFile) limit(name string) reservations.Limit {
 	}
 	for _, meter := range sortedKeys(l.Meters) {
 		m := l.Meters[meter]
+		rate, adaptive := m.rate()
 		limit.Meters = append(limit.Meters, reservations.Meter{
-			Name: meter, Rate: m.Rate.tokens, Period: m.Rate.period, Capacity: m.Capacity, MaxReserved: m.MaxReserved.tokens(),
-			Kind: m.Window.kind, Start: m.Window.start, Spread: m.Window.spread, Settle: reservations.SettleMode(m.Settle),
+			Name: meter, Rate: rate.tokens, Period: rate.period, Adaptive: adaptive, Capacity: m.capacity(),
+			MaxReserved: m.MaxReserved.tokens(),
+			Kind:        m.Window.kind, Start: m.Window.start, Spread: m.Window.spread,
+			Settle:   reservations.SettleMode(m.Settle),
 			Headroom: m.Headroom,
 		})
 	}
@@ -236,6 +240,17 @@ func (l limitFile) limit(name string) reservations.Limit {
 		slices.SortStableFunc(limit.Meters, func(a, b reservations.Meter) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return limit
+}
+
+// capacity is that of the meter: nothing is one period's worth, and zero no burst.
+func (m meterFile) capacity() float64 {
+	switch {
+	case m.Capacity == nil:
+		return 0
+	case *m.Capacity == 0:
+		return reservations.NoBurst
+	}
+	return *m.Capacity
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -71,6 +71,74 @@ func TestHeadroom(t *testing.T) {
 	}
 }
 
+func TestAdaptive(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {meters: {r: {adaptive: {min: 10/m, max: 10/s, ramp: 5m}, capacity: 5}, " +
+		"s: {adaptive: {min: 1/s, max: 1/s}}}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := reservations.PerMinute("r", 10)
+	m.Capacity, m.Adaptive = 5, reservations.Adaptive{Max: 600, Ramp: 5 * time.Minute}
+	if d := cmp.Diff(m, c.Limits[0].Meters[0]); d != "" {
+		t.Errorf("meter (-want +got):\n%s", d)
+	}
+	if got := config.MeterRateText(m); got != "adaptive from 10/m to 600/m with a ramp of 5m0s" {
+		t.Errorf("text %q", got)
+	}
+	for text, want := range map[string]string{
+		"{adaptive: {min: 20/m, max: 10/m}}": "limits.a.meters.r.adaptive.min: 20/m is above max, 10/m",
+		"{adaptive: {min: 0/m, max: 10/m}}": "limits.a.meters.r.adaptive.min: must be there and positive, " +
+			"e.g. 10/m",
+		"{adaptive: {min: 1/m}}": "limits.a.meters.r.adaptive.max: must be there and positive, " +
+			"e.g. 500/m",
+		"{adaptive: {}}": "limits.a.meters.r.adaptive.min: must be there and positive, " +
+			"e.g. 10/m",
+		"{adaptive: {min: -1/m, max: 5/m}}": "limits.a.meters.r.adaptive.min: must be there and positive, " +
+			"e.g. 10/m",
+		"{adaptive: {min: 1/m, max: 1e300/m}}": "limits.a.meters.r.adaptive.max: 1e+300 must be a number of " +
+			"tokens that is no less than the lowest rate, 1, up to 1e+15",
+		"{adaptive: {min: 1/m, max: 5/m, ramp: -1s}}": "limits.a.meters.r.adaptive.ramp: -1s must not be negative; " +
+			"zero means 2m0s",
+		"{adaptive: {min: 1/m, max: 5/m, ramp: 5}}": "limits.a.meters.r.adaptive.ramp: 5 must be a duration with a " +
+			"unit, e.g. 30s",
+		"{adaptive: {min: 1/m, max: 5/m, step: 5}}": "limits.a.meters.r.adaptive: there is no setting named step",
+		"{adaptive: {min: many, max: 5/m}}": "limits.a.meters.r.adaptive.min: \"many\" must be a number and " +
+			"a period, e.g. 500/m",
+		"{adaptive: 5/m}": "limits.a.meters.r.adaptive: 5/m must be a map with min, max and ramp",
+		"{rate: 3/m, adaptive: {min: 1/m, max: 5/m}}": "limits.a.meters.r.rate: can't be given together with " +
+			"adaptive, which begins at min and finds it",
+		"{window: spread, adaptive: {min: 1/m, max: 5/m}}": "limits.a.meters.r.adaptive: a fixed window can't find its " +
+			"rate, only a token bucket can",
+	} {
+		_, err := config.Parse([]byte("limits: {a: {meters: {r: " + text + "}}}"))
+		if err == nil || want != "" && err.Error() != want {
+			t.Errorf("%s:\n%v\nwant\n%s", text, err, want)
+		}
+	}
+}
+
+// A capacity of zero is no burst at all; one that is left out is one period's worth.
+func TestCapacityOfZero(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 10/s, capacity: 0}, s: 10/s}}}"))
+	if err != nil || c.Limits[0].Meters[0].Cap() != 0 || c.Limits[0].Meters[1].Cap() != 10 {
+		t.Errorf("%+v (%v)", c.Limits, err)
+	}
+	for text, want := range map[string]string{
+		"{a: {meters: {r: {rate: 1/s, capacity: 0, max_reserved: 0}}}}": "limits.a.meters.r.max_reserved: must not be zero " +
+			"without a capacity",
+		`{a: {meters: {r: {rate: 1/s, capacity: 0, window: spread}}}}`: "limits.a.meters.r.capacity: a fixed window can't " +
+			"be without a burst",
+		"{a: {meters: {r: {rate: 1/s, capacity: 0, headroom: 1}}}}": "limits.a.meters.r.headroom: 1 must",
+		"{a: {shards: 2, meters: {r: {rate: 1/s, capacity: 0}}}}":   "limits.a.shards: capacity 0",
+	} {
+		if _, err := config.Parse([]byte("limits: " + text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestWeights(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse([]byte("limits: {a: {weights: {acme: 3, user 7: 0.5}, priorities: {high: 9, low: 1}, meters: " +
@@ -190,6 +258,11 @@ limits:
 			"limits.f.max_block: -1s must be from 0 to 24h", "limits.g.max_block: 25h0m0s must be from 0 to 24h",
 			"limits.h.max_block: 600 must be a duration",
 		}},
+		"extremes": {"queues: {a: 1000000000, b: 1, \"q}{\": 1, \"x\\ny\": 1}\nconcurrency: 2000000000\nlimits: {a: " +
+			"{in_flight: 1}}", []string{
+			"queues.a: weight 1000000000 must be from 1 to 1000", "concurrency: 2000000000 must be from 1 to 100000",
+			`queue: "q}{" must not begin`, `queue "x\ny" must hold no control characters`,
+		}},
 		"fractions": {"limits: {a: {shards: 2.5, meters: {r: 5/m}}}\nconcurrency: 1e3\nqueues: {default: " +
 			"1.5}\nmax_refusals: .nan", []string{
 			"limits.a.shards: 2.5 must be a whole number", "queues.default: 1.5 must be a whole number",
@@ -220,13 +293,13 @@ limits:
 // Settings beside an unknown one are checked too, and the order of the faults is always the same.
 func TestFaultsBesideAnUnknownSetting(t *testing.T) {
 	t.Parallel()
-	const want = `concurrency: -1 must be positive
+	const want = `concurrency: -1 must be from 1 to 100000
 limits.a.meters.q.rate: -3 must be a positive number of tokens, from 1e-15 to 1e+15
-limits.a.meters.r.capacity: -1 must be a positive number of tokens, from 1e-15 to 1e+15, or zero for one period's worth
+limits.a.meters.r.capacity: -1 must be a number of tokens from 1e-15 to 1e+15; left out it is one period's worth
 limits.a.meters.r.rate: 0 must be a positive number of tokens, from 1e-15 to 1e+15
 limits.a.meters.r: there is no setting named burst
-queues.a: weight 0 must be at least 1
-queues.b: weight 0 must be at least 1`
+queues.a: weight 0 must be from 1 to 1000
+queues.b: weight 0 must be from 1 to 1000`
 	for range 20 {
 		_, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 0/m, capacity: -1, burst: 5}, q: " +
 			"-3/m}}}\nconcurrency: -1\nqueues: {b: 0, a: 0}"))
@@ -286,7 +359,7 @@ func TestRateText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"500/m", "0.5/s", "10000/d", "3/h", "5/10s", "1000000/1h30m0s"} {
 		tokens, period, err := config.ParseRate(text)
-		if got := config.RateText(tokens, period); got != text || err != nil {
+		if got := reservations.RateText(tokens, period); got != text || err != nil {
 			t.Errorf("%q became %q, %v", text, got, err)
 		}
 	}

@@ -41,7 +41,7 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		case string, map[string]any:
 		default:
 			return nil, fmt.Errorf(
-				"%v must be a rate, e.g. 500/m, or a map with rate, capacity, max_reserved, window and settle", data)
+				"%v must be a rate, e.g. 500/m, or a map with rate or adaptive, capacity, max_reserved, window and settle", data)
 		}
 		if text, ok := data.(string); ok {
 			return map[string]any{"rate": text}, nil
@@ -53,6 +53,10 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		}
 		tokens, period, err := parseRate(text)
 		return rateValue{tokens: tokens, period: period}, err
+	case reflect.TypeFor[adaptiveFile]():
+		if _, ok := data.(map[string]any); !ok {
+			return nil, fmt.Errorf("%v must be a map with min, max and ramp", data)
+		}
 	case reflect.TypeFor[reservedValue]():
 		return reservedOf(data)
 	case reflect.TypeFor[windowValue]():

@@ -13,16 +13,6 @@ const day = 24 * time.Hour
 // meter may have this rate.
 func ParseRate(text string) (tokens float64, period time.Duration, err error) { return parseRate(text) }
 
-// RateText formats a rate for ParseRate: "500/m", "5/10s".
-func RateText(tokens float64, period time.Duration) string {
-	number := strconv.FormatFloat(tokens, 'f', -1, 64)
-	units := map[time.Duration]string{time.Second: "s", time.Minute: "m", time.Hour: "h", day: "d"}
-	if unit, ok := units[period]; ok {
-		return number + "/" + unit
-	}
-	return number + "/" + period.String()
-}
-
 // parseRate parses "500/m", "10/s", "1_000 / 10s" or "10000/day": a number of tokens and the period of their refill.
 func parseRate(text string) (float64, time.Duration, error) {
 	number, unit, ok := strings.Cut(text, "/")

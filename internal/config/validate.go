@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
 )
 
 // validate lists the faults of well-formed settings.
@@ -15,28 +17,29 @@ func (f file) validate() []error {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	for _, name := range sortedKeys(f.Limits) {
+		found := []error(nil)
 		l := (*reservations.LimitError)(nil)
 		if err := f.Limits[name].limit(name).Validate(); errors.As(err, &l) {
-			faults = append(faults, prefixed("limits."+name, f.Limits[name].Meters, l.Err)...)
+			found = prefixed("limits."+name, f.Limits[name].Meters, l.Err)
 		}
+		for _, meter := range sortedKeys(f.Limits[name].Meters) {
+			path := "limits." + name + ".meters." + meter
+			if own := f.Limits[name].Meters[meter].adaptiveFaults(path); own != nil {
+				found = append(notWithin(found, path), own...)
+			}
+		}
+		faults = append(faults, found...)
 	}
 	if b := f.Buckets; b != "" && b != BucketsMongoDB && b != BucketsRedis {
 		fault("buckets", "%q must be %s or %s", b, BucketsMongoDB, BucketsRedis)
 	}
-	for _, queue := range sortedKeys(f.Queues) {
-		if f.Queues[queue] < 1 {
-			fault("queues."+queue, "weight %d must be at least 1", f.Queues[queue])
+	walk(worker.Config{
+		Concurrency: f.Concurrency, Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
+	}.Validate(), func(e error) {
+		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
+			faults = append(faults, u)
 		}
-	}
-	if f.Concurrency < 0 {
-		fault("concurrency", "%d must be positive", f.Concurrency)
-	}
-	if f.ShutdownTimeout < 0 {
-		fault("shutdown_timeout", "%v must be positive", f.ShutdownTimeout)
-	}
-	if f.MaxRefusals < 0 {
-		fault("max_refusals", "%d must not be negative", f.MaxRefusals)
-	}
+	})
 	walk(f.HTTP.Client(func(string) string { return "" }).Validate(), func(e error) {
 		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
 			fault("http."+u.Field, "%s", u.Problem)
@@ -66,6 +69,14 @@ func (f file) validate() []error {
 		}
 	}
 	return faults
+}
+
+// notWithin returns the faults that are not of a field, nor of a field below it.
+func notWithin(faults []error, field string) []error {
+	return slices.DeleteFunc(faults, func(err error) bool {
+		f := (*reservations.FieldError)(nil)
+		return errors.As(err, &f) && within(f.Field, field)
+	})
 }
 
 // prefixed puts the path of the limit before the field of each of its faults. The fields of a meter are below meters.

@@ -49,9 +49,16 @@ func (e *ServiceError) Error() string {
 // Unwrap returns the kind and the cause.
 func (e *ServiceError) Unwrap() []error { return []error{e.Kind, e.Err} }
 
-// Redis connects to REDIS_URL (redis:// or rediss://) and waits for an answer. Getenv is os.Getenv in a command. The caller closes the client.
+// Redis connects to REDIS_URL (redis:// or rediss://) and waits for an answer. If it is not set, that is the Redis of a
+// running `worker dev`, or else RedisDefault. Getenv is os.Getenv in a command. The caller closes the client.
 func Redis(ctx context.Context, getenv func(string) string) (redis.UniversalClient, error) {
-	options, err := redisOptions(getenv("REDIS_URL"))
+	address := getenv("REDIS_URL")
+	if address == "" {
+		if dev, lives := FindDev(ctx, getenv); lives {
+			address = dev.RedisURL
+		}
+	}
+	options, err := redisOptions(address)
 	if err != nil {
 		return nil, err
 	}

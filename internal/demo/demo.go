@@ -11,8 +11,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headway-go/headway/examples"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -42,6 +45,10 @@ type Settings struct {
 	View io.Writer
 	// Terminal is true if View is a terminal.
 	Terminal bool
+	// Page serves the page of the fleet until its context ends; nil means none. With a page the demo goes on until ctx
+	// ends, and Ended receives the report as soon as all tasks have ended.
+	Page  func(ctx context.Context, fleet overview.Reader, queue redis.UniversalClient) error
+	Ended func(Report)
 }
 
 // Run runs one demo of about 40 seconds. The report is valid even if ctx ends early: other tasks count as unfinished.
@@ -78,15 +85,23 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	}
 	count := newTally(len(requests))
 	f, err := startFleet(ctx, limiter, client, count.events())
+	stopPage := func() error { return nil }
+	if err == nil && s.Page != nil {
+		stopPage, err = f.show(ctx, limiter, s.Page)
+	}
 	if err == nil {
 		err = watch(ctx, s, count, store, limit, func(ctx context.Context) error {
 			return enqueue(ctx, f, limiter,
 				requests)
 		})
 	}
+	if err == nil && s.Page != nil {
+		s.Ended(newReport(len(requests), count, upstream.Report()))
+		<-ctx.Done()
+	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	err = errors.Join(err, f.stop(stop))
+	err = errors.Join(err, stopPage(), f.stop(stop))
 	report := newReport(len(requests), count, upstream.Report())
 	if ctx.Err() != nil {
 		report.Unfinished, report.Lost = report.Lost, 0
@@ -106,7 +121,7 @@ func requests() ([]tasks.Args, error) {
 		if err != nil {
 			return nil, fmt.Errorf("examples/godoc.jsonl: %w", err)
 		}
-		chat, err := llm.NewChat(limitName, line.Body)
+		chat, err := llm.NewCall(llm.EndpointChat, limitName, line.Body)
 		if err != nil {
 			return nil, fmt.Errorf("examples/godoc.jsonl: line %d: %w", line.Number, err)
 		}

@@ -3,14 +3,15 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/embedded"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/worker"
 )
@@ -20,7 +21,7 @@ const fleetSize = 3
 
 // fleet is a queue and the workers on it.
 type fleet struct {
-	server  *miniredis.Miniredis
+	server  *embedded.Redis
 	clients []*redis.Client
 	workers []*worker.Worker
 }
@@ -29,9 +30,9 @@ type fleet struct {
 func startFleet(
 	ctx context.Context, limiter *reservations.Limiter, client *llm.Client, events worker.Events,
 ) (*fleet, error) {
-	server, err := miniredis.Run()
+	server, err := embedded.Start()
 	if err != nil {
-		return &fleet{}, fmt.Errorf("start the embedded Redis: %w", err)
+		return &fleet{}, err
 	}
 	f := &fleet{server: server}
 	for range fleetSize {
@@ -43,7 +44,7 @@ func startFleet(
 		if err != nil {
 			return f, err
 		}
-		chat.Handle(w, client)
+		chat.HandleCalls(w, client, nil, nil)
 		if err := w.Start(ctx); err != nil {
 			return f, err
 		}
@@ -52,8 +53,27 @@ func startFleet(
 	return f, nil
 }
 
+// show serves the page until stop, which returns its error.
+func (f *fleet) show(
+	ctx context.Context, limiter *reservations.Limiter,
+	page func(context.Context, overview.Reader, redis.UniversalClient) error,
+) (stop func() error, err error) {
+	queue := f.connect()
+	s, err := scheduler.New(queue, limiter, scheduler.Config{})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- page(ctx, overview.Reader{Limiter: limiter, Scheduler: s}, queue) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}, nil
+}
+
 func (f *fleet) connect() *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: f.server.Addr()})
+	c := f.server.Connect()
 	f.clients = append(f.clients, c)
 	return c
 }

@@ -30,6 +30,7 @@ type account struct {
 	refusedOne string
 	keep       bool
 	trouble    *trouble
+	hidden     hidden
 	calls      []*call
 	starts     map[string]int
 	refusals   []Refusal
@@ -62,6 +63,7 @@ func newAccount(cfg Config) *account {
 		tenants:  map[string]*meter{},
 		block:    cfg.Block,
 		trouble:  newTrouble(cfg),
+		hidden:   hidden{Hidden: cfg.Hidden, rate: cfg.Requests.Rate},
 		keep:     cfg.KeepEstimate,
 		starts:   map[string]int{},
 	}
@@ -117,6 +119,9 @@ func (a *account) counters(now time.Time, j job) []counter {
 	for _, c := range all {
 		c.fill(now)
 	}
+	if len(a.calls) > 0 && a.hidden.After > 0 {
+		a.requests.quota.Rate = a.hidden.at(now.Sub(a.calls[0].at))
+	}
 	return all
 }
 
@@ -170,8 +175,12 @@ func (a *account) refuseOne(now time.Time, j job) (verdict, bool) {
 // refuse requires that a.mu is held.
 func (a *account) refuse(now time.Time, j job, short counter, all []counter) verdict {
 	capacity, level, largest := short.limits()
-	a.refused++
-	if len(a.refusals) < refusalsKept {
+	if a.hidden.After > 0 {
+		a.hidden.refusals = append(a.hidden.refusals, now)
+	} else {
+		a.refused++
+	}
+	if a.hidden.After == 0 && len(a.refusals) < refusalsKept {
 		a.refusals = append(a.refusals, Refusal{At: now, Task: j.task, Meter: short.name, Need: short.need, Had: level})
 	}
 	v := verdict{

@@ -63,6 +63,15 @@ type Trouble struct {
 	Drop float64
 }
 
+// Hidden is a hidden change of the limit of requests: it halves for a time.
+type Hidden struct {
+	// After is how long after the first accepted request the rate halves. Zero means that nothing is hidden.
+	After time.Duration
+
+	// For is how long the limit is halved.
+	For time.Duration
+}
+
 // Config is the limits and the behaviour of the provider. Its zero value limits nothing.
 type Config struct {
 	// Addr is the loopback address to listen on. Defaults to [AddrDefault], which lets the system choose the port.
@@ -88,6 +97,10 @@ type Config struct {
 
 	// Trouble makes calls fail. Report.Troubles counts its refusals and the requests within their time.
 	Trouble Trouble
+
+	// Hidden halves the rate of Requests for a time. Answers then have no rate limit headers. Refusals are no
+	// violations, and count as Report.Hidden.
+	Hidden Hidden
 
 	// KeepEstimate keeps the count of tokens on arrival. By default the provider corrects it when the call ends.
 	KeepEstimate bool
@@ -188,6 +201,9 @@ func (c Config) validate() error {
 	}
 	if c.Block.Number < 0 || c.Block.Number > 0 && c.Block.For < time.Second {
 		fault("Block must refuse a request for a second or more, but is number %d for %v", c.Block.Number, c.Block.For)
+	}
+	if h := c.Hidden; h.After < 0 || h.For < 0 || h.After > 0 && c.Requests.Rate == 0 {
+		fault("Hidden must have no negative times, and a limit of Requests, but is %+v", h)
 	}
 	if c.MinLatency > c.MaxLatency {
 		fault("MinLatency %v is above MaxLatency %v", c.MinLatency, c.MaxLatency)

@@ -27,6 +27,9 @@ type Report struct {
 	BlockedAt   time.Time `json:"blocked_at,omitzero"`
 	BlockedTask string    `json:"blocked_task,omitempty"`
 
+	// Hidden are the times of the refusals of [Config.Hidden].
+	Hidden []time.Time `json:"hidden,omitempty"`
+
 	// Troubles are the refusals of [Config.Trouble].
 	Troubles []TroubleReport `json:"troubles,omitempty"`
 
@@ -123,6 +126,7 @@ func (a *account) report() Report {
 		Violations: a.refused,
 		Blocked:    a.ignored,
 		BlockedAt:  a.blocked, BlockedTask: a.refusedOne,
+		Hidden:   slices.Clone(a.hidden.refusals),
 		Troubles: slices.Clone(a.trouble.refusals),
 		Failed:   a.failed,
 		InFlight: a.inFlight,

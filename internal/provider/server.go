@@ -163,6 +163,13 @@ type job struct {
 	answer    any
 }
 
+// writeLimits sends the rate limit headers, where the limits are not hidden.
+func (s *Server) writeLimits(w http.ResponseWriter, left standing) {
+	if s.cfg.Hidden.After == 0 {
+		writeLimitHeaders(w, left)
+	}
+}
+
 // serve judges a request that arrived at now, waits for its latency and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j job) {
 	if s.cfg.CountUsed {
@@ -170,7 +177,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	}
 	v := s.account.arrive(now, j)
 	if v.call == nil {
-		writeLimitHeaders(w, v.standing)
+		s.writeLimits(w, v.standing)
 		writeRefusal(w, v)
 		return
 	}
@@ -192,7 +199,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	if v.call.fate == dropped {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
-	writeLimitHeaders(w, left)
+	s.writeLimits(w, left)
 	switch {
 	case !finished:
 		writeError(w, http.StatusServiceUnavailable, "server_error", "",

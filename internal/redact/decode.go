@@ -8,7 +8,7 @@ import (
 )
 
 // entityMost bounds the entities of HTML that are looked for, in bytes.
-const entityMost = 12
+const entityMost = 24
 
 // decode appends what the beginning of a text stands for to means: an escape, or else one byte. Size is how many bytes
 // of the text that is, at least one. Any number of backslashes stands for none, and %25 for the % of another escape:
@@ -20,6 +20,9 @@ func decode(means, text []byte) (meant []byte, size int) {
 		if size == len(text) {
 			return means, size
 		}
+		if r, n := braced(text[size:]); n > 0 {
+			return utf8.AppendRune(means, r), size + n
+		}
 		digits := 0
 		switch text[size] {
 		case 'x':
@@ -29,7 +32,7 @@ func decode(means, text []byte) (meant []byte, size int) {
 		case 'U':
 			digits = 8
 		}
-		r, ok := hex(text[size+1:], digits)
+		r, ok := hexadecimal(text[size+1:], digits)
 		switch {
 		case !ok:
 			return append(means, text[size]), size + 1
@@ -39,11 +42,11 @@ func decode(means, text []byte) (meant []byte, size int) {
 		return utf8.AppendRune(means, r), size + 1 + digits
 	case '%':
 		for size = 1; bytes.HasPrefix(text[size:], []byte("25")); size += 2 {
-			if _, ok := hex(text[size+2:], 2); !ok {
+			if _, ok := hexadecimal(text[size+2:], 2); !ok {
 				break
 			}
 		}
-		if r, ok := hex(text[size:], 2); ok {
+		if r, ok := hexadecimal(text[size:], 2); ok {
 			return append(means, byte(r)), size + 2 //nolint:gosec // two digits
 		}
 	case '&':
@@ -55,9 +58,23 @@ func decode(means, text []byte) (meant []byte, size int) {
 	return append(means, text[0]), 1
 }
 
-// hex reads so many hexadecimal digits; not ok where there are fewer, or none are to be read.
-func hex(text []byte, digits int) (r rune, ok bool) {
-	if digits == 0 || len(text) < digits {
+// braced reads `u{2b}`, and returns how long that is; zero for anything else.
+func braced(text []byte) (r rune, length int) {
+	const digitsMost = 8
+	if len(text) < 2 || text[0] != 'u' || text[1] != '{' {
+		return 0, 0
+	}
+	digits := bytes.IndexByte(text[2:min(len(text), 2+digitsMost+1)], '}')
+	r, ok := hexadecimal(text[2:], digits)
+	if !ok {
+		return 0, 0
+	}
+	return r, 2 + digits + 1
+}
+
+// hexadecimal reads so many hexadecimal digits; not ok where there are fewer, or none are to be read.
+func hexadecimal(text []byte, digits int) (r rune, ok bool) {
+	if digits <= 0 || len(text) < digits {
 		return 0, false
 	}
 	for _, c := range text[:digits] {

@@ -1,14 +1,15 @@
 // Package redact takes secrets out of texts by their values, before a text leaves the package that sent them.
 //
 // A secret is found in any case of ASCII letters, as it is, and with any of its characters escaped as JSON, Go, URLs or
-// HTML do: `\/`, `\u002B`, `\x2b`, `%2B`, `&#43;`, `&amp;`, also where JSON is quoted in JSON. A part of a secret, or
-// another encoding of it (base64, spaces between letters), is not found. Values of fewer than [Shortest] bytes occur by
-// chance and stay. The time is linear in the length of the text, however many secrets there are.
+// HTML do: `\/`, `\u002B`, `\u{2b}`, `\x2b`, `%2B`, `&#43;`, `&amp;`, also where JSON is quoted in JSON; as base64 or
+// hexadecimal digits, also in the middle of a longer text. Spaces around a value do not count, and a value with a
+// scheme, such as "Bearer KEY", is two secrets: both together, and the key. A part of a secret, or another encoding of
+// it (lines of base64, spaces between letters), is not found. Values of fewer than [Shortest] bytes occur by chance and
+// stay. The time is linear in the length of the text, however many secrets there are.
 package redact
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,14 +28,9 @@ type Secrets struct{ forms automaton }
 func New(values ...string) Secrets {
 	var forms []string
 	for _, value := range values {
-		if len(value) < Shortest {
-			continue
-		}
-		forms = append(forms, value)
-		quoted := strconv.Quote(value) // control characters have escapes of their own
-		for _, text := range []string{value, strings.ReplaceAll(value, " ", "+"), quoted[1 : len(quoted)-1]} {
-			if form := decoded(text); len(form) >= Shortest {
-				forms = append(forms, form)
+		for _, part := range parts(value) {
+			if len(part) >= Shortest {
+				forms = append(forms, formsOf(part)...)
 			}
 		}
 	}
@@ -73,7 +69,11 @@ func (s Secrets) Error(err error, most int) error {
 	if err == nil {
 		return nil
 	}
-	return &redacted{text: Cut(s.Text(err.Error()), most), err: err}
+	return &redacted{
+		text: Cut(s.Text(err.Error()), most),
+		is:   func(target error) bool { return errors.Is(err, target) },
+		as:   func(target any) bool { return errors.As(err, target) },
+	}
 }
 
 // Cut is a text as UTF-8, or its first bytes where it has more than most. A text is redacted first and cut then.
@@ -87,11 +87,13 @@ func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
+// redacted has the error in functions, so that no format, not even %#v, prints it.
 type redacted struct {
 	text string
-	err  error
+	is   func(target error) bool
+	as   func(target any) bool
 }
 
 func (e *redacted) Error() string        { return e.text }
-func (e *redacted) Is(target error) bool { return errors.Is(e.err, target) }
-func (e *redacted) As(target any) bool   { return errors.As(e.err, target) }
+func (e *redacted) Is(target error) bool { return e.is(target) }
+func (e *redacted) As(target any) bool   { return e.as(target) }

@@ -1,6 +1,8 @@
 package redact_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +56,37 @@ func TestText(t *testing.T) {
 	}
 }
 
+// A secret is found in what a service makes of it, and in what a value has beside it.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	const key = "Sk-Proj/0123+4567=89_abc"
+	basic := base64.StdEncoding.EncodeToString([]byte("user:hunter2pw"))
+	for value, texts := range map[string][]string{
+		key: {
+			base64.StdEncoding.EncodeToString([]byte(key)), base64.StdEncoding.EncodeToString([]byte("1" + key + "2")),
+			base64.RawURLEncoding.EncodeToString([]byte("12" + key)), hex.EncodeToString([]byte("1" + key)),
+			strings.ToUpper(hex.EncodeToString([]byte(key))), strings.ReplaceAll(key, "+", `\u{2B}`),
+			strings.ReplaceAll(key, "+", "&#0000000000043;"),
+			url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("1" + key))),
+		},
+		key + " ": {key}, "\t" + key + "\r\n": {key}, "Bearer " + key: {key, "Bearer " + key}, "Token\t " + key: {key},
+		"Basic " + basic: {basic, "user:hunter2pw", "hunter2pw"}, basic: {"hunter2pw"},
+	} {
+		s := redact.New(value)
+		for _, text := range texts {
+			if got := s.Text("<" + text + ">"); len(got) > len("<MV***w%3D%3D>") || !strings.Contains(got, redact.Mark) {
+				t.Errorf("%q of %q: %q", text, value, got)
+			}
+		}
+	}
+	for _, text := range []string{"Bearer", "user", `\u{2b`, `\u{}`, "u{2b}", "&#0000000000000000000000000043;"} {
+		s := redact.New("Bearer "+key, "Basic "+basic)
+		if got := s.Text(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
 // long returns a secret, and a text of that many bytes that repeats it in another letter case with escapes.
 func long(bytes int) (secret, text string) {
 	secret = "Sk-Very/Long+Secret_0123456789abcdef"
@@ -99,6 +132,13 @@ func TestError(t *testing.T) {
 			t.Errorf("%T shows it", e)
 		}
 	}
+	hidden := s.Error(detailed{"very-secret"}, 100)
+	if text := fmt.Sprintf("%#v %+v", hidden, struct{ Err error }{hidden}); strings.Contains(text, "very-secret") {
+		t.Errorf("a format shows it: %s", text)
+	}
+	if d, ok := errors.AsType[detailed](hidden); !ok || d.Detail != "very-secret" {
+		t.Errorf("%v is not what it was", hidden)
+	}
 	if cut := s.Error(errors.New("aé very-secret"), 2); cut.Error() != "a…" {
 		t.Errorf("cut: %q", cut)
 	}
@@ -106,6 +146,11 @@ func TestError(t *testing.T) {
 		t.Error("nil became an error")
 	}
 }
+
+// detailed is an error with its detail in a field, like errors of HTTP/2.
+type detailed struct{ Detail string }
+
+func (detailed) Error() string { return "failed" }
 
 // The secret is removed, however a text quotes it.
 func FuzzText(f *testing.F) {

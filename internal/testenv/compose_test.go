@@ -28,15 +28,34 @@ type composeService struct {
 	Ports       []string          `yaml:"ports"`
 	Volumes     []string          `yaml:"volumes"`
 	Environment map[string]string `yaml:"environment"`
-	DependsOn   map[string]struct {
-		Condition string `yaml:"condition"`
-	} `yaml:"depends_on"`
+	Profiles    []string          `yaml:"profiles"`
+	DependsOn   dependencies      `yaml:"depends_on"`
 	Healthcheck *struct {
 		Test []string `yaml:"test"`
 	} `yaml:"healthcheck"`
 	Deploy struct {
 		Replicas int `yaml:"replicas"`
 	} `yaml:"deploy"`
+}
+
+// dependencies are the dependencies of a service, with their conditions. A plain list has no conditions.
+type dependencies map[string]struct {
+	Condition string `yaml:"condition"`
+}
+
+func (d *dependencies) UnmarshalYAML(text []byte) error {
+	var names []string
+	if yaml.Unmarshal(text, &names) == nil {
+		*d = dependencies{}
+		for _, name := range names {
+			(*d)[name] = struct {
+				Condition string `yaml:"condition"`
+			}{}
+		}
+		return nil
+	}
+	type plain dependencies
+	return yaml.Unmarshal(text, (*plain)(d))
 }
 
 func TestComposeHasTheServicesItPromises(t *testing.T) {
@@ -90,7 +109,7 @@ func TestComposeWorkers(t *testing.T) {
 		}
 	}
 	const config = "/etc/headway/headway.yaml"
-	if want := []string{"run", "--config", config}; !slices.Equal(worker.Command, want) {
+	if want := []string{"run", "--config", config, "--metrics", "0.0.0.0:9464"}; !slices.Equal(worker.Command, want) {
 		t.Errorf("command %q, wanted %q", worker.Command, want)
 	}
 	if want := []string{"CMD", "/worker", "check", "--config", config}; !slices.Equal(worker.Healthcheck.Test, want) {
@@ -137,6 +156,60 @@ func TestComposeDeclaresItsVolumes(t *testing.T) {
 			if _, ok := c.Volumes[source]; !ok {
 				t.Errorf("service %s uses volume %s, which is not declared", name, source)
 			}
+		}
+	}
+}
+
+// The profile observe has Prometheus and Grafana, and each file and folder that they mount is there.
+func TestComposeObserves(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	for _, name := range []string{"prometheus", "grafana"} {
+		service := c.Services[name]
+		if !slices.Equal(service.Profiles, []string{"observe"}) || service.Image == "" || len(service.Ports) != 1 {
+			t.Errorf("service %s: %+v", name, service)
+		}
+		mounted := 0
+		for _, volume := range service.Volumes {
+			source, _, _ := strings.Cut(volume, ":")
+			if !strings.HasPrefix(source, "./") {
+				continue
+			}
+			mounted++
+			if _, err := os.Stat(filepath.Join(root, source)); err != nil {
+				t.Errorf("service %s: %v", name, err)
+			}
+		}
+		if mounted != 2 {
+			t.Errorf("service %s mounts %d files or folders of the repository", name, mounted)
+		}
+	}
+	var scrape struct {
+		Rules   []string `yaml:"rule_files"`
+		Configs []struct {
+			DNS []struct {
+				Names []string `yaml:"names"`
+				Port  int      `yaml:"port"`
+			} `yaml:"dns_sd_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "deploy/prometheus/prometheus.yml")), &scrape); err != nil {
+		t.Fatal(err)
+	}
+	mounts := strings.Join(c.Services["prometheus"].Volumes, " ")
+	if len(scrape.Rules) != 1 || !strings.Contains(mounts, "rules.yml:"+scrape.Rules[0]+":ro") {
+		t.Errorf("rules %q are not mounted: %s", scrape.Rules, mounts)
+	}
+	command := c.Services["worker"].Command
+	if dns := scrape.Configs[0].DNS[0]; dns.Names[0] != "worker" || !strings.HasSuffix(command[len(command)-1], ":9464") ||
+		dns.Port != 9464 {
+		t.Errorf("scrapes %+v, the workers listen at %q", dns, command)
+	}
+	for _, name := range []string{"datasources/prometheus.yml", "dashboards/headway.yml"} {
+		var provisioned map[string]any
+		if err := yaml.Unmarshal([]byte(read(t, "deploy/grafana/provisioning/"+name)),
+			&provisioned); err != nil || provisioned["apiVersion"] == nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bufio"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +100,10 @@ func Escaped(secret string) map[string]string {
 		"JSON": each(`\u%04x`), "large JSON": each(`\u%04X`),
 		"JSON in JSON": each(`\\u%04x`),
 		"Go":           each(`\x%02x`), "URL": each("%%%02X"), "URL in URL": each("%%25%02x"), "HTML": each("&#%d;"),
-		"large HTML": each("&#X%X;"), "slashes": each(`\%c`),
+		"large HTML": each("&#X%X;"), "slashes": each(`\%c`), "braces": each(`\u{%x}`), "hex": each("%02x"),
+		"base64":          base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64 of more":  base64.StdEncoding.EncodeToString([]byte("k" + secret + "k")),
+		"URL base64 of 2": base64.RawURLEncoding.EncodeToString([]byte("kk" + secret)),
 	}
 }
 

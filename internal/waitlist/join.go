@@ -27,6 +27,12 @@ for i = 2, #ARGV, 11 do
 
 	local kept, early = unpack(redis.call("HMGET", record, inside, given))
 	local tag, cost, of = nil, tonumber(ARGV[i + 3]), nil
+	if not place(kept) then
+		kept = nil
+	end
+	if not place(early) then
+		early = nil
+	end
 	local known = kept or early and cost >= 0
 	if known then
 		local _

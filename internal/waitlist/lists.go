@@ -19,9 +19,10 @@ local function describe(bucket, answer)
 		"faulty_since")
 	local sums = redis.call("HGETALL", root .. "sums:" .. bucket)
 	local texts = {
-		tostring(count(bucket)), tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), kept[1] or "", kept[2] or "0",
-		kept[3] or "0", kept[4] or "0", whole(now), whole(tonumber(redis.call("ZSCORE", KEYS[1], bucket) or 0)),
-		kept[5] or "0", kept[6] and "1" or "0", tostring(#sums / 2),
+		tostring(count(bucket)), tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), kept[1] or "",
+		whole(number(kept[2])),
+		whole(number(kept[3])), whole(number(kept[4])), whole(now), whole(number(redis.call("ZSCORE", KEYS[1], bucket))),
+		whole(number(kept[5])), kept[6] and "1" or "0", tostring(#sums / 2),
 	}
 	local flows = redis.call("ZREVRANGE", root .. "waiting:" .. bucket, 0, 9, "WITHSCORES")
 	local many = {tostring(redis.call("ZCARD", root .. "waiting:" .. bucket)), tostring(#flows / 2)}

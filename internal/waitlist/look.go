@@ -30,15 +30,15 @@ for i = 9, #ARGV do
 	paused[ARGV[i]] = true
 end
 local duty, ends, last = unpack(redis.call("HMGET", KEYS[3], "id", "until", "now"))
-if last and now < tonumber(last) - 1000000 then -- the clock ran back: plans and offsets are wrong
+if last and now < number(last) - 1000000 then -- the clock ran back: plans and offsets are wrong
 	ends = 0
 	for _, bucket in ipairs(redis.call("ZRANGE", KEYS[1], 0, -1)) do
 		redis.call("ZADD", KEYS[1], whole(now), bucket)
 		redis.call("HDEL", root .. "meta:" .. bucket, "state", "generation", "version", "offset")
 	end
 end
-if duty and duty ~= id and tonumber(ends) > now then
-	return {whole(now), "0", "0", whole(tonumber(ends) - now), "0", "0"}
+if duty and duty ~= id and number(ends) > now then
+	return {whole(now), "0", "0", whole(number(ends) - now), "0", "0"}
 end
 
 local answer, seen = {whole(now), "1", duty == id and "0" or "1", "", ""}, 0
@@ -114,11 +114,11 @@ for _, bucket in ipairs(due) do
 		break
 	end
 	local state, offset, failed = unpack(redis.call("HMGET", root .. "meta:" .. bucket, "state", "offset", "failed_until"))
-	if failed and tonumber(failed) > now then
-		redis.call("ZADD", KEYS[1], failed, bucket)
+	if failed and number(failed) > now then
+		redis.call("ZADD", KEYS[1], whole(number(failed)), bucket)
 	elseif not tidy(bucket) then
 		retried(bucket)
-		add(bucket, "0", state or "", offset or "0", failed and "1" or "0")
+		add(bucket, "0", state or "", whole(number(offset)), failed and "1" or "0")
 		local planned = #answer - 3
 		addPromoted(bucket)
 		if addHeads(bucket) then
@@ -258,9 +258,12 @@ func (r *reply) due() Due {
 
 func (r *reply) waiting() (tasks []Waiting) {
 	for range r.count() {
-		tasks = append(tasks, Waiting{
-			Task: r.task(), Tag: r.float(), Tokens: r.tokens(), Urgent: r.flag(), Reserved: r.flag(), Since: r.moment(),
-		})
+		name := r.text()
+		w := Waiting{Tag: r.float(), Tokens: r.tokens(), Urgent: r.flag(), Reserved: r.flag(), Since: r.moment()}
+		if task, err := ParseTask(name); err == nil { // else something else has put it there
+			w.Task = task
+			tasks = append(tasks, w)
+		}
 	}
 	return tasks
 }

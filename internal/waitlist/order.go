@@ -7,7 +7,7 @@ package waitlist
 // promoted before has taken its turn already, so it is before all others.
 const order = `
 -- read returns the record of a task in the bucket: tag, tokens, urgent, reserved, cost of its turn, class. It returns
--- nil if the task is in another bucket, or if its record has expired.
+-- nil if the task is in another bucket, or if its record has expired. It deletes a malformed record, and returns nil.
 local function read(bucket, task)
 	local kept = redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "urgent", "in:" .. bucket)
 	local at, tokens, urgent, inside = unpack(kept)
@@ -15,7 +15,11 @@ local function read(bucket, task)
 		return nil
 	end
 	local tag, reserved, _, cost, class = place(inside)
-	return {tag = tag, tokens = tokens, urgent = urgent, reserved = reserved, cost = cost, class = class}
+	if not tag then
+		redis.call("DEL", root .. "task:" .. task)
+		return nil
+	end
+	return {tag = tag, tokens = tokens or "{}", urgent = urgent or "0", reserved = reserved, cost = cost, class = class}
 end
 
 -- heads returns the first waiting tasks of each class, in order, with the rank in their own list; then the names of the
@@ -55,9 +59,9 @@ end
 local function first(bucket, most, paused, visit)
 	local classes, names, others = heads(bucket, most, paused)
 	local meta, ends, next = root .. "meta:" .. bucket, {}, {}
-	local virtual = tonumber(redis.call("HGET", meta, "virtual") or 0)
+	local virtual = number(redis.call("HGET", meta, "virtual"))
 	for _, class in ipairs(names) do
-		ends[class] = math.max(virtual, tonumber(redis.call("HGET", meta, "outer:" .. class) or 0))
+		ends[class] = math.max(virtual, number(redis.call("HGET", meta, "outer:" .. class)))
 		next[class] = 1
 	end
 	for _ = 1, most do

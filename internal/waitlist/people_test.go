@@ -141,9 +141,8 @@ func TestErrorsOfRedis(t *testing.T) {
 	for operation, call := range map[string]func() error{
 		"join":   func() error { _, err := f.Join(ctx, entries("a")); return err },
 		"report": func() error { return f.Report(ctx, nil, tasks("a")) },
-		"fail":   func() error { return f.Fail(ctx, "openai", time.Second) },
-		"fault": func() error {
-			_, _, err := f.Fault(t.Context(), "openai", time.Second, time.Minute, 0)
+		"fail": func() error {
+			_, _, err := f.Fail(ctx, "openai", waitlist.Failure{Shortest: time.Second, Longest: time.Minute})
 			return err
 		},
 		"recover":  func() error { return f.Recover(ctx) },
@@ -160,12 +159,6 @@ func TestErrorsOfRedis(t *testing.T) {
 		if err := call(); err == nil || !strings.Contains(err.Error(), "LOADING") {
 			t.Errorf("%s: %v", operation, err)
 		}
-	}
-	f.server.SetError("")
-	f.join(entry("a"))
-	f.server.HSet("headway:{wait}:task:default/a", "tokens", "{broken")
-	if _, err := f.Look(ctx, duty("me"), nil); err == nil {
-		t.Error("a broken record: no error")
 	}
 }
 

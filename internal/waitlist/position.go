@@ -22,6 +22,10 @@ if state == "0" then
 	return answer
 end
 local record, flow = read(bucket, task), redis.call("HGET", root .. "task:" .. task, "flow") or ""
+if not record then -- it has just expired
+	answer[1] = "0"
+	return answer
+end
 local queue, id = split(task)
 local promoted = root .. "promoted:" .. bucket
 local since = tonumber(redis.call("ZSCORE", promoted, task) or 0)
@@ -69,9 +73,7 @@ local function add(meter, n)
 	sums[meter] = (sums[meter] or 0) + n
 end
 local function charged(other)
-	for meter, n in pairs(cjson.decode(redis.call("HGET", root .. "task:" .. other, "tokens") or "{}")) do
-		add(meter, n)
-	end
+	eachMeter(redis.call("HGET", root .. "task:" .. other, "tokens"), add)
 end
 if exactly then
 	local last = state == "2" and "(" .. whole(since) or "+inf"
@@ -85,7 +87,7 @@ else
 	local all = count(bucket) + redis.call("ZCARD", promoted)
 	local kept = redis.call("HGETALL", root .. "sums:" .. bucket)
 	for i = 1, #kept, 2 do
-		add(kept[i], tonumber(kept[i + 1]) / all * ahead)
+		add(kept[i], number(kept[i + 1]) / all * ahead)
 	end
 end
 for _, text in ipairs({

@@ -29,7 +29,7 @@ while i < #ARGV do
 	local bucket, planned, next = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 	local last = i + 3 + tonumber(ARGV[i + 3])
 	local meta, promoted = root .. "meta:" .. bucket, root .. "promoted:" .. bucket
-	local virtual, inner, outer = tonumber(redis.call("HGET", meta, "virtual") or 0), {}, {}
+	local virtual, inner, outer = number(redis.call("HGET", meta, "virtual")), {}, {}
 	local moment = math.max(now, 1 + tonumber(redis.call("ZRANGE", promoted, -1, -1, "WITHSCORES")[2] or 0))
 	for j = i + 4, last do
 		local _, id = split(ARGV[j])
@@ -37,9 +37,9 @@ while i < #ARGV do
 		if lane and unlist(bucket, lane, id) then
 			redis.call("ZADD", promoted, whole(moment), ARGV[j])
 			moment = moment + 1
-			inner[class] = math.max(tag, inner[class] or tonumber(redis.call("HGET", meta, "inner:" .. class) or 0))
+			inner[class] = math.max(tag, inner[class] or number(redis.call("HGET", meta, "inner:" .. class)))
 			if cost > 0 then -- its first promotion: the class has had a turn
-				virtual = math.max(virtual, outer[class] or tonumber(redis.call("HGET", meta, "outer:" .. class) or 0))
+				virtual = math.max(virtual, outer[class] or number(redis.call("HGET", meta, "outer:" .. class)))
 				outer[class] = virtual + cost
 				redis.call("HSET", root .. "task:" .. ARGV[j], "in:" .. bucket, placed(epoch, reserved, tag, 0, class))
 			end
@@ -55,9 +55,9 @@ while i < #ARGV do
 	end
 	local entry = redis.call("ZSCORE", KEYS[1], bucket)
 	if not tidy(bucket) and (not entry or tonumber(entry) == planned and planned > now) then
-		local at, oldest = now + (next > 0 and next or tonumber(retry)), redis.call("ZRANGE", promoted, 0, 0, "WITHSCORES")
+		local at, oldest = now + (next > 0 and next or number(retry)), redis.call("ZRANGE", promoted, 0, 0, "WITHSCORES")
 		if #oldest > 0 then
-			at = math.min(at, tonumber(oldest[2]) + tonumber(retry))
+			at = math.min(at, tonumber(oldest[2]) + number(retry))
 		end
 		redis.call("ZADD", KEYS[1], whole(at), bucket)
 	end
@@ -145,7 +145,7 @@ func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") { // Look deletes a key of another type
 			return nil, fmt.Errorf("list promoted tasks: %w", err)
 		}
 		for _, f := range found {
@@ -153,13 +153,13 @@ func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b redis.Z) int { return cmp.Compare(a.Score, b.Score) })
-	r := reply{operation: "list promoted tasks"}
-	tasks := make([]Task, len(all))
-	for i, z := range all {
-		r.texts = []string{fmt.Sprint(z.Member)}
-		tasks[i] = r.task()
+	tasks := make([]Task, 0, len(all))
+	for _, z := range all {
+		if t, err := ParseTask(fmt.Sprint(z.Member)); err == nil { // else something else has put it there
+			tasks = append(tasks, t)
+		}
 	}
-	return tasks, r.err
+	return tasks, nil
 }
 
 // Park stops counting promoted tasks that can't be delivered now: their workers have died, and asynq delivers the

@@ -66,18 +66,23 @@ func (r *reply) task() Task {
 	return t
 }
 
-// tokens reads a JSON object.
+// tokens reads a JSON object. It is empty where that can't be read: the dispatcher promotes the task, whose headers say
+// what it takes.
 func (r *reply) tokens() (tokens map[string]float64) {
-	r.failed(json.Unmarshal([]byte(r.text()), &tokens))
+	if json.Unmarshal([]byte(r.text()), &tokens) != nil {
+		return nil
+	}
 	return tokens
 }
 
-// sums reads the number of meters, then the name and tokens of each.
+// sums reads the number of meters, then the name and tokens of each. It skips malformed sums.
 func (r *reply) sums() map[string]float64 {
 	sums := map[string]float64{}
 	for range r.count() {
 		meter := r.text()
-		sums[meter] = r.float()
+		if n, err := strconv.ParseFloat(r.text(), 64); err == nil {
+			sums[meter] = n
+		}
 	}
 	return sums
 }

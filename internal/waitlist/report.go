@@ -19,7 +19,7 @@ for _ = 1, tonumber(ARGV[2]) do
 	local bucket, generation, version = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 	local meta = root .. "meta:" .. bucket
 	local epoch, g, v, failed = unpack(redis.call("HMGET", meta, "epoch", "generation", "version", "failed_until"))
-	g, v = tonumber(g or 0), tonumber(v or 0)
+	g, v = number(g), number(v)
 	if not epoch and (ARGV[i + 5] == "1" or ARGV[i + 6] == "1") then
 		epoch = whole(now)
 		redis.call("HSET", meta, "epoch", epoch)
@@ -33,7 +33,7 @@ for _ = 1, tonumber(ARGV[2]) do
 			redis.call("HSET", meta, "generation", ARGV[i + 1], "version", ARGV[i + 2], "state", ARGV[i + 4],
 				"offset", whole(tonumber(ARGV[i + 3]) - now))
 			if failed then
-				redis.call("HDEL", meta, "failed_until", "faulty_since")
+				redis.call("HDEL", meta, "failed_until", "faulty_since", "away_since")
 				redis.call("ZREM", KEYS[2], bucket)
 				look = true
 			end
@@ -59,44 +59,36 @@ wake(before)
 return {}
 `
 
-// failScript stores that a request to a bucket failed. It forgets buckets whose failures ended more than ten minutes
-// ago.
+// failScript stores that a request to a bucket failed. The end of an outage of the store does not end the failure of
+// a bucket that fails alone. An outage is over after 30 s without a failure. The script forgets buckets whose
+// failures ended more than ten minutes ago.
 //
-//	ARGV[2] -> bucket
-//	ARGV[3] -> for how long no task asks the bucket, in microseconds
-//
-// Output: nothing.
-const failScript = `
-local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
-redis.call("HSETNX", meta, "epoch", whole(now))
-local at = math.max(now + tonumber(ARGV[3]), tonumber(redis.call("HGET", meta, "failed_until") or 0))
-redis.call("HSET", meta, "failed_until", whole(at))
-redis.call("ZADD", KEYS[2], whole(at), bucket)
-redis.call("ZREMRANGEBYSCORE", KEYS[2], "-inf", now - 600000000)
-if not tidy(bucket) then
-	redis.call("ZADD", KEYS[1], whole(at), bucket)
-end
-return {}
-`
-
-// faultScript stores that requests to one bucket fail although the store answers. The end of an outage does not end
-// this fault.
-//
-//	ARGV[2] -> bucket
+//	ARGV[2] -> bucket.
 //	ARGV[3] -> the shortest pause, in microseconds.
 //	ARGV[4] -> the longest pause.
 //	ARGV[5] -> by which part the pause is longer, 0 to 1.
+//	ARGV[6] -> "1" if the store is down, "0" if the bucket alone fails.
 //
-// Output: the pause; "1" if the fault began.
-const faultScript = `
-local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
+// Output: the pause in force; "1" if the failure began.
+const failScript = `
+local bucket, meta, away = ARGV[2], root .. "meta:" .. ARGV[2], ARGV[6] == "1"
+local since = away and "away_since" or "faulty_since"
+local before = number(redis.call("HGET", meta, "failed_until"))
+if away and before < now - 30000000 then
+	redis.call("HDEL", meta, since)
+end
 redis.call("HSETNX", meta, "epoch", whole(now))
-local began = redis.call("HSETNX", meta, "faulty_since", whole(now))
-local lasted = now - tonumber(redis.call("HGET", meta, "faulty_since"))
+local began = redis.call("HSETNX", meta, since, whole(now))
+local lasted = now - number(redis.call("HGET", meta, since))
 local pause = math.min(math.max(lasted, tonumber(ARGV[3])), tonumber(ARGV[4])) * (1 + tonumber(ARGV[5]))
-local at = math.max(now + pause, tonumber(redis.call("HGET", meta, "failed_until") or 0))
+local at = math.max(now + pause, before)
 redis.call("HSET", meta, "failed_until", whole(at))
-redis.call("ZREM", KEYS[2], bucket)
+if away then
+	redis.call("ZADD", KEYS[2], whole(at), bucket)
+	redis.call("ZREMRANGEBYSCORE", KEYS[2], "-inf", now - 600000000)
+else
+	redis.call("ZREM", KEYS[2], bucket)
+end
 if not tidy(bucket) then
 	redis.call("ZADD", KEYS[1], whole(at), bucket)
 end
@@ -112,7 +104,7 @@ const recoverScript = `
 local before = soonest()
 local buckets = redis.call("ZRANGE", KEYS[2], 0, tonumber(ARGV[2]) - 1)
 for _, bucket in ipairs(buckets) do
-	redis.call("HDEL", root .. "meta:" .. bucket, "failed_until")
+	redis.call("HDEL", root .. "meta:" .. bucket, "failed_until", "away_since")
 	redis.call("ZREM", KEYS[2], bucket)
 	if not tidy(bucket) then
 		forward(bucket)
@@ -153,21 +145,21 @@ func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) e
 	return err
 }
 
-// Fail stores that a request to the bucket failed because the store does not answer. No look at the bucket is due for
-// the pause, unless Report stores an answer or Recover is called. A shorter pause does not replace a longer one.
-func (w *Waitlist) Fail(ctx context.Context, bucket string, pause time.Duration) error {
-	_, err := w.run(ctx, "store the failure of a bucket", w.scripts.fail, bucket, pause.Microseconds())
-	return err
+// Failure is the kind of a failed request to a bucket, and the bounds of the pause after it.
+type Failure struct {
+	// Away is true if the store is down, and false if the bucket fails alone.
+	Away bool
+	// The pause is as long as the failure has lasted, at least Shortest and at most Longest, times 1+Random.
+	Shortest, Longest time.Duration
+	Random            float64
 }
 
-// Fault stores that requests to this bucket alone fail. No look at the bucket is due for the pause, unless Report
-// stores an answer. The pause is as long as the fault has lasted, at least shortest and at most longest, times
-// 1+random. Fault returns the pause in force, and whether the fault began.
-func (w *Waitlist) Fault(
-	ctx context.Context, bucket string, shortest, longest time.Duration, random float64,
-) (pause time.Duration, began bool, err error) {
-	r, err := w.run(ctx, "store the fault of a bucket", w.scripts.fault,
-		bucket, shortest.Microseconds(), longest.Microseconds(), random)
+// Fail stores that a request to the bucket failed. No look at the bucket is due for a pause, unless Report stores an
+// answer, or Recover is called after an outage of the store. A shorter pause does not replace a longer one. Fail
+// returns the pause in force, and whether the failure began.
+func (w *Waitlist) Fail(ctx context.Context, bucket string, f Failure) (pause time.Duration, began bool, err error) {
+	r, err := w.run(ctx, "store the failure of a bucket", w.scripts.fail,
+		bucket, f.Shortest.Microseconds(), f.Longest.Microseconds(), f.Random, f.Away)
 	if err != nil {
 		return 0, false, err
 	}
@@ -175,7 +167,8 @@ func (w *Waitlist) Fault(
 	return pause, began, r.err
 }
 
-// Recover ends all failures that Fail stored. A look at each of these buckets in which tasks wait is due.
+// Recover ends the failure of every bucket whose store was down. A look at each of these buckets in which tasks wait
+// is due.
 func (w *Waitlist) Recover(ctx context.Context) error {
 	for {
 		r, err := w.run(ctx, "end the failures of buckets", w.scripts.recover, together)

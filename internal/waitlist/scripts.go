@@ -11,9 +11,9 @@ package waitlist
 //	list:BUCKET\0LANE  sorted set: ids of waiting tasks, by tag. A look skips a paused queue.
 //	promoted:BUCKET    sorted set: promoted tasks, by the time of promotion.
 //	meta:BUCKET        hash: epoch (when the hash was created); generation, version, state, offset (from the last
-//	                   answer); failed_until; faulty_since (the first failure of this bucket alone since its last
-//	                   answer); inner:CLASS (the largest promoted tag); outer:CLASS (the end of the
-//	                   last turn of the class); virtual (the latest start of a turn).
+//	                   answer); failed_until; faulty_since and away_since (the first failure of the bucket alone, or of
+//	                   its store, since the last answer); inner:CLASS (the largest promoted tag); outer:CLASS (the end of
+//	                   the last turn of the class); virtual (the latest start of a turn).
 //	flows:BUCKET       sorted set: flows by their ends (tags), without flows that end before inner:CLASS. A class
 //	                   with a name has flows:BUCKET\0CLASS.
 //	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
@@ -29,8 +29,30 @@ package waitlist
 // epoch cannot be compared: its task has waited longest and becomes the first.
 
 // preamble is shared by all scripts. KEYS are index, failed and dispatcher; ARGV[1] is root.
+//
+// What something else than these scripts has left in a key concerns its bucket or its task alone. A key of another
+// type counts as lost, a text that is no number as zero, and a record that can't be read as expired: asynq's net
+// delivers the task.
 const preamble = `
 local root = ARGV[1]
+local server = redis
+local redis = {pcall = server.pcall, call = function(...)
+	local answer = server.pcall(...)
+	if type(answer) ~= "table" or not answer.err then
+		return answer
+	end
+	if string.find(answer.err, "WRONGTYPE", 1, true) or ... == "HINCRBYFLOAT" then
+		server.call("DEL", (select(2, ...)))
+	end
+	return server.call(...)
+end}
+
+-- number is what a text stands for, zero where that is no number of microseconds or no tag.
+local function number(text)
+	local n = tonumber(text)
+	return n and n >= -9007199254740992 and n <= 9007199254740992 and n or 0
+end
+
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
@@ -49,7 +71,7 @@ local function parts(lane)
 end
 
 local function split(task)
-	local slash = string.find(task, "/", 1, true)
+	local slash = string.find(task, "/", 1, true) or 0 -- zero for what is no task
 	return string.sub(task, 1, slash - 1), string.sub(task, slash + 1)
 end
 
@@ -73,7 +95,7 @@ end
 
 -- forward plans a look at the bucket for now, or for the end of its failure.
 local function forward(bucket)
-	local at = math.max(now, tonumber(redis.call("HGET", root .. "meta:" .. bucket, "failed_until") or 0))
+	local at = math.max(now, number(redis.call("HGET", root .. "meta:" .. bucket, "failed_until")))
 	local planned = redis.call("ZSCORE", KEYS[1], bucket)
 	if not planned or tonumber(planned) > at then
 		redis.call("ZADD", KEYS[1], whole(at), bucket)
@@ -95,7 +117,7 @@ local function tidy(bucket)
 		if string.sub(field, 1, 6) == "inner:" then
 			local flows = root .. "flows:" .. with(bucket, string.sub(field, 7))
 			local last = redis.call("ZRANGE", flows, -1, -1, "WITHSCORES")
-			if #last > 0 and tonumber(last[2]) > tonumber(redis.call("HGET", meta, field)) then
+			if #last > 0 and tonumber(last[2]) > number(redis.call("HGET", meta, field)) then
 				redis.call("HSET", meta, field, exact(tonumber(last[2])))
 			end
 			redis.call("DEL", flows)
@@ -110,11 +132,21 @@ local function tidy(bucket)
 	return true
 end
 
+-- eachMeter calls visit with each meter of tokens and its number.
+local function eachMeter(tokens, visit)
+	local read, numbers = pcall(cjson.decode, tokens)
+	for meter, n in pairs(read and type(numbers) == "table" and numbers or {}) do
+		if type(meter) == "string" and type(n) == "number" and n >= 0 and n <= 1e15 then
+			visit(meter, n)
+		end
+	end
+end
+
 -- charge adds a task and its tokens, times sign, to the sums of the bucket.
 local function charge(bucket, tokens, flow, sign)
-	for meter, n in pairs(cjson.decode(tokens)) do
+	eachMeter(tokens, function(meter, n)
 		redis.call("HINCRBYFLOAT", root .. "sums:" .. bucket, meter, exact(sign * n))
-	end
+	end)
 	if flow and flow ~= "" and tonumber(redis.call("ZINCRBY", root .. "waiting:" .. bucket, sign, flow)) <= 0 then
 		redis.call("ZREM", root .. "waiting:" .. bucket, flow)
 	end
@@ -127,6 +159,9 @@ end
 
 -- unlist takes a task out of a list and returns whether it was there.
 local function unlist(bucket, lane, id)
+	if not lane then
+		return false
+	end
 	local list = listOf(bucket, lane)
 	if redis.call("ZREM", list, id) == 0 then
 		return false
@@ -138,10 +173,14 @@ local function unlist(bucket, lane, id)
 end
 
 -- place parses the field in:BUCKET or tag:BUCKET of a task: its tag, whether it is reserved ("1" or "0"), the epoch of
--- the tag, the cost of its turn, and its class.
+-- the tag, the cost of its turn, and its class. It returns nil for a malformed text.
 local function place(text)
-	local epoch, reserved, tag, cost, class = string.match(text, "^(%S+) (%S+) (%S+) (%S+) ?(.*)$")
-	return tonumber(tag), reserved, epoch, tonumber(cost), class
+	local epoch, reserved, tag, cost, class = string.match(text or "", "^(%d+) ([01]) (%S+) (%S+) ?(.*)$")
+	tag, cost = tonumber(tag), tonumber(cost)
+	if not tag or not cost or tag ~= tag or cost ~= cost then
+		return nil
+	end
+	return tag, reserved, epoch, cost, class
 end
 
 local function placed(epoch, reserved, tag, cost, class)
@@ -151,11 +190,10 @@ end
 
 -- laneIn returns the lane of the task in the bucket, nil if it has no tag there; then the results of place.
 local function laneIn(bucket, task)
-	local kept = redis.call("HGET", root .. "task:" .. task, "in:" .. bucket)
-	if not kept then
+	local tag, reserved, epoch, cost, class = place(redis.call("HGET", root .. "task:" .. task, "in:" .. bucket))
+	if not tag then
 		return nil
 	end
-	local tag, reserved, epoch, cost, class = place(kept)
 	return with(split(task), class), tag, reserved, epoch, cost, class
 end
 
@@ -182,7 +220,7 @@ local function open(bucket, class)
 	if not inner then
 		redis.call("HSET", meta, "inner:" .. class, "0")
 	end
-	return epoch, tonumber(inner or 0)
+	return epoch, number(inner)
 end
 
 -- behind returns a new tag at the end of a flow, and moves that end on by the cost.
@@ -203,7 +241,8 @@ local function arrived(task, answer)
 		if field == "bucket" then
 			bucket = value
 			local _, id = split(task)
-			local waits = redis.call("ZSCORE", listOf(bucket, (laneIn(bucket, task))), id)
+			local lane = laneIn(bucket, task)
+			local waits = lane and redis.call("ZSCORE", listOf(bucket, lane), id)
 				or redis.call("ZSCORE", root .. "timers", "a" .. task)
 			state = waits and "1" or "2"
 		elseif field == "info" then
@@ -211,7 +250,7 @@ local function arrived(task, answer)
 		elseif string.sub(field, 1, 3) == "in:" then
 			local _, reserved = place(value)
 			held[#held + 1] = string.sub(field, 4)
-			held[#held + 1] = reserved
+			held[#held + 1] = reserved or "0"
 		end
 	end
 	for _, text in ipairs({state, bucket, info, tostring(#held / 2)}) do

@@ -38,8 +38,11 @@ local function ring(most)
 		local letter, task = string.sub(timer, 1, 1), string.sub(timer, 2)
 		local _, id = split(task)
 		local bucket, tokens, flow = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "flow"))
-		if bucket and letter == "a" then
-			local lane, tag, reserved, given, _, class = laneIn(bucket, task)
+		local lane, tag, reserved, given, _, class
+		if bucket then
+			lane, tag, reserved, given, _, class = laneIn(bucket, task)
+		end
+		if lane and letter == "a" then
 			local epoch, inner = open(bucket, class)
 			if given ~= epoch then
 				tag = inner - 0.000001 -- the task has waited longest
@@ -48,7 +51,7 @@ local function ring(most)
 			enlist(bucket, lane, id, tag)
 			charge(bucket, tokens, flow, 1)
 			forward(bucket)
-		elseif bucket and redis.call("ZSCORE", listOf(bucket, (laneIn(bucket, task))), id) then
+		elseif lane and redis.call("ZSCORE", listOf(bucket, lane), id) then
 			rung[#rung + 1] = string.upper(letter) .. task
 		else
 			rung[#rung + 1] = letter .. task
@@ -100,9 +103,9 @@ type Rung struct {
 func (r *reply) rung() (all []Rung) {
 	for range r.count() {
 		letter, name := cutLetter(r.text())
-		task, err := ParseTask(name)
-		r.failed(err)
-		all = append(all, Rung{Task: task, Waits: letter == "S"})
+		if task, err := ParseTask(name); err == nil { // else something else has put it there
+			all = append(all, Rung{Task: task, Waits: letter == "S"})
+		}
 	}
 	return all
 }

@@ -78,7 +78,7 @@ func (s *Store) sweep(now time.Time) {
 		return
 	}
 	for name, b := range s.buckets {
-		if now.After(b.FullAt().Add(time.Minute)) {
+		if now.After(b.KeepUntil().Add(time.Minute)) {
 			delete(s.buckets, name)
 		}
 	}

@@ -34,7 +34,7 @@ type document struct {
 
 // encode returns the fields that a swap writes.
 func encode(b reservations.Bucket, tag int64) bson.D {
-	return append(stored.Encode(b), to(fieldTag, tag), to(fieldExpires, b.FullAt().Add(keepFull)))
+	return append(stored.Encode(b), to(fieldTag, tag), to(fieldExpires, b.KeepUntil().Add(keepFull)))
 }
 
 // decode reads a whole document. The error matches stored.ErrMalformed.

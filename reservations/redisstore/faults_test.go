@@ -293,6 +293,36 @@ func TestMalformedBucket(t *testing.T) {
 	}
 }
 
+// Neither a queue that something else has made nor an epoch that is none stops a bucket, and a reset mends both.
+func TestMalformedQueuesAndEpochs(t *testing.T) {
+	t.Parallel()
+	const root = "headway:{buckets}:"
+	for name, spoil := range map[string]func(client *redis.Client) error{
+		"the queue is a hash": func(c *redis.Client) error { return c.HSet(t.Context(), root+"queue:api", "a", "b").Err() },
+		"the queue has another call": func(c *redis.Client) error {
+			return c.RPush(t.Context(), root+"queue:api", "another", "and another").Err()
+		},
+		"the epoch is a text": func(c *redis.Client) error { return c.Set(t.Context(), root+"epoch", "x", 0).Err() },
+		"the epoch is a hash": func(c *redis.Client) error {
+			return errors.Join(c.Del(t.Context(), root+"epoch").Err(), c.HSet(t.Context(), root+"epoch", "a", "b").Err())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := testenv.Redis(t)
+			client, store := connect(t, url), open(t, url)
+			if err := spoil(client); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, store, limit, start(1))
+			if err := errors.Join(spoil(client), store.Reset(t.Context(), "api", "")); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, store, limit, start(1))
+		})
+	}
+}
+
 // A call that always loses gives up and says so.
 func TestContended(t *testing.T) {
 	t.Parallel()

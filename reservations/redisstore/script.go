@@ -40,8 +40,8 @@ const preamble = `
 local time = redis.call("TIME")
 local now = string.format("%s%06d", time[1], tonumber(time[2]))
 local run = string.match(redis.call("INFO", "server"), "run_id:(%w+)") or ""
-local epoch = redis.call("GET", KEYS[3])
-if not epoch or string.sub(epoch, 17) ~= run then
+local epoch = redis.pcall("GET", KEYS[3])
+if type(epoch) ~= "string" or string.sub(epoch, 17) ~= run then
 	epoch = now .. run
 	redis.call("SET", KEYS[3], epoch)
 end
@@ -69,7 +69,11 @@ var loadScript = newScript(preamble + `return {epoch .. now .. stored, 0}`) //no
 //nolint:gochecknoglobals // constant
 var swapScript = newScript(preamble + `
 local call = string.sub(ARGV[3], 1, 16)
-local queue = redis.call("LRANGE", KEYS[2], 0, -1)
+local queue = redis.pcall("LRANGE", KEYS[2], 0, -1)
+if queue.err or ARGV[1] == "any" and redis.call("PTTL", KEYS[2]) == -1 then -- none of these scripts has made it
+	redis.call("DEL", KEYS[2])
+	queue = {}
+end
 local place
 for i, id in ipairs(queue) do
 	if id == call then
@@ -94,7 +98,7 @@ end
 if not place then
 	place = #queue
 	redis.call("RPUSH", KEYS[2], call)
-	if place == 0 then
+	if place == 0 or redis.call("PTTL", KEYS[2]) == -1 then
 		redis.call("PEXPIRE", KEYS[2], ARGV[5])
 	end
 end

@@ -47,8 +47,8 @@ func (s *Store) swap(
 	}
 	missing := reservations.Bucket{Since: moment(seen.epoch)}
 	_, o := reservations.Step(missing, limit, seen.clock, reservations.Request{Op: reservations.OpRefresh})
-	full := after.FullAt()
-	if m := o.Bucket.FullAt(); m.After(full) { // without the bucket, less is there
+	full := after.KeepUntil()
+	if m := o.Bucket.KeepUntil(); m.After(full) { // without the bucket, less is there
 		full = m
 	}
 	keep := full.Sub(seen.clock) + keepFull

@@ -258,6 +258,30 @@ func testSync(d driver) {
 	d.wantStart(d.one(allow(5)), 0)
 }
 
+// A store keeps the rate that an adaptive meter has found, also for another process, and for a while after the bucket is
+// full.
+func testAdaptive(d driver) {
+	d.limit = oneMeter(1, 10, reservations.Unlimited)
+	d.limit.Meters[0].Adaptive = reservations.Adaptive{Max: 121}
+	d.wantStart(d.one(start(10)), 0)
+	d.i.Advance(5 * time.Second)
+	d.wantStart(d.one(start(5)), 0) // 5 seconds of use
+	other := d
+	other.i.Store = d.i.peer(d.t)
+	rate := func(o reservations.Outcome) float64 { return o.Bucket.Meters[0].Filling.Rate }
+	if got := rate(other.one(dry(start(6)))); got != 6 {
+		d.t.Errorf("rate %v after 5 seconds of use, want 6", got)
+	}
+	o := other.one(block(100 * ms))
+	if got := rate(d.one(block(50 * ms))); got != rate(o) || got < 4.19 || got > 4.21 {
+		d.t.Errorf("rate %v after two refusals at once, want 0.7 times 6", got)
+	}
+	d.i.Advance(time.Hour)
+	if b, _ := d.load(); len(b.Meters) != 1 || b.Meters[0].Filling.Rate != rate(o) || !b.Meters[0].Slowed.Equal(o.At) {
+		d.t.Errorf("an hour later there is %+v, want the rate %v, lowered at %v", b, rate(o), o.At)
+	}
+}
+
 // A bucket remembers the holds of started tasks: a store returns them exactly, also to another process.
 func testHolds(d driver) {
 	d.limit = oneMeter(10, 10, reservations.Unlimited)

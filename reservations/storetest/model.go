@@ -56,7 +56,7 @@ func (m *model) randomMeter(name string) reservations.Meter {
 		Name: name, Rate: pick(m.r, 1., 10., 100., 3000., 1/3.), Period: pick(m.r, time.Second, time.Second, time.Minute),
 		Capacity: pick(m.r, 0, 5., 50.), MaxReserved: pick(m.r, reservations.Unlimited, 0, 20., 200.),
 	}
-	switch m.r.IntN(3) {
+	switch m.r.IntN(5) {
 	case 0:
 		meter.Kind, meter.Start = reservations.KindWindow, time.Duration(m.r.IntN(3_600_000))*ms
 		if m.r.IntN(4) == 0 { // in the future of a NewClock
@@ -64,6 +64,12 @@ func (m *model) randomMeter(name string) reservations.Meter {
 		}
 	case 1:
 		meter.Headroom = meter.Cap() * pick(m.r, 0, .1, .3, .9)
+	case 2:
+		meter.Adaptive = reservations.Adaptive{
+			Max: meter.Rate * pick(m.r, 1., 3., 100.), Ramp: pick(m.r, 0, 10*time.Second, time.Minute),
+		}
+	case 3:
+		meter.Capacity, meter.MaxReserved = reservations.NoBurst, pick(m.r, reservations.Unlimited, 20.)
 	}
 	return meter
 }
@@ -104,7 +110,8 @@ func (m *model) changeLimit() {
 			meters[k] = m.randomMeter(meters[k].Name)
 		}
 	case 4:
-		meters[k].Rate *= pick(m.r, .1, .9, 1.5, 10)
+		times := pick(m.r, .1, .9, 1.5, 10)
+		meters[k].Rate, meters[k].Adaptive.Max = meters[k].Rate*times, meters[k].Adaptive.Max*times
 		m.limit.MaxWait = pick(m.r, 0, time.Second, time.Minute)
 	}
 	m.limit.Meters = meters[:min(len(meters), 3)]

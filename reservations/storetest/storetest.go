@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"settle once", testSettleOnce},
 		{"block", testBlock},
 		{"sync", testSync},
+		{"adaptive", testAdaptive},
 		{"holds", testHolds},
 		{"calls in flight", testInFlight},
 		{"context cancelled", testCancelled},

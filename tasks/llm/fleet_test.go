@@ -91,7 +91,7 @@ func (c scene) play(t *testing.T, mode llm.Sync) judge.Report {
 		}
 		if c.before > 0 {
 			body := fmt.Sprintf(`{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}`, c.before)
-			if _, err := f.client.Do(t.Context(), newChat(t, body)); err != nil {
+			if _, err := f.client.Run(t.Context(), newChat(t, body), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,7 +124,7 @@ func (f *fleet) run(ctx context.Context, c scene) {
 }
 
 // attempt is one start of a task, as by a worker. It returns false if the provider refused the call.
-func (f *fleet) attempt(ctx context.Context, chat llm.Chat) bool {
+func (f *fleet) attempt(ctx context.Context, chat llm.Call) bool {
 	charge := chat.Charges()[0]
 	hold, ok := f.start(ctx, charge)
 	if !ok {

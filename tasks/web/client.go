@@ -8,12 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/internal/retryheader"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/intake"
-	"github.com/headway-go/headway/tasks/retryheader"
 )
 
 // Client makes each request once. It is safe for concurrent use.
@@ -39,20 +40,22 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 	return c.config.Memory.Hold(ctx)
 }
 
-// Run is like Do. If the request did not reach the service, because it can't be sent or no connection was made, Run
-// calls use with no tokens. In all other cases it does not call use, and the charges stand. Use may be nil.
+// Run makes the request once. If the request did not reach the service, because it can't be sent or no connection was
+// made, Run calls use with no tokens. In all other cases it does not call use, and the charges stand. Use may be nil.
+//
+// The error is a *RequestError if the request can't be sent. It matches ErrHostNotAllowed if the host is not listed.
+// Any other error is an *Error. An error matches tasks.ErrPermanent if a retry cannot fix it. If the service refused
+// the call (429, 503) and named a time, a *tasks.RetryAfterError wraps the error.
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
-	answer, err := c.Do(ctx, r)
+	answer, err := c.send(ctx, r)
 	if use != nil && unsent(err) && len(r.Taken) > 0 {
 		use(reservations.Unused(r.Taken...))
 	}
 	return answer, err
 }
 
-// Do makes the request once. The error is a *RequestError if the request can't be sent. It matches ErrHostNotAllowed
-// if the host is not listed. Any other error is an *Error. An error matches tasks.ErrPermanent if a retry cannot fix
-// it. If the service refused the call (429, 503) and named a time, a *tasks.RetryAfterError wraps the error.
-func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+// send makes the request.
+func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout(c.config.Timeout))
 	defer cancel()
 	request, secret, err := c.request(ctx, r)
@@ -69,10 +72,15 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	defer func() { _ = res.Body.Close() }()
 	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
 	defer release()
+	if encoding := packing(res.Header); encoding != "" && len(body) > 0 {
+		err = fmt.Errorf("%w as %q, which was not asked for", ErrPacked, redact.Cut(c.secrets.Text(encoding), packedLength))
+		body = nil // no value would be found in it
+	}
 	answer := c.answer(res, body)
 	switch {
 	case err == nil && r.accepts(res.StatusCode):
 		return answer, nil
+	case errors.Is(err, ErrPacked):
 	case errors.Is(err, intake.ErrTooLarge):
 		err = fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
 	case err != nil:
@@ -94,6 +102,15 @@ func (c *Client) answer(res *http.Response, body []byte) Answer {
 		StatusCode: res.StatusCode, Header: header,
 		RequestID: c.secrets.Text(requestID(res.Header)), Body: c.secrets.Bytes(body),
 	}
+}
+
+// packing is how a body is packed that the transport has not unpacked; empty for one that is as it is.
+func packing(h http.Header) string {
+	encoding := strings.Join(h.Values("Content-Encoding"), ", ")
+	if strings.EqualFold(encoding, "identity") {
+		return ""
+	}
+	return encoding
 }
 
 // kindOf marks a failure as permanent, refused or neither.

@@ -15,8 +15,14 @@ var ErrHostNotAllowed = errors.New("web: host is not allowed")
 // ErrTooLarge means that the body of an answer is larger than Config.MaxBody.
 var ErrTooLarge = errors.New("web: the answer is too large")
 
+// ErrPacked is matched when the body of an answer is packed in a way that no client asked for.
+var ErrPacked = errors.New("web: the answer is packed")
+
 // messageLength is how many bytes of an answer the text of an Error contains.
 const messageLength = 500
+
+// packedLength is how much of the name of a packing an Error shows, in bytes.
+const packedLength = 40
 
 // RequestError is the reason why a request was not sent.
 type RequestError struct {
@@ -74,12 +80,12 @@ func (e *Error) Answered() (status int, requestID string, body json.RawMessage) 
 	return e.Answer.StatusCode, e.Answer.RequestID, e.Answer.Body
 }
 
-// Permanent returns whether a retry cannot fix the failure. An answer that is too large is permanent. So is any
-// status but these: timeout (408), conflict (409), too early (425), too many requests (429), all of 5xx. A refused
-// secret (401) is the worker's fault and not the task's, so it is not permanent either.
+// Permanent returns whether a retry cannot fix the failure. An answer that is too large or packed is permanent. So is
+// any status but these: timeout (408), conflict (409), too early (425), too many requests (429), all of 5xx. A
+// refused secret (401) is the worker's fault and not the task's, so it is not permanent either.
 func (e *Error) Permanent() bool {
 	switch status := e.Answer.StatusCode; {
-	case errors.Is(e.Err, ErrTooLarge):
+	case errors.Is(e.Err, ErrTooLarge), errors.Is(e.Err, ErrPacked):
 		return true
 	case status == 0, e.Err != nil, status >= http.StatusInternalServerError:
 		return false

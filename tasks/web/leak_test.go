@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
 )
 
@@ -39,7 +42,7 @@ func notShown(t *testing.T, name, secret, answer string, texts ...string) {
 			Secrets:    map[string]web.Secret{"KEY": {Value: secret, Hosts: []string{"http://" + address}}},
 		})
 		r := web.Request{URL: "http://" + address + "/", Header: map[string]string{"Authorization": "Bearer ${KEY}"}}
-		got, err := client.Do(t.Context(), r)
+		got, err := client.Run(t.Context(), r, nil)
 		seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
 		if e, ok := errors.AsType[*web.Error](err); ok {
 			status, id, body := e.Answered()
@@ -55,4 +58,36 @@ func notShown(t *testing.T, name, secret, answer string, texts ...string) {
 			}
 		}
 	})
+}
+
+// A task can't have the service pack its answer, where no value is found, and an answer that is packed unasked is none.
+func TestPackedAnswersAreRefused(t *testing.T) {
+	t.Parallel()
+	const secret = "Sk-Proj/0123+4567=89_abc"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte(secret)); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	answer := "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nConnection: close\r\n\r\n"
+	for _, encoding := range []string{"br", "deflate", "zstd", "gzip, gzip", "x-gzip", "GZIP, identity"} {
+		address := testenv.Raw(t, fmt.Sprintf(answer, encoding)+packed.String())
+		client := newClient(t, web.Config{AllowHosts: []string{address}})
+		got, err := client.Run(t.Context(), web.Request{URL: "http://" + address}, nil)
+		if !errors.Is(err, web.ErrPacked) || !errors.Is(err, tasks.ErrPermanent) || len(got.Body) > 0 {
+			t.Errorf("%s: %q, %v", encoding, got.Body, err)
+		}
+	}
+	address := testenv.Raw(t, fmt.Sprintf(answer, "Identity")+"plain")
+	client := newClient(t, web.Config{AllowHosts: []string{address}})
+	if got, err := client.Run(t.Context(), web.Request{URL: "http://" + address},
+		nil); err != nil || string(got.Body) != "plain" {
+		t.Errorf("identity: %q, %v", got.Body, err)
+	}
+	for _, name := range []string{"Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"} {
+		err := web.Request{URL: "http://" + address, Header: map[string]string{name: "gzip"}}.Validate()
+		if fault, ok := errors.AsType[*web.RequestError](err); !ok || !strings.EqualFold(fault.Field, "header."+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

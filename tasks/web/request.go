@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -19,6 +18,8 @@ const TaskType = "web:request"
 
 // Request is one HTTP request as a task.
 type Request struct {
+	// Terms are the charges of the request, and how it shares its limits.
+	tasks.Terms
 	// Method is GET if empty.
 	Method string `json:"method,omitempty"`
 	// URL is an absolute URL of http or https, without a user.
@@ -28,19 +29,6 @@ type Request struct {
 	// Body is sent unchanged; of a JSON string, the string is sent. Empty means no body. The default Content-Type is
 	// application/json, or text/plain for a string.
 	Body json.RawMessage `json:"body,omitempty"`
-	// CustomID is the caller's name for the request, as in a batch file. It is not sent.
-	CustomID string `json:"custom_id,omitempty"`
-	// Batch names the request in a batch file. It is nil for any other request.
-	Batch *tasks.BatchRef `json:"batch,omitempty"`
-	// Taken are the charges of the request, narrowest first. Without any, it is unlimited.
-	Taken []reservations.Charge `json:"charges,omitempty"`
-	// Urgent makes all charges urgent: the task starts before ordinary ones if its limits have headroom.
-	Urgent bool `json:"urgent,omitempty"`
-	// Flow is the flow of the request in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty
-	// means its batch, in the first limit.
-	Flow string `json:"flow,omitempty"`
-	// Priority is one of the limits' priorities; see reservations.Charge.
-	Priority string `json:"priority,omitempty"`
 	// OK are the statuses that count as an answer. Empty means all of 2xx.
 	OK []int `json:"ok,omitempty"`
 	// TimeoutSeconds bounds the call, if it is less than the client's Timeout. Zero means the client's Timeout.
@@ -50,23 +38,12 @@ type Request struct {
 // TaskType implements tasks.Args.
 func (Request) TaskType() string { return TaskType }
 
-// Charges implements tasks.Charger. Urgent, Flow and Priority apply to all charges: see tasks.Share.
-func (r Request) Charges() []reservations.Charge {
-	common := reservations.Charge{Urgent: r.Urgent, Flow: r.Flow, Priority: r.Priority}
-	return tasks.Share(slices.Clone(r.Taken), common, r.Batch)
-}
-
-// TaskOptions implements tasks.Optioner. A request of a batch has an ID of its own, so that it is enqueued once.
-func (r Request) TaskOptions() tasks.Options {
-	if r.Batch == nil {
-		return tasks.Options{}
-	}
-	return tasks.Options{ID: r.Batch.TaskID()}
-}
+// methodLength is the length of the longest method, in bytes.
+const methodLength = 40
 
 // Validate returns a *RequestError for the first fault that does not depend on a client, or nil.
 func (r Request) Validate() error {
-	if r.Method != "" && !isToken(r.Method) || r.Method == http.MethodConnect {
+	if r.Method != "" && !isToken(r.Method) || len(r.Method) > methodLength || r.Method == http.MethodConnect {
 		return &RequestError{Field: "method", Problem: fmt.Sprintf("%.40q can't be sent", r.Method)}
 	}
 	if _, _, err := r.target(); err != nil {
@@ -99,7 +76,7 @@ func (r Request) target() (*url.URL, origin, error) {
 	case err != nil:
 		return fault("is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return fault(fmt.Sprintf("%.200q must be absolute, of http or https", u.Redacted()))
+		return fault("must be absolute, of http or https") // without itself, which may hold a password
 	case u.User != nil:
 		return fault("contains a user: send an Authorization header with a ${NAME} instead")
 	}
@@ -138,11 +115,12 @@ func (r Request) timeout(most time.Duration) time.Duration {
 	return most
 }
 
-// ownHeaders are the headers that the transport sets.
+// ownHeaders are the headers that the transport sets. An answer that a task had packed by Accept-Encoding would stay
+// packed, and nothing would find a secret in it.
 func ownHeaders() []string {
 	return []string{
-		"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te",
-		"Trailer", "Transfer-Encoding", "Upgrade",
+		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization",
+		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 	}
 }
 

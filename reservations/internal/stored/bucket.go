@@ -37,6 +37,10 @@ type meter struct {
 	Rate     float64 `bson:"rate"`
 	Capacity float64 `bson:"cap"`
 	Headroom float64 `bson:"head,omitempty"`
+	Least    float64 `bson:"least,omitempty"`
+	Most     float64 `bson:"most,omitempty"`
+	Ramp     int64   `bson:"ramp,omitempty"`
+	Slowed   int64   `bson:"slow,omitempty"`
 	Period   int64   `bson:"period,omitempty"`
 	Offset   int64   `bson:"offset,omitempty"`
 	Held     []held  `bson:"held,omitempty"`
@@ -65,6 +69,7 @@ func Encode(b reservations.Bucket) bson.D {
 		meters[k] = meter{
 			Name: m.Name, Started: m.Started, Reserved: m.Reserved, Rate: f.Rate, Capacity: f.Capacity, Headroom: f.Headroom,
 			Period: int64(f.Period), Offset: int64(f.Offset), InFlight: f.InFlight,
+			Least: f.Least, Most: f.Most, Ramp: int64(f.Ramp), Slowed: Nanoseconds(m.Slowed),
 		}
 		for _, h := range m.Held {
 			meters[k].Held = append(meters[k].Held, held{Until: h.Until.UnixNano(), Tokens: h.Tokens})
@@ -98,10 +103,11 @@ func (d Bucket) Decode() (reservations.Bucket, error) {
 			return reservations.Bucket{}, fmt.Errorf("%w: meter %q: %s", ErrMalformed, m.Name, fault)
 		}
 		b.Meters[k] = reservations.Balance{
-			Name: m.Name, Started: m.Started, Reserved: m.Reserved,
+			Name: m.Name, Started: m.Started, Reserved: m.Reserved, Slowed: Moment(m.Slowed),
 			Filling: reservations.Filling{
 				Rate: m.Rate, Capacity: m.Capacity, Headroom: m.Headroom,
 				Period: time.Duration(m.Period), Offset: time.Duration(m.Offset), InFlight: m.InFlight,
+				Least: m.Least, Most: m.Most, Ramp: time.Duration(m.Ramp),
 			},
 		}
 		for _, h := range m.Held {
@@ -118,7 +124,7 @@ func (d Bucket) Decode() (reservations.Bucket, error) {
 
 // fault says why the meter can't be one of a bucket; empty where it can.
 func (m meter) fault() string {
-	for _, x := range []float64{m.Started, m.Reserved, m.Rate, m.Capacity, m.Headroom} {
+	for _, x := range []float64{m.Started, m.Reserved, m.Rate, m.Capacity, m.Headroom, m.Least, m.Most} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Sprintf("%v is not a number of tokens", x)
 		}
@@ -126,8 +132,10 @@ func (m meter) fault() string {
 	switch {
 	case m.Name == "":
 		return "it has no name"
-	case m.Rate <= 0 && !m.InFlight || m.Capacity <= 0:
-		return fmt.Sprintf("rate %v and capacity %v must be positive", m.Rate, m.Capacity)
+	case m.Rate <= 0 && !m.InFlight || m.Capacity < 0:
+		return fmt.Sprintf("rate %v must be positive, and capacity %v not negative", m.Rate, m.Capacity)
+	case m.Most != 0 && !(0 < m.Least && m.Least <= m.Rate && m.Rate <= m.Most) || m.Ramp < 0:
+		return fmt.Sprintf("rate %v must be from %v to %v, and ramp %d not negative", m.Rate, m.Least, m.Most, m.Ramp)
 	case m.Period < 0:
 		return fmt.Sprintf("period %d must not be negative", m.Period)
 	}

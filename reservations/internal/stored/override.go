@@ -35,7 +35,7 @@ func OverrideID(limit, key, meter string) string {
 
 // EncodeOverride refuses a period that is not whole milliseconds: the error matches reservations.ErrInvalidLimit.
 func EncodeOverride(set reservations.Override) (Override, error) {
-	if set.Period < time.Millisecond || set.Period%time.Millisecond != 0 {
+	if set.Meter != reservations.MeterInFlight && set.Period < time.Millisecond || set.Period%time.Millisecond != 0 {
 		fault := &reservations.FieldError{
 			Field: set.Meter + ".period", Problem: fmt.Sprintf("%v must be whole milliseconds", set.Period),
 		}

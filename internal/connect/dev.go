@@ -1,0 +1,119 @@
+package connect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// devPatience bounds the question whether the fleet of a file lives.
+const devPatience = time.Second
+
+// Dev is the fleet of a running `worker dev`, as its file names it. Commands without REDIS_URL use it.
+type Dev struct {
+	// RedisURL is its queue, with the password.
+	RedisURL string `json:"redis_url"`
+	// Page is the address of its page.
+	Page string `json:"page"`
+	PID  int    `json:"pid"`
+}
+
+// devFile is where `worker dev` writes its addresses: below the user's own folder for this session, or for caches.
+// Empty without any.
+func devFile(getenv func(string) string) string {
+	for _, place := range []struct{ variable, below string }{
+		{"XDG_RUNTIME_DIR", "headway"}, {"XDG_CACHE_HOME", "headway"}, {"HOME", filepath.Join(".cache", "headway")},
+	} {
+		if folder := getenv(place.variable); filepath.IsAbs(folder) {
+			return filepath.Join(folder, place.below, "dev.json")
+		}
+	}
+	return ""
+}
+
+// Write writes the file, for the user alone. Remove removes it unless another fleet has replaced it.
+func (d Dev) Write(getenv func(string) string) (remove func(), err error) {
+	name := devFile(getenv)
+	if name == "" {
+		return nil, errors.New("neither XDG_RUNTIME_DIR nor HOME is set: other commands would not find this fleet")
+	}
+	text, err := json.Marshal(d)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(name), 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A new file under the name: what is there already may have been opened by another user.
+	temporary := fmt.Sprintf("%s.%d", name, d.PID)
+	_ = os.Remove(temporary)
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the user's own folder
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(temporary, name)
+	}
+	if err != nil {
+		_ = os.Remove(temporary)
+		return nil, err
+	}
+	return func() {
+		if now, err := readDev(name); err == nil && now == d {
+			_ = os.Remove(name)
+		}
+	}, nil
+}
+
+// FindDev returns the fleet of a `worker dev` that lives. A file that a killed process has left is not found: nothing
+// answers with the password there.
+func FindDev(ctx context.Context, getenv func(string) string) (Dev, bool) {
+	name := devFile(getenv)
+	if name == "" {
+		return Dev{}, false
+	}
+	d, err := readDev(name)
+	if err != nil {
+		return Dev{}, false
+	}
+	options, err := redis.ParseURL(d.RedisURL)
+	if err != nil || !onLoopback(options.Addr) || options.Password == "" {
+		return Dev{}, false
+	}
+	options.MaxRetries, options.DialerRetries = -1, 1
+	client := redis.NewClient(options)
+	defer func() { _ = client.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, devPatience)
+	defer cancel()
+	return d, client.Ping(ctx).Err() == nil
+}
+
+// readDev reads a file that belongs to the user alone.
+func readDev(name string) (d Dev, err error) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return d, err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return d, fmt.Errorf("%s can be changed or read by others", name)
+	}
+	text, err := os.ReadFile(name) //nolint:gosec // the user's own folder
+	if err != nil {
+		return d, err
+	}
+	return d, json.Unmarshal(text, &d)
+}
+
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && ip != nil && ip.IsLoopback()
+}

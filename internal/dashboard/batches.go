@@ -1,0 +1,132 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/tasks"
+)
+
+const (
+	// batchesShown is how many batches are listed, the newest first.
+	batchesShown = 20
+	// failuresShown is how many failed requests the page of a batch lists.
+	failuresShown = 50
+)
+
+// batchRow is a batch with how far it is. Shares are percents of its requests.
+type batchRow struct {
+	batches.Batch
+
+	Link string
+	// State is open, ended or cancelled.
+	State                 string
+	Done, Failed, Waiting int
+	DoneShare, BadShare   float64
+	Retried               int
+	Used                  float64
+	Last                  time.Time
+}
+
+// listBatches are the newest batches. It requires that mu is held.
+func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
+	if s.config.Batches == nil {
+		return nil, nil
+	}
+	found, err := s.config.Batches.List(ctx, batchesShown)
+	if err != nil {
+		return nil, err
+	}
+	counters := make(map[string]*batches.Counter, len(found))
+	rows := make([]batchRow, 0, len(found))
+	for _, b := range found {
+		counter := s.counters[b.ID]
+		if counter == nil {
+			counter = s.config.Batches.Counter(b.ID)
+		}
+		counters[b.ID] = counter
+		counts, now, err := counter.Counts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, newBatchRow(now, counts))
+	}
+	s.counters = counters // those of older batches are forgotten
+	return rows, nil
+}
+
+func newBatchRow(b batches.Batch, c batches.Counts) batchRow {
+	r := batchRow{
+		Batch: b, Link: "/batch?id=" + url.QueryEscape(b.ID), State: string(b.State), Done: c.Done, Failed: c.Failed,
+		Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried, Used: c.Usage.Used, Last: c.Last,
+	}
+	if r.State == string(batches.StateOpen) && r.Waiting == 0 {
+		r.State = "ended"
+	}
+	share := func(n int) float64 { return math.Round(1000*float64(n)/float64(max(1, b.Requests))) / 10 }
+	r.DoneShare, r.BadShare = share(c.Done), share(c.Failed)
+	return r
+}
+
+// batchesData is the page of all batches.
+type batchesData struct {
+	Kept    bool // batches are kept, in MongoDB
+	Batches []batchRow
+}
+
+func (s *Server) batchesPage(r *http.Request) (view, error) {
+	d := batchesData{Kept: s.config.Batches != nil, Batches: s.look(r.Context()).Batches}
+	return view{Name: "batches", Title: "Batches", Nav: "/batches", Data: d}, nil
+}
+
+// batchData is the page of one batch.
+type batchData struct {
+	batchRow
+
+	Failures []failedRequest
+	More     bool
+}
+
+// failedRequest is a request of a batch that ended badly.
+type failedRequest struct {
+	Line            int
+	CustomID, Error string
+	Task            string // the page of its task
+}
+
+func (s *Server) batchPage(r *http.Request) (view, error) {
+	if s.config.Batches == nil {
+		return view{}, &notFoundError{what: "MONGODB_URI is not set: there are no batches."}
+	}
+	b, err := s.config.Batches.Batch(r.Context(), r.URL.Query().Get("id"))
+	if err != nil {
+		return view{}, err
+	}
+	counts, err := s.config.Batches.Counts(r.Context(), b.ID)
+	if err != nil {
+		return view{}, err
+	}
+	d := batchData{batchRow: newBatchRow(b, counts)}
+	for result, err := range s.config.Batches.FailedOnes(r.Context(), b.ID) {
+		if err != nil {
+			return view{}, err
+		}
+		if d.More = len(d.Failures) == failuresShown; d.More {
+			break
+		}
+		f := failedRequest{Line: result.Line, CustomID: result.CustomID}
+		if result.Failure != nil {
+			f.Error = firstLine(result.Failure.Message)
+		} else if result.Response != nil {
+			f.Error = fmt.Sprintf("answered with status %d", result.Response.StatusCode)
+		}
+		f.Task = taskLink(b.Queue, tasks.BatchRef{Batch: b.ID, Line: result.Line, Round: result.Round}.TaskID())
+		d.Failures = append(d.Failures, f)
+	}
+	return view{Name: "batch", Title: "Batch " + b.Name, Nav: "/batches", Data: d}, nil
+}

@@ -1,0 +1,84 @@
+package dashboard
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// formMost bounds the body of a change, in bytes.
+const formMost = 64 << 10
+
+// change serves a request that changes something: only with AllowChanges. Requests of other sites do not get here. After
+// the change the browser is sent to a page, so that a reload repeats nothing.
+func (s *Server) change(do func(*http.Request) (page string, err error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.config.AllowChanges {
+			s.refuse(w, r, http.StatusForbidden,
+				"This page is read-only: start it with --allow-changes to pause, resume and requeue.")
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, formMost)
+		if err := r.ParseForm(); err != nil {
+			s.refuse(w, r, http.StatusBadRequest, "The form can't be read.")
+			return
+		}
+		to, err := do(r)
+		user, _, _ := r.BasicAuth()
+		s.config.Logger.LogAttrs(r.Context(), slog.LevelInfo, "the page was asked for a change",
+			slog.String("path", r.URL.Path), slog.String("queue", r.PostFormValue("queue")),
+			slog.String("task", r.PostFormValue("id")), slog.String("by", user), slog.Any("error", err))
+		s.forget()
+		if err != nil {
+			text, failed := s.execute("layout.html", view{
+				Name: "error", Title: "Not done", Data: err.Error(), At: s.config.Now(), AllowChanges: true, Live: "/",
+			})
+			if failed != nil {
+				text = []byte("Not done; the log says why.")
+			}
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.WriteHeader(status(err))
+			_, _ = w.Write(text) // an error means that the client went away
+			return
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	})
+}
+
+// forget has the next look read everything anew.
+func (s *Server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last.At, s.lastSlow = time.Time{}, time.Time{}
+}
+
+// back is a page with a notice of what was done, by a word and a number: no text of an address is shown.
+func back(page, done string, n int) string {
+	at, err := url.Parse(page)
+	if err != nil {
+		return "/"
+	}
+	q := at.Query()
+	q.Set("done", done)
+	q.Set("n", strconv.Itoa(n))
+	return at.Path + "?" + q.Encode()
+}
+
+// noticeOf is the text of a notice; empty without one.
+func noticeOf(q url.Values) string {
+	n, _ := strconv.Atoi(q.Get("n"))
+	switch q.Get("done") {
+	case "paused":
+		return "The queue is paused. Tasks that run go on."
+	case "resumed":
+		return "The queue is resumed."
+	case "requeued":
+		return count(n, "task") + " requeued."
+	case "left":
+		return "No task was requeued: it is in the queue again already, runs, or is a request of a batch."
+	default:
+		return ""
+	}
+}

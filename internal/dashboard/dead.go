@@ -1,0 +1,161 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/deadtasks"
+)
+
+const (
+	// deadShown is how many dead tasks a page lists.
+	deadShown = 100
+	// lineShown is how many letters of an error a line has.
+	lineShown = 160
+)
+
+// deadSearch is what a reader looks for, as the form has it.
+type deadSearch struct {
+	ID, Queue, Type, Error, Since string
+}
+
+func searchOf(q url.Values) deadSearch {
+	text := func(name string) string { return strings.TrimSpace(q.Get(name)) }
+	return deadSearch{ID: text("id"), Queue: text("queue"), Type: text("type"), Error: text("error"), Since: text("since")}
+}
+
+// filter are the dead tasks that are looked for, the newest first.
+func (d deadSearch) filter(now time.Time) (deadtasks.Filter, error) {
+	f := deadtasks.Filter{ID: d.ID, Queue: d.Queue, Type: d.Type, Error: d.Error, Newest: true}
+	if d.Since != "" {
+		back, err := time.ParseDuration(d.Since)
+		if err != nil || back < 0 {
+			return f, &notFoundError{what: "The time must look like 1h or 24h."}
+		}
+		f.Since = now.Add(-back)
+	}
+	return f, nil
+}
+
+// Any says that the search leaves something out.
+func (d deadSearch) Any() bool { return d != deadSearch{} }
+
+// deadData is the page of dead tasks.
+type deadData struct {
+	Search deadSearch
+	// Kept says that records are kept, in MongoDB. Without it the page lists asynq's archive.
+	Kept  bool
+	Total int
+	Tasks []deadRow
+}
+
+// deadRow is a dead task of the list.
+type deadRow struct {
+	ID, Queue, Type, State, Error, Batch string
+	At                                   time.Time
+	Attempts                             int
+}
+
+func (s *Server) deadPage(r *http.Request) (view, error) {
+	d := deadData{Search: searchOf(r.URL.Query()), Kept: s.config.Dead != nil}
+	v := view{Name: "dead", Title: "Dead tasks", Nav: "/dead"}
+	if !d.Kept {
+		err := s.archived(r.Context(), &d)
+		v.Data = d
+		return v, err
+	}
+	f, err := d.Search.filter(s.config.Now())
+	if err == nil {
+		d.Total, err = s.config.Dead.Count(r.Context(), f)
+	}
+	if err != nil {
+		return v, err
+	}
+	for t, err := range s.config.Dead.List(r.Context(), f) {
+		if err != nil {
+			return v, err
+		}
+		d.Tasks = append(d.Tasks, deadRow{
+			ID: t.ID, Queue: t.Queue, Type: t.Type, State: string(t.State), Error: firstLine(t.Error), Batch: t.Batch, At: t.At,
+			Attempts: len(t.Attempts),
+		})
+		if len(d.Tasks) == deadShown {
+			break
+		}
+	}
+	v.Data = d
+	return v, nil
+}
+
+// archived lists asynq's archive, which keeps 10 000 tasks of a queue.
+func (s *Server) archived(ctx context.Context, d *deadData) error {
+	for _, q := range s.look(ctx).Queues {
+		if q.Archived == 0 || d.Search.Queue != "" && d.Search.Queue != q.Queue {
+			continue
+		}
+		found, err := s.inspector.ListArchivedTasks(q.Queue, asynq.PageSize(1000))
+		if err != nil {
+			return fmt.Errorf("list the archive of queue %s: %w", q.Queue, err)
+		}
+		for _, t := range found {
+			if (d.Search.ID != "" && d.Search.ID != t.ID) || (d.Search.Type != "" && d.Search.Type != t.Type) ||
+				!strings.Contains(t.LastErr, d.Search.Error) {
+				continue
+			}
+			if d.Total++; len(d.Tasks) < deadShown {
+				d.Tasks = append(d.Tasks, deadRow{
+					ID: t.ID, Queue: t.Queue, Type: t.Type, State: "archived", Error: firstLine(t.LastErr), At: t.LastFailedAt,
+					Attempts: t.Retried + 1,
+				})
+			}
+		}
+	}
+	return nil
+}
+
+// requeue requeues one task, or all that the form's search finds.
+func (s *Server) requeue(r *http.Request) (string, error) {
+	if s.requeuer == nil {
+		return "", &notFoundError{what: "MONGODB_URI is not set: there are no records to requeue tasks from."}
+	}
+	search := searchOf(r.PostForm)
+	if search.ID == "" && r.PostFormValue("all") == "" {
+		return "", &notFoundError{what: "Name a task to requeue."}
+	}
+	f, err := search.filter(s.config.Now())
+	if err != nil {
+		return "", err
+	}
+	f.Newest = false // the oldest first, as they were enqueued
+	report, err := s.requeuer.Requeue(r.Context(), f, nil)
+	if err != nil {
+		return "", fmt.Errorf("%s requeued, then: %w. Do it again: no task is enqueued twice",
+			count(report.Requeued, "task"), err)
+	}
+	to := "/dead"
+	if r.PostFormValue("from") == "task" {
+		to = taskLink(search.Queue, search.ID)
+	}
+	if report.Requeued == 0 {
+		return back(to, "left", 0), nil
+	}
+	return back(to, "requeued", report.Requeued), nil
+}
+
+// firstLine is the first line of a text, or the beginning of that.
+func firstLine(text string) string {
+	text, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
+	if letters := []rune(text); len(letters) > lineShown {
+		text, cut = string(letters[:lineShown]), true
+	}
+	if cut {
+		return text + "…"
+	}
+	return text
+}

@@ -1,0 +1,199 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/scheduler"
+)
+
+const (
+	// freshFor is for how long one look at the fleet serves all readers.
+	freshFor = 900 * time.Millisecond
+	// slowFor is the same for what MongoDB has to count.
+	slowFor = 5 * time.Second
+	// lookPatience bounds one look.
+	lookPatience = 10 * time.Second
+	// waitlistsMost is the most waitlists of a limit that one look reads.
+	waitlistsMost = 100
+	// deadSince is how far back dead tasks count as news.
+	deadSince = time.Hour
+)
+
+// fleet is one look at the fleet. Where a service does not answer, its part is empty and Faults says so.
+type fleet struct {
+	At      time.Time
+	Limits  []overview.Limit
+	Queues  []overview.Queue
+	Workers []workerProcess
+	Duty    scheduler.Duty
+	// Dead is how many dead tasks there are, DeadLately how many of them died in the last hour.
+	Dead, DeadLately int
+	Batches          []batchRow
+	Faults           []fault
+}
+
+// fault is a part of the fleet that could not be read.
+type fault struct {
+	What string
+	Err  error
+}
+
+// workerProcess is a process that takes tasks.
+type workerProcess struct {
+	Name        string // host:pid
+	Queues      []string
+	Active      int
+	Concurrency int
+	Started     time.Time
+	Stopping    bool
+}
+
+// serves says whether the process takes tasks from the queue.
+func (w workerProcess) serves(queue string) bool {
+	return !w.Stopping && slices.Contains(w.Queues, queue)
+}
+
+// look returns the state of the fleet, at most freshFor old.
+func (s *Server) look(ctx context.Context) fleet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.config.Now(); now.Sub(s.last.At) < freshFor && !now.Before(s.last.At) {
+		return s.last
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookPatience) // others share what it returns
+	defer cancel()
+	f := fleet{At: s.config.Now()}
+	f.part("limits", func() error { return s.lookLimits(ctx, &f) })
+	f.part("queues", func() (err error) {
+		f.Queues, err = overview.Queues(s.inspector)
+		return err
+	})
+	f.part("workers", func() error { return s.lookWorkers(&f) })
+	f.part("the dispatcher", func() (err error) {
+		f.Duty, err = s.config.Reader.Scheduler.OnDuty(ctx)
+		return err
+	})
+	if f.At.Sub(s.lastSlow) < slowFor {
+		f.Dead, f.DeadLately, f.Batches = s.last.Dead, s.last.DeadLately, s.last.Batches
+		f.keep(s.last, "dead tasks", "batches")
+	} else {
+		f.part("dead tasks", func() error { return s.lookDead(ctx, &f) })
+		f.part("batches", func() (err error) {
+			f.Batches, err = s.listBatches(ctx)
+			return err
+		})
+		s.lastSlow = f.At
+	}
+	s.last = f
+	return f
+}
+
+// keep takes over the faults of parts that are not read again.
+func (f *fleet) keep(before fleet, parts ...string) {
+	for _, fault := range before.Faults {
+		if slices.Contains(parts, fault.What) {
+			f.Faults = append(f.Faults, fault)
+		}
+	}
+}
+
+// part reads one part. A fault of it leaves the others.
+func (f *fleet) part(what string, read func() error) {
+	if err := read(); err != nil {
+		f.Faults = append(f.Faults, fault{What: what, Err: err})
+	}
+}
+
+func (s *Server) lookLimits(ctx context.Context, f *fleet) error {
+	var faults []error
+	if s.config.Refresh != nil {
+		faults = append(faults, s.config.Refresh(ctx))
+	}
+	for _, name := range s.config.Reader.Limiter.Names() {
+		limit, err := s.config.Reader.Limit(ctx, name, waitlistsMost)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("limit %s: %w", name, err))
+			continue
+		}
+		f.Limits = append(f.Limits, limit)
+	}
+	return errors.Join(faults...)
+}
+
+func (s *Server) lookWorkers(f *fleet) error {
+	servers, err := s.inspector.Servers()
+	if err != nil {
+		return fmt.Errorf("list the workers: %w", err)
+	}
+	for _, server := range servers {
+		w := workerProcess{
+			Name: fmt.Sprintf("%s:%d", server.Host, server.PID), Active: len(server.ActiveWorkers),
+			Concurrency: server.Concurrency, Started: server.Started, Stopping: server.Status != "active",
+		}
+		for queue, weight := range server.Queues {
+			if weight > 0 {
+				w.Queues = append(w.Queues, queue)
+			}
+		}
+		slices.Sort(w.Queues)
+		f.Workers = append(f.Workers, w)
+	}
+	slices.SortFunc(f.Workers, func(a, b workerProcess) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+func (s *Server) lookDead(ctx context.Context, f *fleet) (err error) {
+	if s.config.Dead == nil {
+		for _, q := range f.Queues {
+			f.Dead += q.Archived
+		}
+		return nil
+	}
+	if f.Dead, err = s.config.Dead.Count(ctx, deadtasks.Filter{}); err == nil {
+		f.DeadLately, err = s.config.Dead.Count(ctx, deadtasks.Filter{Since: f.At.Add(-deadSince)})
+	}
+	return err
+}
+
+// Buckets are the buckets of all limits, those with the longest waitlists first.
+func (f *fleet) Buckets() []overview.Bucket {
+	var all []overview.Bucket
+	for _, limit := range f.Limits {
+		all = append(all, limit.Buckets...)
+	}
+	slices.SortStableFunc(all, func(a, b overview.Bucket) int { return cmp.Compare(b.Waiting, a.Waiting) })
+	return all
+}
+
+// totals are the figures of the whole fleet.
+type totals struct {
+	Running, Ready, Waiting, Promoted, Later, Dead, Workers int
+	Processed, Failed                                       int
+}
+
+// Totals sums up the fleet. Tasks that wait for a limit are in asynq's scheduled and retry sets as well: Later are the
+// others there, which wait for their time or for their next attempt.
+func (f *fleet) Totals() totals {
+	t := totals{Dead: f.Dead, Workers: len(f.Workers)}
+	later := 0
+	for _, q := range f.Queues {
+		t.Running += q.Active
+		t.Ready += q.Pending
+		later += q.Scheduled + q.Retry
+		t.Processed += q.ProcessedToday
+		t.Failed += q.FailedToday
+	}
+	for _, b := range f.Buckets() {
+		t.Waiting += b.Waiting
+		t.Promoted += b.Promoted
+	}
+	t.Later = max(0, later-t.Waiting)
+	return t
+}

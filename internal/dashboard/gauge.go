@@ -1,0 +1,109 @@
+package dashboard
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/reservations"
+)
+
+// gauge is one meter of a bucket. Shares are percents of its capacity.
+type gauge struct {
+	Meter, Rate string
+	// Text is what the gauge shows, in words.
+	Text string
+	// Level is the share that may start now, Debt the share that has to come back first.
+	Level, Debt float64
+	// Low says that less than a tenth is left.
+	Low bool
+	// Notes are what is out of the ordinary: promises and waiting tokens.
+	Notes []string
+}
+
+func newGauge(m overview.Meter) gauge {
+	share := func(tokens float64) float64 {
+		if m.Capacity <= 0 {
+			return 0
+		}
+		return math.Round(1000*math.Max(0, math.Min(1, tokens/m.Capacity))) / 10
+	}
+	period := time.Duration(m.Period * float64(time.Second))
+	g := gauge{
+		Meter: m.Meter, Rate: kindText(m.View, reservations.RateText(math.Round(m.Rate*100)/100, period)),
+		Level: share(m.Level), Debt: share(-m.Level),
+	}
+	g.Low = g.Level < 10
+	if m.Kind == string(reservations.KindInFlight) {
+		g.Text = fmt.Sprintf("%s of %s calls run", number(m.Capacity-m.Level), number(m.Capacity))
+	} else {
+		g.Text = fmt.Sprintf("%s of %s left", number(m.Level), number(m.Capacity))
+	}
+	if m.Promised > 0 {
+		g.Notes = append(g.Notes, number(m.Promised)+" promised")
+	}
+	if m.Waiting > 0 {
+		g.Notes = append(g.Notes, number(m.Waiting)+" waiting")
+	}
+	if m.AheadIn > 0 && m.Kind != string(reservations.KindInFlight) {
+		g.Notes = append(g.Notes, "free for new tasks in "+seconds(m.AheadIn))
+	}
+	return g
+}
+
+// bucketView is a bucket as the pages show it.
+type bucketView struct {
+	overview.Bucket
+
+	Link   string
+	Gauges []gauge
+	// State is one word, End when the last waiting task is expected to start.
+	State, End string
+	Flows      []flowView
+	MoreFlows  int
+	Charts     []chart
+}
+
+// flowView is one flow of a waitlist; Share is its percent of the waiting tasks.
+type flowView struct {
+	Name  string
+	Tasks int
+	Share float64
+}
+
+func newBucketView(b overview.Bucket) bucketView {
+	v := bucketView{Bucket: b, Link: limitLink(b), State: bucketState(b)}
+	for _, m := range b.Meters {
+		v.Gauges = append(v.Gauges, newGauge(m))
+	}
+	if b.EndIn != nil {
+		v.End = "now"
+		if *b.EndIn > 0 {
+			v.End = "in " + seconds(*b.EndIn)
+		}
+	}
+	for _, f := range b.Flows {
+		all := max(1, b.Waiting+b.Promoted)
+		v.Flows = append(v.Flows, flowView{
+			Name: f.Flow, Tasks: f.Tasks, Share: math.Round(1000*math.Min(1, float64(f.Tasks)/float64(all))) / 10,
+		})
+	}
+	v.MoreFlows = max(0, b.FlowCount-len(b.Flows))
+	return v
+}
+
+func bucketState(b overview.Bucket) string {
+	switch {
+	case b.FailedIn > 0:
+		return "not answering"
+	case b.Blocked > 0:
+		return "blocked"
+	case b.Waiting > 0:
+		return "in use, tasks wait"
+	case b.Promoted > 0, b.InUse:
+		return "in use"
+	default:
+		return "full"
+	}
+}

@@ -1,0 +1,65 @@
+package dashboard
+
+import (
+	"net"
+	"net/http"
+	"strings"
+)
+
+// policy allows the page its own style sheet, script, images and events, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// guard wraps the pages: headers, the name of the host, credentials, then requests from other sites.
+func (s *Server) guard(pages http.Handler) http.Handler {
+	sameSite := http.NewCrossOriginProtection()
+	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.refuse(w, r, http.StatusForbidden, "This request comes from another site.")
+	}))
+	pages = sameSite.Handler(pages)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		switch {
+		case !s.config.AnyHost && !loopback(r.Host):
+			s.refuse(w, r, http.StatusMisdirectedRequest,
+				"This page answers on loopback only: open it as 127.0.0.1 or localhost.")
+		case !s.config.Credentials.allow(r):
+			if s.config.Credentials.Password != "" {
+				w.Header().Set("WWW-Authenticate", `Basic realm="Headway", charset="UTF-8"`)
+			}
+			s.refuse(w, r, http.StatusUnauthorized, "This page needs credentials.")
+		default:
+			pages.ServeHTTP(w, r)
+		}
+	})
+}
+
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// refuse answers in plain text.
+func (s *Server) refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(why + "\n")) // an error means that the client went away
+}
+
+// loopback says whether the Host header of a request names this machine.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

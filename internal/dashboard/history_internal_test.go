@@ -1,0 +1,108 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/overview"
+)
+
+// Two pages that write for three hours leave one hour in Redis: a ring that does not grow.
+func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = client.Close() }()
+	began := time.Date(2026, 11, 21, 23, 10, 0, 0, time.UTC)
+	now := began
+	clock := func() time.Time { return now }
+	pages := []*history{newHistory(client, clock), newHistory(client, clock)}
+	var buckets []overview.Bucket
+	for i := range 3 * bucketsMost {
+		buckets = append(buckets, overview.Bucket{Bucket: strings.Repeat("k", i+1), Waiting: i})
+	}
+	limits := []overview.Limit{{Limit: "api", Buckets: buckets}}
+	for i := range 3 * slots {
+		f := fleet{At: now, Queues: []overview.Queue{{Active: i, ProcessedToday: 6 * i}}, Limits: limits}
+		if err := pages[i%2].write(t.Context(), sampleOf(f)); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(sampleEvery)
+	}
+	if n := client.HLen(t.Context(), keyHistory).Val(); n != int64(slots) {
+		t.Errorf("the ring has %d places, not %d", n, slots)
+	}
+	if left := server.TTL(keyHistory); left != historyKept {
+		t.Errorf("the ring is kept for %v", left)
+	}
+	all, err := pages[0].samples(t.Context())
+	if err != nil || len(all) < slots-1 {
+		t.Fatalf("%d samples, %v", len(all), err)
+	}
+	if first, last := all[0], all[len(all)-1]; last.Running != 3*slots-1 ||
+		last.At-first.At > int64(time.Hour/time.Second) {
+		t.Errorf("from %+v to %+v", first, last)
+	}
+	if n := len(all[0].Buckets); n != bucketsMost {
+		t.Errorf("a sample has %d buckets", n)
+	}
+	if longest := strings.Repeat("k", 3*bucketsMost); all[0].Buckets[longest].Waiting != 3*bucketsMost-1 {
+		t.Error("the longest waitlist is missing")
+	}
+}
+
+// What another version wrote is left out.
+func TestHistoryOfOthers(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer func() { _ = client.Close() }()
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	h := newHistory(client, func() time.Time { return now })
+	client.HSet(t.Context(), keyHistory, "1", "{", "2", `{"t":"x"}`, "3", `{"t":99999999999}`, "4", `{"t":1}`)
+	if all, err := h.samples(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// The rate is computed between samples: there is none over a gap, and none is lost at midnight, when the count
+// restarts.
+func TestRates(t *testing.T) {
+	t.Parallel()
+	samples := []sample{
+		{At: 0, Processed: 100},
+		{At: 10, Processed: 120},
+		{At: 20, Processed: 5},
+		{At: 500, Processed: 900},
+		{At: 510, Processed: 900},
+	}
+	var got []float64
+	for _, p := range perMinute(samples, func(s sample) int { return s.Processed }) {
+		got = append(got, p.Value)
+	}
+	if len(got) != 3 || got[0] != 120 || got[1] != 30 || got[2] != 0 {
+		t.Errorf("rates %v", got)
+	}
+}
+
+func TestChart(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	at := func(ago time.Duration, v float64) point { return point{At: now.Add(-ago), Value: v} }
+	c := newChart("Waiting", "tasks", []point{
+		at(time.Hour, 0), at(time.Hour-sampleEvery, 50), at(20*time.Second, 1234), at(10*time.Second, 100), at(0, 617),
+	}, now, 0)
+	if strings.Count(c.Line, "M") != 2 || strings.Count(c.Area, "Z") != 2 {
+		t.Errorf("a gap is drawn over: %s", c.Line)
+	}
+	if c.Now != "617" || c.Most != "1\u202f234" || !strings.HasPrefix(c.Line, "M0.0 47.0L") ||
+		!strings.HasSuffix(c.Line, "L360.0 24.0") {
+		t.Errorf("%+v", c)
+	}
+	if none := newChart("x", "y", nil, now, 0); none.Line != "" || none.Now != "–" {
+		t.Errorf("without samples: %+v", none)
+	}
+}

@@ -1,0 +1,159 @@
+package dashboard
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+)
+
+//go:embed pages/*.html
+var pagesFS embed.FS
+
+// page looks at the fleet for one request. Its error becomes a page of its own.
+type page func(r *http.Request) (view, error)
+
+// view is what a template shows.
+type view struct {
+	Name  string // of the template
+	Title string
+	Nav   string // the entry of the menu that is current
+	Data  any
+
+	// Set by render.
+	Status       int
+	At           time.Time
+	Live         string // the address of the page, for its events
+	AllowChanges bool
+	Stuck        int // problems that are not mere news
+	Notice       string
+}
+
+// notFound is an error of an address that names nothing.
+type notFoundError struct{ what string }
+
+func (e *notFoundError) Error() string { return e.what }
+
+var pageTemplates = parsePages() //nolint:gochecknoglobals // parsed once, never changed
+
+func parsePages() map[string]*template.Template {
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
+		"number": func(n int) string { return number(float64(n)) }, "amount": number, "count": count,
+		"seconds": seconds, "duration": duration, "clock": clock, "ago": ago, "join": func(texts []string) string { return strings.Join(texts, ", ") }, "taskLink": taskLink, "add": func(a, b int) int { return a + b }, "tab": newTab, "queuesOf": newQueueTable,
+		"sinces": func() [][2]string {
+			return [][2]string{{"", "ever"}, {"1h", "1 hour ago"}, {"24h", "1 day ago"}, {"168h", "7 days ago"}}
+		},
+	}).ParseFS(pagesFS, "pages/layout.html", "pages/parts.html"))
+	all := map[string]*template.Template{}
+	for _, name := range []string{
+		"overview", "limit", "task", "batches", "batch", "dead", "queues", "queue", "error",
+	} {
+		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(pagesFS, "pages/"+name+".html"))
+	}
+	return all
+}
+
+// servePage answers with a whole page.
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
+	v := s.view(r)
+	text, err := s.execute("layout.html", v)
+	if err != nil {
+		s.config.Logger.ErrorContext(r.Context(), "page can't be shown",
+			slog.String("path", r.URL.Path), slog.Any("error", err))
+		s.refuse(w, r, http.StatusInternalServerError, "This page can't be shown; the log says why.")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(v.Status)
+	_, _ = w.Write(text) //nolint:gosec // html/template escapes; an error means that the client went away
+}
+
+// view looks at the fleet for a request of a page.
+func (s *Server) view(r *http.Request) view {
+	v, err := s.pages[r.URL.Path](r)
+	v.Status = http.StatusOK
+	if err != nil {
+		v = view{Name: "error", Title: "Not shown", Data: err.Error(), Status: status(err)}
+	}
+	f := s.look(r.Context())
+	for _, p := range f.stuck() {
+		if p.Severity != news {
+			v.Stuck++
+		}
+	}
+	v.At, v.AllowChanges, v.Live = s.config.Now(), s.config.AllowChanges, liveAddress(r.URL)
+	v.Notice = noticeOf(r.URL.Query())
+	return v
+}
+
+// liveAddress is the address of a page without the notice of the last change.
+func liveAddress(u *url.URL) string {
+	q := u.Query()
+	q.Del("done")
+	q.Del("n")
+	if len(q) == 0 {
+		return u.Path
+	}
+	return u.Path + "?" + q.Encode()
+}
+
+// status is that of a page that could not be shown.
+func status(err error) int {
+	unknown := (*notFoundError)(nil)
+	switch {
+	case errors.As(err, &unknown), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound),
+		errors.Is(err, batches.ErrUnknownBatch):
+		return http.StatusNotFound
+	default:
+		return http.StatusServiceUnavailable
+	}
+}
+
+// execute renders a template and filters the result: no character that a browser obeys instead of shows, and no secret.
+func (s *Server) execute(name string, v view) ([]byte, error) {
+	t := pageTemplates[v.Name]
+	if t == nil {
+		return nil, fmt.Errorf("dashboard: no page %q", v.Name)
+	}
+	var b bytes.Buffer
+	if err := t.ExecuteTemplate(&b, name, v); err != nil {
+		return nil, err
+	}
+	return s.config.Secrets.Bytes([]byte(cli.Printable(b.String()))), nil
+}
+
+// taskLink is the page of a task.
+func taskLink(queue, id string) string {
+	return "/task?" + url.Values{"queue": {queue}, "id": {id}}.Encode()
+}
+
+// tab is an entry of the menu.
+type tab struct {
+	Link, Name string
+	Current    bool
+}
+
+func newTab(current, link, name string) tab {
+	return tab{Link: link, Name: name, Current: current == link}
+}
+
+// queueTable are queues, with buttons where they may be changed.
+type queueTable struct {
+	Queues  []queueView
+	Changes bool
+}
+
+func newQueueTable(queues []queueView, changes bool) queueTable {
+	return queueTable{Queues: queues, Changes: changes}
+}

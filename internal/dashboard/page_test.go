@@ -1,0 +1,163 @@
+package dashboard_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/redact"
+)
+
+const hostile = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>\x1b[2J\u202eevil\u2066"
+
+// Texts of tasks are shown as texts, on every page, and none of their characters turns what stands beside it.
+func TestHostileTexts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue(t, job{Text: hostile, Flow: "flow <script>alert(1)</script>"})
+	client := asynq.NewClientFromRedisClient(w.config.Client)
+	const taskID = `id "<script>alert(1)</script>` + "\u202e"
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("type <script>alert(1)</script>\u202e", []byte(hostile)),
+		asynq.TaskID(taskID), asynq.Queue(`queue <script>alert(1)</script>`)); err != nil {
+		t.Fatal(err)
+	}
+	h := w.handler(t)
+	seen := 0
+	for _, path := range append(paths(id), "/task?id="+url.QueryEscape(taskID), "/limit?name="+url.QueryEscape(hostile),
+		"/queue?name="+url.QueryEscape("queue <script>alert(1)</script>"), "/dead?error="+url.QueryEscape(hostile),
+		"/queue?name="+url.QueryEscape(hostile), "/?done="+url.QueryEscape(hostile)) {
+		page := send(h, http.MethodGet, path, nil).Body.String()
+		if strings.Contains(page, "<script>alert") || strings.Contains(page, "<img src=x") {
+			t.Errorf("%s has the script:\n%s", path, page)
+		}
+		seen += strings.Count(page, "&lt;script&gt;alert(1)")
+		for _, r := range page {
+			if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+				t.Errorf("%s has the character %U", path, r)
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("the texts are shown %d times only", seen)
+	}
+}
+
+// A payload that has a secret in it is shown without.
+func TestSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	const secret = `sk-s3cret"<value>`
+	w := newWorld(t)
+	id := w.enqueue(t, job{Text: "key " + secret})
+	w.config.Secrets = redact.New(secret)
+	page := send(w.handler(t), http.MethodGet, "/task?id="+id, nil).Body.String()
+	if strings.Contains(page, "s3cret") || !strings.Contains(page, "key ***") {
+		t.Errorf("the page shows\n%s", page)
+	}
+}
+
+func TestTaskIsExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue(t, job{}, job{Flow: "acme"}, job{Flow: "acme", Text: "the third"})
+	page := send(w.handler(t), http.MethodGet, "/task?id="+id, nil)
+	for _, want := range []string{
+		"waits for limit api: it is number 3 of 3 in its waitlist", "Waits for its limit", "Expected to go on",
+		"acme, weight 1, 2 tasks", "the third",
+	} {
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("%q is missing in status %d:\n%s", want, page.Code, page.Body)
+		}
+	}
+}
+
+func TestUnknownThings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enqueue(t, job{})
+	h := w.handler(t)
+	for _, path := range []string{
+		"/task?id=nothing", "/task?id=nothing&queue=none", "/limit?name=none", "/limit?name=none:key", "/queue?name=none",
+		"/batch?id=none", "/nothing", "/assets/nothing",
+	} {
+		if got := send(h, http.MethodGet, path, nil); got.Code != http.StatusNotFound {
+			t.Errorf("%s: status %d", path, got.Code)
+		}
+	}
+}
+
+// While Redis is away, the page is there and says so.
+func TestWithoutRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := w.handler(t)
+	w.server.Close()
+	got := send(h, http.MethodGet, "/", nil)
+	if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), "The page cannot read queues") {
+		t.Errorf("status %d:\n%s", got.Code, got.Body)
+	}
+	if got = send(h, http.MethodGet, "/task?id=x", nil); got.Code != http.StatusServiceUnavailable {
+		t.Errorf("a task: status %d", got.Code)
+	}
+}
+
+// A stream sends a page at once, and again when it has changed.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enqueue(t, job{})
+	server := httptest.NewServer(w.handler(t))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		server.URL+"/events?at="+url.QueryEscape("/queue?name=default"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" {
+		t.Fatalf("the stream is %q", kind)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	next := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			data, found := strings.CutPrefix(lines.Text(), "data: ")
+			var page string
+			if found && json.Unmarshal([]byte(data), &page) == nil && strings.Contains(page, want) {
+				return
+			}
+		}
+		t.Fatalf("the stream ended without %q: %v", want, lines.Err())
+	}
+	next(">no worker<")
+	if err = w.inspector.PauseQueue("default"); err != nil {
+		t.Fatal(err)
+	}
+	next(">paused<")
+}
+
+func TestEventsOfWhatIsNoPage(t *testing.T) {
+	t.Parallel()
+	h := newWorld(t).handler(t)
+	for _, at := range []string{
+		"", "/nothing", "/events?at=/", "http://evil.example/", "//evil.example/", "/dead/requeue", "%",
+	} {
+		if got := send(h, http.MethodGet, "/events?at="+url.QueryEscape(at), nil); got.Code != http.StatusBadRequest {
+			t.Errorf("%q: status %d", at, got.Code)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package dashboard
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Server serves the page of one fleet.
+type Server struct {
+	config    Config
+	inspector *asynq.Inspector
+	requeuer  *deadtasks.Requeuer // nil without records of dead tasks
+	history   *history
+	handler   http.Handler
+	pages     map[string]page
+	watchers  chan struct{} // a place for each stream of events
+
+	mu       sync.Mutex // held while the fleet is looked at
+	last     fleet
+	lastSlow time.Time // when MongoDB was asked for the last look
+	counters map[string]*batches.Counter
+}
+
+// New returns a server of pages. It sends nothing. The error matches ErrCredentials.
+func New(c Config) (*Server, error) {
+	if err := c.Credentials.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	s := &Server{
+		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client, c.Now),
+		watchers: make(chan struct{}, watchersMost), counters: map[string]*batches.Counter{},
+	}
+	if c.Dead != nil {
+		s.requeuer = deadtasks.NewRequeuer(c.Dead, c.Client)
+	}
+	s.pages = map[string]page{
+		"/": s.overviewPage, "/limit": s.limitPage, "/task": s.taskPage, "/batches": s.batchesPage,
+		"/batch": s.batchPage, "/dead": s.deadPage, "/queues": s.queuesPage, "/queue": s.queuePage,
+	}
+	mux := http.NewServeMux()
+	for path := range s.pages {
+		pattern := "GET " + path
+		if path == "/" {
+			pattern = "GET /{$}"
+		}
+		mux.HandleFunc(pattern, s.servePage)
+	}
+	mux.HandleFunc("GET /events", s.serveEvents)
+	mux.Handle("GET /assets/", http.FileServerFS(assets))
+	mux.Handle("POST /queues/pause", s.change(s.pause))
+	mux.Handle("POST /queues/resume", s.change(s.resume))
+	mux.Handle("POST /dead/requeue", s.change(s.requeue))
+	s.handler = s.guard(mux)
+	return s, nil
+}
+
+// Handler returns the page with all its checks.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+const (
+	stopPatience = 3 * time.Second
+	writeTimeout = 15 * time.Second
+)
+
+// Run serves on the listener and records the history, until ctx ends. It closes the listener.
+func (s *Server) Run(ctx context.Context, on net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // so that streams of events end
+	}
+	var group sync.WaitGroup
+	group.Go(func() { s.record(ctx) })
+	group.Go(func() {
+		<-ctx.Done()
+		stop, done := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+		defer done()
+		if server.Shutdown(stop) != nil {
+			_ = server.Close()
+		}
+	})
+	err := server.Serve(on)
+	cancel()
+	group.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/headway-go/headway/internal/overview"
+)
+
+// How bad a problem is.
+const (
+	severe = "severe" // nothing goes on
+	slow   = "slow"   // it goes on later than one would expect
+	news   = "news"   // worth a look
+)
+
+const (
+	// longWait is the expected wait from which on a waitlist is a problem, in seconds.
+	longWait = 3600
+	// longReady is for how long a ready task may wait for a free worker, in seconds.
+	longReady = 60
+)
+
+// problem is something that does not go on, or not as one would expect.
+type problem struct {
+	Severity string
+	What     string // a sentence
+	Do       string // what ends it
+	Link     string // the page that shows more
+}
+
+// stuck returns the problems of the fleet, the worst first.
+func (f *fleet) stuck() []problem {
+	var all []problem
+	add := func(severity, link, do, what string, args ...any) {
+		all = append(all, problem{Severity: severity, Link: link, Do: do, What: fmt.Sprintf(what, args...)})
+	}
+	for _, fault := range f.Faults {
+		add(severe, "", "Check REDIS_URL, MONGODB_URI and the services.", "The page cannot read %s: %v.", fault.What,
+			strings.TrimSuffix(fault.Err.Error(), "."))
+	}
+	f.stuckQueues(add)
+	f.stuckBuckets(add)
+	if f.DeadLately > 0 {
+		add(news, "/dead?since=1h", "Look at their errors, and requeue them when the cause is gone.",
+			"%s died in the last hour.", count(f.DeadLately, "task"))
+	}
+	for _, b := range f.Batches {
+		if b.State == "open" && b.Failed > 0 {
+			add(news, "/batch?id="+url.QueryEscape(b.ID), "Send them again with `enqueue retry "+b.ID+" --failed`.",
+				"%s of batch %s failed.", count(b.Failed, "request"), b.Name)
+		}
+	}
+	order := []string{severe, slow, news}
+	slices.SortStableFunc(all, func(a, b problem) int {
+		return cmp.Compare(slices.Index(order, a.Severity), slices.Index(order, b.Severity))
+	})
+	return all
+}
+
+type addProblem func(severity, link, do, what string, args ...any)
+
+// stuckQueues finds queues of which nothing is taken, or too slowly.
+func (f *fleet) stuckQueues(add addProblem) {
+	unserved := f.faulty("workers")
+	for _, q := range f.Queues {
+		tasks := q.Pending + q.Scheduled + q.Retry
+		link := "/queue?name=" + url.QueryEscape(q.Queue)
+		served := unserved || slices.ContainsFunc(f.Workers, func(w workerProcess) bool { return w.serves(q.Queue) })
+		switch {
+		case tasks == 0:
+		case q.Paused:
+			add(severe, link, "Resume it.", "Queue %s is paused: %s %s not start.", q.Queue, count(tasks, "task"),
+				plural(tasks, "does", "do"))
+		case !served && len(f.Workers) == 0:
+			add(severe, link, "Start `worker run`.", "No worker is running: %s in queue %s %s.", count(tasks, "task"),
+				q.Queue, plural(tasks, "waits", "wait"))
+		case !served:
+			add(severe, link, "List the queue under `queues` in headway.yaml, and restart the workers.",
+				"No worker takes from queue %s: %s %s.", q.Queue, count(tasks, "task"), plural(tasks, "waits", "wait"))
+		case q.Pending > 0 && q.Latency > longReady:
+			add(slow, link, "Raise `concurrency`, or start more workers.",
+				"The oldest of %s in queue %s has waited %s for a free worker.", count(q.Pending, "ready task"), q.Queue,
+				seconds(q.Latency))
+		}
+	}
+}
+
+// stuckBuckets finds waitlists that do not move, or not soon.
+func (f *fleet) stuckBuckets(add addProblem) {
+	waiting := 0
+	for _, b := range f.Buckets() {
+		waiting += b.Waiting
+		link := limitLink(b)
+		who := count(b.Waiting, "task") + " " + plural(b.Waiting, "waits", "wait")
+		switch {
+		case b.FailedIn > 0:
+			add(severe, link, "Check the store of the buckets.",
+				"The bucket of %s could not be asked: %s. It is asked again in %s.", b.Bucket, who, seconds(b.FailedIn))
+		case b.Blocked > 0 && b.Waiting > 0:
+			add(slow, link, "`worker limits unblock "+b.Bucket+"` ends the block.",
+				"Nothing of %s starts for %s, because a provider refused a call: %s.", b.Bucket, seconds(b.Blocked), who)
+		case b.EndIn != nil && *b.EndIn > longWait:
+			add(slow, link, "Raise the limit, or let the tasks wait.", "%s for %s; the last is expected to start in %s.",
+				who, b.Bucket, seconds(*b.EndIn))
+		}
+	}
+	if waiting > 0 && f.Duty.Dispatcher == "" && !f.faulty("the dispatcher") && len(f.Workers) > 0 {
+		add(severe, "", "Look at the logs of the workers.",
+			"No dispatcher is on duty: %s %s for limits, and no task is promoted.", count(waiting, "task"),
+			plural(waiting, "waits", "wait"))
+	}
+}
+
+// faulty says whether a part of the fleet could not be read.
+func (f *fleet) faulty(what string) bool {
+	return slices.ContainsFunc(f.Faults, func(fault fault) bool { return fault.What == what })
+}
+
+func limitLink(b overview.Bucket) string { return "/limit?name=" + url.QueryEscape(b.Bucket) }

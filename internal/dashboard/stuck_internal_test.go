@@ -1,0 +1,107 @@
+package dashboard
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// Each problem is found alone, with its severity, and a fleet that works has none.
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	long, soon := 7200., 12.
+	worker := workerProcess{Name: "a:1", Queues: []string{"default"}}
+	queue := func(q overview.Queue) []overview.Queue {
+		q.Queue = "default"
+		return []overview.Queue{q}
+	}
+	limit := func(b overview.Bucket) []overview.Limit {
+		b.Bucket, b.Limit = "api", "api"
+		return []overview.Limit{{Limit: "api", Buckets: []overview.Bucket{b}}}
+	}
+	duty := scheduler.Duty{Dispatcher: "x"}
+	for want, f := range map[string]fleet{
+		"": {
+			Queues: queue(overview.Queue{Active: 3, Scheduled: 10, Pending: 2, Latency: 1}), Workers: []workerProcess{worker},
+			Limits: limit(overview.Bucket{Waiting: 10, EndIn: &soon}), Duty: duty,
+		},
+		"severe: No worker is running: 2 tasks in queue default wait.": {Queues: queue(overview.Queue{Pending: 2})},
+		"severe: No worker takes from queue default: 1 task waits.": {
+			Queues: queue(overview.Queue{Retry: 1}), Workers: []workerProcess{{Name: "b:2", Queues: []string{"other"}}},
+		},
+		"severe: No worker takes from queue default: 3 tasks wait.": {
+			Queues: queue(overview.Queue{Retry: 3}), Workers: []workerProcess{{Queues: []string{"default"}, Stopping: true}},
+		},
+		"severe: Queue default is paused: 1 task does not start.": {
+			Queues: queue(overview.Queue{Paused: true, Pending: 1}), Workers: []workerProcess{worker},
+		},
+		"slow: The oldest of 7 ready tasks in queue default has waited 2 min for a free worker.": {
+			Queues: queue(overview.Queue{Pending: 7, Latency: 120}), Workers: []workerProcess{worker},
+		},
+		"severe: No dispatcher is on duty: 4 tasks wait for limits, and no task is promoted.": {
+			Limits: limit(overview.Bucket{Waiting: 4}), Workers: []workerProcess{worker},
+		},
+		"severe: The bucket of api could not be asked: 4 tasks wait. It is asked again in 2.5 s.": {
+			Limits: limit(overview.Bucket{Waiting: 4, FailedIn: 2.5}), Duty: duty,
+		},
+		"slow: Nothing of api starts for 30 s, because a provider refused a call: 1 task waits.": {
+			Limits: limit(overview.Bucket{Waiting: 1, Blocked: 30}), Duty: duty,
+		},
+		"slow: 9 tasks wait for api; the last is expected to start in 2 h.": {
+			Limits: limit(overview.Bucket{Waiting: 9, EndIn: &long}), Duty: duty,
+		},
+		"news: 2 tasks died in the last hour.": {DeadLately: 2},
+		"severe: The page cannot read queues: away.": {
+			Faults: []fault{{What: "queues", Err: errors.New("away")}},
+		},
+	} {
+		var got []string
+		for _, p := range f.stuck() {
+			got = append(got, p.Severity+": "+p.What)
+			if p.Do == "" {
+				t.Errorf("%q does not say what to do", p.What)
+			}
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
+// An unreadable list of workers is one problem, not one of each queue.
+func TestStuckWithoutWorkersKnown(t *testing.T) {
+	t.Parallel()
+	f := fleet{
+		Queues: []overview.Queue{{Queue: "default", Pending: 1}},
+		Faults: []fault{{What: "workers", Err: errors.New("away")}},
+	}
+	if got := f.stuck(); len(got) != 1 || !strings.Contains(got[0].What, "cannot read workers") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNumbersAndTimes(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[float64]string{
+		0: "0", 1: "1", 12.345: "12.35", -0.5: "−0.5", 999: "999", 1234: "1\u202f234", 99999.6: "100\u202f000",
+		1234567: "1\u202f234\u202f567", -4321: "−4\u202f321", 100.4: "100",
+	} {
+		if got := number(n); got != want {
+			t.Errorf("%v is %q, want %q", n, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 40 * time.Millisecond: "40 ms", 1500 * time.Millisecond: "1.5 s", 59 * time.Second: "59 s",
+		60 * time.Second: "1 min", 135 * time.Second: "2 min 15 s", time.Hour: "1 h",
+		26*time.Hour + 30*time.Minute: "1 d 2 h",
+		90 * time.Minute:              "1 h 30 min", -time.Second: "−1.0 s",
+	} {
+		if got := duration(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/explained"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// bodyShown is how many bytes of a payload or a result are shown.
+const bodyShown = 16_000
+
+// taskData is the page of one task: where it is, why, and what happened.
+type taskData struct {
+	// ID and Queue are what was looked for. Both are empty where the page only asks.
+	ID, Queue string
+	// Found are the tasks with this ID, one for each queue.
+	Found []taskView
+	// Recent are tasks to begin with.
+	Recent []taskRow
+}
+
+// taskView is one task. Explained is nil where asynq has forgotten it, Record where it never failed.
+type taskView struct {
+	ID, Queue, Type string
+	Summary         string
+	Explained       *explained.Task
+	Rows            [][]string
+	Bucket          *bucketView
+	Record          *deadtasks.Task
+	Steps           []step
+	Payload, Result string
+	Batch           string
+	// Dead says that it can be requeued.
+	Dead bool
+}
+
+// step is something that happened to a task, or will.
+type step struct {
+	At    time.Time
+	Title string
+	Text  string
+	Kind  string // bad, good, now, later, or empty
+}
+
+func (s *Server) taskPage(r *http.Request) (view, error) {
+	q := r.URL.Query()
+	d := taskData{ID: strings.TrimSpace(q.Get("id")), Queue: strings.TrimSpace(q.Get("queue"))}
+	v := view{Name: "task", Title: "Tasks", Nav: "/task"}
+	var err error
+	if d.ID == "" {
+		d.Recent = s.recent(r.Context())
+	} else {
+		v.Title = "Task " + d.ID
+		d.Found, err = s.findTask(r.Context(), d.Queue, d.ID)
+	}
+	v.Data = d
+	return v, err
+}
+
+// recent are the tasks that run, and some that wait.
+func (s *Server) recent(ctx context.Context) []taskRow {
+	const most, each = 30, 10
+	lists := []struct {
+		note string
+		list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
+	}{
+		{"runs", s.inspector.ListActiveTasks},
+		{"ready", s.inspector.ListPendingTasks},
+		{"waits", s.inspector.ListRetryTasks},
+		{"waits", s.inspector.ListScheduledTasks},
+	}
+	var rows []taskRow
+	for _, l := range lists {
+		for _, q := range s.look(ctx).Queues {
+			found, _ := l.list(q.Queue, asynq.PageSize(each)) // it is only a beginning
+			for _, t := range found {
+				rows = append(rows, taskRow{ID: t.ID, Queue: t.Queue, Type: t.Type, Note: l.note})
+			}
+		}
+	}
+	return rows[:min(len(rows), most)]
+}
+
+// findTask reads all that is known of a task, in one queue or in all.
+func (s *Server) findTask(ctx context.Context, queue, id string) ([]taskView, error) {
+	records, err := s.records(ctx, queue, id)
+	if err != nil {
+		return nil, err
+	}
+	at := []scheduler.Task{{Queue: queue, ID: id}}
+	if queue == "" {
+		if at, err = s.config.Reader.Scheduler.Find(ctx, id); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+			return nil, err
+		}
+	}
+	var found []taskView
+	for _, t := range at {
+		e, failed := explained.Read(ctx, s.config.Reader, t)
+		if errors.Is(failed, asynq.ErrTaskNotFound) {
+			err = failed
+			continue
+		}
+		if failed != nil {
+			return nil, failed
+		}
+		v := taskView{ID: t.ID, Queue: t.Queue, Type: e.Type, Summary: e.Summary, Explained: &e, Rows: e.Rows()[1:]}
+		if e.Bucket != nil {
+			b := newBucketView(*e.Bucket)
+			v.Bucket = &b
+		}
+		if info, failed := s.inspector.GetTaskInfo(t.Queue, t.ID); failed == nil {
+			v.Payload, v.Result = s.body(info.Payload), s.body(info.Result)
+		}
+		found = append(found, v)
+	}
+	for _, record := range records {
+		i := slices.IndexFunc(found, func(v taskView) bool { return v.Queue == record.Queue })
+		if i < 0 {
+			i = len(found)
+			found = append(found, taskView{
+				ID: record.ID, Queue: record.Queue, Type: record.Type, Summary: "Task " + record.ID + " is " + recordText(record),
+				Payload: s.body(record.Payload),
+			})
+		}
+		found[i].Record, found[i].Batch = &record, record.Batch
+		found[i].Dead = record.State == deadtasks.StateDead || record.State == deadtasks.StateRequeueing
+	}
+	if len(found) == 0 {
+		return nil, err
+	}
+	for i := range found {
+		found[i].Steps = steps(found[i])
+	}
+	return found, nil
+}
+
+// records are those of a task that failed.
+func (s *Server) records(ctx context.Context, queue, id string) (found []deadtasks.Task, err error) {
+	if s.config.Dead == nil {
+		return nil, nil
+	}
+	f := deadtasks.Filter{ID: id, Queue: queue, States: deadtasks.EveryState()}
+	for t, err := range s.config.Dead.Whole(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, t)
+	}
+	return found, nil
+}
+
+func recordText(t deadtasks.Task) string {
+	switch t.State {
+	case deadtasks.StateDead:
+		return "dead: it does not run again unless it is requeued."
+	case deadtasks.StateRequeueing:
+		return "dead, and its requeue was interrupted: requeue it again."
+	case deadtasks.StateRequeued:
+		return "not in the queue any more: it had died, was requeued, and has ended."
+	case deadtasks.StateRecovered:
+		return "done: it had failed and went well after all."
+	case deadtasks.StateFailing:
+	}
+	return "not in the queue any more, and its last known attempt failed."
+}
+
+// steps are what happened to a task in the order of time, then what is expected.
+func steps(v taskView) []step {
+	var all []step
+	if t := v.Record; t != nil {
+		for _, a := range t.Attempts {
+			text := "after " + duration(a.Elapsed)
+			if a.Worker != "" {
+				text += " on " + a.Worker
+			}
+			all = append(all, step{
+				At: a.At, Kind: "bad", Title: fmt.Sprintf("Attempt %d failed", a.Number), Text: text + ": " + a.Error,
+			})
+		}
+		for _, at := range t.Requeues {
+			all = append(all, step{At: at, Title: "Requeued", Text: "with all its retries"})
+		}
+		if v.Dead {
+			all = append(all, step{At: t.At, Kind: "bad", Title: "Died", Text: string(t.Cause)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b step) int { return a.At.Compare(b.At) })
+	e := v.Explained
+	if e == nil {
+		return all
+	}
+	if !v.Dead {
+		kind := "now"
+		if e.Reason == scheduler.ReasonCompleted {
+			kind = "good"
+		}
+		all = append(all, step{At: e.Since, Kind: kind, Title: stepTitle(e.Reason), Text: stepText(e)})
+	}
+	if e.Until.After(e.Now) {
+		all = append(all, step{At: e.Until, Kind: "later", Title: "Expected to go on"})
+	}
+	return all
+}
+
+// stepTitle names the present state of a task.
+func stepTitle(r scheduler.Reason) string {
+	titles := map[scheduler.Reason]string{
+		scheduler.ReasonReady: "Ready", scheduler.ReasonPaused: "Ready, in a paused queue",
+		scheduler.ReasonUnserved: "Ready, but no worker takes from its queue", scheduler.ReasonRunning: "Runs",
+		scheduler.ReasonOrphaned: "Ran on a worker that is gone", scheduler.ReasonLimit: "Waits for its limit",
+		scheduler.ReasonPromoted: "Promoted: on its way to a worker", scheduler.ReasonBlocked: "Waits: its limit is blocked",
+		scheduler.ReasonInFlight: "Waits for a call in flight to end", scheduler.ReasonProvider: "Was refused by its provider",
+		scheduler.ReasonStore: "Waits: its bucket could not be asked", scheduler.ReasonNet: "Waits outside of a waitlist",
+		scheduler.ReasonScheduled: "Scheduled", scheduler.ReasonRetry: "Waits for its next attempt",
+		scheduler.ReasonGroup: "Waits for its group", scheduler.ReasonArchived: "In the archive",
+		scheduler.ReasonCompleted: "Done",
+	}
+	return titles[r]
+}
+
+// stepText is what the present state rests on.
+func stepText(e *explained.Task) string {
+	switch {
+	case e.Waits != nil && e.Waits.Position > 0:
+		return fmt.Sprintf("number %d of %d in the waitlist of %s", e.Waits.Position, e.Waits.Of, e.Waits.Bucket)
+	case e.Worker != "":
+		return "on " + e.Worker
+	case e.Reason == scheduler.ReasonReady && e.Before >= 0:
+		return count(e.Before, "task") + " before it"
+	default:
+		return ""
+	}
+}
+
+// body is a payload as text: JSON with indents, other text as it is, and bytes as base64. Secrets are taken out before
+// anything is escaped twice.
+func (s *Server) body(payload []byte) string {
+	if len(payload) == 0 {
+		return ""
+	}
+	payload = s.config.Secrets.Bytes(bytes.Clone(payload))
+	var indented bytes.Buffer
+	text := string(payload)
+	switch {
+	case json.Valid(payload):
+		if json.Indent(&indented, payload, "", "  ") == nil {
+			text = indented.String()
+		}
+	case !utf8.Valid(payload):
+		text = "base64: " + base64.StdEncoding.EncodeToString(payload[:min(len(payload), bodyShown)])
+	}
+	if len(text) > bodyShown {
+		text = strings.ToValidUTF8(text[:bodyShown], "") + fmt.Sprintf("\n… %d bytes in all", len(payload))
+	}
+	return text
+}

@@ -1,0 +1,107 @@
+package dashboard
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// number is an amount with what a person wants to see of it, in groups of three digits.
+func number(n float64) string {
+	digits := 2
+	if math.Abs(n) >= 100 {
+		digits = 0
+	}
+	factor := math.Pow10(digits)
+	text := strconv.FormatFloat(math.Round(n*factor)/factor, 'f', -1, 64)
+	whole, part, _ := strings.Cut(text, ".")
+	sign := ""
+	if rest, negative := strings.CutPrefix(whole, "-"); negative {
+		sign, whole = "−", rest
+	}
+	const group = "\u202f" // a narrow space that does not break
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + group + whole[i:]
+	}
+	if part != "" {
+		part = "." + part
+	}
+	return sign + whole + part
+}
+
+func count(n int, noun string) string { return number(float64(n)) + " " + plural(n, noun, noun+"s") }
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}
+
+// seconds is a time in its two largest units.
+func seconds(s float64) string { return duration(time.Duration(s * float64(time.Second))) }
+
+func duration(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < 0:
+		return "−" + duration(-d)
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < time.Hour:
+		return two(d, time.Minute, " min", time.Second, " s")
+	case d < day:
+		return two(d, time.Hour, " h", time.Minute, " min")
+	default:
+		return two(d, day, " d", time.Hour, " h")
+	}
+}
+
+func two(d, unit time.Duration, name string, less time.Duration, lessName string) string {
+	text := strconv.Itoa(int(d/unit)) + name
+	if rest := int(d % unit / less); rest > 0 {
+		text += " " + strconv.Itoa(rest) + lessName
+	}
+	return text
+}
+
+// clock is a moment as machines and people read it.
+func clock(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02 15:04:05") + " UTC"
+}
+
+// ago is how far a moment is from now.
+func ago(at, now time.Time) string {
+	switch d := now.Sub(at); {
+	case at.IsZero():
+		return ""
+	case d >= time.Second:
+		return duration(d) + " ago"
+	case d <= -time.Second:
+		return "in " + duration(-d)
+	default:
+		return "now"
+	}
+}
+
+// kindText is a rate with how its meter fills.
+func kindText(m reservations.MeterView, rate string) string {
+	switch m.Kind { //nolint:exhaustive // all others fill steadily
+	case reservations.KindInFlight:
+		return "calls in flight"
+	case reservations.KindWindow:
+		return rate + " in windows"
+	default:
+		return rate
+	}
+}

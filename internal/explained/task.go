@@ -1,0 +1,47 @@
+// Package explained is a task with the reason why it does not run, as `worker explain` and the page show it.
+package explained
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// Task is an explanation as it is printed.
+type Task struct {
+	ID      string `json:"id"`
+	Queue   string `json:"queue"`
+	Summary string `json:"summary"`
+	scheduler.Explanation
+
+	Bucket *overview.Bucket `json:"bucket,omitempty"`
+	// Problem is why the bucket could not be shown.
+	Problem string `json:"bucket_problem,omitempty"`
+}
+
+// New is a task without its bucket.
+func New(e scheduler.Explanation) Task {
+	return Task{ID: e.Task.ID, Queue: e.Task.Queue, Summary: e.Summary(), Explanation: e}
+}
+
+// Read explains a task with the bucket that it waits for. The error is that of Scheduler.Explain.
+func Read(ctx context.Context, r overview.Reader, task scheduler.Task) (Task, error) {
+	e, err := r.Scheduler.Explain(ctx, task)
+	if err != nil {
+		return Task{}, err
+	}
+	t := New(e)
+	switch {
+	case e.BucketErr != nil:
+		t.Problem = e.BucketErr.Error()
+	case e.Bucket != nil:
+		w, err := r.Scheduler.Waitlist(ctx, e.Waits.Bucket)
+		if err != nil {
+			return t, err
+		}
+		b := r.Bucket(*e.Bucket).With(w)
+		t.Bucket = &b
+	}
+	return t, nil
+}

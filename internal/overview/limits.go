@@ -1,0 +1,142 @@
+package overview
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// WaitlistsMost is the most waitlists of a limit that a Reader reads.
+const WaitlistsMost = 1000
+
+// Reader reads limits, buckets and waitlists.
+type Reader struct {
+	Limiter   *reservations.Limiter
+	Scheduler *scheduler.Scheduler
+}
+
+// Limits are the limits that a Reader found.
+type Limits struct {
+	Limits []Limit `json:"limits"`
+}
+
+// Limit is a limit with its buckets: the bucket that all keys share, then the buckets of keys for which tasks wait.
+type Limit struct {
+	Limit   string   `json:"limit"`
+	Buckets []Bucket `json:"buckets"`
+	// More is true if tasks wait for further buckets.
+	More bool `json:"more,omitempty"`
+}
+
+// Read reads one bucket ("limit:key"), one limit ("limit"), or all limits ("").
+func (r Reader) Read(ctx context.Context, what string) (Limits, error) {
+	var all Limits
+	name, key, single := strings.Cut(what, ":")
+	names := []string{name}
+	if what == "" {
+		names = r.Limiter.Names()
+	}
+	for _, name := range names {
+		limit := Limit{Limit: name}
+		var err error
+		if single {
+			limit.Buckets = make([]Bucket, 1)
+			limit.Buckets[0], err = r.One(ctx, name, key)
+		} else {
+			limit, err = r.Limit(ctx, name, WaitlistsMost)
+		}
+		if err != nil {
+			return Limits{}, err
+		}
+		all.Limits = append(all.Limits, limit)
+	}
+	return all, nil
+}
+
+// One reads one bucket and its waitlist, or those of its shards.
+func (r Reader) One(ctx context.Context, limit, key string) (Bucket, error) {
+	v, err := r.Limiter.View(ctx, limit, key)
+	if err != nil {
+		return Bucket{}, err
+	}
+	b := r.Bucket(v)
+	for _, name := range stored(v) {
+		w, err := r.Scheduler.Waitlist(ctx, name)
+		if err != nil {
+			return Bucket{}, err
+		}
+		b = b.With(w)
+	}
+	return b, nil
+}
+
+// stored returns the names of the stored buckets of a view: one for each shard of a limit with shards.
+func stored(v reservations.View) []string {
+	if v.Shards == nil {
+		return []string{v.Bucket()}
+	}
+	var names []string
+	for _, shard := range v.Shards {
+		names = append(names, shard.Bucket())
+	}
+	return names
+}
+
+// Limit reads the shared bucket of a limit, and the buckets of keys for which tasks wait, of at most so many waitlists.
+func (r Reader) Limit(ctx context.Context, name string, waitlists int) (Limit, error) {
+	lists, more, err := r.Scheduler.Waitlists(ctx, name, waitlists)
+	if err != nil {
+		return Limit{}, err
+	}
+	keys, waiting := []string{""}, map[string][]scheduler.Waitlist{}
+	for _, l := range lists {
+		if waiting[l.Key] == nil && l.Key != "" {
+			keys = append(keys, l.Key)
+		}
+		waiting[l.Key] = append(waiting[l.Key], l)
+	}
+	limit := Limit{Limit: name, More: more}
+	for _, key := range keys {
+		v, err := r.Limiter.View(ctx, name, key)
+		if err != nil {
+			return Limit{}, err
+		}
+		b := r.Bucket(v)
+		for _, l := range waiting[key] {
+			b = b.With(l)
+		}
+		limit.Buckets = append(limit.Buckets, b)
+	}
+	return limit, nil
+}
+
+// Bucket returns the bucket of a view with its override, without its waitlist.
+func (r Reader) Bucket(v reservations.View) Bucket {
+	b := NewBucket(v)
+	b.Override = r.override(v.Limit, v.Key)
+	return b
+}
+
+// override is the text of the overrides in force for a key; empty if there are none.
+func (r Reader) override(limit, key string) string {
+	var set []string
+	for _, o := range r.Limiter.Limits().Overrides() {
+		if o.Limit == limit && (o.Key == "" || o.Key == key) {
+			set = append(set, fmt.Sprintf("%v %s, set by %s at %s", o, OverrideText(o), o.By,
+				o.SetAt.UTC().Format(time.RFC3339)))
+		}
+	}
+	return strings.Join(set, "; ")
+}
+
+// OverrideText is the value of an override: a rate, or how many calls may run at once.
+func OverrideText(o reservations.Override) string {
+	if o.Meter == reservations.MeterInFlight {
+		return fmt.Sprintf("at most %v at once", max(0, o.Capacity))
+	}
+	return reservations.RateText(o.Rate, o.Period)
+}

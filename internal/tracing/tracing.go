@@ -1,0 +1,72 @@
+// Package tracing sends the traces of a command to an OpenTelemetry collector, as the standard OTEL_ environment
+// variables say. Without them it does nothing.
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// flushTimeout bounds how long a command that ends waits for its last spans to be sent.
+const flushTimeout = 5 * time.Second
+
+// errProtocol refuses a protocol that is not built in of OTLP.
+var errProtocol = errors.New("must be http/protobuf, which collectors serve on port 4318")
+
+// Enabled says whether the environment asks for traces: an endpoint or the exporter otlp is set, and nothing turns
+// them off.
+func Enabled(getenv func(string) string) bool {
+	exporter := getenv("OTEL_TRACES_EXPORTER")
+	if getenv("OTEL_SDK_DISABLED") == "true" || exporter == "none" {
+		return false
+	}
+	return exporter == "otlp" || getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" ||
+		getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+}
+
+// Start sets the global provider of tracers and returns stop, which sends the last spans. The service has this name
+// unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES has another. The exporter and the sampler read their variables
+// from the environment of the process. Errors of the exporter are logged at debug level.
+func Start(
+	ctx context.Context, service string, getenv func(string) string, log *slog.Logger,
+) (stop func(), err error) {
+	if !Enabled(getenv) {
+		return func() {}, nil
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+		if p := getenv(name); p != "" && p != "http/protobuf" {
+			return nil, &cli.UsageError{Err: fmt.Errorf("%s: %q %w", name, p, errProtocol)}
+		}
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open the exporter of traces: %w", err)
+	}
+	named, err := resource.New(ctx,
+		resource.WithAttributes(semconv.ServiceName(service)), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(named))
+	otel.SetTracerProvider(provider)
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.LogAttrs(ctx, slog.LevelDebug, "traces are not sent", slog.Any("error", err))
+	}))
+	log.LogAttrs(ctx, slog.LevelInfo, "traces are sent")
+	return func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		_ = provider.Shutdown(last) // the error handler has logged it
+	}, nil
+}

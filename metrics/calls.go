@@ -1,0 +1,112 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// Store measures the calls of a store of buckets. Make the Limiter with what it returns.
+func (m *Metrics) Store(s reservations.Store) reservations.Store { return &store{Store: s, m: m} }
+
+type store struct {
+	reservations.Store
+
+	m *Metrics
+}
+
+func (s *store) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
+	began := time.Now()
+	outcomes, err := s.Store.Apply(ctx, limit, key, requests)
+	s.note("apply", began, err)
+	return outcomes, err
+}
+
+func (s *store) Reset(ctx context.Context, limit, key string) error {
+	began := time.Now()
+	err := s.Store.Reset(ctx, limit, key)
+	s.note("reset", began, err)
+	return err
+}
+
+func (s *store) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
+	began := time.Now()
+	b, now, err := s.Store.Load(ctx, limit, key)
+	s.note("load", began, err)
+	return b, now, err
+}
+
+func (s *store) note(operation string, began time.Time, err error) {
+	s.m.observe(time.Since(began), storeSeconds, operation)
+	if err != nil {
+		s.m.count(storeErrors, operation)
+	}
+}
+
+// RedisHook measures the calls of a Redis client: pass it to the client's AddHook before the client is used.
+func (m *Metrics) RedisHook() redis.Hook { return redisHook{m: m, known: &sync.Map{}} }
+
+type redisHook struct {
+	m     *Metrics
+	known *sync.Map // prometheus.Observers by command
+}
+
+// DialHook implements redis.Hook.
+func (h redisHook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := next(ctx, network, address)
+		if err != nil {
+			h.m.count(redisErrors, "dial")
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		began := time.Now()
+		err := next(ctx, cmd)
+		h.note(cmd.Name(), began, err)
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		began := time.Now()
+		err := next(ctx, cmds)
+		h.note("pipeline", began, err)
+		return err
+	}
+}
+
+func (h redisHook) note(command string, began time.Time, err error) {
+	h.observer(command).Observe(time.Since(began).Seconds())
+	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+		h.m.count(redisErrors, h.m.commands.label(command))
+	}
+}
+
+// observer measures a command. There are many calls of few commands.
+func (h redisHook) observer(command string) prometheus.Observer {
+	if o, ok := h.known.Load(command); ok {
+		return o.(prometheus.Observer) //nolint:forcetypeassert // it holds no other
+	}
+	label := h.m.commands.label(command)
+	o := h.m.histograms[redisSeconds].WithLabelValues(label)
+	if label != other { // as many as there are labels
+		h.known.Store(command, o)
+	}
+	return o
+}

@@ -1,0 +1,21 @@
+// Package metrics shows a fleet to Prometheus. It is opt-in: no other package of Headway imports it.
+//
+//	m := metrics.New(metrics.Config{})
+//	client.AddHook(m.RedisHook())
+//	limiter, _ := reservations.New(m.Store(store), limits, reservations.Config{})
+//	w, _ := worker.New(client, limiter, worker.Config{Events: m.Events()})
+//	err := m.Watch(client, limiter)
+//	prometheus.MustRegister(m)
+//	defer m.Close()
+//
+// [List] has all metrics. Two kinds differ in what a sum over processes means:
+//
+//   - Counters and histograms are of this process: add them up over the fleet.
+//   - Gauges of buckets, waitlists, queues and the dispatcher are of the whole fleet, and every process exports the
+//     same: take max, not sum. They are read in the background while scrapes come, so a scrape waits for no store. Where
+//     a service does not answer, its gauges are left out after [Config.Stale], and headway_up is 0.
+//
+// Labels are bounded. A limit, a meter and a state have few values. Keys are labels only for the limits in
+// [Config.Keys], the first so many; the others count as "other". Queues, task types and commands of Redis are bounded
+// alike.
+package metrics

@@ -1,0 +1,90 @@
+package metrics
+
+import (
+	"errors"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// Events count what a worker does: pass them as worker.Config.Events, or join them with others by Events.With.
+func (m *Metrics) Events() worker.Events {
+	return worker.Events{
+		OnStart: m.started, OnFinish: m.finished, OnRefuse: m.rejected, OnDefer: m.deferred, OnSort: m.sorted,
+		OnSettle: m.settled, OnSync: m.synced,
+	}
+}
+
+func (m *Metrics) started(s worker.Start) {
+	if _, twice := m.runs.LoadOrStore(s.Task, nil); !twice {
+		m.running.WithLabelValues(m.queues.label(s.Task.Queue)).Inc()
+	}
+	for _, c := range s.Charges {
+		m.count(starts, c.Limit, m.keys.label(c.Limit, c.Key))
+	}
+	if len(s.Charges) > 0 {
+		limit := s.Charges[len(s.Charges)-1].Limit
+		m.observe(s.Lateness, lateness, limit)
+		m.observe(s.Outcome.Hold, hold, limit)
+	}
+}
+
+func (m *Metrics) finished(f worker.Finish) {
+	queue, name := m.queues.label(f.Task.Queue), m.types.label(f.Task.Type)
+	if _, ran := m.runs.LoadAndDelete(f.Task); ran { // a foreign task that was refused had no start
+		m.running.WithLabelValues(queue).Dec()
+	}
+	m.count(finished, queue, name, string(f.Result))
+	m.observe(f.Elapsed, duration, name)
+	for _, c := range f.Charges {
+		key := m.keys.label(c.Limit, c.Key)
+		for meter, n := range c.Tokens {
+			used, reported := f.Used[meter]
+			if !reported {
+				used = n
+			}
+			m.add(n, estimated, c.Limit, key, meter)
+			m.add(used, settled, c.Limit, key, meter)
+		}
+	}
+	if refusal, ok := errors.AsType[*tasks.RetryAfterError](f.Err); ok && refusal != nil && len(f.Charges) > 0 {
+		c := f.Charges[len(f.Charges)-1]
+		m.count(refusals, c.Limit, m.keys.label(c.Limit, c.Key))
+	}
+}
+
+func (m *Metrics) rejected(r worker.Refusal) {
+	reason := "invalid"
+	if errors.Is(r.Err, tasks.ErrExpired) {
+		reason = "expired"
+	}
+	m.count(rejected, m.queues.label(r.Task.Queue), m.types.label(r.Task.Type), reason)
+}
+
+func (m *Metrics) deferred(d worker.Deferral) {
+	reason := "limit"
+	switch {
+	case errors.Is(d.Err, reservations.ErrUnavailable):
+		reason = "store"
+	case d.Charge.Limit == "":
+		reason = "refused"
+	}
+	m.count(deferred, d.Charge.Limit, reason)
+}
+
+func (m *Metrics) sorted(s worker.Sorted) { m.add(float64(s.Tasks), sorted, m.queues.label(s.Queue)) }
+
+func (m *Metrics) settled(s worker.Settlement) {
+	if s.Err != nil {
+		m.count(unsettled, s.Charge.Limit)
+	}
+}
+
+func (m *Metrics) synced(s worker.Sync) {
+	result := "applied"
+	if s.Err != nil {
+		result = "failed"
+	}
+	m.count(syncs, s.Charge.Limit, result)
+}

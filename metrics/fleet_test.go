@@ -1,0 +1,123 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/reservations"
+)
+
+// failing is a store that is away.
+type failing struct{ reservations.Store }
+
+func (failing) Load(context.Context, string, string) (reservations.Bucket, time.Time, error) {
+	return reservations.Bucket{}, time.Time{}, reservations.ErrUnavailable
+}
+
+// hung is a store that never answers.
+type hung struct {
+	reservations.Store
+
+	asked chan struct{}
+}
+
+func (h hung) Load(ctx context.Context, _, _ string) (reservations.Bucket, time.Time, error) {
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return reservations.Bucket{}, time.Time{}, ctx.Err()
+}
+
+// The gauges are what `limits show` prints.
+func TestShowsTheFleet(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{Keys: map[string]int{"api": 5}})
+	for range 3 {
+		b.enqueue(t, call{Key: "acme", Cost: 10})
+	}
+	b.enqueue(t, call{Cost: 10})
+	if _, err := b.limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	got := b.gather(t)
+	shown, err := overview.Reader{Limiter: b.limiter, Scheduler: b.sched}.One(t.Context(), "api", "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := shown.Meters[0]
+	wantValue(t, got, float64(shown.Waiting), "headway_waitlist_tasks", "acme", "api", "waiting")
+	wantValue(t, got, m.Waiting, "headway_waitlist_tokens", "acme", "api", "tokens")
+	wantValue(t, got, m.Capacity, "headway_meter_capacity_tokens", "acme", "api", "tokens")
+	wantValue(t, got, 3600, "headway_waitlist_wait_goal_seconds", "api")
+	wantValue(t, got, 4, "headway_queue_tasks", "default", "scheduled")
+	wantValue(t, got, 0, "headway_dispatcher_on_duty")
+	wantValue(t, got, 1, "headway_up", "redis")
+	wantValue(t, got, 1, "headway_up", "buckets")
+	for name, want := range map[string]float64{
+		"headway_meter_level_tokens": m.Level, "headway_meter_reserved_tokens": m.Promised,
+	} {
+		if is, ok := value(got[name], "acme", "api", "tokens"); !ok || is < want-1 || is > want+1 {
+			t.Errorf("%s is %v, limits show says %v", name, is, want)
+		}
+	}
+	end, _ := value(got["headway_waitlist_end_timestamp_seconds"], "acme", "api")
+	if in := end - float64(time.Now().Unix()); in < *shown.EndIn-10 || in > *shown.EndIn+10 {
+		t.Errorf("the waitlist ends in %v s, limits show says %v", in, *shown.EndIn)
+	}
+	until, _ := value(got["headway_bucket_blocked_until_timestamp_seconds"], "", "api")
+	if in := until - float64(time.Now().Unix()); in < 30 || in > 61 {
+		t.Errorf("blocked for %v s", in)
+	}
+	wantValue(t, got, 0, "headway_bucket_blocked_until_timestamp_seconds", "acme", "api")
+}
+
+// While Redis is down, a scrape leaves out its metrics and has the metrics of the buckets.
+func TestRedisIsAway(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{Stale: time.Nanosecond})
+	if err := b.metrics.Ready(); err != nil {
+		t.Fatalf("not ready: %v", err)
+	}
+	b.redis.Close()
+	got := b.gather(t)
+	wantValue(t, got, 0, "headway_up", "redis")
+	wantValue(t, got, 1, "headway_up", "buckets")
+	if got["headway_dispatcher_on_duty"] != nil || got["headway_queue_tasks"] != nil {
+		t.Error("stale state of Redis is exported")
+	}
+	if n, _ := value(got["headway_redis_errors_total"], "dial"); n == 0 {
+		t.Error("no failed dial is counted")
+	}
+	if err := b.metrics.Ready(); err == nil {
+		t.Error("ready without Redis")
+	}
+}
+
+// A store that hangs counts as down, and no scrape waits for it.
+func TestStoreHangs(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	asked := make(chan struct{}, 1)
+	limiter, err := reservations.New(hung{asked: asked}, []reservations.Limit{{
+		Name: "api", Meters: []reservations.Meter{reservations.PerSecond("tokens", 1)},
+	}}, reservations.Config{CallTimeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.metrics.Watch(b.client, limiter); err != nil {
+		t.Fatal(err)
+	}
+	got := gather(t, b.registry)
+	<-asked
+	wantValue(t, got, 1, "headway_up", "redis")
+	wantValue(t, got, 0, "headway_up", "buckets")
+	if err := b.metrics.Ready(); !errors.Is(err, metrics.ErrNoAnswer) {
+		t.Errorf("ready: %v", err)
+	}
+}

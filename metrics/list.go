@@ -1,0 +1,281 @@
+package metrics
+
+import "slices"
+
+// Type is how a metric behaves.
+type Type string
+
+// The types of Prometheus that are used.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+)
+
+// Scope is what a metric counts.
+type Scope string
+
+const (
+	// ScopeProcess counts what this process did: take sum over the fleet.
+	ScopeProcess Scope = "process"
+	// ScopeFleet is state that the fleet shares: take max over the fleet.
+	ScopeFleet Scope = "fleet"
+)
+
+// Metric is the definition of one metric.
+type Metric struct {
+	Name, Help string
+	Type       Type
+	Scope      Scope
+	Labels     []string
+	// Buckets are the upper bounds of a histogram, in seconds.
+	Buckets []float64
+}
+
+// The labels.
+const (
+	labelLimit, labelKey, labelMeter = "limit", "key", "meter"
+	labelQueue, labelType            = "queue", "type"
+	labelState, labelResult          = "state", "result"
+	labelReason, labelService        = "reason", "service"
+	labelOperation, labelCommand     = "operation", "command"
+)
+
+// fast are bounds for what takes microseconds to seconds, slow for what takes milliseconds to minutes.
+func fast() []float64 {
+	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+}
+
+func slow() []float64 { return []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600} }
+
+// The names of the metrics.
+const (
+	up          = "headway_up"
+	readAge     = "headway_fleet_read_timestamp_seconds"
+	readSeconds = "headway_fleet_read_duration_seconds"
+	dispatcher  = "headway_dispatcher_on_duty"
+
+	capacity      = "headway_meter_capacity_tokens"
+	refill        = "headway_meter_refill_tokens_per_second"
+	level         = "headway_meter_level_tokens"
+	reserved      = "headway_meter_reserved_tokens"
+	blockedUntil  = "headway_bucket_blocked_until_timestamp_seconds"
+	waitingTasks  = "headway_waitlist_tasks"
+	waitingTokens = "headway_waitlist_tokens"
+	waitlistEnd   = "headway_waitlist_end_timestamp_seconds"
+	truncated     = "headway_waitlists_truncated"
+	waitGoal      = "headway_waitlist_wait_goal_seconds"
+
+	queueTasks   = "headway_queue_tasks"
+	queueLatency = "headway_queue_latency_seconds"
+	queuePaused  = "headway_queue_paused"
+
+	running  = "headway_tasks_running"
+	finished = "headway_tasks_finished_total"
+	duration = "headway_task_duration_seconds"
+	rejected = "headway_tasks_rejected_total"
+	deferred = "headway_tasks_deferred_total"
+	sorted   = "headway_tasks_sorted_total"
+
+	starts    = "headway_starts_total"
+	lateness  = "headway_start_lateness_seconds"
+	hold      = "headway_start_hold_seconds"
+	estimated = "headway_tokens_estimated_total"
+	settled   = "headway_tokens_settled_total"
+	unsettled = "headway_settlements_failed_total"
+	refusals  = "headway_provider_refusals_total"
+	syncs     = "headway_syncs_total"
+
+	storeSeconds = "headway_store_call_duration_seconds"
+	storeErrors  = "headway_store_errors_total"
+	redisSeconds = "headway_redis_call_duration_seconds"
+	redisErrors  = "headway_redis_errors_total"
+)
+
+// List returns the definitions of all metrics, in the order of docs/metrics.md.
+func List() []Metric {
+	return slices.Concat(serviceMetrics(), limitMetrics(), taskMetrics(), startMetrics(), callMetrics())
+}
+
+// serviceMetrics are those of the services and the dispatcher.
+func serviceMetrics() []Metric {
+	return []Metric{
+		{
+			Name: up, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelService},
+			Help: "1 if this process could read the service (redis, buckets) the last time, 0 if not.",
+		},
+		{
+			Name: readAge, Type: Gauge, Scope: ScopeFleet,
+			Help: "When this process last read the state of the fleet that its gauges show.",
+		},
+		{
+			Name: readSeconds, Type: Gauge, Scope: ScopeProcess,
+			Help: "How long this process took to read the state of the fleet the last time.",
+		},
+		{
+			Name: dispatcher, Type: Gauge, Scope: ScopeFleet,
+			Help: "1 if a process of the fleet is on duty as dispatcher, 0 if none is.",
+		},
+	}
+}
+
+// limitMetrics are those of buckets and waitlists.
+func limitMetrics() []Metric {
+	return []Metric{
+		{
+			Name: capacity, Type: Gauge, Scope: ScopeFleet,
+			Labels: []string{labelLimit, labelKey, labelMeter}, Help: "Most tokens that the bucket holds.",
+		},
+		{
+			Name: refill, Type: Gauge, Scope: ScopeFleet,
+			Labels: []string{labelLimit, labelKey, labelMeter},
+			Help:   "Tokens that come back every second, by the limit in force; 0 for calls in flight.",
+		},
+		{
+			Name: level, Type: Gauge, Scope: ScopeFleet,
+			Labels: []string{labelLimit, labelKey, labelMeter},
+			Help:   "Tokens that may start now; negative is a debt. Of calls in flight: free slots.",
+		},
+		{
+			Name: reserved, Type: Gauge, Scope: ScopeFleet,
+			Labels: []string{labelLimit, labelKey, labelMeter}, Help: "Tokens that are promised to waiting tasks.",
+		},
+		{
+			Name: blockedUntil, Type: Gauge, Scope: ScopeFleet,
+			Labels: []string{labelLimit, labelKey},
+			Help:   "Until when nothing starts because a provider refused a call; 0 if the bucket is not blocked.",
+		},
+		{
+			Name: waitingTasks, Type: Gauge, Scope: ScopeFleet,
+			Labels: []string{labelLimit, labelKey, labelState},
+			Help:   "Tasks in the waitlist: waiting, or promoted and on their way to start.",
+		},
+		{
+			Name: waitingTokens, Type: Gauge, Scope: ScopeFleet,
+			Labels: []string{labelLimit, labelKey, labelMeter},
+			Help:   "Tokens that the waiting and promoted tasks take together.",
+		},
+		{
+			Name: waitlistEnd, Type: Gauge, Scope: ScopeFleet,
+			Labels: []string{labelLimit, labelKey},
+			Help:   "When the last waiting task is expected to start, if no other comes. Absent while no task waits.",
+		},
+		{
+			Name: truncated, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelLimit},
+			Help: "1 if the limit has more waitlists than were read, so that its sums are too low; 0 if not.",
+		},
+		{
+			Name: waitGoal, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelLimit},
+			Help: "How long a task may wait before an alert fires: max_wait of the limit, else the default of the process.",
+		},
+	}
+}
+
+// taskMetrics are those of queues and tasks.
+func taskMetrics() []Metric {
+	return []Metric{
+		{
+			Name: queueTasks, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelQueue, labelState},
+			Help: "Tasks in asynq's queue by state: pending, active, scheduled, retry, completed, archived (dead).",
+		},
+		{
+			Name: queueLatency, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelQueue},
+			Help: "How long the oldest pending task of the queue has been pending.",
+		},
+		{
+			Name: queuePaused, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelQueue},
+			Help: "1 if the queue is paused, 0 if not.",
+		},
+		{
+			Name: running, Type: Gauge, Scope: ScopeProcess, Labels: []string{labelQueue},
+			Help: "Tasks whose handler runs.",
+		},
+		{
+			Name: finished, Type: Counter, Scope: ScopeProcess,
+			Labels: []string{labelQueue, labelType, labelResult},
+			Help:   "Tasks that started and ended: succeeded, failed (is retried), archived, refused, dropped, aborted.",
+		},
+		{
+			Name: duration, Type: Histogram, Scope: ScopeProcess, Labels: []string{labelType},
+			Help: "Time from the start of a handler to its end.", Buckets: slow(),
+		},
+		{
+			Name: rejected, Type: Counter, Scope: ScopeProcess,
+			Labels: []string{labelQueue, labelType, labelReason},
+			Help:   "Tasks that were archived without a start: expired, or invalid.",
+		},
+		{
+			Name: deferred, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit, labelReason},
+			Help: "Deliveries that sent a task back to wait: for its limit, or because the store did not answer.",
+		},
+		{
+			Name: sorted, Type: Counter, Scope: ScopeProcess, Labels: []string{labelQueue},
+			Help: "Tasks of a backlog that joined their waitlists without a delivery.",
+		},
+	}
+}
+
+// startMetrics are those of starts and settlements.
+func startMetrics() []Metric {
+	return []Metric{
+		{
+			Name: starts, Type: Counter, Scope: ScopeProcess,
+			Labels: []string{labelLimit, labelKey},
+			Help:   "Tasks that started, once for each limit that they take from.",
+		},
+		{
+			Name: lateness, Type: Histogram, Scope: ScopeProcess, Labels: []string{labelLimit},
+			Help:    "Time from the moment at which all buckets let a task start, until its handler ran.",
+			Buckets: fast(),
+		},
+		{
+			Name: hold, Type: Histogram, Scope: ScopeProcess, Labels: []string{labelLimit},
+			Help:    "Time for which a started task waited in the worker for its exact moment.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .15, .2, .25},
+		},
+		{
+			Name: estimated, Type: Counter, Scope: ScopeProcess,
+			Labels: []string{labelLimit, labelKey, labelMeter},
+			Help:   "Tokens that tasks were charged when they started, counted when they end.",
+		},
+		{
+			Name: settled, Type: Counter, Scope: ScopeProcess,
+			Labels: []string{labelLimit, labelKey, labelMeter},
+			Help:   "Tokens that these tasks really used; divided by the estimated ones it is the quality of estimates.",
+		},
+		{
+			Name: unsettled, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit},
+			Help: "Settlements that were given up: the estimate stays charged.",
+		},
+		{
+			Name: refusals, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit, labelKey},
+			Help: "Calls that a provider refused with a time to wait (429 with Retry-After).",
+		},
+		{
+			Name: syncs, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit, labelResult},
+			Help: "Corrections of buckets by what a provider said is left: applied or failed.",
+		},
+	}
+}
+
+// callMetrics are those of calls of services.
+func callMetrics() []Metric {
+	return []Metric{
+		{
+			Name: storeSeconds, Type: Histogram, Scope: ScopeProcess,
+			Labels: []string{labelOperation}, Help: "Duration of calls of the store of the buckets.", Buckets: fast(),
+		},
+		{
+			Name: storeErrors, Type: Counter, Scope: ScopeProcess, Labels: []string{labelOperation},
+			Help: "Calls of the store of the buckets that failed.",
+		},
+		{
+			Name: redisSeconds, Type: Histogram, Scope: ScopeProcess,
+			Labels: []string{labelCommand}, Help: "Duration of calls of Redis; a pipeline is one call.", Buckets: fast(),
+		},
+		{
+			Name: redisErrors, Type: Counter, Scope: ScopeProcess, Labels: []string{labelCommand},
+			Help: "Calls of Redis that failed, dial included. A missing key and an unknown script are no failures.",
+		},
+	}
+}

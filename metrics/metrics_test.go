@@ -1,0 +1,164 @@
+package metrics_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// ref is one delivery of a task.
+func ref(id string) worker.TaskRef {
+	return worker.TaskRef{ID: id, Queue: "default", Type: "call", Attempt: 1}
+}
+
+// all sends one event of each kind.
+func all(e worker.Events) {
+	charges := call{Cost: 10}.Charges()
+	e.OnStart(worker.Start{Task: ref("a"), Charges: charges, Lateness: time.Millisecond})
+	e.OnFinish(worker.Finish{
+		Task: ref("a"), Charges: charges, Used: reservations.Tokens{"tokens": 4}, Result: worker.ResultSucceeded,
+		Elapsed: time.Second,
+	})
+	e.OnRefuse(worker.Refusal{Task: ref("b"), Err: tasks.ErrExpired})
+	e.OnDefer(worker.Deferral{Task: ref("c"), Charge: charges[0]})
+	e.OnSort(worker.Sorted{Queue: "default", Tasks: 3})
+	e.OnSettle(worker.Settlement{Task: ref("a"), Charge: charges[0], Err: reservations.ErrUnavailable})
+	e.OnSync(worker.Sync{Task: ref("a"), Charge: charges[0]})
+	e.OnFinish(worker.Finish{
+		Task: ref("d"), Charges: charges, Result: worker.ResultRefused,
+		Err: tasks.RetryAfter(time.Second, errors.New("429")),
+	})
+}
+
+// Every metric that is defined is exported, and no other, with the type and the labels of the definition.
+func TestExportsWhatIsListed(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	b.enqueue(t, call{Cost: 10})
+	b.enqueue(t, call{Cost: 10})
+	all(b.metrics.Events())
+	store := b.metrics.Store(failing{})
+	_, _, _ = store.Load(t.Context(), "api", "")
+	_ = b.client.Do(t.Context(), "nonsense").Err()
+	_ = b.client.Do(t.Context(), "get", "none").Err()
+	exported := b.gather(t)
+	types := map[metrics.Type]dto.MetricType{
+		metrics.Counter: dto.MetricType_COUNTER, metrics.Gauge: dto.MetricType_GAUGE,
+		metrics.Histogram: dto.MetricType_HISTOGRAM,
+	}
+	for _, d := range metrics.List() {
+		family := exported[d.Name]
+		if family == nil {
+			t.Errorf("%s is listed and not exported", d.Name)
+			continue
+		}
+		delete(exported, d.Name)
+		var labels []string
+		for _, l := range family.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		if want := slices.Sorted(slices.Values(d.Labels)); !slices.Equal(labels, want) {
+			t.Errorf("%s has the labels %v, want %v", d.Name, labels, want)
+		}
+		if family.GetType() != types[d.Type] || family.GetHelp() != d.Help {
+			t.Errorf("%s is a %v: %s", d.Name, family.GetType(), family.GetHelp())
+		}
+	}
+	for name := range exported {
+		t.Errorf("%s is exported and not listed", name)
+	}
+}
+
+func TestFollowsTheConventions(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	b.enqueue(t, call{Cost: 10})
+	all(b.metrics.Events())
+	b.gather(t)
+	problems, err := testutil.GatherAndLint(b.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(problems) > 0 {
+		t.Errorf("promlint: %+v", problems)
+	}
+}
+
+func TestCountsEvents(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	e := b.metrics.Events()
+	e.OnStart(worker.Start{Task: ref("runs")})
+	all(e)
+	got := b.gather(t)
+	wantValue(t, got, 1, "headway_starts_total", "", "api")
+	wantValue(t, got, 1, "headway_tasks_running", "default")
+	wantValue(t, got, 20, "headway_tokens_estimated_total", "", "api", "tokens")
+	wantValue(t, got, 14, "headway_tokens_settled_total", "", "api", "tokens") // the refused one reported nothing
+	wantValue(t, got, 1, "headway_provider_refusals_total", "", "api")
+	wantValue(t, got, 1, "headway_tasks_finished_total", "default", "succeeded", "call")
+	wantValue(t, got, 1, "headway_tasks_rejected_total", "default", "expired", "call")
+	wantValue(t, got, 1, "headway_tasks_deferred_total", "api", "limit")
+	wantValue(t, got, 3, "headway_tasks_sorted_total", "default")
+	wantValue(t, got, 1, "headway_settlements_failed_total", "api")
+	wantValue(t, got, 1, "headway_syncs_total", "api", "applied")
+	wantValue(t, got, 1, "headway_start_lateness_seconds", "api")
+}
+
+// Ten thousand keys make no more series than there are labels.
+func TestBoundsLabels(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{Keys: map[string]int{"api": 20}})
+	e := b.metrics.Events()
+	for i := range 10_000 {
+		name := strconv.Itoa(i)
+		charges := call{Key: name, Cost: 1}.Charges()
+		task := worker.TaskRef{ID: name, Queue: "queue" + name, Type: "type" + name + "\xff"}
+		e.OnStart(worker.Start{Task: task, Charges: charges})
+		e.OnFinish(worker.Finish{Task: task, Charges: charges, Result: worker.ResultSucceeded})
+	}
+	got := b.gather(t)
+	if n := len(got["headway_starts_total"].GetMetric()); n != 21 {
+		t.Errorf("%d series of starts, want 20 keys and the others", n)
+	}
+	wantValue(t, got, 9980, "headway_starts_total", "other", "api")
+	wantValue(t, got, 1, "headway_starts_total", "19", "api")
+	sum := 0
+	for name, f := range got {
+		if n := len(f.GetMetric()); n > 110 {
+			t.Errorf("%d series of %s", n, name)
+		} else {
+			sum += n
+		}
+	}
+	t.Logf("%d series in all", sum)
+	if n := len(got["headway_meter_level_tokens"].GetMetric()); n != 21 {
+		t.Errorf("%d buckets, want that of all keys and 20", n)
+	}
+}
+
+// Without Config.Keys, no key is a label.
+func TestKeysAreOptIn(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	b.enqueue(t, call{Key: "acme", Cost: 10})
+	b.enqueue(t, call{Key: "acme", Cost: 10})
+	b.enqueue(t, call{Key: "umbrella", Cost: 10})
+	got := b.gather(t)
+	wantValue(t, got, 3, "headway_waitlist_tasks", "other", "api", "waiting")
+	wantValue(t, got, 0, "headway_waitlist_tasks", "", "api", "waiting")
+	wantValue(t, got, 30, "headway_waitlist_tokens", "other", "api", "tokens")
+	if n := len(got["headway_meter_level_tokens"].GetMetric()); n != 1 {
+		t.Errorf("%d buckets are shown", n)
+	}
+}

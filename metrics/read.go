@@ -1,0 +1,187 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// ErrNoAnswer is the error of Ready for a service that was not read yet, or whose read hangs.
+var ErrNoAnswer = errors.New("metrics: no answer")
+
+// waitlist is the sum of the waitlists that share the labels of a limit and a key.
+type waitlist struct {
+	waiting, promoted int
+	tokens            reservations.Tokens
+	end               time.Duration // from now; negative if it is not known
+}
+
+// readRedis reads queues, the dispatcher, and waitlists.
+func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
+	duty, err := f.reader.Scheduler.OnDuty(ctx)
+	if err != nil {
+		return nil, err
+	}
+	onDuty := 0.
+	if duty.Dispatcher != "" {
+		onDuty = 1
+	}
+	all := []prometheus.Metric{f.gauge(dispatcher, onDuty)}
+	queues, err := overview.Queues(f.inspector)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, f.queueMetrics(queues)...)
+	if f.reader.Limiter == nil {
+		return all, nil
+	}
+	found := map[string][]scheduler.Waitlist{}
+	for _, limit := range f.reader.Limiter.Names() {
+		lists, more, err := f.reader.Scheduler.Waitlists(ctx, limit, overview.WaitlistsMost)
+		if err != nil {
+			return nil, err
+		}
+		found[limit] = lists
+		all = append(all, f.waitlistMetrics(limit, lists, more, now)...)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lists = found
+	return all, nil
+}
+
+// queueMetrics adds up the queues that share a label.
+func (f *fleet) queueMetrics(queues []overview.Queue) (all []prometheus.Metric) {
+	sums := map[string]overview.Queue{}
+	for _, q := range queues {
+		label := f.m.queues.label(q.Queue)
+		sum := sums[label]
+		sum.Paused = sum.Paused || q.Paused
+		sum.Pending, sum.Active, sum.Scheduled = sum.Pending+q.Pending, sum.Active+q.Active, sum.Scheduled+q.Scheduled
+		sum.Retry, sum.Completed, sum.Archived = sum.Retry+q.Retry, sum.Completed+q.Completed, sum.Archived+q.Archived
+		sum.Latency = max(sum.Latency, q.Latency)
+		sums[label] = sum
+	}
+	for label, q := range sums {
+		for state, n := range map[string]int{
+			"pending": q.Pending, "active": q.Active, "scheduled": q.Scheduled, "retry": q.Retry,
+			"completed": q.Completed, "archived": q.Archived,
+		} {
+			all = append(all, f.gauge(queueTasks, float64(n), label, state))
+		}
+		all = append(all, f.gauge(queueLatency, q.Latency, label), f.gauge(queuePaused, truth(q.Paused), label))
+	}
+	return all
+}
+
+// waitlistMetrics adds up the waitlists that share a label.
+func (f *fleet) waitlistMetrics(
+	limit string, lists []scheduler.Waitlist, more bool, now time.Time,
+) (all []prometheus.Metric) {
+	none := reservations.Tokens{}
+	goal := f.m.config.WaitGoal
+	if known, err := f.reader.Limiter.Limits().For(limit, ""); err == nil {
+		for _, meter := range known.Meters {
+			none[meter.Name] = 0
+		}
+		if known.MaxWait > 0 {
+			goal = known.MaxWait
+		}
+	}
+	sums := map[string]*waitlist{"": {tokens: none, end: -1}}
+	for _, l := range lists {
+		label := f.m.keys.label(limit, l.Key)
+		if sums[label] == nil {
+			sums[label] = &waitlist{tokens: reservations.Tokens{}, end: -1}
+		}
+		sums[label].add(l)
+	}
+	all = append(all, f.gauge(waitGoal, goal.Seconds(), limit), f.gauge(truncated, truth(more), limit))
+	for key, sum := range sums {
+		all = append(all,
+			f.gauge(waitingTasks, float64(sum.waiting), limit, key, "waiting"),
+			f.gauge(waitingTasks, float64(sum.promoted), limit, key, "promoted"))
+		for meter, n := range sum.tokens {
+			all = append(all, f.gauge(waitingTokens, n, limit, key, meter))
+		}
+		if sum.end >= 0 {
+			all = append(all, f.gauge(waitlistEnd, unix(now.Add(sum.end)), limit, key))
+		}
+	}
+	return all
+}
+
+func (w *waitlist) add(l scheduler.Waitlist) {
+	w.waiting, w.promoted = w.waiting+l.Waiting, w.promoted+l.Promoted
+	for meter, n := range l.Tokens {
+		w.tokens[meter] += n
+	}
+	if !l.End.IsZero() {
+		w.end = max(w.end, l.End.Sub(l.Now), 0)
+	}
+}
+
+// readBuckets reads the bucket that all keys share of each limit, and those of keys that have a label. Its metrics are
+// made with the waitlists.
+func (f *fleet) readBuckets(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
+	views := []reservations.View{}
+	for _, limit := range f.reader.Limiter.Names() {
+		for _, key := range append([]string{""}, f.m.keys.of(limit)...) {
+			v, err := f.reader.Limiter.View(ctx, limit, key)
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, v)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.views, f.viewed = views, now
+	return nil, nil
+}
+
+// bucketMetrics shows the views with the waitlists, as `limits show` does. The caller holds the lock.
+func (f *fleet) bucketMetrics() (all []prometheus.Metric) {
+	for _, v := range f.views {
+		b := f.reader.Bucket(v)
+		for _, l := range f.lists[v.Limit] {
+			if l.Key == v.Key {
+				b = b.With(l)
+			}
+		}
+		key, until := f.m.keys.label(b.Limit, b.Key), 0.
+		if b.Blocked > 0 {
+			until = unix(f.viewed) + b.Blocked
+		}
+		all = append(all, f.gauge(blockedUntil, until, b.Limit, key))
+		for _, m := range b.Meters {
+			all = append(all,
+				f.gauge(capacity, m.Capacity, b.Limit, key, m.Meter),
+				f.gauge(refill, refilled(m), b.Limit, key, m.Meter),
+				f.gauge(level, m.Level, b.Limit, key, m.Meter),
+				f.gauge(reserved, m.Promised, b.Limit, key, m.Meter))
+		}
+	}
+	return all
+}
+
+// refilled are the tokens that come back every second now: an adaptive meter changes its rate.
+func refilled(m overview.Meter) float64 {
+	if m.Kind == string(reservations.KindInFlight) || m.Period <= 0 {
+		return 0
+	}
+	return m.Rate / m.Period
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

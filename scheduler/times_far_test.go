@@ -1,0 +1,44 @@
+package scheduler_test
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// Any program may write a header with a time far in the future or the past. It must not make a task come back at
+// once, repeatedly.
+func TestTimesFarAwayDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 2, time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()} {
+		headers := map[string]string{
+			tasks.HeaderVersion: strconv.Itoa(tasks.Version), tasks.HeaderStartBy: strconv.FormatInt(ms, 10),
+		}
+		task := asynq.NewTaskWithHeaders("x", nil, headers)
+		for _, cause := range []error{errors.New("no"), &scheduler.DeferredError{Delay: time.Minute}} {
+			if d := scheduler.RetryDelay(0, cause, task); d < time.Second || d > time.Hour {
+				t.Errorf("%d: %T comes back after %v", ms, cause, d)
+			}
+		}
+		if err := tasks.CheckStart(task, time.Now()); err != nil {
+			t.Errorf("%d: %v", ms, err)
+		}
+	}
+	for _, ms := range []int64{math.MinInt64, -1, 0} {
+		headers := map[string]string{tasks.HeaderVersion: "1", tasks.HeaderStartBy: strconv.FormatInt(ms, 10)}
+		task := asynq.NewTaskWithHeaders("x", nil, headers)
+		if err := tasks.CheckStart(task, time.Now()); !errors.Is(err, tasks.ErrExpired) {
+			t.Errorf("%d: %v", ms, err)
+		}
+		if d := scheduler.RetryDelay(0, errors.New("no"), task); d < 0 || d > time.Second {
+			t.Errorf("%d: comes back after %v", ms, d)
+		}
+	}
+}

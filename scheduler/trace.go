@@ -1,0 +1,68 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/headway-go/headway/tasks"
+)
+
+// tracerName names what makes the spans.
+const tracerName = "github.com/headway-go/headway/scheduler"
+
+// tracer is that of the config, or of the global provider.
+func (c Config) tracer() trace.Tracer {
+	if c.Tracer != nil {
+		return c.Tracer.Tracer(tracerName)
+	}
+	return otel.Tracer(tracerName)
+}
+
+// trace begins a span for each parcel, whose context goes with the task. End ends the spans that have begun.
+func (s *Scheduler) trace(ctx context.Context, parcels []*parcel) (end func()) {
+	for _, p := range parcels {
+		var traced context.Context
+		traced, p.span = s.tracer.Start(ctx, "enqueue "+p.Options.Queue, trace.WithSpanKind(trace.SpanKindProducer))
+		tasks.WithTrace(traced, p.Task)
+	}
+	return func() {
+		for _, p := range parcels {
+			p.endSpan()
+		}
+	}
+}
+
+// endSpan describes the task in its span, and ends it.
+func (p *parcel) endSpan() {
+	defer p.span.End()
+	if !p.span.IsRecording() {
+		return
+	}
+	p.span.SetAttributes(
+		semconv.MessagingSystemKey.String("asynq"), semconv.MessagingOperationName("enqueue"),
+		semconv.MessagingOperationTypeSend, semconv.MessagingDestinationName(p.Options.Queue),
+		attribute.String("headway.type", p.Task.Type()), semconv.MessagingMessageBodySize(len(p.Task.Payload())))
+	for _, c := range p.Charges {
+		p.span.SetAttributes(attribute.String("headway.limit", c.Limit), attribute.String("headway.bucket", c.Bucket()))
+	}
+	if p.info != nil {
+		p.span.SetAttributes(semconv.MessagingMessageID(p.info.ID))
+	}
+	if p.err != nil {
+		p.span.SetStatus(codes.Error, p.err.Error())
+	}
+}
+
+// Since is when the task began to wait, by a worker's clock; zero for a task that does not wait.
+func (t *Turn) Since() time.Time {
+	if t.info.Since == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(t.info.Since)
+}

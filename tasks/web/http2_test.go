@@ -1,0 +1,153 @@
+package web_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/tasks/web"
+)
+
+// Over HTTP/2 too, no frame with the secret in it is shown.
+func TestSecretsDoNotComeBackOverHTTP2(t *testing.T) {
+	t.Parallel()
+	const key = "Sk-Proj/0123+4567=89_abc"
+	block := func(fields ...string) []byte {
+		var b bytes.Buffer
+		e := hpack.NewEncoder(&b)
+		for i := 0; i < len(fields); i += 2 {
+			_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // to a buffer
+		}
+		return b.Bytes()
+	}
+	headers := func(f *http2.Framer, id uint32, end bool, fields ...string) error {
+		return f.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: id, BlockFragment: block(fields...), EndHeaders: true, EndStream: end,
+		})
+	}
+	for name, answer := range map[string]func(f *http2.Framer, id uint32) error{
+		"goaway": func(f *http2.Framer, _ uint32) error { return f.WriteGoAway(0, http2.ErrCodeNo, []byte(key)) },
+		"goaway 2": func(f *http2.Framer, id uint32) error {
+			return f.WriteGoAway(id, http2.ErrCodeEnhanceYourCalm, []byte(key))
+		},
+		"status": func(f *http2.Framer, id uint32) error { return headers(f, id, true, ":status", key) },
+		"pseudo header": func(f *http2.Framer, id uint32) error {
+			return headers(f, id, true, ":status", "200", ":"+key, key)
+		},
+		"name": func(f *http2.Framer, id uint32) error { return headers(f, id, true, ":status", "200", key, key) },
+		"value": func(f *http2.Framer, id uint32) error {
+			return headers(f, id, true, ":status", "400", "x-request-id", key)
+		},
+		"length": func(f *http2.Framer, id uint32) error {
+			return headers(f, id, true, ":status", "200", "content-length", key)
+		},
+		"unknown frame": func(f *http2.Framer, id uint32) error { return f.WriteRawFrame(0xbe, 0, id, []byte(key)) },
+		"no frame": func(f *http2.Framer, id uint32) error {
+			return f.WriteRawFrame(http2.FrameSettings, 0, id, []byte(key))
+		},
+		"compressed text": func(f *http2.Framer, id uint32) error {
+			return f.WriteRawFrame(http2.FrameHeaders, 4, id, []byte(key))
+		},
+		"trailer": func(f *http2.Framer, id uint32) error {
+			return errors.Join(headers(f, id, false, ":status", "200"), f.WriteData(id, false, []byte(key)),
+				headers(f, id, true, "x-"+key, key))
+		},
+		"stream": func(f *http2.Framer, id uint32) error {
+			return errors.Join(headers(f, id, false, ":status", "200"), f.WriteData(id, false, []byte(key)),
+				f.WriteRSTStream(id, http2.ErrCodeInternal))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address, transport := overHTTP2(t, answer)
+			client := newClient(t, web.Config{
+				AllowHosts: []string{address}, HTTPClient: &http.Client{Transport: transport},
+				Secrets: map[string]web.Secret{"KEY": {Value: key, Hosts: []string{address}}},
+			})
+			r := web.Request{URL: "https://" + address, Header: map[string]string{"X-Key": "${KEY}"}, TimeoutSeconds: 2}
+			got, err := client.Run(t.Context(), r, nil)
+			seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
+			if e, ok := errors.AsType[*web.Error](err); ok {
+				seen += fmt.Sprintf("%s %v", e.Answer.Body, e.Answer)
+			}
+			packed := base64.StdEncoding.EncodeToString([]byte(key))
+			if seen = strings.ToLower(seen); strings.Contains(seen, strings.ToLower(key)) || strings.Contains(seen, packed) {
+				t.Errorf("it is in %s", seen)
+			}
+		})
+	}
+}
+
+// overHTTP2 serves on loopback until the test ends, and answers the first request of each connection so.
+func overHTTP2(t *testing.T, answer func(f *http2.Framer, id uint32) error) (address string, client *http.Transport) {
+	t.Helper()
+	made := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(made.Close)
+	config := made.TLS.Clone()
+	config.NextProtos = []string{"h2"}
+	inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := tls.NewListener(inner, config)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serveHTTP2(conn, answer)
+		}
+	}()
+	trusting, ok := made.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatal("no transport")
+	}
+	client = trusting.Clone()
+	client.ForceAttemptHTTP2 = true
+	client.TLSClientConfig.ServerName = "example.com"
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		_ = listener.Close()
+		<-done
+	})
+	return inner.Addr().String(), client
+}
+
+func serveHTTP2(conn net.Conn, answer func(f *http2.Framer, id uint32) error) {
+	defer func() { _ = conn.Close() }()
+	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+		return
+	}
+	f := http2.NewFramer(conn, conn)
+	if f.WriteSettings() != nil {
+		return
+	}
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		if h, ok := frame.(*http2.HeadersFrame); ok {
+			if answer(f, h.StreamID) != nil {
+				return
+			}
+			_ = f.WriteGoAway(h.StreamID, http2.ErrCodeNo, nil)
+			return
+		}
+	}
+}
