@@ -2,12 +2,15 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile test-browser vuln lint fmt services-up services-down compiler
+.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile test-browser vuln lint prose fmt services-up services-down compiler
 
 GOLANGCI_VERSION := 2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
 # The linter from PATH where it is the very version, else our own.
 GOLANGCI := $(or $(shell golangci-lint version 2>/dev/null | grep -q 'version v\?$(GOLANGCI_VERSION) ' && command -v golangci-lint),$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION))
+
+VALE_VERSION := 3.7.1
+VALE := $(TOOLS)/vale-$(VALE_VERSION)
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,11 +58,14 @@ GOVULNCHECK_VERSION := 1.3.0
 vuln: ## known vulnerabilities of what the binaries call; passes where their database can't be reached
 	@scripts/vuln $(GOVULNCHECK_VERSION)
 
-lint: $(GOLANGCI) ## golangci-lint, with the settings in .golangci.yaml
+lint: $(GOLANGCI) prose ## golangci-lint with .golangci.yaml, and the prose linter
 	@$(GOLANGCI) run ./...
 	@cd bench && $(GOLANGCI) run ./...
 	@cd browser && $(GOLANGCI) run ./...
 	@cd deploy/ruletest && $(GOLANGCI) run ./...
+
+prose: $(VALE) ## comments and documents are plain technical English: .vale.ini
+	@git ls-files '*.go' '*.md' | xargs $(VALE) --output line
 
 fmt: $(GOLANGCI) ## format as lint wants it
 	@$(GOLANGCI) fmt ./...
@@ -74,6 +80,14 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 		GOBIN=$(TOOLS)/bin GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(GOLANGCI_VERSION) && break; \
 	done
 	@mv $(TOOLS)/bin/golangci-lint $@
+
+$(VALE):
+	@echo "installing vale $(VALE_VERSION) (a minute, once)" >&2
+	@mkdir -p $(TOOLS)/bin
+	@for try in 1 2 3; do \
+		GOBIN=$(TOOLS)/bin GOFLAGS= go install github.com/errata-ai/vale/v3/cmd/vale@v$(VALE_VERSION) && break; \
+	done
+	@mv $(TOOLS)/bin/vale $@
 
 services-up: ## start Redis and MongoDB for tests; then: eval "$(scripts/services env)"
 	@scripts/services up

@@ -17,7 +17,7 @@ func listCommand(env cli.Environment) *cobra.Command {
 		Use: "list", Short: "List works and contestants", Args: cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			line := func(format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) } // Flush tells
+			line := func(format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) } // Flush returns the error
 			line("WORK\t\t\n")
 			for _, one := range works.All(false) {
 				line("%s\t(%s)\t%s\n", one.Name, one.Letter, one.About)

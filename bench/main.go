@@ -1,4 +1,4 @@
-// Command bench measures Headway beside what people would use instead. See its help.
+// Command bench compares Headway with its alternatives. See its help.
 package main
 
 import (
@@ -16,12 +16,13 @@ func main() {
 func rootCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure Headway beside what people would use instead",
-		Long: `Bench gives the same work to Headway and to what people would use instead, in turn, with the same provider that counts the calls, and
-writes down what came of it: docs/benchmarks.md, with plots, and docs/benchmarks/results.json.
+		Short: "Compare Headway with its alternatives",
+		Long: `Bench gives the same work to Headway and to its alternatives, in turn, with a provider that counts the calls.
+It writes docs/benchmarks.md, with plots, and docs/benchmarks/results.json.
 
-It needs redis-server on PATH (each run has a server of its own) and MongoDB at MONGODB_URI. "make bench" sees to both.`,
-		Example: `  make bench                                    everything, about an hour
+It needs redis-server on PATH (each run has a server of its own) and MongoDB at MONGODB_URI.
+"make bench" provides both.`,
+		Example: `  make bench                                    all works, about an hour
   make bench QUICK=1                            a look, about ten minutes
   make bench ONLY=burst                         one work, all contestants
   make bench ONLY=mixed,slow,headway,bullmq-spaced     two works, two contestants

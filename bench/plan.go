@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// printPlan lists who does what how often, and about how long it takes.
+// printPlan lists the runs of each contestant and work, and their approximate duration.
 func printPlan(out io.Writer, turns []turn) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := func(format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) } // Flush tells
+	line := func(format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) } // Flush returns the error
 	var whole time.Duration
 	for i := 0; i < len(turns); {
 		runs, took := 0, time.Duration(0)

@@ -10,25 +10,26 @@ import (
 	"github.com/headway-go/headway/bench/works"
 )
 
-// overhead is what a run takes beside its work: servers, processes, watching them idle.
+// overhead is the time of a run beyond its work: starting servers and processes, and measuring them while idle.
 const overhead = 4 * time.Second
 
-// progress tells on a line before and after each run how far everything is.
+// progress prints a line before and after each run.
 type progress struct {
 	out   io.Writer
 	turns []turn
 	next  int
-	spent time.Duration // that was estimated for the runs that are done
+	spent time.Duration // the estimated time of the completed runs
 	began time.Time
 }
 
 func newProgress(out io.Writer, turns []turn) *progress {
 	p := &progress{out: out, turns: turns, began: time.Now()}
-	p.say("bench: %d runs, about %s, until %s\n", len(turns), p.left().Round(time.Minute), time.Now().Add(p.left()).Format("15:04"))
+	p.say("bench: %d runs, about %s, until %s\n", len(turns), p.left().Round(time.Minute),
+		time.Now().Add(p.left()).Format("15:04"))
 	return p
 }
 
-// left is an estimate: the ideal times, stretched by what those so far have taken.
+// left returns the estimated remaining time: the ideal times, scaled by the time of the runs so far.
 func (p *progress) left() time.Duration {
 	var left time.Duration
 	for _, t := range p.turns[p.next:] {
@@ -40,7 +41,7 @@ func (p *progress) left() time.Duration {
 	return left
 }
 
-// estimate is how long a run takes about. What is as written in a documentation is mostly cut off.
+// estimate returns the approximate duration of a run. Untuned contestants are usually cut off.
 func estimate(t turn) time.Duration {
 	if t.contestant == nil {
 		return t.work.Ideal
@@ -59,14 +60,15 @@ func (p *progress) begin(t turn) {
 	if t.contestant != nil {
 		who = t.contestant.Name()
 	}
-	p.say("[%d/%d, until %s] %s %s %d: ", p.next+1, len(p.turns), time.Now().Add(p.left()).Format("15:04"), t.work.Name, who, t.repetition+1)
+	p.say("[%d/%d, until %s] %s %s %d: ", p.next+1, len(p.turns), time.Now().Add(p.left()).Format("15:04"), t.work.Name,
+		who, t.repetition+1)
 	p.next++
 	p.spent += estimate(t)
 }
 
 func (p *progress) failed(_ turn, err error) { p.say("%v\n", err) }
 
-// end tells the figures that matter most.
+// end prints the most important figures.
 func (p *progress) end(r results.Result) {
 	var figures []string
 	for _, shown := range []struct{ metric, format string }{
@@ -94,5 +96,5 @@ func (p *progress) end(r results.Result) {
 }
 
 func (p *progress) say(format string, a ...any) {
-	_, _ = fmt.Fprintf(p.out, format, a...) // nobody is left to tell that telling failed
+	_, _ = fmt.Fprintf(p.out, format, a...) // no other output is left for an error
 }

@@ -20,11 +20,12 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// paths are where results and report are.
+// paths are the paths of results and report.
 type paths struct{ docs string }
 
 func (p *paths) flags(c *cobra.Command) {
-	c.Flags().StringVar(&p.docs, "docs", "../docs", "folder of the report, benchmarks.md, and of benchmarks/ with plots and results.json")
+	c.Flags().StringVar(&p.docs, "docs", "../docs",
+		"folder of the report, benchmarks.md, and of benchmarks/ with plots and results.json")
 }
 
 func (p *paths) folder() string  { return filepath.Join(p.docs, "benchmarks") }
@@ -37,8 +38,8 @@ func reportCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Write the report again from the stored results",
-		Long: `Report writes benchmarks.md and its plots from results.json, and prints the goals. What stands under "Notes" in the page is kept. The exit code
-is 1 when a goal is missed.`,
+		Long: `Report writes benchmarks.md and its plots from results.json, and prints the goals. The text below
+"Notes" in the page stays. The exit code is 1 if a goal is missed.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			file, err := results.Load(where.results())
@@ -56,10 +57,10 @@ is 1 when a goal is missed.`,
 	return c
 }
 
-// What is said of goals for which there is no result.
+// The texts for goals without a result.
 const (
 	notMeasured = "not measured yet"
-	notRun      = "not run this time; bench report judges all that is stored"
+	notRun      = "not run this time; bench report judges all stored results"
 )
 
 // conclude writes the page, and judges what the session measured.
@@ -70,10 +71,12 @@ func conclude(where paths, file *results.File, session string, out io.Writer) er
 	return judge(file.Measured(session), out, false, notRun)
 }
 
-// writePage writes the page of all that is stored.
+// writePage writes the page of all stored results.
 func writePage(where paths, file *results.File) error {
 	about, by := library.About()
-	in := report.Input{File: file, Works: works.All(false), Reservations: about, Folder: "benchmarks", Notes: notes(where.page())}
+	in := report.Input{
+		File: file, Works: works.All(false), Reservations: about, Folder: "benchmarks", Notes: notes(where.page()),
+	}
 	for _, c := range field.All() {
 		in.Contestants = append(in.Contestants, report.Contestant{Name: c.Name(), About: c.About()})
 	}
@@ -84,20 +87,22 @@ func writePage(where paths, file *results.File) error {
 	if in.Plots, err = report.Plots(in, where.folder()); err != nil {
 		return err
 	}
-	if err = os.WriteFile(where.page(), []byte(report.Markdown(in)), 0o644); err != nil { //nolint:gosec // for everybody to read
+	if err = os.WriteFile(where.page(), []byte(report.Markdown(in)),
+		0o644); err != nil { //nolint:gosec // a public file
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
 }
 
-// judge prints the goals. Those for which the file has no result are counted, with what open says of them, and are not missed.
+// judge prints the goals. It counts the goals without a result, with the text open, and does not count them as
+// missed.
 func judge(file *results.File, out io.Writer, asJSON bool, open string) error {
 	checked := goals.Check(file)
 	if err := printGoals(out, checked, asJSON, open); err != nil {
 		return err
 	}
 	if goals.MissedAny(checked) {
-		return &cli.ToldError{Summary: "not all goals are reached"}
+		return &cli.ShownError{Summary: "not all goals are reached"}
 	}
 	return nil
 }
@@ -127,11 +132,11 @@ func printGoals(out io.Writer, checked []goals.Checked, asJSON bool, why string)
 	return w.Flush()
 }
 
-// notes is the text by hand in the page that is there.
+// notes returns the hand-written text of the existing page.
 func notes(page string) string {
 	text, err := os.ReadFile(page) //nolint:gosec // the page that the user names
 	if err != nil {
-		return "" // the first time
+		return "" // there is no page yet
 	}
 	_, rest, found := strings.Cut(string(text), "\n## Notes\n")
 	if !found {

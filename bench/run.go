@@ -26,7 +26,7 @@ import (
 // reservationsWork is the name of the work without workers.
 const reservationsWork = "reservations"
 
-// slice is how long each way to reserve has in a round.
+// slice is the duration of each way to reserve in a round.
 const slice = 600 * time.Millisecond
 
 type runSettings struct {
@@ -42,24 +42,25 @@ func runCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Measure, and write the report",
-		Long: `Run lets the contestants of each work take turns, as often as --reps says for Headway and for those that a goal compares it with, as often as
---peers says for the others. Each result is stored at once; what was measured before of the same work and contestant goes when a new
-session measures it, the rest stays. The page tells of all that is stored; this call judges the goals of what it ran itself, and the exit code is
-1 when one of them is missed.`,
+		Long: `Run lets the contestants of each work take turns: Headway, and contestants in a goal, --reps times;
+others --peers times. Each result is stored at once, and replaces results of earlier sessions for the
+same work and contestant. The page shows all stored results. This call judges only the goals of the
+works that it ran; the exit code is 1 if one of them is missed.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return measureAll(c.Context(), s, env) },
 	}
 	c.Flags().StringSliceVar(&s.only, "only", nil, "names of works and contestants, with commas; see bench list")
-	c.Flags().IntVar(&s.reps, "reps", 5, "how often Headway, and those that a goal compares it with, do each work")
+	c.Flags().IntVar(&s.reps, "reps", 5, "how often Headway, and contestants in a goal, do each work")
 	c.Flags().IntVar(&s.peers, "peers", 1, "how often the others do")
-	c.Flags().BoolVar(&s.quick, "quick", false, "once each, and the slow ones are cut off sooner")
-	c.Flags().BoolVar(&s.dry, "dry-run", false, "only list what would be run, and how long that takes about")
-	c.Flags().StringVar(&s.profile, "profile", "", "a folder in which each worker process leaves a CPU profile, for go tool pprof")
+	c.Flags().BoolVar(&s.quick, "quick", false, "one run each, and slow ones are cut off sooner")
+	c.Flags().BoolVar(&s.dry, "dry-run", false, "only list the runs, and their approximate duration")
+	c.Flags().StringVar(&s.profile, "profile", "",
+		"a folder for CPU profiles of the worker processes, for go tool pprof")
 	s.where.flags(c)
 	return c
 }
 
-// turn is one run that is to be done.
+// turn is one planned run.
 type turn struct {
 	work       works.Work
 	contestant contest.Contestant // nil for the work without workers
@@ -97,7 +98,8 @@ func measureAll(ctx context.Context, s runSettings, env cli.Environment) error {
 	name := uuid.NewString()[:8]
 	file.Sessions[name] = session
 	m := &measuring{
-		runner: &fleet.Runner{MongoURI: mongoURI, Stderr: env.Err, Profile: profile}, file: file, path: s.where.results(), session: name,
+		runner: &fleet.Runner{MongoURI: mongoURI, Stderr: env.Err, Profile: profile}, file: file, path: s.where.results(),
+		session:  name,
 		progress: newProgress(env.Err, turns), mongoURI: mongoURI, redisURL: env.Getenv("REDIS_URL"),
 	}
 	failed := m.all(ctx, turns)
@@ -109,25 +111,29 @@ func profileFolder(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // nothing secret
+	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // no secrets
 		return "", fmt.Errorf("bench: folder for profiles: %w", err)
 	}
 	return filepath.Abs(path)
 }
 
-// plan lists the turns: work by work, and within a work everybody once, then everybody again.
+// plan lists the turns: work by work, and within a work all contestants once, then all again.
 func plan(s runSettings) ([]turn, error) {
 	if err := known(s.only); err != nil {
 		return nil, err
 	}
 	var turns []turn
-	for _, w := range append(works.All(s.quick), works.Work{Name: reservationsWork, Letter: "g", Ideal: 12 * time.Second}) {
+	for _, w := range append(works.All(s.quick), works.Work{
+		Name: reservationsWork, Letter: "g", Ideal: 12 * time.Second,
+	}) {
 		for repetition := range max(s.reps, s.peers) {
 			turns = append(turns, round(s, w, repetition)...)
 		}
 	}
 	if len(turns) == 0 {
-		return nil, &cli.UsageError{Err: fmt.Errorf("--only %s leaves nothing to do; see bench list", strings.Join(s.only, ","))}
+		return nil, &cli.UsageError{
+			Err: fmt.Errorf("--only %s leaves no run; see bench list", strings.Join(s.only, ",")),
+		}
 	}
 	return turns, nil
 }
@@ -144,14 +150,15 @@ func round(s runSettings, w works.Work, repetition int) (turns []turn) {
 	}
 	for _, c := range field.All() {
 		often := c.Name() == works.Headway || w.Often(c.Name())
-		if chosen(s.only, c.Name(), contestantNames()) && takesPart(c, w) && (repetition < s.peers || often && repetition < s.reps) {
+		if chosen(s.only, c.Name(), contestantNames()) && takesPart(c, w) &&
+			(repetition < s.peers || often && repetition < s.reps) {
 			turns = append(turns, turn{work: w, contestant: c, repetition: repetition})
 		}
 	}
 	return turns
 }
 
-// takesPart says whether the contestant does the work.
+// takesPart returns whether the contestant does the work.
 func takesPart(c contest.Contestant, w works.Work) bool {
 	return w.Runs(c.Name()) && refusal(c, w) == ""
 }
@@ -163,7 +170,7 @@ func refusal(c contest.Contestant, w works.Work) string {
 	return ""
 }
 
-// chosen says whether name is wanted: among names of its kind, none chosen means all.
+// chosen returns whether name is chosen. If only has no name of its kind, all are chosen.
 func chosen(only []string, name string, kind []string) bool {
 	named := slices.ContainsFunc(only, func(o string) bool { return slices.Contains(kind, o) })
 	return !named || slices.Contains(only, name)
@@ -195,7 +202,7 @@ func contestantNames() []string {
 	return names
 }
 
-// measuring does the turns and stores what came of them.
+// measuring runs the turns and stores their results.
 type measuring struct {
 	runner             *fleet.Runner
 	file               *results.File
@@ -205,7 +212,7 @@ type measuring struct {
 	bench              *library.Bench
 }
 
-// all goes on after a run that failed: the error says which.
+// all runs all turns. It goes on after a failed run, and names it in the error.
 func (m *measuring) all(ctx context.Context, turns []turn) error {
 	var errs []error
 	for _, t := range turns {
@@ -245,7 +252,9 @@ func (m *measuring) one(ctx context.Context, t turn) ([]results.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []results.Result{{Contestant: t.contestant.Name(), Metrics: measured.Metrics, Series: measured.Series, Note: measured.Note}}, nil
+	return []results.Result{
+		{Contestant: t.contestant.Name(), Metrics: measured.Metrics, Series: measured.Series, Note: measured.Note},
+	}, nil
 }
 
 // reservations is one round of the work without workers.

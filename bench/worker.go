@@ -8,10 +8,10 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// workerCommand is what the runner starts: one worker process of a contestant.
+// workerCommand is the command of one worker process of a contestant. The runner starts it.
 func workerCommand(env cli.Environment) *cobra.Command {
 	return &cobra.Command{
-		Use: "worker", Hidden: true, Args: cli.Args(cobra.NoArgs), Short: "Be a worker process of a run",
+		Use: "worker", Hidden: true, Args: cli.Args(cobra.NoArgs), Short: "Run a worker process of a run",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return field.Work(c.Context(), env.Getenv(contest.EnvVariable), env.Out)
 		},

@@ -114,7 +114,8 @@ func (f *fleet) past(t *testing.T) {
 			continue // nothing was recorded
 		}
 		text := fmt.Sprintf(`{"t":%d,"a":%d,"p":%d,"w":%d,"d":5,"n":%d,"b":{"openai":{"w":%d,"u":%.2f}}}`, at,
-			12+int(6*math.Sin(float64(i)/5)), i/20%4, max(0, waiting), 9000-7*i-i*i/90, max(0, waiting), 0.6+0.4*math.Sin(float64(i)/30))
+			12+int(6*math.Sin(float64(i)/5)), i/20%4, max(0, waiting), 9000-7*i-i*i/90, max(0, waiting),
+			0.6+0.4*math.Sin(float64(i)/30))
 		if err := f.client.HSet(t.Context(), "headway:{dashboard}:history", (at/10)%360, text).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// maxRounds bounds how often a write is sent while other writers of the same document are faster.
+	// maxRounds bounds how often a write is sent again after other writers changed the same document.
 	maxRounds = 10
 	// wholeSecond is how coarse asynq's times are.
 	wholeSecond = time.Second
-	// archiving is how much later than the record asynq's archive may have the task, with clocks that differ.
+	// archiving is by how much asynq's archive may have the task later than the record, where clocks differ.
 	archiving = time.Minute
-	// printShown is how much of a print distinguishes two tasks with one ID.
+	// printShown is how many characters of a print distinguish two tasks with one ID.
 	printShown = 16
 )
 
-var errContended = errors.New("other writers were faster each time")
+var errContended = errors.New("another writer changed the document each time")
 
-// Bury implements worker.Graveyard: one round trip, and a few where documents exist already. A payload of more than 14
-// MB after compression is left out, see Task.Missing.
+// Bury implements worker.Graveyard. It takes one round trip, and a few more if documents exist already. A payload of
+// more than 14 MB after compression is left out: see Task.Missing.
 func (s *Store) Bury(ctx context.Context, dead []worker.DeadTask) error {
 	graves := make([]grave, 0, len(dead))
 	var faults []error
@@ -65,7 +65,7 @@ func (s *Store) Bury(ctx context.Context, dead []worker.DeadTask) error {
 type grave struct {
 	id     string
 	print  string
-	since  time.Time // a requeue after that is not undone; zero where any is
+	since  time.Time // a later requeue stays; zero: none does
 	update bson.M
 }
 
@@ -83,7 +83,7 @@ func (s *Store) graveOf(t worker.DeadTask) (grave, error) {
 		"cause": t.Cause, fieldError: cut(t.Last.Error), fieldLast: t.Last.Number,
 	})
 	unset := bson.M{fieldToken: "", fieldChanged: ""}
-	if batchOf(t) != "" { // its result has the request, and is what is sent again
+	if batchOf(t) != "" { // the batch stores the request, and sends it again
 		set[fieldExpires] = s.expiry()
 	} else {
 		unset[fieldExpires] = ""
@@ -97,8 +97,8 @@ func (s *Store) graveOf(t worker.DeadTask) (grave, error) {
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// open matches the documents that the grave may go into: not one of another dead task, nor one of a task that was
-// requeued since.
+// open matches the documents that the grave may replace: not the document of another dead task, nor of a task that
+// was requeued since.
 func (g grave) open() bson.M {
 	filter := bson.M{"_id": g.id, "$or": bson.A{
 		bson.M{fieldPrint: g.print}, bson.M{fieldState: bson.M{"$nin": bson.A{StateDead, StateRequeueing}}},
@@ -109,8 +109,8 @@ func (g grave) open() bson.M {
 	return filter
 }
 
-// dig writes the graves and returns those that met another writer, or a document that they may not go into. A grave
-// that fails does not stop the others.
+// dig writes the graves. It returns the graves that met another writer, or a document that they may not replace. A
+// grave that fails does not stop the others.
 func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 	models := make([]mongo.WriteModel, len(graves))
 	for i, g := range graves {
@@ -121,7 +121,7 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 		return nil, nil
 	}
 	bulk, ok := errors.AsType[mongo.BulkWriteException](err)
-	if !ok && packed.TooLarge(err) && len(graves) > 1 { // one of them is; a write for each finds out which
+	if !ok && packed.TooLarge(err) && len(graves) > 1 { // write each alone, to find the one that is too large
 		var again []grave
 		var faults []error
 		for _, g := range graves {
@@ -145,8 +145,8 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 	return again, errors.Join(faults...)
 }
 
-// settle reads the documents that the graves met. Graves of tasks that were requeued since are left out. A grave whose
-// document belongs to another task gets a document beside it.
+// settle reads the documents that the graves met. It drops graves of tasks that were requeued since. If the document
+// belongs to another task, the grave gets a document of its own.
 func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 	if len(graves) == 0 {
 		return nil, nil
@@ -175,7 +175,7 @@ func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 	return again, joined(malformed)
 }
 
-// joined are the faults of records, which no repetition mends.
+// joined returns the faults of records. A retry cannot succeed.
 func joined(malformed map[string]error) error {
 	faults := make([]error, 0, len(malformed))
 	for _, id := range slices.Sorted(maps.Keys(malformed)) {
@@ -184,7 +184,7 @@ func joined(malformed map[string]error) error {
 	return errors.Join(faults...)
 }
 
-// marks are the fields of a record that say how its task ended.
+// marks are the fields of a record that show how its task ended.
 type marks struct {
 	State   State     `bson:"state"`
 	At      time.Time `bson:"at"`
@@ -192,7 +192,7 @@ type marks struct {
 	Changed time.Time `bson:"changed"`
 }
 
-// marks returns the marks of the records with these keys, and the faults of records that can't be read, by their keys.
+// marks returns the marks of the records with these keys, and the faults of unreadable records, by key.
 func (s *Store) marks(ctx context.Context, ids bson.A) (found map[string]marks, malformed map[string]error, err error) {
 	shown := bson.M{fieldState: 1, fieldAt: 1, fieldPrint: 1, fieldChanged: 1}
 	cursor, err := s.records.Find(ctx, bson.M{"_id": bson.M{"$in": ids}}, options.Find().SetProjection(shown))
@@ -235,7 +235,7 @@ func (s *Store) Unknown(ctx context.Context, archived []worker.Archived) ([]work
 	return unknown, joined(malformed)
 }
 
-// knows says whether the record has the end of a task that was archived.
+// knows returns whether the record contains the end of an archived task.
 func (m marks) knows(a worker.Archived) bool {
 	switch m.State {
 	case StateDead, StateRequeueing:

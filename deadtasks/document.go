@@ -17,22 +17,22 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// The stored record. Fields that are not named here are left as they are, so that a later version may add some.
+// The stored record. The package leaves other fields unchanged, so that a later version may add some.
 //
-//	_id       "queue/id"; "#" and a part of print follow where the queue had another dead task with that ID
-//	task, queue, type
-//	state     failing, dead, requeueing, requeued, recovered
-//	at        when it ended; of a failing one, when it last failed
-//	cause, error, last: why it ended, and the number of the attempt
-//	tries     failed attempts: n, at, ms, error, worker
-//	payload, headers, retries, timeout, retention, deadline: what it is enqueued with again; times in ms
-//	missing   the size of a payload that is too large for a document
-//	print     of type, payload and headers
-//	batch     ID of the batch whose request it is
-//	changed   when it was requeued or recovered
-//	token     of the requeue that has it
-//	requeues  when it was requeued
-//	expires   date from which on it may be forgotten; not of dead ones
+//	_id       "queue/id"; "#" and a part of print follow if the queue had another dead task with that ID.
+//	task, queue, type of the task.
+//	state     failing, dead, requeueing, requeued or recovered.
+//	at        when the task ended; of a failing task, when it last failed.
+//	cause, error, last: why the task ended, and the number of the last attempt.
+//	tries     failed attempts: n, at, ms, error, worker.
+//	payload, headers, retries, timeout, retention, deadline: for the requeue; times in ms.
+//	missing   the size of a payload that is too large for a document.
+//	print     a hash of type, payload and headers.
+//	batch     ID of the batch that the task is a request of.
+//	changed   when the task was requeued or recovered.
+//	token     of the requeue that works on the task.
+//	requeues  when the task was requeued.
+//	expires   from then on MongoDB may delete the record; not set for dead tasks.
 const (
 	fieldTask    = "task"
 	fieldQueue   = "queue"
@@ -52,28 +52,29 @@ const (
 )
 
 const (
-	maxError = 1000 // bytes of the text of an error
-	maxTries = 100  // attempts that are kept while a task is retried: the last ones
-	// maxContent bounds payload and headers together. MongoDB's documents end at 16 MiB; the rest is for attempts.
+	maxError = 1000 // bytes of an error's text
+	maxTries = 100  // attempts that a record keeps while its task is retried: the last ones
+	// maxContent bounds payload and headers together. A document of MongoDB has at most 16 MiB; the rest is for
+	// attempts.
 	maxContent = 14 << 20
 )
 
 // headerRequeue holds the token of the requeue that enqueued a task.
 const headerRequeue = "headway-requeue"
 
-// State is what became of a task that failed.
+// State is the state of a task that failed.
 type State string
 
 const (
-	// StateFailing is a task that failed and is tried again.
+	// StateFailing is a task that failed and is retried.
 	StateFailing State = "failing"
 	// StateDead is a task that was archived.
 	StateDead State = "dead"
-	// StateRequeueing is a task whose requeue was interrupted. It is requeued by requeueing it again.
+	// StateRequeueing is a task whose requeue was interrupted. Requeue it again.
 	StateRequeueing State = "requeueing"
-	// StateRequeued is a task that was enqueued again, or was found in the queue again.
+	// StateRequeued is a task that was enqueued again, or that a requeue found in the queue.
 	StateRequeued State = "requeued"
-	// StateRecovered is a task that went well after a failure.
+	// StateRecovered is a task that succeeded after a failure.
 	StateRecovered State = "recovered"
 )
 
@@ -116,7 +117,7 @@ func tryOf(a worker.FailedAttempt) try {
 	}
 }
 
-// cut bounds a text and makes it UTF-8.
+// cut limits the length of a text and makes it valid UTF-8.
 func cut(text string) string {
 	if len(text) > maxError {
 		text = text[:maxError] + "..."
@@ -124,7 +125,7 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// headersOf are those that the task is enqueued with again: it may start at any time then.
+// headersOf returns the headers for the requeue. They have no StartBy, so the task may start at any time.
 func headersOf(t worker.DeadTask) map[string]string {
 	headers := maps.Clone(t.Headers)
 	delete(headers, headerRequeue)
@@ -132,14 +133,14 @@ func headersOf(t worker.DeadTask) map[string]string {
 	return headers
 }
 
-// contents are the fields of what the task is enqueued with again.
+// contents returns the fields that a requeue needs.
 func contents(t worker.DeadTask) (bson.M, error) {
 	headers, err := json.Marshal(headersOf(t))
 	if err != nil {
 		return nil, fmt.Errorf("deadtasks: headers of task %s: %w", t.ID, err)
 	}
 	sum := sha256.New()
-	for _, part := range [][]byte{[]byte(t.Type), headers, t.Payload} { // encoded maps are sorted
+	for _, part := range [][]byte{[]byte(t.Type), headers, t.Payload} { // encoding/json sorts the keys of maps
 		fmt.Fprintf(sum, "%d:", len(part))
 		sum.Write(part)
 	}
@@ -156,7 +157,8 @@ func contents(t worker.DeadTask) (bson.M, error) {
 	return fields, nil
 }
 
-// batchOf is the ID of the batch whose request the task is, empty where it is none: both its ID and its payload say so.
+// batchOf returns the ID of the batch that the task is a request of, or "". Both its ID and its payload must name the
+// batch.
 func batchOf(t worker.DeadTask) string {
 	ref, ok := tasks.ParseBatchRef(t.ID)
 	if !ok {
@@ -171,7 +173,7 @@ func batchOf(t worker.DeadTask) string {
 	return ref.Batch
 }
 
-// task reads a document. Where the payload was not asked for, the task has none.
+// task decodes a document. The payload is empty if the query did not ask for it.
 func (d *document) task() (Task, error) {
 	t := Task{
 		key: d.ID, token: d.Token, ID: d.Task, Queue: d.Queue, Type: d.Type, State: d.State, At: d.At.UTC(),
@@ -211,32 +213,32 @@ func (d *document) task() (Task, error) {
 
 // Task is the record of one task.
 type Task struct {
-	key   string // _id of the document
-	token string // of the requeue that has it
+	key   string // the _id of the document
+	token string // of the requeue that works on the task
 
-	// ID, Queue and Type are those of asynq's task.
+	// ID, Queue and Type are from asynq's task.
 	ID, Queue, Type string
 	State           State
-	// At is when it ended; of a task that is failing, when it last failed.
+	// At is when the task ended. For a failing task it is when the task last failed.
 	At time.Time
-	// Cause and Error are why it ended. Error has at most 1000 bytes.
+	// Cause and Error are the reason why the task ended. Error has at most 1000 bytes.
 	Cause worker.Cause
 	Error string
-	// Attempts are those that failed, in the order in which they were reported: of one that is retried at most the last
-	// 100. Attempts of workers that died are missing.
+	// Attempts are the failed attempts, in the order in which workers reported them. For a task that is retried they are
+	// at most the last 100. Attempts of workers that died are missing.
 	Attempts []worker.FailedAttempt
-	// Payload and Headers are what it is enqueued with again; the charges are a header. Missing is the size of a
-	// payload that is too large for a record: then it is in asynq's archive alone.
+	// Payload and Headers are for the requeue; the charges are a header. Missing is the size of a payload that is too
+	// large for a record. Only asynq's archive has such a payload.
 	Payload []byte
 	Headers map[string]string
 	Missing int
-	// MaxRetry is asynq's count, which is higher than Headway's by tasks.Slack.
+	// MaxRetry is asynq's count. It is Headway's count plus tasks.Slack.
 	MaxRetry int
-	// Timeout, Retention and Deadline are zero where the task has none.
+	// Timeout, Retention and Deadline are zero if the task has none.
 	Timeout, Retention time.Duration
 	Deadline           time.Time
-	// Batch is the ID of the batch whose request the task is, empty for others.
+	// Batch is the ID of the batch that the task is a request of. It is empty for other tasks.
 	Batch string
-	// Requeues are when it was enqueued again.
+	// Requeues are the times at which the task was enqueued again.
 	Requeues []time.Time
 }

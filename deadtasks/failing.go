@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Failed implements worker.Graveyard: mostly one round trip. A first attempt begins the record anew, unless the task
+// Failed implements worker.Graveyard, usually in one round trip. A first attempt replaces the record, unless the task
 // was dead before. An attempt that a worker reports after the end of the task does not change the state.
 func (s *Store) Failed(ctx context.Context, task worker.TaskRef, attempt worker.FailedAttempt) error {
 	id, one := key(task.Queue, task.ID), tryOf(attempt)
@@ -39,12 +39,12 @@ func (s *Store) Failed(ctx context.Context, task worker.TaskRef, attempt worker.
 		return err
 	}
 	if _, err := s.records.UpdateOne(ctx, bson.M{"_id": id, fieldTries: missing}, bson.M{"$push": push}); err != nil {
-		return unavailable("note an attempt of task "+id, err)
+		return unavailable("store an attempt of task "+id, err)
 	}
 	return nil
 }
 
-// note updates or inserts. It has not written where there is a document that does not match.
+// note updates or inserts a record. It writes nothing if the document exists and does not match the filter.
 func (s *Store) note(ctx context.Context, filter, update bson.M) (written bool, err error) {
 	_, err = s.records.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(true))
 	switch {
@@ -53,16 +53,16 @@ func (s *Store) note(ctx context.Context, filter, update bson.M) (written bool, 
 	case met(err):
 		return false, nil
 	default:
-		return false, unavailable("note an attempt", err)
+		return false, unavailable("store an attempt", err)
 	}
 }
 
-// Recovered implements worker.Graveyard: one round trip. The failed attempts stay readable for the retention.
+// Recovered implements worker.Graveyard, in one round trip. The failed attempts stay readable for the retention.
 func (s *Store) Recovered(ctx context.Context, task worker.TaskRef) error {
 	filter := bson.M{"_id": key(task.Queue, task.ID), fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
 	update := bson.M{"$set": bson.M{fieldState: StateRecovered, fieldChanged: s.now(), fieldExpires: s.expiry()}}
 	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {
-		return unavailable("note that task "+task.ID+" went well", err)
+		return unavailable("store that task "+task.ID+" succeeded", err)
 	}
 	return nil
 }

@@ -13,22 +13,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// heldFor is how far ahead a task is scheduled that must not run yet. It is let go long before.
+// heldFor is how far ahead a held task is scheduled, so that it does not run yet. Its requeue releases it long
+// before.
 const heldFor = 10 * 365 * 24 * time.Hour
 
-// standing is what the queue has of a task.
+// standing is the state of a task in the queue.
 type standing struct {
-	held  bool   // it waits to be let go
-	runs  bool   // how it ends will be reported; otherwise it is in the queue, or was
-	token string // of the requeue that holds it
+	held  bool   // the task waits until its requeue releases it
+	runs  bool   // a worker will report its end; otherwise it is in the queue, or was
+	token string // of the requeue that holds the task
 }
 
-// hold sees to it that the task is in the queue, held where it was not there. A task whose record says that it was held
-// before is not enqueued once more: where it is not there, it ran.
+// hold puts the task into the queue, held, unless the queue has it already. It does not enqueue a task that was held
+// before according to its record: if such a task is not in the queue, it has run.
 func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, error) {
-	const attempts = 3 // each has another reason to fail: the archive's copy, and another writer
+	const attempts = 3 // the first may find the copy in the archive, the second another writer
 	for range attempts {
-		if ctx.Err() != nil { // asynq's inspector knows no context
+		if ctx.Err() != nil { // asynq's inspector takes no context
 			return standing{}, ctx.Err()
 		}
 		if t.State == StateDead && (t.Missing == 0 || t.Payload != nil) {
@@ -61,7 +62,7 @@ func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 		if t.Missing > 0 {
 			t.Payload = info.Payload
 		}
-		if t.State == StateRequeueing { // it ran since, and its end was not reported
+		if t.State == StateRequeueing { // the task has run since, and no worker reported its end
 			if err := r.store.deadAgain(ctx, t); err != nil {
 				return standing{}, err
 			}
@@ -71,10 +72,10 @@ func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 			return standing{}, fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, err)
 		}
 	}
-	return standing{}, fmt.Errorf("task %s changes in the queue at the same time: requeue it again", t.ID)
+	return standing{}, fmt.Errorf("another process changes task %s in the queue: requeue it again", t.ID)
 }
 
-// holder is the token of the requeue that holds the task; empty where it is not held.
+// holder returns the token of the requeue that holds the task, or "" if none does.
 func holder(info *asynq.TaskInfo) string {
 	if info.State == asynq.TaskStateScheduled && time.Until(info.NextProcessAt) > heldFor/2 {
 		return info.Headers[headerRequeue]
@@ -86,7 +87,7 @@ func gone(err error) bool {
 	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 }
 
-// enqueue puts the task into the queue, to run in years.
+// enqueue puts the task into the queue, scheduled years ahead.
 func (r *Requeuer) enqueue(ctx context.Context, t Task, token string) error {
 	headers := maps.Clone(t.Headers)
 	if headers == nil {
@@ -107,7 +108,7 @@ func (r *Requeuer) enqueue(ctx context.Context, t Task, token string) error {
 	return err
 }
 
-// release lets a held task run. One that is let go already is fine.
+// release lets a held task run. It is no error if the task was released before.
 func (r *Requeuer) release(ctx context.Context, t Task) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -120,11 +121,11 @@ func (r *Requeuer) release(ctx context.Context, t Task) error {
 	if gone(again) || again == nil && info.State != asynq.TaskStateScheduled {
 		return nil
 	}
-	return fmt.Errorf("let task %s run: %w", t.ID, err)
+	return fmt.Errorf("release task %s: %w", t.ID, err)
 }
 
-// withdraw takes a task back that was held in vain under this token. One that another requeue has let go meanwhile
-// stays: it is the task.
+// withdraw deletes a task that is held under this token and is not needed. A task that another requeue has released
+// meanwhile stays.
 func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -133,23 +134,24 @@ func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if gone(err) || err == nil && holder(info) != token {
 		return nil
 	}
-	// no requeue releases it from here on: a requeue has to claim the record first, which is not dead any more
+	// no requeue can release it now: a requeue must claim the record first, and the record is not dead any more
 	if err == nil {
 		err = r.inspector.DeleteTask(t.Queue, t.ID)
 	}
 	if err != nil && !gone(err) {
-		return fmt.Errorf("take task %s back: %w", t.ID, err)
+		return fmt.Errorf("delete held task %s: %w", t.ID, err)
 	}
 	return nil
 }
 
-// claim stores that the tasks with these keys are being requeued under a token, and adds the tasks that are to mine.
+// claim stores that a requeue with this token works on the tasks with these keys. It adds the keys of the claimed
+// tasks to mine.
 func (s *Store) claim(ctx context.Context, keys []string, token string, mine map[string]bool) error {
 	among := bson.M{"$in": keys}
 	claimed := bson.M{fieldState: StateRequeueing, fieldToken: token, fieldChanged: s.now()}
 	_, err := s.records.UpdateMany(ctx, bson.M{"_id": among, fieldState: StateDead}, bson.M{"$set": claimed})
 	if err != nil {
-		return unavailable("note that tasks are requeued", err)
+		return unavailable("claim tasks to requeue", err)
 	}
 	o := options.Find().SetProjection(bson.M{"_id": 1})
 	cursor, err := s.records.Find(ctx, bson.M{"_id": among, fieldState: StateRequeueing, fieldToken: token}, o)
@@ -160,7 +162,7 @@ func (s *Store) claim(ctx context.Context, keys []string, token string, mine map
 		err = cursor.All(ctx, &found)
 	}
 	if err != nil {
-		return unavailable("read what is requeued", err)
+		return unavailable("read claimed tasks", err)
 	}
 	for _, d := range found {
 		mine[d.ID] = true
@@ -168,17 +170,17 @@ func (s *Store) claim(ctx context.Context, keys []string, token string, mine map
 	return nil
 }
 
-// deadAgain stores that a task which was being requeued is dead.
+// deadAgain stores that a claimed task is dead again.
 func (s *Store) deadAgain(ctx context.Context, t Task) error {
 	filter := bson.M{"_id": t.key, fieldState: StateRequeueing, fieldToken: t.token}
 	update := bson.M{"$set": bson.M{fieldState: StateDead}, "$unset": bson.M{fieldToken: ""}}
 	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {
-		return unavailable("note that task "+t.ID+" is dead again", err)
+		return unavailable("store that task "+t.ID+" is dead again", err)
 	}
 	return nil
 }
 
-// requeued stores that tasks are in the queue again. A task that has died anew meanwhile stays dead.
+// requeued stores that tasks are in the queue again. A task that has died again meanwhile stays dead.
 func (s *Store) requeued(ctx context.Context, tasks []Task) error {
 	if len(tasks) == 0 {
 		return nil
@@ -195,7 +197,7 @@ func (s *Store) requeued(ctx context.Context, tasks []Task) error {
 		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update)
 	}
 	if _, err := s.records.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
-		return unavailable("note what is requeued", err)
+		return unavailable("store which tasks are requeued", err)
 	}
 	return nil
 }

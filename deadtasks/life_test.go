@@ -49,7 +49,7 @@ func start(
 	return w
 }
 
-// eventually polls: asynq changes a task's state in Redis and tells nobody.
+// eventually polls, because asynq sends no event when the state of a task changes in Redis.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -65,7 +65,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A task dies, is requeued with all its retries, dies again, and goes well in the end.
+// A task dies, is requeued with all its retries, dies again, and succeeds in the end.
 func TestLifeAfterDeath(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
@@ -102,8 +102,8 @@ func TestLifeAfterDeath(t *testing.T) {
 	}
 	dies(info.ID)
 	requeue(t, s, q, deadtasks.Filter{})
-	hurry(info.ID) // the panic
-	dies(info.ID)  // busy
+	hurry(info.ID) // after the panic
+	dies(info.ID)  // after "busy"
 	got := only(t, s, info.ID)
 	var texts []string
 	for _, a := range got.Attempts {
@@ -124,8 +124,8 @@ func TestLifeAfterDeath(t *testing.T) {
 	}
 }
 
-// A worker was killed when it had written the record and asynq had not archived the task, which is delivered again and
-// goes well.
+// A worker is killed after it wrote the record and before asynq archived the task. The task is delivered again and
+// succeeds.
 func TestKilledBetweenRecordAndArchive(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
@@ -155,7 +155,7 @@ func TestKilledBetweenRecordAndArchive(t *testing.T) {
 	}
 }
 
-// A person archives a task; the record is there, and the task goes on from it.
+// A person archives a task. The sweep writes a record, from which the task is requeued.
 func TestArchivedByHand(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)

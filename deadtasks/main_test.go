@@ -26,7 +26,7 @@ func newStore(t *testing.T) *deadtasks.Store {
 	return s
 }
 
-// queue is a Redis of a test's own.
+// queue is a Redis that belongs to one test.
 type queue struct {
 	client    redis.UniversalClient
 	inspector *asynq.Inspector
@@ -43,7 +43,7 @@ func newQueue(t *testing.T) queue {
 	return queue{client: client, inspector: asynq.NewInspectorFromRedisClient(client)}
 }
 
-// state is that of a task in the queue default; zero where there is none.
+// state returns the state of a task in the queue default, or zero if there is no such task.
 func (q queue) state(t *testing.T, id string) asynq.TaskState {
 	t.Helper()
 	info, err := q.inspector.GetTaskInfo("default", id)
@@ -85,7 +85,7 @@ func whole(t *testing.T, s *deadtasks.Store, f deadtasks.Filter) (all []deadtask
 	return all
 }
 
-// only is the one record of a task, whatever its state.
+// only returns the only record of a task, in any state.
 func only(t *testing.T, s *deadtasks.Store, id string) deadtasks.Task {
 	t.Helper()
 	all := whole(t, s, deadtasks.Filter{ID: id, States: deadtasks.EveryState()})

@@ -16,8 +16,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// A record that can't be read, and a task that is too large for one, do not keep the others back, and no repetition is
-// asked for.
+// An unreadable record and a task that is too large for a record do not stop the other tasks. The error asks for no
+// retry.
 func TestPoisonKeepsNothingBack(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

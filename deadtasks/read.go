@@ -12,21 +12,21 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Filter chooses records. The zero value means those that are dead, or whose requeue was interrupted.
+// Filter chooses records. The zero value chooses dead tasks and tasks whose requeue was interrupted.
 type Filter struct {
-	// ID is that of a task; several queues may have one.
+	// ID is the ID of a task. Several queues may have a task with this ID.
 	ID string
-	// Queue and Type are exact; Error is a part of the last error.
+	// Queue and Type match exactly. Error matches a part of the last error.
 	Queue, Type, Error string
-	// Since and Until bound when the task ended: from Since on, before Until.
+	// Since and Until bound the time at which the task ended: at or after Since, and before Until.
 	Since, Until time.Time
 	// States are the states to look for; nil means StateDead and StateRequeueing.
 	States []State
-	// Newest has List and Whole begin with the task that ended last.
+	// Newest makes List and Whole begin with the task that ended last.
 	Newest bool
 }
 
-// EveryState is for Filter.States.
+// EveryState returns all states, for Filter.States.
 func EveryState() []State {
 	return []State{StateFailing, StateDead, StateRequeueing, StateRequeued, StateRecovered}
 }
@@ -61,19 +61,19 @@ func (f Filter) query() bson.M {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records without their payloads and headers, in the order in which the tasks ended, or with
-// Filter.Newest the other way round. It reads page by page: later changes may be seen or not. An error that matches
-// ErrMalformed is of one record, and others follow it. Any other error is the last.
+// List yields the records without payloads and headers, in the order in which the tasks ended, or in reverse with
+// Filter.Newest. It reads page by page, so it may miss later changes. An error that matches ErrMalformed is of one
+// record, and other records follow. Any other error is the last value.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	return s.stream(ctx, f, bson.M{fieldPayload: 0, fieldHeaders: 0})
 }
 
-// Whole is List with payloads and headers.
+// Whole is like List, with payloads and headers.
 func (s *Store) Whole(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	return s.stream(ctx, f, bson.M{})
 }
 
-// Count is how many records there are.
+// Count returns the number of matching records.
 func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	n, err := s.records.CountDocuments(ctx, f.query())
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Ta
 	}
 }
 
-// behind are the records that follow one: after is $gt, or $lt for the newest first. A record without a time is before
-// all others.
+// behind matches the records that follow last. after is $gt, or $lt for the newest first. A record without a time is
+// before all others.
 func behind(last bson.Raw, after string) bson.A {
 	at, id := last.Lookup(fieldAt), last.Lookup("_id")
 	if at.Type != bson.TypeDateTime {
@@ -112,8 +112,8 @@ func behind(last bson.Raw, after string) bson.A {
 	return bson.A{bson.M{fieldAt: bson.M{after: at}}, bson.M{fieldAt: at, "_id": bson.M{after: id}}}
 }
 
-// page yields a page of records and returns the last one, and how many there were; zero where yield has had enough. The
-// server keeps nothing open between two pages.
+// page yields a page of records. It returns the last record and their number, or zero if yield returned false. The
+// server keeps no cursor open between two pages.
 func (s *Store) page(
 	ctx context.Context, query, shown bson.M, order int, yield func(Task, error) bool,
 ) (last bson.Raw, n int, err error) {

@@ -14,22 +14,23 @@ import (
 )
 
 const (
-	// together is how many tasks are enqueued side by side.
+	// together is how many tasks are enqueued at the same time.
 	together = 16
-	// chunkCount and chunkBytes bound what is requeued at once.
+	// chunkCount and chunkBytes bound the tasks of one chunk.
 	chunkCount = 200
 	chunkBytes = 8_000_000
 )
 
-// Report is what a requeue has done so far.
+// Report counts the tasks that a requeue has handled so far.
 type Report struct {
-	// Requeued are the tasks that are in the queue again, those of an interrupted requeue included.
+	// Requeued counts the tasks that are in the queue again, including tasks of an interrupted requeue.
 	Requeued int
-	// Present were in the queue already, or had gone well: nothing was enqueued, and they are not dead any more.
+	// Present counts the tasks that were in the queue already, or had succeeded. They are not enqueued, and not dead
+	// any more.
 	Present int
-	// OfBatches are requests of batches, which were left: the batch sends them again.
+	// OfBatches counts requests of batches. They are not enqueued, because the batch sends them again.
 	OfBatches int
-	// Others run at this moment, or were taken by another requeue at the same time.
+	// Others counts the tasks that run now, or that another requeue claimed at the same time.
 	Others int
 }
 
@@ -39,14 +40,15 @@ func (r Report) plus(other Report) Report {
 	}
 }
 
-// Requeuer enqueues dead tasks again. Safe for concurrent use.
+// Requeuer enqueues dead tasks again. It is safe for concurrent use.
 type Requeuer struct {
 	store     *Store
 	client    *asynq.Client
 	inspector *asynq.Inspector
 }
 
-// NewRequeuer returns one for the tasks of store on the Redis that asynq uses. The client stays the caller's.
+// NewRequeuer returns a Requeuer for the tasks of store, with the Redis that asynq uses. The caller closes the
+// client.
 func NewRequeuer(store *Store, client redis.UniversalClient) *Requeuer {
 	return &Requeuer{
 		store: store, client: asynq.NewClientFromRedisClient(client),
@@ -54,18 +56,17 @@ func NewRequeuer(store *Store, client redis.UniversalClient) *Requeuer {
 	}
 }
 
-// Requeue enqueues the tasks that f chooses and that are dead: with the same ID, payload, charges and options, and with
-// all their retries. What asynq's archive has of them is taken out of it. A deadline that has passed is dropped.
-// Requests of batches are left: their results would be those of another round. Progress is called after each chunk; it
-// may be nil.
+// Requeue enqueues the dead tasks that f chooses, with the same ID, payload, charges and options, and with all their
+// retries. It deletes their copies in asynq's archive, and drops a deadline that has passed. It skips requests of
+// batches, because their results belong to another round. Progress is called after each chunk; it may be nil.
 //
-// A task goes into the queue in a way in which it does not run yet, then the record says that it is being requeued,
-// then it is let go: so a requeue that was killed anywhere and is called again, or two at once, neither lose a task nor
-// enqueue it twice. A task that can't be requeued does not keep others: the error joins the first faults of such tasks.
-// After any other error call it again.
+// A task first enters the queue held, so that it does not run yet. Then its record is claimed, and then the task is
+// released. So a requeue that was killed at any point can be called again, and two may run at once: no task is lost
+// or enqueued twice. A task that can't be requeued does not stop the others: the error joins the first faults of such
+// tasks. After any other error call Requeue again.
 func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report)) (Report, error) {
 	if f.Until.IsZero() {
-		f.Until = r.store.now() // what dies again meanwhile is left
+		f.Until = r.store.now() // leaves tasks that die again meanwhile
 	}
 	f.States = nil
 	total := Report{}
@@ -106,7 +107,7 @@ func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report))
 	return total, faults.and(flush())
 }
 
-// faults are those of single tasks, of which the first are kept.
+// faults are the faults of single tasks. It stores the first of them, and counts the rest.
 type faults struct {
 	first []error
 	more  int
@@ -131,11 +132,11 @@ func (f *faults) and(err error) error {
 	return errors.Join(append(all, err)...)
 }
 
-// chunk requeues some tasks. Those that can't be requeued are added to the faults.
+// chunk requeues some tasks. It adds tasks that can't be requeued to the faults.
 func (r *Requeuer) chunk(ctx context.Context, tasks []Task, faults *faults) (done Report, err error) {
 	token := uuid.NewString()
 	standings, failed := make([]standing, len(tasks)), make([]error, len(tasks))
-	_ = sideBySide(len(tasks), func(i int) error { // the errors are looked at below
+	_ = sideBySide(len(tasks), func(i int) error { // the errors are checked below
 		standings[i], failed[i] = r.hold(ctx, tasks[i], token)
 		return nil
 	})
@@ -157,8 +158,7 @@ func (r *Requeuer) chunk(ctx context.Context, tasks []Task, faults *faults) (don
 	return r.letGo(ctx, good, held, token)
 }
 
-// letGo has tasks run that are held, under this token or another requeue's, and takes those back that were held in
-// vain.
+// letGo releases held tasks, under this token or another requeue's, and deletes held tasks that are not needed.
 func (r *Requeuer) letGo(
 	ctx context.Context, tasks []Task, standings []standing, token string,
 ) (done Report, err error) {
@@ -178,7 +178,7 @@ func (r *Requeuer) letGo(
 		switch s := standings[i]; {
 		case s.held && mine[tasks[i].key]:
 			return r.release(ctx, tasks[i])
-		// another requeue has been here since the record was read: this would be the second, or it has let this one go
+		// another requeue claimed the record after it was read: it has released this task, or enqueued its own
 		case s.held && s.token == token:
 			return r.withdraw(ctx, tasks[i], token)
 		}
@@ -203,7 +203,8 @@ func (r *Requeuer) letGo(
 	return done, r.store.requeued(ctx, ended)
 }
 
-// sideBySide calls do for each number below n, several at once, and returns the first error; what was begun is ended.
+// sideBySide calls do for each number below n, several at once. After an error it starts no further call, waits for
+// the running ones, and returns the error.
 func sideBySide(n int, do func(i int) error) error {
 	var group errgroup.Group
 	group.SetLimit(together)
@@ -216,8 +217,8 @@ func sideBySide(n int, do func(i int) error) error {
 	return nil
 }
 
-// Delete forgets a dead task for good: in asynq's archive, so that no worker finds it there again, and then its record.
-// A task that is in the queue stays there. The error matches [ErrNotFound] where it has no dead record.
+// Delete deletes a dead task: first in asynq's archive, so that no worker finds it there again, then its record. A
+// task that is in the queue stays there. The error matches [ErrNotFound] if the task has no dead record.
 func (r *Requeuer) Delete(ctx context.Context, t Task) error {
 	if t.State != StateDead {
 		return fmt.Errorf("%w: task %s in queue %s is %s", ErrNotFound, t.ID, t.Queue, t.State)

@@ -11,15 +11,15 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// A requeue is killed after each of its steps, and called again: at once, and after the task has run to its end.
+// A requeue is killed after each of its steps. It is called again at once, or after the task has run to its end.
 func TestRequeueKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		until     int  // steps that are done
-		archived  bool // asynq has the task still
-		runs      bool // it runs to its end before the second call
-		diesAgain bool // and is archived, of which nobody told
-		want      int  // how often it is in the queue afterwards
+		until     int  // number of completed steps.
+		archived  bool // asynq's archive still has the task
+		runs      bool // the task runs to its end before the second call
+		diesAgain bool // that end is a failure without a report.
+		want      int  // how often the task is in the queue afterwards
 	}{
 		"nothing":                               {until: 0, want: 1},
 		"nothing, in the archive":               {until: 0, archived: true, want: 1},
@@ -38,7 +38,7 @@ func TestRequeueKilledAnywhere(t *testing.T) {
 			killedAfter(t, r, tc.until)
 			switch {
 			case tc.runs:
-				if err := r.inspector.DeleteTask("default", id); err != nil { // as done tasks are
+				if err := r.inspector.DeleteTask("default", id); err != nil { // asynq deletes done tasks
 					t.Fatal(err)
 				}
 			case tc.diesAgain:
@@ -68,7 +68,7 @@ func TestRequeueKilledAnywhere(t *testing.T) {
 	}
 }
 
-// Somebody read the record before another requeue came to its end.
+// A requeue reads the record before another requeue ends.
 func TestRequeueBehindAnother(t *testing.T) {
 	t.Parallel()
 	r, id := prepared(t, false)
@@ -76,7 +76,7 @@ func TestRequeueBehindAnother(t *testing.T) {
 	if _, err := r.Requeue(t.Context(), Filter{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.inspector.DeleteTask("default", id); err != nil { // done
+	if err := r.inspector.DeleteTask("default", id); err != nil { // the task is done
 		t.Fatal(err)
 	}
 	report, err := r.chunk(t.Context(), stale, &faults{})
@@ -88,8 +88,8 @@ func TestRequeueBehindAnother(t *testing.T) {
 	}
 }
 
-// Two requeues at once: one holds the task, the other one finds it held, lets it go and comes to its end before the
-// first one goes on.
+// Two requeues run at once. One holds the task; the other one finds it held, releases it and ends before the first
+// one goes on.
 func TestRequeueOvertaken(t *testing.T) {
 	t.Parallel()
 	r, id := prepared(t, false)
@@ -149,7 +149,7 @@ func all(t *testing.T, r *Requeuer) (tasks []Task) {
 	return tasks
 }
 
-// killedAfter does the first steps of Requeue.
+// killedAfter runs the first steps of Requeue.
 func killedAfter(t *testing.T, r *Requeuer, until int) {
 	t.Helper()
 	tasks := all(t, r)

@@ -44,7 +44,7 @@ func TestRequeueAsItWas(t *testing.T) {
 	d.Headers = info.Headers
 	d.Headers["headway-requeue"] = "token"
 	d.Last.Number = 5
-	bury(t, s, d) // it dies again
+	bury(t, s, d) // the task dies again
 	if got := only(t, s, "task-1"); got.State != deadtasks.StateDead || len(got.Requeues) != 1 ||
 		len(got.Attempts) != 2 || got.Headers["headway-requeue"] != "" {
 		t.Errorf("%+v", got)
@@ -62,7 +62,7 @@ func TestRequeueChooses(t *testing.T) {
 	of := died(8)
 	of.ID, of.Payload = "batch1-42-1", []byte(`{"batch":{"id":"batch1","line":42,"round":1}}`)
 	like := died(9)
-	like.ID = "report-42-0" // looks like a request of a batch
+	like.ID = "report-42-0" // an ID like that of a request of a batch
 	bury(t, s, died(1), died(2), other, of, like)
 	if r := requeue(t, s, q, deadtasks.Filter{
 		Queue: "other", Type: "report",
@@ -83,7 +83,7 @@ func TestRequeueChooses(t *testing.T) {
 	}
 }
 
-// A person let asynq run the task again: it is not dead any more, and not enqueued.
+// A person ran the task again with asynq's tools: Requeue does not enqueue it, and it is not dead any more.
 func TestRequeueWhatIsInTheQueue(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
@@ -147,14 +147,14 @@ func TestDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if q.state(t, "task-1") != 0 {
-		t.Error("asynq has it still: a worker would find it there")
+		t.Error("asynq's archive still has the task: a worker would find it there")
 	}
 	if err := r.Delete(t.Context(), task); !errors.Is(err, deadtasks.ErrNotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
 }
 
-// A task that expired may start at any time when it is requeued.
+// An expired task may start at any time after its requeue.
 func TestRequeueDropsTheDeadline(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)

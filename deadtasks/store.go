@@ -17,21 +17,21 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// RetentionDefault is how long a record is kept of a task that is not dead: 30 days.
+// RetentionDefault is how long the record of a task that is not dead is stored: 30 days.
 const RetentionDefault = 30 * 24 * time.Hour
 
-// Options of a Store. The zero value is right for production.
+// Options are the options of a Store. The zero value is right for production.
 type Options struct {
-	// Prefix begins the name of the collection PREFIXdead. Defaults to "headway_".
+	// Prefix is the beginning of the collection's name, PREFIXdead. Defaults to "headway_".
 	Prefix string
-	// Retention is how long a record is kept of a task that is failing, was requeued or recovered. Records of dead
+	// Retention is how long a record is stored of a task that is failing, requeued or recovered. Records of dead
 	// tasks stay. Defaults to [RetentionDefault].
 	Retention time.Duration
-	// Now is the clock that retention counts by. Nil means time.Now.
+	// Now is the clock for the retention. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Store keeps the records. Safe for concurrent use, by any number of processes.
+// Store stores the records. It is safe for concurrent use, by any number of processes.
 type Store struct {
 	records   *mongo.Collection
 	retention time.Duration
@@ -40,7 +40,7 @@ type Store struct {
 
 var _ worker.Graveyard = (*Store)(nil)
 
-// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the
+// New returns a Store with its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the
 // client.
 func New(db *mongo.Database, o Options) *Store {
 	o.Prefix = cmp.Or(o.Prefix, "headway_")
@@ -54,8 +54,8 @@ func New(db *mongo.Database, o Options) *Store {
 	return &Store{records: db.Collection(o.Prefix+"dead", settings), retention: o.Retention, now: o.Now}
 }
 
-// EnsureIndexes creates the TTL index and the indexes that tasks are listed and found by. Without them everything
-// works, slowly, and nothing is ever deleted. Calling it again, from any number of processes, does nothing.
+// EnsureIndexes creates the TTL index and the indexes for listing and finding tasks. Without them the Store is slow,
+// and MongoDB never deletes a record. Any number of processes may call it, repeatedly.
 func (s *Store) EnsureIndexes(ctx context.Context) error {
 	models := []mongo.IndexModel{
 		{Keys: bson.M{fieldExpires: 1}, Options: options.Index().SetName(fieldExpires).SetExpireAfterSeconds(0)},
@@ -74,22 +74,22 @@ func (s *Store) EnsureIndexes(ctx context.Context) error {
 func (s *Store) expiry() time.Time { return s.now().Add(s.retention) }
 
 var (
-	// ErrUnavailable is matched when the database did not answer, or turned the command away. A write may have been
-	// applied; it may be repeated.
+	// ErrUnavailable means that the database did not answer, or refused the command. A write may have been applied;
+	// repeat it.
 	ErrUnavailable = errors.New("deadtasks: the database is not available")
-	// ErrNotFound is a task that has no record.
+	// ErrNotFound means that a task has no record.
 	ErrNotFound = errors.New("deadtasks: no record")
-	// ErrMalformed is a stored document that is not one of this package's.
+	// ErrMalformed means that a stored document was not written by this package.
 	ErrMalformed = errors.New("deadtasks: malformed document")
-	// ErrNoPayload is a task whose payload was too large for a document, and is in asynq's archive no more.
-	ErrNoPayload = errors.New("deadtasks: the payload is not kept")
+	// ErrNoPayload means that a payload was too large for a document, and is no longer in asynq's archive.
+	ErrNoPayload = errors.New("deadtasks: the payload is not stored")
 )
 
-// ErrTooLarge is matched when a record would be larger than the database takes. It matches worker.ErrNotKept: no
-// repetition mends it.
+// ErrTooLarge means that a record would be larger than the database accepts. It matches worker.ErrNotKept: a retry
+// cannot succeed.
 var ErrTooLarge = fmt.Errorf("deadtasks: too large for a record: %w", worker.ErrNotKept)
 
-// unavailable wraps what the driver said. Its errors name addresses, never credentials.
+// unavailable wraps an error of the driver. The driver's errors name addresses, never credentials.
 func unavailable(op string, err error) error {
 	if packed.TooLarge(err) {
 		return fmt.Errorf("%w: %s: %w", ErrTooLarge, op, err)
@@ -99,7 +99,7 @@ func unavailable(op string, err error) error {
 
 const codeWriteConflict = 112
 
-// met says whether a write changed nothing because the document was there, or changed meanwhile.
+// met returns whether a write changed nothing because the document existed, or changed meanwhile.
 func met(err error) bool {
 	var se mongo.ServerError
 	return mongo.IsDuplicateKeyError(err) || errors.As(err, &se) && se.HasErrorCode(codeWriteConflict)

@@ -28,7 +28,7 @@ func TestARecordHasAllThatIsNeeded(t *testing.T) {
 	d.Deadline = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for n := 1; n <= 3; n++ {
 		note(t, s, refOf(d), failedAttempt(n))
-		note(t, s, refOf(d), failedAttempt(n)) // told again
+		note(t, s, refOf(d), failedAttempt(n)) // reported again
 	}
 	if got := only(t, s, d.ID); got.State != deadtasks.StateFailing || len(got.Attempts) != 3 || got.Payload != nil {
 		t.Errorf("failing: %+v", got)
@@ -60,7 +60,7 @@ func TestARecordHasAllThatIsNeeded(t *testing.T) {
 	}
 }
 
-// Only dead records have no end.
+// Only dead records never expire.
 func TestWhatExpires(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -103,7 +103,7 @@ func TestWhatExpires(t *testing.T) {
 	}
 }
 
-// The attempts of an earlier task with the same ID are not those of the next.
+// A new task does not have the attempts of an earlier task with the same ID.
 func TestAnIDThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -127,7 +127,7 @@ func TestAnIDThatIsUsedAgain(t *testing.T) {
 	}
 }
 
-// A worker that had lost the task tells late of its attempt.
+// A worker that lost the task reports its attempt late.
 func TestLateAttemptDoesNotReviveTheDead(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -138,7 +138,7 @@ func TestLateAttemptDoesNotReviveTheDead(t *testing.T) {
 	if got := only(t, s, d.ID); got.State != deadtasks.StateDead || len(got.Attempts) != 3 {
 		t.Errorf("%+v", got)
 	}
-	note(t, s, refOf(d), failedAttempt(5)) // it was not archived after all
+	note(t, s, refOf(d), failedAttempt(5)) // the task was not archived after all
 	if got := only(t, s, d.ID); got.State != deadtasks.StateFailing {
 		t.Errorf("%+v", got)
 	}
@@ -178,7 +178,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// Workers and sweeps meet at the same tasks.
+// Workers and sweeps write the same tasks at the same time.
 func TestBuriedByMany(t *testing.T) {
 	t.Parallel()
 	const many = 50
@@ -215,7 +215,7 @@ func TestMoreThanAsynqKeeps(t *testing.T) {
 	for from := 0; from < many; from += 500 {
 		var dead []worker.DeadTask
 		for n := from; n < min(many, from+500); n++ {
-			dead = append(dead, died(n/3*3)) // some end at the same moment
+			dead = append(dead, died(n/3*3)) // so some tasks end at the same time
 			dead[len(dead)-1].ID = died(n).ID
 		}
 		bury(t, s, dead...)
@@ -245,7 +245,7 @@ func TestMoreThanAsynqKeeps(t *testing.T) {
 	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{},
 		func(r deadtasks.Report) { told = r.Requeued })
 	if err != nil || r.Requeued != many || told != many {
-		t.Fatalf("%+v, %v, told %d", r, err, told)
+		t.Fatalf("%+v, %v, reported %d", r, err, told)
 	}
 	if info, err := q.inspector.GetQueueInfo("default"); err != nil || info.Pending != many || info.Scheduled != 0 {
 		t.Errorf("%+v, %v", info, err)
@@ -273,7 +273,8 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1").SetServerSelectionTimeout(50 * time.Millisecond))
+	client, err := mongo.Connect(
+		options.Client().ApplyURI("mongodb://127.0.0.1:1").SetServerSelectionTimeout(50 * time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// adaptiveRefusals is how many calls may be refused while a hidden limit stays as it is, in 40 seconds, and within 15
+// adaptiveRefusals is the largest number of refused calls within 40 seconds of a constant hidden limit, and within 15
 // seconds after it halves. Decision 5 has the figures of other rates.
 const adaptiveRefusals = 25
 
-// The provider has a limit that it does not tell, which halves and doubles again. The fleet finds it: 90 % of it are
-// used, and each change costs a bounded number of refusals.
+// The provider has a hidden limit, which halves and doubles again. The fleet finds it: it uses 90 % of the limit, and
+// each change costs a bounded number of refusals.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestAdaptiveFindsAHiddenLimit(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	openaishared "github.com/openai/openai-go/v3/shared"
 )
 
-// answerLine is a line of an output or error file, as OpenAI documents it; its official client has a type for all that stands in it, and none for the line.
+// answerLine is a line of an output or error file, as OpenAI documents it. OpenAI's client has types for its fields,
+// and none for the line.
 type answerLine struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
@@ -25,10 +26,10 @@ type answerLine struct {
 	Error *openai.BatchError `json:"error"`
 }
 
-// answers are how many lines the files have.
+// answers is the number of lines of the files.
 type answers struct{ good, bad int }
 
-// readAnswers wants one line for each request in one of the files, each as the official client reads it.
+// readAnswers fails unless each request has one line in one of the files, and OpenAI's client can decode it.
 func readAnswers(t *testing.T, input mixed, out, errors string) (a answers) {
 	t.Helper()
 	seen := map[string]int{}
@@ -78,7 +79,7 @@ func eachAnswer(t *testing.T, name string, visit func(answerLine)) (n int) {
 	return n
 }
 
-// wantAnswer fails unless the official client reads the body, and finds in it what the kind of request asked for.
+// wantAnswer fails unless OpenAI's client decodes the body, and the body has the answer for the kind of request.
 func wantAnswer(t *testing.T, input mixed, l answerLine) {
 	t.Helper()
 	kind, model := input.kinds[l.CustomID], input.models[l.CustomID]
@@ -88,11 +89,13 @@ func wantAnswer(t *testing.T, input mixed, l answerLine) {
 	case kindSmallChat, kindLargeChat:
 		var c openai.ChatCompletion
 		err = json.Unmarshal(l.Response.Body, &c)
-		good = good && len(c.Choices) == 1 && c.Choices[0].Message.Content != "" && c.Usage.TotalTokens > 0 && c.Model == model
+		good = good && len(c.Choices) == 1 && c.Choices[0].Message.Content != "" && c.Usage.TotalTokens > 0 &&
+			c.Model == model
 	case kindResponse:
 		var r responses.Response
 		err = json.Unmarshal(l.Response.Body, &r)
-		good = good && r.OutputText() != "" && r.Status == responses.ResponseStatusCompleted && r.Usage.TotalTokens > 0 && r.Model == model
+		good = good && r.OutputText() != "" && r.Status == responses.ResponseStatusCompleted && r.Usage.TotalTokens > 0 &&
+			r.Model == model
 	case kindEmbedding:
 		var e openai.CreateEmbeddingResponse
 		err = json.Unmarshal(l.Response.Body, &e)
@@ -105,7 +108,7 @@ func wantAnswer(t *testing.T, input mixed, l answerLine) {
 	}
 }
 
-// wantRefusal fails unless the official client reads the provider's refusal of a request that is at fault.
+// wantRefusal fails unless OpenAI's client decodes the provider's refusal of an invalid request.
 func wantRefusal(t *testing.T, input mixed, l answerLine) {
 	t.Helper()
 	kind := input.kinds[l.CustomID]
@@ -113,7 +116,8 @@ func wantRefusal(t *testing.T, input mixed, l answerLine) {
 		Error openaishared.ErrorObject `json:"error"`
 	}
 	err := json.Unmarshal(l.Response.Body, &body)
-	if err != nil || kind != kindRefused || l.Response.StatusCode != http.StatusBadRequest || body.Error.Message == "" || body.Error.Type != "invalid_request_error" {
+	if err != nil || kind != kindRefused || l.Response.StatusCode != http.StatusBadRequest || body.Error.Message == "" ||
+		body.Error.Type != "invalid_request_error" {
 		t.Errorf("%s, a %s, is in the error file: %v: %d %s", l.CustomID, kind, err, l.Response.StatusCode, l.Response.Body)
 	}
 }

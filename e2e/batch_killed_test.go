@@ -15,38 +15,43 @@ import (
 	"github.com/headway-go/headway/internal/provider"
 )
 
-// batchWithin is how long the requests of a batch may take.
+// batchWithin is the longest duration of a batch.
 const batchWithin = 4 * time.Minute
 
-// spell is a time in which workers were up: from the first call after a start of the fleet to the last one before a kill, or the end.
+// spell is a time in which workers are up: from the first call after a start of the fleet to the last call before a
+// kill, or the end.
 type spell struct {
-	started time.Time // when the workers were
+	started time.Time // when the workers were started
 	until   provider.Report
 }
 
-// batchRun is a batch whose enqueuer waits for it, and is killed and started again together with the workers.
+// batchRun is a batch with an enqueuer that waits for it. The enqueuer is killed and started again together with the
+// workers.
 type batchRun struct {
 	*world
 
-	in, out, errors string // files
+	in, out, errors string // names of files
 	enqueuers       []*process
 	spells          []spell
 	up              time.Time
 }
 
 func (r *batchRun) args() []string {
-	return []string{"batch", r.in, "--out", r.out, "--errors", r.errors, "--limit", "openai", "--wait", "--json", "--config", r.config}
+	return []string{
+		"batch", r.in, "--out", r.out, "--errors", r.errors, "--limit", "openai", "--wait", "--json", "--config", r.config,
+	}
 }
 
-// begin starts the workers and types the command.
+// begin starts the workers and the enqueuer.
 func (r *batchRun) begin(t *testing.T) {
 	t.Helper()
 	r.up = time.Now()
 	r.start(t, fleet)
-	r.enqueuers = append(r.enqueuers, spawn(t, fmt.Sprintf("enqueue%d", len(r.enqueuers)+1), "enqueue", r.env(r.redis.URL()), r.args()...))
+	r.enqueuers = append(r.enqueuers,
+		spawn(t, fmt.Sprintf("enqueue%d", len(r.enqueuers)+1), "enqueue", r.env(r.redis.URL()), r.args()...))
 }
 
-// ended is how many requests have ended, as asynq knows.
+// ended returns how many requests have ended, according to asynq.
 func (r *batchRun) ended(t *testing.T) int {
 	t.Helper()
 	i := r.info(t)
@@ -56,10 +61,12 @@ func (r *batchRun) ended(t *testing.T) int {
 // awaitEnded waits until at least n requests have ended.
 func (r *batchRun) awaitEnded(t *testing.T, n int) {
 	t.Helper()
-	await(t, batchWithin, fmt.Sprintf("%d requests have ended", n), func() (bool, string) { return r.ended(t) >= n, describe(r.info(t)) })
+	await(t, batchWithin, fmt.Sprintf("%d requests have ended", n), func() (bool, string) {
+		return r.ended(t) >= n, describe(r.info(t))
+	})
 }
 
-// killAll ends the workers and the enqueuer at once, as kill -9 does.
+// killAll ends the workers and the enqueuer at once, like kill -9.
 func (r *batchRun) killAll(t *testing.T) {
 	t.Helper()
 	running := append(slices.Clone(r.workers[len(r.workers)-fleet:]), r.enqueuers[len(r.enqueuers)-1])
@@ -78,7 +85,7 @@ func (r *batchRun) killAll(t *testing.T) {
 	t.Logf("killed: %s", describe(r.info(t)))
 }
 
-// note ends a spell, once the provider has heard the end of all calls.
+// note ends a spell, after the provider has counted the end of all calls.
 func (r *batchRun) note(t *testing.T) {
 	t.Helper()
 	s := spell{started: r.up}
@@ -89,7 +96,7 @@ func (r *batchRun) note(t *testing.T) {
 	r.spells = append(r.spells, s)
 }
 
-// batchFigures are what the commands tell of a batch, as far as the test looks at it.
+// batchFigures are the figures of a batch that the commands print and the test checks.
 type batchFigures struct {
 	Event    string  `json:"event"`
 	Batch    string  `json:"batch"`
@@ -104,8 +111,8 @@ type batchFigures struct {
 	Reserved float64 `json:"tokens_reserved"`
 }
 
-// told is what an enqueuer printed with this event last; the zero value where it did not.
-func (p *process) told(event string) (last batchFigures) {
+// printed returns what an enqueuer printed last with this event, or the zero value.
+func (p *process) printed(event string) (last batchFigures) {
 	for line := range strings.Lines(p.out.String()) {
 		var f batchFigures
 		if json.Unmarshal([]byte(line), &f) == nil && f.Event == event {
@@ -115,7 +122,7 @@ func (p *process) told(event string) (last batchFigures) {
 	return last
 }
 
-// status is what `enqueue status` says of the batch.
+// status returns the figures of `enqueue status`.
 func (r *batchRun) status(t *testing.T) (f batchFigures) {
 	t.Helper()
 	c := command(t, "enqueue", r.env(r.redis.URL()), "", "status", "--json", "--config", r.config)
@@ -125,7 +132,7 @@ func (r *batchRun) status(t *testing.T) (f batchFigures) {
 	return f
 }
 
-// used is the share of the meter's limit that was used in all spells together, and in each.
+// used returns the used share of the meter's limit, in all spells together and in each.
 func (r *batchRun) used(t *testing.T, f *figures, meter string) (all float64, each []float64) {
 	t.Helper()
 	var taken, allowed, before float64
@@ -142,9 +149,11 @@ func (r *batchRun) used(t *testing.T, f *figures, meter string) (all float64, ea
 	return taken / allowed, each
 }
 
-// newBatchRun is a world with both limits, whose workers learn their estimates, and a batch in a file. A provider that counts what is used tells how
-// near the estimates are. It counts an answer when that ends, so a bucket that was full meanwhile has lost what came back: ours is smaller by the answers that
-// run at once. The workers run without the race detector: what they use of the limit while a backlog is sorted is judged too.
+// newBatchRun returns a world with both limits, whose workers learn their estimates, and a batch in a file. The
+// provider counts real usage, so its counts show how near the estimates are. It counts an answer when the answer
+// ends, so its bucket loses refill if it is full meanwhile. So our bucket is smaller, by the answers that run at
+// once. The workers run without the race detector, because the test also judges their usage of the limit while a
+// backlog is sorted.
 func newBatchRun(t *testing.T, input mixed) *batchRun {
 	t.Helper()
 	w := newWorld(t, setting{
@@ -156,14 +165,17 @@ func newBatchRun(t *testing.T, input mixed) *batchRun {
 	})
 	w.program = programPlain
 	folder := t.TempDir()
-	return &batchRun{world: w, in: writeFile(t, "in.jsonl", input.text), out: filepath.Join(folder, "out.jsonl"), errors: filepath.Join(folder, "err.jsonl")}
+	return &batchRun{
+		world: w, in: writeFile(t, "in.jsonl", input.text), out: filepath.Join(folder, "out.jsonl"),
+		errors: filepath.Join(folder, "err.jsonl"),
+	}
 }
 
-// All that belongs to a batch is killed twice while it runs, and started again by the same commands: each request has one line in the end, the limit
-// was kept and used, and what is reserved has come to what is used.
+// All processes of a batch are killed twice while it runs, and started again by the same commands. In the end each
+// request has one line, the limit was kept and used, and reservations match the usage.
 //
-// What the workers held at a kill is delivered again at the first look of asynq after 60 seconds, that is 60 seconds after the second start. The kills
-// are early enough for others to wait at that time, so that nothing stands still in the end.
+// asynq delivers the tasks of killed workers again at its first look after 60 seconds, that is 60 seconds after the
+// second start. The kills are early, so that other tasks still wait then and the fleet is never idle.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestBatchKilledTwice(t *testing.T) {
@@ -190,24 +202,30 @@ func TestBatchKilledTwice(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Dir(r.out)); err != nil || len(left) != 2 {
 		t.Errorf("beside the answers there are %v, %v", left, err)
 	}
-	if _, err := r.inspector.DeleteAllArchivedTasks(queue); err != nil { // those that were refused; finish wants an empty archive
+	// refused requests; finish fails if the archive is not empty
+	if _, err := r.inspector.DeleteAllArchivedTasks(queue); err != nil {
 		t.Fatal(err)
 	}
 	f := r.finish(t)
 	used, each := r.used(t, &f, provider.MeterTokens)
-	sent, end := last.told("enqueued"), last.told("ended")
+	sent, end := last.printed("enqueued"), last.printed("ended")
 	off := (end.Reserved-half.Reserved)/(end.Used-half.Used) - 1
-	t.Logf("TestBatchKilledTwice: violations %d, %d of %d requests have one line (%d of them in the error file), %d calls were made twice, tokens used %.2f %% while workers were up (%s), reserved %+.1f %% of what was used in the second half (%+.1f %% in the first)",
-		f.Violations, lines.good+lines.bad, requests, lines.bad, f.repeated, 100*used, percents(each), 100*off, 100*(half.Reserved/half.Used-1))
-	if sent.Requests != requests || sent.Enqueued+sent.Queued+sent.Finished != requests || sent.Finished == 0 || end.Done != lines.good || end.Failed != lines.bad || end.Waiting != 0 {
-		t.Errorf("the last enqueuer told %+v and %+v", sent, end)
+	t.Logf("TestBatchKilledTwice: violations %d, %d of %d requests have one line (%d of them in the error file), %d "+
+		"calls were made twice, tokens used %.2f %% while workers were up (%s), reserved %+.1f %% of the usage in the "+
+		"second half (%+.1f %% in the first)",
+		f.Violations, lines.good+lines.bad, requests, lines.bad, f.repeated, 100*used, percents(each), 100*off,
+		100*(half.Reserved/half.Used-1))
+	if sent.Requests != requests || sent.Enqueued+sent.Queued+sent.Finished != requests || sent.Finished == 0 ||
+		end.Done != lines.good || end.Failed != lines.bad || end.Waiting != 0 {
+		t.Errorf("the last enqueuer printed %+v and %+v", sent, end)
 	}
 	if refused := input.count(kindRefused); lines.bad != refused || f.tasks != requests-refused {
 		t.Errorf("%d lines in the error file, wanted %d; %d tasks have started", lines.bad, refused, f.tasks)
 	}
 	f.wantUsed(t, used, 0.97)
 	if !(math.Abs(off) <= 0.1) {
-		t.Errorf("%.0f tokens were reserved in the second half and %.0f used, wanted at most 10 %% between them", end.Reserved-half.Reserved, end.Used-half.Used)
+		t.Errorf("%.0f tokens were reserved in the second half and %.0f used, wanted at most 10 %% between them",
+			end.Reserved-half.Reserved, end.Used-half.Used)
 	}
 }
 

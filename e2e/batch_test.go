@@ -10,16 +10,20 @@ import (
 	"github.com/headway-go/headway/examples"
 )
 
-// smallChats are n small requests, numbered from first, in the OpenAI Batch input format. The provider knows each by its ID.
+// smallChats returns n small requests, numbered from first, in the OpenAI Batch input format. The provider counts
+// each by its ID.
 func smallChats(first, n int) string {
 	var b strings.Builder
 	for i := first; i < first+n; i++ {
-		fmt.Fprintf(&b, `{"custom_id":"t%05d","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Count to %d."}],"max_tokens":20,"metadata":{"headway_task":"t%05d"}}}`+"\n", i, i, i)
+		fmt.Fprintf(&b,
+			`{"custom_id":"t%05d","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-4o-mini",`+
+				`"messages":[{"role":"user","content":"Count to %d."}],"max_tokens":20,"metadata":{"headway_task":"t%05d"}}}`+"\n",
+			i, i, i)
 	}
 	return b.String()
 }
 
-// examplesGodoc are the first n lines of the example file, with the IDs by which the provider knows them.
+// examplesGodoc returns the first n lines of the example file, with the IDs by which the provider counts them.
 func examplesGodoc(t *testing.T, n int) string {
 	t.Helper()
 	var b strings.Builder

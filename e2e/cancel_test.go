@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A batch is cancelled, and others stand behind it, and between its tasks: they come as much sooner, the limit is used as before and no window is above it.
+// A batch is cancelled while tasks of other batches wait behind it and between its tasks. The others start sooner,
+// the limit is used as before, and no window exceeds it.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestCancelled(t *testing.T) {
@@ -17,7 +18,7 @@ func TestCancelled(t *testing.T) {
 		provider: []string{"-requests-rate=50", "-requests-capacity=100"},
 	})
 	w.start(t, fleet)
-	w.awaitWorkers(t) // else those come late, once more, who were due before
+	w.awaitWorkers(t) // or tasks that were due before come late, a second time
 	cancelled := w.enqueue(t, smallChats(1, first), "--reserve")
 	w.enqueue(t, smallChats(first+1, second), "--reserve")
 	between := w.enqueue(t, smallChats(first+second+1, 2*third), "--reserve")

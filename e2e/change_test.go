@@ -16,10 +16,10 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// followWithin is how long the fleet may take to go by a limit that has changed.
+// followWithin is how long the fleet may take to follow a changed limit.
 const followWithin = 3 * time.Second
 
-// startsIn are the starts from one moment to another, as the workers logged them.
+// startsIn returns the starts between two times, from the workers' logs.
 func (f *figures) startsIn(from, to time.Time) []time.Time {
 	var all []time.Time
 	for _, j := range f.journeys {
@@ -31,14 +31,15 @@ func (f *figures) startsIn(from, to time.Time) []time.Time {
 	return all
 }
 
-// phase is a time in which one rate is in force.
+// phase is a time with one rate.
 type phase struct {
 	name     string
 	rate     float64
-	from, to time.Time // from: when it was set
+	from, to time.Time // from is when the rate was set
 }
 
-// want fails where a window of the phase had more starts than its rate allows, or all of it fewer, once the fleet had time to follow.
+// want judges the phase after the fleet had time to follow. It fails if a window has more starts than the rate
+// allows, or if the phase has too few.
 func (p phase) want(t *testing.T, f *figures, capacity float64) {
 	t.Helper()
 	from := p.from.Add(followWithin)
@@ -47,10 +48,11 @@ func (p phase) want(t *testing.T, f *figures, capacity float64) {
 		for at.Sub(starts[first]) > time.Second {
 			first++
 		}
-		// As it is the workers' clock that counts here, a start may come by what a busy machine holds it up.
+		// The starts are by the workers' clock, so a busy machine may delay one.
 		span := at.Sub(starts[first]) + 100*time.Millisecond
 		if n, most := i-first+1, capacity+p.rate*span.Seconds()+1; float64(n) > most {
-			t.Errorf("%s: %d starts in the %v to %s, the rate allows %.1f", p.name, n, at.Sub(starts[first]), at.Format(time.StampMilli), most)
+			t.Errorf("%s: %d starts in the %v to %s, the rate allows %.1f", p.name, n, at.Sub(starts[first]),
+				at.Format(time.StampMilli), most)
 		}
 	}
 	used := float64(len(starts)) / (p.rate * seconds)
@@ -60,9 +62,9 @@ func (p phase) want(t *testing.T, f *figures, capacity float64) {
 	}
 }
 
-// What `worker explain` and `worker limits show` say, as far as the test looks at it.
+// The fields of `worker explain` and `worker limits show` that the test checks.
 type (
-	toldBucket struct {
+	shownBucket struct {
 		Bucket   string  `json:"bucket"`
 		InUse    bool    `json:"in_use"`
 		Waiting  int     `json:"waiting"`
@@ -73,7 +75,7 @@ type (
 			Rate  float64 `json:"rate"`
 		} `json:"meters"`
 	}
-	toldTask struct {
+	explainedTask struct {
 		ID      string    `json:"id"`
 		Summary string    `json:"summary"`
 		State   string    `json:"state"`
@@ -85,31 +87,33 @@ type (
 			Rank     int    `json:"position"`
 			Of       int    `json:"of"`
 		} `json:"waits"`
-		Bucket *toldBucket `json:"bucket"`
+		Bucket *shownBucket `json:"bucket"`
 	}
 )
 
-// show asks for the bucket of the limit.
-func (w *world) show(t *testing.T) toldBucket {
+// show returns the bucket of the limit.
+func (w *world) show(t *testing.T) shownBucket {
 	t.Helper()
 	var shown struct {
 		Limits []struct {
-			Buckets []toldBucket `json:"buckets"`
+			Buckets []shownBucket `json:"buckets"`
 		} `json:"limits"`
 	}
 	out := w.worker(t, "limits", "show", "openai", "--json")
-	if err := json.Unmarshal([]byte(out), &shown); err != nil || len(shown.Limits) != 1 || len(shown.Limits[0].Buckets) != 1 {
+	if err := json.Unmarshal([]byte(out), &shown); err != nil || len(shown.Limits) != 1 ||
+		len(shown.Limits[0].Buckets) != 1 {
 		t.Fatalf("limits show: %v in %s", err, out)
 	}
 	return shown.Limits[0].Buckets[0]
 }
 
-// wantShown fails unless the bucket is that of this rate, with a backlog that the rate explains.
+// wantShown fails unless the bucket has this rate and override, and a backlog that the rate explains.
 func (w *world) wantShown(t *testing.T, rate float64, override string) {
 	t.Helper()
 	b := w.show(t)
 	t.Logf("shown: %+v", b)
-	if b.Bucket != "openai" || !b.InUse || len(b.Meters) != 1 || b.Meters[0].Rate != rate || !strings.Contains(b.Override, override) || (override == "") != (b.Override == "") {
+	if b.Bucket != "openai" || !b.InUse || len(b.Meters) != 1 || b.Meters[0].Rate != rate ||
+		!strings.Contains(b.Override, override) || (override == "") != (b.Override == "") {
 		t.Errorf("shows %+v, wanted a rate of %g and override %q", b, rate, override)
 	}
 	if expected := float64(b.Waiting) / rate; b.Waiting < 100 || math.Abs(b.DoneIn-expected) > 0.1*expected+1 {
@@ -117,10 +121,10 @@ func (w *world) wantShown(t *testing.T, rate float64, override string) {
 	}
 }
 
-// explainOne asks why a task in the middle of the line waits.
+// explainOne explains a task in the middle of the waitlist.
 func (w *world) explainOne(t *testing.T, rate float64) {
 	t.Helper()
-	const middle = 150 // of those that were sorted, or else of those that were sent back
+	const middle = 150 // of the sorted tasks, or of the tasks that were sent back
 	waiting, err := w.inspector.ListScheduledTasks(queue, asynq.PageSize(1), asynq.Page(middle))
 	if err == nil && len(waiting) == 0 {
 		waiting, err = w.inspector.ListRetryTasks(queue, asynq.PageSize(1), asynq.Page(middle))
@@ -128,18 +132,21 @@ func (w *world) explainOne(t *testing.T, rate float64) {
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%d tasks wait, %v", len(waiting), err)
 	}
-	var told []toldTask
+	var explained []explainedTask
 	out := w.worker(t, "explain", waiting[0].ID, "--json")
-	if err := json.Unmarshal([]byte(out), &told); err != nil || len(told) != 1 || told[0].Waits == nil || told[0].Bucket == nil {
+	if err := json.Unmarshal([]byte(out), &explained); err != nil || len(explained) != 1 || explained[0].Waits == nil ||
+		explained[0].Bucket == nil {
 		t.Fatalf("explain: %v in %s", err, out)
 	}
-	e := told[0]
+	e := explained[0]
 	t.Logf("explained: %s", e.Summary)
-	if e.ID != waiting[0].ID || e.State != waiting[0].State.String() || e.Waits.Bucket != "openai" || !e.Waits.Reserved || e.Bucket.Bucket != "openai" {
+	if e.ID != waiting[0].ID || e.State != waiting[0].State.String() || e.Waits.Bucket != "openai" || !e.Waits.Reserved ||
+		e.Bucket.Bucket != "openai" {
 		t.Errorf("explains %s", out)
 	}
 	in := e.Until.Sub(e.Now).Seconds()
-	if expected := float64(e.Waits.Rank) / rate; e.Waits.Rank < 1 || e.Waits.Rank > e.Waits.Of || math.Abs(in-expected) > 0.1*expected+1 {
+	if expected := float64(e.Waits.Rank) / rate; e.Waits.Rank < 1 || e.Waits.Rank > e.Waits.Of ||
+		math.Abs(in-expected) > 0.1*expected+1 {
 		t.Errorf("place %d of %d, and its turn in %.1f s; by the rate it is %.1f s", e.Waits.Rank, e.Waits.Of, in, expected)
 	}
 	for _, text := range []string{"waits for limit openai", fmt.Sprintf("number %d of %d", e.Waits.Rank, e.Waits.Of)} {
@@ -149,14 +156,17 @@ func (w *world) explainOne(t *testing.T, rate float64) {
 	}
 }
 
-// The limit is raised, lowered, configured otherwise and taken back, while more than a thousand tasks wait. The provider allows the
-// highest rate all the time; that the lower ones are kept is read off the workers' logs.
+// The limit is raised, lowered, changed in the file and unset, while more than a thousand tasks wait. The provider
+// allows the highest rate all the time. The workers' logs show that lower rates are kept.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestLimitChangesWhileTasksWait(t *testing.T) {
 	longtest.Only(t, 40*time.Second)
 	const tasks, capacity = 1400, 20
-	s := setting{limit: "{meters: {requests: {rate: 20/s, capacity: 20}}}", provider: []string{"-requests-rate=100", "-requests-capacity=20"}}
+	s := setting{
+		limit:    "{meters: {requests: {rate: 20/s, capacity: 20}}}",
+		provider: []string{"-requests-rate=100", "-requests-capacity=20"},
+	}
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
@@ -183,7 +193,7 @@ func TestLimitChangesWhileTasksWait(t *testing.T) {
 	during("lowered", 20, 6*time.Second, func() { t.Log(w.worker(t, "limits", "set", "openai.requests", "20/s")) })
 	w.explainOne(t, 20)
 	w.wantShown(t, 20, "openai.requests 20/s")
-	during("reloaded", 20, 3500*time.Millisecond, func() { // what is set still counts
+	during("reloaded", 20, 3500*time.Millisecond, func() { // the override still counts
 		s.limit = "{meters: {requests: {rate: 80/s, capacity: 20}}}"
 		if err := os.WriteFile(w.config, []byte(s.yaml()), 0o600); err != nil {
 			t.Fatal(err)
@@ -202,7 +212,7 @@ func TestLimitChangesWhileTasksWait(t *testing.T) {
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
 	if left.Scheduled+left.Retry == 0 {
-		t.Errorf("nobody waited to the end: %s", describe(left))
+		t.Errorf("no task waited to the end: %s", describe(left))
 	}
 	for _, p := range phases {
 		p.want(t, &f, capacity)

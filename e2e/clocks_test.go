@@ -13,13 +13,13 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// programSkewed is a worker whose wall clock is ahead by the seconds that skewVariable says.
+// programSkewed is a worker whose wall clock is ahead by the seconds in skewVariable.
 const (
 	programSkewed = "skewed"
 	skewVariable  = "HEADWAY_E2E_CLOCK_SKEW"
 )
 
-// skewedNow is appended to the file of package time that has Now. That package can import no other parser of numbers.
+// skewedNow is appended to the file of package time with Now. That package can import no other parser of numbers.
 const skewedNow = `
 var skew = func() (seconds int64) {
 	text, _ := syscall.Getenv("` + skewVariable + `")
@@ -32,9 +32,8 @@ var skew = func() (seconds int64) {
 }()
 `
 
-// buildSkewed builds the worker with another package time: only a changed time.Now gives one process of a machine
-// another clock, as Go does not read the clock through the C library. The first build compiles the standard
-// library.
+// buildSkewed builds the worker with a changed package time. Go does not read the clock through the C library, so
+// only a changed time.Now gives one process another clock. The first build compiles the standard library.
 func buildSkewed(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(goroot(t), "src", "time", "time.go")
@@ -79,8 +78,8 @@ func goroot(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// One worker's clock is 90 s ahead, and another's 90 s behind. All are on one machine, so the one that is ahead
-// goes on forwarding scheduled tasks, and takes running tasks away once a minute.
+// One worker's clock is 90 s ahead, and another's 90 s behind. The worker whose clock is ahead forwards scheduled
+// tasks early, and takes running tasks from other workers once a minute.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestClocksApart(t *testing.T) {

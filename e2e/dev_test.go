@@ -14,13 +14,14 @@ import (
 // devWithin is how long `worker dev` may take from its start to a page with a fleet that runs.
 const devWithin = time.Minute
 
-// One command is a fleet with a page, on a machine without services, keys and settings; commands in other processes find
-// it. A fleet that was killed leaves a file behind, which nobody follows, and which the next one replaces.
+// One command runs a fleet with a page, on a machine without services, keys and settings. Commands in other processes
+// find it. A killed fleet leaves a file, which other commands ignore and the next fleet replaces.
 func TestDevFromNothing(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	file := filepath.Join(home, "headway.yaml")
-	if err := os.WriteFile(file, []byte("limits: {openai: {meters: {requests: 50/s, tokens: 90000/m}}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("limits: {openai: {meters: {requests: 50/s, tokens: 90000/m}}}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"HOME=" + home}

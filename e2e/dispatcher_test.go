@@ -13,19 +13,19 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// lostMost is how long nothing may start after the dispatcher failed, as seconds of the rate.
+// lostMost is the longest time without starts after the dispatcher failed, in seconds of the rate.
 const lostMost = 3.0
 
-// dispatcherWorld has tasks that wait and workers that reach Redis through a proxy each.
+// dispatcherWorld has waiting tasks, and workers that each reach Redis through a proxy.
 type dispatcherWorld struct {
 	*world
 
 	tasks   int
-	proxies []*testenv.Proxy // one a worker
+	proxies []*testenv.Proxy // one for each worker
 }
 
-// newDispatcherWorld runs until a third of the tasks is done. Its workers run without the race detector: what they
-// use of the limit is judged.
+// newDispatcherWorld runs until a third of the tasks is done. Its workers run without the race detector, because the
+// tests judge their usage of the limit.
 func newDispatcherWorld(t *testing.T, tasks int) *dispatcherWorld {
 	t.Helper()
 	w := &dispatcherWorld{world: newWorld(t, requestsOnly), tasks: tasks}
@@ -39,7 +39,7 @@ func newDispatcherWorld(t *testing.T, tasks int) *dispatcherWorld {
 	return w
 }
 
-// onDuty is the ID of the dispatcher on duty.
+// onDuty returns the ID of the dispatcher on duty.
 func (w *dispatcherWorld) onDuty(t *testing.T) string {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
@@ -51,7 +51,7 @@ func (w *dispatcherWorld) onDuty(t *testing.T) string {
 	return id
 }
 
-// duty is the dispatcher on duty and the number of its worker, which logs the ID when it takes the duty.
+// duty returns the dispatcher on duty and the number of its worker, which logs the ID when it takes the duty.
 func (w *dispatcherWorld) duty(t *testing.T) (id string, worker int) {
 	t.Helper()
 	await(t, 5*time.Second, "a worker logs its duty", func() (bool, string) {
@@ -73,7 +73,7 @@ func (w *dispatcherWorld) awaitOther(t *testing.T, old string) {
 	t.Logf("another dispatcher after %.1f s", time.Since(began).Seconds())
 }
 
-// wantLittleLost fails where more of the limit went unused than lostMost, until the nth start.
+// wantLittleLost fails if more of the limit than lostMost was unused until the nth start.
 func (f *figures) wantLittleLost(t *testing.T, n int) {
 	t.Helper()
 	m := f.Meters["requests"]
@@ -85,7 +85,7 @@ func (f *figures) wantLittleLost(t *testing.T, n int) {
 	}
 }
 
-// What the worker held comes back at the first look of asynq after 60 s.
+// The tasks of the killed worker come back at the first look of asynq after 60 s.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestDispatcherKilled(t *testing.T) {

@@ -1,13 +1,14 @@
-// Package e2e holds the tests of the whole: the commands as people run them, as processes of their own, on a real Redis and a
-// real MongoDB-compatible server, against a provider process that counts what arrives by its own clock and its own code.
-// Workers are killed, and services go away, while they work.
+// Package e2e tests the whole system. The commands run as processes, on a real Redis and a real MongoDB-compatible
+// server. A provider process counts the calls by its own clock and its own code. Workers are killed, and services
+// become unreachable, during the tests.
 //
-// The tests measure a limit, so they run one after the other, some 23 minutes in all. With -short they are smaller, run
-// side by side and are less strict, and the longest ones are left out. Each logs what it measured; `go test -v` shows it.
+// The tests measure a limit, so they run one after the other, for about 23 minutes. With -short they are smaller and
+// less strict, run at the same time, and the longest ones are skipped. Each test logs its figures; `go test -v` shows
+// them.
 //
-// On a busy machine workers are held up between the answer of the bucket and the call. Calls that were held up may arrive
-// together and be refused; a failed test logs how long they were held up.
+// A busy machine delays workers between the answer of the bucket and the call. Delayed calls may arrive together and
+// be refused. A failed test logs these delays.
 //
-// HEADWAY_E2E_LOGS names a folder in which the logs of all processes are kept. With HEADWAY_STRICT_TIMING=1 the demo's
-// lateness is judged as well.
+// HEADWAY_E2E_LOGS names a folder for the logs of all processes. With HEADWAY_STRICT_TIMING=1 the tests also judge
+// the lateness of the demo.
 package e2e

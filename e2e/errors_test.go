@@ -10,14 +10,14 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// The exit codes that the commands promise.
+// The exit codes of the commands.
 const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitUnavailable = 3
 )
 
-// nowhere is a port on which nobody listens (tcpmux).
+// nowhere is a port without a server (tcpmux).
 const nowhere = "127.0.0.1:1"
 
 const manyFaults = `limits:
@@ -26,7 +26,7 @@ concurency: 3
 shutdown_timeout: 30
 `
 
-// want fails unless the command ended with this code and said all of these on standard error.
+// want fails unless the command ended with this code and wrote all of these texts to standard error.
 func (r result) want(t *testing.T, code int, texts ...string) {
 	t.Helper()
 	if r.code != code {
@@ -45,7 +45,7 @@ func (r result) want(t *testing.T, code int, texts ...string) {
 	}
 }
 
-// Faults of settings are found before any service is asked.
+// Invalid settings are reported before any service is called.
 func TestErrorsOfSettings(t *testing.T) {
 	t.Parallel()
 	env := []string{"REDIS_URL=redis://" + nowhere, "MONGODB_URI=mongodb://" + nowhere, "OPENAI_API_KEY=test"}
@@ -59,16 +59,27 @@ func TestErrorsOfSettings(t *testing.T) {
 		args    []string
 		want    []string
 	}{
-		"worker, no config":       {"worker", []string{"run", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
-		"check, no config":        {"worker", []string{"check", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
-		"enqueue, no config":      {"enqueue", []string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
-		"worker, many faults":     {"worker", []string{"run", "--config", bad}, faults},
-		"check, many faults":      {"worker", []string{"check", "--config", bad}, faults},
-		"enqueue, many faults":    {"enqueue", []string{"one", "Hi", "--limit", "openai", "--config", bad}, faults},
-		"worker, no YAML":         {"worker", []string{"run", "--config", noYAML}, []string{noYAML, "not valid YAML"}},
-		"enqueue, unknown limit":  {"enqueue", []string{"one", "Hi", "--limit", "opnai", "--config", good}, []string{"unknown limit", `"opnai"`, `"openai"`}},
-		"enqueue, charge":         {"enqueue", []string{"batch", "-", "--limit", "openai", "--config", small}, []string{"line 1", "line 2", "more than can ever be served"}},
-		"enqueue, broken line":    {"enqueue", []string{"batch", "-", "--limit", "openai", "--config", good}, []string{"line 3", "nothing was enqueued", "--skip-invalid"}},
+		"worker, no config": {"worker", []string{"run", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
+		"check, no config":  {"worker", []string{"check", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
+		"enqueue, no config": {
+			"enqueue", []string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"},
+		},
+		"worker, many faults":  {"worker", []string{"run", "--config", bad}, faults},
+		"check, many faults":   {"worker", []string{"check", "--config", bad}, faults},
+		"enqueue, many faults": {"enqueue", []string{"one", "Hi", "--limit", "openai", "--config", bad}, faults},
+		"worker, no YAML":      {"worker", []string{"run", "--config", noYAML}, []string{noYAML, "not valid YAML"}},
+		"enqueue, unknown limit": {
+			"enqueue", []string{"one", "Hi", "--limit", "opnai", "--config", good},
+			[]string{"unknown limit", `"opnai"`, `"openai"`},
+		},
+		"enqueue, charge": {
+			"enqueue", []string{"batch", "-", "--limit", "openai", "--config", small},
+			[]string{"line 1", "line 2", "more than can ever be served"},
+		},
+		"enqueue, broken line": {
+			"enqueue", []string{"batch", "-", "--limit", "openai", "--config", good},
+			[]string{"line 3", "nothing was enqueued", "--skip-invalid"},
+		},
 		"worker, unknown command": {"worker", []string{"rum"}, []string{"rum"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,11 +104,25 @@ func TestErrorsOfServices(t *testing.T) {
 		args    []string
 		want    []string
 	}{
-		"worker, no Redis":    {[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away}, "worker", []string{"run"}, []string{"REDIS_URL", nowhere}},
-		"worker, no MongoDB":  {[]string{"REDIS_URL=" + redis.URL(), away}, "worker", []string{"run"}, []string{"MONGODB_URI", nowhere}},
-		"check, neither":      {[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away}, "worker", []string{"check"}, []string{"REDIS_URL", "MONGODB_URI", nowhere}},
-		"enqueue, no Redis":   {[]string{"REDIS_URL=redis://user:hunter2@" + nowhere}, "enqueue", []string{"one", "Hi", "--limit", "openai"}, []string{"REDIS_URL", nowhere}},
-		"reserve, no MongoDB": {[]string{"REDIS_URL=" + redis.URL(), away}, "enqueue", []string{"one", "Hi", "--limit", "openai", "--reserve"}, []string{"MONGODB_URI", nowhere}},
+		"worker, no Redis": {
+			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away}, "worker", []string{"run"},
+			[]string{"REDIS_URL", nowhere},
+		},
+		"worker, no MongoDB": {
+			[]string{"REDIS_URL=" + redis.URL(), away}, "worker", []string{"run"}, []string{"MONGODB_URI", nowhere},
+		},
+		"check, neither": {
+			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away}, "worker", []string{"check"},
+			[]string{"REDIS_URL", "MONGODB_URI", nowhere},
+		},
+		"enqueue, no Redis": {
+			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere}, "enqueue", []string{"one", "Hi", "--limit", "openai"},
+			[]string{"REDIS_URL", nowhere},
+		},
+		"reserve, no MongoDB": {
+			[]string{"REDIS_URL=" + redis.URL(), away}, "enqueue", []string{"one", "Hi", "--limit", "openai", "--reserve"},
+			[]string{"MONGODB_URI", nowhere},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +132,7 @@ func TestErrorsOfServices(t *testing.T) {
 	}
 }
 
-// A worker that is started while MongoDB is away says so and ends; nothing is lost, and the next one does the work.
+// A worker that starts while MongoDB is down ends with an error. No task is lost, and the next worker runs them.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestWorkerStartsWhileStoreIsDown(t *testing.T) {
@@ -130,13 +155,14 @@ func TestWorkerStartsWhileStoreIsDown(t *testing.T) {
 	f.wantOnce(t, tasks)
 }
 
-// What can never run is archived at once with its error; the rest goes on.
+// A task that can never run is archived at once with its error. Other tasks go on.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestTasksThatCanNeverRun(t *testing.T) {
 	const good = 10
 	w := newWorld(t, requestsOnly)
-	other := writeFile(t, "other.yaml", "limits: {anthropic: {meters: {requests: 50/s}}, openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
+	other := writeFile(t, "other.yaml",
+		"limits: {anthropic: {meters: {requests: 50/s}}, openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
 	enqueue := func(args ...string) {
 		t.Helper()
 		command(t, "enqueue", w.env(w.redis.URL()), smallChats(1, 1), args...).want(t, 0)
@@ -145,7 +171,8 @@ func TestTasksThatCanNeverRun(t *testing.T) {
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: w.redis.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
 	for name, payload := range map[string]string{"llm:call": "no JSON", "nobody:knows": "{}"} {
-		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask(name, []byte(payload)), asynq.Queue(queue)); err != nil {
+		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask(name, []byte(payload)),
+			asynq.Queue(queue)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,14 +204,14 @@ func TestTasksThatCanNeverRun(t *testing.T) {
 	if len(archived) != 3 {
 		t.Errorf("%d tasks are archived, wanted 3", len(archived))
 	}
-	if _, err := w.inspector.DeleteAllArchivedTasks(queue); err != nil { // finish wants an empty archive
+	if _, err := w.inspector.DeleteAllArchivedTasks(queue); err != nil { // finish fails if the archive is not empty
 		t.Fatal(err)
 	}
 	f := w.finish(t)
 	f.wantOnce(t, good)
 }
 
-// A batch with a broken line is enqueued but for that line where the user says so.
+// With --skip-invalid a batch is enqueued without its invalid line.
 func TestSkipInvalid(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedisServer(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// Tasks that have to start within some seconds wait for a slow limit, and the dispatchers that would end them are killed
-// -9 before and while they do. Each task starts in time, or ends as expired: exactly one of both, once.
+// Tasks that must start within some seconds wait for a slow limit. The dispatchers that would end them are killed
+// before and during that. Each task either starts in time or ends as expired, once.
 //
 //nolint:paralleltest // kills processes by the clock: it has the machine for itself
 func TestExpiredOnceWhenDispatchersAreKilled(t *testing.T) {

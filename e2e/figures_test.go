@@ -13,19 +13,19 @@ import (
 	"github.com/headway-go/headway/internal/provider"
 )
 
-// figures are what a test measured.
+// figures are the figures of a test.
 type figures struct {
 	provider.Report
-	tasks      int // that started at least once
-	repeated   int // that started more than once
+	tasks      int // tasks that started at least once
+	repeated   int // tasks that started more than once
 	deliveries float64
-	lateness   []time.Duration // of tasks that came back, sorted
-	journeys   []journey       // sorted by how long they took
+	lateness   []time.Duration // of tasks that had waited, sorted
+	journeys   []journey       // sorted by duration
 	noise      map[string]int  // log lines from warning up, by level and text
-	stood      time.Duration   // for which the machine stood still
+	stood      time.Duration   // how long the machine stalled
 }
 
-// finish stops all workers that still run, and the provider, logs the figures and fails on what must never be.
+// finish stops all running workers and the provider, logs the figures, and fails on violations and errors.
 func (w *world) finish(t *testing.T) figures {
 	t.Helper()
 	for _, p := range w.workers {
@@ -40,7 +40,7 @@ func (w *world) finish(t *testing.T) figures {
 	if code := w.provider.exit(t, stopWithin); code != 0 {
 		t.Errorf("the provider ended with exit code %d", code)
 	}
-	f := figures{noise: map[string]int{}, stood: w.pulse.told()}
+	f := figures{noise: map[string]int{}, stood: w.pulse.total()}
 	_, last, _ := strings.Cut(w.provider.out.String(), "\n")
 	if err := json.Unmarshal([]byte(last), &f.Report); err != nil {
 		t.Fatalf("read the provider's report: %v", err)
@@ -57,7 +57,8 @@ func (w *world) finish(t *testing.T) figures {
 		t.Errorf("%d violations", f.Violations)
 	}
 	for _, r := range f.Refusals {
-		t.Errorf("refused at %s: task %s needed %g of %s and there were %.3f; the slowest start in the half second before took %v from the bucket's decision",
+		t.Errorf("refused at %s: task %s needed %g of %s and there were %.3f; the slowest start in the half second before "+
+			"took %v from the bucket's decision",
 			r.At.Format(time.StampMilli), r.Task, r.Need, r.Meter, r.Had, f.slowest(r.At))
 	}
 	if i := w.info(t); i.Size != i.Completed {
@@ -66,7 +67,7 @@ func (w *world) finish(t *testing.T) figures {
 	return f
 }
 
-// record is what we read of a line that a worker logs.
+// record is the part of a worker's log line that the tests read.
 type record struct {
 	Time     time.Time     `json:"time"`
 	Level    string        `json:"level"`
@@ -79,7 +80,7 @@ type record struct {
 	Says     string        `json:"says"`
 }
 
-// readLogs counts deliveries, which are starts and waits, and how late those came that had waited.
+// readLogs counts deliveries (starts and waits), and how late the tasks that had waited started.
 func (w *world) readLogs(t *testing.T, f *figures) {
 	t.Helper()
 	waited, starts := map[string]int{}, map[string][]time.Duration{}
@@ -89,9 +90,9 @@ func (w *world) readLogs(t *testing.T, f *figures) {
 			var r record
 			if json.Unmarshal([]byte(line), &r) != nil {
 				if !p.cmd.ProcessState.Success() && !strings.HasSuffix(line, "\n") {
-					continue // the process was killed in the middle of it
+					continue // the process was killed in the middle of the line
 				}
-				t.Errorf("%s wrote what is no log line: %s", p.name, strings.TrimSpace(line))
+				t.Errorf("%s wrote a line that is not a log line: %s", p.name, strings.TrimSpace(line))
 				return
 			}
 			switch r.Text {
@@ -124,9 +125,11 @@ func (f *figures) show(t *testing.T) {
 	for i, j := range f.journeys {
 		took[i] = j.took
 	}
-	t.Logf("violations %d, tasks started %d (repeated %d), used %.2f %%, from first to last start %.1f s, longest gap %.2f s, deliveries a task %.2f, lateness p50 %v p99 %v, from decision to start p50 %v p99 %v most %v",
+	t.Logf("violations %d, tasks started %d (repeated %d), used %.2f %%, from first to last start %.1f s, longest gap "+
+		"%.2f s, deliveries a task %.2f, lateness p50 %v p99 %v, from decision to start p50 %v p99 %v most %v",
 		f.Violations, f.tasks, f.repeated, 100*f.Utilization, f.LastStart.Sub(f.FirstStart).Seconds(), f.LongestGapSeconds,
-		f.deliveries, quantile(f.lateness, 0.5), quantile(f.lateness, 0.99), quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1))
+		f.deliveries, quantile(f.lateness, 0.5), quantile(f.lateness, 0.99), quantile(took, 0.5), quantile(took, 0.99),
+		quantile(took, 1))
 	for _, name := range slices.Sorted(maps.Keys(f.Meters)) {
 		m := f.Meters[name]
 		var windows []string
@@ -136,14 +139,14 @@ func (f *figures) show(t *testing.T) {
 		t.Logf("meter %s: used %.2f %%, busiest windows %s", name, 100*m.Utilization, strings.Join(windows, ", "))
 	}
 	if f.stood > 0 {
-		t.Logf("the machine stood still for %v in all", f.stood.Round(time.Millisecond))
+		t.Logf("the machine stalled for %v in total", f.stood.Round(time.Millisecond))
 	}
 	for _, text := range slices.Sorted(maps.Keys(f.noise)) {
 		t.Logf("logged %d times: %s", f.noise[text], text)
 	}
 }
 
-// quantile is zero where nothing was measured.
+// quantile returns zero without values.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -151,16 +154,16 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[int(q*float64(len(sorted)-1))].Round(100 * time.Microsecond)
 }
 
-// journey is how long a task that was to start took from the bucket's decision to its start, its hold left out. Bucket and
-// workers share the clock of this machine.
+// journey is the time of a granted task from the bucket's decision to its start, without its hold. Bucket and workers
+// share the clock of this machine.
 type journey struct {
 	start time.Time
 	took  time.Duration
 }
 
-// slowest is the longest journey of the tasks that started in the half second before at. What a busy machine holds up between the
-// decision and the call arrives together with what is not held up: when that is more than the provider's slack of 50 ms
-// allows, a refusal is no fault of the limiter.
+// slowest returns the longest journey of the tasks that started in the half second before at. Calls that a busy
+// machine delays arrive together with calls that it does not delay. If the delay exceeds the provider's slack of 50
+// ms, a refusal is not the limiter's fault.
 func (f *figures) slowest(at time.Time) time.Duration {
 	longest := time.Duration(0)
 	for _, j := range f.journeys {
@@ -171,7 +174,7 @@ func (f *figures) slowest(at time.Time) time.Duration {
 	return longest.Round(time.Millisecond)
 }
 
-// wantOnce fails unless exactly these many tasks have started, each once.
+// wantOnce fails unless exactly that many tasks have started, each once.
 func (f *figures) wantOnce(t *testing.T, tasks int) {
 	t.Helper()
 	if f.tasks != tasks || f.repeated != 0 {
@@ -179,7 +182,7 @@ func (f *figures) wantOnce(t *testing.T, tasks int) {
 	}
 }
 
-// wantUsed fails where less than this share of the limit was used while the machine ran; see pulse and shortShare.
+// wantUsed fails if less than this share of the limit was used while the machine ran; see pulse and shortShare.
 func (f *figures) wantUsed(t *testing.T, share, atLeast float64) {
 	t.Helper()
 	if testing.Short() {

@@ -22,8 +22,8 @@ func TestFleet(t *testing.T) {
 	f.wantUsed(t, f.Utilization, 0.97)
 }
 
-// All workers die at once and come back later: the limit is kept across that, and all go on but those that they were running. Those are delivered again when asynq's lease has ended, which
-// TestBatchKilledTwice waits for.
+// All workers die at once and are started again later. The limit is kept, and all tasks but the running ones go on.
+// asynq delivers running tasks again after their leases, which TestBatchKilledTwice waits for.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestFleetKilled(t *testing.T) {
@@ -113,12 +113,12 @@ func TestGracefulStop(t *testing.T) {
 	f.wantOnce(t, tasks)
 }
 
-// wantNoRetries fails where a task that is done has used up a retry.
+// wantNoRetries fails if a completed task has used a retry.
 func (w *world) wantNoRetries(t *testing.T) {
 	t.Helper()
 	done, err := w.inspector.ListCompletedTasks(queue, asynq.PageSize(10_000))
 	if err != nil {
-		t.Fatalf("list what is done: %v", err)
+		t.Fatalf("list completed tasks: %v", err)
 	}
 	for _, task := range done {
 		if task.Retried != 0 {

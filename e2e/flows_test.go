@@ -18,10 +18,10 @@ import (
 const (
 	tenantsQuiet = 9
 	quietEvery   = time.Second * 10 / 24 / tenantsQuiet
-	quietWithin  = time.Second // 99 % of their tasks start so soon
+	quietWithin  = time.Second // 99 % of their tasks start within that
 )
 
-// One of ten tenants floods the queue while the others send tasks. Tasks of the others start within a second, also
+// One of ten tenants floods the queue while the others send tasks. Tasks of the others start within a second, even
 // while the flood arrives.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
@@ -57,7 +57,8 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 	}
 	slices.Sort(waits)
 	p99 := quantile(waits, 0.99)
-	t.Logf("%d tasks of nine tenants beside %d of the tenth start within %v (p50), %v (p99), %v at most", len(waits), flood,
+	t.Logf("%d tasks of nine tenants beside %d of the tenth start within %v (p50), %v (p99), %v at "+
+		"most", len(waits), flood,
 		quantile(waits, 0.5), p99, quantile(waits, 1))
 	t.Logf("the longest wait by second: %v", worst)
 	if most := sized(3*quietWithin, quietWithin) + f.stood; len(waits) != quiet || p99 > most {
@@ -65,7 +66,7 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 	}
 }
 
-// sendQuietly sends n chats of nine tenants in turn, evenly, and notes when.
+// sendQuietly sends n chats of nine tenants in turn, evenly, and stores the times.
 func (w *world) sendQuietly(t *testing.T, n int, enqueued map[string]time.Time) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})

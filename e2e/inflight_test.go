@@ -10,10 +10,10 @@ import (
 	"github.com/headway-go/headway/internal/provider"
 )
 
-// slots is how many calls may run at once.
+// slots is the largest number of concurrent calls.
 const slots = 20
 
-// callsInFlight are the settings for so many calls in flight that take from one time to another.
+// callsInFlight returns the settings for slots calls in flight, with latencies between from and to.
 func callsInFlight(from, to string) setting {
 	return setting{
 		limit:    "{in_flight: 20}",
@@ -21,7 +21,7 @@ func callsInFlight(from, to string) setting {
 	}
 }
 
-// turns are the moments at which the number of running calls changes, in order.
+// turns are the times at which the number of running calls changes, in order.
 type turns []turn
 
 type turn struct {
@@ -40,7 +40,7 @@ func turnsOf(r provider.Report) turns {
 	return all
 }
 
-// most is how many calls ran at once.
+// most returns the largest number of concurrent calls.
 func (ts turns) most() (most int) {
 	n := 0
 	for _, t := range ts {
@@ -50,7 +50,7 @@ func (ts turns) most() (most int) {
 	return most
 }
 
-// used is the share of the slots that was used between two moments.
+// used returns the used share of the slots between two times.
 func (ts turns) used(from, to time.Time) float64 {
 	n, last, sum := 0, from, 0.
 	for _, t := range append(slices.Clone(ts), turn{at: to}) {
@@ -66,7 +66,7 @@ func (ts turns) used(from, to time.Time) float64 {
 	return sum / slots / to.Sub(from).Seconds()
 }
 
-// full is the first moment after another one from which on all slots are used.
+// full returns the first time after another one at which all slots are used.
 func (ts turns) full(after time.Time) time.Time {
 	n := 0
 	for _, t := range ts {
@@ -77,7 +77,7 @@ func (ts turns) full(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// Two of three processes are killed. What they held is back within 30 seconds, and never are 21 calls in flight.
+// Two of three processes are killed. Their slots are free within 30 seconds, and there are never 21 calls in flight.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestCallsInFlightKilled(t *testing.T) {
@@ -97,7 +97,7 @@ func TestCallsInFlightKilled(t *testing.T) {
 		t.Errorf("%d tasks have started, wanted %d", f.tasks, tasks)
 	}
 	ts := turnsOf(f.Report)
-	dip := killed.Add(5 * time.Second) // all calls of the killed have ended at the provider
+	dip := killed.Add(5 * time.Second) // all calls of killed processes have ended at the provider
 	back := ts.full(dip)
 	end := f.Times[last]
 	before, after := ts.used(f.FirstStart.Add(time.Second), killed), ts.used(back, end)
@@ -117,7 +117,7 @@ func TestCallsInFlightKilled(t *testing.T) {
 	}
 }
 
-// MongoDB is away for longer than leases last: calls end before their slots are given to others, and their tasks run
+// MongoDB is down for longer than leases last. Calls end before other tasks get their slots, and their tasks run
 // again with no retry used.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself

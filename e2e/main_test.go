@@ -11,13 +11,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// module is where the commands are.
+// module is the module of the commands.
 const module = "github.com/headway-go/headway/"
 
 // programPlain is the worker without the race detector.
 const programPlain = "demo"
 
-// programs are the commands that were built for this run, by name.
+// programs are the commands built for this run, by name.
 var programs = map[string]string{}
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// buildAll builds the commands with the race detector, and the worker without it as well: that is what the demo shows.
+// buildAll builds the commands with the race detector, and also the worker without it, for the demo and for tests of
+// usage.
 func buildAll(folder string) error {
 	for _, b := range []struct {
 		name, path string

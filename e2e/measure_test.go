@@ -7,18 +7,18 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// What is asked less strictly with -short, as a test has other tests beside it then.
+// The bounds with -short are wider, because other tests run at the same time.
 const (
-	// shortSlack is how much held up requests may arrive together.
+	// shortSlack is the provider's slack for delayed requests.
 	shortSlack = "-slack=500ms"
-	// shortShare is the part of a wanted use that has to be used.
+	// shortShare is the required part of a wanted usage.
 	shortShare = 0.6
-	// shortMore is how many times as much may be lost, late or delivered again.
+	// shortMore is the factor for losses, lateness and deliveries.
 	shortMore = 2
 )
 
-// measures is called first by a test that measures a limit, and takes so long. The test has the machine to itself; with
-// -short it runs beside others.
+// measures must be the first call of a test that measures a limit. The test takes that long, and runs alone; with
+// -short it runs in parallel.
 func measures(t *testing.T, takes time.Duration) {
 	t.Helper()
 	if longtest.Short(t, takes) {
@@ -26,7 +26,7 @@ func measures(t *testing.T, takes time.Duration) {
 	}
 }
 
-// atMost is a bound, which is wider with -short.
+// atMost returns a bound, which is wider with -short.
 func atMost(bound float64) float64 {
 	if testing.Short() {
 		return bound * shortMore
@@ -34,7 +34,7 @@ func atMost(bound float64) float64 {
 	return bound
 }
 
-// sized is the first number with -short, else the second one.
+// sized returns short with -short, else full.
 func sized[N int | time.Duration](short, full N) N {
 	if testing.Short() {
 		return short

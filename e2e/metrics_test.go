@@ -193,8 +193,8 @@ func (w *world) readSince(t *testing.T) scrape {
 	return w.scrapeAll(t)
 }
 
-// compare compares the metrics of a paused fleet with the provider and with `limits show`, once the promoted tasks are
-// back in their places and nothing has changed while the metrics were read.
+// compare compares the metrics of a paused fleet with the provider and with `limits show`. It waits until promoted
+// tasks are back in their places, and nothing has changed during a read.
 func (w *world) compare(t *testing.T) {
 	t.Helper()
 	var all scrape

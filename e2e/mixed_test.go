@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// The models of mixed batches: two that all sizes of chats and responses share, and one of embeddings.
+// The models of mixed batches: two for chats and responses of all sizes, and one for embeddings.
 const (
 	modelSmall = "gpt-4o-mini"
 	modelLarge = "gpt-4o"
 	modelEmbed = "text-embedding-3-small"
 )
 
-// What one line of a mixed batch asks for.
+// The kinds of lines in a mixed batch.
 const (
 	kindSmallChat = "small chat"
 	kindLargeChat = "large chat"
@@ -24,7 +24,7 @@ const (
 	kindRefused   = "refused"
 )
 
-// mixed is a batch of requests of all kinds and sizes.
+// mixed is a batch with requests of all kinds and sizes.
 type mixed struct {
 	text          string
 	kinds, models map[string]string // by custom_id
@@ -39,8 +39,9 @@ func (m mixed) count(kind string) (n int) {
 	return n
 }
 
-// mixedRequests are n lines in the OpenAI Batch input format, always the same ones. Prompts have 20 to 4000 characters, answers may have 20 to 800 tokens. One
-// of a hundred is refused by the provider, as no check before the call finds its fault.
+// mixedRequests returns n lines in the OpenAI Batch input format, always the same. Prompts have 20 to 4000
+// characters, answers at most 20 to 800 tokens. The provider refuses one of a hundred; no check before the call finds
+// its fault.
 func mixedRequests(t *testing.T, n int) mixed {
 	t.Helper()
 	m := mixed{kinds: map[string]string{}, models: map[string]string{}}
@@ -61,7 +62,7 @@ func mixedRequests(t *testing.T, n int) mixed {
 	return m
 }
 
-// mixedBody draws a request.
+// mixedBody returns a random request.
 func mixedBody(r *rand.Rand) (kind, url string, body map[string]any) {
 	model := modelSmall
 	if r.IntN(3) == 0 {
@@ -83,7 +84,8 @@ func mixedBody(r *rand.Rand) (kind, url string, body map[string]any) {
 		}
 	case share < 80:
 		return kindResponse, "/v1/responses", map[string]any{
-			"model": model, "max_output_tokens": 50 + r.IntN(250), "instructions": "You answer in one word.", "input": prose(r, 50+r.IntN(400)),
+			"model": model, "max_output_tokens": 50 + r.IntN(250), "instructions": "You answer in one word.",
+			"input": prose(r, 50+r.IntN(400)),
 		}
 	default:
 		texts := make([]string, 1+r.IntN(8))
@@ -94,9 +96,10 @@ func mixedBody(r *rand.Rand) (kind, url string, body map[string]any) {
 	}
 }
 
-// prose is a text of so many characters.
+// prose returns a text of that many characters.
 func prose(r *rand.Rand, characters int) string {
-	words := strings.Fields("the limit holds a request waits its turn while tokens of large answers come back and nobody is lost")
+	words := strings.Fields(
+		"the limit holds a request waits its turn while tokens of large answers come back and no task is lost")
 	var b strings.Builder
 	for b.Len() < characters {
 		b.WriteString(words[r.IntN(len(words))])

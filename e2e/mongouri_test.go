@@ -7,8 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// mongoURI is the server of uri, with another database, and with another host where one is given. Credentials, and where they are
-// kept, stay.
+// mongoURI returns uri with another database, and with another host if host is not empty. Credentials and authSource
+// stay.
 func mongoURI(t *testing.T, uri, database, host string) string {
 	t.Helper()
 	scheme, rest, ok := strings.Cut(uri, "://")
@@ -38,7 +38,7 @@ func mongoURI(t *testing.T, uri, database, host string) string {
 	return scheme + "://" + user + hosts + "/" + database + "?" + strings.Join(parameters, "&")
 }
 
-// mongoHost is the first host of the server.
+// mongoHost returns the first host of the server.
 func mongoHost(t *testing.T, uri string) string {
 	t.Helper()
 	hosts := options.Client().ApplyURI(uri).Hosts

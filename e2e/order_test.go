@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// placesLost is the most places that a task lost between its enqueueing and its first start, as a share of all
-// tasks that started. The IDs of smallChats are in the order of enqueueing. Tasks of except are left out.
+// placesLost returns the most places that a task lost between its enqueueing and its first start, as a share of all
+// started tasks. The IDs of smallChats are in the order of enqueueing. It ignores the tasks of except.
 func (f *figures) placesLost(except map[string]bool) (share float64, task string) {
 	var started []string
 	seen := map[string]bool{}
@@ -32,8 +32,8 @@ func (f *figures) placesLost(except map[string]bool) (share float64, task string
 	return float64(most) / max(1, float64(len(started))), task
 }
 
-// wantInOrder fails where a task lost more than 1 % of the places, and more than start while the machine stands
-// still: a task whose worker is held up loses those.
+// wantInOrder fails if a task lost more than 1 % of the places, plus the starts during a stall of the machine: a task
+// of a delayed worker loses as many.
 func (f *figures) wantInOrder(t *testing.T, except map[string]bool) {
 	t.Helper()
 	share, task := f.placesLost(except)
@@ -44,10 +44,10 @@ func (f *figures) wantInOrder(t *testing.T, except map[string]bool) {
 	}
 }
 
-// deliveriesMost is how often a task is delivered at most on average: once to wait, and once to start.
+// deliveriesMost is the largest average number of deliveries per task: once to wait, and once to start.
 const deliveriesMost = 2.05
 
-// wantFewDeliveries fails where tasks were delivered more often than deliveriesMost.
+// wantFewDeliveries fails if tasks were delivered more often than deliveriesMost.
 func (f *figures) wantFewDeliveries(t *testing.T) {
 	t.Helper()
 	if f.deliveries > deliveriesMost {
@@ -55,7 +55,7 @@ func (f *figures) wantFewDeliveries(t *testing.T) {
 	}
 }
 
-// active are the tasks that workers hold, as the provider names them.
+// active returns the tasks that workers hold, by the provider's names.
 func (w *world) active(t *testing.T) map[string]bool {
 	t.Helper()
 	held, err := w.inspector.ListActiveTasks(queue, asynq.PageSize(1000))
@@ -75,7 +75,7 @@ func (w *world) active(t *testing.T) map[string]bool {
 	return names
 }
 
-// killAll ends all workers as kill -9 does, and returns the tasks that they held.
+// killAll ends all workers like kill -9, and returns the tasks that they held.
 func (w *world) killAll(t *testing.T) map[string]bool {
 	t.Helper()
 	for _, p := range w.workers {
@@ -88,7 +88,7 @@ func (w *world) killAll(t *testing.T) map[string]bool {
 	return w.active(t)
 }
 
-// Tasks arrive while the fleet runs, and the bucket promises tokens to 50 of them at most.
+// Tasks arrive while the fleet runs, and the bucket promises tokens to at most 50 of them.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestDeliveriesOfBoundedPlan(t *testing.T) {
@@ -108,8 +108,8 @@ func TestDeliveriesOfBoundedPlan(t *testing.T) {
 	f.wantFewDeliveries(t)
 }
 
-// All workers are killed, and new ones start 15 s later. Tasks that the workers held come back when asynq's lease
-// has ended, at its first look 60 s after the start; they are not in the order.
+// All workers are killed, and new ones start 15 s later. Tasks of the killed workers come back after asynq's lease,
+// at its first look 60 s after the start. They do not count for the order.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestOrderAfterKill(t *testing.T) {
@@ -165,7 +165,7 @@ func TestOrderAfterStoreAway(t *testing.T) {
 	}
 }
 
-// The rate is halved, and then set to twice of what it was, which is what the provider allows all the time.
+// The rate is halved, and then set to twice its first value, which the provider allows all the time.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestOrderAfterRateChanges(t *testing.T) {

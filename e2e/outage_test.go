@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Nothing limited may start while the store is away. What was admitted before may still be on its way to the provider.
+// Nothing limited may start while the store is down. Calls that were granted before may still arrive at the provider.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestStoreDown(t *testing.T) {

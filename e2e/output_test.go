@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// output keeps what a process writes and tells when its first line is complete.
+// output stores the output of a process, and closes first when the first line is complete.
 type output struct {
 	first chan struct{} // closed with the first line
 
-	mu   sync.Mutex // guards what is below
+	mu   sync.Mutex // guards the fields below
 	text bytes.Buffer
 	seen bool
 }
@@ -27,7 +27,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return o.text.Write(b)
 }
 
-// String is all that was written so far.
+// String returns the output so far.
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

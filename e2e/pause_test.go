@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Processes stand still in turn, one and all: as on a machine that is suspended, moved to another host or short of memory. What was let start before comes too
-// late, and would meet what was let start after it.
+// Processes are stopped in turn, one at a time and all together. That happens on a machine that is suspended, moved
+// to another host or short of memory. Calls that were granted before come too late, and would meet calls that were
+// granted later.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestPaused(t *testing.T) {
@@ -36,6 +37,6 @@ func TestPaused(t *testing.T) {
 	f.wantOnce(t, tasks)
 	f.wantUsed(t, f.Utilization, 0.8) // 1.8 of 14 s are lost
 	if f.deliveries > atMost(2.3) {
-		t.Errorf("%.2f deliveries a task: those who wait are not set back by what is lost", f.deliveries)
+		t.Errorf("%.2f deliveries a task: waiting tasks must not be delivered again because of lost starts", f.deliveries)
 	}
 }

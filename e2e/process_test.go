@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// tailLines is how much of a process's log a failed test shows.
+// tailLines is how many lines of a process's log a failed test shows.
 const tailLines = 12
 
-// process is a program that a test started. It is killed and waited for when the test ends; a failed test shows the end of
-// what it logged. Its methods are for the test's own goroutine.
+// process is a program that a test started. It is killed when the test ends; a failed test shows the end of its log.
+// Only the test's own goroutine may call its methods.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
-	logs   string // the file with its standard error
+	logs   string // the file of its standard error
 	out    *output
 	exited chan struct{}
 }
 
-// spawn starts a program that was built for this run. Its environment is env alone.
+// spawn starts a program built for this run. Its environment is env alone.
 func spawn(t *testing.T, name, program string, env []string, args ...string) *process {
 	t.Helper()
 	logs, err := os.Create(filepath.Join(logFolder(t), name+".log"))
@@ -37,7 +37,7 @@ func spawn(t *testing.T, name, program string, env []string, args ...string) *pr
 	defer func() { _ = logs.Close() }() // the process has its own copy
 	p := &process{
 		name: name, logs: logs.Name(), out: newOutput(), exited: make(chan struct{}),
-		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), programs[program], args...), // ended by signals alone
+		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), programs[program], args...), // only signals end it
 	}
 	p.cmd.Env, p.cmd.Stderr, p.cmd.Stdout = env, logs, p.out
 	if err := p.cmd.Start(); err != nil {
@@ -45,7 +45,7 @@ func spawn(t *testing.T, name, program string, env []string, args ...string) *pr
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // the state tells
+		_ = p.cmd.Wait() // cmd.ProcessState has the result
 	}()
 	t.Cleanup(func() {
 		p.kill()
@@ -56,7 +56,7 @@ func spawn(t *testing.T, name, program string, env []string, args ...string) *pr
 	return p
 }
 
-// logFolder is where the logs of one test go: below the folder that HEADWAY_E2E_LOGS names, to be kept, or to one that vanishes.
+// logFolder returns the folder for the logs of one test: below HEADWAY_E2E_LOGS, or a temporary one.
 func logFolder(t *testing.T) string {
 	t.Helper()
 	kept := os.Getenv("HEADWAY_E2E_LOGS")
@@ -70,13 +70,13 @@ func logFolder(t *testing.T) string {
 	return folder
 }
 
-// kill ends the process as kill -9 does, and returns when it is gone.
+// kill ends the process like kill -9, and returns when it has ended.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may be gone already
+	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.exited
 }
 
-// terminate asks the process to stop.
+// terminate sends SIGTERM to the process.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGTERM)
@@ -103,7 +103,7 @@ func (p *process) exit(t *testing.T, within time.Duration) int {
 	}
 }
 
-// log is what the process wrote to its standard error so far.
+// log returns the standard error of the process so far.
 func (p *process) log(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(p.logs)
@@ -113,7 +113,7 @@ func (p *process) log(t *testing.T) string {
 	return string(text)
 }
 
-// lastLines leaves out what asynq says about itself at debug level, which would be all that is left.
+// lastLines returns the last lines, without asynq's debug lines, which would fill them.
 func lastLines(text string) string {
 	lines := slices.DeleteFunc(strings.Split(strings.TrimRight(text, "\n"), "\n"), func(line string) bool {
 		return strings.Contains(line, `"DEBUG","msg":"asynq"`)
@@ -121,7 +121,7 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
 }
 
-// result is how a command ended.
+// result is the result of a command.
 type result struct {
 	code     int
 	out, err string

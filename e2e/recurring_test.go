@@ -119,7 +119,7 @@ func (w *world) wantEachTick(t *testing.T, starts map[string]int) {
 		t.Fatalf("only %d ticks", len(ticks))
 	}
 	wanted := int(ticks[len(ticks)-1].Sub(ticks[0])/tickEvery) + 1
-	stood := w.pulse.told()
+	stood := w.pulse.total()
 	t.Logf("%d of %d ticks, each started once; %d processes killed; the machine stood still for %v",
 		len(ticks), wanted, ticksKilled, stood)
 	if wanted-len(ticks) > int(stood/tickEvery) {

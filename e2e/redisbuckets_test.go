@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// A fleet without MongoDB keeps its buckets in Redis. The limit stays the same, also when a worker is killed.
+// A fleet without MongoDB has its buckets in Redis. The limit is kept, even if a worker is killed.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestBucketsInRedis(t *testing.T) {
@@ -57,7 +57,7 @@ func TestBucketsInRedis(t *testing.T) {
 	}
 }
 
-// enqueueChats sends chats that belong to no batch.
+// enqueueChats sends chats without a batch.
 func (w *world) enqueueChats(t *testing.T, n int) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
@@ -75,7 +75,8 @@ func (w *world) enqueueChats(t *testing.T, n int) {
 	}
 	chats := make([]tasks.Args, n)
 	for i := range chats {
-		request := fmt.Sprintf(`{"model":"gpt-4o-mini","max_tokens":20,"messages":[{"role":"user","content":"Count to %d."}],`+
+		request := fmt.Sprintf(`{"model":"gpt-4o-mini","max_tokens":20,"messages":[{"role":"user","content":"Count to `+
+			`%d."}],`+
 			`"metadata":{"headway_task":"t%05d"}}`, i, i)
 		if chats[i], err = llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(request), llm.MeterRequests); err != nil {
 			t.Fatal(err)

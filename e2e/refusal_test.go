@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// The provider refuses one call and names 5 seconds: one worker hears of it, and the whole fleet stops. Then it goes on in the old order.
+// The provider refuses one call and names 5 seconds. One worker receives the refusal, and the whole fleet stops. Then
+// it goes on in the old order.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestRefusedByProvider(t *testing.T) {
@@ -28,9 +29,9 @@ func TestRefusedByProvider(t *testing.T) {
 		t.Errorf("refused at %v; then %d calls came that should not have", f.BlockedAt, f.Blocked)
 	}
 	if f.LongestGapSeconds > block.Seconds()+atMost(1) {
-		t.Errorf("the fleet stood still for %.2f s", f.LongestGapSeconds)
+		t.Errorf("the fleet stopped for %.2f s", f.LongestGapSeconds)
 	}
-	// Order counts from the first accepted call; those that were on their way when the one was refused come before it.
+	// Order counts from the first accepted call. Calls that were sent before the refusal may come before it.
 	most := 0
 	for place, name := range f.Order {
 		n, err := strconv.Atoi(strings.TrimPrefix(name, "t"))
@@ -42,7 +43,8 @@ func TestRefusedByProvider(t *testing.T) {
 		}
 	}
 	back := slices.Index(f.Order, f.BlockedTask) + 1
-	t.Logf("longest gap %.2f s; task %s, refused as number %d, started as number %d; another was %d places away from its own at most",
+	t.Logf("longest gap %.2f s; task %s, refused as number %d, started as number %d; another was %d places away from "+
+		"its own at most",
 		f.LongestGapSeconds, f.BlockedTask, number, back, most)
 	if places := sized(100, 25); most > places || back > number+places {
 		t.Errorf("the order was not kept")

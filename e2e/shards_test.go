@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A limit that is split into four buckets is the same limit for the provider.
+// A limit with four shards is the same limit for the provider.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestShards(t *testing.T) {

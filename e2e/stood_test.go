@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// beat is how often a test looks whether the machine runs.
+	// beat is how often a test checks that the machine runs.
 	beat = 10 * time.Millisecond
-	// standsFrom is how much later than it should a beat comes when the machine stood still.
+	// standsFrom is the delay of a beat that counts as a stall of the machine.
 	standsFrom = 50 * time.Millisecond
 )
 
-// pulse knows how long the machine stood still since it was made: nobody can use a limit meanwhile, and what was admitted just before is late and
-// lost, so that it costs up to as much again.
+// pulse measures how long the machine has stalled. No process can use a limit during a stall, and starts that were
+// granted just before are late and lost. So a stall costs up to twice its length.
 type pulse struct {
-	mu    sync.Mutex // guards stood
+	mu    sync.Mutex // guards the field below
 	stood time.Duration
 }
 
-// newPulse beats until the test ends.
+// newPulse measures until the test ends.
 func newPulse(t *testing.T) *pulse {
 	t.Helper()
 	p, end := &pulse{}, make(chan struct{})
@@ -51,8 +51,8 @@ func newPulse(t *testing.T) *pulse {
 	return p
 }
 
-// told is for how long it stood still so far.
-func (p *pulse) told() time.Duration {
+// total returns how long the machine has stalled so far.
+func (p *pulse) total() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stood

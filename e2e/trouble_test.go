@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/internal/provider"
 )
 
-// onTheWay is how long after a refusal calls may arrive that were let start before it: their hold, and the way to
-// the provider and of its answer.
+// onTheWay is how long after a refusal earlier granted calls may arrive: their hold, plus the latency of the
+// provider.
 const onTheWay = 500 * time.Millisecond
 
 // The provider refuses 7 % of the calls for 3 s, answers 5 % with a 500, and drops the connection of 2 %.
@@ -55,7 +55,7 @@ func TestTroubledProvider(t *testing.T) {
 	if most > onTheWay {
 		t.Errorf("a call arrived %v after a refusal for 3 s", most)
 	}
-	used := usedOutside(&f, len(f.Times)*9/10, rate, capacity) // in the end only tasks that failed wait for their retry
+	used := usedOutside(&f, len(f.Times)*9/10, rate, capacity) // in the end only failed tasks wait for their retries
 	t.Logf("%d refusals, %d calls failed; the last call within a block came after %v; %.1f %% used outside of blocks",
 		len(f.Troubles), f.Failed, most, 100*used)
 	f.wantUsed(t, used, 0.85)
@@ -64,8 +64,8 @@ func TestTroubledProvider(t *testing.T) {
 	}
 }
 
-// usedOutside is the share of the limit that was used outside of blocks, until the nth accepted call. Refused
-// calls count.
+// usedOutside returns the used share of the limit outside of blocks, until the nth accepted call. Refused calls
+// count.
 func usedOutside(f *figures, n int, rate, capacity float64) float64 {
 	first, last := f.FirstStart, f.Times[n-1]
 	calls, open := float64(n), last.Sub(first)

@@ -20,48 +20,48 @@ import (
 
 const (
 	queue = "default"
-	// startWithin is how long a program may take to be ready.
+	// startWithin is the longest time until a program is ready.
 	startWithin = 30 * time.Second
 	// stopWithin is more than a worker's shutdown timeout.
 	stopWithin = 40 * time.Second
-	// pollEvery is how often another process is asked how far it is: it has no other way to tell.
+	// pollEvery is the interval of polling another process, which sends no events.
 	pollEvery = 100 * time.Millisecond
 )
 
-// setting is what differs between the tests.
+// setting is the settings of a test.
 type setting struct {
-	limit       string   // of headway.yaml, in YAML: what follows "openai: "
-	others      string   // further limits, in YAML: whole lines
-	provider    []string // flags
-	concurrency int      // of each worker; 50 when zero
+	limit       string   // in headway.yaml, the YAML behind "openai: "
+	others      string   // further limits, whole lines of YAML
+	provider    []string // flags of the provider
+	concurrency int      // of each worker; zero means 50
 	cutRedis    bool     // workers reach Redis through a proxy
 	cutMongo    bool     // workers reach MongoDB through a proxy
 }
 
-// requestsOnly is the limit of most tests, and the same for the provider, which has its slack of 50 ms beside it.
+// requestsOnly is the limit of most tests and of their provider, which adds its slack of 50 ms.
 var requestsOnly = setting{
 	limit:    "{meters: {requests: {rate: 50/s, capacity: 5}}}",
 	provider: []string{"-requests-rate=50", "-requests-capacity=5"},
 }
 
-// world is what one test has for itself: Redis, a database, a provider that counts, settings, and the workers it starts.
+// world is the environment of one test: Redis, a database, a counting provider, settings, and workers.
 type world struct {
 	redis      *testenv.RedisServer
-	redisProxy *testenv.Proxy // nil unless the setting wants it
-	mongoProxy *testenv.Proxy // likewise
-	redisURL   string         // as workers see it
-	mongoURI   string         // likewise
-	config     string         // file
+	redisProxy *testenv.Proxy // nil without cutRedis
+	mongoProxy *testenv.Proxy // nil without cutMongo
+	redisURL   string         // for workers
+	mongoURI   string         // for workers
+	config     string         // name of headway.yaml
 	url        string         // of the provider
 	provider   *process
 	inspector  *asynq.Inspector
 	pulse      *pulse
 	program    string     // of the workers; "worker" when empty
-	flags      []string   // of the workers, beside those that all have
-	workers    []*process // all that were ever started
+	flags      []string   // more flags of the workers
+	workers    []*process // all started workers
 }
 
-// yaml is the headway.yaml of the setting.
+// yaml returns the headway.yaml of the setting.
 func (s setting) yaml() string {
 	if s.concurrency == 0 {
 		s.concurrency = 50
@@ -107,15 +107,15 @@ func (w *world) startProvider(t *testing.T, flags []string) {
 	w.url, _, _ = strings.Cut(w.provider.out.String(), "\n")
 }
 
-// env is the environment of a program. The enqueuer is never cut off.
+// env returns the environment of a program. The enqueuer never uses a proxy.
 func (w *world) env(redisURL string) []string {
 	return []string{
 		"REDIS_URL=" + redisURL, "MONGODB_URI=" + w.mongoURI, "OPENAI_API_KEY=test", "OPENAI_BASE_URL=" + w.url,
-		"TMPDIR=" + os.TempDir(), "GORACE=atexit_sleep_ms=50", // the race detector's own second at each end is not ours
+		"TMPDIR=" + os.TempDir(), "GORACE=atexit_sleep_ms=50", // without the race detector's delay of a second at the end
 	}
 }
 
-// start runs so many more workers, which log all they do.
+// start starts n more workers, which log all events.
 func (w *world) start(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -123,7 +123,7 @@ func (w *world) start(t *testing.T, n int) {
 	}
 }
 
-// startOne runs one more worker, of this program and in this environment.
+// startOne starts one more worker, with this program and environment.
 func (w *world) startOne(t *testing.T, program string, env []string) {
 	t.Helper()
 	w.workers = append(w.workers, spawn(t, fmt.Sprintf("worker%d", len(w.workers)+1), program, env,
@@ -141,7 +141,7 @@ func (w *world) awaitWorkers(t *testing.T) {
 	}
 }
 
-// enqueue sends a batch, wants all of it enqueued, and returns its ID.
+// enqueue sends a batch, fails unless all of it is enqueued, and returns its ID.
 func (w *world) enqueue(t *testing.T, batch string, flags ...string) (id string) {
 	t.Helper()
 	return w.enqueueWithin(t, "", batch, flags...)
@@ -161,14 +161,15 @@ func (w *world) enqueueWithin(t *testing.T, narrow, batch string, flags ...strin
 		Batch            string
 		Enqueued, Faulty int
 	}
-	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Enqueued != strings.Count(batch, "\n") {
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 ||
+		got.Enqueued != strings.Count(batch, "\n") {
 		t.Fatalf("enqueue: exit %d, %v: %s%s", r.code, err, r.out, r.err)
 	}
 	t.Logf("enqueued %d tasks in %.1f s", got.Enqueued, time.Since(began).Seconds())
 	return got.Batch
 }
 
-// worker runs a command of the worker on the world's own services, wants it to go well, and returns what it printed.
+// worker runs a command of the worker on the world's services, fails unless it succeeds, and returns its output.
 func (w *world) worker(t *testing.T, args ...string) string {
 	t.Helper()
 	r := command(t, "worker", w.env(w.redis.URL()), "", append(args, "--config", w.config)...)
@@ -178,10 +179,11 @@ func (w *world) worker(t *testing.T, args ...string) string {
 	return r.out
 }
 
-// info is the queue as asynq sees it; the zero value before its first task.
+// info returns asynq's info of the queue, or the zero value before its first task.
 func (w *world) info(t *testing.T) asynq.QueueInfo {
 	t.Helper()
-	if queues, err := w.inspector.Queues(); err != nil || !slices.Contains(queues, queue) { // GetQueueInfo's error can't be told from others
+	// the error of GetQueueInfo for a missing queue can't be distinguished from other errors
+	if queues, err := w.inspector.Queues(); err != nil || !slices.Contains(queues, queue) {
 		if err != nil {
 			t.Fatalf("list the queues: %v", err)
 		}
@@ -210,11 +212,12 @@ func describe(i asynq.QueueInfo) string {
 		i.Pending, i.Active, i.Scheduled, i.Retry, i.Archived, i.Completed)
 }
 
-// report asks the provider what it has counted so far.
+// report returns the provider's counts so far.
 func (w *world) report(t *testing.T) provider.Report {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(w.url, "/v1")+"/report", http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(w.url, "/v1")+"/report",
+		http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +233,7 @@ func (w *world) report(t *testing.T) provider.Report {
 	return r
 }
 
-// await polls a condition, which also says how far it is.
+// await polls a condition, which also describes its progress.
 func await(t *testing.T, within time.Duration, what string, condition func() (bool, string)) {
 	t.Helper()
 	deadline := time.NewTimer(within)

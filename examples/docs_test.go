@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDocsQuotePrograms holds each block of Go in README and docs to programs that compile: runnable examples, and
-// those of this folder.
+// TestDocsQuotePrograms fails unless each Go block in README and docs is part of a program that compiles: a runnable
+// example, or a program of this folder.
 func TestDocsQuotePrograms(t *testing.T) {
 	t.Parallel()
 	var programs strings.Builder
@@ -34,7 +34,7 @@ func TestDocsQuotePrograms(t *testing.T) {
 	}
 }
 
-// files are those that the patterns match.
+// files returns the files that match the patterns.
 func files(t *testing.T, patterns ...string) (names []string) {
 	t.Helper()
 	for _, p := range patterns {
@@ -47,7 +47,7 @@ func files(t *testing.T, patterns ...string) (names []string) {
 	return names
 }
 
-// flat is the file without indentation.
+// flat returns the text of the file without indentation.
 func flat(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)

@@ -77,7 +77,7 @@ func TestShowsTheFleet(t *testing.T) {
 	wantValue(t, got, 0, "headway_bucket_blocked_until_timestamp_seconds", "acme", "api")
 }
 
-// While Redis is away its metrics are left out, those of the buckets stay, and a scrape goes on.
+// While Redis is down, a scrape leaves out its metrics and has the metrics of the buckets.
 func TestRedisIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, metrics.Config{Stale: time.Nanosecond})

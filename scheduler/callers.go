@@ -90,7 +90,7 @@ func (c *callers) run(l *listening) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c.live(ctx)
-	stop := c.s.list.Hear(ctx, c.process, func(number string) { c.call(ctx, number) })
+	stop := c.s.list.ListenCalls(ctx, c.process, func(number string) { c.call(ctx, number) })
 	defer stop()
 	close(l.ready)
 	ticker := time.NewTicker(aliveEvery)

@@ -32,7 +32,7 @@ func direct(
 	return l, s
 }
 
-// inLine waits until so many wait or are promoted.
+// inLine waits until n tasks or callers wait or are promoted.
 func inLine(t *testing.T, s *scheduler.Scheduler, n int) {
 	t.Helper()
 	until := time.Now().Add(patience)
@@ -48,7 +48,7 @@ func inLine(t *testing.T, s *scheduler.Scheduler, n int) {
 	}
 }
 
-// promised is how far the bucket's promises go.
+// promised returns until when the bucket has promised tokens.
 func promised(t *testing.T, l *reservations.Limiter) float64 {
 	t.Helper()
 	v, err := l.View(t.Context(), "openai", "")
@@ -58,7 +58,7 @@ func promised(t *testing.T, l *reservations.Limiter) float64 {
 	return v.Meters[0].Promised
 }
 
-// Tasks and direct callers of another process wait in one line: they are promoted in the order in which they came, and
+// Tasks and direct callers of another process wait in one waitlist. They are promoted in the order of arrival, and
 // start within the limit.
 func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 				if caller {
 					name = "caller " + number
 				}
-				if !slices.Contains(promoted, name) { // again, on a slow machine
+				if !slices.Contains(promoted, name) { // promoted again, on a slow machine
 					promoted = append(promoted, name)
 				}
 			}
@@ -148,7 +148,7 @@ func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 	})
 }
 
-// A caller that gives up, or whose scheduler stops, leaves the line and its promise at once.
+// A caller that gives up, or whose scheduler stops, leaves the waitlist and releases its reservation at once.
 func TestDirectCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -191,7 +191,7 @@ func TestDirectCallerGivesUp(t *testing.T) {
 // helperRedis names the Redis in which TestHelperCaller waits.
 const helperRedis = "HEADWAY_TEST_CALLER_REDIS"
 
-// TestHelperCaller is a process of its own, for TestDirectCallerKilled: two callers that wait until they are killed.
+// TestHelperCaller runs as a process for TestDirectCallerKilled: two callers that wait until the process is killed.
 func TestHelperCaller(t *testing.T) { //nolint:paralleltest // it is run alone
 	url := os.Getenv(helperRedis)
 	if url == "" {
@@ -210,7 +210,7 @@ func TestHelperCaller(t *testing.T) { //nolint:paralleltest // it is run alone
 	_, _ = l.Wait(t.Context(), requests(1))
 }
 
-// Callers of a process that is killed leave the line, and those behind them start.
+// Callers of a killed process leave the waitlist, and the callers behind them start.
 func TestDirectCallerKilled(t *testing.T) {
 	t.Parallel()
 	url := testenv.Redis(t)
@@ -243,7 +243,7 @@ func TestDirectCallerKilled(t *testing.T) {
 	inLine(t, s, 0)
 }
 
-// Without Redis a caller waits by RetryAt, and its promise is not lost.
+// Without Redis a caller waits until RetryAt, and keeps its reservation.
 func TestDirectCallerWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -261,7 +261,7 @@ func TestDirectCallerWithoutRedis(t *testing.T) {
 	server.SetError("")
 }
 
-// A place that Redis lost, as the sign of life with it, is taken anew.
+// If Redis loses a place and the sign of life, the caller joins again.
 func TestDirectCallerWhosePlaceIsLost(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -281,7 +281,7 @@ func TestDirectCallerWhosePlaceIsLost(t *testing.T) {
 	}
 }
 
-// While the store is away callers wait in line for it, and go on in their order.
+// While the store is down, callers wait in the waitlist, and go on in their order.
 func TestDirectCallersWaitForTheStore(t *testing.T) {
 	t.Parallel()
 	client, away := mini(t), &switched{Store: store()}

@@ -21,7 +21,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// promotions has the tasks that s promotes sent to a channel.
+// promotions returns a channel of the tasks that s promotes.
 func promotions(s *scheduler.Scheduler) <-chan scheduler.Task {
 	promoted := make(chan scheduler.Task, 10000)
 	s.Observe(func(all []scheduler.Task) {
@@ -48,7 +48,7 @@ func reserve(t *testing.T, s *scheduler.Scheduler, args []tasks.Args, o ...sched
 	}
 }
 
-// Three workers with a dispatcher each.
+// Three workers run, each with a dispatcher.
 func TestRefusedTasksComeBackOnTime(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -149,7 +149,7 @@ func TestChangedPromotes(t *testing.T) {
 	})
 }
 
-// Waiting tasks start by a changed limit without a delivery.
+// Waiting tasks follow a changed limit without a delivery.
 func TestAChangedLimitPromotes(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
@@ -190,14 +190,14 @@ func TestAPausedQueueIsPassedOver(t *testing.T) {
 			if got, want := receive(t, promoted), map[bool]string{true: "default", false: "paused"}[i < 3]; got.Queue != want {
 				t.Errorf("number %d is %v", i, got)
 			}
-			if i < 3 { // it asks, so that the next one is planned
+			if i < 3 { // asks, so that the next one is planned
 				ask(t, l, requests(1))
 			}
 		}
 	})
 }
 
-// The dispatcher dies between its promotion and the delivery: another one delivers the task within two seconds.
+// If the dispatcher dies between promotion and delivery, another one delivers the task within two seconds.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	client, counts := mini(t), newLedger()
@@ -211,7 +211,7 @@ func TestTakeover(t *testing.T) {
 	m.work(t, client)
 	start(t, heir)
 	counts.await(t, 1)
-	if took := time.Since(died); took > 5*time.Second { // 2 s where the machine is not busy
+	if took := time.Since(died); took > 5*time.Second { // 2 s on an idle machine
 		t.Errorf("the takeover took %v", took)
 	}
 }
@@ -255,7 +255,7 @@ func TestATaskThatIsStillActiveIsTriedAgain(t *testing.T) {
 	receive(t, finished)
 }
 
-// asynq archives a task whose own retries are used up, although it only has to wait: the dispatcher runs it.
+// asynq archives a waiting task whose own retries are used up. The dispatcher runs it.
 func TestAForeignTaskWithoutRetriesIsNotLost(t *testing.T) {
 	t.Parallel()
 	client, counts := mini(t), newLedger()
@@ -272,7 +272,7 @@ func TestAForeignTaskWithoutRetriesIsNotLost(t *testing.T) {
 	counts.await(t, 5)
 }
 
-// Tasks that an operator deleted or archived leave the waitlist, and do not run.
+// Tasks that an operator has deleted or archived leave the waitlist, and do not run.
 func TestTasksThatHaveEndedLeaveTheWaitlist(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -300,7 +300,7 @@ func TestTasksThatHaveEndedLeaveTheWaitlist(t *testing.T) {
 	})
 }
 
-// A store that was away: one task finds out that it answers, without a retry.
+// After an outage of the store, one task finds that it answers, without using a retry.
 func TestOutageKeepsThePlaceAndNoRetryIsUsed(t *testing.T) {
 	t.Parallel()
 	client, counts := mini(t), newLedger()
@@ -311,12 +311,14 @@ func TestOutageKeepsThePlaceAndNoRetryIsUsed(t *testing.T) {
 	start(t, m.scheduler)
 	m.work(t, client)
 	for i := range 3 {
-		if _, err := m.scheduler.Enqueue(t.Context(), openai("a"), scheduler.MaxRetry(0), scheduler.ID(strconv.Itoa(i))); err != nil {
+		if _, err := m.scheduler.Enqueue(t.Context(), openai("a"), scheduler.MaxRetry(0),
+			scheduler.ID(strconv.Itoa(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	text := awaitText(t, client, "0")
-	if !strings.Contains(text, "waiting for limit openai (waiting), which could not be asked: until ") || !strings.Contains(text, "no route") {
+	if !strings.Contains(text, "waiting for limit openai (waiting), which could not be asked: until ") ||
+		!strings.Contains(text, "no route") {
 		t.Errorf("text = %q", text)
 	}
 	flaky.off.Store(false)
@@ -328,7 +330,7 @@ func TestOutageKeepsThePlaceAndNoRetryIsUsed(t *testing.T) {
 	}
 }
 
-// awaitText polls for the error text of a task: asynq has no event for it.
+// awaitText polls for the error text of a task, because asynq sends no event for it.
 func awaitText(t *testing.T, client redis.UniversalClient, id string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -360,7 +362,7 @@ func TestADispatcherHealsWhenRedisWasDown(t *testing.T) {
 	receive(t, promoted)
 	server.Kill()
 	o := ask(t, l, requests(1))
-	s.Changed("openai", o) // does not block
+	s.Changed("openai", o) // must not block
 	infos, err := s.EnqueueMany(t.Context(), slices.Repeat([]tasks.Args{openai("b")}, 50), scheduler.Reserved())
 	if err == nil || slices.ContainsFunc(infos, func(i *asynq.TaskInfo) bool { return i != nil }) {
 		t.Errorf("enqueue = %v, want an error and no task", err)
@@ -370,6 +372,6 @@ func TestADispatcherHealsWhenRedisWasDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for receive(t, promoted).ID != info.ID { // the first one may come again: it did not begin
+	for receive(t, promoted).ID != info.ID { // the first task may be promoted again, because it did not begin
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// unencodable has a payload that is no JSON.
+// unencodable is a payload that can't be encoded as JSON.
 type unencodable struct{ F func() }
 
 func (unencodable) TaskType() string { return "unencodable" }
@@ -62,17 +62,19 @@ func TestEnqueueChecksBeforeItSends(t *testing.T) {
 	}
 }
 
-func TestOptionFaultsAreAllTold(t *testing.T) {
+func TestAllOptionFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	s := newScheduler(t, mini(t), nil, exact())
 	_, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")},
-		scheduler.Queue(" "), scheduler.ID(""), scheduler.ID("x"), scheduler.MaxRetry(-1), scheduler.Timeout(0), scheduler.Retention(-1),
+		scheduler.Queue(" "), scheduler.ID(""), scheduler.ID("x"), scheduler.MaxRetry(-1), scheduler.Timeout(0),
+		scheduler.Retention(-1),
 		scheduler.Unique(" "), scheduler.In(time.Second), scheduler.At(time.Now()), scheduler.Reserved())
 	if !errors.Is(err, scheduler.ErrInvalidOption) {
 		t.Fatalf("err = %v, want ErrInvalidOption", err)
 	}
 	for _, text := range []string{
-		"queue: ", `id: "" must`, `id: "x" can't be that of 2 tasks`, "max_retry: ", "timeout: ", "retention: ", "unique: ", "at: ",
+		"queue: ", `id: "" must`, `id: "x" can't be that of 2 tasks`, "max_retry: ", "timeout: ", "retention: ", "unique: ",
+		"at: ",
 		"reserved: needs a scheduler with a limiter",
 	} {
 		if !strings.Contains(err.Error(), text) {
@@ -95,17 +97,20 @@ func TestOptionsReachAsynq(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept.MaxRetry != 3+tasks.Slack || kept.Timeout != 2*time.Second || kept.Retention != time.Minute || kept.State != asynq.TaskStateScheduled {
+	if kept.MaxRetry != 3+tasks.Slack || kept.Timeout != 2*time.Second || kept.Retention != time.Minute ||
+		kept.State != asynq.TaskStateScheduled {
 		t.Errorf("asynq has %+v", kept)
 	}
 	if kept.NextProcessAt.Before(at) || kept.NextProcessAt.After(at.Add(time.Second)) || !info.NextProcessAt.Equal(at) {
-		t.Errorf("runs at %v, and asynq delivers it at %v, want %v or up to a second later", info.NextProcessAt, kept.NextProcessAt, at)
+		t.Errorf("runs at %v, and asynq delivers it at %v, want %v or up to a second later", info.NextProcessAt,
+			kept.NextProcessAt, at)
 	}
 	if n := tasks.MaxRetry(asynq.NewTaskWithHeaders(kept.Type, kept.Payload, kept.Headers), kept.MaxRetry); n != 3 {
 		t.Errorf("our own count = %d, want 3", n)
 	}
 	_, err = s.Enqueue(t.Context(), openai("b"), scheduler.Queue("slow"), scheduler.Unique("one"))
-	if d, ok := errors.AsType[*scheduler.DuplicateError](err); !ok || !errors.Is(err, scheduler.ErrDuplicate) || d.Task.ID != "a" {
+	if d, ok := errors.AsType[*scheduler.DuplicateError](err); !ok || !errors.Is(err, scheduler.ErrDuplicate) ||
+		d.Task.ID != "a" {
 		t.Errorf("err = %v, want a DuplicateError of task a", err)
 	}
 	none, err := s.Enqueue(t.Context(), openai("b"), scheduler.MaxRetry(0), scheduler.In(-time.Hour))
@@ -155,7 +160,8 @@ func TestEnqueueManyStopsWhenRedisIsDown(t *testing.T) {
 		args = append(args, openai("a"))
 	}
 	infos, err := s.EnqueueMany(t.Context(), args)
-	if err == nil || !strings.Contains(err.Error(), "LOADING busy") || !strings.Contains(err.Error(), "of 1000 tasks were not sent") {
+	if err == nil || !strings.Contains(err.Error(), "LOADING busy") ||
+		!strings.Contains(err.Error(), "of 1000 tasks were not sent") {
 		t.Errorf("err = %v", err)
 	}
 	if len(infos) != 1000 || strings.Count(err.Error(), "LOADING") > 8 {

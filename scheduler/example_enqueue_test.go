@@ -24,9 +24,11 @@ type Translation struct {
 // TaskType names the type of the task.
 func (Translation) TaskType() string { return "translation" }
 
-// Charges says what one translation takes from the limit "provider".
+// Charges returns the charge of one translation to the limit "provider".
 func (t Translation) Charges() []reservations.Charge {
-	return []reservations.Charge{{Limit: "provider", Tokens: reservations.Tokens{"requests": 1, "tokens": 3 * float64(t.Words)}}}
+	return []reservations.Charge{
+		{Limit: "provider", Tokens: reservations.Tokens{"requests": 1, "tokens": 3 * float64(t.Words)}},
+	}
 }
 
 func Example_enqueue() {
@@ -39,7 +41,7 @@ func Example_enqueue() {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { _ = client.Close() }()
 
-	// The limiter is optional for a producer. With it, what could never run is refused here and not in a worker at night.
+	// The limiter is optional for a producer. With it, Enqueue refuses tasks that can never run.
 	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
 		Name: "provider",
 		Meters: []reservations.Meter{
@@ -61,13 +63,15 @@ func Example_enqueue() {
 	}
 	fmt.Println("now:", now.State, "in queue", now.Queue)
 
-	later, err := producer.Enqueue(ctx, Translation{Document: "a novel", Words: 60_000}, scheduler.In(time.Hour), scheduler.ID("novel"), scheduler.Queue("night"))
+	later, err := producer.Enqueue(ctx, Translation{Document: "a novel", Words: 60_000}, scheduler.In(time.Hour),
+		scheduler.ID("novel"), scheduler.Queue("night"))
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println("in an hour:", later.State, "in queue", later.Queue)
 
-	_, err = producer.Enqueue(ctx, Translation{Document: "a novel", Words: 60_000}, scheduler.ID("novel"), scheduler.Queue("night"))
+	_, err = producer.Enqueue(ctx, Translation{Document: "a novel", Words: 60_000}, scheduler.ID("novel"),
+		scheduler.Queue("night"))
 	fmt.Println("twice:", errors.Is(err, asynq.ErrTaskIDConflict))
 
 	_, err = producer.Enqueue(ctx, Translation{Document: "an encyclopedia", Words: 40_000_000})

@@ -37,7 +37,8 @@ func ExampleScheduler_Explain() {
 		panic(err)
 	}
 	for _, id := range []string{"letter", "novel", "poem"} {
-		if _, err = s.Enqueue(ctx, Translation{Document: id, Words: 400}, scheduler.ID(id), scheduler.Reserved()); err != nil {
+		if _, err = s.Enqueue(ctx, Translation{Document: id, Words: 400}, scheduler.ID(id),
+			scheduler.Reserved()); err != nil {
 			panic(err)
 		}
 	}

@@ -52,7 +52,7 @@ func Example_flows() {
 	show := func(customer, priority string, n int) {
 		infos, err := s.EnqueueMany(ctx, several(Report{customer, priority}, n), scheduler.Reserved())
 		if err != nil {
-			fmt.Println(err)
+			fmt.Printf("%.84s ...\n", err)
 			return
 		}
 		last := infos[len(infos)-1]
@@ -72,10 +72,10 @@ func Example_flows() {
 	// flood (weight 1), batch: number 60 of 60
 	// acme (weight 2), batch: number 3 of 62
 	// small (weight 1), interactive: number 2 of 63
-	// task 0: task "report": reservations: invalid charge: priority "urgent" is unknown in limit "provider": there are ["batch" "interactive"]
+	// task 0: task "report": reservations: invalid charge: priority "urgent" is unknown in ...
 }
 
-// several is n tasks of one kind.
+// several returns n equal tasks.
 func several(r Report, n int) (all []tasks.Args) {
 	for range n {
 		all = append(all, r)

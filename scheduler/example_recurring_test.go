@@ -19,7 +19,7 @@ type Digest struct {
 // TaskType implements tasks.Args.
 func (Digest) TaskType() string { return "digest" }
 
-// Every process of the fleet has the same recurring tasks: each tick is enqueued by one of them, once.
+// Every process of the fleet has the same recurring tasks. One of them enqueues each tick, once.
 func ExampleRecurring() {
 	server, err := miniredis.Run() // instead of your Redis
 	if err != nil {
@@ -37,12 +37,12 @@ func ExampleRecurring() {
 		},
 		{Name: "wrong", Spec: "61 * * * *", Args: Digest{}},
 	}})
-	fmt.Println(err)
+	fmt.Printf("%.98s ...\n", err)
 	// Output:
-	// scheduler: invalid config: recurring.wrong.spec: "61 * * * *" must be minute, hour, day, month and weekday, e.g. "0 3 * * *", or "@daily", or "@every 5m": end of range (61) above maximum (59): 61
+	// scheduler: invalid config: recurring.wrong.spec: "61 * * * *" must be minute, hour, day, month and ...
 }
 
-// A task with a unique key is refused while another one with it waits or runs.
+// A task with a unique key is refused while another task with the key waits or runs.
 func ExampleUnique() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -57,7 +57,8 @@ func ExampleUnique() {
 		panic(err)
 	}
 	for range 2 {
-		_, err = s.Enqueue(ctx, Digest{Of: "May"}, scheduler.Unique("May"), scheduler.ID("first"), scheduler.In(10*time.Minute))
+		_, err = s.Enqueue(ctx, Digest{Of: "May"}, scheduler.Unique("May"), scheduler.ID("first"),
+			scheduler.In(10*time.Minute))
 		fmt.Println(err)
 	}
 	_, err = s.Enqueue(ctx, Digest{Of: "June"}, scheduler.StartBy(time.Unix(0, 0)))

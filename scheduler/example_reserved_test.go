@@ -14,8 +14,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// A producer with a whole batch reserves for it when it enqueues: each task goes straight to the waitlist of its limit,
-// and later tasks wait behind it. The times are those at which the tasks are expected to start.
+// A producer reserves tokens for a whole batch at enqueue. Each task joins the waitlist of its limit at once, and
+// later tasks wait behind it. The example prints the expected start times.
 func Example_reserved() {
 	ctx := context.Background()
 	server, err := miniredis.Run() // in production: your Redis
@@ -26,7 +26,8 @@ func Example_reserved() {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { _ = client.Close() }()
 
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{ // in production: mongostore, which all machines share
+	// in production: mongostore, which all machines share
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
 		Name: "provider",
 		Meters: []reservations.Meter{
 			{Name: "requests", Rate: 10, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
@@ -50,7 +51,7 @@ func Example_reserved() {
 	if err != nil {
 		panic(err)
 	}
-	// Requests come back every 100 ms. The story takes most of a minute's tokens: it waits for these, and so does the
+	// A request is refilled every 100 ms. The story needs most of a minute's tokens, so it waits, and so does the
 	// letter behind it.
 	for _, info := range infos {
 		fmt.Println(info.State, info.NextProcessAt.Sub(infos[0].NextProcessAt).Round(time.Millisecond))

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Of a limit with shards, the bucket that a task waits for is its shard.
+// In a limit with shards, a task waits for the bucket of its shard.
 func TestExplainShowsTheShard(t *testing.T) {
 	t.Parallel()
 	limit := perSecond(10, 10)
@@ -39,12 +39,13 @@ func TestExplainShowsTheShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := s.Explain(t.Context(), task)
-	if err != nil || e.Bucket == nil || e.Bucket.Bucket() != "openai#2:k" || e.Reason != scheduler.ReasonBlocked || e.Waits.Bucket != "openai#2:k" {
+	if err != nil || e.Bucket == nil || e.Bucket.Bucket() != "openai#2:k" || e.Reason != scheduler.ReasonBlocked ||
+		e.Waits.Bucket != "openai#2:k" {
 		t.Errorf("%q, %+v, %+v, %v", e.Summary(), e.Waits, e.Bucket, err)
 	}
 }
 
-// A task that waits for a call in flight to end is expected at no time.
+// A task that waits for a call in flight to end has no expected start.
 func TestExplainCallsInFlight(t *testing.T) {
 	t.Parallel()
 	client, limit := mini(t), perSecond(10, 10)
@@ -67,9 +68,11 @@ func TestExplainCallsInFlight(t *testing.T) {
 		}
 	}
 	e, err := s.Explain(t.Context(), task)
-	want := "Task " + task.ID + " waits for one of 1 calls in flight of limit openai:k to end: it is number 2 of 2 in its waitlist; " +
+	want := "Task " + task.ID +
+		" waits for one of 1 calls in flight of limit openai:k to end: it is number 2 of 2 in its waitlist; " +
 		"no worker takes from queue default."
-	if err != nil || e.Reason != scheduler.ReasonInFlight || !e.Until.IsZero() || e.Summary() != want || e.Waits.TokensAhead["in_flight"] != 1 {
+	if err != nil || e.Reason != scheduler.ReasonInFlight || !e.Until.IsZero() || e.Summary() != want ||
+		e.Waits.TokensAhead["in_flight"] != 1 {
 		t.Errorf("%q, %+v, %v, %v", e.Summary(), e.Waits, e.Until, err)
 	}
 	w, err := s.Waitlist(t.Context(), "openai:k")
@@ -78,7 +81,7 @@ func TestExplainCallsInFlight(t *testing.T) {
 	}
 }
 
-// A bucket that can't be read hides nothing else.
+// Explain returns everything else if a bucket can't be read.
 func TestExplainWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
@@ -90,12 +93,13 @@ func TestExplainWithoutTheStore(t *testing.T) {
 	}
 	other := newScheduler(t, client, limiter(t, down{}, perSecond(1, 1)), exact())
 	e, err := other.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "b"})
-	if err != nil || e.Bucket != nil || !errors.Is(e.BucketErr, reservations.ErrUnavailable) || e.Waits == nil || e.Waits.Position != 2 {
+	if err != nil || e.Bucket != nil || !errors.Is(e.BucketErr, reservations.ErrUnavailable) || e.Waits == nil ||
+		e.Waits.Position != 2 {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
 
-// putBack has asynq keep a task as if a worker had put it back. It returns the ID.
+// putBack puts a task into asynq's retry set, as a worker does. It returns the ID.
 func putBack(t *testing.T, client redis.UniversalClient, args tasks.Args) string {
 	t.Helper()
 	e, err := tasks.Encode(args)

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// A task whose worker was killed does not run: asynq puts it back, as soon as a worker of its queue may do so.
+// A task of a killed worker does not run. asynq puts it back when a worker of its queue can do so.
 func TestExplainWhatWasLeftBehind(t *testing.T) {
 	t.Parallel()
 	const gone = "^Task left was running on a worker that is gone"
@@ -35,18 +35,23 @@ func TestExplainWhatWasLeftBehind(t *testing.T) {
 				t.Errorf("lease %v: until %v, want %v", lease, e.Until, at)
 			}
 		}
-		explain(20*time.Second, scheduler.ReasonOrphaned, gone+`, and no worker takes from queue default: start one, and asynq puts the task back in \S+s at the earliest\.$`)
-		explain(-time.Hour, scheduler.ReasonOrphaned, gone+`, and no worker takes from queue default: start one, and asynq puts the task back at once\.$`)
+		explain(20*time.Second, scheduler.ReasonOrphaned,
+			gone+`, and no worker takes from queue default: start one, and asynq puts the task back in \S+s at the earliest\.$`)
+		explain(-time.Hour, scheduler.ReasonOrphaned,
+			gone+`, and no worker takes from queue default: start one, and asynq puts the task back at once\.$`)
 		serveQueue(t, client, "other")
-		explain(-time.Hour, scheduler.ReasonOrphaned, gone+", and no worker takes from queue default, only from others: list it under `queues` in the workers' headway.yaml, and restart them, and asynq.*")
+		explain(-time.Hour, scheduler.ReasonOrphaned, gone+", and no worker takes from queue default, only from others: "+
+			"list it under `queues` in the workers' headway.yaml, and restart them, and asynq.*")
 		serveQueue(t, client, "default")
 		explain(time.Minute, scheduler.ReasonRunning, `^Task left is running\.$`)
-		explain(-10*time.Second, scheduler.ReasonOrphaned, gone+`: asynq puts it back in (19|2\d)\S*s to 1m(19|2\d)\S*s, and another worker runs it again\.$`)
-		explain(-time.Hour, scheduler.ReasonOrphaned, gone+`: asynq puts it back within a minute, and another worker runs it again\.$`)
+		explain(-10*time.Second, scheduler.ReasonOrphaned,
+			gone+`: asynq puts it back in (19|2\d)\S*s to 1m(19|2\d)\S*s, and another worker runs it again\.$`)
+		explain(-time.Hour, scheduler.ReasonOrphaned,
+			gone+`: asynq puts it back within a minute, and another worker runs it again\.$`)
 	})
 }
 
-// That some worker runs is not enough: one has to take from the queue.
+// A running worker is not enough: it must serve the queue of the task.
 func TestExplainAQueueThatOthersDoNotServe(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -57,21 +62,24 @@ func TestExplainAQueueThatOthersDoNotServe(t *testing.T) {
 		}
 		serveQueue(t, client, "other")
 		e, err := s.Explain(t.Context(), scheduler.Task{Queue: "foo", ID: "foo"})
-		const want = "Task foo is ready, but no worker takes from queue foo, only from others: list it under `queues` in the workers' headway.yaml, and restart them."
+		const want = "Task foo is ready, but no worker takes from queue foo, only from others: list it under `queues` in " +
+			"the workers' headway.yaml, and restart them."
 		if err != nil || e.Workers != 0 || e.Elsewhere != 1 || e.Summary() != want {
 			t.Errorf("%q, %+v, %v", e.Summary(), e, err)
 		}
 	})
 }
 
-// take lets a worker that was killed have the task.
+// take makes the task active on a killed worker.
 func take(t *testing.T, client redis.UniversalClient, id string, lease time.Time) {
 	t.Helper()
 	client.LRem(t.Context(), "asynq:{default}:pending", 0, id)
 	client.LRem(t.Context(), "asynq:{default}:active", 0, id)
 	client.LPush(t.Context(), "asynq:{default}:active", id)
 	client.HSet(t.Context(), "asynq:{default}:t:"+id, "state", "active")
-	if err := client.ZAdd(t.Context(), "asynq:{default}:lease", redis.Z{Score: float64(lease.Unix()), Member: id}).Err(); err != nil {
+	if err := client.ZAdd(t.Context(), "asynq:{default}:lease", redis.Z{
+		Score: float64(lease.Unix()), Member: id,
+	}).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,7 +87,9 @@ func take(t *testing.T, client redis.UniversalClient, id string, lease time.Time
 // serveQueue starts a worker for a queue, and waits for its sign of life.
 func serveQueue(t *testing.T, client redis.UniversalClient, queue string) {
 	t.Helper()
-	server := asynq.NewServerFromRedisClient(client, asynq.Config{Queues: map[string]int{queue: 1}, LogLevel: asynq.FatalLevel, TaskCheckInterval: 20 * time.Millisecond})
+	server := asynq.NewServerFromRedisClient(client, asynq.Config{
+		Queues: map[string]int{queue: 1}, LogLevel: asynq.FatalLevel, TaskCheckInterval: 20 * time.Millisecond,
+	})
 	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })); err != nil {
 		t.Fatal(err)
 	}

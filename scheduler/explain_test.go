@@ -19,20 +19,20 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// story is what becomes of one task, and what Explain has to say of it. The limit's name is that of the story.
+// story is the history of one task, and its expected explanation. The limit has the name of the story.
 type story struct {
-	// deliver is its handler; nil leaves it undelivered.
+	// deliver is the handler; nil leaves the task undelivered.
 	deliver func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error
 	options []scheduler.Option
 
 	state    string
 	reason   scheduler.Reason
-	sentence string // a pattern for what follows "Task ID "
+	sentence string // a pattern for the text behind "Task ID "
 	waits    bool
 	reserved bool
 }
 
-// explained is a fleet in small with a task for each story.
+// explained is a small fleet with a task for each story.
 type explained struct {
 	*scheduler.Scheduler
 
@@ -40,7 +40,7 @@ type explained struct {
 	client  redis.UniversalClient
 }
 
-// ask lets a task ask a bucket that has nothing left, and sends it back.
+// askInVain lets a task ask an empty bucket, and sends it back.
 func askInVain(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
 	first := reservations.Charge{Limit: c.Limit, Tokens: reservations.Tokens{"requests": 100}}
 	if _, err := w.limiter.Start(ctx, first, nil); err != nil {
@@ -88,7 +88,8 @@ func stories() map[string]story {
 				}
 				return askInVain(ctx, w, t, c)
 			}, state: "retry", reason: scheduler.ReasonBlocked, waits: true, reserved: true,
-			sentence: `waits for limit blocked, in which nothing starts for \S+s because a provider refused a call: it is ` + start + `;.*`,
+			sentence: `waits for limit blocked, in which nothing starts for \S+s because a provider refused a call: it is ` +
+				start + `;.*`,
 		},
 		"refused": {
 			deliver: refused, state: "retry", reason: scheduler.ReasonProvider, waits: true,
@@ -98,7 +99,8 @@ func stories() map[string]story {
 			deliver: func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
 				return w.WaitStore(ctx, t, scheduler.Turn{}, c, errors.New("no answer"))
 			}, state: "retry", reason: scheduler.ReasonStore, waits: true,
-			sentence: `waits because the bucket of limit outage could not be asked: it is asked again in \S+s, or when the store answers;.*`,
+			sentence: `waits because the bucket of limit outage could not be asked: it is asked again in \S+s, or when the ` +
+				`store answers;.*`,
 		},
 		"failed": {
 			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error {
@@ -110,7 +112,8 @@ func stories() map[string]story {
 			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error {
 				return fmt.Errorf("hopeless: %w", asynq.SkipRetry)
 			},
-			state: "archived", reason: scheduler.ReasonArchived, sentence: `is in the archive and does not run again: hopeless: skip retry.*`,
+			state: "archived", reason: scheduler.ReasonArchived,
+			sentence: `is in the archive and does not run again: hopeless: skip retry.*`,
 		},
 		"completed": {
 			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error { return nil },
@@ -118,10 +121,12 @@ func stories() map[string]story {
 			state:   "completed", reason: scheduler.ReasonCompleted, sentence: `was done at \S+Z\.`,
 		},
 		"scheduled": {
-			options: []scheduler.Option{scheduler.In(time.Hour)}, state: "scheduled", reason: scheduler.ReasonScheduled, sentence: `is scheduled for \S+Z, in \S+s\.`,
+			options: []scheduler.Option{scheduler.In(time.Hour)}, state: "scheduled", reason: scheduler.ReasonScheduled,
+			sentence: `is scheduled for \S+Z, in \S+s\.`,
 		},
 		"reserved": {
-			options: []scheduler.Option{scheduler.Reserved()}, state: "scheduled", reason: scheduler.ReasonLimit, waits: true, reserved: true,
+			options: []scheduler.Option{scheduler.Reserved()}, state: "scheduled", reason: scheduler.ReasonLimit, waits: true,
+			reserved: true,
 			sentence: `waits for limit reserved: it is ` + start + `;.*`,
 		},
 		"unserved": {
@@ -140,7 +145,7 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 		limit := perSecond(1, 1)
 		limit.Name = name
 		if name == "bounded" {
-			limit.Meters[0].MaxReserved = 99 // for what begin takes first
+			limit.Meters[0].MaxReserved = 99 // for the first charge of begin
 		}
 		limits = append(limits, limit)
 	}
@@ -179,7 +184,7 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 	for range deliveries {
 		receive(t, delivered)
 	}
-	server.Shutdown() // and with it, each task is where it belongs
+	server.Shutdown() // afterwards each task is in its final state
 	return w
 }
 
@@ -217,7 +222,7 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// checkWait looks at what Explain says of a wait.
+// checkWait checks the explanation of a wait.
 func checkWait(t *testing.T, name string, s story, e scheduler.Explanation) {
 	t.Helper()
 	if !s.waits {
@@ -229,7 +234,8 @@ func checkWait(t *testing.T, name string, s story, e scheduler.Explanation) {
 	if e.Waits == nil {
 		t.Fatalf("%s: waits for nothing", name)
 	}
-	if e.Waits.Reserved != s.reserved || e.Waits.Bucket != name || e.Waits.Tokens["requests"] != 50 || len(e.Waits.TokensAhead) > 0 {
+	if e.Waits.Reserved != s.reserved || e.Waits.Bucket != name || e.Waits.Tokens["requests"] != 50 ||
+		len(e.Waits.TokensAhead) > 0 {
 		t.Errorf("%s: waits as %+v", name, e.Waits)
 	}
 	if ago := e.Now.Sub(e.Since); ago < -time.Second || ago > patience {
@@ -241,7 +247,8 @@ func checkWait(t *testing.T, name string, s story, e scheduler.Explanation) {
 	if (e.Bucket == nil) != (name == "outage") {
 		t.Errorf("%s: the bucket is %+v", name, e.Bucket)
 	}
-	if (e.Cause != "") != (name == "refused" || name == "outage") || (e.Note == "") != (name == "reserved") || e.LastError != "" {
+	if (e.Cause != "") != (name == "refused" || name == "outage") || (e.Note == "") != (name == "reserved") ||
+		e.LastError != "" {
 		t.Errorf("%s: note %q, cause %q, last error %q", name, e.Note, e.Cause, e.LastError)
 	}
 }
@@ -252,7 +259,9 @@ func TestExplainWhatRuns(t *testing.T) {
 		t.Helper()
 		s := newScheduler(t, client, nil, exact())
 		running, end := make(chan struct{}), make(chan struct{})
-		server := asynq.NewServerFromRedisClient(client, asynq.Config{TaskCheckInterval: 20 * time.Millisecond, Concurrency: 1, LogLevel: asynq.FatalLevel})
+		server := asynq.NewServerFromRedisClient(client, asynq.Config{
+			TaskCheckInterval: 20 * time.Millisecond, Concurrency: 1, LogLevel: asynq.FatalLevel,
+		})
 		if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 			running <- struct{}{}
 			<-end
@@ -288,13 +297,15 @@ func TestExplainWhatRuns(t *testing.T) {
 		if err != nil || e.Reason != scheduler.ReasonPaused || e.Before != 1 {
 			t.Errorf("paused: %q, %+v, %v", e.Summary(), e, err)
 		}
-		if e, err = s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "a"}); err != nil || e.Resume != "" || strings.Contains(e.Summary(), "paused") {
+		if e, err = s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "a"}); err != nil || e.Resume != "" ||
+			strings.Contains(e.Summary(), "paused") {
 			t.Errorf("running while its queue is paused: %q, %+v, %v", e.Summary(), e, err)
 		}
 	})
 }
 
-// A task that waits does not start at its time where its queue is paused: each says so, and how to resume it.
+// A waiting task in a paused queue does not start at its time. Each explanation says that, and how to resume the
+// queue.
 func TestExplainWhatAPauseKeeps(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -311,14 +322,16 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 		at := `; queue default is paused, so it starts at \S+Z at the earliest: resume it with ` + resume
 		whenever := `; queue default is paused, so it does not start: resume it with ` + resume
 		for name, want := range map[string]string{
-			"limit":     `waits for limit limit: it is number 1 of 1 in its waitlist, expected to start in \S+s` + at + `; no worker takes from queue default\.`,
+			"limit": `waits for limit limit: it is number 1 of 1 in its waitlist, expected to start in \S+s` + at +
+				`; no worker takes from queue default\.`,
 			"bounded":   `waits for limit bounded: .*` + at + `; no worker.*`,
 			"blocked":   `waits for limit blocked, .*` + at + `; no worker.*`,
 			"refused":   `was refused by its provider .*: 429 slow down` + at + `; no worker.*`,
 			"outage":    `waits because the bucket .*` + whenever + `; no worker.*`, // at once when the store answers
 			"scheduled": `is scheduled for \S+Z, in \S+s` + at + `\.`,
 			"failed":    `failed 1 time and is tried again in \S+s: boom` + at + `\.`,
-			"unserved":  "is ready, but queue other is paused: resume it with `asynq queue unpause other`; no worker takes from queue other" + `\.`,
+			"unserved": "is ready, but queue other is paused: resume it with `asynq queue unpause other`; no worker takes " +
+				"from queue other" + `\.`,
 			"archived":  `is in the archive and does not run again: hopeless: skip retry[^;]*`,
 			"completed": `was done at \S+Z\.`,
 		} {
@@ -338,13 +351,14 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 	})
 }
 
-// Two tasks of one ID in different queues are two tasks, and one that is in none is told as such.
+// Tasks with one ID in different queues are two tasks. A missing task is an error.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		s := newScheduler(t, client, nil, exact())
-		if _, err := s.Find(t.Context(), "x"); !errors.Is(err, asynq.ErrTaskNotFound) || !strings.Contains(err.Error(), "there is no x, and no queue: this Redis is another one") {
+		if _, err := s.Find(t.Context(), "x"); !errors.Is(err, asynq.ErrTaskNotFound) ||
+			!strings.Contains(err.Error(), "there is no x, and no queue: this Redis is another one") {
 			t.Errorf("no queues: %v", err)
 		}
 		for _, queue := range []string{"b", "a"} {
@@ -356,7 +370,8 @@ func TestFind(t *testing.T) {
 		if err != nil || fmt.Sprint(found) != "[a/x b/x]" {
 			t.Errorf("found %v, %v", found, err)
 		}
-		if _, err = s.Find(t.Context(), "y"); !errors.Is(err, asynq.ErrTaskNotFound) || !strings.Contains(err.Error(), `there is no y in the queues ["a" "b"]`) {
+		if _, err = s.Find(t.Context(), "y"); !errors.Is(err, asynq.ErrTaskNotFound) ||
+			!strings.Contains(err.Error(), `there is no y in the queues ["a" "b"]`) {
 			t.Errorf("an unknown task: %v", err)
 		}
 		for _, unknown := range []scheduler.Task{{Queue: "a", ID: "y"}, {Queue: "none", ID: "x"}} {
@@ -364,7 +379,8 @@ func TestFind(t *testing.T) {
 				t.Errorf("%v: %v", unknown, err)
 			}
 		}
-		if _, err = s.Explain(t.Context(), scheduler.Task{Queue: "none", ID: "x"}); err == nil || !strings.Contains(err.Error(), `there is no queue "none"; there are ["a" "b"]`) {
+		if _, err = s.Explain(t.Context(), scheduler.Task{Queue: "none", ID: "x"}); err == nil ||
+			!strings.Contains(err.Error(), `there is no queue "none"; there are ["a" "b"]`) {
 			t.Errorf("an unknown queue: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -410,7 +426,8 @@ func TestExplainPositions(t *testing.T) {
 		if err != nil || list.Waiting != 5 || list.Tokens["requests"] != 5 {
 			t.Errorf("%+v, %v", list, err)
 		}
-		if list, err = s.Waitlist(t.Context(), "openai:other"); err != nil || list.Waiting != 0 || list.Key != "other" || !list.End.IsZero() {
+		if list, err = s.Waitlist(t.Context(), "openai:other"); err != nil || list.Waiting != 0 || list.Key != "other" ||
+			!list.End.IsZero() {
 			t.Errorf("an empty waitlist: %+v, %v", list, err)
 		}
 	})

@@ -20,7 +20,7 @@ type simDispatcher struct {
 	followed *reservations.LimitSet
 }
 
-// wake reaches all dispatchers.
+// wake wakes all dispatchers.
 func (w *world) wake(in time.Duration) {
 	for _, d := range w.dispatching {
 		if at := w.now + in; at < d.next {
@@ -78,7 +78,7 @@ func (d *simDispatcher) dispatch() {
 			d.busy = false
 			d.look(max(min(d.next, w.now+rest), began+dispatcherPause))
 		}
-		if look.OnDuty && w.in(w.freeze) && (w.frozen == nil || w.frozen == d) { // the next one on duty goes on
+		if look.OnDuty && w.in(w.freeze) && (w.frozen == nil || w.frozen == d) { // another dispatcher takes the duty
 			w.frozen = d
 			w.at(seconds(w.freeze[1]), promote)
 			return
@@ -87,7 +87,7 @@ func (d *simDispatcher) dispatch() {
 	})
 }
 
-// standing is when the dispatchers run again; zero while they run.
+// standing returns when the dispatchers run again, or zero if they run.
 func (w *world) standing() time.Duration {
 	switch {
 	case w.in(w.outage):
@@ -139,7 +139,7 @@ func taskOf(t waitlist.Task) int {
 	return task
 }
 
-// woken has asynq deliver a promoted task, as dispatcher.woke does.
+// woken delivers a promoted task through asynq, like dispatcher.woke.
 func (d *simDispatcher) woken(task, tries int) {
 	w := d.w
 	r := w.list.records[task]
@@ -159,7 +159,7 @@ func (d *simDispatcher) woken(task, tries int) {
 	}
 }
 
-// refresh has the buckets follow changed limits.
+// refresh applies changed limits to the buckets.
 func (d *simDispatcher) refresh() {
 	w := d.w
 	limits := w.limiter.Limits()

@@ -10,7 +10,7 @@ import (
 
 func (*world) ctx() context.Context { return context.Background() }
 
-// disturb plans what happens to the fleet from outside.
+// disturb plans the external events of the fleet.
 func (w *world) disturb() {
 	if w.outage[1] > 0 {
 		w.at(seconds(w.outage[1]), w.pump)
@@ -34,7 +34,7 @@ func (w *world) disturb() {
 	w.repeat(w.stray, w.strayOne)
 }
 
-// repeat does something so many times a second.
+// repeat calls do rate times a second.
 func (w *world) repeat(rate float64, do func()) {
 	if rate == 0 {
 		return
@@ -45,7 +45,7 @@ func (w *world) repeat(rate float64, do func()) {
 	})
 }
 
-// takeOne takes a token of each meter without a place, where there is room.
+// takeOne takes a token of each meter without a place, if there is room.
 func (w *world) takeOne() {
 	c := w.charges(0)[0]
 	c.Tokens = reservations.Tokens{}
@@ -61,7 +61,7 @@ func (w *world) takeOne() {
 	w.workers[0].answer(c.Bucket(), o.Bucket, true)
 }
 
-// strayOne delivers a waiting task unasked.
+// strayOne delivers a waiting task that was not promoted.
 func (w *world) strayOne() {
 	if len(w.away) > 2*w.tasks {
 		w.away = slices.DeleteFunc(w.away, func(task int) bool { return w.all[task].state != stateAway })
@@ -96,7 +96,7 @@ func (w *world) changeRates() {
 	w.judge.changed(limits)
 }
 
-// killWorkers loses what the workers have: asynq puts their tasks back after a while, with what they had to report.
+// killWorkers kills all workers. Their reports are lost, and asynq puts their tasks back after a while.
 func (w *world) killWorkers() {
 	for _, p := range w.workers {
 		clear(p.answers)

@@ -21,7 +21,7 @@ type sharing struct {
 	arrives             []float64
 }
 
-// add lets n tasks of a flow arrive at a moment, of sizes from least to most.
+// add adds n tasks of a flow that arrive at a time, with sizes from least to most.
 func (s *sharing) add(flow, priority string, n int, at, least, most float64) {
 	r := rand.New(rand.NewPCG(uint64(len(s.charge)), 3))
 	for range n {
@@ -31,7 +31,7 @@ func (s *sharing) add(flow, priority string, n int, at, least, most float64) {
 	}
 }
 
-// run simulates the fleet. Tasks that arrive at the same time do so in any order.
+// run simulates the fleet. Tasks that arrive at the same time have a random order.
 func (s *sharing) run(t *testing.T) fleetReport {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -53,7 +53,7 @@ func (s *sharing) run(t *testing.T) fleetReport {
 	return got
 }
 
-// check judges every window of 10 s between two moments: each group gets its share of the tokens, within 5 % of it.
+// check judges every window of 10 s between two times: each group gets its share of the tokens, within 5 %.
 func (s *sharing) check(
 	t *testing.T, got fleetReport, from, to float64, shares map[string]float64, group func(reservations.Charge) string,
 ) {
@@ -95,8 +95,8 @@ func (s *sharing) check(
 func flowOf(c reservations.Charge) string     { return c.Flow }
 func priorityOf(c reservations.Charge) string { return c.Priority }
 
-// Three flows with weights 3:2:1, whose tasks differ in size by 50, each within 5 % of its share in any 10 s. The flow
-// that stops after 30 s is used up by the others at once, and takes its share again when it comes back.
+// Three flows have weights 3:2:1 and task sizes that differ by a factor of 50. Each gets its share within 5 % in any
+// 10 s. One flow pauses after 30 s: the others use its share at once, and it gets the share back later.
 func TestFlowsShareByWeight(t *testing.T) {
 	t.Parallel()
 	all := [][3][2]float64{
@@ -125,8 +125,8 @@ func TestFlowsShareByWeight(t *testing.T) {
 	}
 }
 
-// Priorities keep their shares however many flows each has, also where workers are killed and a provider refuses calls;
-// and the flows inside a priority share its part.
+// Priorities keep their shares however many flows each has, even if workers are killed and a provider refuses calls.
+// The flows of a priority share its part.
 func TestPrioritiesShareWhateverTheirFlows(t *testing.T) {
 	t.Parallel()
 	all := map[string]fleet{
@@ -163,7 +163,7 @@ func TestPrioritiesShareWhateverTheirFlows(t *testing.T) {
 	}
 }
 
-// until are the tokens of each flow of the batches that started until a moment.
+// until returns the tokens of each batch flow that started until a time.
 func (s *sharing) until(got fleetReport, at float64) []float64 {
 	flows := map[string]float64{}
 	for _, start := range got.starts {

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// randomFleet draws as the reference simulation does.
+// randomFleet draws a fleet like the reference simulation.
 func randomFleet(seed int) fleet {
 	r := newPythonRandom(uint32(seed))
 	n := choose(r, 300, 800, 1500)
@@ -53,7 +53,7 @@ func randomFleet(seed int) fleet {
 	return f
 }
 
-// Random fleets: no window above what is allowed, no task left over, at most 6 deliveries of a task.
+// In random fleets no window exceeds the limit, no task is left, and a task has at most 6 deliveries.
 func TestRandomFleets(t *testing.T) {
 	t.Parallel()
 	rounds := 500

@@ -12,51 +12,51 @@ import (
 	"github.com/headway-go/headway/reservations/memstore"
 )
 
-// simBase is when each simulation begins, by every clock: the start of a window of any length up to a day.
+// simBase is the beginning of each simulation, by every clock. It is the start of a window of any length up to a day.
 var simBase = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// fleet is a fleet of workers over virtual time. The buckets, the plan of the dispatcher, and what a delivered task
-// asks are those of production; the waitlist is a model of its scripts. Times are in seconds.
+// fleet is a fleet of workers in virtual time. It uses the production code of the buckets, of the dispatcher's plan,
+// and of the requests of a delivered task. The waitlist is a model of its scripts. Times are in seconds.
 type fleet struct {
 	name   string
 	tasks  int
-	limits []reservations.Limit // of one store; the first is that of charge
-	// charge are the tokens of each task in the order of the first limit's meters; nil means one token each. Charges
-	// replaces that by any charges, the narrowest first.
+	limits []reservations.Limit // of one store; charge is for the first.
+	// charge is the tokens of each task in the order of the first limit's meters; nil means one token each. charges
+	// replaces charge by several charges per task, the narrowest first.
 	charge  [][]float64
 	charges func(task int) []reservations.Charge
-	real    []float64 // what a task really uses, as a part of its charge; nil means all
+	real    []float64 // the real usage of a task, as a part of its charge; nil means all.
 	arrive  func(task int) float64
 	urgent  func(task int) bool
 	flow    func(task int) string
 
 	slots, processes int
-	run, deferring   float64 // of a handler that starts, and of one that does not
-	deliver          float64 // a promoted task reaches a worker after up to so long
-	poll             float64 // idle workers look for tasks so often, all at once; zero: at once
-	gather           float64 // answers reach the waitlist after so long
-	redis, store     float64 // latency of one call
+	run, deferring   float64 // duration of a handler that starts, and of one that does not.
+	deliver          float64 // the longest delivery of a promoted task.
+	poll             float64 // the poll interval of idle workers, all at once; zero: at once.
+	gather           float64 // after which answers reach the waitlist.
+	redis, store     float64 // latency of one call.
 
-	outage [2]float64 // no worker and no dispatcher runs
-	down   [2]float64 // the store does not answer
-	crash  [2]float64 // no dispatcher runs
-	block  [2]float64 // a 429, and until when
-	change [2]float64 // when all rates change, and by which factor
-	kill   []float64  // when all workers are killed, and started again
-	forget float64    // share of the deliveries that lose their place
-	lose   float64    // share of the reports that are lost, and of the answers of the store
-	other  float64    // tokens a second that are taken without a place
-	stray  float64    // waiting tasks a second that are delivered unasked
+	outage [2]float64 // no worker and no dispatcher runs.
+	down   [2]float64 // the store does not answer.
+	crash  [2]float64 // no dispatcher runs.
+	block  [2]float64 // a 429, and until when.
+	change [2]float64 // when all rates change, and by which factor.
+	kill   []float64  // when all workers are killed and started again.
+	forget float64    // share of the deliveries that lose their place.
+	lose   float64    // share of the reports that are lost, and of the answers of the store.
+	other  float64    // tokens a second taken without a place.
+	stray  float64    // waiting tasks a second delivered without a promotion.
 
 	dispatchers int
-	freeze      [2]float64 // the dispatcher on duty stands still between its look and its promotion
-	twins       bool       // the duty is not checked: all dispatchers promote at any time
+	freeze      [2]float64 // the dispatcher on duty stalls between its look and its promotion.
+	twins       bool       // the duty is not checked: all dispatchers promote at any time.
 
-	storeAhead func(now float64) float64 // of real time
+	storeAhead func(now float64) float64 // of real time.
 	redisAhead func(now float64) float64
 
 	seed  uint64
-	limit float64 // the end of the simulation
+	limit float64 // the end of the simulation.
 }
 
 func (f fleet) withDefaults() fleet {
@@ -88,7 +88,7 @@ func orInt(x, otherwise int) int {
 	return x
 }
 
-// oneCharge is a charge of the first limit.
+// oneCharge returns the charge of a task to the first limit.
 func (f fleet) oneCharge(task int) []reservations.Charge {
 	c := reservations.Charge{Limit: f.limits[0].Name, Tokens: reservations.Tokens{}}
 	for k, m := range f.limits[0].Meters {
@@ -104,8 +104,8 @@ func (f fleet) oneCharge(task int) []reservations.Charge {
 	return []reservations.Charge{c}
 }
 
-// used is the part of the charge of a meter that the task really uses: where a limit has several, the first one counts
-// requests and is exact.
+// used returns the used part of the charge of a meter. If a limit has several meters, the first one counts requests
+// and is exact.
 func (f fleet) used(task int, l reservations.Limit, meter int) float64 {
 	if f.real == nil || len(l.Meters) > 1 && meter == 0 {
 		return 1
@@ -113,11 +113,11 @@ func (f fleet) used(task int, l reservations.Limit, meter int) float64 {
 	return f.real[task]
 }
 
-// simState is where asynq has a task.
+// simState is the state of a task in asynq.
 type simState int
 
 const (
-	stateNew simState = iota // not enqueued yet
+	stateNew simState = iota // before its enqueueing
 	statePending
 	stateActive
 	stateAway // in asynq's retry or scheduled set
@@ -132,12 +132,12 @@ type simTask struct {
 	arrived    time.Duration
 	started    time.Duration
 	deliveries int
-	killed     bool // with its worker: asynq delivers it again when its lease has ended
-	run        int  // counts deliveries that were not cut off: what belongs to an earlier one is void
-	net        int  // counts nets
+	killed     bool // with its worker; asynq delivers it again after its lease
+	run        int  // counts deliveries; events of earlier ones are ignored
+	net        int  // counts deliveries of asynq's retry set
 }
 
-// world is a simulation under way.
+// world is a running simulation.
 type world struct {
 	fleet
 
@@ -146,21 +146,21 @@ type world struct {
 	events  events
 	store   *memstore.Store
 	limiter *reservations.Limiter
-	sched   *Scheduler // its pure methods alone
+	sched   *Scheduler // only its pure methods are used
 	list    *simList
 	all     []*simTask
 
-	promoted, fresh []int // asynq's pending list: its head, and behind it
+	promoted, fresh []int // asynq's pending list: the head, and the rest
 	free            int
 	workers         []*simProcess
 	dispatching     []*simDispatcher
 	frozen          *simDispatcher
 	done            int
 	judge           judge
-	away            []int // may hold tasks that are not away any more: for strays
+	away            []int // for strays; may contain tasks that are not away any more
 }
 
-// event is something that happens.
+// event is an event of the simulation.
 type event struct {
 	at    time.Duration
 	order int
@@ -190,7 +190,7 @@ func (e *events) Pop() any {
 	return last
 }
 
-// at has something happen at a moment, or now.
+// at plans an event at a time, or now if that has passed.
 func (w *world) at(at time.Duration, do func()) {
 	w.events.count++
 	heap.Push(&w.events, event{at: max(at, w.now), order: w.events.count, do: do})
@@ -198,7 +198,7 @@ func (w *world) at(at time.Duration, do func()) {
 
 func (w *world) after(d time.Duration, do func()) { w.at(w.now+d, do) }
 
-// call is after a latency; without one it happens at once.
+// call plans an event after a latency. Without one the event happens at once.
 func (w *world) call(latency float64, do func()) {
 	if latency == 0 {
 		do()
@@ -212,10 +212,10 @@ func (w *world) in(span [2]float64) bool {
 	return span[0] <= now && now < span[1]
 }
 
-// storeClock is the moment on the store's clock.
+// storeClock returns the time of the store's clock.
 func (w *world) storeClock() time.Time { return simBase.Add(w.now + w.ahead(w.storeAhead)) }
 
-// redisClock is the moment on Redis's clock.
+// redisClock returns the time of Redis's clock.
 func (w *world) redisClock() time.Duration {
 	return (w.now + w.ahead(w.redisAhead)).Truncate(time.Microsecond)
 }
@@ -262,7 +262,7 @@ func simulate(tb testing.TB, f fleet) fleetReport {
 	w.disturb()
 	end := seconds(w.limit)
 	for w.done < w.tasks && w.events.Len() > 0 && w.now < end {
-		e := heap.Pop(&w.events).(event) //nolint:forcetypeassert // only those are there
+		e := heap.Pop(&w.events).(event) //nolint:forcetypeassert // the heap contains only events
 		w.now = e.at
 		e.do()
 	}

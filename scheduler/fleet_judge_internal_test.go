@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// judge measures what happened, by the clock of the simulation. It shares nothing with the rules of the buckets.
+// judge measures starts by the clock of the simulation. It shares nothing with the rules of the buckets.
 type judge struct {
 	w       *world
 	buckets map[string]*judged
@@ -21,9 +21,9 @@ type simStart struct {
 	task int
 }
 
-// judged is what a bucket let start.
+// judged is the starts of a bucket.
 type judged struct {
-	limit   reservations.Limit // with the higher of its rates
+	limit   reservations.Limit // with the highest of its rates
 	charges [][]amount         // by meter, in any order
 	largest []float64          // single charge, by meter
 }
@@ -33,16 +33,16 @@ type amount struct {
 	tokens float64
 }
 
-// fleetReport is what came of a fleet.
+// fleetReport is the result of a fleet.
 type fleetReport struct {
 	done       int
-	took, best float64 // seconds until the last start, and the least possible
+	took, best float64 // seconds until the last start, and the least possible.
 	util       float64
-	deliveries float64    // a task
-	most       int        // deliveries of one task
-	win        float64    // the fullest window, as a part of what is allowed
-	lost       float64    // most places lost, in percent of the tasks
-	starts     []simStart // in order, of tasks whose worker was not killed
+	deliveries float64    // per task, on average.
+	most       int        // largest number of deliveries of one task.
+	win        float64    // the fullest window, as a part of the limit.
+	lost       float64    // most places lost, in percent of the tasks.
+	starts     []simStart // in order, without tasks of killed workers.
 	waits      func(func(task int) bool) (median, most float64)
 }
 
@@ -75,7 +75,7 @@ func (j *judge) start(task int, at time.Duration) {
 	}
 }
 
-// other is a start of something else.
+// other counts a start outside of the fleet.
 func (j *judge) other(c reservations.Charge, at time.Duration) {
 	b := j.bucket(c)
 	for k, m := range b.limit.Meters {
@@ -93,7 +93,7 @@ func (j *judge) settle(task int, c reservations.Charge, at time.Duration) {
 	}
 }
 
-// changed has windows judged by the higher rate.
+// changed judges windows by the higher rate.
 func (j *judge) changed(limits []reservations.Limit) {
 	for _, b := range j.buckets {
 		for _, l := range limits {
@@ -104,7 +104,7 @@ func (j *judge) changed(limits []reservations.Limit) {
 	}
 }
 
-// fullest is the fullest window of the bucket of 1, 10 or 60 s, as a part of what is allowed.
+// fullest returns the fullest window of the bucket of 1, 10 or 60 s, as a part of the limit.
 func (b *judged) fullest() (win float64) {
 	for k, m := range b.limit.Meters {
 		seen := b.charges[k]
@@ -171,7 +171,7 @@ func (j *judge) report() fleetReport {
 	return r
 }
 
-// rateOf is the rate of a meter before it changed.
+// rateOf returns the rate of a meter before it changed.
 func (w *world) rateOf(limit string, meter int) float64 {
 	for _, l := range w.limits {
 		if l.Name == limit {
@@ -181,7 +181,7 @@ func (w *world) rateOf(limit string, meter int) float64 {
 	return math.Inf(1)
 }
 
-// waits are the median and the longest wait of some tasks.
+// waits returns the median and the longest wait of some tasks.
 func (j *judge) waits(of func(task int) bool) (median, most float64) {
 	var all []float64
 	for i, t := range j.w.all {
@@ -193,7 +193,7 @@ func (j *judge) waits(of func(task int) bool) (median, most float64) {
 	return all[len(all)/2], all[len(all)-1]
 }
 
-// comes is how many tokens come back within a window of that length.
+// comes returns the refill within a window of that length.
 func comes(m reservations.Meter, length time.Duration) float64 {
 	if m.Kind == reservations.KindWindow {
 		return m.Rate * math.Ceil(length.Seconds()/m.Period.Seconds())

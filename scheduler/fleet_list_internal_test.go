@@ -11,11 +11,11 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// simList is a model of the scripts of package waitlist: the same fields, the same rules, one queue. Times are those
-// of Redis's clock since the base of the simulation.
+// simList is a model of the scripts of package waitlist: the same fields, the same rules, one queue. Times are by
+// Redis's clock, since simBase.
 type simList struct {
 	now     func() time.Duration
-	wake    func(in time.Duration) // publishes
+	wake    func(in time.Duration) // publishes the wake message
 	name    func(task int) waitlist.Task
 	index   map[string]time.Duration
 	buckets map[string]*simBucket
@@ -26,9 +26,9 @@ type simList struct {
 	}
 }
 
-// simBucket is what the waitlist keeps of one bucket.
+// simBucket is the waitlist's data of one bucket.
 type simBucket struct {
-	known               bool // has an epoch
+	known               bool // whether the bucket has an epoch
 	virtual             float64
 	classes             map[string]*simClass
 	promoted            []simPromoted
@@ -36,10 +36,10 @@ type simBucket struct {
 	state               []byte
 	generation, version int64
 	offset              time.Duration
-	failed, away        time.Duration // zero: it answers
+	failed, away        time.Duration // zero if the bucket answers
 }
 
-// simClass is what the waitlist keeps of one class of a bucket.
+// simClass is the waitlist's data of one class of a bucket.
 type simClass struct {
 	inner, outer float64
 	flows        map[string]float64
@@ -56,7 +56,7 @@ type simPromoted struct {
 	at   time.Duration
 }
 
-// simRecord is what the waitlist keeps of one task.
+// simRecord is the waitlist's data of one task.
 type simRecord struct {
 	bucket string
 	entry  waitlist.Entry // of the last Join
@@ -152,7 +152,7 @@ func (c *simClass) enlist(p simPlace) (first bool) {
 	return i == 0
 }
 
-// waits says whether the task is in the list of its bucket.
+// waits returns whether the task is in the list of its bucket.
 func (l *simList) waits(task int) bool {
 	r := l.records[task]
 	h := r.held[r.bucket]
@@ -160,7 +160,7 @@ func (l *simList) waits(task int) bool {
 	return found
 }
 
-// unlist takes the task out of the list of its bucket.
+// unlist removes the task from the list of its bucket.
 func (l *simList) unlist(task int) bool {
 	r := l.records[task]
 	h := r.held[r.bucket]
@@ -179,7 +179,7 @@ func (b *simBucket) promotedAt(task int) int {
 	return slices.IndexFunc(b.promoted, func(p simPromoted) bool { return p.task == task })
 }
 
-// withdraw takes a task out of its list, and returns the bucket.
+// withdraw removes a task from its list, and returns the bucket.
 func (l *simList) withdraw(task int) string {
 	r := l.records[task]
 	if r == nil {
@@ -192,7 +192,7 @@ func (l *simList) withdraw(task int) string {
 	return r.bucket
 }
 
-// demote takes a task out of the promoted ones, and returns whether it was there.
+// demote removes a task from the promoted ones, and returns whether it was there.
 func (b *simBucket) demote(task int) bool {
 	i := b.promotedAt(task)
 	if i >= 0 {
@@ -390,7 +390,7 @@ func (l *simList) look(id int) waitlist.Look {
 	return look
 }
 
-// names are the planned buckets, in the order of their looks.
+// names returns the planned buckets, in the order of their looks.
 func (l *simList) names() []string {
 	var names []string
 	for name := range l.index {
@@ -436,7 +436,7 @@ func (l *simList) due(name string, b *simBucket, now time.Duration) waitlist.Due
 	return d
 }
 
-// first are the first waiting tasks, in order.
+// first returns the first waiting tasks, in order.
 func (l *simList) first(name string, b *simBucket, most int) (heads []int) {
 	names := slices.Sorted(maps.Keys(b.classes))
 	next, ends := map[string]int{}, map[string]float64{}

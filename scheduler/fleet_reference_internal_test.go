@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// readReference adds what the reference simulation printed to the results, by scenario.
+// readReference adds the printed results of the reference simulation to results, by scenario.
 func readReference(t *testing.T, name string, results map[string]fleetReport) {
 	t.Helper()
 	file, err := os.Open("testdata/" + name)
@@ -34,9 +34,9 @@ func readReference(t *testing.T, name string, results map[string]fleetReport) {
 	}
 }
 
-// referenceResults are those of the reference simulation. Its dispatcher looks every 100 ms. If estimates are too high,
-// refunds let promoted tasks pass those that hold, and a dispatcher that looks sooner promotes more of them: there the
-// results are those of a reference that looks every 25 ms.
+// referenceResults returns the results of the reference simulation. Its dispatcher looks every 100 ms. If estimates
+// are too high, refunds let promoted tasks pass holding ones, and a dispatcher that looks sooner promotes more of
+// them. For these scenarios the reference looks every 25 ms.
 func referenceResults(t *testing.T) map[string]fleetReport {
 	t.Helper()
 	results := map[string]fleetReport{}
@@ -50,9 +50,10 @@ var shortScenarios = []string{
 	"estimates 3x too high max=500", "chat demo, both", "window of 10 s and 150/s", "4 a second",
 }
 
-// The scenarios of the reference simulation: at least its use, at most its deliveries and its lost places, and no
-// window above what is allowed. Which tasks are delivered unasked is drawn otherwise than there. The answers of buckets
-// travel for longer than in the reference, to save round trips: 0.2 % of the time and 0.6 % of the places are allowed.
+// In each scenario the fleet has at least the usage of the reference simulation, and at most its deliveries and lost
+// places. No window exceeds the limit. The tasks delivered without a promotion differ from the reference. Answers of
+// buckets take longer than in the reference, to save round trips: 0.2 % of the time and 0.6 % of the places are the
+// tolerance.
 func TestFleetScenarios(t *testing.T) {
 	t.Parallel()
 	want := referenceResults(t)

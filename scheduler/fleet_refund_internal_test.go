@@ -7,8 +7,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// A refund while a granted start holds: the provider's balance stops at its capacity before the held start takes from
-// it, so the bucket must not have more left after that start than the provider has.
+// A refund arrives while a granted start holds. The provider's balance stops at its capacity before the held start
+// takes from it. After that start the bucket must not have more tokens than the provider.
 func TestRefundDuringAHold(t *testing.T) {
 	t.Parallel()
 	limit := reservations.Limit{Name: "fleet", Meters: []reservations.Meter{
@@ -22,13 +22,13 @@ func TestRefundDuringAHold(t *testing.T) {
 	start := func(requests, tokens float64) reservations.Request {
 		return reservations.Request{Op: reservations.OpStart, Promoted: true, Tokens: []float64{requests, tokens}}
 	}
-	ask(0, start(10, 800)) // of long calls: their estimate is 800 too high
+	ask(0, start(10, 800)) // long calls, with an estimate that is 800 too high
 	held := ask(1000-100, start(10, 900))
 	if !held.Started() || held.Hold != 100*time.Millisecond {
 		t.Fatalf("%+v", held)
 	}
 	ask(950, reservations.Request{Op: reservations.OpSettle, Tokens: []float64{0, 800}})
-	// At 1000 ms the held task starts its 900. Up to 1000 ms the provider has at most 1000, so 100 are left.
+	// At 1000 ms the held task takes its 900. Before that the provider has at most 1000, so 100 are left.
 	for _, m := range ask(1000, reservations.Request{Op: reservations.OpRefresh}).Bucket.Meters {
 		if m.Name == "tokens" && m.Started > 100+1e-6 {
 			t.Errorf("%v tokens may start at 1000 ms beside the 900 that were held, above the capacity of 1000", m.Started)

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// tokenMeter is a meter with everything in tokens and seconds; infinity is an unlimited plan.
+// tokenMeter returns a meter, in tokens and seconds. An infinite maxReserved is unlimited.
 func tokenMeter(name string, rate, capacity, maxReserved float64) reservations.Meter {
 	m := reservations.PerSecond(name, rate)
 	m.Capacity, m.MaxReserved = capacity, min(maxReserved, reservations.Unlimited)
@@ -18,25 +18,27 @@ func fleetLimit(meters ...reservations.Meter) []reservations.Limit {
 	return []reservations.Limit{{Name: "fleet", Meters: meters}}
 }
 
-// hundred is a limit of 100 a second with a capacity of 100.
+// hundred returns a limit of 100 a second with a capacity of 100.
 func hundred(maxReserved float64) []reservations.Limit {
 	return fleetLimit(tokenMeter("tokens", 100, 100, maxReserved))
 }
 
-// chatLimit is 10 requests and 1000 tokens a second.
+// chatLimit returns a limit of 10 requests and 1000 tokens a second.
 func chatLimit(maxRequests, maxTokens, capacity float64) []reservations.Limit {
-	return fleetLimit(tokenMeter("requests", 10, capacity, maxRequests), tokenMeter("tokens", 1000, 100*capacity, maxTokens))
+	return fleetLimit(tokenMeter("requests", 10, capacity, maxRequests),
+		tokenMeter("tokens", 1000, 100*capacity, maxTokens))
 }
 
 func windowMeter(rate, period float64) reservations.Meter {
 	return reservations.Meter{
-		Name: "window", Kind: reservations.KindWindow, Rate: rate, Period: seconds(period), MaxReserved: reservations.Unlimited,
+		Name: "window", Kind: reservations.KindWindow, Rate: rate, Period: seconds(period),
+		MaxReserved: reservations.Unlimited,
 	}
 }
 
 func every(gap float64) func(int) float64 { return func(i int) float64 { return float64(i) * gap } }
 
-// fleetScenarios are those of the reference simulation, in its order and with its draws.
+// fleetScenarios returns the scenarios of the reference simulation, in its order and with its random numbers.
 func fleetScenarios() (all []fleet) {
 	const n = 8000
 	inf := math.Inf(1)
@@ -124,7 +126,7 @@ func fleetScenarios() (all []fleet) {
 	return append(all, sharingScenarios()...)
 }
 
-// sharingScenarios are those with flows and urgent tasks.
+// sharingScenarios returns the scenarios with flows and urgent tasks.
 func sharingScenarios() (all []fleet) {
 	add := func(name string, f fleet) {
 		f.name, f.seed = name, 1
@@ -170,7 +172,7 @@ func sharingScenarios() (all []fleet) {
 	return all
 }
 
-// chatDemo are 400 chat requests that finish in some 35 seconds.
+// chatDemo returns scenarios of 400 chat requests that finish in about 35 seconds.
 func chatDemo(r *pythonRandom) (all []fleet) {
 	const n = 400
 	var tokens, used [n]float64

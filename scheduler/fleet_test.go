@@ -18,7 +18,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// patience is far above what a test takes, and below the time of asynq's safety net.
+// patience is far longer than a test, and shorter than the delay of asynq's retry set.
 const patience = 9 * time.Second
 
 // call is a task that takes requests from the limit "openai".
@@ -43,7 +43,7 @@ func (c call) Charges() []reservations.Charge {
 
 func openai(name string) call { return call{Name: name, Limit: "openai", Requests: 1} }
 
-// redisOf connects to a server for the test's length.
+// redisOf connects to a server until the end of the test.
 func redisOf(t *testing.T, options *redis.Options) redis.UniversalClient {
 	t.Helper()
 	client := redis.NewClient(options)
@@ -82,7 +82,7 @@ func limiter(t *testing.T, store reservations.Store, limits ...reservations.Limi
 	return l
 }
 
-// perSecond is the limit "openai" with an unlimited plan.
+// perSecond returns the limit "openai" with an unlimited max_reserved.
 func perSecond(rate, capacity float64) reservations.Limit {
 	return reservations.Limit{Name: "openai", Meters: []reservations.Meter{
 		{Name: "requests", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
@@ -95,7 +95,9 @@ func exact() scheduler.Config {
 	return scheduler.Config{Logger: quiet()}
 }
 
-func newScheduler(t *testing.T, client redis.UniversalClient, l *reservations.Limiter, c scheduler.Config) *scheduler.Scheduler {
+func newScheduler(
+	t *testing.T, client redis.UniversalClient, l *reservations.Limiter, c scheduler.Config,
+) *scheduler.Scheduler {
 	t.Helper()
 	s, err := scheduler.New(client, l, c)
 	if err != nil {
@@ -104,12 +106,12 @@ func newScheduler(t *testing.T, client redis.UniversalClient, l *reservations.Li
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
-		_ = s.Stop(ctx) // Redis may be gone by then
+		_ = s.Stop(ctx) // Redis may be stopped by then
 	})
 	return s
 }
 
-// start starts a scheduler for the test's length.
+// start starts a scheduler until the end of the test.
 func start(t *testing.T, s *scheduler.Scheduler) {
 	t.Helper()
 	if err := s.Start(t.Context()); err != nil {
@@ -125,21 +127,22 @@ type delivery struct {
 	retried int
 }
 
-// member is a worker in small: what package worker does, without what it does beside.
+// member is a small worker: the core of package worker.
 type member struct {
 	scheduler *scheduler.Scheduler
 	limiter   *reservations.Limiter
 	// run is the handler of a task that may start; nil succeeds.
 	run func(ctx context.Context, task *asynq.Task) error
-	// delivered is told of each delivery.
+	// delivered is called for each delivery.
 	delivered func(delivery)
 }
 
-// work runs an asynq server with the member's handler for the test's length.
+// work runs an asynq server with the member's handler until the end of the test.
 func (m *member) work(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
-		Concurrency: 20, TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: time.Second, LogLevel: asynq.FatalLevel,
+		Concurrency: 20, TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
+		LogLevel:  asynq.FatalLevel,
 		IsFailure: scheduler.IsFailure, RetryDelayFunc: scheduler.RetryDelay, ShutdownTimeout: time.Second,
 	})
 	if err := server.Start(asynq.HandlerFunc(m.handle)); err != nil {
@@ -154,7 +157,7 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 	d.retried, _ = asynq.GetRetryCount(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	name := scheduler.Task{Queue: queue, ID: d.id}
-	c := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}} // also of foreign tasks
+	c := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}} // for foreign tasks too
 	turn, err := m.scheduler.Arrive(ctx, name, []reservations.Charge{c})
 	if err != nil {
 		return err
@@ -194,7 +197,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ledger counts deliveries, and tells when so many tasks have started.
+// ledger counts deliveries, and reports when enough tasks have started.
 type ledger struct {
 	mu         sync.Mutex // guards deliveries
 	deliveries []delivery

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// simProcess is a worker, with what it has to report.
+// simProcess is a worker, with its unsent reports.
 type simProcess struct {
 	w        *world
 	id       int
@@ -37,14 +37,14 @@ func (w *world) pump() {
 	}
 }
 
-// simDelivery is one delivery of a task, as worker.gate has it.
+// simDelivery is one delivery of a task, like worker.gate.
 type simDelivery struct {
 	w     *world
 	p     *simProcess
 	task  int
 	run   int
 	turn  Turn
-	asked int // how many of the charges let it start
+	asked int // the number of granted charges
 	ready time.Duration
 	out   []reservations.Outcome
 }
@@ -60,7 +60,7 @@ func (w *world) deliver(task int) {
 	w.call(w.redis, d.live(d.arrive))
 }
 
-// live is the function, unless the delivery was cut off meanwhile.
+// live returns a function that calls do, unless the delivery was cut off meanwhile.
 func (d *simDelivery) live(do func()) func() {
 	return func() {
 		if d.w.all[d.task].run == d.run && d.w.all[d.task].state == stateActive {
@@ -69,7 +69,7 @@ func (d *simDelivery) live(do func()) func() {
 	}
 }
 
-// arrive reads what the task holds.
+// arrive reads the tags and reservations of the task.
 func (d *simDelivery) arrive() {
 	w := d.w
 	if w.list.records[d.task] != nil && w.forget > 0 && w.random.Float64() < w.forget {
@@ -90,11 +90,11 @@ func (d *simDelivery) arrive() {
 	d.ask()
 }
 
-// ask asks the next bucket, as gate.ask does.
+// ask asks the next bucket, like gate.ask.
 func (d *simDelivery) ask() {
 	w := d.w
 	c := d.turn.Charges[d.asked]
-	if d.asked == 0 { // as claims.admit does
+	if d.asked == 0 { // like claims.admit
 		if i := slices.IndexFunc(d.turn.Charges, d.behind); i >= 0 {
 			c = d.turn.Charges[i]
 		}
@@ -124,7 +124,7 @@ func (d *simDelivery) ask() {
 	}))
 }
 
-// behind says whether the task has to wait for the bucket without asking for a start.
+// behind returns whether the task must wait for the bucket without asking for a start.
 func (d *simDelivery) behind(c reservations.Charge) bool {
 	limit, err := d.w.limiter.Limits().Bucket(c)
 	if err != nil {
@@ -133,7 +133,7 @@ func (d *simDelivery) behind(c reservations.Charge) bool {
 	return d.turn.Behind(c) && (!c.Urgent || !limit.HasHeadroom())
 }
 
-// apply asks the store.
+// apply sends a request to the store.
 func (w *world) apply(c reservations.Charge, r reservations.Request) reservations.Outcome {
 	limit, err := w.limiter.Limits().Bucket(c)
 	if err != nil {
@@ -158,7 +158,7 @@ func vector(l reservations.Limit, tokens reservations.Tokens) []float64 {
 	return n
 }
 
-// answered goes on with the answer of a bucket.
+// answered handles the answer of a bucket.
 func (d *simDelivery) answered(c reservations.Charge, o reservations.Outcome) {
 	w := d.w
 	if d.p.faults.over(c.Bucket()) {
@@ -205,7 +205,7 @@ func (d *simDelivery) start() {
 	}))
 }
 
-// settle corrects the charge by what was used.
+// settle corrects the charge to the used tokens.
 func (d *simDelivery) settle(c reservations.Charge) {
 	w := d.w
 	limit, err := w.limiter.Limits().Bucket(c)
@@ -227,7 +227,7 @@ func (d *simDelivery) settle(c reservations.Charge) {
 	})
 }
 
-// giveBack gives back what other buckets granted.
+// giveBack releases the grants of other buckets.
 func (d *simDelivery) giveBack() {
 	w := d.w
 	for i := range d.asked {
@@ -240,7 +240,7 @@ func (d *simDelivery) giveBack() {
 	}
 }
 
-// wait lets the task wait for the bucket that refused it, as Scheduler.Wait does.
+// wait lets the task wait for the bucket that refused it, like Scheduler.Wait.
 func (d *simDelivery) wait(c reservations.Charge, o reservations.Outcome) {
 	w := d.w
 	e := w.sched.entry(context.Background(), Task(w.all[d.task].name), d.turn, c)
@@ -249,7 +249,7 @@ func (d *simDelivery) wait(c reservations.Charge, o reservations.Outcome) {
 	d.join(e, d.turn.info, o.Wait(), func(joined reservations.Tokens) time.Duration { return expectedWait(o, joined) })
 }
 
-// unavailable is Scheduler.WaitStore.
+// unavailable is like Scheduler.WaitStore.
 func (d *simDelivery) unavailable(c reservations.Charge) {
 	w := d.w
 	d.giveBack()
@@ -260,7 +260,7 @@ func (d *simDelivery) unavailable(c reservations.Charge) {
 	d.join(w.sched.entry(context.Background(), Task(w.all[d.task].name), d.turn, c), info, pause, nil)
 }
 
-// join is Scheduler.join. Expected, if any, is the wait by what the tasks of the waitlist charge together.
+// join is like Scheduler.join. Expected, if not nil, computes the wait from the sum of the charges in the waitlist.
 func (d *simDelivery) join(
 	e waitlist.Entry, info waitInfo, wait time.Duration, expected func(joined reservations.Tokens) time.Duration,
 ) {
@@ -280,7 +280,7 @@ func (d *simDelivery) join(
 	}))
 }
 
-// putBack ends a delivery without a start: asynq has the task until the time of its net.
+// putBack ends a delivery without a start. asynq keeps the task in its retry set.
 func (d *simDelivery) putBack(wait time.Duration) {
 	w := d.w
 	w.after(seconds(w.deferring), d.live(func() {
@@ -340,12 +340,12 @@ func (w *world) wakeTask(task int, urgent bool) asynqdb.Wake {
 	return asynqdb.Woken
 }
 
-// answer is reporter.answer.
+// answer is like reporter.answer.
 func (p *simProcess) answer(bucket string, b reservations.Bucket, sooner bool) {
 	p.add(bucket, reported{bucket: b, came: simBase.Add(p.w.now), sooner: sooner})
 }
 
-// joins is reporter.joins.
+// joins is like reporter.joins.
 func (p *simProcess) joins(bucket string, b reservations.Bucket) {
 	p.add(bucket, reported{bucket: b, came: simBase.Add(p.w.now), joins: true})
 }
@@ -355,7 +355,7 @@ func (p *simProcess) add(bucket string, a reported) {
 	p.report()
 }
 
-// report has the answers reported soon.
+// report plans a flush.
 func (p *simProcess) report() {
 	if p.flushing {
 		return
@@ -367,7 +367,7 @@ func (p *simProcess) report() {
 	})
 }
 
-// flush is reporter.flush.
+// flush is like reporter.flush.
 func (p *simProcess) flush() {
 	w := p.w
 	var answers []simAnswer
@@ -377,7 +377,8 @@ func (p *simProcess) flush() {
 			panic(err)
 		}
 		answers = append(answers, simAnswer{
-			bucket: bucket, generation: a.bucket.Generation, version: a.bucket.Version, state: state, sooner: a.sooner, joins: a.joins,
+			bucket: bucket, generation: a.bucket.Generation, version: a.bucket.Version, state: state, sooner: a.sooner,
+			joins: a.joins,
 			store: a.bucket.At.Sub(simBase) + simBase.Add(w.now).Sub(a.came),
 		})
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// fleetWorld is what goes wrong in a fleet, and what may come of it at most.
+// fleetWorld is a fleet with faults, and the bounds of its result.
 type fleetWorld struct {
 	fleet
 
-	late       float64 // seconds until the last start more than the least possible, .2 beside
-	deliveries float64 // a task; zero: 2.0
+	late       float64 // seconds until the last start above the least possible, plus .2
+	deliveries float64 // per task; zero: 2.0
 	most       int     // deliveries of one task; zero: 3
 	win        float64 // zero: 1.0005
 	lost       float64 // places in percent; zero: 1
@@ -25,7 +25,7 @@ func (f fleetWorld) withDefaults() fleetWorld {
 	f.seed = 1
 	f.processes = 3
 	if f.arrive == nil {
-		f.arrive = every(.0005) // of tasks that arrive at once, the first ones join in any order
+		f.arrive = every(.0005) // the first tasks that arrive at once would join in any order
 	}
 	f.redis, f.store = or(f.redis, .001), or(f.store, .002)
 	f.tasks = orInt(f.tasks, 3000)
@@ -63,9 +63,15 @@ func fleetWorlds() []fleetWorld {
 		{fleet: fleet{name: "nothing goes wrong"}},
 		{fleet: fleet{name: "two dispatchers", dispatchers: 2}},
 		{fleet: fleet{name: "two dispatchers on duty at once", dispatchers: 2, twins: true}},
-		{fleet: fleet{name: "two dispatchers on duty at once, too high", dispatchers: 2, twins: true, real: over}, late: .5, lost: 8},
+		{
+			fleet: fleet{name: "two dispatchers on duty at once, too high", dispatchers: 2, twins: true, real: over}, late: .5,
+			lost: 8,
+		},
 		{fleet: fleet{name: "dispatcher frozen for 10 s", dispatchers: 2, freeze: away}, late: 2, lost: 4},
-		{fleet: fleet{name: "dispatcher frozen for 10 s, too high", dispatchers: 3, freeze: away, real: over}, late: 2.5, lost: 8},
+		{
+			fleet: fleet{name: "dispatcher frozen for 10 s, too high", dispatchers: 3, freeze: away, real: over}, late: 2.5,
+			lost: 8,
+		},
 		{fleet: fleet{name: "no dispatcher for 10 s", crash: away}, late: 10, lost: 4},
 
 		{fleet: fleet{name: "store 90 s ahead", storeAhead: constant(90)}},
@@ -87,10 +93,16 @@ func fleetWorlds() []fleetWorld {
 		{fleet: fleet{name: "workers look every 50 ms", poll: .05}},
 		{fleet: fleet{name: "store down for 15 s", down: [2]float64{10, 25}}, late: 15 + 20, most: 8, lost: 4},
 		{fleet: fleet{name: "all workers killed", kill: []float64{10}}},
-		{fleet: fleet{name: "all workers killed twice", kill: []float64{10, 20}, run: 1, slots: 150}, deliveries: 2.1, most: 4, lost: 6},
+		{
+			fleet: fleet{name: "all workers killed twice", kill: []float64{10, 20}, run: 1, slots: 150}, deliveries: 2.1,
+			most: 4, lost: 6,
+		},
 
 		{fleet: fleet{name: "max_reserved 50", limits: hundred(50)}},
-		{fleet: fleet{name: "max_reserved 50, store down for 15 s", limits: hundred(50), down: [2]float64{10, 25}}, late: 15 + 20, most: 8, lost: 4},
+		{
+			fleet: fleet{name: "max_reserved 50, store down for 15 s", limits: hundred(50), down: [2]float64{10, 25}},
+			late:  15 + 20, most: 8, lost: 4,
+		},
 		{fleet: fleet{name: "max_wait 10 s", limits: limited(func(l *reservations.Limit) { l.MaxWait = seconds(10) })}},
 		{fleet: fleet{name: "4 shards", limits: limited(func(l *reservations.Limit) { l.Shards = 4 })}, late: .5, lost: 5},
 		{fleet: tenants("tenants below a provider", 0), most: 2, lost: .3},
@@ -100,10 +112,11 @@ func fleetWorlds() []fleetWorld {
 
 // shortWorlds run with -short.
 var shortWorlds = []string{
-	"dispatcher frozen for 10 s, too high", "store down for 15 s", "all workers killed", "tenants below a provider, 2 ms away",
+	"dispatcher frozen for 10 s, too high", "store down for 15 s", "all workers killed",
+	"tenants below a provider, 2 ms away",
 }
 
-// tenants are five of 10 a second each, below a provider of 20 a second.
+// tenants returns a fleet of five tenants of 10 a second each, below a provider of 20 a second.
 func tenants(name string, latency float64) fleet {
 	limits := []reservations.Limit{
 		{Name: "provider", Meters: []reservations.Meter{tokenMeter("tokens", 20, 20, reservations.Unlimited)}},
@@ -120,11 +133,11 @@ func tenants(name string, latency float64) fleet {
 	}
 }
 
-// After a standstill the bucket is full, and a hundred tasks are delivered side by side, in any order. A store that
-// jumps forward fills its buckets early; one that jumps back fills them late, and the first task asks in vain.
+// After a stall the bucket is full, and a hundred tasks are delivered at the same time, in any order. A store whose
+// clock jumps forward fills its buckets early. If it jumps back, it fills them late, and the first task asks in vain.
 //
-// Whatever goes wrong: no window above what is allowed by the clock of the store, no task left over, the limit used,
-// the order kept.
+// Whatever fails, no window exceeds the limit by the clock of the store, no task is left, the limit is used and the
+// order kept.
 func TestFleetWorlds(t *testing.T) {
 	t.Parallel()
 	all := fleetWorlds()

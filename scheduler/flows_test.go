@@ -27,7 +27,7 @@ func (f flowTask) Charges() []reservations.Charge {
 	}}
 }
 
-// flowWorld enqueues reserved tasks, and says where they stand.
+// flowWorld enqueues reserved tasks, and returns their places.
 type flowWorld struct {
 	*testing.T
 
@@ -52,7 +52,7 @@ func (w flowWorld) enqueue(priority string, flows ...string) {
 	}
 }
 
-// order are the tasks by their positions.
+// order returns the tasks sorted by position.
 func (w flowWorld) order(ids ...string) []string {
 	w.Helper()
 	order := make([]string, len(ids))
@@ -66,7 +66,7 @@ func (w flowWorld) order(ids ...string) []string {
 	return order
 }
 
-// Tasks that wait when their weight changes keep their places; later ones wait by the new weight.
+// Waiting tasks keep their places when the weight of their flow changes. Later tasks wait by the new weight.
 func TestWeightsChangeWhileTasksWait(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -91,7 +91,7 @@ func TestWeightsChangeWhileTasksWait(t *testing.T) {
 	})
 }
 
-// A task whose priority is gone from its limit waits as one of the lowest, and Explain says what it counts for.
+// A task whose priority was removed from its limit waits with the lowest one, and Explain names that.
 func TestAPriorityThatIsGone(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -105,7 +105,9 @@ func TestAPriorityThatIsGone(t *testing.T) {
 		if d := cmp.Diff(want, w.order(want...)); d != "" {
 			t.Errorf("order (-want +got):\n%s", d)
 		}
-		charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}, Flow: "c", Priority: "gone"}
+		charge := reservations.Charge{
+			Limit: "openai", Tokens: reservations.Tokens{"requests": 1}, Flow: "c", Priority: "gone",
+		}
 		task := scheduler.Task{Queue: "default", ID: putBack(t, client, flowTask{ID: "c1"})}
 		turn, err := w.s.Arrive(t.Context(), task, []reservations.Charge{charge})
 		if err != nil {

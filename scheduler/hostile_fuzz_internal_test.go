@@ -7,8 +7,8 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 )
 
-// Whatever text is stored as the state of a bucket, the dispatcher makes a plan for it: it promotes waiting tasks alone,
-// from the head on, and looks again before long.
+// Whatever text is stored as the state of a bucket, the dispatcher makes a plan for it: it promotes waiting tasks
+// alone, from the head on, and looks again before long.
 func FuzzPlan(f *testing.F) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, state := range []string{
@@ -49,8 +49,7 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// Whatever a schedule says, it is refused, or its ticks come one after the other, and the last one before a moment is
-// the one after which there is none before it.
+// Any schedule is refused, or its ticks are in order. The last tick before a time has no later tick before that time.
 func FuzzSchedule(f *testing.F) {
 	for _, spec := range []string{
 		"* * * * *", "0 3 * * *", "@daily", "@every 5m", "@every 1s", "@every 9999999h", "0 0 29 2 *", "0 0 30 2 *",

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// bucketState is a bucket of 100 tokens a second with so many left at simBase.
+// bucketState returns a bucket of 100 tokens a second with left tokens at simBase.
 func bucketState(t *testing.T, left float64) []byte {
 	t.Helper()
 	limit := hundred(0)[0]
@@ -53,10 +53,21 @@ func TestPlan(t *testing.T) {
 		count int
 		next  time.Duration
 	}{
-		{name: "before the next look and a delivery", due: due(func(*waitlist.Due) {}), count: 11, next: 45 * time.Millisecond},
-		{name: "later", due: due(func(*waitlist.Due) {}), now: 200 * time.Millisecond, count: 31, next: 45 * time.Millisecond},
-		{name: "a long wait", due: due(func(d *waitlist.Due) { d.Heads[0].Tokens["tokens"] = 90 }), next: 825 * time.Millisecond},
-		{name: "by the store's clock", due: due(func(d *waitlist.Due) { d.Offset = 200 * time.Millisecond }), count: 31, next: 45 * time.Millisecond},
+		{
+			name: "before the next look and a delivery", due: due(func(*waitlist.Due) {}), count: 11,
+			next: 45 * time.Millisecond,
+		},
+		{
+			name: "later", due: due(func(*waitlist.Due) {}), now: 200 * time.Millisecond, count: 31, next: 45 * time.Millisecond,
+		},
+		{
+			name: "a long wait", due: due(func(d *waitlist.Due) { d.Heads[0].Tokens["tokens"] = 90 }),
+			next: 825 * time.Millisecond,
+		},
+		{
+			name: "by the store's clock", due: due(func(d *waitlist.Due) { d.Offset = 200 * time.Millisecond }), count: 31,
+			next: 45 * time.Millisecond,
+		},
 		{name: "promoted tasks come first", count: 7, first: 4, next: 45 * time.Millisecond, due: due(func(d *waitlist.Due) {
 			d.Promoted, d.PromotedCount, d.Heads = waitingTasks(0, 4), 4, waitingTasks(4, 40)
 		})},
@@ -64,9 +75,11 @@ func TestPlan(t *testing.T) {
 		{name: "no answer yet", count: 1, next: probeEvery, due: due(func(d *waitlist.Due) { d.State = nil })},
 		{name: "it could not be asked", count: 1, next: probeEvery, due: due(func(d *waitlist.Due) { d.Failed = true })},
 		{name: "one is asking it", next: probeEvery, due: due(func(d *waitlist.Due) { d.Failed, d.PromotedCount = true, 1 })},
-		{name: "more promoted than known", next: lookEvery, due: due(func(d *waitlist.Due) { d.PromotedCount = promotedMost + 1 })},
+		{name: "more promoted than known", next: lookEvery, due: due(func(d *waitlist.Due) {
+			d.PromotedCount = promotedMost + 1
+		})},
 		{name: "empty", due: due(func(d *waitlist.Due) { d.Heads = nil })},
-		{name: "only heads that are gone", next: lookEvery, due: due(func(d *waitlist.Due) { d.Heads, d.More = nil, true })},
+		{name: "only heads that have left", next: lookEvery, due: due(func(d *waitlist.Due) { d.Heads, d.More = nil, true })},
 	} {
 		want := waitlist.Plan{Bucket: "fleet", Planned: 7, Next: c.next}
 		for i := range c.count {

@@ -7,13 +7,13 @@ import (
 )
 
 // pythonRandom is Python's random.Random: the Mersenne Twister and the distributions that the reference simulation
-// draws from. It gives the scenarios here the same inputs as there, number for number.
+// draws from. So the scenarios have exactly the inputs of the reference.
 type pythonRandom struct {
 	state [624]uint32
 	next  int
 }
 
-// newPythonRandom seeds as random.Random(seed) does for a seed of at most 32 bits.
+// newPythonRandom seeds like random.Random(seed), for a seed of at most 32 bits.
 func newPythonRandom(seed uint32) *pythonRandom {
 	r := &pythonRandom{next: 624}
 	s := &r.state
@@ -111,7 +111,7 @@ func (r *pythonRandom) gammavariate(alpha float64) float64 {
 	}
 }
 
-// The values are what Python 3 prints for r = random.Random(seed) and these calls, in this order.
+// The values are from Python 3, for r = random.Random(seed) and these calls, in this order.
 func TestPythonRandom(t *testing.T) {
 	t.Parallel()
 	for _, c := range pythonRandomTable {
@@ -138,5 +138,8 @@ var pythonRandomTable = []struct {
 	{0, [7]float64{491.9859846990985, 5.007743849786722, 0.19859162415812487, 10.0, 995.0, 0.3429790862457067, 1500.0}},
 	{3, [7]float64{495.1177765830332, 2.993203472756409, 0.22806759689139008, 8.0, 598.0, 0.49869345065313886, 800.0}},
 	{499, [7]float64{502.3392946735485, 5.404137320228209, 0.4874425441256418, 3.0, 633.0, 0.32783108356644075, 800.0}},
-	{4294967295, [7]float64{490.10676378430463, 0.9632487634533399, 0.21961749986090154, 29.0, 955.0, 0.2838971809038934, 800.0}},
+	{
+		4294967295,
+		[7]float64{490.10676378430463, 0.9632487634533399, 0.21961749986090154, 29.0, 955.0, 0.2838971809038934, 800.0},
+	},
 }

@@ -22,7 +22,7 @@ type digest struct {
 
 func (digest) TaskType() string { return "digest" }
 
-// clockwork is a fleet of processes with one recurring task, on a Redis whose clock the test moves.
+// clockwork is a fleet of processes with one recurring task, on a Redis whose clock the test sets.
 type clockwork struct {
 	t         *testing.T
 	server    *miniredis.Miniredis
@@ -73,11 +73,12 @@ func (c *clockwork) process() *process {
 	return &process{Scheduler: s, life: life}
 }
 
-// mortal ends a process at one of its calls to Redis: before Redis has it, or before the process has the answer.
+// mortal ends a process at one of its calls to Redis: before Redis receives the call, or before the process receives
+// the answer.
 type mortal struct {
 	calls    atomic.Int64
-	diesAt   int64 // which call; zero: it lives on
-	answered bool  // Redis does what the last call says
+	diesAt   int64 // the number of the call; zero: never
+	answered bool  // Redis executes the last call
 	dead     bool
 }
 
@@ -114,7 +115,7 @@ func (m *mortal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// look has the process look at its schedules.
+// look lets the process look at its schedules.
 func (c *clockwork) look(p *process) {
 	c.t.Helper()
 	if _, err := p.tickAll(c.t.Context(), p.recurring); err != nil && !p.life.dead {
@@ -123,7 +124,7 @@ func (c *clockwork) look(p *process) {
 	c.work()
 }
 
-// work runs every pending task to its end: nothing of it is left in Redis.
+// work runs every pending task to its end, and deletes it in Redis.
 func (c *clockwork) work() {
 	c.t.Helper()
 	pending, err := c.inspector.ListPendingTasks("default", asynq.PageSize(100))
@@ -138,8 +139,8 @@ func (c *clockwork) work() {
 	}
 }
 
-// Three processes look at the schedule for 60 minutes. Ten times the one that looks first is killed at another of its
-// calls to Redis, and replaced: each minute has exactly one start.
+// Three processes look at the schedule for 60 minutes. Ten times the first one to look is killed, each time at
+// another of its calls to Redis, and replaced. Each minute has exactly one start.
 func TestEachTickStartsOnceWhileLeadersAreKilled(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -153,7 +154,7 @@ func TestEachTickStartsOnceWhileLeadersAreKilled(t *testing.T) {
 		for minute := 1; minute <= 60; minute++ {
 			random.Shuffle(len(fleet), func(i, j int) { fleet[i], fleet[j] = fleet[j], fleet[i] })
 			c.set(began.Add(time.Duration(minute)*time.Minute + time.Duration(random.IntN(200))*time.Millisecond))
-			if minute%6 == 3 { // the first to look leads
+			if minute%6 == 3 { // the first to look is the leader
 				life, n := fleet[0].life, minute/6 // before or after it reads the last tick, before or after it enqueues
 				life.diesAt, life.answered = life.calls.Load()+1+int64(n%2), n/2%2 == 1
 			}
@@ -218,8 +219,8 @@ func TestATickThatIsTooLateIsSkipped(t *testing.T) {
 	}
 }
 
-// A changed schedule begins with its next tick, also while processes with the old one are up, and a tick that both have
-// starts once.
+// A changed schedule begins with its next tick, even while processes with the old schedule run. A tick of both
+// schedules starts once.
 func TestAChangedSchedule(t *testing.T) {
 	t.Parallel()
 	c := newClockwork(t, Recurring{Name: "r", Spec: "*/10 * * * *", Args: digest{}})
@@ -247,7 +248,7 @@ func TestAChangedSchedule(t *testing.T) {
 	}
 }
 
-// A unique recurring task is skipped while the one before is under way.
+// A tick of a unique recurring task is skipped while the task before waits or runs.
 func TestAUniqueRecurringTaskDoesNotOverlap(t *testing.T) {
 	t.Parallel()
 	c := newClockwork(t, Recurring{Name: "r", Spec: "* * * * *", Args: digest{}, Options: []Option{Unique("r")}})
@@ -277,7 +278,7 @@ func TestAUniqueRecurringTaskDoesNotOverlap(t *testing.T) {
 	}
 }
 
-func TestRecurringFaultsAreAllTold(t *testing.T) {
+func TestAllRecurringFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{})
 	defer func() { _ = client.Close() }()
@@ -291,7 +292,8 @@ func TestRecurringFaultsAreAllTold(t *testing.T) {
 		t.Fatalf("err = %v", err)
 	}
 	for _, want := range []string{
-		"delivery: ", "recurring.a.spec: ", "recurring.a.start_within: ", "recurring.b.zone: ", "recurring.b.queue: ", "recurring.b.options: ",
+		"delivery: ", "recurring.a.spec: ", "recurring.a.start_within: ", "recurring.b.zone: ", "recurring.b.queue: ",
+		"recurring.b.options: ",
 		"recurring.b.args: ", "recurring.b: there are two", "recurring.3.name: ",
 	} {
 		if !strings.Contains(fmt.Sprint(err), want) {

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// reporting is a reporter in a Redis of the test's own, in which a task waits for "openai" and a task is promoted.
+// reporting is a reporter on a Redis of its own, with a waiting task for "openai" and a promoted task.
 type reporting struct {
 	*reporter
 
@@ -52,7 +52,7 @@ func (r reporting) end() {
 	r.check(r.close(r.t.Context()))
 }
 
-// stored is the version of the bucket that the waitlist has.
+// stored returns the version of the bucket in the waitlist.
 func (r reporting) stored() (version int64, waiting int) {
 	r.t.Helper()
 	l, err := r.list.List(r.t.Context(), "openai")
@@ -92,7 +92,7 @@ func TestReporterSendsTheNewestAnswer(t *testing.T) {
 	}
 }
 
-// A task that began is reported, however long Redis is away.
+// A task that began is reported, however long Redis is down.
 func TestReporterKeepsWhatBegan(t *testing.T) {
 	t.Parallel()
 	r := newReporting(t)
@@ -113,7 +113,7 @@ func TestReporterKeepsWhatBegan(t *testing.T) {
 	}
 }
 
-// Without a stop, an answer is sent within some 10 ms; many are sent in parts.
+// Without a stop, an answer is sent within about 10 ms. Many answers are sent in parts.
 func TestReporterSendsByItself(t *testing.T) {
 	t.Parallel()
 	r := newReporting(t)
@@ -140,7 +140,8 @@ func TestADispatcherThatLostItsDutyPromotesNothing(t *testing.T) {
 	s.observe = func(all []waitlist.Task) { promoted += len(all) }
 	frozen, other := newDispatcher(s), newDispatcher(s)
 	duty := waitlist.Duty{
-		ID: frozen.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: promotedMost, Retry: beginWithin,
+		ID: frozen.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: promotedMost,
+		Retry: beginWithin,
 	}
 	look, err := s.list.Look(t.Context(), duty, nil)
 	r.check(err)
@@ -150,7 +151,7 @@ func TestADispatcherThatLostItsDutyPromotesNothing(t *testing.T) {
 	r.server.SetTime(time.Now().Add(3 * time.Second))
 	_, err = other.dispatch(t.Context())
 	r.check(err)
-	if promoted != 1 { // to find out whether the bucket answers
+	if promoted != 1 { // as a probe of the bucket
 		t.Fatalf("the other one promoted %d", promoted)
 	}
 	_, err = frozen.promote(t.Context(), look)

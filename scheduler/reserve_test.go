@@ -20,14 +20,15 @@ func (s shared) Charges() []reservations.Charge {
 	}
 }
 
-// A task waits for one bucket: its tenant's if a task of the batch has to wait there, else the provider's. It holds
-// nothing of another one.
+// A task waits for one bucket: its tenant's if a task of the batch must wait there, else the provider's. It holds no
+// tokens of another bucket.
 func TestReservedInTwoBuckets(t *testing.T) {
 	t.Parallel()
 	tenant := perSecond(0.01, 2)
 	tenant.Name = "tenant"
 	s := newScheduler(t, mini(t), limiter(t, store(), tenant, perSecond(0.1, 1)), exact())
-	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{shared("a"), shared("a"), shared("a"), shared("b")}, scheduler.Reserved())
+	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{shared("a"), shared("a"), shared("a"), shared("b")},
+		scheduler.Reserved())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// The tasks of each bucket are expected in their order, and asynq has each of them at the time of its net.
+// The expected starts of each bucket are in order, and asynq delivers each task later, at the time of its retry set.
 func TestReservedTasksAreExpectedInOrder(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
@@ -45,11 +45,13 @@ func TestReservedTasksAreExpectedInOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if net := kept.NextProcessAt.Sub(due); net < 118*time.Second || net > 142*time.Second || kept.State != asynq.TaskStateScheduled {
-				t.Fatalf("task %d: asynq has it %v, %v after its time", i, kept.State, net)
+			if net := kept.NextProcessAt.Sub(due); net < 118*time.Second || net > 142*time.Second ||
+				kept.State != asynq.TaskStateScheduled {
+				t.Fatalf("task %d: asynq delivers it at %v, %v after its time", i, kept.State, net)
 			}
 		}
-		if want := before.Add([]time.Duration{9900 * time.Millisecond, 99 * time.Second}[limit]); last.Sub(want).Abs() > 5*time.Second {
+		if want := before.Add(
+			[]time.Duration{9900 * time.Millisecond, 99 * time.Second}[limit]); last.Sub(want).Abs() > 5*time.Second {
 			t.Errorf("limit %d: the last is expected at %v, want about %v", limit, last, want)
 		}
 	}

@@ -40,7 +40,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// A fleet that was down for long finds the last tick, and quickly.
+// After a long outage the last tick is found quickly.
 func TestTheLastTickAfterALongTime(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 7, 1, 10, 3, 7, 0, time.UTC)

@@ -74,7 +74,8 @@ func TestStopReportsWhatItCouldNotFinish(t *testing.T) {
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	_, err := scheduler.New(mini(t), nil, scheduler.Config{Delivery: time.Second})
-	if !errors.Is(err, scheduler.ErrInvalidConfig) || !strings.Contains(err.Error(), "delivery: 1s must be at most 170ms") {
+	if !errors.Is(err, scheduler.ErrInvalidConfig) ||
+		!strings.Contains(err.Error(), "delivery: 1s must be at most 170ms") {
 		t.Errorf("err = %v", err)
 	}
 	if _, err := scheduler.New(nil, nil, scheduler.Config{}); !errors.Is(err, scheduler.ErrInvalidConfig) {

@@ -19,9 +19,9 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// cut is a Redis client that is cut off at a command: from then on nothing reaches the server, as after a kill.
+// cut is a Redis client that is cut off at a command. From then on nothing reaches the server, as after a kill.
 type cut struct {
-	mu  sync.Mutex // guards what is below
+	mu  sync.Mutex // guards the fields below
 	at  func(args []any) bool
 	off bool
 }
@@ -64,7 +64,9 @@ func (c *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // cutOff connects to the server of client, and is cut off at the first command that at picks.
 func cutOff(t *testing.T, client redis.UniversalClient, at func(args []any) bool) (redis.UniversalClient, *cut) {
 	t.Helper()
-	other := redisOf(t, &redis.Options{Addr: client.(*redis.Client).Options().Addr, DB: client.(*redis.Client).Options().DB, MaxRetries: -1})
+	other := redisOf(t, &redis.Options{
+		Addr: client.(*redis.Client).Options().Addr, DB: client.(*redis.Client).Options().DB, MaxRetries: -1,
+	})
 	c := &cut{at: at}
 	other.AddHook(c)
 	return other, c
@@ -76,7 +78,7 @@ func mentions(text string) func([]any) bool {
 	}
 }
 
-// busy is a limiter of one task a minute whose bucket is empty.
+// busy returns a limiter of one task a minute with an empty bucket.
 func busy(t *testing.T) *reservations.Limiter {
 	t.Helper()
 	l := limiter(t, store(), perSecond(1./60, 1))
@@ -86,17 +88,18 @@ func busy(t *testing.T) *reservations.Limiter {
 	return l
 }
 
-// tells picks the command that tells asynq of the times: of all keys it names only those that are scheduled.
-func tells(args []any) bool {
+// schedules matches the command that schedules the tasks in asynq. It is the only one with the scheduled set as its
+// only key.
+func schedules(args []any) bool {
 	return len(args) > 4 && fmt.Sprint(args[2], args[3]) == "1asynq:{default}:scheduled"
 }
 
-// If a process is killed while it sorts, asynq delivers each task that waits nowhere by the time of the net.
+// If a process is killed while it sorts, asynq's retry set delivers each task that is in no waitlist.
 func TestSortKilled(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]func([]any) bool{
-		"before the tasks join": mentions(`{"requests":1}`),
-		"before asynq is told":  tells,
+		"before the tasks join":            mentions(`{"requests":1}`),
+		"before asynq schedules the tasks": schedules,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +136,7 @@ func TestSortKilled(t *testing.T) {
 	}
 }
 
-// A task that asynq delivers with a place, because no waker did, keeps it.
+// A task with a place that asynq delivers by itself keeps its place.
 func TestSortKeepsPlaces(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
@@ -148,16 +151,15 @@ func TestSortKeepsPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	inspector := asynq.NewInspectorFromRedisClient(client)
-	if n, err := inspector.RunAllScheduledTasks("default"); err != nil || n != len(args) { // as asynq's forwarder does
+	if n, err := inspector.RunAllScheduledTasks("default"); err != nil || n != len(args) { // like asynq's forwarder
 		t.Fatalf("%d, %v", n, err)
 	}
 	want := next(t, client)
 	start(t, s)
-	sortedNone(t, s, tasks.Charges, client, want) // nobody is given a time once more
+	sortedNone(t, s, tasks.Charges, client, want) // no task is scheduled again
 }
 
-// Those who have no limit are delivered while a store takes its time, and those whose time has come stay in front of
-// them.
+// Unlimited tasks are delivered while a store is slow. Woken tasks stay in front of them.
 func TestSortLeavesTheOthersWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
@@ -190,7 +192,7 @@ func TestSortLeavesTheOthersWhereTheyAre(t *testing.T) {
 	}
 }
 
-// A store that does not answer does not keep Stop for longer than its context.
+// Stop ends with its context, even if the store does not answer.
 func TestStopWhileSorting(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
@@ -214,7 +216,7 @@ func TestStopWhileSorting(t *testing.T) {
 	}
 }
 
-// A task that is withdrawn while it is sorted leaves no place behind.
+// A task that is withdrawn while it is sorted leaves no place.
 func TestWithdrawWhileSorting(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
@@ -247,14 +249,16 @@ func TestWithdrawWhileSorting(t *testing.T) {
 	}
 }
 
-// slowStore tells that it is asked the first time, and answers when answer is closed.
+// slowStore reports its first request, and answers when answer is closed.
 type slowStore struct {
 	reservations.Store
 
 	asked, answer chan struct{}
 }
 
-func (s slowStore) Apply(ctx context.Context, l reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+func (s slowStore) Apply(
+	ctx context.Context, l reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
 	select {
 	case <-s.answer:
 	default:

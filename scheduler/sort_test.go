@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// backlog enqueues so many tasks, unreserved and in order; each tenth has no limit.
+// backlog enqueues n tasks, unreserved and in order. Each tenth has no limit.
 func backlog(t *testing.T, s *scheduler.Scheduler, n int) (limited, free []string) {
 	t.Helper()
 	for i := range n {
@@ -35,30 +35,32 @@ func backlog(t *testing.T, s *scheduler.Scheduler, n int) (limited, free []strin
 	return limited, free
 }
 
-// sorted sorts the queue, and returns how many tasks it was told of when that was over.
-func sorted(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer) (told int) {
+// sorted sorts the queue, and returns how many tasks the sort reported.
+func sorted(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer) (reported int) {
 	t.Helper()
-	s.Sort("default", price, func(n int) { told += n })
+	s.Sort("default", price, func(n int) { reported += n })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := s.Stop(ctx); err != nil { // waits for what is under way
+	if err := s.Stop(ctx); err != nil { // waits for the running sort
 		t.Fatal(err)
 	}
-	return told
+	return reported
 }
 
-// sortedNone fails unless sorting gives no task a time, and leaves what is delivered next as it is wanted.
-func sortedNone(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer, client redis.UniversalClient, want []string) {
+// sortedNone fails if sorting schedules a task, or if the pending tasks are not the wanted ones.
+func sortedNone(
+	t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer, client redis.UniversalClient, want []string,
+) {
 	t.Helper()
-	if told := sorted(t, s, price); told != 0 {
-		t.Errorf("told of %d", told)
+	if reported := sorted(t, s, price); reported != 0 {
+		t.Errorf("the sort reported %d", reported)
 	}
 	if diff := cmp.Diff(want, next(t, client)); diff != "" {
 		t.Fatalf("delivered next (-want +got):\n%s", diff)
 	}
 }
 
-// next are the IDs of the tasks that are delivered next, in order.
+// next returns the IDs of the pending tasks, in order of delivery.
 func next(t *testing.T, client redis.UniversalClient) (ids []string) {
 	t.Helper()
 	pending, err := asynq.NewInspectorFromRedisClient(client).ListPendingTasks("default", asynq.PageSize(1000))
@@ -85,8 +87,8 @@ func TestSort(t *testing.T) {
 		}
 		limited, free := backlog(t, s, 100)
 		start(t, s)
-		if told := sorted(t, s, tasks.Charges); told != len(limited) {
-			t.Errorf("told of %d of %d", told, len(limited))
+		if reported := sorted(t, s, tasks.Charges); reported != len(limited) {
+			t.Errorf("the sort reported %d of %d", reported, len(limited))
 		}
 		if diff := cmp.Diff(free, next(t, client)); diff != "" {
 			t.Errorf("delivered next (-want +got):\n%s", diff)
@@ -107,14 +109,14 @@ func TestSort(t *testing.T) {
 	})
 }
 
-// If a bucket does not answer, its tasks are delivered as ever.
+// If a bucket does not answer, its tasks are delivered without sorting.
 func TestSortWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
 	s := newScheduler(t, client, limiter(t, brokenStore{}, perSecond(1, 1)), exact())
 	limited, free := backlog(t, s, 100)
 	want := slices.Concat(limited, free)
-	for range 2 { // a task that was put back is not sorted again
+	for range 2 { // a task that was put back must not be sorted again
 		start(t, s)
 		sortedNone(t, s, tasks.Charges, client, want)
 	}
@@ -153,6 +155,8 @@ func TestSortLeavesAlone(t *testing.T) {
 // brokenStore is a store that does not answer.
 type brokenStore struct{ reservations.Store }
 
-func (brokenStore) Apply(context.Context, reservations.Limit, string, []reservations.Request) ([]reservations.Outcome, error) {
+func (brokenStore) Apply(
+	context.Context, reservations.Limit, string, []reservations.Request,
+) ([]reservations.Outcome, error) {
 	return nil, &reservations.UnavailableError{Bucket: "openai", Applied: reservations.AppliedNo, Err: errors.New("down")}
 }

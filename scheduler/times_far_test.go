@@ -13,8 +13,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// A header with a time that is far away or long ago, which any program may write, has no task come back at once again and
-// again.
+// Any program may write a header with a time far in the future or the past. It must not make a task come back at
+// once, repeatedly.
 func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 2, time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()} {

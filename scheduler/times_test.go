@@ -22,7 +22,9 @@ func TestAStartByThatCanNotBeMet(t *testing.T) {
 	for want, options := range map[string][]scheduler.Option{
 		"start_by: " + now.Add(-time.Minute).UTC().Format("2006"): {scheduler.StartBy(now.Add(-time.Minute))},
 		"must not be the zero time":                               {scheduler.StartBy(time.Time{})},
-		"must not be before the time of the task":                 {scheduler.StartBy(now.Add(time.Minute)), scheduler.In(time.Hour)},
+		"must not be before the earliest start of the task": {
+			scheduler.StartBy(now.Add(time.Minute)), scheduler.In(time.Hour),
+		},
 	} {
 		_, err := s.Enqueue(t.Context(), openai("a"), options...)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -37,7 +39,7 @@ func TestAStartByThatCanNotBeMet(t *testing.T) {
 	}
 }
 
-// A task is not enqueued if the waitlist says that it would start too late, and holds nothing then.
+// A task is not enqueued, and reserves nothing, if it would start too late by the waitlist.
 func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, store(), perSecond(1, 1))
@@ -73,7 +75,7 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 	}
 }
 
-// The net of a task is no later than the end of its time.
+// asynq's retry set delivers a task no later than at its StartBy.
 func TestTheNetEndsWithStartBy(t *testing.T) {
 	t.Parallel()
 	by := time.Now().Add(10 * time.Second)
@@ -91,7 +93,7 @@ func TestTheNetEndsWithStartBy(t *testing.T) {
 	}
 }
 
-// What is reserved for a task is released when it had to start, although no worker is there to end the task.
+// The reservation of a task is released at its StartBy, even without a worker that ends the task.
 func TestAnExpiredReservationIsReleased(t *testing.T) {
 	t.Parallel()
 	client, l := mini(t), limiter(t, store(), perSecond(10, 1))
@@ -107,11 +109,13 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	if _, err := l.Unblock(t.Context(), "openai", ""); err != nil {
 		t.Fatal(err)
 	}
-	info, err := s.Enqueue(t.Context(), openai("b"), scheduler.Reserved(), scheduler.StartBy(time.Now().Add(1500*time.Millisecond)))
+	info, err := s.Enqueue(t.Context(), openai("b"), scheduler.Reserved(),
+		scheduler.StartBy(time.Now().Add(1500*time.Millisecond)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err2 := s.Explain(t.Context(), named(info.ID)); err2 != nil || !strings.Contains(e.Summary(), "; it must start by ") {
+	if e, err2 := s.Explain(t.Context(), named(info.ID)); err2 != nil ||
+		!strings.Contains(e.Summary(), "; it must start by ") {
 		t.Errorf("%s, %v", e.Summary(), err2)
 	}
 	if _, err = l.Block(t.Context(), requests(1), time.Hour); err != nil {
@@ -133,7 +137,7 @@ func awaitPending(t *testing.T, client redis.UniversalClient, id string) {
 	})
 }
 
-// until polls: Redis sends no event for it.
+// until polls, because Redis sends no event.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// waits is a scheduler that is not started, above a bucket of one task an hour.
+// waits is a scheduler that is not started, with a bucket of one task an hour.
 type waits struct {
 	*scheduler.Scheduler
 
@@ -55,7 +55,7 @@ func (w waits) wait(ids ...string) {
 	}
 }
 
-// deferred is how long a deferral lasts.
+// deferred returns how long a deferral lasts.
 func (w waits) deferred(err error) time.Duration {
 	w.t.Helper()
 	d, ok := errors.AsType[*scheduler.DeferredError](err)
@@ -65,7 +65,7 @@ func (w waits) deferred(err error) time.Duration {
 	return d.Delay
 }
 
-// heads are the first waiting tasks, in order.
+// heads returns the first waiting tasks, in order.
 func (w waits) heads() string {
 	w.t.Helper()
 	look := w.look("test")
@@ -108,7 +108,8 @@ func TestTurn(t *testing.T) {
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		w := newWaits(t, client)
-		if turn := w.arrive("a"); turn.Status != scheduler.StatusNew || turn.Behind(requests(1)) || turn.Reservation(requests(1)) != nil {
+		if turn := w.arrive("a"); turn.Status != scheduler.StatusNew || turn.Behind(requests(1)) ||
+			turn.Reservation(requests(1)) != nil {
 			t.Fatalf("new: %+v", turn)
 		}
 		if o := ask(t, w.limiter, requests(1)); !o.Started() {
@@ -119,7 +120,8 @@ func TestTurn(t *testing.T) {
 			t.Errorf("behind others: %+v", turn)
 		}
 		turn := w.arrive("b")
-		if turn.Status != scheduler.StatusWaiting || turn.Bucket != "openai" || turn.Behind(requests(1)) || !turn.Reservation(requests(1)).Promised {
+		if turn.Status != scheduler.StatusWaiting || turn.Bucket != "openai" || turn.Behind(requests(1)) ||
+			!turn.Reservation(requests(1)).Promised {
 			t.Errorf("waiting: %+v", turn)
 		}
 		if in := w.deferred(w.Return(turn)); (in - 2*time.Hour).Abs() > time.Minute {
@@ -139,7 +141,7 @@ func TestTurn(t *testing.T) {
 		}
 		w.promote("a")
 		w.Begun(named("a"), w.arrive("a"), scheduler.Answer{Bucket: "openai", Outcome: o})
-		if err := w.Stop(t.Context()); err != nil { // sends what is left
+		if err := w.Stop(t.Context()); err != nil { // sends the remaining reports
 			t.Fatal(err)
 		}
 		if turn = w.arrive("a"); turn.Status != scheduler.StatusNew || !turn.Behind(requests(1)) {
@@ -148,7 +150,7 @@ func TestTurn(t *testing.T) {
 	})
 }
 
-// A task that its provider refused, or that its stopping worker let go, is the first to start.
+// A task that its provider refused, or that its stopping worker gave back, is the first to start.
 func TestTasksThatGoFirst(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -173,11 +175,12 @@ func TestTasksThatGoFirst(t *testing.T) {
 	})
 }
 
-// An unlimited task that its provider refused is in no waitlist: asynq delivers it at its time.
+// An unlimited task that its provider refused is in no waitlist. asynq delivers it at its time.
 func TestWaitRefusedWithoutALimit(t *testing.T) {
 	t.Parallel()
 	w := newWaits(t, mini(t))
-	err := w.WaitRefused(t.Context(), named("a"), reservations.Charge{}, time.Minute, reservations.Outcome{}, errors.New("429"), nil)
+	err := w.WaitRefused(t.Context(), named("a"), reservations.Charge{}, time.Minute, reservations.Outcome{},
+		errors.New("429"), nil)
 	if d := scheduler.RetryDelay(0, err, nil); d != 61*time.Second || w.arrive("a").Status != scheduler.StatusNew {
 		t.Errorf("it comes back in %v", d)
 	}
@@ -209,7 +212,7 @@ func TestWaitStoreKeepsThePlace(t *testing.T) {
 	}
 }
 
-// Without Redis no place can be stored: asynq delivers the task, as soon as its whole seconds allow.
+// Without Redis no place can be stored. asynq delivers the task, as soon as its whole seconds allow.
 func TestWaitWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -236,13 +239,16 @@ func TestWaitWithoutRedis(t *testing.T) {
 func TestDeferralText(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	e := &scheduler.DeferredError{Bucket: "openai", State: reservations.StateReserved, Until: at, Delay: 12300 * time.Millisecond}
+	e := &scheduler.DeferredError{
+		Bucket: "openai", State: reservations.StateReserved, Until: at, Delay: 12300 * time.Millisecond,
+	}
 	const until = "until 2026-11-22T12:00:00.000Z, 12.3s from 2026-11-22T11:59:47.700Z"
 	if got, want := e.Error(), "waiting for limit openai (reserved): "+until; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	e.Cause = errors.New("\xff no route")
-	if got, want := e.Error(), "waiting for limit openai (reserved), which could not be asked: "+until+": � no route"; got != want {
+	if got, want := e.Error(), "waiting for limit openai (reserved), which could not be asked: "+until+
+		": � no route"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	e.Refusal = asynq.SkipRetry

@@ -17,8 +17,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// enqueueAtOnce has 64 processes enqueue a task with the key, and returns the IDs of those that did. The others get
-// the ID of the task that has the key.
+// enqueueAtOnce lets 64 processes enqueue a task with the key, and returns the IDs of the enqueued tasks. The other
+// processes get the ID of the holder of the key.
 func enqueueAtOnce(t *testing.T, s *scheduler.Scheduler, holder string) (enqueued []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -42,8 +42,8 @@ func enqueueAtOnce(t *testing.T, s *scheduler.Scheduler, holder string) (enqueue
 	return enqueued
 }
 
-// A unique task waits for its limit for ten minutes, runs, is lost with its worker, and runs again. All the while 64
-// processes enqueue another one each minute, in vain. When it has ended, one of them does.
+// A unique task waits for its limit for ten minutes, runs, is lost with its worker, and runs again. Meanwhile 64
+// processes try to enqueue another one each minute, and fail. After its end one of them succeeds.
 func TestAUniqueTaskThatWaitsIsNeverThereTwice(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -76,10 +76,10 @@ func TestAUniqueTaskThatWaitsIsNeverThereTwice(t *testing.T) {
 		server.FastForward(time.Minute)
 		again(fmt.Sprint("minute ", minute+1))
 	}
-	if got := plan(t, l); got > ahead+1 { // duplicates released what they had reserved
+	if got := plan(t, l); got > ahead+1 { // duplicates have released their reservations
 		t.Errorf("%v tokens are promised ahead, %v before", got, ahead)
 	}
-	// Its turn: a worker has it, dies with it, and asynq's recoverer puts it back.
+	// A worker takes the task, dies with it, and asynq's recoverer puts it back.
 	key := "asynq:{default}:t:" + id
 	for _, state := range []string{"pending", "active", "retry", "active"} {
 		client.HSet(t.Context(), key, "state", state)
@@ -95,7 +95,7 @@ func TestAUniqueTaskThatWaitsIsNeverThereTwice(t *testing.T) {
 	}
 }
 
-// Of many tasks only the duplicates fail; their types give the keys.
+// Of many tasks only the duplicates fail. Their types return the keys.
 func TestEnqueueManyGoesOnAfterDuplicates(t *testing.T) {
 	t.Parallel()
 	for _, reserved := range []bool{false, true} {

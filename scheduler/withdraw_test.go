@@ -16,8 +16,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// What a withdrawn task had reserved is there for those behind it; a task that is gone, or has ended, is none to
-// withdraw.
+// The tasks behind a withdrawn task get its reservation. A missing or ended task can't be withdrawn.
 func TestWithdrawGivesBack(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
@@ -61,7 +60,7 @@ func TestWithdrawGivesBack(t *testing.T) {
 	})
 }
 
-// Many places that can't be given back are one warning.
+// Many reservations that can't be released cause one warning.
 func TestWithdrawWarnsOnce(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
@@ -72,15 +71,20 @@ func TestWithdrawWarnsOnce(t *testing.T) {
 		c.Fixed.ID = c.Name
 		many[i] = c
 	}
-	if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many, scheduler.Reserved()); err != nil {
+	if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many,
+		scheduler.Reserved()); err != nil {
 		t.Fatal(err)
 	}
 	other := perSecond(1, 1)
 	other.Name = "other"
 	var log bytes.Buffer
-	s := newScheduler(t, client, limiter(t, memstore.New(nil), other), scheduler.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := newScheduler(t, client, limiter(t, memstore.New(nil), other), scheduler.Config{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	for i := range many {
-		if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: strconv.Itoa(i)}); info == nil || err != nil {
+		if info, err := s.Withdraw(t.Context(), scheduler.Task{
+			Queue: "default", ID: strconv.Itoa(i),
+		}); info == nil || err != nil {
 			t.Errorf("task %d: %+v, %v", i, info, err)
 		}
 	}

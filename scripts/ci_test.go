@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// program is a shell script in place of a command.
+// program is a shell script that replaces a command.
 type program struct{ name, text string }
 
-// runWith runs a script of the repository, with these programs in place of the real ones, and returns its exit code
-// and what it printed.
+// runWith runs a script of the repository with these programs instead of the real ones. It returns the exit code and
+// the output of the script.
 func runWith(t *testing.T, script string, args, env []string, programs ...program) (code int, out string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -36,7 +36,7 @@ func runWith(t *testing.T, script string, args, env []string, programs ...progra
 func TestCI(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		lint, vuln, tests string // what the steps do
+		lint, vuln, tests string // shell commands of the steps
 		code              int
 		says              string
 	}{
@@ -67,7 +67,7 @@ func TestVuln(t *testing.T) {
 	const away = `echo 'govulncheck: fetching vulnerabilities: Get "https://db.example": dial tcp: no such host' >&2
 exit 1`
 	for name, tc := range map[string]struct {
-		check string // what govulncheck does
+		check string // shell commands of govulncheck
 		code  int
 		says  string
 	}{

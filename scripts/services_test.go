@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// services runs scripts/services with a folder of its own, and no variables but these.
+// services runs scripts/services with this folder, and with no other variables than env.
 func services(t *testing.T, folder string, env []string, args ...string) (out string, err error) {
 	t.Helper()
 	args = append([]string{"-c", `umask 027; exec bash "$0" "$@"`, "./services"}, args...)
@@ -22,7 +22,7 @@ func services(t *testing.T, folder string, env []string, args ...string) (out st
 	return string(text), err
 }
 
-// wantPrivate fails where a file below folder holds the secret, or others than its owner may read it.
+// wantPrivate fails if a file below folder contains the secret, or if other users may read a file.
 func wantPrivate(t *testing.T, folder, secret string) {
 	t.Helper()
 	files := 0
@@ -58,14 +58,17 @@ func TestServicesScriptHidesPasswords(t *testing.T) {
 	for _, step := range []struct {
 		command string
 		env     []string
-		says    string // part of what it prints
+		says    string // part of the output
 		fails   bool
 	}{
 		{command: "up", env: []string{redis, mongo}, says: "REDIS_URL as given"},
 		{command: "status", says: "redis://***@127.0.0.1:"},
 		{command: "status", says: "mongodb+srv://***@example.invalid/?tlsCertificateKeyFilePassword=***"},
 		{command: "env", says: "REDIS_URL was given to scripts/services up and is not stored", fails: true},
-		{command: "up", env: []string{"REDIS_URL=redis://user:" + secret + "@127.0.0.1:1/0"}, says: "redis://***@127.0.0.1:1/0", fails: true},
+		{
+			command: "up", env: []string{"REDIS_URL=redis://user:" + secret + "@127.0.0.1:1/0"},
+			says: "redis://***@127.0.0.1:1/0", fails: true,
+		},
 	} {
 		out, err := services(t, folder, step.env, step.command)
 		if (err != nil) != step.fails || !strings.Contains(out, step.says) || strings.Contains(out, secret) {
@@ -75,12 +78,13 @@ func TestServicesScriptHidesPasswords(t *testing.T) {
 	}
 }
 
-// A command gets the given addresses in full, and the umask of the shell.
+// A command gets the unmasked addresses, and the umask of the shell.
 func TestServicesScriptPassesAddressesOn(t *testing.T) {
 	t.Parallel()
 	redis := "redis://user:hunter2@" + testenv.StartRedisServer(t).Addr() + "/0"
 	mongo := "mongodb+srv://user:hunter2@example.invalid/"
-	out, err := services(t, t.TempDir(), []string{"REDIS_URL=" + redis, "MONGODB_URI=" + mongo}, "run", "sh", "-c", "umask; env")
+	out, err := services(t, t.TempDir(), []string{"REDIS_URL=" + redis, "MONGODB_URI=" + mongo}, "run", "sh", "-c",
+		"umask; env")
 	for _, text := range []string{"REDIS_URL=" + redis, "MONGODB_URI=" + mongo, "0027"} {
 		if err != nil || !strings.Contains(out, text+"\n") {
 			t.Errorf("%v: %q is missing in %s", err, text, out)

@@ -16,23 +16,24 @@ type Args interface {
 	TaskType() string
 }
 
-// Charger is implemented by arguments whose tasks take from a limit.
+// Charger is implemented by arguments whose tasks have charges.
 type Charger interface {
-	// Charges says what one task takes when it starts, all or nothing; it is taken again for each attempt. Nil means nothing: the
-	// task is unlimited. Of several charges, at most MaxCharges and each of another bucket, the narrowest stands first and the provider's
-	// last: they are asked in this order, so that a tenant with a small share waits for that before it stands in anybody's way, and
-	// a refusal by the provider (RetryAfter) blocks the bucket of the last.
+	// Charges returns the charges of one task. The task takes all of them when it starts, and again for each attempt.
+	// Nil means that the task is unlimited. There are at most MaxCharges charges, each for another bucket. Put the
+	// charge of the narrowest limit first and the provider's last, because the task asks the buckets in this order.
+	// So a tenant with a small share waits for its own limit before it takes tokens from others. A refusal by the
+	// provider (RetryAfter) blocks the bucket of the last charge.
 	Charges() []reservations.Charge
 }
 
-// Optioner is implemented by arguments whose type has its own defaults.
+// Optioner is implemented by arguments whose type has default options of its own.
 type Optioner interface {
-	// TaskOptions are the options of a task unless whoever enqueues it says otherwise. It may depend on the payload, e.g.
-	// to choose an ID that makes enqueuing twice harmless.
+	// TaskOptions returns the default options of a task. Options of the enqueue call override them. They may depend
+	// on the payload, e.g. for an ID that makes enqueuing twice harmless.
 	TaskOptions() Options
 }
 
-// TypeOf is the task type of T, told without a payload. It is empty where T is an interface.
+// TypeOf returns the task type of T, which needs no payload. It is empty if T is an interface.
 func TypeOf[T Args]() string {
 	args, ok := blank[T]()
 	if !ok {
@@ -41,12 +42,13 @@ func TypeOf[T Args]() string {
 	return args.TaskType()
 }
 
-// MaxCharges is how many charges a task can have.
+// MaxCharges is the largest number of charges of a task.
 const MaxCharges = 8
 
-// ChargesOf is what a task with these arguments takes: nothing where args is no Charger. The error matches
-// ErrTooManyCharges, ErrDuplicateCharge, or reservations.ErrInvalidCharge where a charge names no limit or an amount is not a number or negative. Whether the limit exists
-// and can serve the charge is for a reservations.Limiter to say.
+// ChargesOf returns the charges of a task with these arguments: none if args is no Charger. The error matches
+// ErrTooManyCharges or ErrDuplicateCharge. It matches reservations.ErrInvalidCharge if a charge names no limit, or an
+// amount is negative or not a number. A reservations.Limiter checks whether the limit exists and can serve the
+// charge.
 func ChargesOf(args Args) ([]reservations.Charge, error) {
 	charger, ok := args.(Charger)
 	if !ok {
@@ -59,15 +61,17 @@ func ChargesOf(args Args) ([]reservations.Charge, error) {
 	return charges, nil
 }
 
-// CheckCharges reports why no task can have these charges, whatever the limits: ErrTooManyCharges, ErrDuplicateCharge, or
-// reservations.ErrInvalidCharge.
+// CheckCharges returns an error if no task can have these charges, whatever the limits: ErrTooManyCharges,
+// ErrDuplicateCharge, or reservations.ErrInvalidCharge.
 func CheckCharges(charges []reservations.Charge) error {
 	if len(charges) > MaxCharges {
 		return fmt.Errorf("%w, not %d", ErrTooManyCharges, len(charges))
 	}
 	for _, c := range charges {
 		if c.Given != nil {
-			return &reservations.ChargeError{Charge: c, Err: reservations.ErrInvalidCharge, Problem: "a task can't carry a limit"}
+			return &reservations.ChargeError{
+				Charge: c, Err: reservations.ErrInvalidCharge, Problem: "a task can't carry a limit",
+			}
 		}
 		if err := errors.Join(c.ValidateKey(), c.ValidateFlow()); err != nil {
 			return err
@@ -84,7 +88,8 @@ func CheckCharges(charges []reservations.Charge) error {
 	return reservations.Distinct(charges)
 }
 
-// blank makes arguments to decode into: a zero value, or where T is a pointer one to a zero value. It fails for an interface.
+// blank returns arguments to decode into: a zero value, or a pointer to one if T is a pointer. Ok is false for an
+// interface.
 func blank[T Args]() (T, bool) {
 	var args T
 	switch t := reflect.TypeFor[T](); t.Kind() { //nolint:exhaustive // every other kind is usable as it is
@@ -98,7 +103,7 @@ func blank[T Args]() (T, bool) {
 	}
 }
 
-// isNil says whether args holds nothing that could be encoded.
+// isNil returns whether args is nil, or a nil pointer.
 func isNil(args Args) bool {
 	if args == nil {
 		return true

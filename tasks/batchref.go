@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// BatchRef says which request of a batch file a task is. A task type whose payload has one makes TaskID the ID of the task, and its
-// result goes where those of the batch are kept.
+// BatchRef names the request of a batch file that a task runs. A task type whose payload has a BatchRef uses TaskID
+// as the ID of its task. The result of the task is stored with the results of the batch.
 type BatchRef struct {
 	// Batch is the ID of the batch.
 	Batch string `json:"id"`
-	// Line is that of the file, from 1.
+	// Line is the line of the file, from 1.
 	Line int `json:"line"`
-	// Round is how often the request was put back after it had failed.
+	// Round counts how often the request was put back after a failure.
 	Round int `json:"round,omitempty"`
 }
 
-// TaskID is the task's ID: the same request of the same round is enqueued once.
+// TaskID returns the task's ID. The same request of the same round is enqueued once.
 func (r BatchRef) TaskID() string { return fmt.Sprintf("%s-%d-%d", r.Batch, r.Line, r.Round) }
 
-// ParseBatchRef reads what TaskID wrote. It is not ok for the ID of any other task.
+// ParseBatchRef parses the result of TaskID. Ok is false for the ID of any other task.
 func ParseBatchRef(id string) (ref BatchRef, ok bool) {
 	rest, round, ok := cutLast(id)
 	batch, line, more := cutLast(rest)

@@ -13,7 +13,9 @@ func TestBatchRefIsInTheID(t *testing.T) {
 			t.Errorf("%s gives %+v, %v", ref.TaskID(), got, ok)
 		}
 	}
-	for _, id := range []string{"", "b", "b-1", "b-0-0", "-1-0", "b-01-0", "b-1--1", "5f0c0b1e-8d5e-4a34-9f43-1d2f3a4b5c6d", "b-1-x"} {
+	for _, id := range []string{
+		"", "b", "b-1", "b-0-0", "-1-0", "b-01-0", "b-1--1", "5f0c0b1e-8d5e-4a34-9f43-1d2f3a4b5c6d", "b-1-x",
+	} {
 		if ref, ok := tasks.ParseBatchRef(id); ok {
 			t.Errorf("%q gives %+v", id, ref)
 		}

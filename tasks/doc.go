@@ -1,5 +1,5 @@
-// Package tasks says what a task is: its type, its payload, what it takes from which limit, and how it may be retried. It
-// does no I/O; package scheduler sends tasks and package worker runs them.
+// Package tasks defines tasks: type, payload, charges and retries. It does no I/O. Package scheduler sends tasks and
+// package worker runs them.
 //
 // # A task type
 //
@@ -8,32 +8,32 @@
 //	type Summary struct{ DocumentID string `json:"document_id"` }
 //
 //	func (Summary) TaskType() string                 { return "summary" }         // Args, required
-//	func (Summary) Charges() []reservations.Charge   { ... }                      // Charger: what one task takes
+//	func (Summary) Charges() []reservations.Charge   { ... }                      // Charger: the charges of one task
 //	func (Summary) TaskOptions() tasks.Options       { ... }                      // Optioner: defaults of the type
 //
-// A task may have several charges, narrowest first ([MaxCharges]): it starts when all of their limits let it.
+// A task may have several charges, narrowest first ([MaxCharges]). It starts when all of their limits grant it.
 //
 // # How a task travels
 //
-// [Encode] makes an asynq task of it. The payload is the JSON of the struct and nothing else, so that every asynq tool can
-// show it and other programs can enqueue it. What Headway adds travels in headers: [HeaderVersion] and
-// [HeaderCharges]. A task without the version header is foreign: it runs, with the charges its arguments compute ([ChargesAs])
-// and with asynq's own count of retries.
+// [Encode] makes an asynq task of it. The payload is the JSON of the struct and nothing else, so that every asynq
+// tool can show it and other programs can enqueue it. What Headway adds travels in headers: [HeaderVersion] and
+// [HeaderCharges]. A task without the version header is foreign: it runs, with the charges its arguments compute
+// ([ChargesAs]) and with asynq's own count of retries.
 //
-// [Decode] refuses a version, a type or a payload that it does not know, and lets pass JSON fields that it does not know: during
-// a rolling deploy, old workers see new fields. The reverse holds as well: a missing field is its zero value.
+// [Decode] refuses an unknown version, type or payload. It ignores unknown JSON fields, because old workers see new
+// fields during a rolling deploy. A missing field has its zero value.
 //
 // # Retries
 //
-// asynq archives a task that comes back on its last attempt, even one that only has to wait. So Headway owns the count:
-// asynq's own is higher by [Slack] ([MaxRetry]). Waiting uses up neither.
+// asynq archives a task that comes back on its last attempt, even if the task only waits. So Headway has its own
+// count, and asynq's count is higher by [Slack] ([MaxRetry]). Waiting uses up neither.
 //
 // # Errors
 //
-// [Permanent] marks a failure that no retry mends. All errors of Decode and Charges are permanent. An error of Encode is
-// an *[EncodeError] and means that nothing was sent.
+// [Permanent] marks a failure that a retry cannot fix. All errors of Decode and Charges are permanent. An error of
+// Encode is an *[EncodeError] and means that nothing was sent.
 //
-// # Not here
+// # Secrets
 //
-// Payloads are stored in Redis as they are and shown by tools: put no secrets in them.
+// Payloads are stored in Redis unchanged, and tools show them. Put no secrets into them.
 package tasks

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Whatever arrives, decoding either works or fails for good, and what works can be encoded and decoded again.
+// Decoding any input either works or fails permanently. A decoded task can be encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	f.Add("summary", []byte(`{"document_id":"1","Size":2}`), "1")
 	f.Add("summary", []byte(`null`), "1")
@@ -41,12 +41,13 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Whatever the headers hold, what passes are charges of different buckets that can be checked against limits.
+// Whatever the headers contain, decoded charges have different buckets, and can be checked against limits.
 func FuzzHeaders(f *testing.F) {
 	f.Add("1", `[{"limit":"a","key":"k","tokens":{"n":1}}]`)
 	f.Add("1", `[{"limit":"tenant","key":"k","tokens":{"n":1}},{"limit":"a","tokens":{"n":1}}]`)
 	f.Add("1", `[{"limit":"a"},{"limit":"a","key":""}]`)
-	f.Add("1", `[{"limit":"a"},{"limit":"b"},{"limit":"c"},{"limit":"d"},{"limit":"e"},{"limit":"f"},{"limit":"g"},{"limit":"h"},{"limit":"i"}]`)
+	f.Add("1", `[{"limit":"a"},{"limit":"b"},{"limit":"c"},{"limit":"d"},{"limit":"e"},{"limit":"f"},{"limit":"g"},`+
+		`{"limit":"h"},{"limit":"i"}]`)
 	f.Add("1", `[]`)
 	f.Add("", `[{"limit":"a","tokens":{"n":-1e308}}]`)
 	f.Add("2", `null`)

@@ -100,18 +100,24 @@ func TestEncodeErrors(t *testing.T) {
 		want error
 		text string
 	}{
-		"nil":             {args: nil, want: tasks.ErrBadPayload, text: "no arguments"},
-		"nil pointer":     {args: (*mail)(nil), want: tasks.ErrBadPayload, text: "no arguments"},
-		"null":            {args: list(nil), want: tasks.ErrBadPayload, text: "null"},
-		"no type":         {args: nameless{}, want: tasks.ErrBadPayload, text: "TaskType of tasks_test.nameless is empty"},
-		"unencodable":     {args: unencodable{}, want: tasks.ErrBadPayload, text: "chan int"},
-		"options":         {args: summary{}, over: tasks.Options{Timeout: -1}, want: tasks.ErrInvalidOptions, text: "timeout: -1ns"},
+		"nil":         {args: nil, want: tasks.ErrBadPayload, text: "no arguments"},
+		"nil pointer": {args: (*mail)(nil), want: tasks.ErrBadPayload, text: "no arguments"},
+		"null":        {args: list(nil), want: tasks.ErrBadPayload, text: "null"},
+		"no type":     {args: nameless{}, want: tasks.ErrBadPayload, text: "TaskType of tasks_test.nameless is empty"},
+		"unencodable": {args: unencodable{}, want: tasks.ErrBadPayload, text: "chan int"},
+		"options": {
+			args: summary{}, over: tasks.Options{Timeout: -1}, want: tasks.ErrInvalidOptions, text: "timeout: -1ns",
+		},
 		"nine charges":    {args: summary{Models: 8}, want: tasks.ErrTooManyCharges, text: `encode task "summary"`},
 		"a bucket twice":  {args: summary{Same: true}, want: tasks.ErrDuplicateCharge, text: "openai:team-a"},
 		"no limit":        {args: nowhere{}, want: reservations.ErrInvalidCharge, text: "is no name of a limit"},
 		"negative charge": {args: summary{Size: -1}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
-		"NaN charge":      {args: summary{Size: math.NaN()}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
-		"infinite charge": {args: summary{Size: math.Inf(1)}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a"},
+		"NaN charge": {
+			args: summary{Size: math.NaN()}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a",
+		},
+		"infinite charge": {
+			args: summary{Size: math.Inf(1)}, want: reservations.ErrInvalidCharge, text: "tokens of openai:team-a",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +133,7 @@ func TestEncodeErrors(t *testing.T) {
 	}
 }
 
-// task returns a task that Headway encoded, with headers changed; an empty text removes one.
+// task returns a task that Headway encoded, with changed headers. An empty value removes a header.
 func task(t *testing.T, payload string, change map[string]string) *asynq.Task {
 	t.Helper()
 	e, err := tasks.Encode(summary{DocumentID: "1", Size: 2})
@@ -152,10 +158,18 @@ func TestDecodeErrors(t *testing.T) {
 		want error
 		text string
 	}{
-		"newer version":    {task(t, ok, map[string]string{tasks.HeaderVersion: "2"}), tasks.ErrUnknownVersion, `"2", this is 1`},
-		"no number":        {task(t, ok, map[string]string{tasks.HeaderVersion: "one"}), tasks.ErrUnknownVersion, `header headway-version`},
-		"missing version":  {task(t, ok, map[string]string{tasks.HeaderVersion: ""}), tasks.ErrUnknownVersion, "missing beside headway-charges"},
-		"another type":     {asynq.NewTask("mail", []byte(ok)), tasks.ErrWrongType, `decode task "mail": tasks: wrong task type: want "summary"`},
+		"newer version": {
+			task(t, ok, map[string]string{tasks.HeaderVersion: "2"}), tasks.ErrUnknownVersion, `"2", this is 1`,
+		},
+		"no number": {
+			task(t, ok, map[string]string{tasks.HeaderVersion: "one"}), tasks.ErrUnknownVersion, `header headway-version`,
+		},
+		"missing version": {
+			task(t, ok, map[string]string{tasks.HeaderVersion: ""}), tasks.ErrUnknownVersion, "missing beside headway-charges",
+		},
+		"another type": {
+			asynq.NewTask("mail", []byte(ok)), tasks.ErrWrongType, `decode task "mail": tasks: wrong task type: want "summary"`,
+		},
 		"empty":            {task(t, "", nil), tasks.ErrBadPayload, "unexpected end"},
 		"null":             {task(t, " null ", nil), tasks.ErrBadPayload, "null"},
 		"cut off":          {task(t, `{"document_id":"1`, nil), tasks.ErrBadPayload, "unexpected end"},
@@ -198,11 +212,13 @@ func checkPermanent(t *testing.T, err, want error, text string) {
 
 func TestDecodeIgnoresFieldsItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	got, err := tasks.Decode[summary](task(t, `{"document_id":"7","added_next_year":[1,{}]}`, map[string]string{"other": "x"}))
+	got, err := tasks.Decode[summary](
+		task(t, `{"document_id":"7","added_next_year":[1,{}]}`, map[string]string{"other": "x"}))
 	if err != nil || got.DocumentID != "7" {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	charges, err := tasks.Charges(task(t, `{}`, map[string]string{tasks.HeaderCharges: `[{"limit":"a","tokens":{"n":1},"added":true}]`}))
+	charges, err := tasks.Charges(
+		task(t, `{}`, map[string]string{tasks.HeaderCharges: `[{"limit":"a","tokens":{"n":1},"added":true}]`}))
 	want := []reservations.Charge{{Limit: "a", Tokens: reservations.Tokens{"n": 1}}}
 	if diff := cmp.Diff(want, charges); err != nil || diff != "" {
 		t.Error(err, diff)
@@ -222,8 +238,14 @@ func TestChargesErrors(t *testing.T) {
 		"too large":    {`[{"limit":"a","tokens":{"n":1e999}}]`, tasks.ErrBadHeader},
 		"no limit":     {`[{"tokens":{"n":1}}]`, reservations.ErrInvalidCharge},
 		"negative":     {`[{"limit":"a","tokens":{"n":-1}}]`, reservations.ErrInvalidCharge},
-		"nine":         {`[{"limit":"a"},{"limit":"b"},{"limit":"c"},{"limit":"d"},{"limit":"e"},{"limit":"f"},{"limit":"g"},{"limit":"h"},{"limit":"i"}]`, tasks.ErrTooManyCharges},
-		"twice":        {`[{"limit":"a","key":"k"},{"limit":"a"},{"limit":"a","key":"k","shard":2}]`, tasks.ErrDuplicateCharge},
+		"nine": {
+			`[{"limit":"a"},{"limit":"b"},{"limit":"c"},{"limit":"d"},{"limit":"e"},{"limit":"f"},{"limit":"g"},{"limit":"h"},` +
+				`{"limit":"i"}]`,
+			tasks.ErrTooManyCharges,
+		},
+		"twice": {
+			`[{"limit":"a","key":"k"},{"limit":"a"},{"limit":"a","key":"k","shard":2}]`, tasks.ErrDuplicateCharge,
+		},
 		"a bad second": {`[{"limit":"a"},{"limit":" "}]`, reservations.ErrInvalidCharge},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,28 +10,29 @@ import (
 )
 
 var (
-	// ErrPermanent is matched by every failure that no retry mends: those made by Permanent, and those of Decode and Charges.
+	// ErrPermanent is matched by every failure that a retry cannot fix: errors of Permanent, Decode and Charges.
 	ErrPermanent = errors.New("tasks: permanent failure")
-	// ErrTooManyCharges is matched when a task has more than MaxCharges charges.
+	// ErrTooManyCharges means that a task has more than MaxCharges charges.
 	ErrTooManyCharges = errors.New("tasks: a task can have 8 charges at most")
-	// ErrDuplicateCharge is matched when two charges of a task are for the same limit and key.
+	// ErrDuplicateCharge means that two charges of a task are for the same limit and key.
 	ErrDuplicateCharge = reservations.ErrDuplicateCharge
-	// ErrInvalidOptions is matched when options can't be: the joined errors name each field.
+	// ErrInvalidOptions means that options are invalid. The joined errors name each field.
 	ErrInvalidOptions = errors.New("tasks: invalid options")
-	// ErrUnknownVersion is matched when a task was encoded by a version of Headway that this one does not know.
+	// ErrUnknownVersion means that an unknown version of Headway encoded the task.
 	ErrUnknownVersion = errors.New("tasks: unknown version")
-	// ErrWrongType is matched when a task is decoded as another type than it is.
+	// ErrWrongType means that a task was decoded as another type than its own.
 	ErrWrongType = errors.New("tasks: wrong task type")
-	// ErrBadPayload is matched when arguments can't be encoded, or a payload is not the JSON of the arguments.
+	// ErrBadPayload means that arguments can't be encoded, or that a payload is not the JSON of the arguments.
 	ErrBadPayload = errors.New("tasks: bad payload")
-	// ErrExpired is matched when a task did not start by Options.StartBy, or can't.
+	// ErrExpired means that a task did not, or cannot, start by Options.StartBy.
 	ErrExpired = errors.New("tasks: expired")
-	// ErrBadHeader is matched when a header of Headway does not parse.
+	// ErrBadHeader means that a header of Headway does not parse.
 	ErrBadHeader = errors.New("tasks: bad header")
 )
 
-// Permanent marks err as a failure that no retry mends: the task is archived at once, with the text of err. It matches
-// ErrPermanent, asynq.SkipRetry and whatever err matches. Nil stays nil; an error that is permanent already stays as it is.
+// Permanent marks err as a failure that a retry cannot fix: the task is archived at once, with the text of err. The
+// result matches ErrPermanent, asynq.SkipRetry and all that err matches. Nil stays nil, and a permanent error stays
+// unchanged.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -50,23 +51,23 @@ func (e *permanentError) Is(target error) bool {
 	return target == ErrPermanent || target == asynq.SkipRetry
 }
 
-// EncodeError says why arguments did not become a task. Nothing was sent.
+// EncodeError is the reason why arguments can't be encoded as a task. Nothing was sent.
 type EncodeError struct {
-	// Type is the task type; empty where there is none.
+	// Type is the task type. It is empty if there is none.
 	Type string
 	Err  error
 }
 
 func (e *EncodeError) Error() string { return fmt.Sprintf("encode task %q: %v", e.Type, e.Err) }
 
-// Unwrap returns the cause: what it matches tells the kind of fault.
+// Unwrap returns the cause, which matches the kind of fault.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
-// DecodeError says why a task can't be run by this program. It is permanent.
+// DecodeError is the reason why this program can't run a task. It is permanent.
 type DecodeError struct {
-	// Type is the type that the task has.
+	// Type is the type of the task.
 	Type string
-	// Header is the header at fault; empty where it is the payload or the type.
+	// Header is the malformed header. It is empty if the payload or the type is at fault.
 	Header string
 	Err    error
 }
@@ -78,7 +79,8 @@ func (e *DecodeError) Error() string {
 	return fmt.Sprintf("decode task %q: header %s: %v", e.Type, e.Header, e.Err)
 }
 
-// Unwrap returns the cause: ErrUnknownVersion, ErrWrongType, ErrBadPayload, ErrBadHeader, ErrTooManyCharges or ErrDuplicateCharge, with details.
+// Unwrap returns the cause: ErrUnknownVersion, ErrWrongType, ErrBadPayload, ErrBadHeader, ErrTooManyCharges or
+// ErrDuplicateCharge, with details.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // Is makes the error match ErrPermanent and asynq.SkipRetry.

@@ -16,7 +16,9 @@ func TestPermanent(t *testing.T) {
 	if tasks.Permanent(nil) != nil {
 		t.Error("nil became an error")
 	}
-	for _, cause := range []error{io.EOF, fmt.Errorf("read: %w", io.EOF), fmt.Errorf("%w: %w", asynq.SkipRetry, io.EOF), tasks.Permanent(io.EOF)} {
+	for _, cause := range []error{
+		io.EOF, fmt.Errorf("read: %w", io.EOF), fmt.Errorf("%w: %w", asynq.SkipRetry, io.EOF), tasks.Permanent(io.EOF),
+	} {
 		err := tasks.Permanent(cause)
 		for _, target := range []error{tasks.ErrPermanent, asynq.SkipRetry, io.EOF} {
 			if !errors.Is(err, target) {
@@ -30,7 +32,7 @@ func TestPermanent(t *testing.T) {
 			t.Errorf("%v matches everything", err)
 		}
 	}
-	if once := tasks.Permanent(io.EOF); tasks.Permanent(once) != once { //nolint:errorlint // the same value
+	if once := tasks.Permanent(io.EOF); tasks.Permanent(once) != once { //nolint:errorlint // must be the same value
 		t.Error("wrapped twice")
 	}
 }

@@ -19,7 +19,7 @@ type Translate struct {
 // TaskType names the type.
 func (Translate) TaskType() string { return "translate" }
 
-// Charges says what one task takes from the limit "translator".
+// Charges returns the charge of one task to the limit "translator".
 func (t Translate) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: "translator", Tokens: reservations.Tokens{"characters": float64(len(t.Text))}}}
 }
@@ -27,7 +27,7 @@ func (t Translate) Charges() []reservations.Charge {
 // TaskOptions are the defaults of the type.
 func (Translate) TaskOptions() tasks.Options { return tasks.Options{MaxRetry: 5} }
 
-// A task type is a struct; what Headway adds to its task travels in headers.
+// A task type is a struct. Headway adds headers to its task.
 func Example() {
 	e, err := tasks.Encode(Translate{Text: "good morning", Language: "fi"}, tasks.Options{Queue: "texts"})
 	if err != nil {
@@ -54,7 +54,7 @@ func ExampleDecode() {
 	// Output: true true true
 }
 
-// A handler marks what no retry mends; the text stays as it was.
+// A handler marks a failure that a retry cannot fix. The text of the error does not change.
 func ExamplePermanent() {
 	err := tasks.Permanent(errors.New("language xx is not offered"))
 	fmt.Println(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// summary has everything that arguments can have.
+// summary implements all interfaces of arguments.
 type summary struct {
 	DocumentID string `json:"document_id"`
 	Size       float64
@@ -23,13 +23,17 @@ func (s summary) Charges() []reservations.Charge {
 	if s.Empty {
 		return nil
 	}
-	charge := reservations.Charge{Limit: "openai", Key: "team-a", Tokens: reservations.Tokens{"requests": 1, "tokens": s.Size}}
+	charge := reservations.Charge{
+		Limit: "openai", Key: "team-a", Tokens: reservations.Tokens{"requests": 1, "tokens": s.Size},
+	}
 	charges := []reservations.Charge{charge}
 	if s.Same {
 		charges = append(charges, charge)
 	}
 	for i := range s.Models {
-		charges = append(charges, reservations.Charge{Limit: "openai", Key: fmt.Sprintf("model-%d", i), Tokens: reservations.Tokens{"requests": 1}})
+		charges = append(charges, reservations.Charge{
+			Limit: "openai", Key: fmt.Sprintf("model-%d", i), Tokens: reservations.Tokens{"requests": 1},
+		})
 	}
 	return charges
 }
@@ -38,7 +42,7 @@ func (summary) TaskOptions() tasks.Options {
 	return tasks.Options{Queue: "summaries", MaxRetry: 3, Timeout: 1500 * time.Millisecond}
 }
 
-// mail is plain, and comes as a pointer.
+// mail implements Args alone, with a pointer receiver.
 type mail struct {
 	To string `json:"to"`
 }

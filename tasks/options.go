@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// QueueDefault is the queue of tasks that name none.
+	// QueueDefault is the default queue.
 	QueueDefault = "default"
-	// MaxRetryDefault is how often a failed task is retried unless its options say otherwise.
+	// MaxRetryDefault is the default number of retries of a failed task.
 	MaxRetryDefault = 25
-	// MaxRetryLargest is the largest number of retries that can be asked for.
+	// MaxRetryLargest is the largest allowed number of retries.
 	MaxRetryLargest = 1_000_000
-	// NoRetry as Options.MaxRetry lets a task fail for good at its first failure.
+	// NoRetry as Options.MaxRetry archives a task at its first failure.
 	NoRetry = -1
 	// QueueLongest is the length of the longest Options.Queue, in bytes.
 	QueueLongest = 200
@@ -29,36 +29,37 @@ const (
 	queueReserved = "headway:"
 	// UniqueLongest is the length of the longest Options.Unique, in bytes.
 	UniqueLongest = 500
-	// Slack is by how much asynq's own count of retries is above ours. Deferrals use none of it. A worker that dies uses one,
+	// Slack is asynq's count of retries minus Headway's count. Deferrals use none of it. A worker that dies uses one,
 	// so a task that kills every worker ends in the archive.
 	Slack = 20
 )
 
-// Options say how a task is kept and retried. The zero value of each field is its default.
+// Options are the options of a task. The zero value of each field is its default.
 type Options struct {
 	// Queue is the name of the queue: at most QueueLongest bytes of UTF-8 without control characters. Defaults to
 	// QueueDefault.
 	Queue string
-	// ID identifies the task; a second task with the ID of one that is still kept is refused with asynq.ErrTaskIDConflict. Defaults to a
-	// random one.
+	// ID identifies the task. While asynq stores a task with this ID, a second one is refused with
+	// asynq.ErrTaskIDConflict. Defaults to a random ID.
 	ID string
-	// MaxRetry is how often the task is tried again after a failure; having to wait is none. Defaults to MaxRetryDefault; NoRetry means none.
+	// MaxRetry is how often the task is retried after a failure. Waiting is not a failure. Defaults to
+	// MaxRetryDefault; NoRetry means no retry.
 	MaxRetry int
 	// Timeout bounds one attempt, from the call of the handler. Defaults to 30 minutes. Whole seconds, rounded up.
 	Timeout time.Duration
-	// Retention is how long a finished task stays readable. Defaults to not at all. Whole seconds, rounded up.
+	// Retention is how long a finished task stays readable. Defaults to zero. Whole seconds, rounded up.
 	Retention time.Duration
-	// Unique is a key: while a task of this type, queue and key waits or runs, however long, another one is refused.
-	// At most UniqueLongest bytes. Only a scheduler.Scheduler checks it. Defaults to not unique.
+	// Unique is a key. While a task of this type, queue and key waits or runs, another one is refused. At most
+	// UniqueLongest bytes. Only a scheduler.Scheduler checks it. Defaults to no key.
 	Unique string
-	// At is when the task may start at the earliest, to the millisecond. Zero, and a time in the past, mean now.
+	// At is the earliest start of the task, to the millisecond. Zero, and a time in the past, mean now.
 	At time.Time
-	// StartBy is when the task has to start at the latest, to the millisecond: a task that does not ends as expired
-	// (ErrExpired), and so does an attempt after a failure. Must not be before At. Defaults to no such time.
+	// StartBy is the latest start of the task, to the millisecond. A task that does not start by then ends as expired
+	// (ErrExpired), and so does a retry. It must not be before At. Defaults to no such time.
 	StartBy time.Time
 }
 
-// With returns o with every field that over sets.
+// With returns o, overridden by the fields that over sets.
 func (o Options) With(over Options) Options {
 	return Options{
 		Queue:     cmp.Or(over.Queue, o.Queue),
@@ -72,7 +73,7 @@ func (o Options) With(over Options) Options {
 	}
 }
 
-// Retries is the number of retries in force: zero for NoRetry, MaxRetryDefault for zero.
+// Retries returns the effective number of retries: zero for NoRetry, MaxRetryDefault for zero.
 func (o Options) Retries() int {
 	if o.MaxRetry == NoRetry {
 		return 0
@@ -80,7 +81,7 @@ func (o Options) Retries() int {
 	return cmp.Or(o.MaxRetry, MaxRetryDefault)
 }
 
-// Validate joins every fault, each a *reservations.FieldError that names its field.
+// Validate joins all faults, each a *reservations.FieldError with its field.
 func (o Options) Validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
@@ -115,13 +116,13 @@ func (o Options) Validate() error {
 		}
 	}
 	if !o.StartBy.IsZero() && o.StartBy.Before(o.At) {
-		fault("start_by", "%s must not be before the time of the task, %s", clock(o.StartBy), clock(o.At))
+		fault("start_by", "%s must not be before the earliest start of the task, %s", clock(o.StartBy), clock(o.At))
 	}
 	return errors.Join(faults...)
 }
 
-// Asynq are the options for asynq's client: MaxRetry higher by Slack, and whatever is set. They say nothing of when the
-// task runs, and nothing of Unique.
+// Asynq returns the options for asynq's client: MaxRetry plus Slack, and all other set fields but At, StartBy and
+// Unique.
 func (o Options) Asynq() []asynq.Option {
 	options := []asynq.Option{asynq.MaxRetry(o.Retries() + Slack), asynq.Queue(cmp.Or(o.Queue, QueueDefault))}
 	if o.ID != "" {
@@ -136,7 +137,7 @@ func (o Options) Asynq() []asynq.Option {
 	return options
 }
 
-// wholeSeconds rounds up: asynq cuts down, and would take half a second for none at all.
+// wholeSeconds rounds up, because asynq truncates: half a second would become zero, which means none.
 func wholeSeconds(d time.Duration) time.Duration {
 	if whole := d.Truncate(time.Second); whole < d {
 		return whole + time.Second

@@ -18,7 +18,10 @@ import (
 
 func TestOptionsWith(t *testing.T) {
 	t.Parallel()
-	all := tasks.Options{Queue: "q", ID: "i", MaxRetry: 1, Timeout: 2, Retention: 3, Unique: "u", At: time.Unix(1, 0), StartBy: time.Unix(2, 0)}
+	all := tasks.Options{
+		Queue: "q", ID: "i", MaxRetry: 1, Timeout: 2, Retention: 3, Unique: "u", At: time.Unix(1, 0),
+		StartBy: time.Unix(2, 0),
+	}
 	if got := all.With(tasks.Options{}); got != all {
 		t.Errorf("nothing over: %+v", got)
 	}
@@ -49,7 +52,9 @@ func TestOptionsValidate(t *testing.T) {
 			t.Errorf("%+v: %v, want a fault of %s", o, err, field)
 		}
 	}
-	if err := (tasks.Options{MaxRetry: tasks.MaxRetryLargest + 1, Timeout: -1, Unique: strings.Repeat("u", 501)}).Validate(); strings.Count(fmt.Sprint(err), "\n") != 2 {
+	if err := (tasks.Options{
+		MaxRetry: tasks.MaxRetryLargest + 1, Timeout: -1, Unique: strings.Repeat("u", 501),
+	}).Validate(); strings.Count(fmt.Sprint(err), "\n") != 2 {
 		t.Errorf("three faults: %v", err)
 	}
 	if err := (tasks.Options{}).Validate(); err != nil {
@@ -90,7 +95,7 @@ func TestOptionsThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// What asynq keeps is what was asked for, and a round trip through its store changes neither payload nor headers.
+// asynq stores the options that were set. A round trip through its store changes neither payload nor headers.
 func TestOptionsAsAsynqKeepsThem(t *testing.T) {
 	t.Parallel()
 	redis := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}

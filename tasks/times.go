@@ -7,22 +7,21 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// The headers with the times of a task: milliseconds since 1970. Each is left out where the task has no such time.
+// The headers with the times of a task: milliseconds since 1970. A task without such a time has no such header.
 const (
-	// HeaderAt holds Options.At.
+	// HeaderAt is the header of Options.At.
 	HeaderAt = "headway-at"
-	// HeaderStartBy holds Options.StartBy.
+	// HeaderStartBy is the header of Options.StartBy.
 	HeaderStartBy = "headway-start-by"
 )
 
-// At is when the task may start at the earliest; zero where it has no such time, or the header is unreadable.
+// At returns the earliest start of the task. It is zero if there is none, or if the header is unreadable.
 func At(t *asynq.Task) time.Time { return timeIn(t, HeaderAt) }
 
-// StartBy is when the task has to start at the latest; zero where it has no such time, or the header is unreadable.
+// StartBy returns the latest start of the task. It is zero if there is none, or if the header is unreadable.
 func StartBy(t *asynq.Task) time.Time { return timeIn(t, HeaderStartBy) }
 
-// CheckStart returns why the task must not start now: its StartBy has passed. The error is an *ExpiredError, which is
-// permanent.
+// CheckStart returns an *ExpiredError if the StartBy of the task has passed. The error is permanent.
 func CheckStart(t *asynq.Task, now time.Time) error {
 	if by := StartBy(t); !by.IsZero() && !now.Before(by) {
 		return &ExpiredError{StartBy: by}
@@ -30,10 +29,10 @@ func CheckStart(t *asynq.Task, now time.Time) error {
 	return nil
 }
 
-// ExpiredError is the end of a task that did not start in time. It matches ErrExpired, ErrPermanent and
+// ExpiredError is the failure of a task that did not start in time. It matches ErrExpired, ErrPermanent and
 // asynq.SkipRetry.
 type ExpiredError struct {
-	// StartBy is when the task had to start at the latest.
+	// StartBy is the latest start of the task.
 	StartBy time.Time
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// adopt runs a plain asynq server with limits: tasks of a type with a colon are not charged.
+// adopt runs a plain asynq server with limits. Tasks of a type with a colon are not charged.
 func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 	b.t.Helper()
 	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
@@ -89,7 +89,8 @@ func TestAdoptedServerKeepsTheLimit(t *testing.T) {
 		return errUpstream
 	})
 	info := b.send(asynq.NewTask("chat", nil))
-	if f := receive(t, b.finishes); f.Result != worker.ResultFailed || f.Task.MaxRetry != 25 || f.Charges[0].Limit != "api" {
+	if f := receive(t, b.finishes); f.Result != worker.ResultFailed || f.Task.MaxRetry != 25 ||
+		f.Charges[0].Limit != "api" {
 		t.Errorf("finish %+v", f)
 	}
 	receive(t, b.settlements)
@@ -101,7 +102,7 @@ func TestAdoptedServerKeepsTheLimit(t *testing.T) {
 		t.Errorf("the program's own IsFailure and RetryDelayFunc must count: %+v", retry)
 	}
 	if err := receive(t, complaints); !errors.Is(err, errUpstream) || len(complaints) != 0 {
-		t.Errorf("the error handler was told %v and %d more", err, len(complaints))
+		t.Errorf("the error handler got %v and %d more", err, len(complaints))
 	}
 }
 
@@ -131,7 +132,7 @@ func TestAdoptedServerTakesTasksOfHeadway(t *testing.T) {
 	b.info(info.ID, asynq.TaskStateArchived)
 }
 
-func TestTaskThatNobodyHandlesIsNotCharged(t *testing.T) {
+func TestTaskWithoutAHandlerIsNotCharged(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
@@ -181,7 +182,9 @@ func TestSuccessorThatIsThereAlready(t *testing.T) {
 	b.store.refuse = 1
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
 	headers := map[string]string{"headway-successor-of": "chat-1"}
-	b.send(asynq.NewTaskWithHeaders("chat", []byte("original"), headers), asynq.TaskID("chat-1~1"), asynq.ProcessIn(time.Hour)) // by a worker that died then
+	// by a worker that died afterwards
+	b.send(asynq.NewTaskWithHeaders("chat", []byte("original"), headers), asynq.TaskID("chat-1~1"),
+		asynq.ProcessIn(time.Hour))
 	b.send(asynq.NewTask("chat", []byte("original")), asynq.TaskID("chat-1"), asynq.MaxRetry(0))
 	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Result != worker.ResultSucceeded {
 		t.Errorf("finish %+v", f)
@@ -207,6 +210,8 @@ func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
 
 func TestAdoptConfigFaults(t *testing.T) {
 	t.Parallel()
-	_, err := worker.Adopt(nil, nil, worker.AdoptConfig{SettleTimeout: -1, MaxRefusals: -1, Scheduler: scheduler.Config{Delivery: time.Hour}})
+	_, err := worker.Adopt(nil, nil, worker.AdoptConfig{
+		SettleTimeout: -1, MaxRefusals: -1, Scheduler: scheduler.Config{Delivery: time.Hour},
+	})
 	named(t, err, "settle_timeout", "max_refusals", "delivery")
 }

@@ -31,14 +31,22 @@ func TestLatenessOfAStart(t *testing.T) {
 			{name: "unlimited", status: scheduler.StatusNew},
 			{name: "at once", status: scheduler.StatusNew, outcomes: []reservations.Outcome{plain}, want: ago},
 			{name: "only held", status: scheduler.StatusNew, outcomes: []reservations.Outcome{held}, want: ago - hold},
-			{name: "held by the first of two", status: scheduler.StatusNew, outcomes: []reservations.Outcome{held, plain}, want: ago - hold},
-			{name: "promoted", status: scheduler.StatusPromoted, outcomes: []reservations.Outcome{held}, want: ago - hold, waited: true},
+			{
+				name: "held by the first of two", status: scheduler.StatusNew, outcomes: []reservations.Outcome{held, plain},
+				want: ago - hold,
+			},
+			{
+				name: "promoted", status: scheduler.StatusPromoted, outcomes: []reservations.Outcome{held}, want: ago - hold,
+				waited: true,
+			},
 		} {
 			var got Start
 			g := &guard{log: slog.New(slog.DiscardHandler), events: Events{OnStart: func(s Start) { got = s }}}
 			d := &delivery{task: asynq.NewTask("any", nil), turn: scheduler.Turn{Status: c.status}}
 			for _, o := range c.outcomes {
-				d.claims = append(d.claims, &reservations.Claim{Charge: reservations.Charge{Limit: "api"}, Outcome: o, Decided: at, Latest: at})
+				d.claims = append(d.claims, &reservations.Claim{
+					Charge: reservations.Charge{Limit: "api"}, Outcome: o, Decided: at, Latest: at,
+				})
 			}
 			g.announce(t.Context(), d)
 			if got.Lateness != c.want || got.Waited != c.waited {

@@ -9,7 +9,7 @@ import (
 )
 
 // errAnswered is the result of a delivery that has its answer: its handler ran for too long.
-var errAnswered = errors.New("asynq was told before")
+var errAnswered = errors.New("asynq has the answer of this delivery")
 
 // errNoAnswer is the answer to a delivery whose goroutine ended without a result.
 var errNoAnswer = errors.New("the handler ended its goroutine")

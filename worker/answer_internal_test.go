@@ -27,14 +27,13 @@ func runs(handle prepared) func(*delivery) (prepared, error) {
 	return func(*delivery) (prepared, error) { return handle, nil }
 }
 
-// asynq has its answer in time, once, from a handler that goes on whatever its context says; its late result is
-// ignored.
+// asynq gets its answer in time, once, even from a handler that ignores its context. The late result is ignored.
 func TestHandlerThatGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		cancel bool // asynq takes the task back
-		late   bool // before the handler has started
+		cancel bool // asynq cancels the task
+		late   bool // the handler has not started
 		after  time.Duration
 		result Result
 	}{
@@ -66,7 +65,8 @@ func TestHandlerThatGoesOn(t *testing.T) {
 				}
 				began := time.Now()
 				err := g.process(ctx, asynq.NewTask("any", nil), prepare)
-				if _, timeout := errors.AsType[*TimeoutError](err); time.Since(began) != c.after || timeout == c.cancel || c.cancel && !errors.Is(err, context.Canceled) {
+				if _, timeout := errors.AsType[*TimeoutError](err); time.Since(began) != c.after || timeout == c.cancel ||
+					c.cancel && !errors.Is(err, context.Canceled) {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
 				if left := g.pending.named(); left == nil || len(left.Handlers) != 1 {
@@ -82,8 +82,8 @@ func TestHandlerThatGoesOn(t *testing.T) {
 	}
 }
 
-// wordless is an error whose text panics where there is none of it: what a handler returns that forgot that a nil
-// pointer is no nil error.
+// wordless is an error type whose Error panics on a nil pointer. A handler may return such a pointer as a non-nil
+// error.
 type wordless struct{ text string }
 
 func (w *wordless) Error() string { return w.text }
@@ -109,12 +109,13 @@ func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 			t.Errorf("an error whose text panics: %v", err)
 		}
 		<-finished
-		g.sched = nil // what the refusal of a task needs
+		g.sched = nil // which the refusal of a task needs
 		err = g.process(ctx, asynq.NewTask("any", nil), func(*delivery) (prepared, error) { return nil, errors.New("bad") })
 		if p, ok := errors.AsType[*PanicError](err); !ok || p.Stack == "" {
 			t.Errorf("a panic of ours: %v", err)
 		}
-		if err = g.process(ctx, asynq.NewTask("any", nil), runs(func(context.Context) error { return nil })); err != nil || time.Since(began) > 0 {
+		if err = g.process(ctx, asynq.NewTask("any", nil),
+			runs(func(context.Context) error { return nil })); err != nil || time.Since(began) > 0 {
 			t.Errorf("the next one: %v, after %v", err, time.Since(began))
 		}
 	})

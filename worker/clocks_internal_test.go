@@ -13,20 +13,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A worker whose clock is ahead of Redis's leaves scheduled tasks to other machines, and clocks that differ are
-// warned about.
+// A worker whose clock is ahead of Redis's leaves scheduled tasks to other machines, and logs a warning.
 func TestClocksThatDiffer(t *testing.T) {
 	t.Parallel()
 	queues := map[string]int{"default": 1, "bulk": 2}
 	server := func(host, status string, of map[string]int) *asynq.ServerInfo {
 		return &asynq.ServerInfo{Host: host, Status: status, Queues: of}
 	}
-	others := []*asynq.ServerInfo{server("b", "active", map[string]int{"default": 1}), server("c", "active", map[string]int{"bulk": 1})}
+	others := []*asynq.ServerInfo{
+		server("b", "active", map[string]int{"default": 1}), server("c", "active", map[string]int{"bulk": 1}),
+	}
 	for name, tc := range map[string]struct {
 		ahead   time.Duration
 		servers []*asynq.ServerInfo
 		want    time.Duration
-		said    string // nothing where empty
+		said    string // empty for no log
 	}{
 		"alike":                 {time.Second, others, time.Second, ""},
 		"a little behind":       {-2 * time.Second, others, time.Second, ""},
@@ -45,7 +46,7 @@ func TestClocksThatDiffer(t *testing.T) {
 			defer func() { _ = client.Close() }()
 			var text bytes.Buffer
 			c := newClocks(client, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{
-				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { // the machine that runs the test may be slow
+				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { // the test's machine may be slow
 					if a.Key == "ahead" {
 						return slog.Duration("ahead", a.Value.Duration().Round(time.Second))
 					}
@@ -57,7 +58,8 @@ func TestClocksThatDiffer(t *testing.T) {
 			if got := c.forwardEvery(t.Context(), queues, time.Second); got != tc.want {
 				t.Errorf("forwards every %v, want %v", got, tc.want)
 			}
-			if got := text.String(); !strings.Contains(got, tc.said) || tc.said == "" && got != "" || tc.said != "" && !strings.Contains(got, "level=WARN") {
+			if got := text.String(); !strings.Contains(got, tc.said) || tc.said == "" && got != "" || tc.said != "" &&
+				!strings.Contains(got, "level=WARN") {
 				t.Errorf("log is %q, want %q", got, tc.said)
 			}
 		})
@@ -83,7 +85,7 @@ func TestClockOfARedisThatIsAway(t *testing.T) {
 	}
 }
 
-// The server of an adopted program has the same interval, and its own where the clocks agree.
+// The server of an adopted program has the same interval, or its own if the clocks agree.
 func TestClockOfAnAdoptedServer(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
@@ -94,7 +96,8 @@ func TestClockOfAnAdoptedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := limits.Config(asynq.Config{}).DelayedTaskCheckInterval; got != DelayedTaskCheckInterval || text.String() != "" {
+	if got := limits.Config(asynq.Config{}).DelayedTaskCheckInterval; got != DelayedTaskCheckInterval ||
+		text.String() != "" {
 		t.Errorf("forwards every %v: %s", got, text.String())
 	}
 	mini.SetTime(time.Now().Add(-time.Hour))

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// named fails unless the error is one of a config and names each field.
+// named fails unless the error is of a config and names each field.
 func named(t *testing.T, err error, fields ...string) {
 	t.Helper()
 	if !errors.Is(err, worker.ErrInvalidConfig) {
@@ -29,12 +29,13 @@ func named(t *testing.T, err error, fields ...string) {
 func TestConfigNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	_, err := worker.New(nil, nil, worker.Config{
-		Concurrency: -1, Queues: map[string]int{"low": 0, " ": 1, "fine": 2}, ShutdownTimeout: -time.Second, SettleTimeout: -time.Second,
-		Scheduler: scheduler.Config{Delivery: time.Hour},
+		Concurrency: -1, Queues: map[string]int{"low": 0, " ": 1, "fine": 2}, ShutdownTimeout: -time.Second,
+		SettleTimeout: -time.Second,
+		Scheduler:     scheduler.Config{Delivery: time.Hour},
 	})
 	named(t, err, "concurrency", "queues.low", "queues", "shutdown_timeout", "settle_timeout", "delivery")
 	if strings.Contains(err.Error(), "fine") {
-		t.Errorf("names what is right: %v", err)
+		t.Errorf("names a valid field: %v", err)
 	}
 }
 

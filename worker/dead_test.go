@@ -22,17 +22,19 @@ var errGraves = errors.New("no answer")
 
 // graves is a Graveyard in memory that can be switched off.
 type graves struct {
-	mu     sync.Mutex // guards what is below
+	mu     sync.Mutex // guards the fields below
 	down   bool
 	calls  int
 	failed map[string][]worker.FailedAttempt
 	dead   map[string]worker.DeadTask
 	well   map[string]bool
-	state  func(id string) // called as a task is recorded
+	state  func(id string) // called when a task is recorded
 }
 
 func newGraves() *graves {
-	return &graves{failed: map[string][]worker.FailedAttempt{}, dead: map[string]worker.DeadTask{}, well: map[string]bool{}}
+	return &graves{
+		failed: map[string][]worker.FailedAttempt{}, dead: map[string]worker.DeadTask{}, well: map[string]bool{},
+	}
 }
 
 func (g *graves) do(act func()) error {
@@ -95,14 +97,16 @@ func (g *graves) attempts(id string) []worker.FailedAttempt {
 	return slices.Clone(g.failed[id])
 }
 
-// asked is how often they were called but for the sweep's question, of which there is none where the archive is empty.
+// asked returns the number of calls, without the sweep's query, which is not made if the archive is empty.
 func (g *graves) asked() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.calls
 }
 
-func (b *bundle) runDead(g worker.Graveyard, every time.Duration, handler func(context.Context, *worker.Job[call]) error) {
+func (b *bundle) runDead(
+	g worker.Graveyard, every time.Duration, handler func(context.Context, *worker.Job[call]) error,
+) {
 	b.t.Helper()
 	w := b.worker(worker.Config{Dead: g, SweepEvery: every})
 	worker.Handle(w, handler)
@@ -122,7 +126,8 @@ func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 		early <- info.State
 	}
 	b.runDead(g, time.Hour, func(context.Context, *worker.Job[call]) error { return errUpstream })
-	info := b.enqueue(call{N: 7, Cost: 1}, scheduler.MaxRetry(2), scheduler.Timeout(time.Minute), scheduler.Retention(time.Hour))
+	info := b.enqueue(call{N: 7, Cost: 1}, scheduler.MaxRetry(2), scheduler.Timeout(time.Minute),
+		scheduler.Retention(time.Hour))
 	b.hurry(info.ID)
 	receive(t, b.finishes)
 	receive(t, b.finishes)
@@ -132,14 +137,17 @@ func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 		t.Errorf("the task is %v as its record is written", state)
 	}
 	d, _ := g.of(info.ID)
-	if d.Cause != worker.CauseRetries || d.Queue != "default" || d.Type != "call" || !strings.Contains(string(d.Payload), `"n":7`) || d.Headers[tasks.HeaderCharges] == "" ||
-		d.MaxRetry != 2+tasks.Slack || d.Timeout != time.Minute || d.Retention != time.Hour || time.Since(d.At) > time.Minute {
+	if d.Cause != worker.CauseRetries || d.Queue != "default" || d.Type != "call" ||
+		!strings.Contains(string(d.Payload), `"n":7`) || d.Headers[tasks.HeaderCharges] == "" ||
+		d.MaxRetry != 2+tasks.Slack || d.Timeout != time.Minute || d.Retention != time.Hour ||
+		time.Since(d.At) > time.Minute {
 		t.Errorf("%+v", d)
 	}
 	if d.Last.Number != 3 || d.Last.Error != errUpstream.Error() || d.Last.Worker == "" {
 		t.Errorf("%+v", d.Last)
 	}
-	if failed := g.attempts(info.ID); len(failed) != 2 || failed[0].Number != 1 || failed[1].Number != 2 || failed[1].Error != errUpstream.Error() {
+	if failed := g.attempts(info.ID); len(failed) != 2 || failed[0].Number != 1 || failed[1].Number != 2 ||
+		failed[1].Error != errUpstream.Error() {
 		t.Errorf("%+v", failed)
 	}
 }
@@ -179,7 +187,7 @@ func TestWhyTasksDie(t *testing.T) {
 func TestWhatGoesWellCostsNothing(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t, slow(100)), newGraves()
-	b.store.refuse = 1 // to wait is no failure
+	b.store.refuse = 1 // waiting is no failure
 	b.runDead(g, time.Hour, func(_ context.Context, job *worker.Job[call]) error {
 		if job.Args.N == 2 && job.Attempt == 1 {
 			return errUpstream
@@ -203,7 +211,7 @@ func TestWhatGoesWellCostsNothing(t *testing.T) {
 	}
 }
 
-// A task whose worker died with it, and one that a person archived: Headway is not called.
+// A task whose workers died and a task that a person archived end without a call of Headway. The sweep finds both.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
@@ -218,7 +226,8 @@ func TestSweep(t *testing.T) {
 			_, ok := g.of(id)
 			return ok
 		})
-		if d, _ := g.of(id); d.Cause != worker.CauseFound || d.Type != "call" || d.Headers[tasks.HeaderCharges] == "" || d.MaxRetry != tasks.MaxRetryDefault+tasks.Slack {
+		if d, _ := g.of(id); d.Cause != worker.CauseFound || d.Type != "call" || d.Headers[tasks.HeaderCharges] == "" ||
+			d.MaxRetry != tasks.MaxRetryDefault+tasks.Slack {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -230,11 +239,12 @@ func TestSweep(t *testing.T) {
 	found(later.ID)
 }
 
-// asynq's recoverer archives a task whose workers died with it: one whose lease is over, with no retry left.
+// asynq's recoverer archives a task whose workers died: its lease has ended, and no retry is left.
 func TestDeadOfItsWorkers(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
-	info, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("call", []byte(`{"n":1,"cost":1}`)), asynq.MaxRetry(0))
+	info, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("call", []byte(`{"n":1,"cost":1}`)),
+		asynq.MaxRetry(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,18 +262,21 @@ func TestDeadOfItsWorkers(t *testing.T) {
 		_, ok := g.of(info.ID)
 		return ok
 	})
-	if d, _ := g.of(info.ID); d.Cause != worker.CauseFound || !strings.Contains(d.Last.Error, "lease expired") || d.Last.Number != 1 {
+	if d, _ := g.of(info.ID); d.Cause != worker.CauseFound || !strings.Contains(d.Last.Error, "lease expired") ||
+		d.Last.Number != 1 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// The store is away as a task dies: the worker waits for it a while. Where it goes on without, the archive is
-// searched when the store is back.
+// If the store is down when a task dies, the worker waits for a while. If it goes on without the record, the sweep
+// searches the archive when the store is back.
 func TestDeadWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
 	g.set(true)
-	b.runDead(g, 100*time.Millisecond, func(context.Context, *worker.Job[call]) error { return tasks.Permanent(errUpstream) })
+	b.runDead(g, 100*time.Millisecond, func(context.Context, *worker.Job[call]) error {
+		return tasks.Permanent(errUpstream)
+	})
 	patient := b.enqueue(call{N: 1, Cost: 1})
 	hasty := b.enqueue(call{N: 2, Cost: 1}, scheduler.Timeout(2*time.Second)) // asynq must get an answer in time
 	b.info(hasty.ID, asynq.TaskStateArchived)
@@ -284,7 +297,7 @@ func TestDeadWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// In a fleet one worker looks at a queue in each interval.
+// In a fleet one worker sweeps a queue in each interval.
 func TestSweepsTakeTurns(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
@@ -301,7 +314,7 @@ func TestSweepsTakeTurns(t *testing.T) {
 	})
 	b.enqueue(call{Cost: 1})
 	receive(t, b.finishes)
-	if n := g.asked(); n != 2 { // what is unknown, and the burial
+	if n := g.asked(); n != 2 { // the query for unknown tasks, and the burial
 		t.Errorf("the graveyard was asked %d times", n)
 	}
 }
@@ -309,15 +322,19 @@ func TestSweepsTakeTurns(t *testing.T) {
 func TestAdoptedServerKeepsRecords(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
-	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{Dead: g, SweepEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
+		Dead: g, SweepEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := asynq.NewServerFromRedisClient(b.client, limits.Config(asynq.Config{LogLevel: asynq.FatalLevel, Queues: map[string]int{"mine": 1}}))
+	server := asynq.NewServerFromRedisClient(b.client,
+		limits.Config(asynq.Config{LogLevel: asynq.FatalLevel, Queues: map[string]int{"mine": 1}}))
 	if err = limits.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err = server.Start(limits.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return errUpstream }))); err != nil {
+	if err = server.Start(
+		limits.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return errUpstream }))); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -327,7 +344,8 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 		}
 	})
 	ours := b.enqueue(call{Cost: 1}, scheduler.Queue("mine"), scheduler.MaxRetry(0))
-	foreign, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("foreign", nil), asynq.Queue("mine"), asynq.MaxRetry(0))
+	foreign, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("foreign", nil), asynq.Queue("mine"),
+		asynq.MaxRetry(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +360,7 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 	}
 }
 
-// A worker that stops while the store is away gives the task back: nothing is archived, and nothing is left running.
+// A worker that stops while the store is down gives the task back. No task is archived or left active.
 func TestStopWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t, slow(100)), newGraves()

@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Archived tasks that asynq can't read do not keep the others from their records.
+// Archived tasks that asynq can't read do not stop the records of the others.
 func TestSweepPassesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
@@ -27,7 +27,9 @@ func TestSweepPassesWhatItCannotRead(t *testing.T) {
 		id := fmt.Sprintf("poison-%d", i)
 		err := b.client.HSet(t.Context(), "asynq:{default}:t:"+id, "msg", "\xff\xff", "state", "archived").Err()
 		if err == nil {
-			err = b.client.ZAdd(t.Context(), "asynq:{default}:archived", redis.Z{Score: float64(time.Now().Unix() - 100), Member: id}).Err()
+			err = b.client.ZAdd(t.Context(), "asynq:{default}:archived", redis.Z{
+				Score: float64(time.Now().Unix() - 100), Member: id,
+			}).Err()
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +42,7 @@ func TestSweepPassesWhatItCannotRead(t *testing.T) {
 	})
 }
 
-// unkept can't keep any record, ever.
+// unkept is a Graveyard that can never store a record.
 type unkept struct {
 	*graves
 
@@ -52,7 +54,7 @@ func (u *unkept) Bury(context.Context, []worker.DeadTask) error {
 	return fmt.Errorf("too large: %w", worker.ErrNotKept)
 }
 
-// What no repetition mends is not repeated: the task is archived at once.
+// A record that can never be stored is not retried: the task is archived at once.
 func TestRecordsThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), &unkept{graves: newGraves()}

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Tasks and direct callers of another process use one limit of a provider fully, which counts no violation.
+// Tasks and direct callers of another process use one limit of a provider fully, without a violation.
 func TestDirectCallersBesideTasks(t *testing.T) {
 	t.Parallel()
 	const n, rate, capacity = 150, 100., 5.

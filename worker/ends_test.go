@@ -21,10 +21,10 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// ends sees the scripts by which asynq says how a task went: they name the lists of active tasks and of leases, and
-// not that of pending ones.
+// ends observes the scripts by which asynq ends a task. They name the lists of active tasks and of leases, and not
+// the list of pending ones.
 type ends struct {
-	failed chan string // what Redis did not answer
+	failed chan string // scripts without an answer
 }
 
 func (*ends) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -37,7 +37,8 @@ func (e *ends) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		name := nameOf(cmd)
-		if _, answered := errors.AsType[redis.Error](err); err == nil || answered || !strings.Contains(name, " active lease") || strings.Contains(name, " pending") {
+		if _, answered := errors.AsType[redis.Error](err); err == nil || answered ||
+			!strings.Contains(name, " active lease") || strings.Contains(name, " pending") {
 			return err
 		}
 		select {
@@ -48,8 +49,8 @@ func (e *ends) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// cuttable is a bundle whose workers reach Redis through a proxy, and do not try a command twice of themselves. Its
-// inspector and its producer do not need the proxy.
+// cuttable returns a bundle whose workers reach Redis through a proxy, without retries of commands. Its inspector and
+// its producer do not use the proxy.
 func cuttable(t *testing.T) (*bundle, *testenv.Proxy, *ends) {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -63,13 +64,13 @@ func cuttable(t *testing.T) (*bundle, *testenv.Proxy, *ends) {
 	return b, proxy, e
 }
 
-// A result that Redis did not get is sent as soon as Redis is back, not left to asynq's lease: that takes a minute to
-// two, and runs the task once more.
+// A result that Redis did not receive is sent as soon as Redis is back. Without that, the task would run again after
+// asynq's lease, in one to two minutes.
 func TestTasksThatEndWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		result error
-		then   asynq.TaskState // zero: asynq forgets the task
+		then   asynq.TaskState // zero: asynq deletes the task
 		retain time.Duration
 	}{
 		"done":      {},
@@ -112,12 +113,14 @@ type cuttingStore struct {
 	cut func()
 }
 
-func (s *cuttingStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+func (s *cuttingStore) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
 	s.cut()
 	return s.faultStore.Apply(ctx, limit, key, requests)
 }
 
-// A task that was sent back while Redis was away is back when Redis is.
+// A task that was sent back while Redis was down is back when Redis is back.
 func TestTasksSentBackWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	b, proxy, ends := cuttable(t)
@@ -137,7 +140,7 @@ func TestTasksSentBackWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-// While Redis is away a worker stops as fast as with it: results that were not sent are left to the lease.
+// While Redis is down, a worker stops as fast as usual. Tasks with unsent results come back after their leases.
 func TestStopWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	b, proxy, ends := cuttable(t)
@@ -178,7 +181,8 @@ func (*lossy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 func (d *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if err != nil || !strings.HasPrefix(nameOf(cmd), "evalsha") || !strings.Contains(nameOf(cmd), " pending paused active lease") || d.left.Add(-1) < 0 {
+		if err != nil || !strings.HasPrefix(nameOf(cmd), "evalsha") ||
+			!strings.Contains(nameOf(cmd), " pending paused active lease") || d.left.Add(-1) < 0 {
 			return err
 		}
 		d.missed.Add(1)
@@ -187,7 +191,7 @@ func (d *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A dequeued task whose reply was lost is the next that the worker takes, once, not left to the lease.
+// A dequeued task whose reply was lost is the next task of the worker, once, long before its lease ends.
 func TestDequeuedTasksWhoseRepliesWereLost(t *testing.T) {
 	t.Parallel()
 	const all, missed = 20, 3

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// An asynq program adds limits by one middleware and one config helper. What it enqueues stays as it is.
+// An asynq program adds limits by one middleware and one config helper. Its producers do not change.
 func ExampleAdopt() {
 	embedded := miniredis.NewMiniRedis()
 	if err := embedded.Start(); err != nil {
@@ -28,8 +28,10 @@ func ExampleAdopt() {
 	defer func() { _ = client.Close() }()
 
 	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
-		Name:   "mail",
-		Meters: []reservations.Meter{{Name: "messages", Rate: 5, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited}},
+		Name: "mail",
+		Meters: []reservations.Meter{
+			{Name: "messages", Rate: 5, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
+		},
 	}}, reservations.Config{})
 	if err != nil {
 		log.Fatal(err)
@@ -47,7 +49,8 @@ func ExampleAdopt() {
 		log.Fatal(err)
 	}
 
-	server := asynq.NewServerFromRedisClient(client, limits.Config(asynq.Config{LogLevel: asynq.ErrorLevel})) // the config helper
+	// the config helper
+	server := asynq.NewServerFromRedisClient(client, limits.Config(asynq.Config{LogLevel: asynq.ErrorLevel}))
 	mux := asynq.NewServeMux()
 	mux.Use(limits.Middleware) // the middleware
 	var sent sync.WaitGroup
@@ -67,7 +70,7 @@ func ExampleAdopt() {
 	producer := asynq.NewClientFromRedisClient(client)
 	for _, to := range []string{"ada", "grace", "barbara"} {
 		sent.Add(1)
-		// Even a task that may not be retried can wait: a copy of it does.
+		// Even a task without retries can wait, because a copy of it waits.
 		if _, err := producer.EnqueueContext(ctx, asynq.NewTask("mail", []byte(to)), asynq.MaxRetry(0)); err != nil {
 			log.Fatal(err)
 		}

@@ -19,7 +19,7 @@ func (Story) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"tokens": 800}}}
 }
 
-// Kind 5: an LLM job that spun on a bucket. As a task it waits in line, without a handler.
+// An LLM job that polled a bucket becomes a task. It waits in the waitlist, without a handler.
 func Example_llmJob() {
 	embedded, _ := miniredis.Run()
 	defer embedded.Close()
@@ -29,7 +29,7 @@ func Example_llmJob() {
 	ctx, cancel := context.WithCancel(context.Background())
 	worker.Handle(w, func(_ context.Context, job *worker.Job[Story]) error {
 		defer cancel()
-		job.Use(reservations.Tokens{"tokens": 100}) // of the answer; the others go to those in line
+		job.Use(reservations.Tokens{"tokens": 100}) // from the answer; waiting tasks get the rest
 		fmt.Println("wrote about", job.Args.Topic)
 		return nil
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Essay reserves as many tokens as its answer may have at most.
+// Essay reserves the largest number of tokens of its answer.
 type Essay struct {
 	Topic     string `json:"topic"`
 	MaxTokens int    `json:"max_tokens"`
@@ -24,10 +24,12 @@ type Essay struct {
 func (Essay) TaskType() string { return "essay" }
 
 func (e Essay) Charges() []reservations.Charge {
-	return []reservations.Charge{{Limit: "writer", Tokens: reservations.Tokens{"requests": 1, "tokens": float64(e.MaxTokens)}}}
+	return []reservations.Charge{
+		{Limit: "writer", Tokens: reservations.Tokens{"requests": 1, "tokens": float64(e.MaxTokens)}},
+	}
 }
 
-// A handler reports what a task really used; the rest goes to waiting tasks.
+// A handler reports the real usage of a task. Waiting tasks get the rest.
 func ExampleJob_Use() {
 	embedded := miniredis.NewMiniRedis()
 	if err := embedded.Start(); err != nil {

@@ -32,7 +32,8 @@ func (d Draft) Charges() []reservations.Charge {
 	}
 }
 
-// A task may charge several limits. It starts when all of them let it; the one that does not says when it comes back.
+// A task may charge several limits. It starts when all of them grant it. The limit that refuses names the time of the
+// next try.
 func Example_severalLimits() {
 	embedded := miniredis.NewMiniRedis()
 	if err := embedded.Start(); err != nil {

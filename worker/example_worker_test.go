@@ -18,7 +18,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Greeting is a task: its payload, its type, what it takes, and how it may be retried.
+// Greeting is a task: payload, type, charges and options.
 type Greeting struct {
 	Name string `json:"name"`
 }
@@ -31,8 +31,8 @@ func (Greeting) Charges() []reservations.Charge {
 
 func (Greeting) TaskOptions() tasks.Options { return tasks.Options{MaxRetry: 5, Timeout: time.Minute} }
 
-// A worker runs typed tasks within a limit that a whole fleet shares. This one lives with an embedded Redis and a
-// store in memory; a fleet takes a real Redis and mongostore.
+// A worker runs typed tasks within a limit that a whole fleet shares. This example uses an embedded Redis and a store
+// in memory. A fleet uses a real Redis and mongostore.
 func Example() {
 	embedded := miniredis.NewMiniRedis()
 	if err := embedded.Start(); err != nil {
@@ -43,8 +43,10 @@ func Example() {
 	defer func() { _ = client.Close() }()
 
 	limits := []reservations.Limit{{
-		Name:   "greetings",
-		Meters: []reservations.Meter{{Name: "requests", Rate: 10, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited}},
+		Name: "greetings",
+		Meters: []reservations.Meter{
+			{Name: "requests", Rate: 10, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
+		},
 	}}
 	limiter, err := reservations.New(memstore.New(nil), limits, reservations.Config{})
 	if err != nil {

@@ -16,18 +16,24 @@ func TestExpectLowersWhatIsChargedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		keep                          bool
 		expect                        float64
-		use                           float64 // negative: nothing is said
-		during, after                 float64 // the balance, of 100
+		use                           float64 // negative: no report
+		during, after                 float64 // the balance, from 100
 		charged                       float64
 		settlements, settlementsAfter int
 	}{
-		"less, and right":         {expect: 30, use: 30, during: 70, after: 70, charged: 30, settlements: 1, settlementsAfter: 1},
-		"less, and not enough":    {expect: 30, use: 50, during: 70, after: 50, charged: 30, settlements: 1, settlementsAfter: 1},
-		"less, and still too big": {expect: 30, use: 10, during: 70, after: 90, charged: 30, settlements: 1, settlementsAfter: 1},
-		"nothing is said of use":  {expect: 30, use: -1, during: 70, after: 70, charged: 30, settlements: 1},
-		"more":                    {expect: 90, use: 50, during: 20, after: 50, charged: 80, settlementsAfter: 1},
-		"nonsense":                {expect: math.NaN(), use: 50, during: 20, after: 50, charged: 80, settlementsAfter: 1},
-		"the limit keeps":         {keep: true, expect: 30, use: 50, during: 20, after: 20, charged: 80, settlementsAfter: 1},
+		"less, and right": {
+			expect: 30, use: 30, during: 70, after: 70, charged: 30, settlements: 1, settlementsAfter: 1,
+		},
+		"less, and not enough": {
+			expect: 30, use: 50, during: 70, after: 50, charged: 30, settlements: 1, settlementsAfter: 1,
+		},
+		"less, and still too big": {
+			expect: 30, use: 10, during: 70, after: 90, charged: 30, settlements: 1, settlementsAfter: 1,
+		},
+		"no report of usage": {expect: 30, use: -1, during: 70, after: 70, charged: 30, settlements: 1},
+		"more":               {expect: 90, use: 50, during: 20, after: 50, charged: 80, settlementsAfter: 1},
+		"nonsense":           {expect: math.NaN(), use: 50, during: 20, after: 50, charged: 80, settlementsAfter: 1},
+		"the limit keeps":    {keep: true, expect: 30, use: 50, during: 20, after: 20, charged: 80, settlementsAfter: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,9 +46,9 @@ func TestExpectLowersWhatIsChargedAtOnce(t *testing.T) {
 			b.run(func(_ context.Context, job *worker.Job[call]) error {
 				before := job.Charges
 				job.Expect(reservations.Tokens{"tokens": c.expect, "others": 1})
-				job.Expect(reservations.Tokens{"tokens": 1}) // only the first counts
+				job.Expect(reservations.Tokens{"tokens": 1}) // only the first call counts
 				if before[0].Tokens["tokens"] != 80 {
-					t.Error("what was charged first was changed")
+					t.Error("the first charge was changed")
 				}
 				charged <- job.Charges[0].Tokens["tokens"]
 				<-goOn
@@ -74,7 +80,7 @@ func TestExpectLowersWhatIsChargedAtOnce(t *testing.T) {
 	}
 }
 
-// While the store is away, what was expected is given back when it returns, and never twice.
+// Tokens that Expect returns while the store is down are refunded when it is back, and never twice.
 func TestExpectWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))

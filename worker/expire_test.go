@@ -15,7 +15,7 @@ import (
 
 func never(context.Context, *worker.Job[call]) error { return errors.New("it ran") }
 
-// A task that waits when its time is over ends then, with a record, and gives back what is reserved for it.
+// A waiting task ends at its StartBy, with a record, and its reservation is released.
 func TestATaskThatWaitsExpires(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t, slow(10)), newGraves()
@@ -51,7 +51,7 @@ func TestATaskThatWaitsExpires(t *testing.T) {
 	eventually(t, "the reservation is released", func() bool { return reserved() > before-1 })
 }
 
-// The time was over before a worker had the task.
+// The StartBy passes before a worker takes the task.
 func TestATaskThatComesTooLateExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
@@ -74,7 +74,7 @@ func TestATaskThatComesTooLateExpires(t *testing.T) {
 	}
 }
 
-// A retry that would come too late is not waited for.
+// A retry that would start too late ends the task at once.
 func TestARetryExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
@@ -86,7 +86,7 @@ func TestARetryExpires(t *testing.T) {
 	}
 }
 
-// Tasks start at their time, not before, and not with asynq's next whole second.
+// Tasks start at their time: not before, and not at asynq's next whole second.
 func TestTasksStartToTheMillisecond(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))

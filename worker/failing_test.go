@@ -39,7 +39,8 @@ func TestFailingTaskHasExactlyItsRetries(t *testing.T) {
 			b.hurry(info.ID)
 		}
 	}
-	if archived := b.info(info.ID, asynq.TaskStateArchived); archived.LastErr != errUpstream.Error() || archived.Retried != 2 {
+	if archived := b.info(info.ID, asynq.TaskStateArchived); archived.LastErr != errUpstream.Error() ||
+		archived.Retried != 2 {
 		t.Errorf("archived %+v", archived)
 	}
 	if got := b.balance(); math.Abs(got-70) > 0.1 {
@@ -74,10 +75,12 @@ func TestPanicIsAFailure(t *testing.T) {
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
 	f := receive(t, b.finishes)
 	var p *worker.PanicError
-	if f.Result != worker.ResultFailed || !errors.Is(f.Err, worker.ErrPanic) || !errors.Is(f.Err, errUpstream) || !errors.As(f.Err, &p) {
+	if f.Result != worker.ResultFailed || !errors.Is(f.Err, worker.ErrPanic) || !errors.Is(f.Err, errUpstream) ||
+		!errors.As(f.Err, &p) {
 		t.Errorf("finish %+v", f)
 	}
-	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 1 || retry.LastErr != "handler panicked: upstream is ill" {
+	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 1 ||
+		retry.LastErr != "handler panicked: upstream is ill" {
 		t.Errorf("asynq shows %+v", retry)
 	}
 	if err := w.Stop(t.Context()); err != nil {
@@ -93,7 +96,8 @@ func TestPanicIsAFailure(t *testing.T) {
 
 func TestHandlerThatIgnoresItsTimeout(t *testing.T) {
 	t.Parallel()
-	const timeout = 4 * time.Second // we answer a fortieth of it before asynq gives the task up: a machine under load needs that
+	// the worker answers a fortieth of it before asynq's timeout, which a busy machine needs
+	const timeout = 4 * time.Second
 	b := setup(t, slow(100))
 	release := make(chan struct{})
 	b.run(func(ctx context.Context, job *worker.Job[call]) error {
@@ -105,7 +109,8 @@ func TestHandlerThatIgnoresItsTimeout(t *testing.T) {
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(timeout))
 	f := receive(t, b.finishes)
 	var late *worker.TimeoutError
-	if f.Result != worker.ResultArchived || !errors.As(f.Err, &late) || !errors.Is(f.Err, context.DeadlineExceeded) || f.Elapsed >= timeout {
+	if f.Result != worker.ResultArchived || !errors.As(f.Err, &late) || !errors.Is(f.Err, context.DeadlineExceeded) ||
+		f.Elapsed >= timeout {
 		t.Errorf("finish %+v", f)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)
@@ -125,7 +130,7 @@ func TestHandlerThatHeedsItsTimeout(t *testing.T) {
 		<-ctx.Done()
 		return errors.Join(errUpstream, ctx.Err())
 	})
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(8*time.Second)) // 0.2 s to return in
+	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(8*time.Second)) // 0.2 s to return
 	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || !errors.Is(f.Err, errUpstream) {
 		t.Errorf("finish %+v: the handler's own error counts", f)
 	}

@@ -30,7 +30,7 @@ func TestFleetKeepsTheLimit(t *testing.T) {
 	})
 }
 
-// fleet has three workers run 200 tasks at 100 a second with a capacity of 5.
+// fleet runs 200 tasks at 100 a second with a capacity of 5, on three workers.
 func fleet(t *testing.T, addr string, reserved float64) {
 	t.Helper()
 	const (
@@ -73,7 +73,7 @@ func fleet(t *testing.T, addr string, reserved float64) {
 	slices.Sort(late)
 	for i := range at {
 		within, _ := slices.BinarySearchFunc(at[i:], at[i].Add(time.Second), time.Time.Compare)
-		if float64(within) > capacity+rate+1 { // the first one of a window is at its very start
+		if float64(within) > capacity+rate+1 { // a window begins with its first start
 			t.Errorf("%d starts within a second, at most %v are allowed", within, capacity+rate)
 		}
 	}
@@ -81,7 +81,7 @@ func fleet(t *testing.T, addr string, reserved float64) {
 	if deliveries > 2.05 {
 		t.Errorf("%.2f deliveries a task", deliveries)
 	}
-	if len(late) == 0 { // on a machine so slow that each found room
+	if len(late) == 0 { // on a slow machine each task may find room
 		late = []time.Duration{0}
 	}
 	t.Logf("%.2f deliveries a task, %v from first to last start, lateness p50 %v p99 %v of %d",

@@ -18,7 +18,7 @@ import (
 
 // list is a source of overrides that a test changes.
 type list struct {
-	mu        sync.Mutex // guards what is below
+	mu        sync.Mutex // guards the fields below
 	overrides []reservations.Override
 	err       error
 	asked     int
@@ -37,7 +37,7 @@ func (l *list) set(err error, overrides ...reservations.Override) {
 	l.overrides, l.err = overrides, err
 }
 
-// looks is how often it was asked.
+// looks returns how often the source was read.
 func (l *list) looks() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *list) looks() int {
 type lines struct {
 	slog.Handler
 
-	mu  *sync.Mutex // guards all
+	mu  *sync.Mutex // guards the fields of all copies
 	all *[]string
 }
 
@@ -70,7 +70,7 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// count is how many lines hold the text.
+// count returns how many lines contain the text.
 func (l lines) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func rate(limit, key string, r float64) reservations.Override {
 	return reservations.Override{Limit: limit, Key: key, Meter: "tokens", Rate: r, Period: time.Minute, By: "ann"}
 }
 
-// rateOf is the rate in force for a key.
+// rateOf returns the effective rate for a key.
 func (b *bundle) rateOf(key string) float64 {
 	b.t.Helper()
 	l, err := b.limiter.Limits().For("api", key)
@@ -129,7 +129,8 @@ func TestFollowerFollows(t *testing.T) {
 	if err := w.SetLimits(t.Context(), []reservations.Limit{slower}); err != nil {
 		t.Fatal(err)
 	}
-	log.await(t, "INFO limit changed below an override, which counts limit=api meter=tokens old=1/1h0m0s capacity 5 new=2/1h0m0s capacity 5")
+	log.await(t, "INFO limit changed below an override, which counts limit=api meter=tokens old=1/1h0m0s capacity 5 "+
+		"new=2/1h0m0s capacity 5")
 	source.set(nil)
 	log.await(t, "limit changed limit=api meter=tokens old=100/1m0s capacity 5 new=2/1h0m0s capacity 5")
 	if got := b.rateOf("acme"); got != 2 {
@@ -137,7 +138,7 @@ func TestFollowerFollows(t *testing.T) {
 	}
 }
 
-// The last known overrides stay in force while none can be read; both ends of that are logged once.
+// The last known overrides stay in force while none can be read. The beginning and the end of that are logged once.
 func TestFollowerKeepsWhatItKnows(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
@@ -149,7 +150,7 @@ func TestFollowerKeepsWhatItKnows(t *testing.T) {
 	before := source.looks()
 	eventually(t, "more looks", func() bool { return source.looks() > before+3 })
 	if b.rateOf("") != 100 || log.count("can't be read") != 1 {
-		t.Errorf("the rate is %v, told %d times", b.rateOf(""), log.count("can't be read"))
+		t.Errorf("the rate is %v, logged %d times", b.rateOf(""), log.count("can't be read"))
 	}
 	source.set(nil, rate("api", "", 30))
 	log.await(t, "INFO overrides can be read again")
@@ -159,13 +160,14 @@ func TestFollowerKeepsWhatItKnows(t *testing.T) {
 	log.await(t, "WARN some overrides are not in force error=by hand")
 }
 
-// A limit may have been lowered: nothing may start.
+// Nothing may start without overrides, because a limit may have been lowered.
 func TestWorkerDoesNotStartWithoutItsOverrides(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
 	source.set(&reservations.UnavailableError{Err: context.DeadlineExceeded})
 	w, _ := b.following(source)
-	if err := w.Start(t.Context()); !errors.Is(err, reservations.ErrUnavailable) || !strings.Contains(err.Error(), "read overrides") {
+	if err := w.Start(t.Context()); !errors.Is(err, reservations.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "read overrides") {
 		t.Fatalf("error is %v", err)
 	}
 	source.set(nil)
@@ -174,8 +176,8 @@ func TestWorkerDoesNotStartWithoutItsOverrides(t *testing.T) {
 	receive(t, b.starts)
 }
 
-// A faulty override is logged once: a look that finds it again changes nothing.
-func TestFollowerTellsOnceOfWhatIsNoNumber(t *testing.T) {
+// An invalid override is logged once, not at each look.
+func TestFollowerLogsAnInvalidOverrideOnce(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
 	w, log := b.following(source)
@@ -185,16 +187,15 @@ func TestFollowerTellsOnceOfWhatIsNoNumber(t *testing.T) {
 	before := source.looks()
 	eventually(t, "more looks", func() bool { return source.looks() > before+3 })
 	if n := log.count("some overrides are not in force"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 }
 
-// A fleet may have a rate of its own for each of many tenants. Each change of one is found among all of them, while
-// nothing else can change.
+// A fleet may have overrides for many tenants. Each change of one of them is found, and nothing else changes.
 func TestFollowerOfManyOverrides(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
-	const n = 20_000 // compared one by one with all others: a minute
+	const n = 20_000 // a comparison of each with all others would take a minute
 	many := make([]reservations.Override, n)
 	for i := range many {
 		many[i] = rate("api", strconv.Itoa(i), 5)
@@ -210,8 +211,9 @@ func TestFollowerOfManyOverrides(t *testing.T) {
 		other[n-1].Rate, other[n-1].By = 7, "bob"
 		source.set(nil, other...)
 	}
-	if all := log.count("limit changed"); all != n+1 || log.count("key=19999 meter=tokens old=5/1m0s capacity 5 new=7/1m0s capacity 5 by=bob") != 1 {
-		t.Errorf("%d changes were told", all)
+	if all := log.count("limit changed"); all != n+1 ||
+		log.count("key=19999 meter=tokens old=5/1m0s capacity 5 new=7/1m0s capacity 5 by=bob") != 1 {
+		t.Errorf("%d changes were logged", all)
 	}
 }
 
@@ -224,7 +226,8 @@ func TestWorkerSetsLimits(t *testing.T) {
 	b.start(w)
 	bad := slow(5)
 	bad.Meters[0].Rate = -1
-	if err := w.SetLimits(t.Context(), []reservations.Limit{bad}); !errors.Is(err, reservations.ErrInvalidLimit) || b.rateOf("") != 1 {
+	if err := w.SetLimits(t.Context(), []reservations.Limit{bad}); !errors.Is(err, reservations.ErrInvalidLimit) ||
+		b.rateOf("") != 1 {
 		t.Errorf("%v, rate %v", err, b.rateOf(""))
 	}
 	faster, other := slow(9), slow(5)
@@ -232,12 +235,14 @@ func TestWorkerSetsLimits(t *testing.T) {
 	if err := w.SetLimits(t.Context(), []reservations.Limit{faster, other}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"INFO limit changed limit=api meter=tokens old=1/1h0m0s capacity 5 new=60/1h0m0s capacity 9", "INFO limit added limit=other"} {
+	for _, want := range []string{"INFO limit changed limit=api meter=tokens old=1/1h0m0s capacity 5 new=60/1h0m0s " +
+		"capacity 9", "INFO limit added limit=other"} {
 		if log.count(want) != 1 {
 			t.Errorf("%q is not in %q", want, *log.all)
 		}
 	}
-	if err := w.SetLimits(t.Context(), []reservations.Limit{faster}); err != nil || log.count("limit removed limit=other") != 1 {
+	if err := w.SetLimits(t.Context(), []reservations.Limit{faster}); err != nil ||
+		log.count("limit removed limit=other") != 1 {
 		t.Errorf("%v: %q", err, *log.all)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"testing/synctest"
 )
 
-// goroutineOf is the line of a stack that names the goroutine which calls.
+// goroutineOf returns the line of a stack that names the calling goroutine.
 func goroutineOf() string {
 	stack := make([]byte, 64)
 	line, _, _ := bytes.Cut(stack[:runtime.Stack(stack, false)], []byte(" ["))
 	return string(line)
 }
 
-// An idle goroutine runs the next function; without one there is a new goroutine. Idle ones end when stop is closed,
-// and the zero value keeps none: synctest fails where a goroutine is left.
+// An idle goroutine runs the next function. Without an idle one, a new goroutine does. Idle goroutines end when stop
+// is closed, and the zero value keeps none: synctest fails if a goroutine is left.
 func TestGoroutinesAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string]bool{"kept": true, "zero": false} {

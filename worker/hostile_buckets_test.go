@@ -36,11 +36,11 @@ func (k keyed) Charges() []reservations.Charge {
 
 const (
 	contended = "bad contended"
-	// contends is how long mongostore competes for a bucket.
+	// contends is how long mongostore tries to swap a contended bucket.
 	contends = 3 * time.Second
 )
 
-// countedStore counts the calls for each key. Buckets of contended keys fail as those of mongostore.
+// countedStore counts the calls for each key. Buckets of contended keys fail as in mongostore.
 type countedStore struct {
 	*mongostore.Store
 
@@ -72,7 +72,7 @@ func (s *countedStore) counted() map[string]int {
 	return maps.Clone(s.calls)
 }
 
-// badWorld is a bundle with buckets in MongoDB, and what its worker logs.
+// badWorld is a bundle with buckets in MongoDB, and the log of its worker.
 type badWorld struct {
 	*bundle
 
@@ -84,14 +84,14 @@ type badWorld struct {
 	log bytes.Buffer
 }
 
-// Write makes the world a destination of logs.
+// Write implements io.Writer, for logs.
 func (w *badWorld) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.Write(p)
 }
 
-// logged is how often the text is in the log.
+// logged returns how often the text is in the log.
 func (w *badWorld) logged(text string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,10 +103,10 @@ const (
 	storeWarning  = "the store of the buckets"
 )
 
-// badConcurrency is how many tasks the worker of a badWorld runs at once.
+// badConcurrency is the concurrency of the worker of a badWorld.
 const badConcurrency = 20
 
-// newBadWorld returns a world in which the documents of these keys are no buckets. Its worker is not started.
+// newBadWorld returns a world in which the documents of the corrupt keys are not buckets. Its worker is not started.
 func newBadWorld(t *testing.T, db *mongo.Database, corrupt ...string) *badWorld {
 	t.Helper()
 	limit := reservations.Limit{Name: "api", Meters: []reservations.Meter{
@@ -160,8 +160,8 @@ func (w *badWorld) finish(n int) {
 	}
 }
 
-// asksIn is how often a bucket that fails alone is asked in d at most, as pauses between them grow from 1 to 10
-// seconds.
+// asksIn returns the largest number of requests to a failing bucket in d. The pauses between requests grow from 1 to
+// 10 seconds.
 func asksIn(d time.Duration) (asks int) {
 	for at := time.Duration(0); at <= d; at += min(max(at, time.Second), 10*time.Second) {
 		asks++
@@ -177,8 +177,8 @@ func names(prefix string, n int) []string {
 	return all
 }
 
-// Tasks whose buckets can't be asked cost the others nothing but one call each, and one more for each pause of a
-// bucket. Half of them have a corrupt document each, a quarter share one, and the others share two contended buckets.
+// Tasks of failing buckets cost other tasks only one call each, plus one for each pause of a bucket. Half of them
+// have a corrupt document each, a quarter share one, and the others share two contended buckets.
 func TestBadBucketsBesideGoodTasks(t *testing.T) {
 	t.Parallel()
 	all := []int{0, 40, 400}
@@ -235,7 +235,7 @@ func TestBadBucketsBesideGoodTasks(t *testing.T) {
 	}
 }
 
-// When an operator corrects a document, its tasks run after its pause at the latest; one answer frees them all.
+// After an operator corrects a document, its tasks run after its pause at the latest. One answer frees all of them.
 func TestCorrectedDocumentsRun(t *testing.T) {
 	t.Parallel()
 	corrupt := names("bad", 3)
@@ -260,7 +260,7 @@ func TestCorrectedDocumentsRun(t *testing.T) {
 	}
 }
 
-// A store that was away is back for all good buckets with its first answer. The pauses of bad buckets go on.
+// The first answer after an outage of the store ends it for all good buckets. The pauses of bad buckets go on.
 func TestStoreAwayBesideBadBuckets(t *testing.T) {
 	t.Parallel()
 	const goodKeys = 12
@@ -305,7 +305,7 @@ func TestStoreAwayBesideBadBuckets(t *testing.T) {
 	}
 }
 
-// proxied is a database of the test's own, behind a proxy.
+// proxied returns a database of its own, behind a proxy.
 func proxied(t *testing.T) (*mongo.Database, *testenv.Proxy) {
 	t.Helper()
 	uri, name := testenv.Mongo(t)

@@ -20,13 +20,16 @@ func TestPanicsInEventsChangeNothing(t *testing.T) {
 	b := setup(t, slow(100))
 	b.store.refuse = 1
 	var log bytes.Buffer
-	w, err := worker.New(b.client, b.limiter, worker.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Events: worker.Events{
-		OnStart:  func(worker.Start) { panic("on start") },
-		OnDefer:  func(worker.Deferral) { panic("on defer") },
-		OnFinish: func(worker.Finish) { panic("on finish") },
-		OnRefuse: func(worker.Refusal) { panic("on refuse") },
-		OnSettle: func(worker.Settlement) { panic("on settle") },
-	}})
+	w, err := worker.New(b.client, b.limiter, worker.Config{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Events: worker.Events{
+			OnStart:  func(worker.Start) { panic("on start") },
+			OnDefer:  func(worker.Deferral) { panic("on defer") },
+			OnFinish: func(worker.Finish) { panic("on finish") },
+			OnRefuse: func(worker.Refusal) { panic("on refuse") },
+			OnSettle: func(worker.Settlement) { panic("on settle") },
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,7 @@ func TestPanicsInEventsChangeNothing(t *testing.T) {
 	}
 }
 
-// asynq keeps error texts as protobuf strings, and can neither retry nor archive a task whose text is not UTF-8.
+// asynq stores error texts as protobuf strings. It can neither retry nor archive a task whose text is not UTF-8.
 func TestErrorTextsThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))

@@ -11,14 +11,14 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// inFlight is a limit of tokens and of calls in flight.
+// inFlight returns a limit of tokens and of calls in flight.
 func inFlight(calls int) reservations.Limit {
 	l := slow(1000)
 	l.Meters = append(l.Meters, reservations.InFlight(calls))
 	return l
 }
 
-// slots are how many calls more may run.
+// slots returns the number of free slots.
 func (b *bundle) slots() float64 {
 	b.t.Helper()
 	v, err := b.limiter.View(b.t.Context(), "api", "")
@@ -28,7 +28,7 @@ func (b *bundle) slots() float64 {
 	return v.Meters[1].Level
 }
 
-// Waiting tasks start when the calls before them end, whatever these return, and no task is delivered in vain.
+// Waiting tasks start when earlier calls end, whatever these return, and each delivery starts a task.
 func TestCallsInFlight(t *testing.T) {
 	t.Parallel()
 	const tasks, most = 20, 3
@@ -66,7 +66,7 @@ func TestCallsInFlight(t *testing.T) {
 	eventually(t, "all slots are back", func() bool { return b.slots() == most })
 }
 
-// A call whose lease is lost ends, and its task runs again with no retry used.
+// A call with a lost lease ends, and its task runs again with no retry used.
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	b := setup(t, inFlight(1))

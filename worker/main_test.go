@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what has to happen.
+// patience is how long a test waits for an event.
 const patience = 30 * time.Second
 
 // call is a limited task.
@@ -47,14 +47,14 @@ type free struct {
 
 func (free) TaskType() string { return "free" }
 
-// slow fills so slowly that what a test charges stays charged.
+// slow returns a limit that does not refill during a test.
 func slow(capacity float64) reservations.Limit {
 	return reservations.Limit{Name: "api", Meters: []reservations.Meter{
 		{Name: "tokens", Rate: 1, Period: time.Hour, Capacity: capacity, MaxReserved: reservations.Unlimited},
 	}}
 }
 
-// bundle is a Redis, a store that can fail, and whatever workers a test adds.
+// bundle is a Redis, a store that can fail, and the workers of a test.
 type bundle struct {
 	t         *testing.T
 	addr      string
@@ -83,7 +83,8 @@ func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
 	const many = 10000
 	b := &bundle{
 		t: t, addr: addr, client: redis.NewClient(&redis.Options{Addr: addr}), store: &faultStore{Store: memstore.New(nil)},
-		starts: make(chan worker.Start, many), deferrals: make(chan worker.Deferral, many), finishes: make(chan worker.Finish, many),
+		starts: make(chan worker.Start, many), deferrals: make(chan worker.Deferral, many),
+		finishes: make(chan worker.Finish, many),
 		refusals: make(chan worker.Refusal, many), settlements: make(chan worker.Settlement, many),
 		blocks: make(chan worker.Block, many), syncs: make(chan worker.Sync, many),
 	}
@@ -109,7 +110,7 @@ func (b *bundle) events() worker.Events {
 	}
 }
 
-// worker returns a worker that is not started yet. A start that comes late does not ask again.
+// worker returns a worker that is not started yet. Its late starts do not ask again.
 func (b *bundle) worker(config worker.Config) *worker.Worker {
 	b.t.Helper()
 	w := b.exact(config)
@@ -163,7 +164,7 @@ func (b *bundle) enqueue(args tasks.Args, options ...scheduler.Option) *asynq.Ta
 	return info
 }
 
-// info waits until the task is in the state, and returns what asynq knows of it.
+// info waits until the task is in the state, and returns asynq's info.
 func (b *bundle) info(id string, state asynq.TaskState) *asynq.TaskInfo {
 	b.t.Helper()
 	var info *asynq.TaskInfo
@@ -175,7 +176,7 @@ func (b *bundle) info(id string, state asynq.TaskState) *asynq.TaskInfo {
 	return info
 }
 
-// gone waits until asynq has no such task any more.
+// gone waits until asynq has deleted the task.
 func (b *bundle) gone(id string) {
 	b.t.Helper()
 	eventually(b.t, "task "+id+" is gone", func() bool {
@@ -184,7 +185,7 @@ func (b *bundle) gone(id string) {
 	})
 }
 
-// hurry lets a task that waits for its retry run at once.
+// hurry runs a task that waits for its retry at once.
 func (b *bundle) hurry(id string) {
 	b.t.Helper()
 	b.info(id, asynq.TaskStateRetry)
@@ -193,7 +194,7 @@ func (b *bundle) hurry(id string) {
 	}
 }
 
-// balance is the started balance of the limit api.
+// balance returns the started balance of the limit api.
 func (b *bundle) balance() float64 {
 	b.t.Helper()
 	return b.balanceOf("api", "")
@@ -208,7 +209,7 @@ func (b *bundle) balanceOf(limit, key string) float64 {
 	return bucket.Meters[0].Started
 }
 
-// eventually polls: asynq changes a task's state in Redis without an event.
+// eventually polls, because asynq sends no event when the state of a task changes in Redis.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -240,18 +241,20 @@ func receive[T any](t *testing.T, c <-chan T) T {
 type faultStore struct {
 	*memstore.Store
 
-	mu      sync.Mutex // guards what is below
+	mu      sync.Mutex // guards the fields below.
 	down    bool
-	gone    string        // the limit whose buckets are down
-	blocked chan struct{} // where not nil, no call is answered before it is closed
-	refuse  int           // how many requests to start are refused with an immediate RetryAt
-	hold    time.Duration // the hold of each start, where not zero
-	stall   time.Duration // how long the next answer takes
-	begun   int           // requests to start that reached the bucket
-	asked   int           // requests to start or to reserve that reached the store
+	gone    string        // the limit whose buckets are down.
+	blocked chan struct{} // if not nil, no call is answered before it is closed.
+	refuse  int           // the number of requests to start that are refused with an immediate RetryAt.
+	hold    time.Duration // the hold of each start, if not zero.
+	stall   time.Duration // the latency of the next answer.
+	begun   int           // requests to start that reached the bucket.
+	asked   int           // requests to start or to reserve that reached the store.
 }
 
-func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+func (s *faultStore) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
 	if err := s.passable(ctx); err != nil {
 		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: err}
 	}
@@ -259,7 +262,9 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down || s.gone == limit.Name {
-		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: context.DeadlineExceeded}
+		return nil, &reservations.UnavailableError{
+			Bucket: limit.Name, Applied: reservations.AppliedNo, Err: context.DeadlineExceeded,
+		}
 	}
 	var outcomes []reservations.Outcome
 	for _, r := range requests {
@@ -269,7 +274,9 @@ func (s *faultStore) Apply(ctx context.Context, limit reservations.Limit, key st
 		if r.Op == reservations.OpStart && s.refuse > 0 {
 			s.refuse--
 			bucket, now, _ := s.Load(ctx, limit.Name, key)
-			outcomes = append(outcomes, reservations.Outcome{State: reservations.StateWaiting, RetryAt: now, At: now, Bucket: bucket})
+			outcomes = append(outcomes, reservations.Outcome{
+				State: reservations.StateWaiting, RetryAt: now, At: now, Bucket: bucket,
+			})
 			continue
 		}
 		o, err := s.Store.Apply(ctx, limit, key, []reservations.Request{r})
@@ -317,7 +324,7 @@ func (s *faultStore) set(change func(*faultStore)) {
 	change(s)
 }
 
-// asks is how often a task asked a bucket.
+// asks returns how often tasks asked buckets.
 func (s *faultStore) asks() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

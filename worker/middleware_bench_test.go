@@ -16,8 +16,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// BenchmarkMiddleware is what a delivery costs beside its handler: of another program's task, of one without a limit,
-// and of one that starts at once, with a bucket in memory and a share of one script in Redis.
+// BenchmarkMiddleware measures the cost of a delivery without its handler: of a foreign task, of an unlimited task,
+// and of a task that starts at once. The bucket is in memory, and deliveries share one script in Redis.
 func BenchmarkMiddleware(b *testing.B) {
 	task := func(args tasks.Args) *asynq.Task {
 		e, err := tasks.Encode(args, tasks.Options{})
@@ -28,7 +28,12 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: testenv.StartRedisServer(b).Addr()})
 	b.Cleanup(func() { _ = client.Close() })
-	wide := reservations.Limit{Name: "api", Meters: []reservations.Meter{{Name: "tokens", Rate: 1e9, Period: time.Second, Capacity: 1e9, MaxReserved: reservations.Unlimited}}}
+	wide := reservations.Limit{
+		Name: "api",
+		Meters: []reservations.Meter{
+			{Name: "tokens", Rate: 1e9, Period: time.Second, Capacity: 1e9, MaxReserved: reservations.Unlimited},
+		},
+	}
 	l, err := reservations.New(memstore.New(nil), []reservations.Limit{wide}, reservations.Config{})
 	if err != nil {
 		b.Fatal(err)

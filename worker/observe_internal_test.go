@@ -23,7 +23,7 @@ func TestApportion(t *testing.T) {
 	}
 }
 
-func TestTold(t *testing.T) {
+func TestObservationsSent(t *testing.T) {
 	t.Parallel()
 	var buckets corrections
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -55,7 +55,7 @@ func TestTold(t *testing.T) {
 	}
 	buckets.forget("a")
 	if !buckets.due("a", reservations.Observation{Remaining: reservations.Tokens{"requests": 7}}, at) {
-		t.Error("forgotten, and not told")
+		t.Error("expired, and not sent")
 	}
 }
 

@@ -15,18 +15,18 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// left is an observation of the meter tokens, and of one that no charge names.
+// left returns an observation of the meter tokens, and of a meter that no charge names.
 func left(n float64) reservations.Observation {
 	return reservations.Observation{Remaining: reservations.Tokens{"tokens": n, "pages": 3}, Age: time.Hour}
 }
 
-func TestBucketIsToldWhatTheHandlerSaw(t *testing.T) {
+func TestBucketFollowsObservations(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
 	b.run(func(_ context.Context, job *worker.Job[call]) error {
 		seen := left(50)
 		job.Saw(seen)
-		seen.Remaining["tokens"] = 1 // ours now
+		seen.Remaining["tokens"] = 1 // the caller may change the map
 		return nil
 	})
 	info := b.enqueue(call{Cost: 10})
@@ -42,32 +42,32 @@ func TestBucketIsToldWhatTheHandlerSaw(t *testing.T) {
 	}
 }
 
-// A correction before the settlement would give tokens back twice: by the provider's answer, and by the settlement.
-func TestBucketIsToldAfterTheSettlement(t *testing.T) {
+// A correction before the settlement would refund tokens twice: by the provider's answer and by the settlement.
+func TestCorrectionAfterTheSettlement(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
 	b.run(func(_ context.Context, job *worker.Job[call]) error {
 		b.store.set(func(s *faultStore) { s.down = true })
 		job.Saw(left(50))
 		job.Use(reservations.Tokens{"tokens": 3})
-		return errUpstream // a failure reports as well
+		return errUpstream // a failure reports too
 	})
 	b.enqueue(call{Cost: 10})
 	receive(t, b.finishes)
 	if len(b.syncs) != 0 {
-		t.Error("told while the settlement was under way")
+		t.Error("corrected during the settlement")
 	}
 	b.store.set(func(s *faultStore) { s.down = false })
 	s := receive(t, b.syncs)
 	if len(b.settlements) != 1 {
-		t.Error("told before the settlement was applied")
+		t.Error("corrected before the settlement was applied")
 	}
 	if s.Seen.Age <= time.Hour {
 		t.Errorf("age %v", s.Seen.Age)
 	}
 }
 
-func TestBucketIsToldOnlyOfLess(t *testing.T) {
+func TestOnlyLowerObservationsCorrect(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
 	b.run(func(_ context.Context, job *worker.Job[call]) error {
@@ -79,27 +79,27 @@ func TestBucketIsToldOnlyOfLess(t *testing.T) {
 	b.enqueue(call{Cost: 10})
 	for _, want := range []float64{50, 40} {
 		if s := receive(t, b.syncs); s.Seen.Remaining["tokens"] != want {
-			t.Errorf("told of %v, want %v", s.Seen.Remaining, want)
+			t.Errorf("corrected to %v, want %v", s.Seen.Remaining, want)
 		}
 	}
 	b.enqueue(call{N: 1, Cost: 10})
 	receive(t, b.finishes)
 	receive(t, b.finishes)
-	if len(b.syncs) > 1 { // the first of the second task, where the machine stalled for a second
-		t.Errorf("told %d times more", len(b.syncs))
+	if len(b.syncs) > 1 { // the first of the second task, if the machine stalled for a second
+		t.Errorf("corrected %d times more", len(b.syncs))
 	}
 }
 
-func TestNobodyIsToldInVain(t *testing.T) {
+func TestUselessObservationsAreNotSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t, reservations.Limit{Name: "api", Meters: []reservations.Meter{reservations.PerSecond("tokens", 100)}})
 	w := b.worker(worker.Config{})
 	refused := true
 	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
 		switch job.Args.N {
-		case 0: // a meter that the charge has not
+		case 0: // a meter without a charge
 			job.Saw(reservations.Observation{Remaining: reservations.Tokens{"pages": 3}})
-		case 1: // the block says more
+		case 1: // the block is stronger
 			job.Saw(left(1))
 			if refused {
 				refused = false
@@ -122,16 +122,16 @@ func TestNobodyIsToldInVain(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	receive(t, b.finishes)
-	receive(t, b.syncs) // of the second attempt
+	receive(t, b.syncs) // from the second attempt
 	if len(b.syncs) != 0 {
 		t.Errorf("told: %+v", <-b.syncs)
 	}
 }
 
-func TestAdoptedServerTellsWhatItSaw(t *testing.T) {
+func TestAdoptedServerSendsObservations(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
-	worker.Saw(t.Context(), left(1)) // outside of a handler: nothing
+	worker.Saw(t.Context(), left(1)) // no effect outside of a handler
 	b.adopt(asynq.Config{}, func(ctx context.Context, _ *asynq.Task) error {
 		worker.Saw(ctx, left(50))
 		return nil
@@ -148,10 +148,13 @@ func TestPanicInOnSync(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
 	called := make(chan struct{}, 1)
-	w, err := worker.New(b.client, b.limiter, worker.Config{Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnSync: func(worker.Sync) {
+	onSync := func(worker.Sync) {
 		called <- struct{}{}
 		panic(errBroken)
-	}}})
+	}
+	w, err := worker.New(b.client, b.limiter, worker.Config{
+		Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnSync: onSync},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,14 +16,14 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// filling has room for one task that costs 10, and for another one each time the period has passed.
+// filling returns a limit with room for one task that costs 10, and for another one after each period.
 func filling(period time.Duration) reservations.Limit {
 	return reservations.Limit{Name: "api", Meters: []reservations.Meter{
 		{Name: "tokens", Rate: 10, Period: period, Capacity: 10, MaxReserved: reservations.Unlimited},
 	}}
 }
 
-// refusing is refused for d the first so many times, each of which used nothing.
+// refusing returns a handler whose first calls are refused for d, with no usage.
 func refusing(times int, d time.Duration) func(context.Context, *worker.Job[call]) error {
 	left := make(chan struct{}, times)
 	for range times {
@@ -40,8 +40,8 @@ func refusing(times int, d time.Duration) func(context.Context, *worker.Job[call
 	}
 }
 
-// One worker is refused: none of three starts anything in that bucket before the end; then the refused task comes
-// first, and the others in their order, none of which was delivered meanwhile.
+// One of three workers is refused. No worker starts a task in that bucket before the end of the block. Then the
+// refused task is the first, and the others follow in order, without a delivery meanwhile.
 func TestRefusedUpstreamStopsTheFleet(t *testing.T) {
 	t.Parallel()
 	const block = 1500 * time.Millisecond
@@ -83,12 +83,13 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 	}
 	close(allWait)
 	blocked := receive(t, b.blocks)
-	if blocked.Task.ID != first.ID || blocked.For != block || blocked.Err != nil || !errors.Is(blocked.Reason, errUpstream) {
+	if blocked.Task.ID != first.ID || blocked.For != block || blocked.Err != nil ||
+		!errors.Is(blocked.Reason, errUpstream) {
 		t.Errorf("block %+v", blocked)
 	}
 	var order []string
 	var last time.Time
-	suspended := false // the machine was suspended: a late task may be passed by the next one
+	suspended := false // if the machine was suspended, the next task may pass a late one
 	for range n {
 		s := receive(t, b.starts)
 		order = append(order, s.Task.ID)
@@ -109,15 +110,18 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 	if done := b.info(first.ID, asynq.TaskStateCompleted); done.Retried != 0 {
 		t.Errorf("%d retries used", done.Retried)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultRefused || f.Task.ID != first.ID || !errors.Is(f.Err, errUpstream) {
+	if f := receive(t, b.finishes); f.Result != worker.ResultRefused || f.Task.ID != first.ID ||
+		!errors.Is(f.Err, errUpstream) {
 		t.Errorf("finish %+v", f)
 	}
 	d := receive(t, b.deferrals)
-	if d.Task.ID != first.ID || !errors.Is(d.Err, errUpstream) || !strings.Contains(d.Err.Error(), "refused by the provider") {
+	if d.Task.ID != first.ID || !errors.Is(d.Err, errUpstream) ||
+		!strings.Contains(d.Err.Error(), "refused by the provider") {
 		t.Errorf("deferral %+v", d)
 	}
 	for len(b.deferrals) > 0 {
-		if d := receive(t, b.deferrals); d.Outcome.At.Before(blocked.Outcome.At.Add(block - reservations.Hold - 100*time.Millisecond)) {
+		if d := receive(t, b.deferrals); d.Outcome.At.Before(
+			blocked.Outcome.At.Add(block - reservations.Hold - 100*time.Millisecond)) {
 			t.Errorf("delivered during the block: %+v", d)
 		}
 	}
@@ -136,14 +140,18 @@ func TestOnlyEverRefusedFails(t *testing.T) {
 		}
 		return got
 	}
-	if got := results(); !slices.Equal(got, []worker.Result{worker.ResultRefused, worker.ResultRefused, worker.ResultFailed}) {
+	if got := results(); !slices.Equal(got, []worker.Result{
+		worker.ResultRefused, worker.ResultRefused, worker.ResultFailed,
+	}) {
 		t.Errorf("first attempt: %v", got)
 	}
 	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 1 {
 		t.Errorf("retried %d times, want 1", retry.Retried)
 	}
 	b.hurry(info.ID)
-	if got := results(); !slices.Equal(got, []worker.Result{worker.ResultRefused, worker.ResultRefused, worker.ResultArchived}) {
+	if got := results(); !slices.Equal(got, []worker.Result{
+		worker.ResultRefused, worker.ResultRefused, worker.ResultArchived,
+	}) {
 		t.Errorf("second attempt: %v", got)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)
@@ -154,7 +162,7 @@ func TestOnlyEverRefusedFails(t *testing.T) {
 	}
 }
 
-// A task that is always refused holds its limit for max_block in all, however often it is tried.
+// A task that is always refused blocks its limit for max_block in total, however often it runs.
 func TestRefusalsOfOneTaskAddUp(t *testing.T) {
 	t.Parallel()
 	const most = 100 * time.Millisecond
@@ -188,7 +196,7 @@ func TestRefusalsOfOneTaskAddUp(t *testing.T) {
 	}
 }
 
-// What is no refusal with a time, and what is too long.
+// These errors are not refusals with a valid time.
 func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -199,8 +207,10 @@ func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 		"no time":       {tasks.RetryAfter(0, errUpstream), worker.ResultFailed, 0},
 		"negative time": {tasks.RetryAfter(-time.Second, errUpstream), worker.ResultFailed, 0},
 		"permanent":     {tasks.RetryAfter(time.Second, tasks.Permanent(errUpstream)), worker.ResultArchived, 0},
-		"a year":        {tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.ResultRefused, reservations.MaxBlockDefault},
-		"handmade":      {&tasks.RetryAfterError{After: 365 * 24 * time.Hour}, worker.ResultRefused, reservations.MaxBlockDefault},
+		"a year": {
+			tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.ResultRefused, reservations.MaxBlockDefault,
+		},
+		"handmade": {&tasks.RetryAfterError{After: 365 * 24 * time.Hour}, worker.ResultRefused, reservations.MaxBlockDefault},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,10 +253,12 @@ func TestRefusedUnlimitedTaskWaitsAlone(t *testing.T) {
 	b.start(w)
 	info := b.enqueue(free{}, scheduler.MaxRetry(0))
 	d := receive(t, b.deferrals)
-	if !errors.Is(d.Err, scheduler.ErrDeferred) || !errors.Is(d.Err, errUpstream) || (time.Until(d.Until)-time.Hour).Abs() > time.Minute {
+	if !errors.Is(d.Err, scheduler.ErrDeferred) || !errors.Is(d.Err, errUpstream) ||
+		(time.Until(d.Until)-time.Hour).Abs() > time.Minute {
 		t.Errorf("deferral %+v", d)
 	}
-	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 0 || (time.Until(retry.NextProcessAt)-time.Hour).Abs() > time.Minute {
+	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 0 ||
+		(time.Until(retry.NextProcessAt)-time.Hour).Abs() > time.Minute {
 		t.Errorf("asynq shows %+v", retry)
 	}
 	b.hurry(info.ID)
@@ -258,7 +270,7 @@ func TestRefusedUnlimitedTaskWaitsAlone(t *testing.T) {
 	}
 }
 
-// The store is down when the provider refuses: the task goes back all the same, and the block is made up for.
+// If the store is down when the provider refuses, the task still goes back, and the block follows later.
 func TestRefusedWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	b := setup(t, filling(time.Second))
@@ -269,12 +281,13 @@ func TestRefusedWhileTheStoreIsDown(t *testing.T) {
 		case err := <-refusals:
 			b.store.set(func(s *faultStore) { s.down = true })
 			return err
-		default: // the task is back before the block
+		default: // the task goes back before the block
 			return nil
 		}
 	})
 	b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
-	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !errors.Is(d.Err, errUpstream) || !d.Outcome.At.IsZero() {
+	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !errors.Is(d.Err, errUpstream) ||
+		!d.Outcome.At.IsZero() {
 		t.Errorf("deferral %+v", d)
 	}
 	b.store.set(func(s *faultStore) { s.down = false })
@@ -308,11 +321,13 @@ func TestAdoptedServerIsRefused(t *testing.T) {
 		t.Errorf("retried %d times", done.Retried)
 	}
 	b.send(asynq.NewTask("mail:send", nil), asynq.TaskID("mail-1"), asynq.MaxRetry(1))
-	if retry := b.info("mail-1", asynq.TaskStateRetry); retry.Retried != 0 || (time.Until(retry.NextProcessAt)-time.Hour).Abs() > time.Minute {
+	if retry := b.info("mail-1", asynq.TaskStateRetry); retry.Retried != 0 ||
+		(time.Until(retry.NextProcessAt)-time.Hour).Abs() > time.Minute {
 		t.Errorf("an unlimited task: %+v", retry)
 	}
-	b.send(asynq.NewTask("mail:send", nil), asynq.TaskID("mail-2"), asynq.MaxRetry(0)) // asynq would archive it
-	if copied := b.info("mail-2~1", asynq.TaskStateScheduled); time.Until(copied.NextProcessAt) < time.Hour || copied.Headers[tasks.HeaderCharges] != "" {
+	b.send(asynq.NewTask("mail:send", nil), asynq.TaskID("mail-2"), asynq.MaxRetry(0)) // asynq alone would archive it
+	if copied := b.info("mail-2~1", asynq.TaskStateScheduled); time.Until(copied.NextProcessAt) < time.Hour ||
+		copied.Headers[tasks.HeaderCharges] != "" {
 		t.Errorf("its copy: %+v", copied)
 	}
 	b.gone("mail-2")

@@ -34,7 +34,7 @@ func (b both) Charges() []reservations.Charge {
 	}
 }
 
-// tenantOf is a limit for each tenant, as l is for all.
+// tenantOf returns the limit l, for each tenant.
 func tenantOf(l reservations.Limit) reservations.Limit {
 	l.Name = "tenant"
 	return l
@@ -50,10 +50,10 @@ func (b *bundle) runBoth(handler func(context.Context, *worker.Job[both]) error)
 	return w
 }
 
-// left checks what the use ledger of a bucket that hardly fills holds, now or soon.
+// left waits until the started balance of a bucket that hardly fills is want.
 func (b *bundle) left(limit, key string, want float64) {
 	b.t.Helper()
-	eventually(b.t, limit+" has what was not used", func() bool { return math.Abs(b.balanceOf(limit, key)-want) < 0.1 })
+	eventually(b.t, limit+" has the unused tokens", func() bool { return math.Abs(b.balanceOf(limit, key)-want) < 0.1 })
 }
 
 func TestTheProviderRefuses(t *testing.T) {
@@ -70,7 +70,8 @@ func TestTheProviderRefuses(t *testing.T) {
 	}
 	b.enqueue(both{Tenant: "a", Cost: 10}, scheduler.MaxRetry(0))
 	d := receive(t, b.deferrals)
-	if d.Charge.Limit != "api" || d.Outcome.State != reservations.StateReserved || !strings.Contains(d.Err.Error(), "waiting for limit api") {
+	if d.Charge.Limit != "api" || d.Outcome.State != reservations.StateReserved ||
+		!strings.Contains(d.Err.Error(), "waiting for limit api") {
 		t.Errorf("deferral %+v", d)
 	}
 	if s := receive(t, b.settlements); s.Charge.Bucket() != "tenant:a" || s.Used["tokens"] != 0 || s.Err != nil {
@@ -90,7 +91,7 @@ func TestTheProviderRefuses(t *testing.T) {
 	}
 }
 
-// What the tenant's limit refuses does not touch the provider's.
+// A refusal by the tenant's limit does not change the provider's.
 func TestTheTenantRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(filling(time.Second)), slow(100))
@@ -141,12 +142,13 @@ func TestOutageInTheMiddle(t *testing.T) {
 	}
 	b.left("tenant", "a", 90)
 	b.left("api", "", 90)
-	if began, ended := strings.Count(out.String(), "does not answer"), strings.Count(out.String(), "answers again"); began == 0 || ended == 0 {
-		t.Errorf("the outage is not told of:\n%s", out.String())
+	if began, ended := strings.Count(out.String(),
+		"does not answer"), strings.Count(out.String(), "answers again"); began == 0 || ended == 0 {
+		t.Errorf("the outage is not logged:\n%s", out.String())
 	}
 }
 
-// The copy of a task on its last delivery has its charges and its reservations.
+// The copy of a task at its last delivery has the charges and reservations of the task.
 func TestSuccessorHasAllPlaces(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(slow(100)), filling(time.Second))
@@ -206,7 +208,7 @@ func TestReservedWithTwoLimits(t *testing.T) {
 	b.left("tenant", "a", 70)
 }
 
-// A task that waits for its tenant's share reserves nothing of the provider's limit.
+// A task that waits for its tenant's limit reserves nothing in the provider's.
 func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(slow(10)), slow(100))
@@ -227,7 +229,8 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	}
 	// If a later bucket can't be asked, the reservations in earlier ones are released.
 	b.store.set(func(s *faultStore) { s.gone = "api" })
-	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10}, scheduler.Reserved()); !errors.Is(err, reservations.ErrUnavailable) {
+	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10},
+		scheduler.Reserved()); !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("enqueue: %v", err)
 	}
 	bucket, _, _ = b.store.Load(t.Context(), "tenant", "c")
@@ -262,7 +265,7 @@ func TestUsageSettlesBoth(t *testing.T) {
 	b.left("api", "", 97)
 }
 
-// A refusal by the provider blocks its bucket, not the tenant's, and the task comes first in both.
+// A refusal by the provider blocks its bucket, not the tenant's, and the task is the first in both.
 func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(slow(20)), slow(100))
@@ -289,8 +292,9 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	if f := receive(t, b.finishes); f.Result != worker.ResultRefused {
 		t.Errorf("finish %+v", f)
 	}
-	b.enqueue(both{Tenant: "a", Cost: 1}) // must not take what the first one needs
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 || f.Charges[0].Tokens["tokens"] != 20 {
+	b.enqueue(both{Tenant: "a", Cost: 1}) // must not take the tokens of the first one
+	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 ||
+		f.Charges[0].Tokens["tokens"] != 20 {
 		t.Errorf("finish %+v", f)
 	}
 }
@@ -319,7 +323,7 @@ func TestHeldTaskIsGivenBackByTheTenantAtStop(t *testing.T) {
 
 // lockedBuffer is written to by loggers of many goroutines.
 type lockedBuffer struct {
-	mu  sync.Mutex // guards all
+	mu  sync.Mutex // guards the buffer
 	all bytes.Buffer
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// hot has four shards of 5 tokens and 25 a second each.
+// hot returns a limit with four shards of 5 tokens and 25 a second each.
 func hot() reservations.Limit {
 	return reservations.Limit{Name: "api", Shards: 4, Meters: []reservations.Meter{
 		{Name: "tokens", Rate: 100, Period: time.Second, Capacity: 20, MaxReserved: reservations.Unlimited},
@@ -85,7 +85,7 @@ func TestShardedLimitIsBlocked(t *testing.T) {
 	}
 }
 
-// A task that waits is served although an override has made the capacity smaller than its charge.
+// A waiting task is served even if an override makes the capacity smaller than its charge.
 func TestOverrideCostsNoTask(t *testing.T) {
 	t.Parallel()
 	limit := slow(10)
@@ -109,7 +109,7 @@ func TestOverrideCostsNoTask(t *testing.T) {
 	}
 }
 
-// What one task saw corrects all shards, so tasks of other shards that see the same within a second correct none.
+// The observation of one task corrects all shards. Equal observations of other shards within a second correct none.
 func TestShardsAreCorrectedTogether(t *testing.T) {
 	t.Parallel()
 	l := slow(80)

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Tasks of a handler without the middleware have no limit, even if Charge would price them: they never wait.
+// Tasks of a handler without the middleware have no limit and never wait, even if Charge returns charges for them.
 func TestSortLeavesHandlersBesideTheMiddleware(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(1))
@@ -43,7 +43,8 @@ func TestSortLeavesHandlersBesideTheMiddleware(t *testing.T) {
 	mux := asynq.NewServeMux()
 	mux.Handle("limited", limits.Middleware(handler))
 	mux.Handle("beside", handler)
-	server := asynq.NewServerFromRedisClient(b.client, limits.Config(asynq.Config{Concurrency: 2, LogLevel: asynq.FatalLevel}))
+	server := asynq.NewServerFromRedisClient(b.client,
+		limits.Config(asynq.Config{Concurrency: 2, LogLevel: asynq.FatalLevel}))
 	if err := limits.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// job is a task of a tenant, whose limit and the provider's it needs; without a tenant it has no limit.
+// job is a task with the limits of its tenant and of the provider. Without a tenant it has no limit.
 type job struct {
 	Tenant string
 	Fixed  tasks.Options `json:"-"`
@@ -39,7 +39,7 @@ func (j job) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: "tenant", Key: j.Tenant, Tokens: one}, {Limit: "api", Tokens: one}}
 }
 
-// flaky loses a part of what is asked of Redis beside asynq's own: some before it gets there, some of the answers.
+// flaky loses some of Headway's calls to Redis, and some of the answers.
 type flaky struct{ lost *atomic.Int64 }
 
 var errFlaky = errors.New("lost")
@@ -54,7 +54,8 @@ func (f flaky) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
 		text := fmt.Sprint(command.Args()...)
 		sorts := strings.Contains(text, "asynq:{default}:paused") || strings.Contains(text, "asynq:{default}:scheduled")
-		ours := strings.HasPrefix(text, "evalsha") && (strings.Contains(text, "headway:{wait}:") || sorts && !strings.Contains(text, "lease"))
+		ours := strings.HasPrefix(text, "evalsha") &&
+			(strings.Contains(text, "headway:{wait}:") || sorts && !strings.Contains(text, "lease"))
 		dice := rand.IntN(20)
 		if !ours || dice > 2 {
 			return next(ctx, command)
@@ -88,7 +89,8 @@ func sortingFleet(t *testing.T, addr string, concurrency int) {
 	meters := func(rate float64) []reservations.Meter {
 		return []reservations.Meter{{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: 200}}
 	}
-	b := setupOn(t, addr, reservations.Limit{Name: "api", Meters: meters(rate)}, reservations.Limit{Name: "tenant", Meters: meters(60)})
+	b := setupOn(t, addr, reservations.Limit{Name: "api", Meters: meters(rate)},
+		reservations.Limit{Name: "tenant", Meters: meters(60)})
 	var many []tasks.Args
 	for i := range n {
 		j := job{Tenant: []string{"a", "b", "a", ""}[i%4], Fixed: tasks.Options{ID: fmt.Sprintf("j%04d", i)}}
@@ -111,7 +113,10 @@ func sortingFleet(t *testing.T, addr string, concurrency int) {
 		}
 		events := b.events()
 		events.OnSort = func(e worker.Sorted) { placed.Add(int64(e.Tasks)) }
-		w, err := worker.New(client, b.limiter, worker.Config{Concurrency: concurrency, Events: events, Logger: slog.New(slog.DiscardHandler), Scheduler: scheduler.Config{Logger: slog.New(slog.DiscardHandler)}})
+		w, err := worker.New(client, b.limiter, worker.Config{
+			Concurrency: concurrency, Events: events, Logger: slog.New(slog.DiscardHandler),
+			Scheduler: scheduler.Config{Logger: slog.New(slog.DiscardHandler)},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,5 +172,6 @@ func sortingFleet(t *testing.T, addr string, concurrency int) {
 			t.Fatalf("%d starts within a second", in)
 		}
 	}
-	t.Logf("%d limited in %v, %d sorted, %d deferrals, %d calls lost", len(at), at[len(at)-1].Sub(at[0]), placed.Load(), len(b.deferrals), lost.Load())
+	t.Logf("%d limited in %v, %d sorted, %d deferrals, %d calls lost", len(at), at[len(at)-1].Sub(at[0]), placed.Load(),
+		len(b.deferrals), lost.Load())
 }

@@ -22,8 +22,8 @@ func (n numbered) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: limit, Tokens: reservations.Tokens{"tokens": 1}}}
 }
 
-// Where handlers are scarce, tasks of a limit with room run in the order of their arrival, also while the backlog of
-// another limit is sorted.
+// With few handlers, tasks of a limit with room run in the order of their arrival, even while another limit's backlog
+// is sorted.
 func TestSortKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	limit := func(name string, rate, capacity float64) reservations.Limit {

@@ -28,7 +28,7 @@ func (s laggingStore) Apply(
 	return s.Store.Apply(ctx, l, key, requests)
 }
 
-// process starts a worker with a Redis client and a limiter of its own, in front of the store of the bundle.
+// process starts a worker with its own Redis client and limiter, on the store of the bundle.
 func (b *bundle) process(concurrency int, limits ...reservations.Limit) {
 	b.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: b.addr})
@@ -46,7 +46,7 @@ func (b *bundle) process(concurrency int, limits ...reservations.Limit) {
 	b.start(w)
 }
 
-// positions are the places of tasks in their waitlist, from 1; zero for a task that does not wait.
+// positions returns the places of tasks in their waitlist, from 1, or zero for a task that does not wait.
 func (b *bundle) positions(ids []string) []int {
 	b.t.Helper()
 	list, all := waitlist.New(b.client), make([]int, len(ids))
@@ -60,8 +60,8 @@ func (b *bundle) positions(ids []string) []int {
 	return all
 }
 
-// Several processes sort an unreserved backlog, while their handlers deliver tasks of it. The store answers these in any
-// order. No task has more than 1 % of the others before it that arrived later.
+// Several processes sort an unreserved backlog, while their handlers get tasks of it. The store answers in random
+// order. At most 1 % of the tasks pass a task that arrived before them.
 func TestSortKeepsPlaces(t *testing.T) {
 	t.Parallel()
 	const n, capacity = 3000, 5

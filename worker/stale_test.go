@@ -12,8 +12,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// farStore is a store whose answers travel for a long time. A task that takes two tokens has to hold for longer than
-// that.
+// farStore is a store with slow answers. A task that takes two tokens must hold for longer than an answer takes.
 type farStore struct {
 	*memstore.Store
 
@@ -38,8 +37,8 @@ func (s *farStore) Apply(
 	return outcomes, err
 }
 
-// With a far store, a start that does not hold is late by the time of the answer, and a start that holds is not. Most
-// starts do not ask again for that: what a start took that asks again is lost.
+// With a slow store, a start without a hold is late by the time of the answer, and a start with a hold is not. Most
+// starts do not ask again for that, because the tokens of a start that asks again are lost.
 func TestFarStore(t *testing.T) {
 	t.Parallel()
 	const each, apart = 25, 100 * time.Millisecond
@@ -68,7 +67,7 @@ func TestFarStore(t *testing.T) {
 	}
 }
 
-// A start that came too late still is in its window: the task is not charged twice, and does not wait for the next day.
+// A start that is too late is still in its window. The task is not charged twice, and does not wait for the next day.
 func TestTooLateInADaysWindow(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

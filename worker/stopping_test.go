@@ -38,7 +38,8 @@ func TestStopWaitsForSettlements(t *testing.T) {
 	defer cancel()
 	err := w.Stop(short)
 	var left *worker.StopError
-	if !errors.As(err, &left) || !errors.Is(err, worker.ErrLeftBehind) || !slices.Equal(left.Settlements, []string{info.ID}) || len(left.Handlers) != 0 {
+	if !errors.As(err, &left) || !errors.Is(err, worker.ErrLeftBehind) ||
+		!slices.Equal(left.Settlements, []string{info.ID}) || len(left.Handlers) != 0 {
 		t.Errorf("stop while the store is down: %v", err)
 	}
 	b.store.set(func(s *faultStore) { s.down = false })
@@ -82,7 +83,7 @@ func TestHandlerThatIgnoresTheStop(t *testing.T) {
 		t.Errorf("stop once it has ended: %v", err)
 	}
 
-	b.run(ok) // another worker takes it over
+	b.run(ok) // another worker runs it
 	if f := receive(t, b.finishes); f.Task.ID != info.ID || f.Result != worker.ResultSucceeded {
 		t.Errorf("finish %+v", f)
 	}
@@ -137,7 +138,8 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 		t.Errorf("deferral %+v", d)
 	}
 	turn, err := b.scheduler.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: info.ID}, nil)
-	if err != nil || turn.Status == scheduler.StatusNew || len(b.starts) != 0 { // promoted before the worker stopped, or not
+	// promoted before the worker stopped, or not
+	if err != nil || turn.Status == scheduler.StatusNew || len(b.starts) != 0 {
 		t.Errorf("after the stop: %+v, %v", turn, err)
 	}
 	if waits, err := b.inspector.GetTaskInfo("default", info.ID); err != nil || waits.Retried != 0 {
@@ -197,7 +199,7 @@ func TestRedisGoneWhileRunning(t *testing.T) {
 		t.Errorf("finish %+v", f)
 	}
 	if s := receive(t, b.settlements); s.Err != nil {
-		t.Errorf("settlement while Redis is gone: %+v", s)
+		t.Errorf("settlement while Redis is down: %+v", s)
 	}
 	proxy.Restore()
 	b.gone(info.ID) // asynq writes it to Redis later
@@ -206,7 +208,7 @@ func TestRedisGoneWhileRunning(t *testing.T) {
 	}
 }
 
-// A worker takes several tasks of a long queue at once. Those that it has not begun when it stops are pending again.
+// A worker takes several tasks of a long queue at once. Tasks that it has not begun when it stops are pending again.
 func TestStopLeavesNoTaskTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -10,22 +10,24 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// What has the ID of a successor is not always one that waits for the task.
+// A task with the ID of a successor may be another task.
 func TestSuccessorWhoseIDIsTaken(t *testing.T) {
 	t.Parallel()
 	for name, occupy := range map[string]func(b *bundle){
 		"by an earlier one that failed": func(b *bundle) {
 			headers := map[string]string{"headway-successor-of": "job"}
-			b.send(asynq.NewTaskWithHeaders("chat", []byte("monday"), headers), asynq.TaskID("job~1"), asynq.ProcessIn(time.Hour))
+			b.send(asynq.NewTaskWithHeaders("chat", []byte("monday"), headers), asynq.TaskID("job~1"),
+				asynq.ProcessIn(time.Hour))
 			if err := b.inspector.ArchiveTask("default", "job~1"); err != nil {
 				b.t.Fatal(err)
 			}
 		},
 		"by an earlier one that still waits": func(b *bundle) {
 			headers := map[string]string{"headway-successor-of": "job"}
-			b.send(asynq.NewTaskWithHeaders("chat", []byte("monday"), headers), asynq.TaskID("job~1"), asynq.ProcessIn(time.Hour))
+			b.send(asynq.NewTaskWithHeaders("chat", []byte("monday"), headers), asynq.TaskID("job~1"),
+				asynq.ProcessIn(time.Hour))
 		},
-		"by somebody else": func(b *bundle) {
+		"of another program": func(b *bundle) {
 			b.send(asynq.NewTask("mail:send", []byte("tuesday")), asynq.TaskID("job~1"), asynq.ProcessIn(time.Hour))
 		},
 	} {
@@ -50,7 +52,7 @@ func TestSuccessorWhoseIDIsTaken(t *testing.T) {
 			if got := receive(t, ran); got != "tuesday" {
 				t.Errorf("ran %q, want tuesday's", got)
 			}
-			b.info("job~1", before.State) // left as it was
+			b.info("job~1", before.State) // unchanged
 			b.gone("job")
 		})
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// countdown is closed when so many have come.
+// countdown closes its channel after n calls.
 type countdown struct {
 	left atomic.Int64
 	done chan struct{}
@@ -38,7 +38,7 @@ func (c *countdown) one() {
 }
 
 // BenchmarkThroughput measures how fast a backlog of empty tasks is processed: with asynq alone, with a worker and no
-// limit, and with a limit that lets nothing start, where each task joins the waitlist. Run it with -benchtime 20000x.
+// limit, and with a full limit, where each task joins the waitlist. Run it with -benchtime 20000x.
 func BenchmarkThroughput(b *testing.B) {
 	b.Run("asynq", func(b *testing.B) {
 		client, many := backlog(b, func(i int) tasks.Args { return free{N: i} })
@@ -46,7 +46,8 @@ func BenchmarkThroughput(b *testing.B) {
 			Concurrency: worker.ConcurrencyDefault, TaskCheckInterval: worker.TaskCheckInterval, LogLevel: asynq.FatalLevel,
 		})
 		b.ResetTimer()
-		if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { many.one(); return nil })); err != nil {
+		if err := server.Start(
+			asynq.HandlerFunc(func(context.Context, *asynq.Task) error { many.one(); return nil })); err != nil {
 			b.Fatal(err)
 		}
 		<-many.done
@@ -72,7 +73,9 @@ func BenchmarkThroughput(b *testing.B) {
 				b.Fatal(err)
 			}
 			client, many := backlog(b, func(i int) tasks.Args { return call{N: i, Cost: 1} })
-			throughput(b, client, l, many, worker.Events{OnDefer: func(worker.Deferral) { many.one() }, OnStart: func(worker.Start) { many.one() }})
+			throughput(b, client, l, many, worker.Events{
+				OnDefer: func(worker.Deferral) { many.one() }, OnStart: func(worker.Start) { many.one() },
+			})
 		})
 	}
 }
@@ -96,8 +99,10 @@ func backlog(b *testing.B, task func(int) tasks.Args) (redis.UniversalClient, *c
 	return client, newCountdown(b.N)
 }
 
-// throughput runs a worker until all have been counted.
-func throughput(b *testing.B, client redis.UniversalClient, l *reservations.Limiter, many *countdown, events worker.Events) {
+// throughput runs a worker until all tasks are counted.
+func throughput(
+	b *testing.B, client redis.UniversalClient, l *reservations.Limiter, many *countdown, events worker.Events,
+) {
 	b.Helper()
 	w, err := worker.New(client, l, worker.Config{Logger: slog.New(slog.DiscardHandler), Events: events})
 	if err != nil {

@@ -35,7 +35,7 @@ func (b *bundle) traced(sampler sdktrace.Sampler) (*tracetest.SpanRecorder, sche
 	return spans, config
 }
 
-// spansOf waits until so many spans have ended, and returns them in the order of their ends.
+// spansOf waits until n spans have ended, and returns them in the order of their ends.
 func spansOf(t *testing.T, r *tracetest.SpanRecorder, n int) []sdktrace.ReadOnlySpan {
 	t.Helper()
 	eventually(t, "spans have ended", func() bool { return len(r.Ended()) >= n })
@@ -88,7 +88,8 @@ func TestTraceOfATaskThatWaits(t *testing.T) {
 			own = append(own, s)
 		}
 	}
-	enqueued, waited, deliveries := spansNamed(own, "enqueue default"), spansNamed(own, "wait api"), spansNamed(own, "process default")
+	enqueued, waited := spansNamed(own, "enqueue default"), spansNamed(own, "wait api")
+	deliveries := spansNamed(own, "process default")
 	if len(own) != 4 || len(enqueued) != 1 || len(waited) != 1 || len(deliveries) != 2 {
 		t.Fatalf("%d spans: %d enqueue, %d wait, %d process", len(own), len(enqueued), len(waited), len(deliveries))
 	}

@@ -22,7 +22,7 @@ import (
 
 // trips counts the round trips of clients: a pipeline is one.
 type trips struct {
-	mu    sync.Mutex // guards what is below
+	mu    sync.Mutex // guards the field below
 	total int
 	names map[string]int
 }
@@ -55,7 +55,7 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// nameOf is a command, or a script by how it begins and its keys.
+// nameOf returns a name of a command, for a script with its beginning and its keys.
 func nameOf(cmd redis.Cmder) string {
 	args := cmd.Args()
 	if cmd.Name() != "evalsha" && cmd.Name() != "eval" {
@@ -94,14 +94,17 @@ type countingStore struct {
 	total int
 }
 
-func (s *countingStore) Apply(ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request) ([]reservations.Outcome, error) {
+func (s *countingStore) Apply(
+	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
+) ([]reservations.Outcome, error) {
 	s.mu.Lock()
 	s.total++
 	s.mu.Unlock()
 	return s.faultStore.Apply(ctx, limit, key, requests)
 }
 
-// What a task costs with two workers and a limit of 100 a second, all that they do beside included.
+// TestRoundTripsOfATask measures the round trips of a task with two workers and a limit of 100 a second, including
+// the workers' other calls.
 func TestRoundTripsOfATask(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -110,7 +113,10 @@ func TestRoundTripsOfATask(t *testing.T) {
 		redis, store, deliveries float64
 	}{
 		{name: "limited when delivered", redis: 5, store: 1.3, deliveries: 1.4},
-		{name: "reserved at enqueue", options: []scheduler.Option{scheduler.Reserved()}, redis: 4.5, store: 1.1, deliveries: 1},
+		{
+			name: "reserved at enqueue", options: []scheduler.Option{scheduler.Reserved()}, redis: 4.5, store: 1.1,
+			deliveries: 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -122,7 +128,7 @@ func TestRoundTripsOfATask(t *testing.T) {
 			b := setupOn(t, testenv.StartRedisServer(t).Addr(), limits...)
 			b.client.AddHook(counts)
 			stores := &countingStore{faultStore: b.store}
-			for range 2 { // processes: they share no round trip
+			for range 2 { // two processes, which share no round trip
 				l, err := reservations.New(stores, limits, reservations.Config{})
 				if err != nil {
 					t.Fatal(err)
@@ -156,8 +162,8 @@ func TestRoundTripsOfATask(t *testing.T) {
 			asked := float64(stores.total) / n
 			deliveries := 1 + float64(len(b.deferrals))/n
 			t.Logf("%.2f round trips to Redis, %.2f to the store, %.2f deliveries a task", cost, asked, deliveries)
-			more := max(0, deliveries-c.deliveries)   // a machine that stalls makes tasks late, which is one delivery more
-			slower := max(1, took.Seconds()/(n/100.)) // workers ask for tasks all the time
+			more := max(0, deliveries-c.deliveries)   // a stall of the machine makes tasks late, which costs one more delivery
+			slower := max(1, took.Seconds()/(n/100.)) // workers poll all the time
 			if cost > c.redis*slower+4*more || asked > c.store+more {
 				t.Errorf("at most %.2f and %.2f are wanted", c.redis*slower+4*more, c.store+more)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// urgent is a call that a person waits for.
+// urgent is an urgent call.
 type urgent struct{ call }
 
 func (u urgent) Charges() []reservations.Charge {
@@ -19,7 +19,7 @@ func (u urgent) Charges() []reservations.Charge {
 	return charges
 }
 
-// waiting is how many tasks wait for the limit api.
+// waiting returns how many tasks wait for the limit api.
 func (b *bundle) waiting() int {
 	b.t.Helper()
 	list, err := waitlist.New(b.client).List(b.t.Context(), "api")
@@ -29,7 +29,8 @@ func (b *bundle) waiting() int {
 	return list.Waiting
 }
 
-// An urgent task starts beside a waiting backlog while the bucket has room for it, and waits in the same waitlist else.
+// An urgent task starts despite a waiting backlog if the bucket has room for it. If not, it waits in the same
+// waitlist.
 func TestUrgentTaskStartsBesideABacklog(t *testing.T) {
 	t.Parallel()
 	limit := slow(10)
@@ -59,7 +60,7 @@ func TestUrgentTaskStartsBesideABacklog(t *testing.T) {
 	}
 }
 
-// Urgent tasks pass a backlog of ordinary ones, which keeps its share of the limit meanwhile.
+// Urgent tasks pass a backlog of ordinary ones, which still gets its share of the limit.
 func TestUrgentTasksLeaveOrdinaryOnesTheirShare(t *testing.T) {
 	t.Parallel()
 	const n, share = 60, 0.25

@@ -28,7 +28,8 @@ func TestWaitingUsesNoRetry(t *testing.T) {
 	})
 	info := b.enqueue(call{Cost: 1}, scheduler.MaxRetry(3), scheduler.Retention(time.Minute))
 	job := receive(t, jobs)
-	if job.ID != info.ID || job.Attempt != 1 || job.MaxRetry != 3 || job.Queue != "default" || job.Charges[0].Limit != "api" {
+	if job.ID != info.ID || job.Attempt != 1 || job.MaxRetry != 3 || job.Queue != "default" ||
+		job.Charges[0].Limit != "api" {
 		t.Errorf("job after 50 waits: %+v", job)
 	}
 	if done := b.info(info.ID, asynq.TaskStateCompleted); done.Retried != 0 {
@@ -58,8 +59,8 @@ func TestWaitingOnTheOnlyAttemptIsNotArchived(t *testing.T) {
 	b.gone(info.ID)
 }
 
-// A task that starts long after it was granted would meet tasks that were granted later: it asks again, and its first
-// tokens are lost.
+// A task that would start long after its grant would meet tasks of later grants. It asks again, and its first tokens
+// are lost.
 func TestAdmittedTooLongAgo(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
@@ -75,12 +76,12 @@ func TestAdmittedTooLongAgo(t *testing.T) {
 		t.Errorf("start %+v after %d requests, want two or, on a slow machine, three", s, asked)
 	}
 	if left, want := b.balance(), 100-float64(before)-10*float64(asked); math.Abs(left-want) > 0.1 {
-		t.Errorf("%v of 100 tokens are left, want %v: what a late start took is lost", left, want)
+		t.Errorf("%v of 100 tokens are left, want %v: the tokens of a late start are lost", left, want)
 	}
 }
 
-// late runs a worker that has started one task, so that the time of a start is known, and has the next answer of the
-// store take longer than a start may be late.
+// late runs a worker that has started one task, so that it has measured a start. The next answer of the store then
+// takes longer than a start may be late.
 func (b *bundle) late() {
 	b.t.Helper()
 	w := b.exact(worker.Config{})
@@ -148,7 +149,7 @@ func TestUsageSettlesAndWaitingTasksStart(t *testing.T) {
 		if job.Args.N == 1 {
 			<-waits
 			job.Use(reservations.Tokens{"tokens": 7})
-			job.Use(reservations.Tokens{"tokens": 0}) // replaces
+			job.Use(reservations.Tokens{"tokens": 0}) // replaces the first report
 		}
 		return nil
 	})
@@ -182,12 +183,21 @@ func TestNeverStartsWhatCannotBeServed(t *testing.T) {
 		send func() (*asynq.TaskInfo, error)
 		want error
 	}{
-		{"payload", func() (*asynq.TaskInfo, error) { return raw.Enqueue(asynq.NewTask("call", []byte(`{"n":`))) }, tasks.ErrBadPayload},
-		{"type", func() (*asynq.TaskInfo, error) { return raw.Enqueue(asynq.NewTask("other", []byte(`{}`))) }, worker.ErrUnknownType},
+		{
+			"payload", func() (*asynq.TaskInfo, error) { return raw.Enqueue(asynq.NewTask("call", []byte(`{"n":`))) },
+			tasks.ErrBadPayload,
+		},
+		{
+			"type", func() (*asynq.TaskInfo, error) { return raw.Enqueue(asynq.NewTask("other", []byte(`{}`))) },
+			worker.ErrUnknownType,
+		},
 		{"limit", func() (*asynq.TaskInfo, error) {
 			return b.scheduler.Enqueue(t.Context(), call{Limit: "else", Cost: 1})
 		}, reservations.ErrUnknownLimit},
-		{"charge", func() (*asynq.TaskInfo, error) { return b.scheduler.Enqueue(t.Context(), call{Cost: 11}) }, reservations.ErrChargeTooLarge},
+		{
+			"charge", func() (*asynq.TaskInfo, error) { return b.scheduler.Enqueue(t.Context(), call{Cost: 11}) },
+			reservations.ErrChargeTooLarge,
+		},
 	}
 	for _, test := range tests {
 		info, err := test.send()

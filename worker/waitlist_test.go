@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// backlog has one task take all of a bucket, and then so many wait, whose IDs it returns in the order of their arrival.
+// backlog lets one task take all tokens of a bucket. Then n tasks wait; it returns their IDs in the order of arrival.
 func (b *bundle) backlog(n int) []string {
 	b.t.Helper()
 	b.enqueue(call{Cost: 10})
@@ -74,7 +74,7 @@ func TestStartsInOrderOfArrival(t *testing.T) {
 	if _, err := b.limiter.Block(t.Context(), call{}.Charges()[0], 2*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	w := b.worker(worker.Config{Concurrency: 1}) // tasks that are delivered side by side may pass each other
+	w := b.worker(worker.Config{Concurrency: 1}) // tasks that are delivered at the same time may pass each other
 	worker.Handle(w, ok)
 	b.start(w)
 	ids := make([]string, n)
@@ -90,7 +90,7 @@ func TestStartsInOrderOfArrival(t *testing.T) {
 	}
 }
 
-// held enqueues a task that has to wait, is promoted, and is then held by its worker for an hour.
+// held enqueues a task that waits, is promoted, and then holds in its worker for an hour.
 func (b *bundle) held(n int) string {
 	b.t.Helper()
 	before := b.store.begins()
@@ -100,7 +100,7 @@ func (b *bundle) held(n int) string {
 	return id
 }
 
-// Promoted tasks that their worker holds when it is stopped go back to their places.
+// Promoted tasks that hold in a stopping worker go back to their places.
 func TestStoppedWhileHoldingKeepsThePlace(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
@@ -128,8 +128,8 @@ func TestStoppedWhileHoldingKeepsThePlace(t *testing.T) {
 	b.left("api", "", 70)
 }
 
-// A worker is killed while it holds a promoted task: the tasks behind it go on, and the task itself runs once, after
-// asynq has found that its lease has ended. What the start took is lost.
+// A worker is killed while a promoted task holds. The tasks behind it go on, and the task runs once, after asynq
+// finds that its lease has ended. The tokens of its start are lost.
 func TestKilledWhileHolding(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedisServer(t)
@@ -140,9 +140,10 @@ func TestKilledWhileHolding(t *testing.T) {
 	if err := doomed.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = doomed.Stop(context.WithoutCancel(t.Context())) }) // Redis is away: what is left to report is lost
+	// Redis is down, so unsent reports are lost
+	t.Cleanup(func() { _ = doomed.Stop(context.WithoutCancel(t.Context())) })
 	held := b.held(1)
-	proxy.Cut() // Redis sees the same of a worker that was killed
+	proxy.Cut() // for Redis the same as a kill
 	b.store.set(func(s *faultStore) { s.hold = 0 })
 	ended := float64(time.Now().Add(-time.Hour).Unix())
 	if err := b.client.ZAdd(t.Context(), "asynq:{default}:lease", redis.Z{Score: ended, Member: held}).Err(); err != nil {
@@ -179,8 +180,8 @@ func (b *bundle) through(proxy *testenv.Proxy) *worker.Worker {
 	return b.worker(worker.Config{})
 }
 
-// Two tenants below a provider: each task starts once, each tenant's in their order, at most as fast as every limit
-// says.
+// Two tenants share a provider. Each task starts once, each tenant's tasks in order, and no faster than any limit
+// allows.
 func TestTenantsBelowAProvider(t *testing.T) {
 	t.Parallel()
 	const each, tenantRate, providerRate, capacity = 40, 40., 50., 5.

@@ -27,7 +27,8 @@ func TestVerdict(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	last := &delivery{retried: 2, maxRetry: 2, allowed: 22}
-	if err := last.verdict(broken); !errors.Is(err, asynq.SkipRetry) || !errors.Is(err, broken) || err.Error() != "broken" {
+	if err := last.verdict(broken); !errors.Is(err, asynq.SkipRetry) || !errors.Is(err, broken) ||
+		err.Error() != "broken" {
 		t.Errorf("last failure: %v", err)
 	}
 	if err := last.verdict(nil); err != nil {
@@ -49,7 +50,9 @@ func TestVerdict(t *testing.T) {
 func TestAheadOfTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for timeout, margin := range map[time.Duration]time.Duration{time.Second: 50 * time.Millisecond, time.Hour: time.Second} {
+		for timeout, margin := range map[time.Duration]time.Duration{
+			time.Second: 50 * time.Millisecond, time.Hour: time.Second,
+		} {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			early, cancelEarly := ahead(ctx, wholeMargin)
 			at, _ := early.Deadline()
@@ -74,13 +77,13 @@ func TestOutageLetsOneAskAtATime(t *testing.T) {
 		ctx, down := t.Context(), errors.New("down")
 		everybody := func() bool { return errors.Join(o.admit(ctx), o.admit(ctx)) == nil }
 		if !everybody() {
-			t.Error("a store that is up is asked by everybody")
+			t.Error("a task does not ask a store that is up")
 		}
 		if once, twice := o.report(down), o.report(down); !once || twice {
-			t.Error("an outage that has begun was said to have ended")
+			t.Error("an outage that has begun was reported as ended")
 		}
 		if o.admit(ctx) != nil {
-			t.Error("nobody may ask whether it is up again")
+			t.Error("no task may probe whether the store is up again")
 		}
 		began := time.Now()
 		if err := o.admit(ctx); !errors.Is(err, down) || time.Since(began) != probePatience {
@@ -99,13 +102,13 @@ func TestOutageLetsOneAskAtATime(t *testing.T) {
 		go func() { second <- o.admit(ctx) }()
 		synctest.Wait()
 		if !o.report(nil) {
-			t.Error("nobody was told that the outage has ended")
+			t.Error("no task was notified of the end of the outage")
 		}
 		if err := <-second; err != nil {
-			t.Errorf("who waited for the answer was sent back: %v", err)
+			t.Errorf("a task that waited for the answer was sent back: %v", err)
 		}
 		if !everybody() || o.report(nil) {
-			t.Error("a store that is up again is asked by everybody")
+			t.Error("a task does not ask a store that is up again")
 		}
 	})
 }
@@ -113,7 +116,8 @@ func TestOutageLetsOneAskAtATime(t *testing.T) {
 func TestAsynqLogger(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[slog.Level]asynq.LogLevel{
-		slog.LevelDebug: asynq.DebugLevel, slog.LevelInfo: asynq.InfoLevel, slog.LevelWarn: asynq.WarnLevel, slog.LevelError: asynq.ErrorLevel,
+		slog.LevelDebug: asynq.DebugLevel, slog.LevelInfo: asynq.InfoLevel, slog.LevelWarn: asynq.WarnLevel,
+		slog.LevelError: asynq.ErrorLevel,
 	} {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))

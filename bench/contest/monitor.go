@@ -7,8 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// CountCommands has the client that is made with these options count the commands that it sends, under CountMongo. A monitor that the
-// options have already goes on.
+// CountCommands makes the client with these options count its commands under CountMongo. A monitor that the options
+// have already still runs.
 func (p *Probe) CountCommands(o *options.ClientOptions) {
 	before := o.Monitor
 	if before == nil {

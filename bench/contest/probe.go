@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// flushEvery is how much of what a worker counted is lost when it is killed.
+// flushEvery is how often a probe writes its counts. A killed worker loses the counts since the last write.
 const flushEvery = 100 * time.Millisecond
 
-// Probe is how a contestant is watched: it counts deliveries and makes the calls. What it saw goes to its writer, a Line at a time. Safe
-// for concurrent use.
+// Probe observes a contestant: it counts deliveries and makes the calls. It writes its counts, a Line at a time. It
+// is safe for concurrent use.
 type Probe struct {
 	url    string
 	client *http.Client
@@ -29,27 +29,28 @@ type Probe struct {
 	stop, done chan struct{}
 }
 
-// Line is one line of what a probe saw since the line before, as JSON: the protocol between worker processes and the runner.
+// Line is the counts of a probe since its last line, as JSON: the protocol between worker processes and the runner.
 type Line struct {
-	// Ready says that the worker takes tasks from now on.
+	// Ready is true if the worker takes tasks from now on.
 	Ready bool `json:"ready,omitempty"`
-	// Delivered are the moments at which handlers were entered, in nanoseconds since 1970.
+	// Delivered are the start times of handlers, in nanoseconds since 1970.
 	Delivered []int64 `json:"delivered,omitempty"`
-	// Placed are the moments at which tasks were given their times, or started at once, for the first time, where the contestant knows.
+	// Placed are the times at which tasks first got their places, or started at once. Some contestants don't report
+	// them.
 	Placed []int64 `json:"placed,omitempty"`
-	// Started are the calls that were counted in the process, where there is no provider.
+	// Started are the calls that the process itself counted, without a provider.
 	Started []int64 `json:"started,omitempty"`
-	// Late is how many microseconds after its time each task started, where the contestant knows of such a time.
+	// Late is how many microseconds after its time each task started. Some contestants don't report it.
 	Late []int64 `json:"late,omitempty"`
-	// Counts are sums by name, such as CountMongo.
+	// Counts are sums by name, e.g. CountMongo.
 	Counts map[string]int64 `json:"counts,omitempty"`
 }
 
 // CountMongo is the name under which contestants count the commands that they send to MongoDB: see Probe.CountCommands.
 const CountMongo = "mongo"
 
-// NewProbe returns a probe of one process that writes to out until Close. Calls go to the provider of env, or are counted here where it
-// has none.
+// NewProbe returns a probe of one process that writes to out until Close. Calls go to the provider of env. Without a
+// provider, the probe counts them.
 func NewProbe(env Env, out io.Writer) *Probe {
 	p := &Probe{
 		url:    env.ProviderURL,
@@ -62,30 +63,30 @@ func NewProbe(env Env, out io.Writer) *Probe {
 	return p
 }
 
-// Ready says that this worker takes tasks from now on.
+// Ready reports that this worker takes tasks from now on.
 func (p *Probe) Ready() {
 	p.add(func(l *Line) { l.Ready = true })
 	p.flush()
 }
 
-// Delivered counts one delivery of a task: a handler was entered, whether the task may start or not.
+// Delivered counts one delivery of a task: a handler was called, whether the task may start or not.
 func (p *Probe) Delivered() {
 	now := time.Now().UnixNano()
 	p.add(func(l *Line) { l.Delivered = append(l.Delivered, now) })
 }
 
-// Placed counts so many tasks that were given their times, or started at once, for the first time, for contestants that know.
+// Placed counts tasks that first got their places, or started at once. Contestants may report it.
 func (p *Probe) Placed(tasks int) {
 	now := time.Now().UnixNano()
 	p.add(func(l *Line) { l.Placed = append(l.Placed, slices.Repeat([]int64{now}, tasks)...) })
 }
 
-// Late tells how long after its time a task started, for contestants that know.
+// Late reports how long after its time a task started. Contestants may report it.
 func (p *Probe) Late(d time.Duration) {
 	p.add(func(l *Line) { l.Late = append(l.Late, d.Microseconds()) })
 }
 
-// Count adds n to the sum of that name.
+// Count adds n to the sum with that name.
 func (p *Probe) Count(name string, n int64) {
 	p.add(func(l *Line) {
 		if l.Counts == nil {
@@ -95,8 +96,8 @@ func (p *Probe) Count(name string, n int64) {
 	})
 }
 
-// Call is the call of the task: to the provider, whose judgement begins when the call arrives, or where there is none, only counted. It
-// returns how many tokens the call used. The error is that of HTTP, or of ctx.
+// Call makes the call of the task to the provider, which counts it on arrival. Without a provider, Call only counts
+// it. It returns how many tokens the call used. The error is from HTTP or from ctx.
 func (p *Probe) Call(ctx context.Context, task Task) (used int, err error) {
 	if p.url == "" {
 		now := time.Now().UnixNano()
@@ -122,7 +123,7 @@ func (p *Probe) Call(ctx context.Context, task Task) (used int, err error) {
 	return task.Used, nil
 }
 
-// Close writes what is left.
+// Close writes the remaining counts.
 func (p *Probe) Close() {
 	close(p.stop)
 	<-p.done
@@ -150,7 +151,7 @@ func (p *Probe) flushing() {
 	}
 }
 
-// flush writes the line, if there is anything to say. Who can't write has nobody who listens.
+// flush writes the line, if it is not empty. It ignores errors: without a reader the run has ended.
 func (p *Probe) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package field knows all contestants.
+// Package field lists all contestants.
 package field
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/headway-go/headway/bench/peers"
 )
 
-// All are all contestants, in the order of the report.
+// All returns all contestants, in the order of the report.
 func All() []contest.Contestant { return append(headway.All(), peers.All()...) }
 
-// Work is one worker process: env is what stands in contest.EnvVariable, out gets the lines of the probe. It returns when ctx has ended
-// and the contestant has stopped.
+// Work is one worker process. Env is the value of contest.EnvVariable, and out gets the lines of the probe. Work
+// returns when ctx has ended and the contestant has stopped.
 func Work(ctx context.Context, env string, out io.Writer) error {
 	var told contest.Env
 	if err := json.Unmarshal([]byte(env), &told); err != nil {

@@ -10,12 +10,13 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// profiled works, and leaves a profile of the CPU in the folder that env names: <work>-<contestant>-<pid>.pprof.
+// profiled calls work, and writes a CPU profile into the folder that env names: <work>-<contestant>-<pid>.pprof.
 func profiled(env contest.Env, work func() error) (err error) {
 	if env.Profile == "" {
 		return work()
 	}
-	file, err := os.Create(filepath.Join(env.Profile, fmt.Sprintf("%s-%s-%d.pprof", env.Work, env.Contestant, os.Getpid())))
+	file, err := os.Create(
+		filepath.Join(env.Profile, fmt.Sprintf("%s-%s-%d.pprof", env.Work, env.Contestant, os.Getpid())))
 	if err != nil {
 		return fmt.Errorf("field: profile: %w", err)
 	}

@@ -32,17 +32,18 @@ func (r *run) startAll(ctx context.Context) error {
 	return nil
 }
 
-// alive is an error when a worker has ended by itself.
+// alive returns an error if a worker has ended by itself.
 func (r *run) alive() error {
 	for _, p := range r.fleet {
 		if p.dead() {
-			return fmt.Errorf("bench: a worker of %s has ended by itself: %s; what it said is above", r.contestant.Name(), p.cmd.ProcessState)
+			return fmt.Errorf("bench: a worker of %s has ended by itself: %s; see its output above", r.contestant.Name(),
+				p.cmd.ProcessState)
 		}
 	}
 	return nil
 }
 
-// await returns when the work is done or cut off. An error of sent ends it.
+// await returns when the work is done or cut off, or with an error from sent.
 func (r *run) await(ctx context.Context, sent chan error) error {
 	wanted := r.work.Wanted()
 	for {
@@ -71,7 +72,7 @@ func (r *run) await(ctx context.Context, sent chan error) error {
 	}
 }
 
-// reached says whether the run has what it is for. It takes down where the first of two phases ends.
+// reached returns whether the run has reached its end. It stores the end of the first of two phases.
 func (r *run) reached(ctx context.Context, wanted int) (bool, error) {
 	seen, started := r.workers.seen(), r.provider.Count(r.work.UntilKey)
 	switch {
@@ -97,7 +98,7 @@ func (r *run) reached(ctx context.Context, wanted int) (bool, error) {
 	return true, err
 }
 
-// mark is where everything stands.
+// mark is a snapshot of all counts.
 type mark struct {
 	at      time.Time
 	seen    seen
@@ -111,7 +112,7 @@ func (r *run) mark(ctx context.Context) (mark, error) {
 	return mark{at: time.Now(), seen: r.workers.seen(), started: r.provider.Count(""), redis: counts, cpu: r.cpuNow()}, err
 }
 
-// outage kills and starts workers when it is time.
+// outage kills and starts workers at the times of the work.
 func (r *run) outage(ctx context.Context) error {
 	down := r.work.Down
 	if down.For == 0 {
@@ -132,7 +133,7 @@ func (r *run) outage(ctx context.Context) error {
 	return nil
 }
 
-// finish lets the last settlements go by and reads the counters.
+// finish waits for the last settlements and reads the counters.
 func (r *run) finish(ctx context.Context) (err error) {
 	if r.ended.IsZero() {
 		r.ended = time.Now()
@@ -158,7 +159,7 @@ func (r *run) stopAll() error {
 	return errors.Join(errs...)
 }
 
-// cpuNow is what the living workers have taken so far.
+// cpuNow returns the CPU time of the running workers so far.
 func (r *run) cpuNow() time.Duration {
 	var sum time.Duration
 	for _, p := range r.fleet {

@@ -8,16 +8,16 @@ import (
 	"github.com/headway-go/headway/bench/results"
 )
 
-// Measured is what came of a run.
+// Measured is the result of a run.
 type Measured struct {
 	Metrics map[string]float64
 	// Series are the starts in each second, by key.
 	Series map[string][]int
-	// Note says that it was cut off.
+	// Note is set if the run was cut off.
 	Note string
 }
 
-// metrics are gathered by name.
+// metrics are the metrics of a run, by name.
 type metrics map[string]float64
 
 func (r *run) measured() Measured {
@@ -58,7 +58,7 @@ func (r *run) usage(m metrics) {
 	m[results.Peak] = float64(r.gone.Peak) / (1 << 20)
 }
 
-// local are the figures of a run without a provider. It returns the number of starts.
+// local computes the figures of a run without a provider. It returns the number of starts.
 func (r *run) local(m metrics) int {
 	_, of, _ := r.workers.times()
 	if r.work.Sorting {
@@ -75,7 +75,7 @@ func (r *run) local(m metrics) int {
 	return len(of)
 }
 
-// judged are the figures of a run with a provider.
+// judged computes the figures of a run with a provider.
 func (r *run) judged(m metrics, arrivals map[string][]measure.Arrival) {
 	all := []measure.Arrival{}
 	for _, of := range arrivals {
@@ -109,10 +109,10 @@ func (r *run) judged(m metrics, arrivals map[string][]measure.Arrival) {
 	m[results.Gap] = measure.Gap(all).Seconds()
 }
 
-// share is the part of the limit that was used while there were workers, and tasks.
+// share is the used part of the limit, while workers were up and tasks were waiting.
 func (r *run) share(l contest.Limit, of []measure.Arrival) float64 {
 	limit := measure.Limit{Rate: l.Rate, Burst: l.Burst}
-	if !r.upAt.IsZero() { // two phases, each begins with a full bucket
+	if !r.upAt.IsZero() { // two phases, each of which begins with a full bucket
 		var before, after []measure.Arrival
 		for _, a := range measure.Sorted(of) {
 			if a.At < r.upAt.Sub(r.began) && a.At <= r.downAt.Sub(r.began) {
@@ -124,7 +124,8 @@ func (r *run) share(l contest.Limit, of []measure.Arrival) float64 {
 		if len(before) == 0 || len(after) == 0 {
 			return 0
 		}
-		allowed := limit.Allowed(r.downAt.Sub(r.began)-before[0].At) + limit.Allowed(after[len(after)-1].At-r.upAt.Sub(r.began))
+		allowed := limit.Allowed(r.downAt.Sub(r.began)-before[0].At) +
+			limit.Allowed(after[len(after)-1].At-r.upAt.Sub(r.began))
 		return measure.Tokens(of) / allowed
 	}
 	wanted := 0
@@ -133,13 +134,13 @@ func (r *run) share(l contest.Limit, of []measure.Arrival) float64 {
 			wanted++
 		}
 	}
-	if len(of) < wanted { // there was more to do when it ended
+	if len(of) < wanted { // tasks were left at the end
 		return measure.ShareUntil(of, limit, r.ended.Sub(r.began))
 	}
 	return measure.Share(of, limit)
 }
 
-// enqueuedAt are the moments at which the tasks were to be there, for a paced work.
+// enqueuedAt returns the planned enqueue times of the tasks of a paced work.
 func (r *run) enqueuedAt() map[int]time.Duration {
 	if r.work.At == nil {
 		return nil
@@ -151,7 +152,7 @@ func (r *run) enqueuedAt() map[int]time.Duration {
 	return at
 }
 
-// costs are the deliveries and round trips, for each of so many starts.
+// costs computes deliveries and round trips per start.
 func (r *run) costs(m metrics, started int) {
 	if started == 0 {
 		return
@@ -187,7 +188,7 @@ func (m metrics) most(name string, value float64) { m[name] = max(m[name], value
 
 func millis(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// series are the starts in each second since the first.
+// series returns the starts in each second since the first.
 func series(arrivals map[string][]measure.Arrival) map[string][]int {
 	byKey := map[string][]int{}
 	for key, of := range arrivals {
@@ -202,8 +203,8 @@ func series(arrivals map[string][]measure.Arrival) map[string][]int {
 	return byKey
 }
 
-// phases are the costs of a task where the run has two: what each start took after all were sorted, and what sorting took for each task, less
-// the starts that were meanwhile.
+// phases computes the costs of a task in a run with two phases. They are the cost of each start after all tasks were
+// sorted, plus the cost of sorting per task. The cost of starts during the sorting is subtracted.
 func (r *run) phases(m metrics) {
 	n, early, starts := float64(len(r.work.Tasks)), float64(r.sorted.started), float64(r.last.started-r.sorted.started)
 	both := func(sorting, running float64) float64 {
@@ -213,9 +214,11 @@ func (r *run) phases(m metrics) {
 	sorting, running := r.sorted.redis.since(r.counts.enqueued), r.last.redis.since(r.sorted.redis)
 	m[results.RedisEnq] = float64(r.counts.enqueued.since(r.counts.start).reads) / n
 	m[results.RedisTrips] = m[results.RedisEnq] + both(float64(sorting.reads), float64(running.reads))
-	m[results.MongoTrips] = float64(r.sender.seen().mongo)/n + both(float64(r.sorted.seen.mongo), float64(r.last.seen.mongo-r.sorted.seen.mongo))
+	m[results.MongoTrips] = float64(r.sender.seen().mongo)/n +
+		both(float64(r.sorted.seen.mongo), float64(r.last.seen.mongo-r.sorted.seen.mongo))
 	m[results.Deliveries] = both(float64(r.sorted.seen.delivered), float64(r.last.seen.delivered-r.sorted.seen.delivered))
-	m[results.TaskCPU] = 1000 * both((r.sorted.cpu-r.cpuAtStart).Seconds()+sorting.cpu, (r.last.cpu-r.sorted.cpu).Seconds()+running.cpu)
+	m[results.TaskCPU] = 1000 * both((r.sorted.cpu-r.cpuAtStart).Seconds()+sorting.cpu,
+		(r.last.cpu-r.sorted.cpu).Seconds()+running.cpu)
 	m[results.Rate] = n / r.sorted.at.Sub(r.began).Seconds()
 	m[results.Done] = 1
 	l := r.work.Limits[0]

@@ -18,7 +18,7 @@ import (
 // stopGrace is how long a worker may take to stop.
 const stopGrace = 15 * time.Second
 
-// Usage is what processes took of the machine.
+// Usage is the CPU time and memory of processes.
 type Usage struct {
 	CPU time.Duration
 	// Peak is the largest resident memory of one process, in bytes.
@@ -34,7 +34,9 @@ type process struct {
 }
 
 // startWorker starts the contestant's own command, or this program as a worker.
-func startWorker(ctx context.Context, c contest.Contestant, env contest.Env, t *tally, stderr io.Writer) (*process, error) {
+func startWorker(
+	ctx context.Context, c contest.Contestant, env contest.Env, t *tally, stderr io.Writer,
+) (*process, error) {
 	cmd, err := command(ctx, c, env)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func startWorker(ctx context.Context, c contest.Contestant, env contest.Env, t *
 	go func() {
 		defer close(p.ended)
 		p.read <- t.read(out)
-		_ = cmd.Wait() // the state tells
+		_ = cmd.Wait() // cmd.ProcessState has the result
 	}()
 	return p, nil
 }
@@ -75,7 +77,7 @@ func command(ctx context.Context, c contest.Contestant, env contest.Env) (*exec.
 	return exec.CommandContext(context.WithoutCancel(ctx), program, "worker"), nil //nolint:gosec // this program
 }
 
-// kill ends it as kill -9 does.
+// kill ends the process like kill -9.
 func (p *process) kill() Usage {
 	p.note()
 	_ = p.cmd.Process.Kill()
@@ -83,7 +85,7 @@ func (p *process) kill() Usage {
 	return p.usage()
 }
 
-// stop asks it to end, and kills it where it does not.
+// stop sends SIGTERM, and kills the process if it does not end in time.
 func (p *process) stop() (Usage, error) {
 	p.note()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -93,7 +95,7 @@ func (p *process) stop() (Usage, error) {
 	select {
 	case <-p.ended:
 		if code := p.cmd.ProcessState.ExitCode(); code > 0 {
-			err = fmt.Errorf("bench: a worker ended with exit code %d; what it said is above", code)
+			err = fmt.Errorf("bench: a worker ended with exit code %d; see its output above", code)
 		}
 	case <-timer.C:
 		p.kill()
@@ -101,7 +103,7 @@ func (p *process) stop() (Usage, error) {
 	return p.usage(), errors.Join(err, <-p.read)
 }
 
-// dead says whether it ended by itself.
+// dead returns whether the process has ended by itself.
 func (p *process) dead() bool {
 	select {
 	case <-p.ended:
@@ -115,12 +117,12 @@ func (p *process) usage() Usage {
 	return Usage{CPU: p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime(), Peak: p.peak}
 }
 
-// note takes down the peak of memory while the process lives. What the kernel tells after its end is no less than what this
-// process had when it started it.
+// note stores the peak of memory while the process runs. The kernel's figure after its end is useless: it is at least
+// the memory of the runner at the start of the process.
 func (p *process) note() {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
-		return // it is gone, or this is no Linux
+		return // the process has ended, or the system is not Linux
 	}
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	var kib int64
@@ -129,12 +131,12 @@ func (p *process) note() {
 	}
 }
 
-// plus are two processes together.
+// plus returns the usage of two processes together.
 func (u Usage) plus(other Usage) Usage {
 	return Usage{CPU: u.CPU + other.CPU, Peak: max(u.Peak, other.Peak)}
 }
 
-// cpuNow is what the process has taken so far, in steps of 10 ms. Zero where that is not known.
+// cpuNow returns the CPU time of the process so far, in steps of 10 ms, or zero if unknown.
 func (p *process) cpuNow() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {

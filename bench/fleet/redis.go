@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisServer is a Redis process of one run, so that its counters count nothing else.
+// redisServer is a Redis process of one run, so that its counters count only this run.
 type redisServer struct {
 	cmd    *exec.Cmd
 	client *redis.Client
@@ -22,7 +22,7 @@ type redisServer struct {
 	folder string
 }
 
-// startRedis runs redis-server from PATH, with nothing stored, on a free loopback port.
+// startRedis runs redis-server from PATH without persistence, on a free loopback port.
 func startRedis(ctx context.Context) (*redisServer, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -37,7 +37,9 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 		return nil, fmt.Errorf("bench: folder of Redis: %w", err)
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s := &redisServer{url: "redis://" + address + "/0", folder: folder, client: redis.NewClient(&redis.Options{Addr: address})}
+	s := &redisServer{
+		url: "redis://" + address + "/0", folder: folder, client: redis.NewClient(&redis.Options{Addr: address}),
+	}
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), path, //nolint:gosec // a program from PATH
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", folder, "--save", "", "--appendonly", "no")
 	if err = s.cmd.Start(); err != nil {
@@ -73,8 +75,8 @@ func (s *redisServer) stop() {
 	_ = os.RemoveAll(s.folder)
 }
 
-// redisCounts are counters of the server: how often it read from a client (a pipeline counts once), and the commands, those inside
-// of scripts included.
+// redisCounts are counters of the server: reads from clients (a pipeline counts once), and commands, including
+// commands inside of scripts.
 type redisCounts struct {
 	reads, commands int64
 	cpu             float64 // seconds
@@ -104,7 +106,7 @@ func (c redisCounts) since(before redisCounts) redisCounts {
 func field(info, name string, into any) error {
 	_, rest, found := strings.Cut(info, name+":")
 	if !found {
-		return fmt.Errorf("bench: Redis does not tell %s", name)
+		return fmt.Errorf("bench: Redis does not report %s", name)
 	}
 	if _, err := fmt.Sscan(rest, into); err != nil {
 		return fmt.Errorf("bench: counter %s of Redis: %w", name, err)

@@ -1,4 +1,5 @@
-// Package fleet runs a contestant on a work: services, worker processes, what they do, and what came of it.
+// Package fleet runs a contestant on a work. It starts services and worker processes, observes them, and returns the
+// figures.
 package fleet
 
 import (
@@ -20,23 +21,24 @@ import (
 )
 
 const (
-	// look is how often the end of a run is looked for.
+	// look is how often the runner checks for the end of a run.
 	look = 10 * time.Millisecond
-	// settle is what workers get to come to rest: after they are ready, and after the last start, for settlements and probes.
+	// settle is how long the runner waits for workers to become idle: after they are ready, and after the last start,
+	// for settlements and probes.
 	settle = 500 * time.Millisecond
-	// sample is how long idle workers are watched before the tasks come.
+	// sample is how long the runner measures idle workers before the tasks are enqueued.
 	sample = time.Second
 	// readyWithin is how long workers may take to start.
 	readyWithin = 30 * time.Second
 )
 
-// Runner runs contestants, one at a time.
+// Runner runs one contestant at a time.
 type Runner struct {
-	// MongoURI is the server; each run has a database of its own there, which is dropped.
+	// MongoURI is the server. Each run has a database of its own there, which is dropped at its end.
 	MongoURI string
-	// Stderr is where workers write.
+	// Stderr gets the output of workers.
 	Stderr io.Writer
-	// Profile is a folder for CPU profiles of the worker processes. Empty is none.
+	// Profile is a folder for CPU profiles of the worker processes. Empty means no profiles.
 	Profile string
 }
 
@@ -52,7 +54,7 @@ type run struct {
 	workers  tally // of the worker processes
 	sender   tally // of the producer
 	fleet    []*process
-	gone     Usage // of the processes that have ended
+	gone     Usage // of the ended processes
 
 	began, downAt, upAt, ended time.Time
 	enqueueTook                time.Duration
@@ -62,10 +64,10 @@ type run struct {
 	sorted, last               mark // of a run in two phases
 }
 
-// countsAt are the counters of Redis at the moments that matter.
+// countsAt are the counters of Redis at different points of a run.
 type countsAt struct{ start, enqueued, idle, end redisCounts }
 
-// Run does one run and returns what was measured.
+// Run does one run and returns its figures.
 func (r *Runner) Run(ctx context.Context, c contest.Contestant, w works.Work) (_ Measured, err error) {
 	one := &run{work: w, contestant: c, stderr: r.Stderr}
 	if one.redis, err = startRedis(ctx); err != nil {
@@ -90,8 +92,9 @@ func (r *Runner) Run(ctx context.Context, c contest.Contestant, w works.Work) (_
 
 func environment(c contest.Contestant, w works.Work, mongoURI, redisURL string) contest.Env {
 	env := contest.Env{
-		Contestant: c.Name(), Work: w.Name, RedisURL: redisURL, MongoURI: mongoURI, Database: "headway-bench-" + uuid.NewString(),
-		Limits: w.LimitsFor(c.Name()), Slots: w.Slots, Workers: w.Workers,
+		Contestant: c.Name(), Work: w.Name, RedisURL: redisURL, MongoURI: mongoURI,
+		Database: "headway-bench-" + uuid.NewString(),
+		Limits:   w.LimitsFor(c.Name()), Slots: w.Slots, Workers: w.Workers,
 	}
 	if env.Slots == 0 {
 		env.Slots = 10
@@ -133,7 +136,7 @@ func (r *run) whole(ctx context.Context) (err error) {
 	return r.finish(ctx)
 }
 
-// fromBacklog enqueues everything, then starts the workers.
+// fromBacklog enqueues all tasks, then starts the workers.
 func (r *run) fromBacklog(ctx context.Context, producer contest.Producer) (err error) {
 	enqueueing := time.Now()
 	if err = producer.Enqueue(ctx, r.tasks()); err != nil {
@@ -152,7 +155,7 @@ func (r *run) fromBacklog(ctx context.Context, producer contest.Producer) (err e
 	return r.await(ctx, nil)
 }
 
-// fromIdle starts the workers, watches them at rest, and then sends the tasks.
+// fromIdle starts the workers, measures them while they are idle, and then sends the tasks.
 func (r *run) fromIdle(ctx context.Context, producer contest.Producer) (err error) {
 	if err = r.startAll(ctx); err != nil {
 		return err
@@ -183,12 +186,12 @@ func (r *run) fromIdle(ctx context.Context, producer contest.Producer) (err erro
 	}()
 	err = r.await(ctx, sent)
 	stop()
-	for range sent { // a cut may have come before its end
+	for range sent { // the run may be cut off before the sender has ended
 	}
 	return err
 }
 
-// tasks are those of the work; without a key where the contestant has no limits.
+// tasks returns the tasks of the work, without keys if the contestant has no limits.
 func (r *run) tasks() []contest.Task {
 	if len(r.env.Limits) > 0 || len(r.work.Limits) == 0 {
 		return r.work.Tasks
@@ -200,7 +203,7 @@ func (r *run) tasks() []contest.Task {
 	return bare
 }
 
-// send enqueues each task when its time has come, those whose time has passed together.
+// send enqueues each task at its time. It enqueues overdue tasks together.
 func (r *run) send(ctx context.Context, producer contest.Producer) error {
 	began := time.Now()
 	defer func() { r.enqueueTook = time.Since(began) }()

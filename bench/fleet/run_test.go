@@ -39,10 +39,11 @@ func run(t *testing.T, name string, w works.Work) fleet.Measured {
 	return measured
 }
 
-// little is 40 tasks at 20 a second with a burst of 10: 1.5 s.
+// little is a work of 40 tasks at 20 a second with a burst of 10. It takes 1.5 s.
 func little() works.Work {
 	w := works.Work{
-		Name: "little", Limits: []contest.Limit{{Key: "fast", Rate: 20, Burst: 10}}, Slots: 5, Ideal: 2 * time.Second, Cut: 20 * time.Second, Series: true,
+		Name: "little", Limits: []contest.Limit{{Key: "fast", Rate: 20, Burst: 10}}, Slots: 5, Ideal: 2 * time.Second,
+		Cut: 20 * time.Second, Series: true,
 	}
 	for i := range 40 {
 		w.Tasks = append(w.Tasks, contest.Task{Seq: i, Key: "fast", Reserved: 1, Used: 1})
@@ -54,8 +55,10 @@ func TestHeadwayIsMeasured(t *testing.T) {
 	t.Parallel()
 	got := run(t, works.Headway, little())
 	for metric, bounds := range map[string][2]float64{
-		results.Done: {1, 1}, results.Share: {.3, 1.1}, results.Worst1s: {.3, 1.1}, results.Finish: {1.4, 15}, results.Deliveries: {1, 6},
-		results.RedisTrips: {1, 60}, results.MongoTrips: {.05, 6}, results.CPU: {.01, 10}, results.Peak: {5, 500}, results.TaskCPU: {.1, 200},
+		results.Done: {1, 1}, results.Share: {.3, 1.1}, results.Worst1s: {.3, 1.1}, results.Finish: {1.4, 15},
+		results.Deliveries: {1, 6},
+		results.RedisTrips: {1, 60}, results.MongoTrips: {.05, 6}, results.CPU: {.01, 10}, results.Peak: {5, 500},
+		results.TaskCPU: {.1, 200},
 	} {
 		if v := got.Metrics[metric]; v < bounds[0] || v > bounds[1] {
 			t.Errorf("%s is %v, want between %v and %v", metric, v, bounds[0], bounds[1])
@@ -70,11 +73,12 @@ func TestHeadwayIsMeasured(t *testing.T) {
 	}
 }
 
-func TestWhoKeepsNoLimitIsFoundOut(t *testing.T) {
+func TestAContestantWithoutALimitIsDetected(t *testing.T) {
 	t.Parallel()
 	got := run(t, works.Raw, little())
 	if got.Metrics[results.Worst1s] < 1.2 || got.Metrics[results.Over] < 20 {
-		t.Errorf("asynq without a limit: worst second %v, over %v; want above 1.2 and 20", got.Metrics[results.Worst1s], got.Metrics[results.Over])
+		t.Errorf("asynq without a limit: worst second %v, over %v; want above 1.2 and 20", got.Metrics[results.Worst1s],
+			got.Metrics[results.Over])
 	}
 }
 
@@ -87,7 +91,7 @@ func TestWorkersLeaveProfiles(t *testing.T) {
 	}
 	found, err := filepath.Glob(filepath.Join(folder, "little-asynq-raw-*.pprof"))
 	if err != nil || len(found) != 2 {
-		t.Fatalf("profiles %v, %v; want those of two workers", found, err)
+		t.Fatalf("profiles %v, %v; want profiles of two workers", found, err)
 	}
 	for _, path := range found {
 		if info, err := os.Stat(path); err != nil || info.Size() == 0 {

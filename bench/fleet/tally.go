@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// tally gathers the lines of all probes of a run: the workers' and the producer's. Safe for concurrent use.
+// tally collects the lines of the probes of a run, of the workers or of the producer. It is safe for concurrent use.
 type tally struct {
 	mu                               sync.Mutex
 	ready                            int
@@ -20,17 +20,17 @@ type tally struct {
 	counts                           map[string]int64
 }
 
-// read takes lines until their end. A last line that was cut off by a kill is left out.
+// read reads all lines. It skips a last line that a kill has cut off.
 func (t *tally) read(from io.Reader) error {
 	lines := bufio.NewReaderSize(from, 1<<20)
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			return nil //nolint:nilerr // the end, whatever its kind
+			return nil //nolint:nilerr // any error is the end of the lines
 		}
 		var line contest.Line
 		if err = json.Unmarshal(text, &line); err != nil {
-			return fmt.Errorf("bench: a worker wrote %q to stdout, which is the probe's: %w", text, err)
+			return fmt.Errorf("bench: a worker wrote %q to stdout, which is for the probe: %w", text, err)
 		}
 		t.add(line)
 	}
@@ -54,7 +54,7 @@ func (t *tally) add(l contest.Line) {
 	}
 }
 
-// seen are the numbers of what was counted so far.
+// seen is the counts so far.
 type seen struct {
 	ready, delivered, placed, started int
 
@@ -64,10 +64,14 @@ type seen struct {
 func (t *tally) seen() seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return seen{ready: t.ready, delivered: len(t.delivered), placed: len(t.given()), started: len(t.started), mongo: t.counts[contest.CountMongo]}
+	return seen{
+		ready: t.ready, delivered: len(t.delivered), placed: len(t.given()), started: len(t.started),
+		mongo: t.counts[contest.CountMongo],
+	}
 }
 
-// given are the moments at which tasks were given their places. With a contestant that knows of none each delivery is one.
+// given returns the times at which tasks got their places. If a contestant does not report them, each delivery
+// counts.
 func (t *tally) given() []int64 {
 	if len(t.placed) == 0 {
 		return t.delivered
@@ -75,14 +79,14 @@ func (t *tally) given() []int64 {
 	return t.placed
 }
 
-// sorting are the moments of given, sorted.
+// sorting returns the times of given, sorted.
 func (t *tally) sorting() []int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Sorted(slices.Values(t.given()))
 }
 
-// times are sorted copies.
+// times returns sorted copies.
 func (t *tally) times() (delivered, started []int64, late []time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package goals says what Headway must reach, and whether it did.
+// Package goals lists the goals of Headway, and checks whether they are reached.
 package goals
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/bench/results"
 )
 
-// Verdict is what became of a goal.
+// Verdict is the result of a goal.
 type Verdict string
 
 // The verdicts.
@@ -18,33 +18,33 @@ const (
 	Open    Verdict = "not measured"
 )
 
-// Checked is a goal with what was measured.
+// Checked is a goal with its measured value.
 type Checked struct {
-	// Work is the letter of the work, Goal what must be reached and Measured what was, in words.
+	// Work is the letter of the work. Goal is the goal and Measured the measured value, in words.
 	Work     string `json:"work"`
 	Goal     string `json:"goal"`
 	Measured string `json:"measured"`
-	// Value and Bound are the numbers behind that.
+	// Value and Bound are the numbers of Measured and Goal.
 	Value float64 `json:"value"`
 	Bound float64 `json:"bound"`
-	// Runs is how many runs the value is of.
+	// Runs is the number of runs of the value.
 	Runs    int     `json:"runs"`
 	Verdict Verdict `json:"verdict"`
 }
 
-// goal is one of the table.
+// goal is a row of the table.
 type goal struct {
 	work, text string
-	// value finds the figure, and how many runs it is of.
+	// value returns the figure and its number of runs.
 	value func(f *results.File) (float64, int)
-	// least says that the figure must be at least bound; else it must be at most that.
+	// least is true if the figure must be at least bound. If false, it must be at most bound.
 	least  bool
 	bound  float64
 	format string
-	scale  float64 // what the figure is multiplied by to be shown; zero means 1
+	scale  float64 // the factor of the figure for display; zero means 1
 }
 
-// Check looks at all goals.
+// Check checks all goals.
 func Check(f *results.File) []Checked {
 	list := all()
 	checked := make([]Checked, len(list))
@@ -54,7 +54,7 @@ func Check(f *results.File) []Checked {
 	return checked
 }
 
-// MissedAny says whether a goal that was measured was missed.
+// MissedAny returns whether a measured goal was missed.
 func MissedAny(checked []Checked) bool {
 	return slices.ContainsFunc(checked, func(c Checked) bool { return c.Verdict == Missed })
 }
@@ -77,12 +77,12 @@ func (g goal) check(f *results.File) Checked {
 	return c
 }
 
-// median is the median of all runs.
+// median returns the median of all runs.
 func median(work, contestant, metric string) func(*results.File) (float64, int) {
 	return func(f *results.File) (float64, int) { return f.Median(work, contestant, metric) }
 }
 
-// worst is the largest of all runs, works and contestants: what must never happen.
+// worst returns the largest value of all runs, works and contestants, for violations.
 func worst(works, contestants, metrics []string) func(*results.File) (float64, int) {
 	return func(f *results.File) (float64, int) {
 		largest, runs := 0.0, 0
@@ -103,7 +103,7 @@ func worst(works, contestants, metrics []string) func(*results.File) (float64, i
 	}
 }
 
-// ratio is the median of the ratios within each repetition.
+// ratio returns the median of the ratios within each repetition.
 func ratio(work, contestant, other, metric string) func(*results.File) (float64, int) {
 	return func(f *results.File) (float64, int) { return f.Ratio(work, contestant, other, metric) }
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/bench/works"
 )
 
-// file holds one result of Headway a repetition, with the value of the metric.
+// file returns a file with one result of Headway per repetition, with the value of the metric.
 func file(work, metric string, values ...float64) *results.File {
 	f := &results.File{Sessions: map[string]results.Session{}}
 	add(f, work, works.Headway, metric, values...)
@@ -18,11 +18,14 @@ func file(work, metric string, values ...float64) *results.File {
 
 func add(f *results.File, work, contestant, metric string, values ...float64) {
 	for i, v := range values {
-		f.Add(results.Result{Work: work, Contestant: contestant, Repetition: i, When: time.Now(), Session: "one", Metrics: map[string]float64{metric: v}})
+		f.Add(results.Result{
+			Work: work, Contestant: contestant, Repetition: i, When: time.Now(), Session: "one",
+			Metrics: map[string]float64{metric: v},
+		})
 	}
 }
 
-// only returns the goals that were measured.
+// only returns the measured goals.
 func only(t *testing.T, f *results.File) []goals.Checked {
 	t.Helper()
 	var measured []goals.Checked
@@ -41,7 +44,7 @@ func TestNothingMeasuredIsOpenNotReached(t *testing.T) {
 		t.Errorf("without a result: %+v", measured)
 	}
 	if goals.MissedAny(goals.Check(f)) {
-		t.Error("what was not measured counts as missed")
+		t.Error("a goal without a measurement counts as missed")
 	}
 }
 

@@ -13,7 +13,7 @@ const (
 	early   = works.HeadwayReserved
 )
 
-// all is the table.
+// all returns the table of goals.
 func all() []goal {
 	windows := []string{results.Worst1s, results.Worst10s}
 	both := []string{ours, early}
@@ -23,30 +23,38 @@ func all() []goal {
 		least("b", "limit used >= 99.5 %", median("slow", ours, results.Share), .995),
 		least("b", "limit used >= 99.5 %, reserved at enqueue", median("slow", early, results.Share), .995),
 		{
-			work: "a, b", text: "no window above what is allowed (the worst 1 s and 10 s of all runs, both ways)", bound: 1,
+			work: "a, b", text: "no window above the limit (the worst 1 s and 10 s of all runs, both ways)", bound: 1,
 			value: worst([]string{"burst", "slow"}, both, windows), format: percent, scale: 100,
 		},
 		most("m", "the 800 fast tasks finish within 8.5 s", "%.2f s", median("mixed", ours, results.Finish), 8.5),
 		most("a", "deliveries a task <= 2.05", "%.3f", median("burst", ours, results.Deliveries), 2.05),
-		most("a", "deliveries a task exactly 1.0, reserved at enqueue", "%.3f", median("burst", early, results.Deliveries), 1.0005),
+		most("a", "deliveries a task exactly 1.0, reserved at enqueue", "%.3f", median("burst", early, results.Deliveries),
+			1.0005),
 		most("a", "round trips to Redis a task <= 7", "%.2f", median("burst", ours, results.RedisTrips), 7),
 		most("a", "round trips to MongoDB a task <= 2", "%.2f", median("burst", ours, results.MongoTrips), 2),
-		most("a", "round trips to Redis a task <= 4, reserved at enqueue", "%.2f", median("burst", early, results.RedisTrips), 4),
-		most("a", "round trips to MongoDB a task <= 1.1, reserved at enqueue", "%.2f", median("burst", early, results.MongoTrips), 1.1),
+		most("a", "round trips to Redis a task <= 4, reserved at enqueue", "%.2f", median("burst", early, results.RedisTrips),
+			4),
+		most("a", "round trips to MongoDB a task <= 1.1, reserved at enqueue", "%.2f",
+			median("burst", early, results.MongoTrips), 1.1),
 		least("r", "limit used >= 95 %, in tokens really used", median("overestimated", ours, results.Share), .95),
 		most("a", "lateness p99 <= 50 ms", "%.1f ms", median("burst", ours, results.LateP99), 50),
 		most("a", "lateness p99 <= 50 ms, reserved at enqueue", "%.1f ms", median("burst", early, results.LateP99), 50),
-		most("d", "cost of a task (CPU of workers and Redis), backlog of 100 000 against 1000: <= 1.2 times", "%.2f times", backlogs(results.TaskCPU), 1.2),
+		most("d", "cost of a task (CPU of workers and Redis), backlog of 100 000 against 1000: <= 1.2 times", "%.2f times",
+			backlogs(results.TaskCPU), 1.2),
 		most("d", "the same in round trips to Redis", "%.2f times", backlogs(results.RedisTrips), 1.2),
 		least("f", "throughput without a limit >= 95 % of raw asynq", ratio("unlimited", ours, works.Raw, results.Rate), .95),
-		least("s", "sorting 20 000 limited tasks >= 50 % of the rate at which raw asynq runs empty ones", ratio("sorting", ours, works.Raw, results.Rate), .5),
-		{work: "g", text: "one bucket, 64 callers >= 20 times the same store called one by one", least: true, bound: 20, value: combined, format: "%.1f times"},
+		least("s", "sorting 20 000 limited tasks >= 50 % of the rate at which raw asynq runs empty ones",
+			ratio("sorting", ours, works.Raw, results.Rate), .5),
 		{
-			work: "e", text: "no window above what is allowed (the worst 1 s and 10 s of all runs)", bound: 1,
+			work: "g", text: "one bucket, 64 callers >= 20 times the same store called one by one", least: true, bound: 20,
+			value: combined, format: "%.1f times",
+		},
+		{
+			work: "e", text: "no window above the limit (the worst 1 s and 10 s of all runs)", bound: 1,
 			value: worst([]string{"outage"}, []string{ours}, windows), format: percent, scale: 100,
 		},
 		least("e", "limit used while workers are up >= 97 %", median("outage", ours, results.Share), .97),
-		most("h", "commands a second above those of raw asynq with the same poll settings <= 5", "%.1f", above, 5),
+		most("h", "commands a second above raw asynq with the same poll settings <= 5", "%.1f", above, 5),
 	}
 }
 
@@ -58,7 +66,7 @@ func most(work, text, format string, value func(*results.File) (float64, int), b
 	return goal{work: work, text: text, value: value, bound: bound, format: format}
 }
 
-// backlogs is the metric with 100 000 tasks over that with 1000, within each repetition.
+// backlogs returns the metric with 100 000 tasks divided by the metric with 1000, within each repetition.
 func backlogs(metric string) func(*results.File) (float64, int) {
 	return func(f *results.File) (float64, int) {
 		large, small := f.Values("backlog-100000", ours, metric), f.Values("backlog-1000", ours, metric)
@@ -66,7 +74,7 @@ func backlogs(metric string) func(*results.File) (float64, int) {
 	}
 }
 
-// combined is 64 callers over one of the store itself.
+// combined returns the rate of 64 callers divided by the rate of one caller of the store itself.
 func combined(f *results.File) (float64, int) {
 	return ratios(
 		f.Values("reservations", library.Headway, library.Metric(1, 64)),
@@ -74,7 +82,7 @@ func combined(f *results.File) (float64, int) {
 	)
 }
 
-// above is how many commands a second more than raw asynq an idle fleet sends.
+// above returns how many commands a second an idle fleet sends above raw asynq.
 func above(f *results.File) (float64, int) {
 	own, theirs := f.Values("idle", ours, results.Commands), f.Values("idle", works.Raw, results.Commands)
 	n := min(len(own), len(theirs))

@@ -17,7 +17,7 @@ type contestant struct {
 	options     []scheduler.Option
 }
 
-// All are the two ways to use Headway.
+// All returns the two ways to use Headway.
 func All() []contest.Contestant {
 	return []contest.Contestant{
 		contestant{name: "headway", about: "Headway; the worker that takes a task reserves its tokens."},
@@ -80,7 +80,8 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 	defer func() { _ = connections.close(ctx) }()
 	limited := len(env.Limits) > 0
 	w, err := worker.New(connections.redis, connections.limiter, worker.Config{
-		Concurrency: env.Slots, Queues: map[string]int{contest.QueueName: 1}, Logger: logger(), Events: events(probe, limited),
+		Concurrency: env.Slots, Queues: map[string]int{contest.QueueName: 1}, Logger: logger(),
+		Events: events(probe, limited),
 	})
 	if err != nil {
 		return fmt.Errorf("headway: %w", err)
@@ -100,8 +101,8 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 	return w.Stop(context.WithoutCancel(ctx))
 }
 
-// events count each delivery, also those that the worker sends back before a handler sees them. Without limits no task is placed in a
-// waitlist, and nothing is counted beyond what the other contestants count.
+// events counts each delivery, even if the worker sends the task back before its handler runs. Without limits no task
+// joins a waitlist, and events counts only what other contestants count.
 func events(probe *contest.Probe, limited bool) worker.Events {
 	return worker.Events{
 		OnStart: func(s worker.Start) {
@@ -115,7 +116,7 @@ func events(probe *contest.Probe, limited bool) worker.Events {
 		},
 		OnDefer: func(d worker.Deferral) {
 			probe.Delivered()
-			if d.Outcome.State == reservations.StateReserved { // the plan is unlimited, so that is the first answer
+			if d.Outcome.State == reservations.StateReserved { // max_reserved is unlimited, so this is the first answer
 				probe.Placed(1)
 			}
 		},

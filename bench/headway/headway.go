@@ -1,4 +1,5 @@
-// Package headway enters Headway itself: tokens reserved by the worker that takes a task, and tokens reserved when it is enqueued.
+// Package headway is Headway as a contestant, in two ways: the worker reserves tokens, or the producer reserves them
+// at enqueue.
 package headway
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// meter is the one meter of each limit.
+// meter is the only meter of each limit.
 const meter = "tokens"
 
 // Task is the task of the benchmarks for Headway.
@@ -38,7 +39,7 @@ func (t Task) Charges() []reservations.Charge {
 // TaskOptions implements tasks.Optioner.
 func (Task) TaskOptions() tasks.Options { return tasks.Options{Queue: contest.QueueName} }
 
-// connections are what a process of Headway needs.
+// connections are the connections of a Headway process.
 type connections struct {
 	redis   *redis.Client
 	mongo   *mongo.Client
@@ -46,7 +47,7 @@ type connections struct {
 	limiter *reservations.Limiter
 }
 
-// connect opens them, with a MongoDB client that the probe counts.
+// connect opens connections, with a MongoDB client whose commands the probe counts.
 func connect(ctx context.Context, env contest.Env, probe *contest.Probe) (*connections, error) {
 	address, err := redis.ParseURL(env.RedisURL)
 	if err != nil {
@@ -61,7 +62,10 @@ func connect(ctx context.Context, env contest.Env, probe *contest.Probe) (*conne
 	if err != nil {
 		return nil, fmt.Errorf("headway: connect to MongoDB: %w", err)
 	}
-	c := &connections{redis: redis.NewClient(address), mongo: database, buckets: mongostore.New(database.Database(env.Database), mongostore.Options{})}
+	c := &connections{
+		redis: redis.NewClient(address), mongo: database,
+		buckets: mongostore.New(database.Database(env.Database), mongostore.Options{}),
+	}
 	if c.limiter, err = reservations.New(c.buckets, limits(env), reservations.Config{}); err != nil {
 		return nil, errors.Join(fmt.Errorf("headway: limits: %w", err), c.close(ctx))
 	}
@@ -74,7 +78,8 @@ func (c *connections) close(ctx context.Context) error {
 	return errors.Join(c.mongo.Disconnect(ctx), c.redis.Close())
 }
 
-// limits are those of env. Where it has none there is one that no task names, as nobody runs Headway without.
+// limits returns the limits of env. If there is none, it returns one that no task names, because a Headway without
+// limits is unrealistic.
 func limits(env contest.Env) []reservations.Limit {
 	list := make([]reservations.Limit, 0, len(env.Limits))
 	for _, l := range env.Limits {
@@ -92,7 +97,7 @@ func limit(l contest.Limit) reservations.Limit {
 	return reservations.Limit{Name: l.Key, Meters: []reservations.Meter{m}}
 }
 
-// logger tells of what goes wrong, on stderr.
+// logger logs errors and warnings to stderr.
 func logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

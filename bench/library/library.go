@@ -1,4 +1,4 @@
-// Package library measures reservations without workers: how many a second one process makes.
+// Package library measures reservations without workers: the rate of one process.
 package library
 
 import (
@@ -30,12 +30,13 @@ const (
 // Many is the number of buckets of the second half of the work.
 const Many = 10_000
 
-// Callers are the numbers of goroutines that ask at once.
+// Callers returns the numbers of concurrent goroutines.
 func Callers() []int { return []int{1, 8, 64} }
 
-// About is what the work does, and what each contestant is.
+// About describes the work and each contestant.
 func About() (work string, contestants map[string]string) {
-	return "Reservations a second of one process, on one bucket and on 10 000 of them picked at random, by 1, 8 and 64 callers. The limits never refuse.",
+	return "Reservations a second of one process, on one bucket and on 10 000 of them picked at random, by 1, 8 and 64 " +
+			"callers. The limits never refuse.",
 		map[string]string{
 			Headway:  "a Limiter with MongoDB buckets, where callers of one bucket share a round trip.",
 			OneByOne: "the same store, called directly, a round trip for each reservation.",
@@ -51,10 +52,10 @@ func limit() reservations.Limit {
 	}}
 }
 
-// reserve makes one reservation with the bucket of that key.
+// reserve makes one reservation in the bucket of that key.
 type reserve func(ctx context.Context, key string) error
 
-// Bench is the work; Close it.
+// Bench is the work. Close it at the end.
 type Bench struct {
 	mongo *mongo.Client
 	name  string
@@ -63,7 +64,7 @@ type Bench struct {
 	many  int
 }
 
-// New connects to both services, and makes so many buckets for the second half of the work.
+// New connects to both services, and creates many buckets for the second half of the work.
 func New(ctx context.Context, mongoURI, redisURL, database string, many int) (*Bench, error) {
 	address, err := redis.ParseURL(redisURL)
 	if err != nil {
@@ -87,7 +88,9 @@ func New(ctx context.Context, mongoURI, redisURL, database string, many int) (*B
 			return err
 		},
 		OneByOne: func(ctx context.Context, key string) error {
-			_, err := direct.Apply(ctx, limit(), key, []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{1, 100}}})
+			_, err := direct.Apply(ctx, limit(), key, []reservations.Request{
+				{Op: reservations.OpStart, Tokens: []float64{1, 100}},
+			})
 			return err
 		},
 		Rate: b.rate(),
@@ -104,7 +107,7 @@ func (b *Bench) rate() reserve {
 	}
 }
 
-// fill makes the buckets, so that only their use is measured.
+// fill creates the buckets, so that only their use is measured.
 func (b *Bench) fill(ctx context.Context) error {
 	for _, reserve := range b.by {
 		var next atomic.Int64
@@ -123,7 +126,7 @@ func (b *Bench) fill(ctx context.Context) error {
 	return nil
 }
 
-// Round lets all take turns, each for this long, and returns the metrics by contestant.
+// Round measures all contestants in turn, each for that long, and returns the metrics by contestant.
 func (b *Bench) Round(ctx context.Context, each time.Duration) (map[string]map[string]float64, error) {
 	found := map[string]map[string]float64{Headway: {}, OneByOne: {}, Rate: {}}
 	for _, callers := range Callers() {
@@ -140,7 +143,7 @@ func (b *Bench) Round(ctx context.Context, each time.Duration) (map[string]map[s
 	return found, nil
 }
 
-// Metric is the name of the metric for so many buckets (one, or more) and callers.
+// Metric returns the name of the metric for a number of buckets (one or many) and callers.
 func Metric(buckets, callers int) string {
 	what := "one"
 	if buckets > 1 {
@@ -168,7 +171,7 @@ func measured(ctx context.Context, reserve reserve, callers, buckets int, each t
 	return float64(done.Load()) / time.Since(began).Seconds(), err
 }
 
-// together runs so many at once and waits for all.
+// together runs n calls at once and waits for all.
 func together(n int, one func() error) error {
 	var all sync.WaitGroup
 	errs := make([]error, n)
@@ -179,7 +182,7 @@ func together(n int, one func() error) error {
 	return errors.Join(errs...)
 }
 
-// Close drops the database and gives the connections back.
+// Close drops the database and closes the connections.
 func (b *Bench) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package measure turns what a provider saw into figures. Everything in it is a pure function of the arrivals.
+// Package measure computes figures from the calls that arrived at a provider, by pure functions.
 package measure
 
 import (
@@ -8,9 +8,9 @@ import (
 
 // Arrival is one call that reached the provider.
 type Arrival struct {
-	// At is when, since the beginning of the run.
+	// At is the time since the beginning of the run.
 	At time.Duration
-	// Seq is the place of the task in the order of enqueueing, Tokens what the call used.
+	// Seq is the place of the task in the order of enqueueing. Tokens is the usage of the call.
 	Seq    int
 	Tokens float64
 }
@@ -18,17 +18,17 @@ type Arrival struct {
 // Limit is a token bucket: Burst + Rate * T in any T seconds.
 type Limit struct{ Rate, Burst float64 }
 
-// Allowed is the most that a window of this length may see.
+// Allowed is the largest number of tokens in a window of this length.
 func (l Limit) Allowed(window time.Duration) float64 { return l.Burst + l.Rate*window.Seconds() }
 
-// Sorted are the arrivals in the order of their time.
+// Sorted returns the arrivals sorted by time.
 func Sorted(arrivals []Arrival) []Arrival {
 	sorted := slices.Clone(arrivals)
 	slices.SortStableFunc(sorted, func(a, b Arrival) int { return int(a.At - b.At) })
 	return sorted
 }
 
-// Tokens is what all of them used.
+// Tokens returns the sum of the used tokens.
 func Tokens(arrivals []Arrival) float64 {
 	sum := 0.0
 	for _, a := range arrivals {
@@ -37,7 +37,7 @@ func Tokens(arrivals []Arrival) float64 {
 	return sum
 }
 
-// Span is the time from the first to the last. Zero for less than two.
+// Span returns the time from the first arrival to the last, or zero for less than two.
 func Span(arrivals []Arrival) time.Duration {
 	if len(arrivals) < 2 {
 		return 0
@@ -46,7 +46,7 @@ func Span(arrivals []Arrival) time.Duration {
 	return sorted[len(sorted)-1].At - sorted[0].At
 }
 
-// Gap is the longest time between two neighbours. Zero for less than two.
+// Gap returns the longest time between two consecutive arrivals, or zero for less than two.
 func Gap(arrivals []Arrival) time.Duration {
 	var longest time.Duration
 	sorted := Sorted(arrivals)

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Lag is how long after the earliest moment each start was: the k-th start is compared with the k-th that a perfect bucket would have
-// allowed, which is full at the beginning and asked in the order of seq. Enqueued are the moments at which the tasks with that seq were
-// there; nil means that all were there at the first start. Negative values are starts that were too early. Sorted.
+// Lag returns how long after the earliest possible time each start was. It compares the k-th start with the k-th
+// start of a perfect bucket. That bucket is full at the beginning and starts tasks in the order of Seq. Enqueued are
+// the enqueue times by Seq; nil means that all tasks were enqueued at the first start. A negative value is a start
+// that was too early. The result is sorted.
 func Lag(arrivals []Arrival, limit Limit, enqueued map[int]time.Duration) []time.Duration {
 	if len(arrivals) == 0 {
 		return nil
@@ -27,7 +28,7 @@ func Lag(arrivals []Arrival, limit Limit, enqueued map[int]time.Duration) []time
 	return lag
 }
 
-// ideals are the moments at which a perfect bucket starts these tasks, first come first served.
+// ideals returns the times at which a perfect bucket starts these tasks, first come first served.
 func ideals(arrivals []Arrival, limit Limit, since func(Arrival) time.Duration) []time.Duration {
 	inLine := slices.Clone(arrivals)
 	slices.SortStableFunc(inLine, func(a, b Arrival) int { return a.Seq - b.Seq })
@@ -49,7 +50,8 @@ func ideals(arrivals []Arrival, limit Limit, since func(Arrival) time.Duration) 
 	return ideal
 }
 
-// PlacesLost is, for each task, how many that were enqueued after it started before it. Sorted.
+// PlacesLost returns, for each task, how many tasks were enqueued after it and started before it. The result is
+// sorted.
 func PlacesLost(arrivals []Arrival) []int {
 	sorted := Sorted(arrivals)
 	top := 0

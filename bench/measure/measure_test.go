@@ -10,7 +10,7 @@ import (
 
 var hundred = measure.Limit{Rate: 100, Burst: 10}
 
-// perfect uses the whole limit: a burst, then one every 10 ms.
+// perfect returns arrivals that use the whole limit: a burst, then one every 10 ms.
 func perfect(n int) []measure.Arrival {
 	arrivals := make([]measure.Arrival, n)
 	for i := range arrivals {
@@ -42,9 +42,9 @@ func TestAPerfectRun(t *testing.T) {
 	}
 }
 
-func TestWhoBreaksTheLimitIsSeen(t *testing.T) {
+func TestViolationsAreMeasured(t *testing.T) {
 	t.Parallel()
-	// BullMQ's limiter, 100 a second: 100 at the end of one second, 100 at the beginning of the next.
+	// BullMQ's limiter at 100 a second allows 100 at the end of one second and 100 at the beginning of the next.
 	var a []measure.Arrival
 	for i := range 200 {
 		a = append(a, measure.Arrival{At: 900*time.Millisecond + time.Duration(i)*time.Millisecond, Seq: i, Tokens: 1})
@@ -93,7 +93,7 @@ func TestLagOfAPacedLoadIsSinceTheTaskWasThere(t *testing.T) {
 	t.Parallel()
 	enqueued := map[int]time.Duration{}
 	var a []measure.Arrival
-	for i := range 500 { // 50 a second, each started 3 ms after it was there
+	for i := range 500 { // 50 a second, each started 3 ms after its enqueueing
 		enqueued[i] = time.Duration(i) * 20 * time.Millisecond
 		a = append(a, measure.Arrival{At: enqueued[i] + 3*time.Millisecond, Seq: i, Tokens: 1})
 	}
@@ -111,7 +111,7 @@ func TestPlacesLost(t *testing.T) {
 	}
 	lost := measure.PlacesLost(a)
 	if want := 3; lost[len(lost)-1] != want || lost[len(lost)-2] != 0 {
-		t.Errorf("places lost %v: task 0 was overtaken by three, nobody else was", lost)
+		t.Errorf("places lost %v: want three for task 0 and none for others", lost)
 	}
 }
 

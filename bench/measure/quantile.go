@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Quantile is the value that the part q of sorted values does not exceed. Zero for no values.
+// Quantile returns the value that the part q of sorted values does not exceed, or zero without values.
 func Quantile[T cmp.Ordered](sorted []T, q float64) T {
 	var none T
 	if len(sorted) == 0 {
@@ -14,7 +14,8 @@ func Quantile[T cmp.Ordered](sorted []T, q float64) T {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// Median is the middle value, the mean of the two in the middle for an even number, zero for none. The values may be in any order.
+// Median returns the middle value, or the mean of the two middle values, or zero without values. The values may be in
+// any order.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -18,10 +18,10 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// judge is a provider that answers at once and notes what arrives.
+// judge is a provider that answers at once and counts the calls.
 type judge struct {
 	wanted int
-	done   chan struct{} // closed when wanted calls have arrived
+	done   chan struct{} // closed when all wanted calls have arrived
 
 	mu       sync.Mutex
 	arrivals []time.Time
@@ -51,14 +51,14 @@ func (j *judge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// took is the time between the first call and the last one.
+// took returns the time between the first call and the last one.
 func (j *judge) took() time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.arrivals[len(j.arrivals)-1].Sub(j.arrivals[0])
 }
 
-// lines keeps what probes write, and has ready closed when so many workers have said that they are. Safe for concurrent use.
+// lines stores the lines of probes, and closes ready when enough workers are ready. It is safe for concurrent use.
 type lines struct {
 	ready chan struct{}
 
@@ -78,7 +78,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// sum adds up what all probes wrote.
+// sum adds up the lines of all probes.
 func (l *lines) sum(t *testing.T) (delivered int, counts map[string]int64) {
 	t.Helper()
 	l.mu.Lock()

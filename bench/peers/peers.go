@@ -1,5 +1,4 @@
-// Package peers enters what people use instead of Headway, each as its documentation says and, where that leaves something to be
-// gained, tuned.
+// Package peers lists the alternatives to Headway, each as in its documentation and, if that helps, tuned.
 package peers
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/headway-go/headway/bench/peers/spinning"
 )
 
-// All are all peers, in the order of the report.
+// All returns all peers, in the order of the report.
 func All() []contest.Contestant {
 	return append([]contest.Contestant{
 		rawasynq.New(),

@@ -13,13 +13,13 @@ import (
 
 const patience = time.Minute
 
-// expectation is what is known of a peer without measuring.
+// expectation is the properties of a peer that need no measurement.
 type expectation struct {
-	// tasks is how many it is given; those that need seconds to come back are given what starts at once.
+	// tasks is the number of its tasks. A peer whose refused tasks need seconds gets only tasks that start at once.
 	tasks int
-	// once says that a task is delivered once, loose that the limit is not kept in every window.
+	// once is true if a task is delivered once, loose if some windows may exceed the limit.
 	once, loose bool
-	// mongo is how many commands a task costs at least.
+	// mongo is the least number of MongoDB commands per task.
 	mongo int
 }
 
@@ -61,7 +61,8 @@ func runOnce(t *testing.T, c contest.Contestant, want expectation) {
 	limit := contest.Limit{Key: "fast", Rate: 100, Burst: 10}
 	judge, url := newJudge(t, want.tasks)
 	env := contest.Env{
-		Contestant: c.Name(), Work: "smoke", RedisURL: testenv.Redis(t), ProviderURL: url, Limits: []contest.Limit{limit}, Slots: 10, Workers: 2,
+		Contestant: c.Name(), Work: "smoke", RedisURL: testenv.Redis(t), ProviderURL: url, Limits: []contest.Limit{limit},
+		Slots: 10, Workers: 2,
 	}
 	env.MongoURI, env.Database = testenv.Mongo(t)
 	out := &lines{ready: make(chan struct{}), workers: env.Workers}
@@ -109,7 +110,8 @@ func check(t *testing.T, want expectation, limit contest.Limit, judge *judge, ou
 	if counts[contest.CountMongo] < int64(want.mongo*want.tasks) {
 		t.Errorf("%d commands to MongoDB, wanted %d a task or more", counts[contest.CountMongo], want.mongo)
 	}
-	// Half of it: the bucket fills while the first calls are on their way, which is long where the machine is busy. Without a limit it is a tenth.
+	// Half of the ideal time, because the bucket fills while the first calls are sent, which takes long on a busy
+	// machine. Without a limit a tenth.
 	least := time.Duration((float64(want.tasks) - limit.Burst) / limit.Rate / 2 * float64(time.Second))
 	if took := judge.took(); !want.loose && took < least {
 		t.Errorf("%d tasks within %v, the limit allows that in %v", want.tasks, took, 2*least)
@@ -153,7 +155,7 @@ func TestPeersAreNamedAndDescribed(t *testing.T) {
 		}
 		seen[c.Name()] = true
 		if len(c.About()) < 20 {
-			t.Errorf("%s: about %q tells too little", c.Name(), c.About())
+			t.Errorf("%s: about %q is too short", c.Name(), c.About())
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package provider is the provider that all contestants call: it takes down when each call arrived, and refuses nobody. The judging is
-// done afterwards.
+// Package provider is the provider of all contestants. It stores the arrival of each call, and refuses none. The
+// runner judges the arrivals afterwards.
 package provider
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/bench/measure"
 )
 
-// Provider is a server on a free loopback port. Safe for concurrent use.
+// Provider is a server on a free loopback port. It is safe for concurrent use.
 type Provider struct {
 	server  *http.Server
 	url     string
@@ -28,7 +28,7 @@ type Provider struct {
 	count int
 }
 
-// Start serves calls. An answer takes between nothing and longest, the same for a task each time.
+// Start serves calls. An answer takes between zero and longest, always the same for a task.
 func Start(ctx context.Context, longest time.Duration) (*Provider, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,17 +41,17 @@ func Start(ctx context.Context, longest time.Duration) (*Provider, error) {
 	return p, nil
 }
 
-// URL is where it listens.
+// URL is the address of the server.
 func (p *Provider) URL() string { return p.url }
 
-// Reset forgets all calls; those that follow are counted from began.
+// Reset deletes all calls. Later calls are timed from began.
 func (p *Provider) Reset(began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began, p.byKey, p.count = began, map[string][]measure.Arrival{}, 0
 }
 
-// Count is how many calls arrived, of those of key; the empty key means all.
+// Count returns the number of calls with that key. An empty key means all calls.
 func (p *Provider) Count(key string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *Provider) Count(key string) int {
 	return len(p.byKey[key])
 }
 
-// Arrivals are the calls of each key so far.
+// Arrivals returns the calls so far, by key.
 func (p *Provider) Arrivals() map[string][]measure.Arrival {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Provider) Arrivals() map[string][]measure.Arrival {
 	return copied
 }
 
-// Close ends the server; calls under way are cut.
+// Close stops the server and aborts running calls.
 func (p *Provider) Close() error {
 	err := p.server.Close()
 	if serving := <-p.served; !errors.Is(serving, http.ErrServerClosed) {

@@ -28,7 +28,8 @@ func TestCallsAreCountedByKey(t *testing.T) {
 		}
 	}
 	fast := p.Arrivals()["fast"]
-	if p.Count("") != 3 || p.Count("slow") != 1 || len(fast) != 2 || fast[1].Seq != 2 || fast[1].Tokens != 10 || fast[1].At < fast[0].At {
+	if p.Count("") != 3 || p.Count("slow") != 1 || len(fast) != 2 || fast[1].Seq != 2 || fast[1].Tokens != 10 ||
+		fast[1].At < fast[0].At {
 		t.Errorf("counted %d, slow %d, fast %+v", p.Count(""), p.Count("slow"), fast)
 	}
 	p.Reset(time.Now())

@@ -19,7 +19,7 @@ const (
 	margin = 8 // points
 )
 
-// newPlot is an empty plot in a sans-serif font.
+// newPlot returns an empty plot with a sans-serif font.
 func newPlot(title string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.Title.Padding = title, vg.Points(margin)
@@ -39,7 +39,7 @@ func save(p *plot.Plot, path string) error {
 	canvas.SetColor(color.White)
 	canvas.Fill(canvas.Path())
 	p.Draw(draw.Crop(canvas, vg.Points(margin), -vg.Points(2*margin), vg.Points(margin), -vg.Points(margin)))
-	file, err := os.Create(path) //nolint:gosec // a name of ours in the folder that the user names
+	file, err := os.Create(path) //nolint:gosec // a fixed name in the user's folder
 	if err != nil {
 		return err
 	}

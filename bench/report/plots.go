@@ -18,7 +18,7 @@ import (
 	"github.com/headway-go/headway/bench/works"
 )
 
-// Plots draws what there is into folder, and returns the names of the files by work.
+// Plots draws all plots with results into folder, and returns the names of the files by work.
 func Plots(in Input, folder string) (map[string][]string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // for everybody to read
 		return nil, fmt.Errorf("report: %w", err)
@@ -43,7 +43,7 @@ func Plots(in Input, folder string) (map[string][]string, error) {
 	return drawn, nil
 }
 
-// drawing is one plot of a work. What draw returns is nil where nothing was measured.
+// drawing is one plot of a work. draw returns nil if there is no result.
 type drawing struct {
 	work, file string
 	draw       func(in Input) (*plot.Plot, error)
@@ -55,7 +55,7 @@ func drawings() []drawing {
 			return progress(in, "burst", "Calls so far: 100 a second are allowed")
 		}},
 		{"burst", "windows.svg", func(in Input) (*plot.Plot, error) {
-			return bars(in, "burst", "Fullest second, in % of what is allowed", results.Worst1s, 100, false)
+			return bars(in, "burst", "Fullest second, in % of the limit", results.Worst1s, 100, false)
 		}},
 		{"burst", "deliveries.svg", func(in Input) (*plot.Plot, error) {
 			return bars(in, "burst", "Deliveries of each task", results.Deliveries, 1, true)
@@ -64,13 +64,13 @@ func drawings() []drawing {
 			return bars(in, "mixed", "Seconds until the 800 fast tasks are done (ideal: 7.9)", results.Finish, 1, false)
 		}},
 		{"outage", "outage.svg", func(in Input) (*plot.Plot, error) {
-			return progress(in, "outage", "Calls so far, where all workers are down for a while")
+			return progress(in, "outage", "Calls so far, with an outage of all workers")
 		}},
 		{"reservations", "reservations.svg", reserving},
 	}
 }
 
-// progress are lines of the calls so far, one for each contestant.
+// progress returns a plot of the calls so far, with a line for each contestant.
 func progress(in Input, work, title string) (*plot.Plot, error) {
 	p := newPlot(title)
 	p.X.Label.Text, p.Y.Label.Text = "seconds", "calls"
@@ -110,7 +110,7 @@ func seriesOf(f *results.File, work, contestant string) []int {
 	return nil
 }
 
-// bars are one bar for each contestant that has the metric, from the top down.
+// bars returns a plot with one bar for each contestant with the metric, from the top down.
 func bars(in Input, work, title, metric string, scale float64, logarithmic bool) (*plot.Plot, error) {
 	var names []string
 	var values plotter.Values
@@ -122,7 +122,7 @@ func bars(in Input, work, title, metric string, scale float64, logarithmic bool)
 			}
 			v *= scale
 			if logarithmic {
-				v = math.Log10(max(v, 1)) + .02 // so that 1 is seen
+				v = math.Log10(max(v, 1)) + .02 // so that 1 is visible
 			}
 			names, values = append(names, name), append(values, v)
 		}
@@ -146,7 +146,7 @@ func bars(in Input, work, title, metric string, scale float64, logarithmic bool)
 	return p, nil
 }
 
-// reserving are groups of bars: reservations a second by callers, for one bucket.
+// reserving returns a plot with groups of bars: reservations a second by callers, for one bucket.
 func reserving(in Input) (*plot.Plot, error) {
 	if len(in.File.Of("reservations", works.Headway)) == 0 {
 		return nil, nil //nolint:nilnil // nothing to draw

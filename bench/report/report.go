@@ -1,4 +1,4 @@
-// Package report writes what was measured for people: Markdown, with plots beside it.
+// Package report writes the results for people: Markdown, with plots.
 package report
 
 import (
@@ -12,26 +12,26 @@ import (
 	"github.com/headway-go/headway/bench/works"
 )
 
-// Contestant is one, for the report.
+// Contestant is a contestant's description for the report.
 type Contestant struct{ Name, About string }
 
-// Input is what the report is of.
+// Input is the content of the report.
 type Input struct {
 	File *results.File
-	// Contestants and Works are all, in the order of the report.
+	// Contestants and Works are all of them, in the order of the report.
 	Contestants []Contestant
 	Works       []works.Work
-	// Reservations and ReservationsBy are the work without workers, and who takes part there.
+	// Reservations and ReservationsBy are the work without workers, and its contestants.
 	Reservations   string
 	ReservationsBy []Contestant
-	// Notes is text by hand, for the end: what was missed, and why.
+	// Notes is hand-written text for the end: the missed goals, and why.
 	Notes string
-	// Plots are the names of the files, by work, in the folder Folder, as seen from the report.
+	// Plots are the names of the files, by work, in Folder, relative to the report.
 	Plots  map[string][]string
 	Folder string
 }
 
-// Markdown is the whole report.
+// Markdown returns the whole report.
 func Markdown(in Input) string {
 	var b strings.Builder
 	b.WriteString("# Benchmarks\n\n<!-- Written by `make bench`; the text below \"Notes\" is kept. -->\n\n" + intro)
@@ -53,34 +53,41 @@ func Markdown(in Input) string {
 	return b.String()
 }
 
-const intro = "`make bench` runs all of this again, `make bench ONLY=name` a part, `make bench QUICK=1` a look; it writes this page. Every contestant gets the same tasks in the same\n" +
-	"order, as many worker processes and handlers, a Redis server and a database of its own for each run, and calls the same provider, which takes down\n" +
-	"when each call arrived, refuses nobody and answers within 5 ms. Contestants take turns within a repetition. Figures are medians of the runs that the tables name; ratios are taken within\n" +
-	"a repetition. They tell of this machine; what to compare is the rows.\n\n"
+const intro = "`make bench` runs all of this again, `make bench ONLY=name` a part, `make bench QUICK=1` small\n" +
+	"works. It writes this page. Every contestant gets the same tasks in the same order, as many worker\n" +
+	"processes and handlers, and a Redis server and a database of its own for each run. All call the same\n" +
+	"provider, which stores the arrival of each call, refuses none and answers within 5 ms. Contestants\n" +
+	"take turns within a repetition. Figures are medians of the runs that the tables name; ratios are of\n" +
+	"one repetition. The figures depend on this machine, so compare the rows.\n\n"
 
-const definitions = `## What the columns mean
-
-| column | meaning |
-|---|---|
-| done | part of the tasks that had started when the run ended. Below 100 % it was cut off, after 2.5 times what a perfect contestant takes, or 40 s |
-| limit used | tokens of all calls over what the limit allows from the first call to the last: burst + rate × time. To the cut for a run that was cut off; without the time that workers were down |
-| worst 1 s, 10 s | the fullest window of that length as a part of what is allowed in it. Above 100 % the limit was broken |
-| over | tokens above what is allowed, in the worst of all windows of any length. A call that the network brings a millisecond early is 0.1 at 100 a second |
-| rate | starts a second; for sorting and backlogs, tasks a second that were given their places; with asynq-raw, delivered |
-| finish | from the moment at which enqueueing begins to the last call |
-| gap | the longest time without a call |
-| deliveries | handlers entered (for Headway: deliveries of the queue, also those that it sends back before the handler) for each task that started |
-| Redis | times that the server read from a client, for each task that started, enqueueing included; a pipeline counts once. What the same idle workers send is taken off, as it was measured before the tasks came |
-| MongoDB | commands sent by producer and workers, for each task that started |
-| lag | the k-th call behind the k-th of a perfect bucket that is full at the first call. It adds up what was lost before |
-| late | start behind the time that the contestant itself had given |
-| places lost | how many tasks that were enqueued later started earlier |
-| commands | Redis commands a second of all workers together, those inside of scripts included; round trips: without those |
-| CPU | seconds of all worker processes, their start included |
-| CPU a task | of workers from the moment they were ready, and of Redis |
-| memory | the largest resident memory of one worker |
-
-`
+// definitions is a table, so each row is one line of the page.
+const definitions = "## What the columns mean\n\n| column | meaning |\n|---|---|\n" +
+	"| done | part of the tasks that started before the end of the run. A run below 100 % was cut off, after 2.5 " +
+	"times the duration of a perfect contestant, or 40 s |\n" +
+	"| limit used | tokens of all calls over the tokens that the limit allows from the first call to the last: " +
+	"burst + rate × time. Until the cut, for a run that was cut off; without the time of the outage |\n" +
+	"| worst 1 s, 10 s | the fullest window of that length, as a part of the limit. Above 100 % the limit was " +
+	"exceeded |\n" +
+	"| over | tokens above the limit, in the worst of all windows of any length. A call that arrives a " +
+	"millisecond early is 0.1 at 100 a second |\n" +
+	"| rate | starts a second; for sorting and backlogs, tasks a second that got their places; for asynq-raw, " +
+	"deliveries a second |\n" +
+	"| finish | from the beginning of enqueueing to the last call |\n" +
+	"| gap | the longest time without a call |\n" +
+	"| deliveries | handler calls per started task (for Headway: deliveries of the queue, even if the worker " +
+	"sends the task back before its handler) |\n" +
+	"| Redis | reads of the server from clients per started task, with enqueueing; a pipeline counts once. The " +
+	"reads of the same idle workers, measured before the tasks, are subtracted |\n" +
+	"| MongoDB | commands of producer and workers per started task |\n" +
+	"| lag | the delay of the k-th call after the k-th call of a perfect bucket, which is full at the first call." +
+	" It adds up all losses before |\n" +
+	"| late | the delay after the contestant's own time for the start |\n" +
+	"| places lost | how many tasks started earlier although they were enqueued later |\n" +
+	"| commands | Redis commands a second of all workers together, with commands inside of scripts; round trips: " +
+	"without them |\n" +
+	"| CPU | seconds of all worker processes, with their start |\n" +
+	"| CPU a task | of workers after they were ready, and of Redis |\n" +
+	"| memory | the largest resident memory of one worker |\n\n"
 
 func writeGoals(b *strings.Builder, checked []goals.Checked) {
 	b.WriteString("## Goals\n\n| work | goal | measured | runs | |\n|---|---|---|---|---|\n")
@@ -95,7 +102,9 @@ func writeGoals(b *strings.Builder, checked []goals.Checked) {
 
 func writeSessions(b *strings.Builder, f *results.File) {
 	b.WriteString("## Set-up\n\n")
-	names := slices.SortedFunc(maps.Keys(f.Sessions), func(a, b string) int { return strings.Compare(f.Sessions[a].Date, f.Sessions[b].Date) })
+	names := slices.SortedFunc(maps.Keys(f.Sessions), func(a, b string) int {
+		return strings.Compare(f.Sessions[a].Date, f.Sessions[b].Date)
+	})
 	for _, name := range names {
 		s := f.Sessions[name]
 		covers := map[string]bool{}
@@ -111,7 +120,8 @@ func writeSessions(b *strings.Builder, f *results.File) {
 		if s.Quick {
 			kind = ", quick"
 		}
-		fmt.Fprintf(b, "%s, commit %s%s: %s.\n\n| | |\n|---|---|\n", s.Date, s.Commit, kind, strings.Join(slices.Sorted(maps.Keys(covers)), ", "))
+		fmt.Fprintf(b, "%s, commit %s%s: %s.\n\n| | |\n|---|---|\n", s.Date, s.Commit, kind,
+			strings.Join(slices.Sorted(maps.Keys(covers)), ", "))
 		for _, key := range slices.Sorted(maps.Keys(s.Set)) {
 			fmt.Fprintf(b, "| %s | %s |\n", key, s.Set[key])
 		}

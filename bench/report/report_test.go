@@ -12,16 +12,23 @@ import (
 )
 
 func input() report.Input {
-	f := &results.File{Sessions: map[string]results.Session{"s": {Date: "2026-01-01", Commit: "abc", Set: map[string]string{"CPU": "a good one"}}}}
+	f := &results.File{
+		Sessions: map[string]results.Session{
+			"s": {Date: "2026-01-01", Commit: "abc", Set: map[string]string{"CPU": "a good one"}},
+		},
+	}
 	for i, share := range []float64{.9, .998, .999} {
 		f.Add(results.Result{
 			Work: "burst", Contestant: works.Headway, Repetition: i, Session: "s",
-			Metrics: map[string]float64{results.Share: share, results.Deliveries: 2, results.Done: 1}, Series: map[string][]int{"fast": {110, 100, 100}},
+			Metrics: map[string]float64{results.Share: share, results.Deliveries: 2, results.Done: 1},
+			Series:  map[string][]int{"fast": {110, 100, 100}},
 		})
 	}
 	return report.Input{
 		File: f, Works: works.All(false), Folder: "benchmarks", Notes: "A remark.",
-		Contestants: []report.Contestant{{Name: works.Headway, About: "This project."}, {Name: "other", About: "Did nothing."}},
+		Contestants: []report.Contestant{
+			{Name: works.Headway, About: "This project."}, {Name: "other", About: "Did nothing."},
+		},
 	}
 }
 
@@ -29,7 +36,8 @@ func TestThePageHoldsMediansGoalsNotesAndSetUp(t *testing.T) {
 	t.Parallel()
 	page := report.Markdown(input())
 	for _, wanted := range []string{
-		"| a | limit used >= 99.5 % | 99.8 % | 3 | reached |", "| headway | 3 | 100 % | 99.8 % |", "| headway | 3 | 2.00 |", "## Notes\n\nA remark.", "| CPU | a good one |", "commit abc",
+		"| a | limit used >= 99.5 % | 99.8 % | 3 | reached |", "| headway | 3 | 100 % | 99.8 % |", "| headway | 3 | 2.00 |",
+		"## Notes\n\nA remark.", "| CPU | a good one |", "commit abc",
 		"| b | limit used >= 99.5 % | - | 0 | not measured |",
 	} {
 		if !strings.Contains(page, wanted) {

@@ -16,7 +16,7 @@ type column struct {
 	scale                 float64 // zero means 1
 }
 
-// outcome are the columns of what came of it, costs those of what it took. Those that no contestant has are left out.
+// outcome returns the columns of the results, costs the columns of the costs. Columns without a value are left out.
 func outcome() []column {
 	const percent = "%.1f %%"
 	return []column{

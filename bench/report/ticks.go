@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// round are four to ten marks at round numbers.
+// round returns four to ten marks at round numbers.
 func round(from, to float64) []plot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10(to-from)))
 	for _, finer := range []float64{5, 2, 1} {
@@ -23,7 +23,7 @@ func round(from, to float64) []plot.Tick {
 	return ticks
 }
 
-// decades are the marks of a logarithmic axis.
+// decades returns the marks of a logarithmic axis.
 func decades() plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for _, n := range []float64{1, 2, 5, 10, 20, 50, 100, 200, 500} {

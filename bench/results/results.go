@@ -1,4 +1,4 @@
-// Package results keeps what was measured, so that parts can be measured one after the other.
+// Package results stores results, so that parts can be measured one after the other.
 package results
 
 import (
@@ -16,55 +16,55 @@ import (
 	"github.com/headway-go/headway/bench/measure"
 )
 
-// The metrics. Not every work has all.
+// The metrics. Some works have only some of them.
 const (
-	Share      = "share"       // part of the limit that was used, measure.Share
-	ShareSlow  = "share_slow"  // the same of the second limit
-	Worst1s    = "worst_1s"    // fullest second, as a part of what is allowed
-	Worst10s   = "worst_10s"   // fullest ten seconds
-	Over       = "over"        // tokens above what is allowed in the worst of all windows
-	Done       = "done"        // part of the tasks that had started when the run ended
-	Finish     = "finish_s"    // from the first enqueueing, for a backlog from the first delivery, to the last start
-	EnqueueS   = "enqueue_s"   // how long enqueueing all took
-	Gap        = "gap_s"       // longest time without a start
-	Deliveries = "deliveries"  // handler entries for each task that started
-	RedisTrips = "redis_trips" // reads of the Redis server for each task that started, less what idle workers send
-	RedisGross = "redis_gross" // the same with that
-	RedisEnq   = "redis_enq"   // of them, to enqueue; only for a backlog
-	MongoTrips = "mongo_trips" // MongoDB commands for each task that started
-	LagP50     = "lag_p50_ms"  // start behind the ideal start, measure.Lag
+	Share      = "share"       // used part of the limit, measure.Share.
+	ShareSlow  = "share_slow"  // the same of the second limit.
+	Worst1s    = "worst_1s"    // fullest second, as a part of the limit.
+	Worst10s   = "worst_10s"   // fullest ten seconds.
+	Over       = "over"        // tokens above the limit in the worst of all windows.
+	Done       = "done"        // part of the tasks that started before the end of the run.
+	Finish     = "finish_s"    // from the first enqueueing (of a backlog: the first delivery) to the last start.
+	EnqueueS   = "enqueue_s"   // how long enqueueing all tasks took.
+	Gap        = "gap_s"       // longest time without a start.
+	Deliveries = "deliveries"  // handler calls per started task.
+	RedisTrips = "redis_trips" // reads of the Redis server per started task, less the reads of idle workers.
+	RedisGross = "redis_gross" // the same with the reads of idle workers.
+	RedisEnq   = "redis_enq"   // the part for enqueueing; only for a backlog.
+	MongoTrips = "mongo_trips" // MongoDB commands per started task.
+	LagP50     = "lag_p50_ms"  // delay after the ideal start, measure.Lag.
 	LagP99     = "lag_p99_ms"  //
-	LateP50    = "late_p50_ms" // start behind the time that the contestant itself had given
+	LateP50    = "late_p50_ms" // delay after the contestant's own time for the start.
 	LateP99    = "late_p99_ms" //
-	LostP99    = "lost_p99"    // places lost, measure.PlacesLost
+	LostP99    = "lost_p99"    // places lost, measure.PlacesLost.
 	LostMax    = "lost_max"    //
-	CPU        = "cpu_s"       // CPU seconds of all workers, their start included
-	TaskCPU    = "task_cpu_ms" // CPU of workers since they were ready, and of Redis, for each task that started
-	Peak       = "peak_mb"     // largest memory of one worker
-	Commands   = "commands_s"  // Redis commands a second, those inside of scripts included
-	Reads      = "reads_s"     // Redis round trips a second
-	Rate       = "rate_s"      // starts a second; for sorting, tasks a second that were given their places
-	PerSecond  = "per_second_" // reservations a second; bucket and callers follow: one_64, many_1
+	CPU        = "cpu_s"       // CPU seconds of all workers, including their start.
+	TaskCPU    = "task_cpu_ms" // CPU of ready workers and of Redis, per started task.
+	Peak       = "peak_mb"     // largest memory of one worker.
+	Commands   = "commands_s"  // Redis commands a second, including commands inside of scripts.
+	Reads      = "reads_s"     // Redis round trips a second.
+	Rate       = "rate_s"      // starts a second; for sorting, tasks a second that got their places.
+	PerSecond  = "per_second_" // reservations a second; the name continues with buckets and callers: one_64
 )
 
-// Result is one run.
+// Result is the result of one run.
 type Result struct {
 	Work       string    `json:"work"`
 	Contestant string    `json:"contestant"`
 	Repetition int       `json:"repetition"`
 	When       time.Time `json:"when"`
-	// Session is that of the File's sessions in which it was measured.
+	// Session is the name of its session in File.Sessions.
 	Session string             `json:"session"`
 	Metrics map[string]float64 `json:"metrics"`
-	// Series are the starts in each second, by key. Only of the first repetition.
+	// Series are the starts in each second, by key. Only the first repetition has them.
 	Series map[string][]int `json:"series,omitempty"`
-	// Note says what has to be said: that the run was cut off, or why there is none.
+	// Note is a remark: that the run was cut off, or why there is none.
 	Note string `json:"note,omitempty"`
 }
 
-// File is all that was measured.
+// File is all stored results.
 type File struct {
-	// Sessions are the set-ups, by the name that results give.
+	// Sessions are the set-ups, by name.
 	Sessions map[string]Session `json:"sessions"`
 	Results  []Result           `json:"results"`
 }
@@ -74,14 +74,14 @@ type Session struct {
 	Date   string `json:"date"`
 	Commit string `json:"commit"`
 	Quick  bool   `json:"quick,omitempty"`
-	// Set holds what else there is to say, by name: CPU, memory, versions.
+	// Set is the rest of the set-up, by name: CPU, memory, versions.
 	Set map[string]string `json:"set"`
 }
 
-// Load reads a file, less the sessions of which nothing is left. One that does not exist is empty.
+// Load reads a file, and drops sessions without results. A missing file is empty.
 func Load(path string) (*File, error) {
 	f := &File{Sessions: map[string]Session{}}
-	text, err := os.ReadFile(path) //nolint:gosec // the file that the user names
+	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
@@ -97,7 +97,7 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
-// Save writes it, in whole or not at all, into a folder that need not exist.
+// Save writes the file atomically, into a folder that need not exist.
 func (f *File) Save(path string) error {
 	text, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
@@ -112,7 +112,8 @@ func (f *File) Save(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// Add takes a result in, less what came out as no number: that was not measured. What an earlier session measured of the same work and contestant goes.
+// Add adds a result, without metrics that are not a number. It removes results of earlier sessions for the same work
+// and contestant.
 func (f *File) Add(r Result) {
 	maps.DeleteFunc(r.Metrics, func(_ string, v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 	f.Results = slices.DeleteFunc(f.Results, func(old Result) bool {
@@ -121,7 +122,7 @@ func (f *File) Add(r Result) {
 	f.Results = append(f.Results, r)
 }
 
-// Measured is what one session measured, and nothing else. The results are the file's own.
+// Measured returns a file with the results of one session. It shares them with f.
 func (f *File) Measured(session string) *File {
 	measured := &File{Sessions: map[string]Session{session: f.Sessions[session]}}
 	for _, r := range f.Results {
@@ -132,7 +133,7 @@ func (f *File) Measured(session string) *File {
 	return measured
 }
 
-// Of are the results of a work and contestant.
+// Of returns the results of a work and contestant.
 func (f *File) Of(work, contestant string) []Result {
 	var of []Result
 	for _, r := range f.Results {
@@ -143,13 +144,13 @@ func (f *File) Of(work, contestant string) []Result {
 	return of
 }
 
-// Median is the median of a metric over all repetitions, and how many there were that have it.
+// Median returns the median of a metric over all repetitions, and the number of repetitions with the metric.
 func (f *File) Median(work, contestant, metric string) (value float64, of int) {
 	values := f.Values(work, contestant, metric)
 	return measure.Median(values), len(values)
 }
 
-// Values are those of a metric, by repetition.
+// Values returns the values of a metric, by repetition.
 func (f *File) Values(work, contestant, metric string) []float64 {
 	var values []float64
 	for _, r := range f.Of(work, contestant) {
@@ -160,8 +161,8 @@ func (f *File) Values(work, contestant, metric string) []float64 {
 	return values
 }
 
-// Ratio is the median of metric over that of the other contestant, taken within each repetition, so that a machine that drifts
-// hits both alike. Zero where there is nothing to compare.
+// Ratio returns the median of the ratios of a metric to that of the other contestant. Each ratio is of one
+// repetition, so that changes of the machine's speed affect both alike. It is zero if there is no such repetition.
 func (f *File) Ratio(work, contestant, other, metric string) (value float64, of int) {
 	var ratios []float64
 	for _, r := range f.Of(work, contestant) {

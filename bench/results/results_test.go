@@ -10,7 +10,8 @@ import (
 
 func one(session, contestant string, repetition int, share float64) results.Result {
 	return results.Result{
-		Work: "burst", Contestant: contestant, Repetition: repetition, Session: session, Metrics: map[string]float64{results.Share: share},
+		Work: "burst", Contestant: contestant, Repetition: repetition, Session: session,
+		Metrics: map[string]float64{results.Share: share},
 	}
 }
 
@@ -60,15 +61,16 @@ func TestMeasuredIsOfOneSession(t *testing.T) {
 	f.Add(one("old", "asynq", 0, .3))
 	f.Add(one("new", "headway", 0, .9))
 	got := f.Measured("new")
-	if len(got.Results) != 1 || got.Results[0].Contestant != "headway" || len(got.Sessions) != 1 || got.Sessions["new"].Date != "now" {
+	if len(got.Results) != 1 || got.Results[0].Contestant != "headway" || len(got.Sessions) != 1 ||
+		got.Sessions["new"].Date != "now" {
 		t.Errorf("the new session measured %+v", got)
 	}
 	if got = f.Measured("none"); len(got.Results) != 0 || len(f.Results) != 2 {
-		t.Errorf("nobody measured %+v; %d are left", got, len(f.Results))
+		t.Errorf("no session measured %+v; %d are left", got, len(f.Results))
 	}
 }
 
-// What could not be computed was not measured: it is no number that JSON knows.
+// A value that is not a number counts as not measured, because JSON has no such value.
 func TestNoNumberIsNotMeasured(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "results.json")

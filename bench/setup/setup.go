@@ -1,4 +1,4 @@
-// Package setup says what machine and what versions the figures are of.
+// Package setup describes the machine and the versions of a session.
 package setup
 
 import (
@@ -19,11 +19,12 @@ import (
 	"github.com/headway-go/headway/bench/results"
 )
 
-// Describe looks at this machine, at the versions of the services, and at the modules of this program. What can't be found out is left
-// out.
+// Describe describes this machine, the versions of the services, and the modules of this program. It leaves out
+// unknown values.
 func Describe(ctx context.Context, mongoURI string) (results.Session, error) {
 	set := map[string]string{
-		"Go": strings.TrimPrefix(runtime.Version(), "go"), "system": runtime.GOOS + "/" + runtime.GOARCH, "processors": strconv.Itoa(runtime.NumCPU()),
+		"Go": strings.TrimPrefix(runtime.Version(), "go"), "system": runtime.GOOS + "/" + runtime.GOARCH,
+		"processors": strconv.Itoa(runtime.NumCPU()),
 	}
 	note(set, "CPU", after(read("/proc/cpuinfo"), "model name"))
 	if kib, err := strconv.Atoi(strings.TrimSuffix(after(read("/proc/meminfo"), "MemTotal"), " kB")); err == nil {
@@ -43,7 +44,8 @@ func Describe(ctx context.Context, mongoURI string) (results.Session, error) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
 			switch module.Path {
-			case "github.com/hibiken/asynq", "github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10", "golang.org/x/time":
+			case "github.com/hibiken/asynq", "github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10",
+				"golang.org/x/time":
 				set[module.Path] = module.Version
 			}
 		}
@@ -55,7 +57,7 @@ func Describe(ctx context.Context, mongoURI string) (results.Session, error) {
 	return results.Session{Date: time.Now().UTC().Format(time.DateTime) + " UTC", Commit: commit, Set: set}, nil
 }
 
-// mongoVersion is what the server says of itself; a FerretDB says so.
+// mongoVersion returns the version of the server. A FerretDB is named as such.
 func mongoVersion(ctx context.Context, uri string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -74,7 +76,8 @@ func mongoVersion(ctx context.Context, uri string) (string, error) {
 		return "", fmt.Errorf("setup: MongoDB does not answer: %w", err)
 	}
 	if info.FerretDB.Version != "" {
-		return "FerretDB " + strings.TrimPrefix(info.FerretDB.Version, "v") + ", which speaks for MongoDB " + info.Version, nil
+		return "FerretDB " + strings.TrimPrefix(info.FerretDB.Version, "v") + ", which emulates MongoDB " +
+			info.Version, nil
 	}
 	return info.Version, nil
 }
@@ -93,7 +96,7 @@ func read(path string) string {
 	return string(text)
 }
 
-// after is what stands behind "name:" in a line.
+// after returns the text behind "name:" in a line.
 func after(text, name string) string {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")

@@ -22,9 +22,12 @@ const (
 func aHundred() contest.Limit { return contest.Limit{Key: fast, Rate: 100, Burst: 10} }
 func four() contest.Limit     { return contest.Limit{Key: slow, Rate: 4, Burst: 4} }
 
-// All are all works of fleets, in the order of the report. Quick ones are smaller and cut off sooner, for a look; the largest backlog is left out.
+// All returns all works of fleets, in the order of the report. Quick works are smaller and cut off sooner, without
+// the largest backlog.
 func All(quick bool) []Work {
-	list := []Work{burst(), slowly(), steady("steady-90", 90), steady("steady-120", 120), mixed(), overestimated(), outage()}
+	list := []Work{
+		burst(), slowly(), steady("steady-90", 90), steady("steady-120", 120), mixed(), overestimated(), outage(),
+	}
 	for _, n := range []int{1000, 10_000, 100_000} {
 		if n < 100_000 || !quick {
 			list = append(list, backlog(n))
@@ -42,7 +45,8 @@ func All(quick bool) []Work {
 func burst() Work {
 	return Work{
 		Name: "burst", Letter: "a", About: "3000 tasks at once, 100 a second with a burst of 10, two worker processes.",
-		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond, Ideal: 30 * time.Second, Series: true,
+		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond,
+		Ideal: 30 * time.Second, Series: true,
 		Rivals: []string{HeadwayReserved},
 	}
 }
@@ -58,13 +62,15 @@ func slowly() Work {
 func steady(name string, rate float64) Work {
 	const seconds = 15
 	n := int(rate) * seconds
-	about := "A task every 11 ms for 15 s, 90 % of what the limit of 100 a second allows."
+	about := "A task every 11 ms for 15 s, 90 % of the limit of 100 a second."
 	ideal := seconds * time.Second
 	if rate > 100 {
-		about, ideal = "A task every 8.3 ms for 15 s, 120 % of what the limit of 100 a second allows; a backlog grows, and is done in the end.", 18*time.Second
+		about, ideal = "A task every 8.3 ms for 15 s, 120 % of the limit of 100 a second; a backlog grows, and "+
+			"is done in the end.", 18*time.Second
 	}
 	return Work{
-		Name: name, Letter: "c", About: about, Limits: []contest.Limit{aHundred()}, Tasks: uniform(n, fast), At: paced(n, rate),
+		Name: name, Letter: "c", About: about, Limits: []contest.Limit{aHundred()}, Tasks: uniform(n, fast),
+		At:     paced(n, rate),
 		Answer: 5 * time.Millisecond, Ideal: ideal, For: capable(),
 	}
 }
@@ -78,7 +84,8 @@ func mixed() Work {
 	}
 	return Work{
 		Name: "mixed", Letter: "m",
-		About:  "1000 tasks at once: every fifth on a limit of 4 a second (burst 4), the others on one of 100 a second (burst 10); 20 handlers in all. It ends when the 800 fast ones have started.",
+		About: "1000 tasks at once: every fifth on a limit of 4 a second (burst 4), the others on one of 100 a second " +
+			"(burst 10); 20 handlers in all. It ends when the 800 fast ones have started.",
 		Limits: []contest.Limit{aHundred(), four()}, Tasks: list, UntilKey: fast, Answer: 5 * time.Millisecond,
 		Ideal: 8 * time.Second, Cut: 75 * time.Second, Others: 45 * time.Second, Series: true,
 	}
@@ -91,33 +98,39 @@ func overestimated() Work {
 	}
 	return Work{
 		Name: "overestimated", Letter: "r",
-		About: "3000 tasks at once that reserve 30 tokens and use 10; 1000 tokens a second with a burst of 1000. The limit is counted in tokens really used: " +
-			"it is used in whole only where what comes back is given to those who wait.",
-		Limits: []contest.Limit{{Key: fast, Rate: 1000, Burst: 1000}}, Tasks: list, Answer: 5 * time.Millisecond, Ideal: 29 * time.Second,
-		Cut: 90 * time.Second, Others: 60 * time.Second, For: capable(),
+		About: "3000 tasks at once that reserve 30 tokens and use 10; 1000 tokens a second with a burst of 1000. The limit " +
+			"is counted in tokens really used: it is used completely only if refunds go to waiting tasks.",
+		Limits: []contest.Limit{{Key: fast, Rate: 1000, Burst: 1000}}, Tasks: list, Answer: 5 * time.Millisecond,
+		Ideal: 29 * time.Second,
+		Cut:   90 * time.Second, Others: 60 * time.Second, For: capable(),
 	}
 }
 
 func outage() Work {
 	return Work{
 		Name: "outage", Letter: "e",
-		About: "3000 tasks at once, 100 a second with a burst of 10; after 10 s all worker processes are killed, after 10 more new ones are started. " +
-			"It ends when 2960 have started: those that were in the hands of the killed processes (20 handlers) come back when the queue takes them for dead, with asynq up to 90 s later.",
+		About: "3000 tasks at once, 100 a second with a burst of 10; after 10 s all worker processes are killed, after 10 " +
+			"more new ones are started. It ends when 2960 have started: tasks of the killed processes " +
+			"(20 handlers) come back when the queue counts them as dead, with asynq up to 90 s later.",
 		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond,
-		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Left: 40, Ideal: 41 * time.Second, Cut: 120 * time.Second, For: capable(), Series: true,
+		Down: Outage{At: 10 * time.Second, For: 10 * time.Second}, Left: 40, Ideal: 41 * time.Second, Cut: 120 * time.Second,
+		For: capable(), Series: true,
 	}
 }
 
 func backlog(n int) Work {
 	w := Work{
-		Letter: "d", Backlog: true, Slots: 50, Limits: []contest.Limit{{Key: fast, Rate: 200, Burst: 20}}, Tasks: uniform(n, fast), Answer: 5 * time.Millisecond,
-		Phases: 800, Ideal: 5*time.Second + time.Duration(n)*300*time.Microsecond, Cut: 4 * time.Minute, For: []string{Headway},
+		Letter: "d", Backlog: true, Slots: 50, Limits: []contest.Limit{{Key: fast, Rate: 200, Burst: 20}},
+		Tasks: uniform(n, fast), Answer: 5 * time.Millisecond,
+		Phases: 800, Ideal: 5*time.Second + time.Duration(n)*300*time.Microsecond, Cut: 4 * time.Minute,
+		For: []string{Headway},
 	}
 	switch n {
 	case 1000:
 		w.Name = "backlog-1000"
-		w.About = "1000 tasks wait when the workers start, 200 a second with a burst of 20. What a task costs is measured in two phases, and added up: each of 800 starts after " +
-			"all tasks were delivered once; and sorting them, for each task, less the starts meanwhile. Places lost and lag are of all starts so far."
+		w.About = "1000 tasks wait when the workers start, 200 a second with a burst of 20. The cost of a task is measured " +
+			"in two phases, and added up: each of 800 starts after all tasks were delivered once; and sorting, per " +
+			"task, less the starts meanwhile. Places lost and lag are of all starts."
 	case 10_000:
 		w.Name, w.About = "backlog-10000", "The same with 10 000 tasks."
 	default:
@@ -128,33 +141,40 @@ func backlog(n int) Work {
 
 func unlimited() Work {
 	return Work{
-		Name: "unlimited", Letter: "f", About: "20 000 empty tasks without a limit wait when the workers start; calls are only counted.",
-		Slots: 50, Tasks: uniform(20_000, ""), Backlog: true, Local: true, Ideal: 5 * time.Second, For: []string{Headway, Raw}, Rivals: []string{Raw},
+		Name: "unlimited", Letter: "f",
+		About: "20 000 empty tasks without a limit wait when the workers start; calls are only counted.",
+		Slots: 50, Tasks: uniform(20_000, ""), Backlog: true, Local: true, Ideal: 5 * time.Second,
+		For: []string{Headway, Raw}, Rivals: []string{Raw},
 	}
 }
 
 func sorting() Work {
 	return Work{
 		Name: "sorting", Letter: "s",
-		About: "20 000 tasks that arrived unreserved, 4 a second, wait when the workers start: how fast each gets its place. asynq-raw runs as many empty tasks without a limit.",
-		Slots: 50, Limits: []contest.Limit{four()}, Tasks: uniform(20_000, slow), Backlog: true, Local: true, Sorting: true, Ideal: 10 * time.Second,
-		For: []string{Headway, Raw}, Rivals: []string{Raw}, Unlimited: []string{Raw},
+		About: "20 000 unreserved tasks, 4 a second, wait when the workers start: how fast each gets its " +
+			"place. asynq-raw runs as many empty tasks without a limit.",
+		Slots: 50, Limits: []contest.Limit{four()}, Tasks: uniform(20_000, slow), Backlog: true, Local: true, Sorting: true,
+		Ideal: 10 * time.Second,
+		For:   []string{Headway, Raw}, Rivals: []string{Raw}, Unlimited: []string{Raw},
 	}
 }
 
 func idle() Work {
 	return Work{
-		Name: "idle", Letter: "h", About: "Nothing to do for 10 s, with one limit configured.", Limits: []contest.Limit{aHundred()},
-		Idle: 10 * time.Second, Ideal: 10 * time.Second, For: append(capable(), Raw), Rivals: []string{Raw}, Unlimited: []string{Raw},
+		Name: "idle", Letter: "h", About: "No tasks for 10 s, with one limit configured.",
+		Limits: []contest.Limit{aHundred()},
+		Idle:   10 * time.Second, Ideal: 10 * time.Second, For: append(capable(), Raw), Rivals: []string{Raw},
+		Unlimited: []string{Raw},
 	}
 }
 
-// capable are those that can keep a shared limit at all, one of each kind; of the others the works with everybody show what they do.
+// capable returns the contestants that can keep a shared limit, one of each kind. The others take part in works for
+// all.
 func capable() []string {
 	return []string{Headway, HeadwayReserved, "asynq-gcra-tuned", "blocking-redis-rate", "bullmq-spaced"}
 }
 
-// quick is a smaller work of the same kind, without those whose figures need the whole time.
+// quick returns a smaller work of the same kind.
 func (w Work) quick() Work {
 	switch {
 	case w.Idle > 0:
@@ -176,7 +196,7 @@ func (w Work) quick() Work {
 	return w
 }
 
-// fewer has only this part of the tasks.
+// fewer returns the work with only part/of of its tasks.
 func (w Work) fewer(part, of int) Work {
 	n := len(w.Tasks) * part / of
 	w.Tasks, w.Ideal = w.Tasks[:n], w.Ideal*time.Duration(part)/time.Duration(of)

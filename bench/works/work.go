@@ -1,4 +1,4 @@
-// Package works holds what the contestants are given to do.
+// Package works lists the works of the contestants.
 package works
 
 import (
@@ -8,54 +8,57 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// Work is one thing to do, the same for every contestant.
+// Work is one work, the same for every contestant.
 type Work struct {
-	// Name is short and how ONLY names it; Letter is that of the goals table.
+	// Name is short; ONLY takes such names. Letter is the letter in the table of goals.
 	Name, Letter string
-	// About says in a sentence or two what is done, for the report.
+	// About describes the work in a sentence or two, for the report.
 	About string
 	// Limits of the run; empty means none.
 	Limits []contest.Limit
-	// Workers is the number of processes (zero means 2), Slots that of handlers at once in each (zero means 10).
+	// Workers is the number of processes (zero means 2), Slots the number of handlers of each (zero means 10).
 	Workers, Slots int
 	// Tasks are all tasks, in the order of enqueueing.
 	Tasks []contest.Task
-	// At are the times at which they are enqueued, since the beginning; nil means all at once.
+	// At are the enqueue times since the beginning. Nil means all at once.
 	At []time.Duration
-	// Backlog has the tasks enqueued before the workers are started.
+	// Backlog enqueues the tasks before the workers start.
 	Backlog bool
-	// Local counts calls in the workers: no HTTP.
+	// Local counts calls in the workers, without HTTP.
 	Local bool
-	// Answer is the longest time that the provider takes to answer.
+	// Answer is the longest latency of the provider.
 	Answer time.Duration
-	// Phases has the run judged in two: until every task was delivered once, and for so many starts after that. Zero means one phase.
+	// Phases splits the run into two phases: until every task was delivered once, and then for Phases starts. Zero
+	// means one phase.
 	Phases int
-	// Left is how many tasks may be left when the run ends.
+	// Left is the number of tasks that may be left at the end of the run.
 	Left int
-	// UntilKey has the run end when all tasks of that key have started.
+	// UntilKey ends the run when all tasks of that key have started.
 	UntilKey string
-	// Sorting ends the run when every task has its place, or was delivered once, and measures the rate of that.
+	// Sorting ends the run when every task has its place, or was delivered once. The run measures the rate of that.
 	Sorting bool
 	// Down kills the workers at a time and starts new ones after a while.
 	Down Outage
-	// Idle is a run without tasks, of this length.
+	// Idle is the length of a run without tasks.
 	Idle time.Duration
-	// Others is about how long those take who are not Headway, for the estimate of the whole; zero means Ideal.
+	// Others is the approximate duration of the other contestants, for the estimate. Zero means Ideal.
 	Others time.Duration
-	// Ideal is how long a perfect contestant takes, Limit the time after which the others are cut off (zero: 2.5 times Ideal, at least 40 s).
+	// Ideal is the duration of a perfect contestant. Cut is the time after which a run is cut off (zero: 2.5 times
+	// Ideal, at least 40 s).
 	Ideal, Cut time.Duration
-	// For names the contestants that take part; nil means all. Rivals are those of For that a goal compares with: they run as often as Headway.
+	// For names the contestants that take part; nil means all. Rivals are the contestants of For in a goal: they run
+	// as often as Headway.
 	For, Rivals []string
-	// Unlimited names the contestants for whom the limits are left out: they are the ceiling.
+	// Unlimited names the contestants that run without the limits, as an upper bound.
 	Unlimited []string
-	// Series says what is kept for the plots.
+	// Series stores the starts in each second, for the plots.
 	Series bool
 }
 
 // Outage is a time without workers. Zero means none.
 type Outage struct{ At, For time.Duration }
 
-// CutAfter is when a run is cut off, since its beginning.
+// CutAfter returns the time since its beginning at which a run is cut off.
 func (w Work) CutAfter() time.Duration {
 	if w.Cut > 0 {
 		return w.Cut
@@ -63,7 +66,7 @@ func (w Work) CutAfter() time.Duration {
 	return max(40*time.Second, w.Ideal*5/2)
 }
 
-// PublicFor is what the contestant may know of it.
+// PublicFor describes the work to a contestant.
 func (w Work) PublicFor(contestant string) contest.Work {
 	public := contest.Work{Name: w.Name, Limits: w.LimitsFor(contestant)}
 	for _, t := range w.Tasks {
@@ -72,7 +75,7 @@ func (w Work) PublicFor(contestant string) contest.Work {
 	return public
 }
 
-// LimitsFor are the limits that the contestant keeps.
+// LimitsFor returns the limits of the contestant.
 func (w Work) LimitsFor(contestant string) []contest.Limit {
 	if slices.Contains(w.Unlimited, contestant) {
 		return nil
@@ -80,7 +83,7 @@ func (w Work) LimitsFor(contestant string) []contest.Limit {
 	return w.Limits
 }
 
-// Wanted is how many starts end the run.
+// Wanted returns the number of starts that end the run.
 func (w Work) Wanted() int {
 	wanted := 0
 	for _, t := range w.Tasks {
@@ -91,13 +94,13 @@ func (w Work) Wanted() int {
 	return wanted - w.Left
 }
 
-// Runs says whether the contestant of that name takes part.
+// Runs returns whether the contestant of that name takes part.
 func (w Work) Runs(contestant string) bool { return w.For == nil || slices.Contains(w.For, contestant) }
 
-// Often says whether the contestant runs as often as Headway.
+// Often returns whether the contestant runs as often as Headway.
 func (w Work) Often(contestant string) bool { return slices.Contains(w.Rivals, contestant) }
 
-// uniform are n tasks of one key that take a token each.
+// uniform returns n tasks of one key that take one token each.
 func uniform(n int, key string) []contest.Task {
 	list := make([]contest.Task, n)
 	for i := range list {
@@ -106,7 +109,7 @@ func uniform(n int, key string) []contest.Task {
 	return list
 }
 
-// paced is n moments, rate a second.
+// paced returns n times, rate a second.
 func paced(n int, rate float64) []time.Duration {
 	at := make([]time.Duration, n)
 	for i := range at {

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/pause"
 )
 
-// What came back for one request is there to see, and until then why not.
+// The command prints the answer of one request, or the reason why there is none yet.
 func TestAnswerOfOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -21,14 +21,16 @@ func TestAnswerOfOne(t *testing.T) {
 	upstream.on.Store(true)
 	id := strings.TrimSpace(w.call(t, "one", "hi", "--limit", "openai").out)
 	bad := strings.TrimSpace(w.call(t, "one", "never works", "--limit", "openai").out)
-	if c := w.answer(t, id); c.code != cli.ExitFailed || !strings.Contains(c.err, "no answer yet: task "+id+" has not ended (in asynq it is pending); `worker explain "+id) {
+	if c := w.answer(t, id); c.code != cli.ExitFailed ||
+		!strings.Contains(c.err, "no answer yet: task "+id+" has not ended (in asynq it is pending); `worker explain "+id) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	w.work(t, upstream)
 	w.untilEnded(t, 2)
 	c := w.answer(t, id)
 	var answer openai.ChatCompletion
-	if err := json.Unmarshal([]byte(c.out), &answer); err != nil || c.code != cli.ExitOK || answer.Choices[0].Message.Content == "" {
+	if err := json.Unmarshal([]byte(c.out), &answer); err != nil || c.code != cli.ExitOK ||
+		answer.Choices[0].Message.Content == "" {
 		t.Errorf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
 	}
 	if c = w.answer(t, id, "--queue", "default"); c.code != cli.ExitOK || c.out == "" {
@@ -42,9 +44,10 @@ func TestAnswerOfOne(t *testing.T) {
 		"failed":      {[]string{bad}, cli.ExitFailed, "no such thing"},
 		"unknown":     {[]string{"nobody"}, cli.ExitFailed, "there is no nobody in the queues"},
 		"other queue": {[]string{id, "--queue", "other"}, cli.ExitFailed, `queue "other"`},
-		"whole batch": {[]string{"0123456789abcdef"}, cli.ExitFailed, "if 0123456789abcdef is a batch, `enqueue results 0123456789abcdef --out -`"},
-		"its prefix":  {[]string{"3f2a", "--queue", "default"}, cli.ExitFailed, "if 3f2a is a batch, `enqueue results 3f2a"},
-		"batch":       {[]string{"3f2a-7-0"}, cli.ExitUsage, "line 7 of batch 3f2a: `enqueue results 3f2a"},
+		"whole batch": {[]string{"0123456789abcdef"}, cli.ExitFailed, "if 0123456789abcdef is a batch, `enqueue results " +
+			"0123456789abcdef --out -`"},
+		"its prefix": {[]string{"3f2a", "--queue", "default"}, cli.ExitFailed, "if 3f2a is a batch, `enqueue results 3f2a"},
+		"batch":      {[]string{"3f2a-7-0"}, cli.ExitUsage, "line 7 of batch 3f2a: `enqueue results 3f2a"},
 	} {
 		if c = w.answer(t, tc.args...); c.code != tc.code || !strings.Contains(c.err, tc.want) || c.out != "" {
 			t.Errorf("%s: exit %d: %s%s", name, c.code, c.out, c.err)
@@ -58,13 +61,13 @@ func (w *world) answer(t *testing.T, args ...string) call {
 	return callWith(t, w.redis, w.env, "", append([]string{"answer"}, args...)...)
 }
 
-// untilEnded waits until so many tasks are done or in the archive.
+// untilEnded waits until n tasks are completed or archived.
 func (w *world) untilEnded(t *testing.T, n int) {
 	t.Helper()
 	w.until(t, func(info *asynq.QueueInfo) bool { return info.Completed+info.Archived == n })
 }
 
-// until waits until the queue is as it should be.
+// until waits until the queue satisfies so.
 func (w *world) until(t *testing.T, so func(*asynq.QueueInfo) bool) {
 	t.Helper()
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})

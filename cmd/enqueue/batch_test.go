@@ -22,8 +22,8 @@ import (
 	"github.com/headway-go/headway/internal/pause"
 )
 
-// outputLine is a line of an output or error file, as OpenAI's documentation has it, with the body in the types of the
-// official client.
+// outputLine is a line of an output or error file, as in OpenAI's documentation, with the body in the types of
+// OpenAI's client.
 type outputLine struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
@@ -102,11 +102,11 @@ func TestBatchRunsToItsEnd(t *testing.T) {
 	}
 }
 
-// refusing answers some requests itself, by what stands in their bodies.
+// refusing answers some requests itself, by texts in their bodies.
 type refusing struct {
 	mu    sync.Mutex
 	asked map[string]int
-	on    atomic.Bool // refuses what never works
+	on    atomic.Bool // whether "never works" is refused
 }
 
 func (r *refusing) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -130,7 +130,8 @@ func (r *refusing) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case bytes.Contains(body, []byte("never works")) && r.on.Load():
-		return answer(400, `{"error":{"message":"no such thing","type":"invalid_request_error","param":null,"code":"bad_thing"}}`)
+		return answer(400,
+			`{"error":{"message":"no such thing","type":"invalid_request_error","param":null,"code":"bad_thing"}}`)
 	case bytes.Contains(body, []byte("500 at first")) && first:
 		return answer(500, `{"error":{"message":"oops","type":"server_error","param":null,"code":null}}`)
 	case bytes.Contains(body, []byte("broken at first")) && first:
@@ -140,7 +141,10 @@ func (r *refusing) RoundTrip(q *http.Request) (*http.Response, error) {
 }
 
 func chatLine(id, content string) string {
-	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":5,"messages":[{"role":"user","content":%q}]}}`, id, content) + "\n"
+	return fmt.Sprintf(
+		`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":5,`+
+			`"messages":[{"role":"user","content":%q}]}}`,
+		id, content) + "\n"
 }
 
 func TestFailuresOfABatch(t *testing.T) {
@@ -190,7 +194,7 @@ func TestFailuresOfABatch(t *testing.T) {
 	}
 }
 
-// Lines that are left out are named also where requests failed.
+// Skipped lines are named even if requests failed.
 func TestLeftOutLinesAreNamedBesideFailures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,7 +213,7 @@ func TestLeftOutLinesAreNamedBesideFailures(t *testing.T) {
 	}
 }
 
-// batchOf is the batch that a command named first.
+// batchOf returns the first batch that a command named.
 func batchOf(t *testing.T, c call) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(c.out, "batch ")
@@ -265,7 +269,7 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 	}
 }
 
-// Workers that stop and others that start in the middle of a batch change nothing.
+// Workers that stop and start in the middle of a batch do not change its results.
 func TestWorkersComeAndGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -292,7 +296,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 	}
 }
 
-// promised is how many requests are reserved for waiting tasks.
+// promised returns how many requests are reserved for waiting tasks.
 func (w *world) promised(t *testing.T) float64 {
 	t.Helper()
 	settings := target{file: w.config}
@@ -308,7 +312,7 @@ func (w *world) promised(t *testing.T) float64 {
 	return view.Meters[0].Promised
 }
 
-// A worker drops what it still gets of a cancelled batch, and asks nobody.
+// A worker drops delivered tasks of a cancelled batch, and calls no provider.
 func TestWorkersDropWhatIsCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -331,7 +335,7 @@ func TestWorkersDropWhatIsCancelled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := w.judge.Report().Accepted; n > 30 { // those that started before the state was known
+	if n := w.judge.Report().Accepted; n > 30 { // requests may start before the worker reads the state
 		t.Errorf("%d requests were sent", n)
 	}
 }
@@ -353,7 +357,7 @@ func TestInterruptedWaitWritesWhatIsThere(t *testing.T) {
 	}
 }
 
-// lineSignal calls a func when a text was written.
+// lineSignal calls a function when a text is written.
 type lineSignal struct {
 	text bytes.Buffer
 	line string

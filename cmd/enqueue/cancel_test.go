@@ -51,7 +51,7 @@ func TestCancelledWhileItIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Of requests that nobody has named nothing can be written, and that is said.
+// Requests whose lines were never read can't have a result line. The command prints their number.
 func TestResultsOfUnknownRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,7 +104,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	}
 }
 
-// held keeps calls until it is let go.
+// held holds calls until let is closed.
 type held struct{ came, let chan struct{} }
 
 func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -116,8 +116,8 @@ func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(q)
 }
 
-// A second cancel says that it is one. It counts apart what runs, what was never enqueued and what was cancelled
-// before.
+// A second cancel reports that the batch is cancelled. It counts running, never enqueued and already cancelled
+// requests separately.
 func TestCancelTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -128,7 +128,7 @@ func TestCancelTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Lines, b.Requests = 10, 10 // as if the enqueuer had died
+	b.Lines, b.Requests = 10, 10 // like an enqueuer that died
 	if _, _, err = store.Open(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestCancelTwice(t *testing.T) {
 		}
 	}
 	told := "0 of 10 done, 0 failed, 8 cancelled, 2 run; 4 of the cancelled were never enqueued or may still be in " +
-		"the queue (`enqueue cancel " + id + "` takes those back); cancelled\n"
+		"the queue (`enqueue cancel " + id + "` deletes them); cancelled\n"
 	if c = w.call(t, "status", id); !strings.HasSuffix(c.out, told) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
@@ -165,13 +165,13 @@ func TestCancelTwice(t *testing.T) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	c = w.call(t, "cancel", id, "--json")
-	if want := `"withdrawn":0,"ended":2,"left":4,"cancelled_before":4,"running":0,"never_enqueued":4,"missing":0`; c.code != cli.ExitOK || !strings.Contains(c.out, want) {
+	if want := `"withdrawn":0,"ended":2,"left":4,"cancelled_before":4,"running":0,"never_enqueued":4,` +
+		`"missing":0`; c.code != cli.ExitOK || !strings.Contains(c.out, want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
 
-// With a file that lacks the limit of the batch nothing is taken back: what the requests reserved could not be given
-// back.
+// Without the limit of the batch in the file no request is cancelled, because its reservation could not be released.
 func TestCancelWithoutTheLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -194,13 +194,15 @@ func TestCancelWithoutTheLimit(t *testing.T) {
 	}
 }
 
-// The tokens of a cancelled batch go to the tasks behind it at once.
+// The tasks behind a cancelled batch get its tokens at once.
 func TestTasksBehindACancelledBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config = write(t, "headway.yaml", "limits: {openai: {meters: {requests: {rate: 60/m, capacity: 1}}}}")
-	first := batchOf(t, w.call(t, "batch", write(t, "first.jsonl", chats(200)), "--limit", "openai", "--reserve", "--flow", "both"))
-	second := batchOf(t, w.call(t, "batch", write(t, "second.jsonl", chats(3)), "--limit", "openai", "--reserve", "--flow", "both"))
+	first := batchOf(t,
+		w.call(t, "batch", write(t, "first.jsonl", chats(200)), "--limit", "openai", "--reserve", "--flow", "both"))
+	second := batchOf(t,
+		w.call(t, "batch", write(t, "second.jsonl", chats(3)), "--limit", "openai", "--reserve", "--flow", "both"))
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
 	s, err := scheduler.New(client, nil, scheduler.Config{})

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// allURLs is a file with a line for everything that can be asked.
+// allURLs returns a file with a line for each supported URL.
 func (w *world) allURLs() string {
 	var b strings.Builder
 	b.WriteString(chatLine("chat", "hi"))
@@ -23,8 +23,12 @@ func (w *world) allURLs() string {
 	} {
 		fmt.Fprintf(&b, `{"custom_id":%q,"method":"POST","url":%q,"body":%s}`+"\n", path, path, body)
 	}
-	fmt.Fprintf(&b, `{"custom_id":"http","method":"POST","url":"%s/tick","headers":{"Authorization":"Bearer test"},"body":{"id":"1"},"charge":{"requests":1,"tokens":0}}`+"\n", w.judge.URL())
-	fmt.Fprintf(&b, `{"custom_id":"get","method":"GET","url":"%s/nowhere","headers":{"Authorization":"Bearer test"}}`+"\n", w.judge.URL())
+	fmt.Fprintf(&b,
+		`{"custom_id":"http","method":"POST","url":"%s/tick","headers":{"Authorization":"Bearer test"},"body":{"id":"1"},`+
+			`"charge":{"requests":1,"tokens":0}}`+"\n",
+		w.judge.URL())
+	fmt.Fprintf(&b, `{"custom_id":"get","method":"GET","url":"%s/nowhere","headers":{"Authorization":"Bearer test"}}`+"\n",
+		w.judge.URL())
 	return b.String()
 }
 
@@ -60,7 +64,7 @@ func TestEveryURL(t *testing.T) {
 	}
 }
 
-// Nothing is done where a line is at fault, and each is named.
+// With invalid lines nothing is enqueued, and each invalid line is named.
 func TestBadInputIsNamedByItsLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,7 +102,7 @@ func TestBadInputIsNamedByItsLine(t *testing.T) {
 	}
 }
 
-// A host that workers would refuse is a fault of its line, where that can be known.
+// A host that workers would refuse is a fault of its line, if the file lists hosts.
 func TestHostsThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -115,17 +119,19 @@ func TestHostsThatAreNotListed(t *testing.T) {
 	w.config = write(t, "headway.yaml", requestsAndTokens)
 	c = w.call(t, "batch", in, "--limit", "openai")
 	if c.code != cli.ExitOK || c.pending(t) != 3 ||
-		!strings.Contains(c.err, "warning: 2 requests have an absolute url, and "+w.config+" lists no hosts (http.allow_hosts)") {
+		!strings.Contains(c.err,
+			"warning: 2 requests have an absolute url, and "+w.config+" lists no hosts (http.allow_hosts)") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
 
-// So is a secret.
+// A secret that workers would refuse is a fault of its line.
 func TestSecretsThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	headers := func(id, value string) string {
-		return fmt.Sprintf(`{"custom_id":%q,"method":"GET","url":"http://api.example.com/a","headers":{"Authorization":%q}}`+"\n", id, value)
+		return fmt.Sprintf(
+			`{"custom_id":%q,"method":"GET","url":"http://api.example.com/a","headers":{"Authorization":%q}}`+"\n", id, value)
 	}
 	good := headers("a", "Bearer ${API_KEY}")
 	in := write(t, "in.jsonl", good+headers("b", "Bearer ${OTHER_KEY}")+headers("c", "Bearer ${API_KEY"))
@@ -135,7 +141,7 @@ func TestSecretsThatAreNotListed(t *testing.T) {
 	for _, want := range []string{
 		"2 of 3 lines are faulty",
 		`line 2: http request: header.Authorization wants the secret "OTHER_KEY"`, "http.secrets",
-		"line 3: http request: header.Authorization has a ${ without its }",
+		"line 3: http request: header.Authorization has a ${ without a }",
 	} {
 		if !strings.Contains(c.err, want) {
 			t.Errorf("%q is missing in %s", want, c.err)
@@ -150,8 +156,8 @@ func TestSecretsThatAreNotListed(t *testing.T) {
 	}
 }
 
-// A task that was archived without a result, because its worker was killed too often, has one when its batch is
-// enqueued again.
+// A task that was archived without a result, because its workers were killed too often, gets a result when its batch
+// is enqueued again.
 func TestArchivedTasksHaveResults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

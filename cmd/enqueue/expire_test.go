@@ -11,16 +11,18 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// Requests that would start later than --start-by are not enqueued, and have a result at once.
+// Requests that would start after --start-by are not enqueued, and get a result at once.
 func TestBatchStartBy(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	uri, database := testenv.Mongo(t)
-	env := map[string]string{"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database}
+	env := map[string]string{
+		"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database,
+	}
 	config := write(t, "headway.yaml", "limits: {slow: {meters: {requests: {rate: 1/h, capacity: 2}}}}")
 	in := write(t, "batch.jsonl", line("a", 5)+"\n"+line("b", 5)+"\n"+line("c", 5)+"\n"+line("d", 5))
 	args := []string{"batch", in, "--limit", "slow", "--config", config, "--reserve", "--start-by", "10m"}
-	for i := range 2 { // the second time, what expired has ended
+	for i := range 2 { // the second time, expired requests have ended
 		c := callWith(t, server, env, "", args...)
 		if c.code != cli.ExitOK || i == 0 != strings.Contains(c.out, "; 2 have expired") {
 			t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)

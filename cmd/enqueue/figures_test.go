@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 )
 
-// What is above the rate while the bucket empties is no breach of the limit, and is said to be none.
+// A rate above the limit while the bucket empties is marked as a burst.
 func TestBurstIsNamed(t *testing.T) {
 	t.Parallel()
 	for taken, burst := range map[float64]bool{2925: true, 501: false, 20: false} {
@@ -22,7 +22,7 @@ func TestBurstIsNamed(t *testing.T) {
 	}
 }
 
-// A batch of which nothing waits has ended, and what a cancelled one has left waits for nothing.
+// A batch without waiting requests has ended, and the rest of a cancelled batch does not wait.
 func TestStateOfABatch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestStateOfABatch(t *testing.T) {
 		{
 			batches.StateCancelled, 1, "cancelled",
 			"1 of 3 done, 0 failed, 2 cancelled; 2 of the cancelled may still be in the queue (`enqueue cancel b` " +
-				"takes those back); cancelled",
+				"deletes them); cancelled",
 		},
 		{batches.StateCancelled, 3, "cancelled", "3 of 3 done, 0 failed, 0 cancelled; cancelled"},
 	} {

@@ -71,7 +71,7 @@ func (f *figures) unseenText() string {
 	if f.unsent {
 		where = "were never enqueued or may still be in the queue"
 	}
-	return fmt.Sprintf("%s of the cancelled %s (`enqueue cancel %s` takes those back)", count(f.unseen), where, f.Batch)
+	return fmt.Sprintf("%s of the cancelled %s (`enqueue cancel %s` deletes them)", count(f.unseen), where, f.Batch)
 }
 
 // end says when all is done, and how that is known.

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// What would end in a lost file hours later is told before anything is sent.
+// A file that could not be written hours later is reported before any request is sent.
 func TestFilesThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,7 +61,8 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	})
 }
 
-// Where nothing is lost both may go, and what is read from standard input may be answered on standard output.
+// Both outputs may be the same file if nothing is lost, and input from standard input may be answered on standard
+// output.
 func TestFilesThatMayBeTheSame(t *testing.T) {
 	t.Parallel()
 	for _, f := range []files{{out: "-"}, {out: "a", errors: "b"}} {
@@ -71,7 +72,7 @@ func TestFilesThatMayBeTheSame(t *testing.T) {
 	}
 }
 
-// full has no room left.
+// full is a writer without space.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

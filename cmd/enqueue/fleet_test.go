@@ -22,7 +22,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// world is what commands and workers share in a test.
+// world is the environment that commands and workers share in a test.
 type world struct {
 	redis  *miniredis.Miniredis
 	env    map[string]string
@@ -30,7 +30,7 @@ type world struct {
 	judge  *provider.Server
 }
 
-// requestsAndTokens are limits that a provider enforces as well.
+// requestsAndTokens are limits that the provider enforces too.
 const requestsAndTokens = `
 limits:
   openai: {meters: {requests: {rate: 100/s, capacity: 20}, tokens: {rate: 20000/s, capacity: 5000}}}
@@ -60,7 +60,7 @@ func (w *world) call(t *testing.T, args ...string) call {
 
 func (w *world) getenv(name string) string { return w.env[name] }
 
-// store is the place of the batches.
+// store returns the store of the batches.
 func (w *world) store(t *testing.T) *batches.Store {
 	t.Helper()
 	buckets, err := connect.Mongo(t.Context(), w.getenv, nil)
@@ -75,8 +75,8 @@ func (w *world) store(t *testing.T) *batches.Store {
 	return store
 }
 
-// work serves the queue as `worker run` does, until stop is called or the test ends. Upstream stands before the
-// provider where it is not nil.
+// work serves the queue like `worker run`, until stop is called or the test ends. Calls go through upstream if it is
+// not nil.
 func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	t.Helper()
 	c, err := config.Load(w.config)
@@ -145,7 +145,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	return stop
 }
 
-// chats are so many lines, named c1, c2 and so on.
+// chats returns n lines, named c1, c2 and so on.
 func chats(n int) string {
 	var b strings.Builder
 	for i := range n {

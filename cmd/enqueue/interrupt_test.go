@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/pause"
 )
 
-// Whoever is interrupted while he enqueues says how far he came, and writes the answers that are there.
+// A command that is interrupted while it enqueues prints its progress, and writes the answers so far.
 func TestInterruptedWhileEnqueueing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -41,15 +41,17 @@ func TestInterruptedWhileEnqueueing(t *testing.T) {
 	}
 }
 
-// Whoever is interrupted while he waits is told whether anybody goes on.
+// A command that is interrupted while it waits prints whether workers go on.
 func TestInterruptedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		workers, paused bool
 		want            string
 	}{
-		"served":    {workers: true, want: "; the workers go on, and so does the same command\n"},
-		"no worker": {want: `; no worker takes from queue "default", so the others wait until one does; the same command goes on` + "\n"},
+		"served": {workers: true, want: "; the workers go on, and so does the same command\n"},
+		"no worker": {
+			want: `; no worker takes from queue "default", so the others wait until one does; the same command goes on` + "\n",
+		},
 		"paused": {
 			workers: true, paused: true,
 			want: `; queue "default" is paused, so the others wait until it is resumed; the same command goes on` +

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// A key that would become another one, or is too long for a bucket, is refused before anything is sent.
+// A key that a store would change, or that is too long for a bucket, is refused before any request is sent.
 func TestKeysOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

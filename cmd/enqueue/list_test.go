@@ -27,7 +27,7 @@ func someFigures() []figures {
 	}
 }
 
-// Where nothing has to fit, all is there.
+// On a pipe the list has all columns in full.
 func TestListOnAPipe(t *testing.T) {
 	t.Parallel()
 	want := []string{
@@ -37,7 +37,8 @@ func TestListOnAPipe(t *testing.T) {
 		"0123456789abcdef  2026-11-21 23:00:00  /data/exports/requests-of-november.jsonl  tenants:acme, openai  " +
 			"12345 " +
 			" 0       87655    at least 1h2m left, by the limit",
-		`0123456799abcdef  2026-11-21 23:00:00  in.jsonl                                  openai                0      0       300      nothing runs: no worker takes from queue "default"`,
+		`0123456799abcdef  2026-11-21 23:00:00  in.jsonl                                  openai                0      0   ` +
+			`    300      nothing runs: no worker takes from queue "default"`,
 		"f4261f973c1e0c74  2026-11-21 23:00:00  in.jsonl                                  openai                " +
 			"300   " +
 			" 0       0        all have ended",
@@ -49,7 +50,7 @@ func TestListOnAPipe(t *testing.T) {
 	}
 }
 
-// No line is wider than the terminal, and what is needed to go on is there.
+// No line is wider than the terminal, and batch names are complete.
 func TestListFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	all := someFigures()
@@ -91,7 +92,7 @@ func TestListFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// A name that no batch can have is told once, in plain words.
+// An impossible batch name is one error message.
 func TestNamesThatNoBatchHas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// abandoned leaves a task of a batch as a worker does that was killed with it: the lease ends in so long.
-func (w *world) abandoned(t *testing.T, id string, line int, lease time.Duration) {
+// leftBehind leaves a task of a batch like a killed worker does, with a lease that ends after that time.
+func (w *world) leftBehind(t *testing.T, id string, line int, lease time.Duration) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
 	defer func() { _ = client.Close() }()
@@ -38,7 +38,7 @@ func (w *world) abandoned(t *testing.T, id string, line int, lease time.Duration
 	}
 }
 
-// While only requests wait whose workers were killed, the end is that of their leases.
+// If only requests of killed workers wait, the estimated end is the end of their leases.
 func TestLostRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,15 +47,17 @@ func TestLostRequests(t *testing.T) {
 		ago[i] = 6*time.Second + time.Duration(len(ago)-i)*100*time.Millisecond
 	}
 	id := w.opened(t, 100, ago...)
-	w.abandoned(t, id, 99, 12*time.Second)
+	w.leftBehind(t, id, 99, 12*time.Second)
 	w.work(t, nil)
 	if c := w.call(t, "status", id); c.code != cli.ExitOK || strings.Contains(c.out, "gone") ||
 		!strings.Contains(c.out, "about 1s left") {
 		t.Errorf("one of two is lost: exit %d: %s%s", c.code, c.out, c.err)
 	}
-	w.abandoned(t, id, 100, 12*time.Second)
+	w.leftBehind(t, id, 100, 12*time.Second)
 	c := w.call(t, "status", id)
-	want := regexp.MustCompile(`2 waiting; .*nothing runs: 2 requests were on workers that are gone; asynq puts them back in (3\d|4[012])s to 1m[34]0s\n`)
+	want := regexp.MustCompile(
+		`2 waiting; .*nothing runs: 2 requests were on workers that are gone; asynq puts them back in (3\d|4[012])s to ` +
+			`1m[34]0s\n`)
 	if c.code != cli.ExitOK || !want.MatchString(c.out) {
 		t.Errorf("both are lost: exit %d: %s%s", c.code, c.out, c.err)
 	}
@@ -70,19 +72,20 @@ func TestLostRequests(t *testing.T) {
 	}
 }
 
-// A worker that has just taken a task has not said so, but the lease is new.
+// A worker that has just taken a task has not shown it in its sign of life, but the lease is new.
 func TestRequestsJustTakenAreNotLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.opened(t, 2, 20*time.Second)
-	w.abandoned(t, id, 2, 29*time.Second)
+	w.leftBehind(t, id, 2, 29*time.Second)
 	w.work(t, nil)
 	if c := w.call(t, "status", id); c.code != cli.ExitOK || strings.Contains(c.out, "gone") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
 
-// A command that waits for a batch asks once nothing has ended for a while, and only if a worker takes from the queue.
+// A command that waits for a batch looks for lost requests if no request has ended for a while. It does so only if a
+// worker serves the queue.
 func TestWatchAsksForLostRequests(t *testing.T) {
 	t.Parallel()
 	by, asked := asynqdb.Serving{Workers: 1}, 0

@@ -19,7 +19,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// TestMain runs this binary as the command itself where a test wants a process of its own.
+// TestMain runs this binary as the command itself if a test needs a process.
 func TestMain(m *testing.M) {
 	if args := os.Getenv(processArgs); args != "" {
 		os.Args = append(os.Args[:1], strings.Split(args, "\n")...)
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// call runs the command against an embedded Redis and returns what it printed.
+// call is the result of a command on an embedded Redis.
 type call struct {
 	redis    *miniredis.Miniredis
 	code     int
@@ -41,7 +41,7 @@ func enqueueCommand(t *testing.T, stdin string, args ...string) call {
 	return callWith(t, server, env, stdin, args...)
 }
 
-// environment is that of commands which share a Redis and a database.
+// environment returns the environment of commands that share a Redis and a database.
 func environment(t *testing.T) (*miniredis.Miniredis, map[string]string) {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -91,7 +91,10 @@ func write(t *testing.T, name, text string) string {
 const repositoryConfig = "../../headway.yaml"
 
 func line(id string, tokens int) string {
-	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}}`, id, tokens)
+	return fmt.Sprintf(
+		`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":%d,`+
+			`"messages":[{"role":"user","content":"hi"}]}}`,
+		id, tokens)
 }
 
 func TestBatchOfTheExample(t *testing.T) {
@@ -245,7 +248,7 @@ func TestOneForLater(t *testing.T) {
 	}
 }
 
-// Everything that is taken is urgent, whatever the request and from which limit.
+// With --urgent all charges are urgent, for any kind of request and limit.
 func TestUrgent(t *testing.T) {
 	t.Parallel()
 	file := write(t, "headroom.yaml", `
@@ -286,7 +289,8 @@ limits:
   openai: {priorities: {interactive: 9, batch: 1}, meters: {requests: 10/s, tokens: 10000/s}}
 `
 
-// The flow and the priority count for every limit, whatever the request; a batch without a flow is one in its first limit.
+// Flow and priority apply to every limit, for any kind of request. A batch without a flow is a flow of its own in its
+// first limit.
 func TestFlowAndPriority(t *testing.T) {
 	t.Parallel()
 	file := write(t, "sharing.yaml", sharingConfig)
@@ -302,7 +306,8 @@ func TestFlowAndPriority(t *testing.T) {
 		"batch": {[]string{"batch", "-", "--flow", "user 7"}, 3, "user 7"},
 		"plain": {[]string{"batch", "-"}, 3, ""},
 	} {
-		c := enqueueCommand(t, lines, append(tc.args, "--priority", "interactive", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
+		c := enqueueCommand(t, lines,
+			append(tc.args, "--priority", "interactive", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
 		charged := c.charged(t)
 		if c.code != cli.ExitOK || len(charged) != tc.tasks {
 			t.Fatalf("%s: exit %d: %s", name, c.code, c.err)

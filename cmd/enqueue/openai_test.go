@@ -21,7 +21,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// sent keeps what goes to the provider: path and body.
+// sent stores the paths and bodies of requests to the provider.
 type sent struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -40,15 +40,15 @@ func (s *sent) RoundTrip(q *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(q)
 }
 
-// requests are those that went out, sorted.
+// requests returns the sent requests, sorted.
 func (s *sent) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(slices.Values(s.all))
 }
 
-// asked is what a file of OpenAI's format asks for, and the custom IDs in their order. The bodies are as they stand
-// there, but for the spaces between their parts: each number, escape and unknown field, in the same order.
+// asked returns the requests of a file in OpenAI's format, and their custom IDs in order. The bodies are unchanged
+// except for spaces: each number, escape and unknown field, in the same order.
 func asked(t *testing.T, file string) (requests, ids []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -73,7 +73,7 @@ func asked(t *testing.T, file string) (requests, ids []string) {
 	return requests, ids
 }
 
-// documented reads a file of answers whose lines have all the fields of OpenAI's documentation, and no others.
+// documented reads a file of answers. It fails unless each line has exactly the fields of OpenAI's documentation.
 func documented(t *testing.T, file string) []outputLine {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -100,7 +100,7 @@ func documented(t *testing.T, file string) []outputLine {
 	return readLines(t, file)
 }
 
-// official decodes the body of an answer into a type of the official client.
+// official decodes the body of an answer into a type of OpenAI's client.
 func official[T any](t *testing.T, body json.RawMessage) T {
 	t.Helper()
 	var answer T
@@ -110,7 +110,7 @@ func official[T any](t *testing.T, body json.RawMessage) T {
 	return answer
 }
 
-// answered says whether the official client finds an answer in a body.
+// answered returns whether OpenAI's client finds an answer in a body.
 func answered(t *testing.T, file string, body json.RawMessage) bool {
 	t.Helper()
 	switch file {
@@ -132,8 +132,8 @@ func answered(t *testing.T, file string, body json.RawMessage) bool {
 	return false
 }
 
-// Files as OpenAI's guide, its reference and its cookbook have them go in unchanged, and come back as these describe
-// it.
+// Files from OpenAI's guide, reference and cookbook are accepted unchanged, and the answers have the documented
+// format.
 func TestFilesOfOpenAIsDocumentation(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{
@@ -171,7 +171,7 @@ func TestFilesOfOpenAIsDocumentation(t *testing.T) {
 	}
 }
 
-// Of a request that was answered the error file has the answer, of any other the reason, in the types of the official
+// The error file has the answer of an answered request, and the reason for any other, in the types of OpenAI's
 // client.
 func TestErrorLinesOfOpenAIsDocumentation(t *testing.T) {
 	t.Parallel()

@@ -20,10 +20,11 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// processArgs holds the arguments of the command, one a line, for this binary to run as it.
+// processArgs is the variable with the arguments of the command, one per line, with which this binary runs as the
+// command.
 const processArgs = "HEADWAY_TEST_ENQUEUE"
 
-// process is the command as a process of its own.
+// process returns the command as a process.
 func process(tb testing.TB, redisURL, mongo string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	tb.Helper()
 	c := exec.CommandContext(tb.Context(), os.Args[0])
@@ -34,7 +35,7 @@ func process(tb testing.TB, redisURL, mongo string, args ...string) (*exec.Cmd, 
 	return c, &out
 }
 
-// inputFile has n requests of about 600 bytes.
+// inputFile returns a file of n requests of about 600 bytes.
 func inputFile(tb testing.TB, n int) string {
 	tb.Helper()
 	name := filepath.Join(tb.TempDir(), fmt.Sprintf("%d.jsonl", n))
@@ -45,7 +46,10 @@ func inputFile(tb testing.TB, n int) string {
 	w := bufio.NewWriter(f)
 	text := strings.Repeat("a few words ", 40)
 	for i := range n {
-		fmt.Fprintf(w, `{"custom_id":"request-%d","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-4o-mini","max_tokens":200,"messages":[{"role":"user","content":"%d: %s"}]}}`+"\n", i, i, text)
+		fmt.Fprintf(w,
+			`{"custom_id":"request-%d","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-4o-mini",`+
+				`"max_tokens":200,"messages":[{"role":"user","content":"%d: %s"}]}}`+"\n",
+			i, i, text)
 	}
 	if err := w.Flush(); err != nil {
 		tb.Fatal(err)
@@ -69,7 +73,7 @@ func stores(tb testing.TB) (client *redis.Client, redisURL, mongo string) {
 	return client, redisURL, strings.TrimSuffix(uri, "/") + "/" + database
 }
 
-// The enqueuer is killed again and again, and in the end each request is in the queue once.
+// The enqueuer is killed repeatedly. In the end each request is in the queue once.
 func TestKilledEnqueuerGoesOn(t *testing.T) {
 	t.Parallel()
 	client, redisURL, mongo := stores(t)
@@ -114,8 +118,8 @@ func TestKilledEnqueuerGoesOn(t *testing.T) {
 	}
 }
 
-// BenchmarkEnqueuer sends files of different lengths with a process for each, and fails where memory grows with the
-// length.
+// BenchmarkEnqueuer sends files of different lengths, each with a process of its own. It fails if memory grows with
+// the length.
 func BenchmarkEnqueuer(b *testing.B) {
 	most := map[int]float64{}
 	for _, n := range []int{1000, 10_000, 100_000} {
@@ -130,7 +134,7 @@ func BenchmarkEnqueuer(b *testing.B) {
 				}
 				usage, ok := c.ProcessState.SysUsage().(*syscall.Rusage)
 				if !ok {
-					b.Fatal("this system does not tell the memory of a process")
+					b.Fatal("this system does not report the memory of a process")
 				}
 				most[n] = max(most[n], float64(usage.Maxrss)/1024)
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 )
 
-// run are ends at even distances, until a moment.
+// run returns n ends at equal intervals.
 func run(from, to time.Time, n int) []step {
 	steps := make([]step, n)
 	for i := range steps {
@@ -17,7 +17,7 @@ func run(from, to time.Time, n int) []step {
 	return steps
 }
 
-// A time in which nothing ran does not count, and one that is usual does.
+// An unusually long time without ends does not count. A usual one does.
 func TestTheRateIsOfTheLastRun(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -54,7 +54,7 @@ func TestTheRateIsOfTheLastRun(t *testing.T) {
 	}
 }
 
-// What is watched is the same as what is read.
+// A rate from samples equals the rate from the database.
 func TestStepsBetweenSamples(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

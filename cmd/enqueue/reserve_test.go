@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Tokens are reserved by the rates that were set while the fleet runs, as the workers would.
+// The command reserves tokens by overrides, like the workers.
 func TestReserveGoesByOverrides(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// The IDs of tasks are unique within a queue only: the same batch for another queue would be sent twice.
+// The IDs of tasks are unique within a queue only, so the same batch for another queue would be sent twice.
 func TestABatchStaysInItsQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -35,7 +35,7 @@ func TestABatchStaysInItsQueue(t *testing.T) {
 	}
 }
 
-// A request that can't be sent any more keeps the error that it has, and so do the others.
+// If a request can't be sent any more, it and all others keep their errors.
 func TestRetryOfWhatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,7 +58,7 @@ func TestRetryOfWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// A file that somebody writes to between the check and the sending.
+// The file changes between the check and the sending.
 func TestAFileThatChanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -98,7 +98,7 @@ func TestAFileThatChanges(t *testing.T) {
 	}
 }
 
-// A pipe is read once only.
+// A pipe can be read only once.
 func TestABatchFromANamedPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -29,7 +29,7 @@ limits, in the same queue. Their errors so far stay with them; their new results
 		Args:    cli.Named("one BATCH, as `enqueue status` lists them"),
 	}
 	t.configFlag(c)
-	c.Flags().BoolVar(&failed, "failed", false, "those that failed (required: there are no others to send again)")
+	c.Flags().BoolVar(&failed, "failed", false, "failed requests (required, because only they can be sent again)")
 	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
 	t.sharingFlags(c)
 	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task"+keptBatch)

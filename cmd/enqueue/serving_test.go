@@ -14,8 +14,8 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// opened is a batch of so many requests, of which results are there, each so long ago, that used a hundredth of the
-// tokens that they had reserved.
+// opened opens a batch with that many requests. Its results are that old, and each used a hundredth of its reserved
+// tokens.
 func (w *world) opened(t *testing.T, requests int, ago ...time.Duration) (id string) {
 	t.Helper()
 	store, id := w.store(t), "0123456789abcdef"
@@ -41,7 +41,7 @@ func (w *world) opened(t *testing.T, requests int, ago ...time.Duration) (id str
 	return id
 }
 
-// Where nobody works, that is said instead of an end.
+// Without a worker the command prints that instead of an end.
 func TestNothingRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -55,11 +55,12 @@ func TestNothingRuns(t *testing.T) {
 		}
 	}
 	w.work(t, nil)
-	// asynq knows a queue from its first task on
+	// asynq lists a queue after its first task
 	if c := w.call(t, "one", "hi", "--limit", "openai"); c.code != cli.ExitOK {
 		t.Fatalf("exit %d: %s", c.code, c.err)
 	}
-	quiet := regexp.MustCompile(`nothing has ended for (1[5-9]|[2-5]\d)s`) // the test itself takes seconds on a busy machine
+	// the test itself takes seconds on a busy machine
+	quiet := regexp.MustCompile(`nothing has ended for (1[5-9]|[2-5]\d)s`)
 	if c := w.call(t, "status", id); !quiet.MatchString(c.out) || strings.Contains(c.out, "no worker") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
@@ -79,7 +80,7 @@ func TestNothingRuns(t *testing.T) {
 	}
 }
 
-// The end after a pause is that of what ended since.
+// After a pause the estimated end counts only requests that ended since.
 func TestEndAfterAPause(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -100,11 +101,11 @@ func TestEndAfterAPause(t *testing.T) {
 	}
 }
 
-// A limit that keeps the estimates is worn by what was reserved.
+// With settle: keep the reserved tokens count.
 func TestEndWhereEstimatesAreKept(t *testing.T) {
 	t.Parallel()
 	for settle, want := range map[string]struct {
-		taken float64 // in a second
+		taken float64 // tokens in a second
 		left  float64
 		by    string
 	}{"adjust": {100, 80, byMeasure}, "keep": {10_000, 160, byLimit}} {
@@ -129,7 +130,7 @@ func TestEndWhereEstimatesAreKept(t *testing.T) {
 	}
 }
 
-// Who waits for a batch is told as well.
+// A command that waits for a batch prints that no worker runs.
 func TestWaitWithoutAWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

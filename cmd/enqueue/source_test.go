@@ -17,7 +17,7 @@ const tenantsConfig = `limits:
   openai: {meters: {requests: 50/s, tokens: {rate: 1000/s, capacity: 40, max_reserved: 1000}}}
 `
 
-// charged are the charges of the tasks that a command enqueued.
+// charged returns the charges of the tasks that a command enqueued.
 func (c call) charged(t *testing.T) [][]reservations.Charge {
 	t.Helper()
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
@@ -90,7 +90,7 @@ func TestSeveralLimits(t *testing.T) {
 	}
 }
 
-// Each limit is checked, and warned of.
+// The command checks each limit, and prints warnings for it.
 func TestSeveralLimitsAreChecked(t *testing.T) {
 	t.Parallel()
 	config := write(t, "headway.yaml", tenantsConfig)

@@ -34,17 +34,17 @@ func statusCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [BATCH]",
 		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
-		Long: `Status shows one batch, or the newest 20. BATCH is its name, or as much of the beginning as is needed. On
-a terminal that is too narrow the table has shorter names and times and no limits, then no times, then no files.
+		Long: `Status shows one batch, or the newest 20. BATCH is its name, or a unique beginning of it. On a narrow
+terminal the table has shorter names and times and no limits, then no times, then no files.
 
-The end is estimated from what ended in the last minute, without a time before in which nothing went on, or, where that
-is too little or the limit can't give it, from the limit: then it can't be sooner. Where no worker takes from the queue
-of the batch, or it is paused, that is said instead. Prices of tokens are those of headway.yaml (prices).
+The end is estimated from the requests that ended in the last minute, without a pause before. If these are too few, or
+the limit does not allow their rate, it is estimated from the limit: then it can't be sooner. If no worker serves the
+queue of the batch, or it is paused, status prints that instead. Prices of tokens are in headway.yaml (prices).
 
-Requests of a cancelled batch that have no result are cancelled, and in a column of their own; only those that still run
-are waiting.
+Requests of a cancelled batch without a result count as cancelled, in a column of their own; only running requests count
+as waiting.
 
-The exit code is 0 also if requests failed or the batch was cancelled: --json says so.`,
+The exit code is 0 even if requests failed or the batch was cancelled; --json shows that.`,
 		Example: `  enqueue status
   enqueue status 3f2a --json`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),

@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// Whatever a command is given and finds in the services, a terminal obeys none of what it prints. Each command has to
-// be listed here.
+// No command prints a character that a terminal obeys, whatever its arguments and the data of the services. Each
+// command must be listed here.
 func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -56,7 +56,7 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 	}
 }
 
-// configOf names the file to those commands that read one.
+// configOf returns the flag with the file, for commands that read one.
 func configOf(path, file string) []string {
 	if path == "answer" {
 		return nil

@@ -39,7 +39,8 @@ func TestOneUnique(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"", "  ", strings.Repeat("k", 501)} {
-		if c := one("--unique", key); c.code != cli.ExitUsage || !strings.Contains(c.err, "--unique: a key has 1 to 500 bytes") {
+		if c := one("--unique", key); c.code != cli.ExitUsage ||
+			!strings.Contains(c.err, "--unique: a key has 1 to 500 bytes") {
 			t.Errorf("key %.5q: exit %d: %s", key, c.code, c.err)
 		}
 	}

@@ -88,7 +88,7 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	if len(faults) == 0 {
 		return findings, nil
 	}
-	return findings, &cli.ToldError{
+	return findings, &cli.ShownError{
 		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
 		Err:     errors.Join(faults...),
 	}

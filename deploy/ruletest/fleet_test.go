@@ -77,7 +77,7 @@ func (f *fleet) dispatch() {
 	})
 }
 
-// wait gives so many tasks places in the waitlist, ten minutes apart.
+// wait enqueues tasks that wait in the waitlist, ten minutes apart.
 func (f *fleet) wait(tasks int) {
 	f.t.Helper()
 	for range tasks {
@@ -87,7 +87,7 @@ func (f *fleet) wait(tasks int) {
 	}
 }
 
-// calls makes so many calls, of which the first ones are refused.
+// calls makes n calls. The first refused of them are refused.
 func (f *fleet) calls(n, refused int) {
 	for i := range n {
 		task := worker.TaskRef{ID: "task", Queue: "default", Type: "call"}

@@ -1,9 +1,9 @@
-// Command godoc writes some 400 chat requests in the OpenAI Batch input format, made from the documentation of Go's
-// standard library: one for each package, and one for each of many types. Sizes vary as documentation does.
+// Command godoc writes about 400 chat requests in the OpenAI Batch input format. It makes them from the documentation
+// of Go's standard library: one for each package, and one for each of many types. Sizes vary with the documentation.
 //
 //	go run ./examples/godoc -o examples/godoc.jsonl
 //
-// The output depends on the version of Go alone, which stands in every system prompt.
+// The output depends only on the version of Go, which is part of every system prompt.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("godoc", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	output := flags.String("o", "", "`file` to write; standard output without")
+	output := flags.String("o", "", "`file` to write; defaults to standard output")
 	count := flags.Int("n", 400, "number of requests")
 	err := flags.Parse(args)
 	if err != nil {

@@ -29,7 +29,7 @@ func generated(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-// checkShape wants a file as the demo needs it, and returns the version of Go it was made with.
+// checkShape fails unless the file is usable for the demo. It returns the version of Go that wrote the file.
 func checkShape(t *testing.T, text []byte) string {
 	t.Helper()
 	lines := batch.NewReader(bytes.NewReader(text), batch.Config{})
@@ -74,7 +74,8 @@ func checkShape(t *testing.T, text []byte) string {
 	return version
 }
 
-// The file beside this program is what this program writes, for one version of Go; for others it has the same shape.
+// The file in the repository is the output of this program for one version of Go. The output of other versions has
+// the same shape.
 func TestCheckedInFile(t *testing.T) {
 	t.Parallel()
 	have, err := os.ReadFile(checkedIn)
@@ -113,7 +114,9 @@ func TestOutputFile(t *testing.T) {
 
 func TestArgumentsAtFault(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"stray"}, {"-nonsense"}, {"-n", "0"}, {"-o", filepath.Join(t.TempDir(), "no", "folder")}} {
+	for _, args := range [][]string{
+		{"stray"}, {"-nonsense"}, {"-n", "0"}, {"-o", filepath.Join(t.TempDir(), "no", "folder")},
+	} {
 		if err := run(args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v: no error", args)
 		}

@@ -32,10 +32,10 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// requestOf asks for an explanation. Longer documentation is granted a longer answer, more for some than for others.
+// requestOf asks for an explanation. max_tokens grows with the documentation, by a share that varies by subject.
 func requestOf(s subject, version string) request {
 	text := shortened(s.doc, longestDoc)
-	percent := 80 + int(s.dice("answer")%200) // of the prompt's tokens, at four bytes each
+	percent := 80 + int(s.dice("answer")%200) // of the prompt's tokens, at four bytes per token
 	maxTokens := min(max(leastMaxTokens, len(text)/4*percent/100), mostMaxTokens) / 10 * 10
 	return request{
 		CustomID: s.id,

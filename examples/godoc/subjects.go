@@ -20,13 +20,13 @@ import (
 	"strings"
 )
 
-// leastDoc is the shortest documentation of a type that makes a subject, in bytes.
+// leastDoc is the shortest documentation of a type for a request, in bytes.
 const leastDoc = 120
 
-// subject is something to explain: a package or one of its types.
+// subject is the subject of a request: a package or one of its types.
 type subject struct {
-	id   string // such as encoding-json or encoding-json.Decoder
-	name string // as a person would write it: package encoding/json, or type json.Decoder
+	id   string // e.g. encoding-json or encoding-json.Decoder
+	name string // for people: package encoding/json, or type json.Decoder
 	doc  string
 	kind kind
 }
@@ -38,13 +38,13 @@ const (
 	kindType    kind = "type"
 )
 
-// dice is a number that depends on the subject's ID and the purpose alone.
+// dice returns a number that depends only on the subject's ID and the purpose.
 func (s subject) dice(purpose string) uint64 {
 	sum := sha256.Sum256([]byte(purpose + "/" + s.id))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// choose takes n subjects, in order: all packages first, then types as the dice fall.
+// choose returns n subjects, in order: all packages first, then types by dice.
 func choose(all []subject, n int) []subject {
 	chosen := slices.Clone(all)
 	slices.SortFunc(chosen, func(a, b subject) int {
@@ -58,7 +58,7 @@ func choose(all []subject, n int) []subject {
 	return chosen
 }
 
-// subjectsOf reads all public packages below src, as they are built for linux/amd64 wherever this runs.
+// subjectsOf reads all public packages below src, as built for linux/amd64 on any machine.
 func subjectsOf(src string) ([]subject, error) {
 	ctx := build.Default
 	ctx.GOOS, ctx.GOARCH, ctx.CgoEnabled, ctx.BuildTags, ctx.ToolTags = "linux", "amd64", true, nil, nil
@@ -121,7 +121,7 @@ func subjectsIn(ctx *build.Context, dir, importPath string) ([]subject, error) {
 	return subjects, nil
 }
 
-// packageDoc is a package's comment and the list of its functions.
+// packageDoc returns a package's comment and the list of its functions.
 func packageDoc(fset *token.FileSet, p *doc.Package) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(p.Doc))
@@ -132,7 +132,7 @@ func packageDoc(fset *token.FileSet, p *doc.Package) string {
 	return b.String()
 }
 
-// typeDoc is a type's comment and the list of what makes it and what it can do.
+// typeDoc returns a type's comment and the list of its constructors and methods.
 func typeDoc(fset *token.FileSet, t *doc.Type) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(t.Doc))
@@ -150,7 +150,7 @@ func functions(b *strings.Builder, fset *token.FileSet, funcs []*doc.Func) {
 		var signature bytes.Buffer
 		decl := &ast.FuncDecl{Recv: f.Decl.Recv, Name: f.Decl.Name, Type: f.Decl.Type}
 		if err := printer.Fprint(&signature, fset, decl); err != nil {
-			continue // Only for a syntax tree that no parser makes.
+			continue // The parser makes no such syntax tree.
 		}
 		sentence, _, _ := strings.Cut(f.Doc, ".\n")
 		sentence, _, _ = strings.Cut(sentence, ". ")

@@ -1,5 +1,5 @@
-// Command summary is a whole program on Headway: `summary worker` runs a worker, `summary enqueue TEXT` gives it work. The
-// README quotes it. It wants Redis and MongoDB, e.g. from `docker compose up -d redis mongo`.
+// Command summary is a complete program with Headway. `summary worker` runs a worker, and `summary enqueue TEXT`
+// enqueues tasks. The README quotes it. It needs Redis and MongoDB, e.g. from `docker compose up -d redis mongo`.
 package main
 
 import (
@@ -29,7 +29,10 @@ func (Summary) TaskType() string { return "summary" }
 
 func (s Summary) Charges() []reservations.Charge {
 	estimate := float64(len(s.Document)/4 + 500) // the prompt, and the longest answer we allow
-	return []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": estimate}}}
+	return []reservations.Charge{{
+		Limit:  "openai",
+		Tokens: reservations.Tokens{"requests": 1, "tokens": estimate},
+	}}
 }
 
 func (Summary) TaskOptions() tasks.Options {
@@ -55,8 +58,11 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	limiter, err := reservations.New(buckets, []reservations.Limit{{
-		Name:   "openai",
-		Meters: []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000)},
+		Name: "openai",
+		Meters: []reservations.Meter{
+			reservations.PerMinute("requests", 500),
+			reservations.PerMinute("tokens", 200_000),
+		},
 	}}, reservations.Config{})
 	if err != nil {
 		return err
@@ -76,12 +82,12 @@ func work(ctx context.Context, client redis.UniversalClient, limiter *reservatio
 		text, used, err := summarize(ctx, job.Args.Document)
 		job.Use(reservations.Tokens{"tokens": used}) // the real cost replaces the estimate
 		if err != nil {
-			return err // tried again; tasks.Permanent(err) would not be
+			return err // retried; tasks.Permanent(err) is not
 		}
 		fmt.Println(text)
 		return nil
 	})
-	return w.Run(ctx) // until ctx ends; then running tasks may finish, and settlements do
+	return w.Run(ctx) // until ctx ends; then it waits for running tasks and settlements
 }
 
 func enqueue(ctx context.Context, client redis.UniversalClient, limiter *reservations.Limiter, document string) error {
@@ -93,10 +99,11 @@ func enqueue(ctx context.Context, client redis.UniversalClient, limiter *reserva
 	if _, err = s.Enqueue(ctx, task); err != nil { // now
 		return err
 	}
-	if _, err = s.Enqueue(ctx, task, scheduler.In(8*time.Hour)); err != nil { // in a while; scheduler.At names a time
+	if _, err = s.Enqueue(ctx, task, scheduler.In(8*time.Hour)); err != nil { // later; see scheduler.At
 		return err
 	}
-	if _, err = s.Enqueue(ctx, task, scheduler.Reserved()); err != nil { // tokens reserved now: delivered exactly when it may start
+	// tokens reserved now: delivered exactly when it may start
+	if _, err = s.Enqueue(ctx, task, scheduler.Reserved()); err != nil {
 		return err
 	}
 	_, err = s.EnqueueMany(ctx, []tasks.Args{task, task}) // many, in order

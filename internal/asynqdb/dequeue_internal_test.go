@@ -13,14 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scripted is a Redis that has a prepared answer for each script, and keeps the calls.
+// scripted is a Redis with a prepared answer for each script. It stores the calls.
 type scripted struct {
 	redis.UniversalClient
 
 	take    string // hash of the script that takes tasks
 	answers []*redis.Cmd
 	asked   []string
-	leases  []string // that a dequeue asked for, or a look searched
+	leases  []string // that a dequeue set, or a look searched
 }
 
 func (r *scripted) EvalSha(_ context.Context, sha1 string, _ []string, args ...any) *redis.Cmd {
@@ -35,9 +35,9 @@ func (r *scripted) EvalSha(_ context.Context, sha1 string, _ []string, args ...a
 	return answer
 }
 
-// After a call for a task that was not answered, the task that it may have been given is looked for until it is known
-// that there is none, or its lease is over.
-func TestATaskThatWasGivenUnheard(t *testing.T) {
+// If the answer to a dequeue is lost, asynqdb looks for the task that the call may have taken. It looks until it
+// finds that there is none, or the lease has ended.
+func TestATaskWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost, none := redis.NewCmdResult(nil, io.EOF), redis.NewCmdResult(nil, redis.Nil)

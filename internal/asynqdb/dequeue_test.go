@@ -55,8 +55,8 @@ func numbered(n int) (ids []string) {
 	return ids
 }
 
-// A server with free slots takes tasks of a long list together, and those that asynq has not asked for back to the
-// head of the list.
+// A server with free slots takes several tasks of a long list together. It puts tasks that asynq has not asked for
+// back to the head of the list.
 func TestServerTakesSeveralTasks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bundle) {

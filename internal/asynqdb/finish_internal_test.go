@@ -20,18 +20,18 @@ type answer string
 func (a answer) Error() string { return string(a) }
 func (answer) RedisError()     {}
 
-// messageOf returns a message of asynq, of a task that failed in this second.
+// messageOf returns asynq's message of a task that failed in this second.
 func messageOf(second uint64, text string) string {
 	m := protowire.AppendString(protowire.AppendTag(nil, 7, protowire.BytesType), text)
 	return string(protowire.AppendVarint(protowire.AppendTag(m, messageFailedAt, protowire.VarintType), second))
 }
 
-// played is a Redis with prepared answers, and then EOF.
+// played is a Redis with prepared answers, followed by EOF.
 type played struct {
 	redis.UniversalClient
 
-	scripts []error // of each try; nil means OK
-	looks   []any   // of each look: a task's message or an error
+	scripts []error // for each try; nil means OK
+	looks   []any   // for each look: a task's message or an error
 
 	tried, looked int
 }
@@ -52,7 +52,7 @@ func (p *played) HGet(context.Context, string, string) *redis.StringCmd {
 	return redis.NewStringResult("", io.EOF)
 }
 
-// A script that ends a delivery is repeated until it was run once, or the task's lease ends.
+// A script that ends a delivery is repeated until it has run once, or the task's lease ends.
 func TestFinishOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
 	const lease = 30 * time.Second
@@ -64,7 +64,7 @@ func TestFinishOutlastsAnOutage(t *testing.T) {
 		redis played
 		keys  []string
 		args  []any
-		stops time.Duration // where not zero
+		stops time.Duration // not used if zero
 		tries int
 		lasts time.Duration
 		want  error
@@ -161,14 +161,14 @@ func TestFinishOutlastsAnOutage(t *testing.T) {
 	}
 }
 
-// recorded calls the calls of the scripts that end deliveries.
+// recorded calls record with each call of the scripts that end deliveries.
 type recorded struct {
 	redis.UniversalClient
 
 	calls chan script
 }
 
-// Eval is what asynq calls as long as Redis does not know its scripts.
+// Eval is the method that asynq calls until Redis has cached its scripts.
 func (c recorded) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
 	cmd := c.UniversalClient.Eval(ctx, text, keys, args...)
 	if _, bounded := ctx.Deadline(); bounded {
@@ -177,7 +177,7 @@ func (c recorded) Eval(ctx context.Context, text string, keys []string, args ...
 	return cmd
 }
 
-// This test holds the keys, arguments and messages of asynq's scripts to the version in go.mod.
+// This test compares keys, arguments and messages with the scripts of the asynq version in go.mod.
 func TestAsynqsScriptsThatEndDeliveries(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})

@@ -18,14 +18,14 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// guarded are a client of asynq that heeds guards, and the Redis that it uses.
+// guarded is a client of asynq with guards, and its Redis.
 type guarded struct {
 	t      *testing.T
 	client *asynq.Client
 	redis  *redis.Client
 }
 
-// onBothGuarded runs a test on miniredis and on a real Redis: asynq's scripts, and those around them, differ there.
+// onBothGuarded runs a test on miniredis and on a real Redis, where scripts behave differently.
 func onBothGuarded(t *testing.T, test func(t *testing.T, g guarded)) {
 	t.Helper()
 	for name, address := range map[string]func(*testing.T) string{
@@ -60,12 +60,14 @@ func (g guarded) state(id, state string) {
 	}
 }
 
-// A key is taken while the task with it waits or runs, in whatever set asynq has it, and free after its end.
+// A key is taken while its task waits or runs, in any of asynq's sets, and free after the end of the task.
 func TestAUniqueKeyIsTakenAsLongAsItsTaskLives(t *testing.T) {
 	t.Parallel()
 	onBothGuarded(t, func(t *testing.T, g guarded) {
 		t.Helper()
-		for i, state := range []string{"pending", "active", "scheduled", "retry", "aggregating", "completed", "archived", ""} {
+		for i, state := range []string{
+			"pending", "active", "scheduled", "retry", "aggregating", "completed", "archived", "",
+		} {
 			key, id := fmt.Sprint("key", i), fmt.Sprint("task", i)
 			if _, err := g.enqueue(asynqdb.Guard{ID: id, Unique: key}, asynq.ProcessIn(time.Hour)); err != nil {
 				t.Fatal(err)
@@ -74,7 +76,8 @@ func TestAUniqueKeyIsTakenAsLongAsItsTaskLives(t *testing.T) {
 				g.redis.Del(t.Context(), "asynq:{default}:t:"+id)
 			}
 			holder, err := g.enqueue(asynqdb.Guard{ID: id + "-again", Unique: key})
-			if lives := i < 5; lives != errors.Is(err, asynq.ErrTaskIDConflict) || lives != (holder == id) || !lives && err != nil {
+			if lives := i < 5; lives != errors.Is(err, asynq.ErrTaskIDConflict) || lives != (holder == id) || !lives &&
+				err != nil {
 				t.Errorf("%q: holder %q, %v", state, holder, err)
 			}
 		}
@@ -84,7 +87,7 @@ func TestAUniqueKeyIsTakenAsLongAsItsTaskLives(t *testing.T) {
 	})
 }
 
-// Of 64 processes that enqueue a task with one key at once, one does.
+// If 64 processes enqueue a task with one key at the same time, one succeeds.
 func TestOneOfManyGetsAUniqueKey(t *testing.T) {
 	t.Parallel()
 	onBothGuarded(t, func(t *testing.T, g guarded) {
@@ -110,7 +113,7 @@ func TestOneOfManyGetsAUniqueKey(t *testing.T) {
 	})
 }
 
-// The keys of tasks that have ended do not pile up.
+// The keys of ended tasks are deleted.
 func TestUniqueKeysOfEndedTasksAreForgotten(t *testing.T) {
 	t.Parallel()
 	onBothGuarded(t, func(t *testing.T, g guarded) {
@@ -156,7 +159,7 @@ func TestMalformedTicks(t *testing.T) {
 	}
 }
 
-// A tick is enqueued once, also when its task has long ended, and an earlier one never after it.
+// A tick is enqueued once, even if its task ended long ago, and an earlier tick never after it.
 func TestATickIsEnqueuedOnce(t *testing.T) {
 	t.Parallel()
 	onBothGuarded(t, func(t *testing.T, g guarded) {
@@ -174,7 +177,7 @@ func TestATickIsEnqueuedOnce(t *testing.T) {
 			if err := tick(fmt.Sprint("tick", i), first.MS+1000*i+1000); err != nil {
 				t.Fatal(err)
 			}
-			g.redis.Del(t.Context(), fmt.Sprint("asynq:{default}:t:tick", i)) // done at once
+			g.redis.Del(t.Context(), fmt.Sprint("asynq:{default}:t:tick", i)) // the task is done at once
 			for j := range i + 1 {
 				if err := tick(fmt.Sprint("tick", j), first.MS+1000*j+1000); !errors.Is(err, asynq.ErrTaskIDConflict) {
 					t.Errorf("tick %d after tick %d: %v", j, i, err)

@@ -71,7 +71,7 @@ func (b *bundle) add(in time.Duration, ids ...string) {
 	}
 }
 
-// wake wakes tasks and returns what became of them.
+// wake wakes tasks and returns the results.
 func (b *bundle) wake(urgent int, ids ...string) []asynqdb.Wake {
 	b.t.Helper()
 	wakes, err := b.Wake(b.t.Context(), queue, ids, urgent)
@@ -115,7 +115,7 @@ func (b *bundle) startWith(handle asynq.HandlerFunc, config asynq.Config) {
 	b.t.Cleanup(server.Shutdown)
 }
 
-// eventually polls: asynq changes a task's state in Redis without an event.
+// eventually polls, because asynq sends no event when the state of a task changes in Redis.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

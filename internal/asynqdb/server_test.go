@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 )
 
-// Only scripts that end deliveries share round trips: asynq receives tasks one after the other, and must not wait.
+// Only scripts that end deliveries share round trips. asynq receives tasks one by one, and must not wait.
 func TestOnlyEndsShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &redis.Options{Addr: miniredis.RunT(t).Addr()})

@@ -47,7 +47,7 @@ func (b *bundle) take(most, from int) (ids []string) {
 	return ids
 }
 
-// The scripts read and write what asynq itself keeps. This test holds them to the version in go.mod.
+// The scripts read and write asynq's own data. This test compares them with the asynq version in go.mod.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bundle) {
@@ -87,8 +87,8 @@ func TestTake(t *testing.T) {
 	})
 }
 
-// Pending returns the tasks that workers hold in the order of delivery, once: not those that Take left, or that were
-// woken.
+// Pending returns the tasks that workers hold in the order of delivery, once. It skips tasks that Take left, and
+// woken tasks.
 func TestPendingReturnsActiveTasks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bundle) {
@@ -131,7 +131,7 @@ func TestPendingReturnsActiveTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([2][]string{{"held1"}, {"new0", "new1"}}, read()); diff != "" {
-			t.Errorf("active and pending, without those that are left (-want +got):\n%s", diff)
+			t.Errorf("active and pending, without the tasks that Take left (-want +got):\n%s", diff)
 		}
 		if n := b.client.Exists(t.Context(), "asynq:{default}:t:gone").Val(); n != 0 {
 			t.Error("a task that is gone has a record again")

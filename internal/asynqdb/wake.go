@@ -105,7 +105,7 @@ local function wokenAt(n) -- the n-th of the list, from its head
 	return woken(t[1], t[2])
 end
 
--- wokenBefore returns how many tasks at the head of the list were woken, at most so many. They are side by side.
+-- wokenBefore returns the number of woken tasks at the head of the list, at most most. No other task is between them.
 local function wokenBefore(most)
 	if not wokenAt(1) then
 		return 0

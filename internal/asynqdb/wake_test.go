@@ -52,7 +52,7 @@ func TestWakePassesTheBacklog(t *testing.T) {
 	})
 }
 
-// Urgent tasks go before all, others behind the tasks that were woken before.
+// Urgent tasks go before all others, other tasks behind earlier woken tasks.
 func TestWakeKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bundle) {
@@ -83,7 +83,7 @@ func TestWakeKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// A task that was woken, delivered and deferred is not woken any more once asynq makes it pending again.
+// A task that was woken, delivered and deferred counts as not woken when asynq makes it pending again.
 func TestWakeIgnoresAnEarlierDelivery(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bundle) {
@@ -105,7 +105,7 @@ func TestWakeIgnoresAnEarlierDelivery(t *testing.T) {
 	})
 }
 
-// The script reads and writes what asynq itself keeps. This test holds it to the version in go.mod.
+// The script reads and writes asynq's own data. This test compares it with the asynq version in go.mod.
 func TestWakeKnowsEachState(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bundle) {

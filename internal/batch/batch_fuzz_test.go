@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// The reader ends, line numbers rise, and what it calls good is good.
+// The reader ends, line numbers rise, and good lines are valid.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"", "\n", "\ufeff", good("a"), good("a") + "\n" + good("a"), "\ufeff" + good("a") +

@@ -19,12 +19,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const body = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 
-// good is a line without fault.
+// good returns a valid line.
 func good(id string) string {
 	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":%s}`, id, body)
 }
 
-// with is a good line with one field as given; an empty value leaves it out.
+// with returns a valid line with another value of one field. An empty value removes the field.
 func with(field, value string) string {
 	fields := map[string]string{
 		"custom_id": `"x"`, "method": `"POST"`, "url": `"/v1/chat/completions"`, "body": body,
@@ -39,7 +39,7 @@ func with(field, value string) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// event is what one call of Next gave.
+// event is the result of one call of Next.
 type event struct {
 	Line  int
 	ID    string
@@ -47,7 +47,7 @@ type event struct {
 	Fault error
 }
 
-// readAll notes everything until the final error.
+// readAll returns all results until the final error.
 func readAll(t *testing.T, in io.Reader, cfg batch.Config) ([]event, error) {
 	t.Helper()
 	r := batch.NewReader(in, cfg)
@@ -152,7 +152,7 @@ func TestLineAtFault(t *testing.T) {
 	for name, c := range map[string]struct {
 		in, field string
 		want      error
-		text      string // of the error
+		text      string // the text of the error
 	}{
 		"not JSON":           {`hello`, "", batch.ErrJSON, "line 1: not valid JSON: invalid character 'h'"},
 		"two objects":        {`{} {}`, "", batch.ErrJSON, "after top-level value"},
@@ -182,7 +182,8 @@ func TestLineAtFault(t *testing.T) {
 		"no url": {with("url", `null`), "url", batch.ErrMissingField, ""},
 		"another url": {
 			with("url", `"/v1/images"`), "url", batch.ErrUnknownURL,
-			`unknown url "/v1/images", supported: /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/completions, /v1/moderations, or an absolute`,
+			`unknown url "/v1/images", supported: /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/completions, ` +
+				`/v1/moderations, or an absolute`,
 		},
 		"endless url": {
 			with("url", `"`+strings.Repeat("ü", 200)+`"`), "url", batch.ErrUnknownURL,
@@ -231,7 +232,7 @@ func TestUTF8(t *testing.T) {
 	}
 }
 
-// Names keep what stands for a character, and what a file says in escapes; the longest is as long as it may be.
+// Names keep replacement characters and escaped characters, up to the largest length.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", batch.MaxName)
@@ -251,7 +252,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The limit is exact, for each kind of line break and wherever the line stands.
+// The limit is exact, for each kind of line break and any position of the line.
 func TestLongestLine(t *testing.T) {
 	t.Parallel()
 	size := len(good("a"))
@@ -271,7 +272,7 @@ func TestLongestLine(t *testing.T) {
 	}
 }
 
-// endless gives n bytes of one line, and then a good line.
+// endless yields n bytes of one line, and then a valid line.
 type endless struct {
 	n    int
 	tail io.Reader
@@ -366,7 +367,7 @@ func TestWholeFiles(t *testing.T) {
 	if n != 2 || !errors.Is(err, batch.ErrDuplicateID) || !errors.Is(err, batch.ErrMissingField) {
 		t.Errorf("faults: %d, %v", n, err)
 	}
-	const want = "line 2: custom_id: missing\nline 3: custom_id: duplicate custom_id: \"a\" is that of line 1"
+	const want = "line 2: custom_id: missing\nline 3: custom_id: duplicate custom_id: line 1 has \"a\" too"
 	if err.Error() != want {
 		t.Errorf("text %q, want %q", err, want)
 	}

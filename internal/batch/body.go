@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// checkBody looks at what every call of the url needs, and returns the field at fault.
+// checkBody checks the fields that every call of the url needs, and returns the invalid field.
 func checkBody(to llm.Endpoint, raw json.RawMessage) (string, error) {
 	if absent(raw) {
 		return "body", ErrMissingField
@@ -20,7 +20,7 @@ func checkBody(to llm.Endpoint, raw json.RawMessage) (string, error) {
 		return "body", fmt.Errorf("%w: not an object", ErrBody)
 	}
 	var model string
-	// A moderation has a default, and a response may be that of a stored prompt.
+	// The model of a moderation has a default, and a response may use a stored prompt.
 	optional := to == llm.EndpointModerations || to == llm.EndpointResponses && !absent(fields["prompt"])
 	if !optional || !absent(fields["model"]) {
 		if err := nonEmpty(fields["model"], &model); err != nil {
@@ -43,7 +43,7 @@ func checkBody(to llm.Endpoint, raw json.RawMessage) (string, error) {
 	return "", nil
 }
 
-// contentOf is the field of a body that says what is asked.
+// contentOf returns the field of a body with its input.
 func contentOf(to llm.Endpoint, fields map[string]json.RawMessage) string {
 	switch {
 	case to == llm.EndpointChat:
@@ -68,11 +68,11 @@ func checkMessages(raw json.RawMessage) (string, error) {
 	return "", nil
 }
 
-// readHTTP reads what a line with an absolute URL may have, and returns the field at fault. Whether it can be sent is
-// for others to say.
+// readHTTP reads the fields of a line with an absolute URL, and returns the invalid field. It does not check whether
+// the request can be sent.
 func readHTTP(l *Line, fields map[string]json.RawMessage) (string, error) {
 	if strings.ToUpper(l.Method) != l.Method {
-		return "method", fmt.Errorf("%w %q, methods are in capitals", ErrMethod, shorten(l.Method))
+		return "method", fmt.Errorf("%w %q: write methods in capitals", ErrMethod, shorten(l.Method))
 	}
 	if u, err := url.Parse(l.URL); err != nil || u.Host == "" {
 		return "url", fmt.Errorf("%w %q, not a URL", ErrUnknownURL, shorten(l.URL))

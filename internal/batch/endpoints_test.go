@@ -34,7 +34,9 @@ func TestBodiesOfEveryURL(t *testing.T) {
 		{llm.EndpointModerations, `{"model":"m"}`, "body.input"},
 		{llm.EndpointEmbeddings, `["a"]`, "body"},
 	} {
-		line, err := batch.NewReader(strings.NewReader(fmt.Sprintf(`{"custom_id":"a","method":"POST","url":%q,"body":%s}`, c.url, c.body)), batch.Config{}).Next()
+		line, err := batch.NewReader(
+			strings.NewReader(fmt.Sprintf(`{"custom_id":"a","method":"POST","url":%q,"body":%s}`, c.url, c.body)),
+			batch.Config{}).Next()
 		if fault, ok := errors.AsType[*batch.LineError](err); ok != (c.fault != "") || ok && fault.Field != c.fault {
 			t.Errorf("%s %s: got %v, want a fault at %q", c.url, c.body, err, c.fault)
 		}
@@ -57,7 +59,8 @@ func TestHTTPLines(t *testing.T) {
 			"",
 		},
 		{
-			`"method":"PUT","url":"http://api.example:8080/a","headers":{"X-A":"${KEY}"},"body":"text","charge":{"requests":2.5}`,
+			`"method":"PUT","url":"http://api.example:8080/a","headers":{"X-A":"${KEY}"},"body":"text",` +
+				`"charge":{"requests":2.5}`,
 			batch.Line{
 				Method: "PUT", URL: "http://api.example:8080/a", Headers: map[string]string{"X-A": "${KEY}"},
 				Body: []byte(`"text"`), Charge: map[string]float64{"requests": 2.5},

@@ -14,44 +14,45 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// MaxName is the longest custom_id and model, in bytes: they are stored beside each answer, and databases bound
+// MaxName is the longest custom_id and model, in bytes. They are stored with each answer, and databases bound
 // documents.
 const MaxName = 4096
 
 // Line is a request of a batch file.
 type Line struct {
-	Number   int             // of the line in the file, from 1; blank lines count
+	Number   int             // the number of the line, from 1; blank lines count
 	CustomID string          // unique in the file
-	Method   string          // POST; any method where URL is absolute
+	Method   string          // POST; any method if URL is absolute
 	URL      string          // one of llm.Endpoints, or an absolute http or https URL
-	Body     json.RawMessage // as it stands in the file: a JSON object; any JSON or nothing where URL is absolute
+	Body     json.RawMessage // unchanged: a JSON object; if URL is absolute, any JSON or nothing
 
-	// Headers and Charge are for absolute URLs only, and may be absent: headers to send, and tokens to take of each
+	// Headers and Charge are for absolute URLs only, and may be absent: headers to send, and the tokens of each
 	// meter.
 	Headers map[string]string
 	Charge  map[string]float64
 }
 
-// HTTP says whether the line is an HTTP request of its own, not a call of OpenAI's API.
+// HTTP returns whether the line is an HTTP request of its own, not a call of OpenAI's API.
 func (l Line) HTTP() bool { return absolute(l.URL) }
 
-// absolute goes by the scheme, in any case of letters.
+// absolute returns whether the URL has a scheme, in any letter case.
 func absolute(url string) bool {
 	scheme, _, ok := strings.Cut(url, "://")
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// parse reads one line without its line break. last says that the file ends with it and has no line break there.
+// parse parses one line without its line break. last is true if the file ends with this line and without a line
+// break.
 func parse(number int, text []byte, last bool) (Line, *LineError) {
 	fault := func(field string, err error) (Line, *LineError) {
 		return Line{}, &LineError{Line: number, Field: field, Err: err}
 	}
-	// A map, because a struct would accept fields in any case of letters.
+	// A map, because a struct would accept field names in any letter case.
 	var fields map[string]json.RawMessage
 	err := json.Unmarshal(text, &fields)
 	switch {
 	case last && cutOff(text, err):
-		return fault("", ErrTruncated) // Maybe in the middle of a character, so before UTF-8 is looked at.
+		return fault("", ErrTruncated) // Before the check of UTF-8, because the line may end inside of a character.
 	case !utf8.Valid(text):
 		return fault("", ErrUTF8)
 	case err != nil:
@@ -75,7 +76,7 @@ func parse(number int, text []byte, last bool) (Line, *LineError) {
 		}
 		return line, nil
 	}
-	// Before the method: a mistyped absolute URL is not at fault for its method, of which it may have any.
+	// Before the method, because any method is valid for an absolute URL, which may be misspelt.
 	if known := llm.Endpoints(); !slices.Contains(known, llm.Endpoint(line.URL)) {
 		return fault("url", fmt.Errorf("%w %q, supported: %s, or an absolute http or https URL",
 			ErrUnknownURL, shorten(line.URL), strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ", ", ")))
@@ -90,7 +91,7 @@ func parse(number int, text []byte, last bool) (Line, *LineError) {
 	return line, nil
 }
 
-// nonEmpty reads a field that must be a text, and not an empty one.
+// nonEmpty reads a field that must be a text that is not empty.
 func nonEmpty(raw json.RawMessage, target *string) error {
 	if absent(raw) {
 		return ErrMissingField
@@ -104,12 +105,12 @@ func nonEmpty(raw json.RawMessage, target *string) error {
 	return nil
 }
 
-// checkName says why a name can't be kept as it is; raw is how it stands in the file.
+// checkName returns an error if a name can't be stored unchanged. raw is its JSON in the file.
 func checkName(name string, raw json.RawMessage) error {
 	if len(name) > MaxName {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(name), MaxName)
 	}
-	// Half of a surrogate pair becomes a replacement character, and names that differ would be the same.
+	// Half of a surrogate pair becomes a replacement character, so different names would become equal.
 	const replacement = "\ufffd"
 	if !strings.Contains(name, replacement) {
 		return nil
@@ -132,7 +133,7 @@ func jsonError(err error) error {
 	return fmt.Errorf("%w: %w", ErrJSON, err)
 }
 
-// kindOf names in JSON's words what a Go type wants.
+// kindOf names the JSON type that a Go type needs.
 func kindOf(wrong *json.UnmarshalTypeError) string {
 	if wrong.Type.Kind() == reflect.Map {
 		return "object"
@@ -140,13 +141,13 @@ func kindOf(wrong *json.UnmarshalTypeError) string {
 	return wrong.Type.Kind().String()
 }
 
-// cutOff says whether a text ends too early, and is not wrong before its end.
+// cutOff returns whether a text is valid up to its end, but incomplete.
 func cutOff(text []byte, err error) bool {
 	wrong, ok := errors.AsType[*json.SyntaxError](err)
 	return ok && wrong.Offset >= int64(len(text)) && strings.HasPrefix(wrong.Error(), "unexpected end")
 }
 
-// shorten keeps a text from the file at a length that a message can bear.
+// shorten cuts a text from the file for a message.
 func shorten(text string) string {
 	const most = 80
 	runes := []rune(text)

@@ -18,22 +18,22 @@ import (
 //	{"id": "r4", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "", "body": {...}}, "error": null}
 //	{"id": "req_5", "custom_id": "a-3", "response": null, "error": {"code": "batch_expired", "message": "..."}}
 //
-// That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of BatchRequestOutput
-// in OpenAI's API reference, which says of error: "for requests that failed with a non-HTTP error". So an answer of the
-// API with a status of 4xx stands in the error file with its response and "error": null, as users find it too:
-// "`BatchRequestOutput` object's `error` discrepancies", an issue of OpenAI's description of its API. The spaces
-// between the fields are those of the guide.
+// That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of
+// BatchRequestOutput in OpenAI's API reference. The reference describes error: "for requests that failed with a
+// non-HTTP error". So an answer with a status of 4xx is in the error file with its response and "error": null. Users
+// of OpenAI report the same: "`BatchRequestOutput` object's `error` discrepancies", an issue of OpenAI's description
+// of its API. The spaces between the fields are as in the guide.
 type Output struct {
-	// ID is the line's own; see [OutputID].
+	// ID is the ID of the line; see [OutputID].
 	ID string
 
-	// CustomID is that of the request.
+	// CustomID is the custom_id of the request.
 	CustomID string
 
-	// Response is nil where no answer came.
+	// Response is nil if there was no answer.
 	Response *OutputResponse
 
-	// Error is nil where an answer came, whatever its status.
+	// Error is nil if there was an answer, whatever its status.
 	Error *OutputError
 }
 
@@ -41,16 +41,17 @@ type Output struct {
 type OutputResponse struct {
 	StatusCode int
 	RequestID  string
-	// JSON of any layout; anything else is written as a JSON text, nothing as an empty object
+	// JSON of any layout. Other text is written as a JSON string, and nothing as an empty object.
 	Body json.RawMessage
 }
 
-// OutputError says why no answer came. OpenAI's codes are batch_expired, batch_cancelled and request_timeout.
+// OutputError is the reason for a missing answer. OpenAI's codes are batch_expired, batch_cancelled and
+// request_timeout.
 type OutputError struct {
 	Code, Message string
 }
 
-// OutputID returns the ID of a line: the same for the same line of the same batch, whenever the file is written.
+// OutputID returns the ID of a line. It is always the same for the same line of the same batch.
 func OutputID(batch string, line int) string {
 	sum := sha256.Sum256([]byte(batch + "/" + strconv.Itoa(line)))
 	return fmt.Sprintf("batch_req_%x", sum[:16])
@@ -87,21 +88,21 @@ func appendBody(b []byte, body json.RawMessage) []byte {
 	}
 	buffer := bytes.NewBuffer(b)
 	if json.Compact(buffer, body) != nil {
-		return appendText(b, string(body)) // Compact leaves the buffer as it was.
+		return appendText(b, string(body)) // Compact has not changed the buffer.
 	}
 	if b = buffer.Bytes(); !utf8.Valid(body) {
-		b = bytes.ToValidUTF8(b, []byte("\uFFFD")) // inside of a text of the API, as every decoder would
+		b = bytes.ToValidUTF8(b, []byte("\uFFFD")) // in a string of the API, as decoders do
 	}
 	return b
 }
 
-// appendText writes a JSON text, without the escapes that only HTML needs.
+// appendText writes a JSON string, without the escapes that only HTML needs.
 func appendText(b []byte, text string) []byte {
 	buffer := bytes.NewBuffer(b)
 	e := json.NewEncoder(buffer)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(strings.ToValidUTF8(text, "\uFFFD")); err != nil {
-		panic(err) // a text has no fault
+		panic(err) // encoding a string can't fail
 	}
 	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/batch"
 )
 
-// The lines of the guide, but for the bodies, which it lays out over several lines.
+// The lines are from the guide, except the bodies, which the guide writes on several lines.
 func TestOutputLines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -28,25 +28,29 @@ func TestOutputLines(t *testing.T) {
 				StatusCode: 200, RequestID: "req_c187b3", Body: []byte("{\n  \"id\": \"chatcmpl-9758Iw\",\n  \"n\": " +
 					"1e400\n}\n"),
 			}},
-			`{"id": "batch_req_wnaDys", "custom_id": "request-2", "response": {"status_code": 200, "request_id": "req_c187b3", "body": {"id":"chatcmpl-9758Iw","n":1e400}}, "error": null}`,
+			`{"id": "batch_req_wnaDys", "custom_id": "request-2", "response": {"status_code": 200, "request_id": "req_c187b3",` +
+				` "body": {"id":"chatcmpl-9758Iw","n":1e400}}, "error": null}`,
 		},
 		"expired": {
 			batch.Output{ID: "batch_req_123", CustomID: "request-3", Error: &batch.OutputError{
 				Code: "batch_expired", Message: "This request could not be executed before the completion window " +
 					"expired.",
 			}},
-			`{"id": "batch_req_123", "custom_id": "request-3", "response": null, "error": {"code": "batch_expired", "message": "This request could not be executed before the completion window expired."}}`,
+			`{"id": "batch_req_123", "custom_id": "request-3", "response": null, "error": {"code": "batch_expired", ` +
+				`"message": "This request could not be executed before the completion window expired."}}`,
 		},
 		"not JSON": {
 			batch.Output{ID: "b", CustomID: `<a> "b" &`, Response: &batch.OutputResponse{
 				StatusCode: 502,
 				Body:       []byte("<html>\n\xff"),
 			}},
-			`{"id": "b", "custom_id": "<a> \"b\" &", "response": {"status_code": 502, "request_id": "", "body": "<html>\n` + "\uFFFD" + `"}, "error": null}`,
+			`{"id": "b", "custom_id": "<a> \"b\" &", "response": {"status_code": 502, "request_id": "", "body": "<html>\n` +
+				"\uFFFD" + `"}, "error": null}`,
 		},
 		"cut off": {
 			batch.Output{Response: &batch.OutputResponse{Body: []byte(`{"a": [1, 2`)}},
-			`{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": "{\"a\": [1, 2"}, "error": null}`,
+			`{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": "{\"a\": [1, 2"}, "error": ` +
+				`null}`,
 		},
 		"no body": {
 			batch.Output{Response: &batch.OutputResponse{StatusCode: 204}},
@@ -67,7 +71,7 @@ func TestOutputLines(t *testing.T) {
 	}
 }
 
-// line is what BatchRequestOutput says; openai-go has no type for it, but for all that stands in it.
+// line is BatchRequestOutput. openai-go has types for its fields, but not for the line.
 type line struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
@@ -107,20 +111,33 @@ func TestOfficialTypesReadTheLines(t *testing.T) {
 			Response: &batch.OutputResponse{StatusCode: status, RequestID: "req_1", Body: []byte(body)},
 		}
 	}
-	l := decode(t, answer(200, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"4"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`))
+	l := decode(t,
+		answer(200,
+			`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",`+
+				`"content":"4"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`))
 	if chat := into[openai.ChatCompletion](t, l.Response.Body); chat.Choices[0].Message.Content != "4" ||
 		chat.Usage.TotalTokens != 3 || l.Error != nil || l.CustomID != "a" {
 		t.Errorf("chat %+v of %+v", chat, l)
 	}
-	l = decode(t, answer(200, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]}],"model":"m","usage":{"prompt_tokens":1,"total_tokens":1}}`))
+	l = decode(t,
+		answer(200,
+			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]}],"model":"m",`+
+				`"usage":{"prompt_tokens":1,"total_tokens":1}}`))
 	if e := into[openai.CreateEmbeddingResponse](t, l.Response.Body); len(e.Data) != 1 || e.Data[0].Embedding[1] != -1 {
 		t.Errorf("embedding %+v", e)
 	}
-	l = decode(t, answer(200, `{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message","id":"m","role":"assistant","status":"completed","content":[{"type":"output_text","text":"hi","annotations":[]}]}],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}`))
+	l = decode(t,
+		answer(200,
+			`{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message","id":"m","role":"assistant",`+
+				`"status":"completed","content":[{"type":"output_text","text":"hi","annotations":[]}]}],`+
+				`"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}`))
 	if r := into[responses.Response](t, l.Response.Body); r.OutputText() != "hi" {
 		t.Errorf("response %+v", r)
 	}
-	l = decode(t, answer(400, `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`))
+	l = decode(t,
+		answer(400,
+			`{"error":{"message":"too long","type":"invalid_request_error","param":"messages",`+
+				`"code":"context_length_exceeded"}}`))
 	e := into[struct {
 		Error shared.ErrorObject `json:"error"`
 	}](t, l.Response.Body)
@@ -136,7 +153,7 @@ func TestOfficialTypesReadTheLines(t *testing.T) {
 
 func TestOutputID(t *testing.T) {
 	t.Parallel()
-	const want = "batch_req_" // and 32 digits
+	const want = "batch_req_" // followed by 32 digits
 	id := batch.OutputID("b", 1)
 	if !strings.HasPrefix(id, want) || len(id) != len(want)+32 || id != batch.OutputID("b", 1) ||
 		id == batch.OutputID("b", 2) || id == batch.OutputID("c", 1) {

@@ -12,13 +12,13 @@ import (
 // MaxLineDefault is the longest line a [Reader] accepts by default: 10 MB.
 const MaxLineDefault = 10_000_000
 
-// Config says what a [Reader] accepts.
+// Config bounds the lines that a [Reader] accepts.
 type Config struct {
-	// MaxLine is the longest line, in bytes without its line break. Defaults to [MaxLineDefault]; zero and below mean
-	// the default.
+	// MaxLine is the longest line, in bytes without its line break. Zero and below mean [MaxLineDefault].
 	MaxLine int
 
-	// Unique says that the file was read before and no custom_id is there twice: the Reader keeps none of them.
+	// Unique is true if the file was read before and has no duplicate custom_id. The Reader then stores no
+	// custom_ids.
 	Unique bool
 }
 
@@ -28,8 +28,8 @@ type Reader struct {
 	maxLine int
 	number  int
 	buf     []byte
-	ids     map[[12]byte]uint32 // a hash of each custom_id, and its line; nil where they are known to differ
-	ended   error               // io.EOF, or what reading failed with
+	ids     map[[12]byte]uint32 // a hash of each custom_id, and its line; nil with Config.Unique
+	ended   error               // io.EOF, or the error of reading
 }
 
 // NewReader returns a Reader of a file. A byte order mark at its beginning, blank lines and line breaks of any system
@@ -45,9 +45,9 @@ func NewReader(r io.Reader, cfg Config) *Reader {
 	return reader
 }
 
-// Next returns the next line. A [*LineError] means that this line can't be used, and Next may be called again for the
-// one after it. Any other error is final: io.EOF at the end of the file (at once for one without lines, see
-// [ErrEmpty]), or what reading failed with. The line is the caller's to keep.
+// Next returns the next line. A [*LineError] means that this line is invalid; call Next again for the line after it.
+// Any other error is final: io.EOF at the end of the file (at once for a file without lines, see [ErrEmpty]), or the
+// error of reading. The line belongs to the caller.
 func (r *Reader) Next() (Line, error) {
 	for r.ended == nil {
 		text, err := r.readLine()
@@ -65,7 +65,7 @@ func (r *Reader) Next() (Line, error) {
 	return Line{}, r.ended
 }
 
-// accept parses a line that is not blank, and takes its custom_id where all is well.
+// accept parses a line that is not blank, and stores its custom_id if the line is valid.
 func (r *Reader) accept(text []byte) (Line, error) {
 	line, fault := parse(r.number, text, r.ended != nil)
 	if fault != nil {
@@ -80,15 +80,15 @@ func (r *Reader) accept(text []byte) (Line, error) {
 		return Line{}, &LineError{
 			Line:  r.number,
 			Field: "custom_id",
-			Err:   fmt.Errorf("%w: %q is that of line %d", ErrDuplicateID, shorten(line.CustomID), first),
+			Err:   fmt.Errorf("%w: line %d has %q too", ErrDuplicateID, first, shorten(line.CustomID)),
 		}
 	}
 	r.ids[key] = uint32(r.number) //nolint:gosec // files have fewer lines
 	return line, nil
 }
 
-// readLine returns the text of one line, valid until the next call. Where the file ends with it, r.ended is set. A line
-// that is too long is read to its end and dropped.
+// readLine returns the text of one line, valid until the next call. It sets r.ended if the file ends with this line.
+// It reads a line that is too long to its end, and drops it.
 func (r *Reader) readLine() ([]byte, error) {
 	r.buf = r.buf[:0]
 	r.number++
@@ -131,5 +131,5 @@ func (r *Reader) readLine() ([]byte, error) {
 	return cut, nil
 }
 
-// lineBreak is what a line may be longer by: a byte order mark and a line break of two bytes.
+// lineBreak is the length of a byte order mark and a line break of two bytes, beyond the line.
 const lineBreak = 5

@@ -11,13 +11,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// State says whether a batch may go on.
+// State is whether the requests of a batch may still be sent.
 type State string
 
 // The states of a batch.
 const (
-	StateOpen      State = "open"      // its requests are sent
-	StateCancelled State = "cancelled" // its requests are not to be sent any more
+	StateOpen      State = "open"      // the sender enqueues its requests
+	StateCancelled State = "cancelled" // no further request is enqueued
 )
 
 // Batch is the record of one batch file.
@@ -25,37 +25,37 @@ type Batch struct {
 	// ID names the batch: letters, digits, "-" and "_", at most 100 of them.
 	ID string `bson:"_id"`
 
-	// Name is for people, such as that of the file.
+	// Name is for people, e.g. the name of the file.
 	Name string `bson:"name"`
 
-	// Hash is of the content of the file: the same ID with another hash is another file.
+	// Hash is a hash of the file's content. The same ID with another hash is another file.
 	Hash string `bson:"hash"`
 
-	// Lines is the number of the last line that holds a request. Blank lines count.
+	// Lines is the number of the last line with a request. Blank lines count.
 	Lines int `bson:"lines"`
 
-	// Requests is the number of lines that hold a request.
+	// Requests is the number of lines with a request.
 	Requests int `bson:"requests,omitempty"`
 
 	// Created is when the batch was opened, in milliseconds.
 	Created time.Time `bson:"created"`
 
-	// Limit and Key name the bucket that its requests are charged to.
+	// Limit and Key name the bucket of its requests.
 	Limit string `bson:"limit"`
 	Key   string `bson:"key"`
 
-	// Queue and Retries say how its requests are enqueued. Model is set where one was named for the whole batch.
+	// Queue and Retries are the options of its tasks. Model is set if the batch has one model for all requests.
 	Queue   string `bson:"queue,omitempty"`
 	Model   string `bson:"model,omitempty"`
 	Retries int    `bson:"retries,omitempty"`
 
-	// State is open when empty.
+	// State is StateOpen if empty.
 	State State `bson:"state"`
 
-	// Enqueued says that lines 1 to Enqueued were sent.
+	// Enqueued is the last line up to which all requests are enqueued.
 	Enqueued int `bson:"enqueued"`
 
-	// Retention is how long each result is kept. Zero means that of the store's options.
+	// Retention is how long each result is stored. Zero means Options.Retention of the store.
 	Retention time.Duration `bson:"-"`
 }
 
@@ -64,7 +64,7 @@ type batchDocument struct {
 	Retention int64     `bson:"retention"` // in ms
 	Expires   time.Time `bson:"expires"`
 
-	// How often putting back began and ended; see Counter.
+	// How often Reopen began and ended to put results back; see Counter.
 	Begun int `bson:"reopen_begun,omitempty"`
 	Ended int `bson:"reopen_ended,omitempty"`
 }
@@ -75,9 +75,9 @@ func (d batchDocument) batch() Batch {
 	return b
 }
 
-// Open stores b, or finds the stored batch with its ID: existed says which. It returns the stored batch, whose Lines
-// and Requests grow to those of b, since a limit that was raised serves more of the same file. The error matches
-// [ErrDifferentFile] where the stored batch has another hash. A zero Created means now.
+// Open stores b, or finds the stored batch with its ID; then existed is true. It returns the stored batch. Its Lines
+// and Requests grow to the numbers in b: after a limit is raised, the same file may have more valid lines. The error
+// matches [ErrDifferentFile] if the stored batch has another hash. A zero Created means now.
 func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, err error) {
 	if err = checkLine(b.ID, b.Lines); err != nil {
 		return Batch{}, false, err
@@ -117,13 +117,13 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 	return found.batch(), true, nil
 }
 
-// Batch returns the batch with this ID, or the only one whose ID begins with it. The error matches [ErrUnknownBatch] or
-// [ErrAmbiguousBatch] where there is none, or more than one.
+// Batch returns the batch with this ID, or the only batch whose ID begins with it. The error matches
+// [ErrUnknownBatch] if there is none, and [ErrAmbiguousBatch] if there are several.
 func (s *Store) Batch(ctx context.Context, id string) (Batch, error) {
 	if err := checkID(id); err != nil {
 		return Batch{}, fmt.Errorf("%w: %w", ErrUnknownBatch, err)
 	}
-	// "{" is the first character after those of an ID.
+	// "{" sorts after all characters of an ID.
 	filter := bson.M{"_id": bson.M{"$gte": id, "$lt": id + "{"}}
 	found, err := s.readBatches(ctx, filter, options.Find().SetSort(bson.M{"_id": 1}).SetLimit(2))
 	switch {
@@ -132,13 +132,13 @@ func (s *Store) Batch(ctx context.Context, id string) (Batch, error) {
 	case len(found) == 0:
 		return Batch{}, fmt.Errorf("%w: %q", ErrUnknownBatch, id)
 	case len(found) > 1 && found[0].ID != id:
-		return Batch{}, fmt.Errorf("%w: %q begins %s, %s and maybe more", ErrAmbiguousBatch, id, found[0].ID,
+		return Batch{}, fmt.Errorf("%w: %q begins %s, %s and possibly others", ErrAmbiguousBatch, id, found[0].ID,
 			found[1].ID)
 	}
 	return found[0], nil
 }
 
-// List returns the newest batches first, at most limit of them; zero and below mean all.
+// List returns at most limit batches, the newest first. A limit of zero or less means all.
 func (s *Store) List(ctx context.Context, limit int) ([]Batch, error) {
 	o := options.Find().SetSort(bson.D{{Key: fieldCreated, Value: -1}, {Key: "_id", Value: 1}})
 	if limit > 0 {
@@ -167,17 +167,18 @@ func (s *Store) readBatches(ctx context.Context, filter bson.M, o *options.FindO
 	return found, nil
 }
 
-// SetEnqueued stores that lines 1 to upTo were sent; the mark never goes back. Where the batch was cancelled meanwhile,
-// the mark is set as well and the error matches [ErrCancelled], so that the sender stops.
+// SetEnqueued stores that the requests of lines 1 to upTo are enqueued. The stored number never decreases. If the
+// batch was cancelled meanwhile, SetEnqueued stores the number and returns an error that matches [ErrCancelled], so
+// that the sender stops.
 func (s *Store) SetEnqueued(ctx context.Context, id string, upTo int) error {
-	changed, err := s.changeBatch(ctx, "note the progress of", id, bson.M{"$max": bson.M{"enqueued": upTo}})
+	changed, err := s.changeBatch(ctx, "store the progress of", id, bson.M{"$max": bson.M{"enqueued": upTo}})
 	if err == nil && changed.State == StateCancelled {
 		return fmt.Errorf("batches: batch %q: %w", id, ErrCancelled)
 	}
 	return err
 }
 
-// Cancel ends the batch: its requests are not to be sent any more. Those under way may still end, and their results
+// Cancel ends the batch: the sender enqueues no further requests. Running requests may still end, and their results
 // count.
 func (s *Store) Cancel(ctx context.Context, id string) error {
 	_, err := s.changeBatch(ctx, "cancel", id, bson.M{"$set": bson.M{"state": StateCancelled}})
@@ -190,7 +191,7 @@ func (s *Store) Resume(ctx context.Context, id string) error {
 	return err
 }
 
-// changeBatch updates the record of a batch and returns it as it is then.
+// changeBatch updates the record of a batch and returns the new record.
 func (s *Store) changeBatch(ctx context.Context, op, id string, update bson.M) (batchDocument, error) {
 	var found batchDocument
 	o := options.FindOneAndUpdate().SetReturnDocument(options.After)

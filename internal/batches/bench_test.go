@@ -12,10 +12,10 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 )
 
-// bodyLength is the length of an answer's text: with all that stands around it, it has some 2 kB.
+// bodyLength is the length of an answer's text. The whole body has about 2 kB.
 const bodyLength = 1500
 
-// What a result costs: alone, and when 64 handlers of one process end all the time.
+// BenchmarkFinish measures the cost of a result: alone, and while 64 handlers of one process store results.
 func BenchmarkFinish(b *testing.B) {
 	b.Run("alone", func(b *testing.B) {
 		s := newStore(b)
@@ -55,7 +55,7 @@ func finishAll(b *testing.B, handlers int, finish func(context.Context, batches.
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "results/s")
 }
 
-// Reading in constant memory: the heap at its highest is the same for 1000 and for 100 000 results.
+// BenchmarkRead shows that reading needs constant memory: the largest heap is the same for 1000 and 100 000 results.
 func BenchmarkRead(b *testing.B) {
 	heaps := map[int]uint64{}
 	for _, n := range []int{1000, 100_000} {
@@ -80,7 +80,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// readAll reads all results and returns the highest heap of live objects.
+// readAll reads all results and returns the largest heap of live objects.
 func readAll(b *testing.B, s *batches.Store, want int) uint64 {
 	b.Helper()
 	var m runtime.MemStats
@@ -102,8 +102,7 @@ func readAll(b *testing.B, s *batches.Store, want int) uint64 {
 	return peak
 }
 
-// counts reports what one count takes: of all, by a Counter that knows what is full, and of the lines that are
-// finished.
+// counts measures one count: of all documents, by a Counter with stored sums, and of the finished lines.
 func counts(b *testing.B, s *batches.Store, n int) {
 	b.Helper()
 	counter := s.Counter("b")

@@ -15,8 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// A request that fails again and again, with answers and names that are as bad as they can be, has its result in the
-// end.
+// A request that fails many times, with the longest and most malformed answers and names, gets a result in the end.
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -48,7 +47,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// Requests that are put back are held a few MB at a time, however large they are.
+// Reopen holds a few MB of requests at a time, however large all of them are.
 func TestReopenHoldsLittle(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -78,7 +77,7 @@ func TestReopenHoldsLittle(t *testing.T) {
 	}
 }
 
-// A limit that was raised meanwhile serves lines that were left out before.
+// A batch grows if a raised limit allows lines that were invalid before.
 func TestABatchGrows(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -98,7 +97,7 @@ func TestABatchGrows(t *testing.T) {
 	}
 }
 
-// A result for which the document has no room is stored without its answer, and names do not fill documents.
+// A result that is too large for a document is stored without its answer, and long names do not fill documents.
 func TestResultsThatAreTooLarge(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// A document that is not ours is an error that says so, wherever it is read.
+// Every method that reads a malformed document returns ErrMalformed.
 func TestCorruptDocuments(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -13,27 +13,27 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Counts sums up what is stored of a batch.
+// Counts sums up the stored documents of a batch.
 type Counts struct {
-	// Done and Failed are results, good and bad.
+	// Done and Failed are the numbers of good and bad results.
 	Done   int `bson:"done"`
 	Failed int `bson:"failed"`
 
-	// Retried is the number of requests of which an attempt failed and that were, or will be, tried again.
+	// Retried is the number of requests with a failed attempt that was or will be followed by another attempt.
 	Retried int `bson:"retried"`
 
 	// Unanswered is the number of stored requests without a result, as [Store.Unanswered] lists them.
 	Unanswered int `bson:"unanswered"`
 
-	// Usage is that of all results together.
+	// Usage is the sum of all results.
 	Usage Usage `bson:",inline"`
 
-	// First and Last are when the first and the last result were written. Zero without a result.
+	// First and Last are the times of the first and the last result. They are zero without a result.
 	First time.Time `bson:"first"`
 	Last  time.Time `bson:"last"`
 }
 
-// group are the counts of a group of results.
+// group is the counts of a group of results.
 type group struct {
 	By     string `bson:"_id"`
 	Counts `bson:",inline"`
@@ -58,7 +58,7 @@ func (c Counts) Plus(o Counts) Counts {
 	return c
 }
 
-// Counts counts the documents themselves, so it is exact after any crash. A [Counter] is cheaper for repeated counts.
+// Counts reads the documents themselves, so it is exact after any crash. A [Counter] is cheaper for repeated counts.
 func (s *Store) Counts(ctx context.Context, batch string) (Counts, error) {
 	if err := checkID(batch); err != nil {
 		return Counts{}, err
@@ -70,13 +70,13 @@ func (s *Store) Counts(ctx context.Context, batch string) (Counts, error) {
 	return found[0].Counts, nil
 }
 
-// count sums up the documents of some lines, in groups that share the value of the expression by.
+// count sums up the documents of some lines, grouped by the value of the expression by.
 func (s *Store) count(ctx context.Context, batch string, from, to int, by any) ([]group, error) {
 	when := func(condition bson.M) bson.M { return bson.M{"$sum": bson.M{"$cond": bson.A{condition, 1, 0}}} }
 	is := func(status string) bson.M { return bson.M{"$eq": bson.A{"$status", status}} }
 	missing := func(field string) bson.M { return bson.M{"$eq": bson.A{bson.M{"$type": "$" + field}, "missing"}} }
 	tries := bson.M{"$size": bson.M{"$ifNull": bson.A{"$tries", bson.A{}}}}
-	last := bson.M{"$cond": bson.A{is(statusFailed), 1, 0}} // the attempt that was not followed by another
+	last := bson.M{"$cond": bson.A{is(statusFailed), 1, 0}} // no attempt followed the last one of a failed request
 	pipeline := bson.A{bson.M{"$match": bson.D{linesOf(batch, from, to)}}, bson.M{"$group": bson.M{
 		"_id":        by,
 		"done":       when(is(statusDone)),
@@ -101,28 +101,28 @@ func (s *Store) count(ctx context.Context, batch string, from, to int, by any) (
 	return found, nil
 }
 
-// block is the number of lines whose sums a Counter keeps once all of them have a result. It is a power of ten, so that
-// the lines of a block begin with the same digits.
+// block is a number of lines. A Counter keeps the sums of a block in which all lines have a result. It is a power of
+// ten, so that the lines of a block begin with the same digits.
 const block = 1000
 
-// Counter counts one batch repeatedly, e.g. to show its progress. It is as exact as [Store.Counts], and reads only the
-// thousands of lines in which something can still change. Safe for concurrent use.
+// Counter counts one batch repeatedly, e.g. to show its progress. It is as exact as [Store.Counts], and reads only
+// blocks of a thousand lines that can still change. It is safe for concurrent use.
 type Counter struct {
 	store *Store
 	batch string
 
-	mu           sync.Mutex // held while the database is asked: one count at a time
-	begun, ended int        // of putting back, when full was read
+	mu           sync.Mutex // held during a query: one count at a time
+	begun, ended int        // of Reopen, when full was read
 	full         map[int]Counts
 }
 
-// Counter returns a Counter of the batch. The batch is looked for with each count.
+// Counter returns a Counter of the batch. Each count looks the batch up.
 func (s *Store) Counter(batch string) *Counter {
 	return &Counter{store: s, batch: batch, full: map[int]Counts{}}
 }
 
-// Counts returns the counts as they are now, and the record of the batch. The error matches [ErrUnknownBatch] where
-// there is none.
+// Counts returns the current counts, and the record of the batch. The error matches [ErrUnknownBatch] if there is no
+// such batch.
 func (c *Counter) Counts(ctx context.Context) (Counts, Batch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *Counter) Counts(ctx context.Context) (Counts, Batch, error) {
 	return total, d.batch(), nil
 }
 
-// open yields the ranges of blocks that are not full, before the first of them is counted.
+// open returns the ranges of blocks that are not full, from the first line of each range to its last.
 func (c *Counter) open(lines int) map[int]int {
 	ranges := map[int]int{}
 	from := -1
@@ -170,7 +170,7 @@ func (c *Counter) open(lines int) map[int]int {
 	return ranges
 }
 
-// count sums up the blocks from to to that are not full, and keeps those that are now.
+// count sums up the blocks of a range that were not full, and stores the sums of blocks that are full now.
 func (c *Counter) count(ctx context.Context, from, to, lines int) (Counts, error) {
 	// The line without its last three digits is the block.
 	by := bson.M{"$substrBytes": bson.A{"$_id", len(c.batch) + 1, lineDigits - 3}}
@@ -195,7 +195,7 @@ func (c *Counter) count(ctx context.Context, from, to, lines int) (Counts, error
 	return total, nil
 }
 
-// UsageByModel sums up what the results of a batch used, by the model they name. It reads them all.
+// UsageByModel sums up the usage of all results of a batch, by model. It reads all results.
 func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usage, error) {
 	if err := checkID(batch); err != nil {
 		return nil, err
@@ -211,9 +211,9 @@ func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usag
 	return usage, nil
 }
 
-// Since counts the results that were written at a moment or later, for each slot of time: the first slot begins at that
-// moment, the oldest stands first, and empty slots are left out. A slot is at least a millisecond. It reads all results
-// of the batch.
+// Since counts the results that were written at from or later, by slots of time. The first slot begins at from, the
+// oldest slot is first, and empty slots are left out. A slot is at least a millisecond. Since reads all results of
+// the batch.
 func (s *Store) Since(ctx context.Context, batch string, from time.Time, slot time.Duration) ([]Counts, error) {
 	if err := checkID(batch); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func TestCounts(t *testing.T) {
 	if c, err := s.Counts(t.Context(), "b"); err != nil || c != (batches.Counts{}) {
 		t.Errorf("%+v %v", c, err)
 	}
-	if err := s.Attempt(t.Context(), "b", 1, "", attempt(1)); err != nil { // will be tried again
+	if err := s.Attempt(t.Context(), "b", 1, "", attempt(1)); err != nil { // another attempt will follow
 		t.Fatal(err)
 	}
 	if c, err := s.Counts(t.Context(), "b"); err != nil || c != (batches.Counts{Retried: 1, Unanswered: 1}) {
@@ -52,7 +52,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// A Counter says what Counts says, whatever was finished or put back in between.
+// A Counter returns what Counts returns, whatever was finished or put back in between.
 func TestCounter(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -76,7 +76,7 @@ func TestCounter(t *testing.T) {
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	var order []int // whole thousands early, stragglers late
+	var order []int // whole thousands early, single lines late
 	for _, n := range []int{1, 0, 3, 2} {
 		for i := range 1000 {
 			if line := 1000*n + i; line >= 1 && line <= lines {

@@ -1,28 +1,27 @@
-// Package batches keeps what becomes of the requests of a batch file in MongoDB: a record of the batch, and one
-// document for each request, with its failed attempts and, once it has ended, its result.
+// Package batches stores batches and the results of their requests in MongoDB. A batch has a record. Each request has
+// one document, with its failed attempts and, after its end, its result.
 //
 // # Written once
 //
-// A result is written by one atomic update that only matches while there is none. A task that is delivered twice, on
-// one worker or on two, changes nothing that is there: [Store.Finish] says whether it was the first. A process may be
-// killed at any point: a document has its whole result or none of it. Writes are acknowledged by a majority. Every
-// write may be repeated after an error, where it is not known whether it was applied.
+// One atomic update writes a result, and it only matches a document without a result. A task that is delivered twice,
+// on one worker or on two, changes no stored result: [Store.Finish] returns whether its call was the first. A process
+// may be killed at any point: a document has its whole result or none of it. A majority of servers acknowledges each
+// write. After an error a write may have been applied or not; it is safe to repeat it.
 //
 // # Order and memory
 //
-// The documents of a batch are named by their line, so the order of the file is that of the index on _id.
-// [Store.Results] reads them page by page and holds a page at most, however long the batch is and however slowly it is
-// read.
+// The line is part of a document's _id, so the index on _id has the order of the file. [Store.Results] reads page by
+// page and holds one page, however long the batch and however slow the reader.
 //
 // # Size
 //
-// Bodies above 1 kB are compressed. A request has one document, and MongoDB's documents end at 16 MB: an answer that
-// does not fit is replaced by a [Failure] with the code [CodeTooLarge]. It is never cut, and never left out silently.
+// Bodies above 1 kB are compressed. A request has one document, and a document of MongoDB has at most 16 MB. A
+// [Failure] with the code [CodeTooLarge] replaces an answer that does not fit. An answer is never cut.
 //
 // # Retention
 //
-// A result is deleted by a TTL index when the retention of its batch has passed since it was written, and the record
-// of the batch a day or more after the last of its results.
+// A TTL index deletes a result after the retention of its batch. It deletes the record of the batch a day or more
+// after its last result.
 //
 // # Servers
 //

@@ -14,20 +14,20 @@ import (
 	"github.com/headway-go/headway/internal/packed"
 )
 
-// The stored request. Fields that are not named here are left as they are, so that a later version may add some.
+// The stored request. The package leaves other fields unchanged, so that a later version may add some.
 //
-//	_id       "batch/000000042": the order of the lines is that of the index
+//	_id       "batch/000000042": the index has the order of the lines.
 //	custom    custom_id
-//	status    done or failed; missing while there is no result
-//	at        when it ended
-//	code      status of the answer; missing where none came. request_id, body: of the answer
+//	status    done or failed; missing while there is no result.
+//	at        when the request ended.
+//	code      status of the answer; missing if there is none. request_id, body: of the answer.
 //	failure   code, message
-//	tries     failed attempts: at, ms, code, error
-//	reserved, used, prompt, completion: tokens, of all rounds together
+//	tries     failed attempts: at, ms, code, error.
+//	reserved, used, prompt, completion: tokens, the sum of all rounds.
 //	model
-//	request   what was sent, of failed ones
-//	round     how often it was put back; again: it was put back, and maybe not sent yet
-//	expires   date from which on it may be forgotten
+//	request   the body that was sent, for failed requests.
+//	round     how often the result was put back; again: it was put back, and maybe not enqueued yet.
+//	expires   from then on MongoDB may delete the document.
 const (
 	fieldCustom  = "custom"
 	fieldStatus  = "status"
@@ -47,11 +47,11 @@ const (
 const (
 	lineDigits = 9
 	maxLine    = 999_999_999
-	maxError   = 1000 // bytes of an attempt's error, and of other texts from outside
-	maxName    = 4096 // bytes of a custom_id and of a model
+	maxError   = 1000 // bytes of an attempt's error, and of other external texts
+	maxName    = 4096 // bytes of a custom_id or a model
 
-	// maxContent bounds body and request of a document together. MongoDB's documents end at 16 MiB; the rest is for
-	// attempts.
+	// maxContent bounds body and request of a document together. A document of MongoDB has at most 16 MiB; the rest
+	// is for attempts.
 	maxContent = 14 << 20
 )
 
@@ -78,7 +78,7 @@ type attemptDocument struct {
 	Error string    `bson:"error"`
 }
 
-// documentID names the document of a line. batch has no character below "0", so batches do not mix.
+// documentID returns the _id of the document of a line. A batch ID contains no "/", so batches do not mix.
 func documentID(batch string, line int) string {
 	return fmt.Sprintf("%s/%0*d", batch, lineDigits, line)
 }
@@ -92,7 +92,7 @@ func parseDocumentID(id string) (batch string, line int, err error) {
 	return batch, line, nil
 }
 
-// linesOf matches the documents of lines from to to, both included.
+// linesOf matches the documents of the lines from to to, both included.
 func linesOf(batch string, from, to int) bson.E {
 	return bson.E{Key: "_id", Value: bson.D{
 		{Key: "$gte", Value: documentID(batch, from)},
@@ -105,7 +105,7 @@ func unfinished() bson.E {
 	return bson.E{Key: fieldStatus, Value: bson.D{{Key: "$exists", Value: false}}}
 }
 
-// hasRoom matches documents to which attempts may be added.
+// hasRoom matches documents that have room for another attempt.
 func hasRoom() bson.E {
 	return bson.E{Key: fmt.Sprintf("%s.%d", fieldTries, AttemptsMost-1), Value: bson.D{{Key: "$exists", Value: false}}}
 }
@@ -121,7 +121,7 @@ func attemptDocuments(attempts []Attempt) bson.A {
 // cut shortens a text to maxError bytes of valid UTF-8.
 func cut(text string) string { return cutTo(text, maxError) }
 
-// name shortens a name that is longer than any that a batch file may have.
+// name shortens a name that is longer than a batch file allows.
 func name(text string) string { return cutTo(text, maxName) }
 
 func cutTo(text string, most int) string {
@@ -136,10 +136,10 @@ func cutTo(text string, most int) string {
 	return text[:end]
 }
 
-// valid makes a text storable.
+// valid makes a text valid UTF-8, so that MongoDB stores it.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// packed is what a document can hold of a result.
+// packed returns the parts of a result that fit into a document.
 func (r *Result) packed() (body, request any, failure *Failure) {
 	failure = r.Failure
 	size := 0
@@ -153,14 +153,14 @@ func (r *Result) packed() (body, request any, failure *Failure) {
 	if (r.Failed() || failure != nil) && len(r.Request) > 0 {
 		var n int
 		if request, n = packed.Pack(r.Request); size+n > maxContent {
-			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request, kept for a retry,",
+			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request for a retry",
 				len(r.Request), failure)}
 		}
 	}
 	return body, request, failure
 }
 
-// finishUpdate is the one update that writes a result.
+// finishUpdate returns the update that writes a result.
 func finishUpdate(r Result, expires time.Time) bson.M {
 	body, request, failure := r.packed()
 	set := bson.M{fieldCustom: name(r.CustomID), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires}
@@ -183,7 +183,7 @@ func finishUpdate(r Result, expires time.Time) bson.M {
 	if request != nil {
 		set[fieldRequest] = request
 	} else {
-		unset[fieldRequest] = "" // of an earlier round
+		unset[fieldRequest] = "" // from an earlier round
 	}
 	update := bson.M{"$set": set, "$unset": unset}
 	if tokens := r.Usage.fields(); len(tokens) > 0 {
@@ -203,7 +203,7 @@ func tooLarge(what string, size int, before *Failure) string {
 	return text
 }
 
-// fields are the tokens that are not zero.
+// fields returns the token counts that are not zero.
 func (u Usage) fields() bson.M {
 	d := bson.M{"reserved": u.Reserved, "used": u.Used, "prompt": u.Prompt, "completion": u.Completion}
 	maps.DeleteFunc(d, func(_ string, n any) bool {
@@ -213,7 +213,7 @@ func (u Usage) fields() bson.M {
 	return d
 }
 
-// result reads a document; it may have no result yet.
+// result decodes a document, which may have no result yet.
 func (d *resultDocument) result() (Result, error) {
 	batch, line, err := parseDocumentID(d.ID)
 	if err != nil {

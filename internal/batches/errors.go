@@ -11,45 +11,46 @@ import (
 )
 
 var (
-	// ErrUnavailable is matched when the database did not answer, or turned the command away. Where it was a write, it
-	// may have been applied; it may be repeated.
+	// ErrUnavailable means that the database did not answer, or refused the command. A write may have been applied;
+	// repeat it.
 	ErrUnavailable = errors.New("batches: the database is not available")
 
-	// ErrTooLarge is matched when a document would be larger than the database takes. No repetition mends it.
+	// ErrTooLarge means that a document would be larger than the database accepts. A retry cannot succeed.
 	ErrTooLarge = errors.New("batches: too large for a document")
 
-	// ErrUnknownBatch is an ID that no batch has, or begins with.
+	// ErrUnknownBatch means that no batch has this ID, or an ID that begins with it.
 	ErrUnknownBatch = errors.New("batches: unknown batch")
 
-	// ErrAmbiguousBatch is the beginning of the IDs of several batches.
+	// ErrAmbiguousBatch means that the IDs of several batches begin with this ID.
 	ErrAmbiguousBatch = errors.New("batches: ambiguous batch")
 
-	// ErrDifferentFile is a batch whose ID belongs to a file with another content.
+	// ErrDifferentFile means that the ID belongs to a file with another content.
 	ErrDifferentFile = errors.New("the ID belongs to another file")
 
-	// ErrCancelled is a batch that was cancelled.
+	// ErrCancelled means that the batch is cancelled.
 	ErrCancelled = errors.New("cancelled")
 
-	// ErrBatchID is an ID that can't name a batch.
+	// ErrBatchID means that an ID can't name a batch.
 	ErrBatchID = errors.New("batches: unusable batch ID")
 
-	// ErrLine is a line number that no line has.
+	// ErrLine means that a line number is out of range.
 	ErrLine = errors.New("unusable line number")
 
-	// ErrMalformed is a stored document that is not one of this package's.
+	// ErrMalformed means that a stored document was not written by this package.
 	ErrMalformed = errors.New("batches: malformed document")
 )
 
 const maxID = 100
 
-// checkID says whether id can name a batch. Its characters keep the order of the documents that are named after it.
+// checkID returns an error if id can't name a batch. The allowed characters keep documents in the order of their
+// lines.
 func checkID(id string) error {
 	if id == "" || len(id) > maxID {
-		return fmt.Errorf("%w: it has %d characters, there may be 1 to %d", ErrBatchID, len(id), maxID)
+		return fmt.Errorf("%w: it has %d characters, must have 1-%d", ErrBatchID, len(id), maxID)
 	}
 	for _, c := range id {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return fmt.Errorf("%w: it has a %q; letters, digits, - and _ are good", ErrBatchID, c)
+			return fmt.Errorf("%w: it contains %q; only letters, digits, '-' and '_' are allowed", ErrBatchID, c)
 		}
 	}
 	return nil
@@ -60,12 +61,12 @@ func checkLine(batch string, line int) error {
 		return err
 	}
 	if line < 1 || line > maxLine {
-		return fmt.Errorf("batches: batch %q: %w %d, there may be 1 to %d", batch, ErrLine, line, maxLine)
+		return fmt.Errorf("batches: batch %q: %w %d: must be 1-%d", batch, ErrLine, line, maxLine)
 	}
 	return nil
 }
 
-// kindOf distinguishes the fault of one document, which no repetition mends, from an unreachable database.
+// kindOf distinguishes the fault of one document, for which a retry cannot succeed, from an unreachable database.
 func kindOf(err error) error {
 	if packed.TooLarge(err) {
 		return ErrTooLarge
@@ -76,7 +77,7 @@ func kindOf(err error) error {
 	return ErrUnavailable
 }
 
-// unavailable wraps what the driver said by its kind. Its errors name addresses, never credentials.
+// unavailable wraps an error of the driver by its kind. The driver's errors name addresses, never credentials.
 func unavailable(op, batch string, err error) error {
 	if batch == "" {
 		return fmt.Errorf("%w: %s batches: %w", kindOf(err), op, err)
@@ -90,7 +91,7 @@ func unavailableLine(op, batch string, line int, err error) error {
 
 const codeWriteConflict = 112
 
-// isConflict says whether a write changed nothing because another writer was faster.
+// isConflict returns whether a write changed nothing because another writer was faster.
 func isConflict(err error) bool {
 	var se mongo.ServerError
 	return errors.As(err, &se) && se.HasErrorCode(codeWriteConflict)

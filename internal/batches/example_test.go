@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/reservations/mongostore"
 )
 
-// A worker stores what became of a request. A task that is delivered twice changes nothing.
+// A worker stores the result of a request. A second delivery of the task changes nothing.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

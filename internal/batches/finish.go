@@ -13,22 +13,22 @@ import (
 	"github.com/headway-go/headway/internal/packed"
 )
 
-// maxTries bounds how often a write is sent while other writers of the same document are faster. Each time another one
-// has made progress, so a few are plenty.
+// maxTries bounds how often a write is sent again after other writers changed the same document. Each conflict means
+// that another writer made progress, so few are needed.
 const maxTries = 10
 
-// Outcome is what became of one result given to [Store.FinishMany].
+// Outcome is the outcome of one result of a [Store.FinishMany].
 type Outcome struct {
-	// First says that this call wrote the result. False without an error: there was one already, and nothing has
-	// changed.
+	// First is true if this call wrote the result. If it is false and Err is nil, there was a result already, which
+	// stays.
 	First bool
 
-	// Err says that it is not known whether the result is stored; Finish may be called again.
+	// Err is set if the result may be stored or not. Call Finish again.
 	Err error
 }
 
-// Attempt stores a failed attempt of a request that has not ended. The same attempt given twice is stored once, and one
-// that is reported after the request has ended is dropped, as are those above [AttemptsMost].
+// Attempt stores a failed attempt of a request that has not ended. It stores the same attempt only once. It drops
+// attempts of a request that has ended, and attempts above [AttemptsMost].
 func (s *Store) Attempt(ctx context.Context, batch string, line int, customID string, a Attempt) error {
 	if err := checkLine(batch, line); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 	return s.untilWritten(ctx, batch, line, update)
 }
 
-// untilWritten applies an update to a document that has no result, and does nothing to one that has, or is full of
+// untilWritten applies an update to a document without a result. It does nothing if there is a result, or no room for
 // attempts.
 func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.M) error {
 	filter := bson.D{{Key: "_id", Value: documentID(batch, line)}, unfinished(), hasRoom()}
@@ -54,28 +54,28 @@ func (s *Store) untilWritten(ctx context.Context, batch string, line int, update
 		if err == nil {
 			return nil
 		}
-		// The document is there: with a result, or made by another writer in this moment. Without upsert the
-		// two differ.
+		// The document exists: with a result, or just inserted by another writer. An update without upsert shows
+		// which.
 		duplicate := mongo.IsDuplicateKeyError(err)
 		if !duplicate && !isConflict(err) || n == maxTries {
-			return unavailableLine("note an attempt of", batch, line, err)
+			return unavailableLine("store an attempt of", batch, line, err)
 		}
 		upsert = upsert && !duplicate
 	}
 }
 
-// Finish stores the result of a request, if it has none. It is one round trip, and a few where another writer is at the
-// same document. Once it has returned without an error, the result is stored and never changes, unless [Store.Reopen]
-// puts it back; first says whether it was this call that wrote it. After an error Finish may be called again, and then
-// says false if the first call was applied after all.
+// Finish stores the result of a request that has none. It takes one round trip, and a few more if another writer
+// changes the same document. After Finish returns without an error, the result is stored. It never changes, unless
+// [Store.Reopen] puts it back. First is true if this call wrote the result. After an error, call Finish again: it
+// returns false if the first call was applied after all.
 func (s *Store) Finish(ctx context.Context, r Result) (first bool, err error) {
 	o := s.FinishMany(ctx, []Result{r})[0]
 	return o.First, o.Err
 }
 
-// FinishMany does what [Store.Finish] does for each of the results, in one round trip. The outcomes stand in the order
-// of the results; one that fails does not keep the others back. One that is too large for its document is stored
-// without its answer and its request, as a failure with [CodeTooLarge].
+// FinishMany is [Store.Finish] for several results, in one round trip. The outcomes are in the order of the results.
+// A result that fails does not stop the others. A result that is too large for its document is stored without its
+// answer and its request, as a failure with [CodeTooLarge].
 func (s *Store) FinishMany(ctx context.Context, results []Result) []Outcome {
 	outcomes := make([]Outcome, len(results))
 	todo := make([]finish, 0, len(results))
@@ -104,7 +104,7 @@ func (s *Store) FinishMany(ctx context.Context, results []Result) []Outcome {
 	return outcomes
 }
 
-var errContended = errors.New("other writers were faster each time")
+var errContended = errors.New("another writer changed the document each time")
 
 // finish is one result on its way into its document.
 type finish struct {
@@ -113,11 +113,11 @@ type finish struct {
 	id      string
 	result  Result
 	expires time.Time
-	less    bool // answer and request are left out
+	less    bool // without answer and request
 	outcome *Outcome
 }
 
-// shrink leaves out what makes the document too large, once.
+// shrink removes the large parts of a result. It returns false if they are removed already.
 func (f *finish) shrink() bool {
 	if f.less {
 		return false
@@ -147,7 +147,7 @@ func (s *Store) finish(ctx context.Context, r Result) (finish, error) {
 	return finish{batch: r.Batch, line: r.Line, id: documentID(r.Batch, r.Line), result: r, expires: expires}, nil
 }
 
-// write sends them all, notes what is known, and returns those that met a document which was there or changed
+// write sends all results and sets their outcomes. It returns the results whose documents existed or changed
 // meanwhile.
 func (s *Store) write(ctx context.Context, todo []finish) []finish {
 	models := make([]mongo.WriteModel, len(todo))
@@ -162,7 +162,7 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 		for _, e := range bulk.WriteErrors {
 			failed[e.Index] = e
 		}
-	} else if packed.TooLarge(err) && len(todo) > 1 { // one of them is; a write for each finds out which
+	} else if packed.TooLarge(err) && len(todo) > 1 { // write each alone, to find the one that is too large
 		var met []finish
 		for _, f := range todo {
 			met = append(met, s.write(ctx, []finish{f})...)
@@ -174,11 +174,11 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 		}
 	}
 	var met []finish
-	for i, f := range todo { // f is a copy, and what met gets is as it has become
+	for i, f := range todo { // f is a copy; met gets its final state
 		err := failed[i]
 		switch {
 		case err == nil:
-			f.outcome.First = true // It was inserted, or matched while it had no result.
+			f.outcome.First = true // The update inserted the document, or matched it without a result.
 		case mongo.IsDuplicateKeyError(err), isConflict(err), packed.TooLarge(err) && f.shrink():
 			met = append(met, f)
 		default:
@@ -188,7 +188,7 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 	return met
 }
 
-// withoutResult returns those whose documents have no result; the others are not the first.
+// withoutResult returns the results whose documents have none. The others are not the first.
 func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
 	ids := make(bson.A, len(met))
 	for i, f := range met {
@@ -212,7 +212,7 @@ func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
 	return again
 }
 
-// eachID calls yield with the _id of every document that matches, in no order.
+// eachID calls yield with the _id of every matching document, in no particular order.
 func (s *Store) eachID(ctx context.Context, filter any, yield func(id string)) error {
 	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(bson.M{"_id": 1}))
 	if err != nil {

@@ -38,14 +38,14 @@ func find(t *testing.T, s *batches.Store, line int) batches.Result {
 	return r
 }
 
-// What is written first stays, whatever comes later.
+// The first result of a request stays, whatever is written later.
 func TestWrittenOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	if r, ok, err := s.Find(t.Context(), "b", 1); ok || err != nil {
 		t.Fatalf("%+v %v", r, err)
 	}
-	for _, n := range []int{1, 2, 1} { // the second 1 is a repetition
+	for _, n := range []int{1, 2, 1} { // the second 1 is a repeated call
 		if err := s.Attempt(t.Context(), "b", 1, "request-1", attempt(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestWrittenOnce(t *testing.T) {
 		t.Fatal(first, err)
 	}
 	want.Attempts = []batches.Attempt{attempt(1), attempt(2), attempt(3)}
-	want.Request = nil // is kept for failed ones only
+	want.Request = nil // is stored for failed requests only
 	if diff := cmp.Diff(want, find(t, s, 1)); diff != "" {
 		t.Error(diff)
 	}
@@ -125,7 +125,7 @@ func random(size int) []byte {
 	return b
 }
 
-// Every size comes back as it was, or as a failure that says so.
+// A body of any size is read as it was written, or is replaced by a failure with the reason.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -169,7 +169,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%d: %v, stored as %s in %d bytes", line, err, body.Type, len(body.Value))
 		}
 	}
-	// Body and request fit alone, not together: the answer is kept.
+	// Body and request fit alone, but not together: the answer stays.
 	r := batches.Result{
 		Batch: "b", Line: 8, Response: &batches.Response{StatusCode: 400, Body: random(8 << 20)},
 		Request: random(9 << 20),
@@ -211,13 +211,13 @@ func TestFinishMany(t *testing.T) {
 			t.Errorf("%d: %+v", i, got[i])
 		}
 	}
-	if got[0].First == got[4].First { // the order inside of a round trip is the server's
+	if got[0].First == got[4].First { // the server chooses the order within a round trip
 		t.Errorf("line 1, given twice: %v %v", got[0].First, got[4].First)
 	}
 }
 
-// Many processes that finish, and fail, the same lines at the same time: each line has exactly one first, and what that
-// one wrote is what stands there. Some callers go away in the middle.
+// Many processes finish, and fail, the same lines at the same time. Each line has exactly one first call, and its
+// result is stored. Some callers cancel in the middle.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	uri, name := testenv.Mongo(t)
@@ -284,9 +284,9 @@ func TestFleet(t *testing.T) {
 			t.Errorf("line %d: of %s, but the first was %d", line, r.Response.RequestID, winner[line].Load())
 		case n == 0:
 			var w int
-			// only they may not know that they were the first
+			// a cancelled caller may have been the first without an answer
 			if _, err := fmt.Sscan(byGone, &w); err != nil || w%8 != 0 {
-				t.Errorf("line %d: nobody was the first, of %s", line, byGone)
+				t.Errorf("line %d: no call was the first, of %s", line, byGone)
 			}
 		}
 	}
@@ -296,7 +296,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// Each line of which an attempt is noted and a result is written at the same moment has both, or the result alone.
+// A line with an attempt and a result at the same time has both in the end, or the result alone.
 func TestAttemptMeetsFinish(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -317,7 +317,8 @@ func TestAttemptMeetsFinish(t *testing.T) {
 	}
 }
 
-// While the database is away nothing is stored and the error says so; then the same call stores it.
+// While the database is down, nothing is stored and the error matches ErrUnavailable. Later the same call stores the
+// result.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	db, proxy := throughProxy(t)

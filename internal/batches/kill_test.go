@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/reservations/mongostore"
 )
 
-// Environment of the process that TestKilled starts.
+// Environment variables of the process that TestKilled starts.
 const (
 	killURI      = "HEADWAY_TEST_BATCHES_URI"
 	killDatabase = "HEADWAY_TEST_BATCHES_DATABASE"
@@ -25,7 +25,7 @@ const (
 
 const killLines = 2000
 
-// finishLines finishes all lines with 8 handlers, and prints each of which it was the first.
+// finishLines finishes all lines with 8 handlers, and prints each line whose result it wrote.
 func finishLines(ctx context.Context, uri, database string, out io.Writer) error {
 	client, err := mongostore.Connect(ctx, uri)
 	if err != nil {
@@ -37,7 +37,7 @@ func finishLines(ctx context.Context, uri, database string, out io.Writer) error
 	var line atomic.Int64
 	var group sync.WaitGroup
 	failures := make(chan error, 8)
-	var mu sync.Mutex // of out
+	var mu sync.Mutex // guards out
 	for range 8 {
 		group.Go(func() {
 			for n := int(line.Add(1)); n <= killLines; n = int(line.Add(1)) {
@@ -59,7 +59,8 @@ func finishLines(ctx context.Context, uri, database string, out io.Writer) error
 	return <-failures
 }
 
-// Whoever is killed when: a line has its whole result or none, no line has two firsts, and the counts are exact.
+// Processes are killed at random times. A line has its whole result or none, no line has two first calls, and the
+// counts are exact.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	uri, name := testenv.Mongo(t)
@@ -94,7 +95,7 @@ func TestKilled(t *testing.T) {
 		firsts[printed.Text()]++
 	}
 	if len(firsts) < killLines/2 || len(firsts) > killLines {
-		t.Errorf("%d firsts of %d lines", len(firsts), killLines) // the killed took some with them, but never many
+		t.Errorf("%d firsts of %d lines", len(firsts), killLines) // a killed process may not have printed a few of its lines
 	}
 	for line, n := range firsts {
 		if n != 1 {

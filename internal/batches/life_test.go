@@ -11,7 +11,8 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// Results expire by the retention of their batch, and its record always later than each of them, in each process.
+// Results expire after the retention of their batch. In each process its record expires later than all of its
+// results.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

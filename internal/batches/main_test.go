@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// TestMain runs this binary as a process to be killed where TestKilled asks for it.
+// TestMain runs this binary as the process that TestKilled kills, if its environment says so.
 func TestMain(m *testing.M) {
 	if uri := os.Getenv(killURI); uri != "" {
 		if err := finishLines(context.Background(), uri, os.Getenv(killDatabase), os.Stdout); err != nil {
@@ -36,8 +36,8 @@ func newStore(tb testing.TB) *batches.Store {
 	return s
 }
 
-// together returns a Finish whose callers share round trips, as those of a worker do, and a function that waits for the
-// round trips of callers that have left.
+// together returns a Finish whose callers share round trips, like the callers of a worker. It also returns a function
+// that waits for the round trips of cancelled callers.
 func together(s *batches.Store) (finish func(context.Context, batches.Result) (bool, error), wait func()) {
 	group := &coalesce.Group[struct{}, batches.Result, batches.Outcome]{
 		Call: func(ctx context.Context, _ struct{}, results []batches.Result) ([]batches.Outcome, error) {
@@ -53,17 +53,22 @@ func together(s *batches.Store) (finish func(context.Context, batches.Result) (b
 	}, group.Close
 }
 
-// completion is an answer of a chat, about as long as content; words make it about as compressible as prose.
+// completion returns an answer of a chat of about that length. Its words make it about as compressible as prose.
 func completion(n, length int) []byte {
 	var content strings.Builder
 	for i := n; content.Len() < length; i++ {
 		content.WriteString(words[(i*7919+i/13)%len(words)] + " ")
 	}
-	return fmt.Appendf(nil, `{"id":"chatcmpl-%024x","object":"chat.completion","created":%d,"model":"gpt-4o-mini-2024-07-18",`+
-		`"choices":[{"index":0,"message":{"role":"assistant","content":%q,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],`+
-		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},`+
-		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},`+
-		`"service_tier":"default","system_fingerprint":"fp_%x"}`, n*7907, 1700000000+n, content.String(), n%900, n%500, n%900+n%500, n%77)
+	return fmt.Appendf(nil, `{"id":"chatcmpl-%024x","object":"chat.completion","created":%d,`+
+		`"model":"gpt-4o-mini-2024-07-18",`+
+		`"choices":[{"index":0,"message":{"role":"assistant","content":%q,"refusal":null,"annotations":[]},"logprobs":null,`+
+		`"finish_reason":"stop"}],`+
+		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":0,`+
+		`"audio_tokens":0},`+
+		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,`+
+		`"rejected_prediction_tokens":0}},`+
+		`"service_tier":"default","system_fingerprint":"fp_%x"}`, n*7907, 1700000000+n, content.String(), n%900, n%500,
+		n%900+n%500, n%77)
 }
 
 func answered(batch string, line, length int) batches.Result {
@@ -109,7 +114,8 @@ hold tokens would too takes whatever words little every the spend started change
 attempt into failed seconds learned llm be lease chat replace return stalled they per repeated clock
 delivered those arrive end beside or used life has far wasted arrival struct token old not
 overtakes them same why tandard leave uses before this than wait reserve scheduler key tickets anybody
-violations returning nything very reaches most found balances placed forward arithmetic document xactly fixed asks promise
+violations returning nything very reaches most found balances placed forward arithmetic document xactly fixed asks
+promise
 order it slow more each workers missed ts never stop then when completions answers choose ith
 all eadway allowed whose without writes enough woken ero deferral lasts he in from along by
 lose meanwhile go limits first eturning settlements updates plain commands contract back travel script decision buckets

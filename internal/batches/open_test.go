@@ -60,7 +60,7 @@ func TestNamedRequests(t *testing.T) {
 	}
 }
 
-func TestRoundsAreThoseOfOpenRequests(t *testing.T) {
+func TestRoundsOfOpenRequests(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: 20}); err != nil {

@@ -11,11 +11,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// page is the number of results that are read at once.
+// page is the number of results in one page.
 const page = 200
 
-// Find returns what is stored of a request; ok says that it has a result. Without one, the Result has the attempts so
-// far.
+// Find returns the stored document of a request. ok is true if it has a result. If not, the Result has the attempts
+// so far.
 func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok bool, err error) {
 	if err = checkLine(batch, line); err != nil {
 		return Result{}, false, err
@@ -32,20 +32,20 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 	return r, err == nil && d.Status != "", err
 }
 
-// Finished returns which of the lines from to to (both included) have a result, good or bad. It takes a byte for each
-// line between them.
+// Finished returns the lines from to to (both included) that have a result, good or bad. The set takes a byte per
+// line.
 func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {
 	return s.lines(ctx, "finished", batch, from, to, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
 }
 
-// Unanswered returns which of the lines from to to (both included) are stored without a result: lines given to
+// Unanswered returns the lines from to to (both included) that are stored without a result: lines given to
 // [Store.Name], lines with a failed attempt, and lines that were put back.
 func (s *Store) Unanswered(ctx context.Context, batch string, from, to int) (*LineSet, error) {
 	return s.lines(ctx, "unanswered", batch, from, to, unfinished(),
 		bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }
 
-// lines are those from to to whose documents are as which says; what is their name.
+// lines returns the lines from to to whose documents match which. what describes these lines in errors.
 func (s *Store) lines(ctx context.Context, what, batch string, from, to int, which ...bson.E) (*LineSet, error) {
 	if err := checkLine(batch, from); err != nil {
 		return nil, err
@@ -72,19 +72,19 @@ func (s *Store) lines(ctx context.Context, what, batch string, from, to int, whi
 	return set, malformed
 }
 
-// Results yields the results of a batch, good and bad, in the order of the lines. It reads page by page, so results
-// that are written meanwhile are there if their page was not read yet. An error is yielded once, as the last.
+// Results yields the results of a batch, good and bad, in the order of the lines. It reads page by page, so it yields
+// later results if it has not read their page yet. An error is the last value.
 func (s *Store) Results(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
 }
 
-// FailedOnes yields the failed results of a batch as [Store.Results] does.
+// FailedOnes yields the failed results of a batch, in the way of [Store.Results].
 func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: statusFailed})
 }
 
-// All yields every request of a batch of which something is stored, as [Store.Results] does: also those that have no
-// result yet, which have no Finished.
+// All yields every stored request of a batch, in the way of [Store.Results]. A request without a result has a zero
+// Finished.
 func (s *Store) All(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }
@@ -109,8 +109,8 @@ func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq
 	}
 }
 
-// page yields a page of results and returns the line where the next one begins. more is false after the last one, and
-// where yield has had enough. The server keeps nothing open between two pages, so the reader may be slow.
+// page yields a page of results and returns the first line of the next page. more is false after the last page, and
+// if yield returned false. The server keeps no cursor open between two pages, so the reader may be slow.
 func (s *Store) page(
 	ctx context.Context, batch string, from int, which bson.E, yield func(Result) bool,
 ) (next int, more bool, err error) {
@@ -142,7 +142,7 @@ func (s *Store) page(
 	return from, n == page, nil
 }
 
-// LineSet is a set of lines. It does not change once it was returned, so concurrent callers may read it.
+// LineSet is a set of lines. It does not change after it was returned, so concurrent callers may read it.
 type LineSet struct {
 	from int
 	has  []bool
@@ -156,7 +156,7 @@ func (l *LineSet) add(line int) {
 	}
 }
 
-// Has says whether line is in the set.
+// Has returns whether line is in the set.
 func (l *LineSet) Has(line int) bool {
 	return line >= l.from && line-l.from < len(l.has) && l.has[line-l.from]
 }
@@ -164,14 +164,14 @@ func (l *LineSet) Has(line int) bool {
 // Len returns the number of lines in the set.
 func (l *LineSet) Len() int { return l.n }
 
-// Named is a request that has no result, with the name its caller gave it.
+// Named is a request without a result, with its custom_id.
 type Named struct {
 	Line     int
 	CustomID string
 }
 
-// Name stores the names of requests that have no result and may never get one, such as those of a cancelled batch.
-// Requests that have a result stay as they are.
+// Name stores the names of requests that have no result and may never get one, e.g. in a cancelled batch. It does not
+// change requests with a result.
 func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 	if len(named) == 0 {
 		return nil
@@ -190,14 +190,14 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(bson.M{"$set": set}).SetUpsert(true)
 	}
 	_, err = s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	if err != nil && !mongo.IsDuplicateKeyError(err) { // a duplicate has a result, or another caller names it
-		return unavailable("name requests of", batch, err)
+	if err != nil && !mongo.IsDuplicateKeyError(err) { // a duplicate has a result, or another caller stored its name
+		return unavailable("store names of requests of", batch, err)
 	}
 	return nil
 }
 
-// Rounds returns how often each of the lines from to to (both included) was put back by [Store.Reopen], where it has no
-// result now. Lines that were never put back are left out.
+// Rounds returns how often [Store.Reopen] put back each of the lines from to to (both included) that have no result
+// now. It leaves out lines that were never put back.
 func (s *Store) Rounds(ctx context.Context, batch string, from, to int) (map[int]int, error) {
 	if err := checkLine(batch, from); err != nil {
 		return nil, err

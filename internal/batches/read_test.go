@@ -36,7 +36,7 @@ func fill(tb testing.TB, s *batches.Store, batch string, n, length int) {
 func TestResults(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	for batch, n := range map[string]int{"b": 400, "b-": 401, "none": 0, "a": 399} { // around whole pages
+	for batch, n := range map[string]int{"b": 400, "b-": 401, "none": 0, "a": 399} { // numbers around whole pages
 		fill(t, s, batch, n, 10)
 		if err := s.Attempt(t.Context(), batch, n+1, "not finished", attempt(1)); err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func TestFinished(t *testing.T) {
 	}
 }
 
-// What is stored comes back, whatever it is.
+// Any result is read as it was stored.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

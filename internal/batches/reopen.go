@@ -8,17 +8,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// sendBytes is about the most that is held of requests that are put back.
+// sendBytes is about how many bytes of requests Reopen holds at a time.
 const sendBytes = 8_000_000
 
-// Reopen puts the failed results of a batch back: they have no result any more, and keep their attempts and their
-// usage. Then it calls send with their requests, some hundred or some MB at a time and in the order of the lines, and
-// returns how many were sent.
+// Reopen puts the failed results of a batch back: it deletes the results, and keeps attempts and usage. Then it calls
+// send with the requests, in the order of the lines, a few hundred or a few MB at a time. It returns how many
+// requests were sent.
 //
-// Send must enqueue them all, or return an error. It may be given a request again where a process was killed, or an
-// error came, between send and the note that it was done: name a task by batch, line and [Result.Round], and it is
-// enqueued once. What was put back by a call that did not come to its end is sent by the next call. Failed results
-// whose request is not stored stay as they are. A batch that is cancelled is put back as well.
+// Send must enqueue all of them, or return an error. It may get a request twice, if the process is killed or fails
+// before Reopen has stored that the request was sent. Give each task an ID of batch, line and [Result.Round], so that
+// it is enqueued once. If a call does not end, the next call sends the requests that it put back. Failed results
+// without a stored request stay. Reopen also puts back the results of a cancelled batch.
 func (s *Store) Reopen(
 	ctx context.Context, batch string, send func(context.Context, []Result) error,
 ) (n int, err error) {
@@ -51,8 +51,8 @@ func (s *Store) Reopen(
 	return n, nil
 }
 
-// putBack takes the results away from the failed requests. The record changes before and after, so that no Counter
-// keeps sums of what was put back.
+// putBack deletes the results of failed requests. The record of the batch changes before and after, so that no
+// Counter keeps old sums.
 func (s *Store) putBack(ctx context.Context, batch string) error {
 	tell := func(field string) error {
 		_, err := s.changeBatch(ctx, "reopen", batch, bson.M{"$inc": bson.M{field: 1}})
@@ -85,7 +85,8 @@ func (s *Store) putBack(ctx context.Context, batch string) error {
 	return tell("reopen_ended")
 }
 
-// sent notes that requests were sent. One that failed meanwhile and was put back once more has another round.
+// sent stores that requests were sent. It skips a request that failed meanwhile and was put back again, because its
+// round differs.
 func (s *Store) sent(ctx context.Context, batch string, results []Result) error {
 	rounds := map[int]bson.A{}
 	for _, r := range results {
@@ -98,7 +99,7 @@ func (s *Store) sent(ctx context.Context, batch string, results []Result) error 
 		models = append(models, mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(update))
 	}
 	if _, err := s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
-		return unavailable("note what was sent of", batch, err)
+		return unavailable("store which requests were sent of", batch, err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	const lines = 4500 // more than two pages failed
+	const lines = 4500 // the failed ones fill more than two pages
 	nothing := func(context.Context, []batches.Result) error { return errors.New("nothing to send") }
 	if _, err := s.Reopen(t.Context(), "b", nothing); !errors.Is(err, batches.ErrUnknownBatch) {
 		t.Error(err)
@@ -27,14 +27,14 @@ func TestReopen(t *testing.T) {
 		t.Error(n, err)
 	}
 	fill(t, s, "b", lines, 10)
-	fill(t, s, "b2", 20, 10) // must stay as it is
+	fill(t, s, "b2", 20, 10) // must not change
 	unkept := failed("b", lines+10)
 	unkept.Request = nil
 	if _, err := s.Finish(t.Context(), unkept); err != nil {
 		t.Fatal(err)
 	}
 
-	// Killed while the second page is being sent, and again before the note that the third was.
+	// The first call is killed while it sends the second page, the next one before it stores that the third was sent.
 	broken := errors.New("broken")
 	sent := map[string]int{}
 	send := func(stop int) func(context.Context, []batches.Result) error {
@@ -70,7 +70,7 @@ func TestReopen(t *testing.T) {
 		t.Errorf("%d requests sent, want %d", len(sent), lines/10)
 	}
 
-	// What ends now is stored: good, and without the request; or bad, to be put back once more.
+	// New results are stored: good ones without the request, and bad ones, which can be put back again.
 	good := answered("b", 10, 10)
 	good.Usage.Used = 7
 	bad := failed("b", 20)
@@ -102,7 +102,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// A request that fails at once, and is put back once more before the first sender has noted it, is sent by the second.
+// A request may fail at once and be put back again before the first sender has stored that it was sent. The second
+// sender sends it.
 func TestReopenTwice(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// CodeTooLarge is the [Failure] of a request whose answer does not fit into a document.
+// CodeTooLarge is the [Failure] code of a request whose answer does not fit into a document.
 const CodeTooLarge = "response_too_large"
 
-// AttemptsMost is how many failed attempts of a request are kept beside its last ones, the oldest: a document can't
-// grow without end.
+// AttemptsMost is the largest number of failed attempts that [Store.Attempt] stores of a request, so that a document
+// can't grow without end. The first attempts stay.
 const AttemptsMost = 200
 
 // Attempt is one failed attempt of a request.
 type Attempt struct {
-	At         time.Time     // when it began, in milliseconds
+	At         time.Time     // its start, in milliseconds
 	Elapsed    time.Duration // in milliseconds
-	StatusCode int           // zero where no answer came
+	StatusCode int           // zero if there was no answer
 	Error      string        // cut at 1000 bytes
 }
 
 // Response is the answer of the API, good or bad.
 type Response struct {
 	StatusCode int
-	RequestID  string          // what the API calls the request; may be empty
-	Body       json.RawMessage // as it came; need not be JSON
+	RequestID  string          // the API's ID of the request; may be empty
+	Body       json.RawMessage // unchanged; need not be JSON
 }
 
-// Failure says why a request has no answer that can be used.
+// Failure is the reason why a request has no usable answer.
 type Failure struct {
 	Code    string `bson:"code"`    // for programs, such as batch_cancelled
 	Message string `bson:"message"` // for people
 }
 
-// Usage is what a request took: tokens of the limit, before and after the call, and tokens as the API counts them.
+// Usage is the usage of a request: tokens of the limit, reserved and used, and tokens by the count of the API.
 type Usage struct {
 	Reserved   float64 `bson:"reserved"`
 	Used       float64 `bson:"used"`
@@ -42,38 +42,39 @@ type Usage struct {
 	Completion float64 `bson:"completion"`
 }
 
-// Result is what became of one request.
+// Result is the result of one request.
 type Result struct {
 	Batch    string
 	Line     int // in the file, from 1
 	CustomID string
 
-	// Response is nil where no answer came.
+	// Response is nil if there was no answer.
 	Response *Response
 
 	// Failure is nil for a request that was answered.
 	Failure *Failure
 
-	// Attempts are the failed ones. To Finish they are those which were not stored by [Store.Attempt] before.
+	// Attempts are the failed attempts. Pass to Finish only attempts that [Store.Attempt] has not stored.
 	Attempts []Attempt
 
-	// Usage is that of all rounds together where the result was put back by [Store.Reopen].
+	// Usage is the sum of all rounds, if [Store.Reopen] put the result back.
 	Usage Usage
 
 	Model string
 
-	// Request is what was sent. It is stored for failed requests only.
+	// Request is the body that was sent. It is stored for failed requests only.
 	Request json.RawMessage
 
-	// Finished is when the request ended, in milliseconds. Zero means now to Finish, and no result yet to readers.
+	// Finished is when the request ended, in milliseconds. Finish takes zero for now. When read, zero means no result
+	// yet.
 	Finished time.Time
 
-	// Round counts how often the request was put back by [Store.Reopen]. Finish ignores it.
+	// Round counts how often [Store.Reopen] put the request back. Finish ignores it.
 	Round int
 }
 
-// Failed says whether the request belongs into the error file: it has a Failure, no answer, or one with a status of 400
-// or more.
+// Failed returns whether the request belongs into the error file: it has a Failure, no answer, or a status of 400 or
+// more.
 func (r *Result) Failed() bool {
 	return r.Failure != nil || r.Response == nil || r.Response.StatusCode >= http.StatusBadRequest
 }

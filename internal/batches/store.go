@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// PrefixDefault begins the names of the collections.
+	// PrefixDefault is the beginning of the collections' names.
 	PrefixDefault = "headway_"
 
-	// RetentionDefault is how long a result is kept: 30 days.
+	// RetentionDefault is how long a result is stored: 30 days.
 	RetentionDefault = 30 * 24 * time.Hour
 )
 
@@ -27,31 +27,32 @@ const (
 	fieldExpires = "expires"
 )
 
-// Options of a Store. The zero value is right for production.
+// Options are the options of a Store. The zero value is right for production.
 type Options struct {
-	// Prefix begins the names of the collections: PREFIXbatches, PREFIXresults. Defaults to [PrefixDefault].
+	// Prefix is the beginning of the collections' names, PREFIXbatches and PREFIXresults. Defaults to
+	// [PrefixDefault].
 	Prefix string
 
-	// Retention is how long a result is kept where its batch does not say. Defaults to [RetentionDefault].
+	// Retention is how long a result is stored if Batch.Retention is zero. Defaults to [RetentionDefault].
 	Retention time.Duration
 
-	// Now is the clock that retention counts by. Nil means time.Now.
+	// Now is the clock for the retention. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Store keeps batches and the results of their requests. Safe for concurrent use, by any number of processes.
+// Store stores batches and the results of their requests. It is safe for concurrent use, by any number of processes.
 type Store struct {
 	batches   *mongo.Collection
 	results   *mongo.Collection
 	retention time.Duration
 	now       func() time.Time
 
-	mu    sync.Mutex // guards lives; never held while the database is asked
+	mu    sync.Mutex // guards lives; never held during a query
 	lives map[string]life
 }
 
-// New returns a Store that keeps its documents in db. It sends nothing; see EnsureIndexes. The client of db stays the
-// caller's to disconnect.
+// New returns a Store with its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the
+// client.
 func New(db *mongo.Database, o Options) *Store {
 	if o.Prefix == "" {
 		o.Prefix = PrefixDefault
@@ -69,8 +70,8 @@ func New(db *mongo.Database, o Options) *Store {
 	}
 }
 
-// EnsureIndexes creates the TTL indexes, and the one that [Store.List] sorts by. Without them everything works, and
-// nothing is ever deleted. Calling it again, from any number of processes, does nothing.
+// EnsureIndexes creates the TTL indexes, and the index for [Store.List]. Without them MongoDB never deletes a
+// document. Any number of processes may call it, repeatedly.
 func (s *Store) EnsureIndexes(ctx context.Context) error {
 	ttl := mongo.IndexModel{
 		Keys:    bson.M{fieldExpires: 1},
@@ -89,19 +90,19 @@ func (s *Store) EnsureIndexes(ctx context.Context) error {
 }
 
 const (
-	outlive   = 48 * time.Hour // by which the record of a batch outlives its last result, at least half of it
+	outlive   = 48 * time.Hour // a batch's record outlives its last result by 24 to 48 h
 	maxCached = 1000
 )
 
-// life is what this process knows of how long a batch is kept.
+// life is the retention of a batch, as this process last read it.
 type life struct {
 	retention time.Duration
-	expires   time.Time // of the batch's record; zero where there is none
+	expires   time.Time // of the batch's record; zero if there is none
 }
 
-// expiry returns when a document of the batch that is written now expires. The record of the batch must outlive it: it
-// is moved on first, so that no crash leaves results without their batch. In a process that costs a read once, and a
-// write once a day.
+// expiry returns when a document that is written now expires. The record of the batch must outlive it: expiry extends
+// the record first, so that no crash leaves results without their batch. Each process reads the record once per
+// batch, and writes it once a day.
 func (s *Store) expiry(ctx context.Context, batch string) (time.Time, error) {
 	s.mu.Lock()
 	l, known := s.lives[batch]

@@ -21,8 +21,10 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// runOne is a worker that lives until a task has ended, and how that was.
-func runOne(t *testing.T, queue redis.UniversalClient, limiter *reservations.Limiter, client *llm.Client) worker.Finish {
+// runOne runs a worker until a task has ended, and returns its end.
+func runOne(
+	t *testing.T, queue redis.UniversalClient, limiter *reservations.Limiter, client *llm.Client,
+) worker.Finish {
 	t.Helper()
 	requests, err := web.NewClient(web.Config{})
 	if err != nil {
@@ -56,8 +58,8 @@ func runOne(t *testing.T, queue redis.UniversalClient, limiter *reservations.Lim
 	}
 }
 
-// A worker without a key costs a task nothing, not even the only attempt that it has, and not the only token of the hour: it waits for a worker
-// with a key.
+// On a worker without a key, a task loses neither its only attempt nor the only token of the hour. It waits for a
+// worker with a key.
 func TestWithoutAKey(t *testing.T) {
 	t.Parallel()
 	upstream, err := provider.Start(provider.Config{MinLatency: -1})
@@ -66,7 +68,10 @@ func TestWithoutAKey(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = upstream.Close() })
 	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
-		Name: "openai", Meters: []reservations.Meter{{Name: "requests", Rate: 1, Period: time.Hour, Capacity: 1, MaxReserved: reservations.Unlimited}},
+		Name: "openai",
+		Meters: []reservations.Meter{
+			{Name: "requests", Rate: 1, Period: time.Hour, Capacity: 1, MaxReserved: reservations.Unlimited},
+		},
 	}}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +99,8 @@ func TestWithoutAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	if second := runOne(t, queue, limiter, client); second.Result != worker.ResultSucceeded || upstream.Report().Accepted != 1 {
+	if second := runOne(t, queue, limiter, client); second.Result != worker.ResultSucceeded ||
+		upstream.Report().Accepted != 1 {
 		t.Errorf("%+v", second)
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Embeddings and plain requests pass the same limit as chats, and the provider counts them as we do.
+// Embeddings and HTTP requests share the limit of chats, and the provider's counts match ours.
 func TestCallsAndRequestsRun(t *testing.T) {
 	t.Parallel()
 	upstream, err := provider.Start(provider.Config{Requests: provider.Quota{Rate: 100, Capacity: 2}, MinLatency: -1})
@@ -43,13 +43,19 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests, err := web.NewClient(web.Config{AllowHosts: []string{base.Host}, Secrets: map[string]web.Secret{"KEY": {Value: "test", Hosts: []string{"http://" + base.Host}}}})
+	requests, err := web.NewClient(web.Config{
+		AllowHosts: []string{base.Host},
+		Secrets:    map[string]web.Secret{"KEY": {Value: "test", Hosts: []string{"http://" + base.Host}}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(requests.Close)
 	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
-		Name: "openai", Meters: []reservations.Meter{{Name: "requests", Rate: 100, Period: time.Second, Capacity: 2, MaxReserved: reservations.Unlimited}},
+		Name: "openai",
+		Meters: []reservations.Meter{
+			{Name: "requests", Rate: 100, Period: time.Second, Capacity: 2, MaxReserved: reservations.Unlimited},
+		},
 	}}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -102,10 +108,14 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	}
 }
 
-// A worker learns while it runs: what it reserves comes near to what is used, though all was enqueued before anything was known.
+// A worker learns while it runs. Reservations approach the usage, even if all tasks were enqueued before the first
+// estimate.
 func TestAWorkerLearns(t *testing.T) {
 	t.Parallel()
-	upstream, err := provider.Start(provider.Config{Tokens: provider.Quota{Rate: 100_000, Capacity: 20_000}, CountUsed: true, MinLatency: 5 * time.Millisecond, MaxLatency: 20 * time.Millisecond})
+	upstream, err := provider.Start(provider.Config{
+		Tokens: provider.Quota{Rate: 100_000, Capacity: 20_000}, CountUsed: true, MinLatency: 5 * time.Millisecond,
+		MaxLatency: 20 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +126,10 @@ func TestAWorkerLearns(t *testing.T) {
 	}
 	t.Cleanup(client.Close)
 	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
-		Name: "openai", Meters: []reservations.Meter{{Name: "tokens", Rate: 100_000, Period: time.Second, Capacity: 20_000, MaxReserved: reservations.Unlimited}},
+		Name: "openai",
+		Meters: []reservations.Meter{
+			{Name: "tokens", Rate: 100_000, Period: time.Second, Capacity: 20_000, MaxReserved: reservations.Unlimited},
+		},
 	}}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +143,8 @@ func TestAWorkerLearns(t *testing.T) {
 	const requests = 600
 	finished := make(chan worker.Finish, requests)
 	w, err := worker.New(queue, limiter, worker.Config{
-		Concurrency: 100, Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnFinish: func(f worker.Finish) { finished <- f }},
+		Concurrency: 100, Logger: slog.New(slog.DiscardHandler),
+		Events: worker.Events{OnFinish: func(f worker.Finish) { finished <- f }},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +162,8 @@ func TestAWorkerLearns(t *testing.T) {
 	})
 	all := make([]tasks.Args, requests)
 	for i := range all {
-		all[i], err = llm.NewCall(llm.EndpointChat, "openai", fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%d"}],"max_tokens":%d}`, i, 500+i), "tokens")
+		all[i], err = llm.NewCall(llm.EndpointChat, "openai", fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user",`+
+			`"content":"%d"}],"max_tokens":%d}`, i, 500+i), "tokens")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,13 +189,14 @@ func TestAWorkerLearns(t *testing.T) {
 		t.Fatalf("%+v", known)
 	}
 	off := known[0].Reserved/known[0].Used - 1
-	t.Logf("of the last %d requests: reserved to used %+.1f %%, one by one p10 %.2f p50 %.2f p90 %.2f", known[0].N, 100*off, known[0].ErrorP10, known[0].ErrorP50, known[0].ErrorP90)
+	t.Logf("of the last %d requests: reserved to used %+.1f %%, one by one p10 %.2f p50 %.2f p90 %.2f", known[0].N,
+		100*off, known[0].ErrorP10, known[0].ErrorP50, known[0].ErrorP90)
 	if math.Abs(off) > 0.1 {
 		t.Errorf("reserved %v, used %v", known[0].Reserved, known[0].Used)
 	}
 }
 
-// A request of a batch is written back as the line that it came from.
+// A request of a batch is written as its original line.
 func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 	t.Parallel()
 	ref := tasks.BatchRef{Batch: "b", Line: 7}
@@ -191,21 +207,32 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 		line string
 	}{
 		{
-			llm.Call{Endpoint: llm.EndpointEmbeddings, Terms: tasks.Terms{CustomID: "a", Batch: &ref}, Request: []byte(`{"model":"m","input":"<"}`)},
-			record.Request{Ref: ref, CustomID: "a", Method: "POST", URL: "/v1/embeddings", Model: "m", Body: []byte(`{"model":"m","input":"<"}`)},
+			llm.Call{
+				Endpoint: llm.EndpointEmbeddings, Terms: tasks.Terms{CustomID: "a", Batch: &ref},
+				Request: []byte(`{"model":"m","input":"<"}`),
+			},
+			record.Request{
+				Ref: ref, CustomID: "a", Method: "POST", URL: "/v1/embeddings", Model: "m",
+				Body: []byte(`{"model":"m","input":"<"}`),
+			},
 			`{"custom_id":"a","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"<"}}`,
 		},
 		{
 			web.Request{
 				Method: "GET", URL: "https://api.example/?a&b", Header: map[string]string{"X-A": "${B}"}, Terms: tasks.Terms{
 					CustomID: "a", Batch: &ref,
-					Taken: []reservations.Charge{{Limit: "tenant", Tokens: reservations.Tokens{"pages": 3, "requests": 2}}, {Limit: "api", Tokens: reservations.Tokens{"requests": 2}}},
+					Taken: []reservations.Charge{
+						{Limit: "tenant", Tokens: reservations.Tokens{"pages": 3, "requests": 2}},
+						{Limit: "api", Tokens: reservations.Tokens{"requests": 2}},
+					},
 				},
 			},
 			record.Request{
-				Ref: ref, CustomID: "a", Method: "GET", URL: "https://api.example/?a&b", Headers: map[string]string{"X-A": "${B}"}, Charge: map[string]float64{"requests": 2, "pages": 3},
+				Ref: ref, CustomID: "a", Method: "GET", URL: "https://api.example/?a&b", Headers: map[string]string{"X-A": "${B}"},
+				Charge: map[string]float64{"requests": 2, "pages": 3},
 			},
-			`{"custom_id":"a","method":"GET","url":"https://api.example/?a&b","headers":{"X-A":"${B}"},"charge":{"pages":3,"requests":2}}`,
+			`{"custom_id":"a","method":"GET","url":"https://api.example/?a&b","headers":{"X-A":"${B}"},"charge":{"pages":3,` +
+				`"requests":2}}`,
 		},
 	} {
 		e, err := tasks.Encode(c.args)

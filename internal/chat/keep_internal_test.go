@@ -10,7 +10,7 @@ import (
 
 var errAway = errors.New("redis is away")
 
-// awayUntil is a result that can't be written before a moment.
+// awayUntil is a store that can't write a result before a given time.
 type awayUntil struct {
 	back    time.Time
 	written string

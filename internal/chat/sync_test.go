@@ -18,11 +18,11 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// A chat brings back what the provider has left, and the bucket goes down to it.
+// After a chat the bucket goes down to the rest that the provider's answer reports.
 func TestChatSyncsTheBucket(t *testing.T) {
 	t.Parallel()
 	upstream, err := provider.Start(provider.Config{
-		Requests: provider.Quota{Rate: 3.0 / 86400, Capacity: 3}, MinLatency: -1, // the bucket believes in 100
+		Requests: provider.Quota{Rate: 3.0 / 86400, Capacity: 3}, MinLatency: -1, // the bucket has 100
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -35,8 +35,10 @@ func TestChatSyncsTheBucket(t *testing.T) {
 	t.Cleanup(client.Close)
 	store := memstore.New(nil)
 	limiter, err := reservations.New(store, []reservations.Limit{{
-		Name:   "openai",
-		Meters: []reservations.Meter{{Name: llm.MeterRequestsPerDay, Rate: 100, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited}},
+		Name: "openai",
+		Meters: []reservations.Meter{
+			{Name: llm.MeterRequestsPerDay, Rate: 100, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited},
+		},
 	}}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +63,8 @@ func TestChatSyncsTheBucket(t *testing.T) {
 			t.Error(stopping)
 		}
 	})
-	task, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`), llm.MeterRequestsPerDay)
+	task, err := llm.NewCall(llm.EndpointChat, "openai",
+		json.RawMessage(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`), llm.MeterRequestsPerDay)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package cli is what the commands share: how they are called, their exit codes, and whether they write to a screen.
+// Package cli is the shared part of all commands: arguments, exit codes, and output to terminals and files.
 package cli
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Environment is what a command may touch of the world around it.
+// Environment is the environment of a command: variables, input and output.
 type Environment struct {
 	Getenv   func(string) string
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// Main runs the command that root builds, with the process's arguments and environment, until it ends or a signal asks
-// it to stop; a second signal ends the process at once. It returns the exit code.
+// Main runs the command that root builds, with the process's arguments and environment. A signal stops the command; a
+// second one ends the process at once. Main returns the exit code.
 func Main(root func(Environment) *cobra.Command) int {
-	logging.Disable() // go-redis writes each failed dial to stderr; the errors that commands return say it once
-	// net/http writes there what a peer sends unasked, which may be a secret that was sent to it
+	logging.Disable() // go-redis writes each failed dial to stderr; commands return such errors once
+	// net/http logs unexpected bytes of a peer, which may contain a secret that was sent to the peer
 	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -35,10 +35,10 @@ func Main(root func(Environment) *cobra.Command) int {
 	return Run(ctx, root, os.Args[1:], Environment{Getenv: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
-// Run is Main in a given environment. An error is printed once, to Err, and no byte of it is a command to a terminal.
+// Run is Main in a given environment. It prints an error once, to Err, with all terminal control characters escaped.
 func Run(ctx context.Context, root func(Environment) *cobra.Command, args []string, env Environment) int {
 	out, errs := &text{to: env.Out, terminal: IsTerminal(env.Out)}, &text{to: env.Err, terminal: IsTerminal(env.Err)}
-	defer func() { _, _ = out.flush(), errs.flush() }() // there is nowhere to say it
+	defer func() { _, _ = out.flush(), errs.flush() }() // no output is left for an error
 	env.Out, env.Err = out, errs
 	c := root(env)
 	c.SetArgs(args)
@@ -53,12 +53,12 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 	}
 	err := c.ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintf(env.Err, "%s: %v\n", c.Name(), err) // there is nowhere else to say it
+		_, _ = fmt.Fprintf(env.Err, "%s: %v\n", c.Name(), err) // no other output is left
 	}
 	return exitCode(err)
 }
 
-// version is that of the module the program was built from, with the commit where that is known.
+// version is the version of the program's module, with the commit if it is known.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -73,7 +73,7 @@ func version() string {
 	return text
 }
 
-// Args makes faults of the positional arguments usage errors that point to the help.
+// Args turns errors of check into usage errors that name the help.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
@@ -83,7 +83,7 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Named wants exactly one argument for each name, and says so by the names.
+// Named requires exactly one argument for each name. Its error lists the names.
 func Named(names ...string) cobra.PositionalArgs {
 	return Args(func(_ *cobra.Command, args []string) error {
 		if len(args) != len(names) {

@@ -16,11 +16,11 @@ import (
 	"github.com/headway-go/headway/reservations/redisstore"
 )
 
-// The exit codes of all commands, so that scripts know what went wrong.
+// The exit codes of all commands, for scripts.
 const (
-	ExitOK          = 0   // all went well
-	ExitFailed      = 1   // the work itself went wrong: a violation, a lost task, a faulty line
-	ExitUsage       = 2   // the command line, the configuration or an address is wrong; nothing was done
+	ExitOK          = 0   // success
+	ExitFailed      = 1   // the work itself failed: a violation, a lost task, an invalid line
+	ExitUsage       = 2   // the command line, the configuration or an address is invalid; nothing was done
 	ExitUnavailable = 3   // a service could not be reached
 	ExitInterrupted = 130 // stopped by a signal before the work was done
 )
@@ -33,18 +33,18 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// ToldError stands for faults that the command has shown already: its text is only their summary.
-type ToldError struct {
+// ShownError wraps faults that the command has printed already. Its text is only their summary.
+type ShownError struct {
 	Summary string
 	Err     error
 }
 
-func (e *ToldError) Error() string { return e.Summary }
+func (e *ShownError) Error() string { return e.Summary }
 
 // Unwrap returns the faults.
-func (e *ToldError) Unwrap() error { return e.Err }
+func (e *ShownError) Unwrap() error { return e.Err }
 
-// exitCode is the exit code for what a command returned; nil is ExitOK.
+// exitCode returns the exit code for the error of a command. Nil is ExitOK.
 func exitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -67,7 +67,8 @@ func exitCode(err error) int {
 	}
 }
 
-// flagFault says in plain words which flag is wrong and what it wants. Other faults stay as they are.
+// flagFault returns an error with the name of the invalid flag and the kind of value it takes. It does not change
+// other errors.
 func flagFault(err error) error {
 	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
 		f := wrong.GetFlag()
@@ -89,7 +90,7 @@ func flagFault(err error) error {
 	return err
 }
 
-// wanted is what a flag takes, with an example; empty where it takes any text.
+// wanted returns the kind of value that a flag takes, with an example. It is empty if the flag takes any text.
 func wanted(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int":
@@ -104,7 +105,7 @@ func wanted(f *pflag.Flag) string {
 	return ""
 }
 
-// example is a value that the flag would take: its default, or another one where it has none.
+// example returns a valid value of the flag: its default, or other if it has none.
 func example(f *pflag.Flag, other string) string {
 	if f.DefValue == "" || f.DefValue == "0" {
 		return other

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// Whoever gives a flag what it can't take is told what it takes.
+// The error of an invalid flag names the kind of value that the flag takes.
 func TestFlagFaults(t *testing.T) {
 	t.Parallel()
 	root := func(cli.Environment) *cobra.Command {
@@ -24,16 +24,17 @@ func TestFlagFaults(t *testing.T) {
 		return c
 	}
 	for arg, want := range map[string]string{
-		"--workers=x":                    `--workers: "x" must be a whole number, e.g. 20`,
-		"--workers=1.5":                  `--workers: "1.5" must be a whole number, e.g. 20`,
-		"--retries=":                     `--retries: "" must be a whole number, e.g. 25`,
-		"--retries=99999999999999999999": `--retries: "99999999999999999999" is too large or too small; it must be a whole number, e.g. 25`,
-		"--capacity=lots":                `--capacity: "lots" must be a number, e.g. 1.5`,
-		"--in=5":                         `--in: "5" must be a time with its unit, e.g. 90s, 5m or 1h30m`,
-		"--wait=perhaps":                 `--wait: "perhaps" must be true or false`,
-		"--workers":                      `--workers: needs a value, a whole number, e.g. 20`,
-		"--name":                         `--name: needs a value`,
-		"--wrokers=1":                    `unknown flag: --wrokers`,
+		"--workers=x":   `--workers: "x" must be a whole number, e.g. 20`,
+		"--workers=1.5": `--workers: "1.5" must be a whole number, e.g. 20`,
+		"--retries=":    `--retries: "" must be a whole number, e.g. 25`,
+		"--retries=99999999999999999999": `--retries: "99999999999999999999" is too large or too small; it must be a whole ` +
+			`number, e.g. 25`,
+		"--capacity=lots": `--capacity: "lots" must be a number, e.g. 1.5`,
+		"--in=5":          `--in: "5" must be a time with its unit, e.g. 90s, 5m or 1h30m`,
+		"--wait=perhaps":  `--wait: "perhaps" must be true or false`,
+		"--workers":       `--workers: needs a value, a whole number, e.g. 20`,
+		"--name":          `--name: needs a value`,
+		"--wrokers=1":     `unknown flag: --wrokers`,
 	} {
 		var out, errs bytes.Buffer
 		code := cli.Run(t.Context(), root, []string{arg}, cli.Environment{

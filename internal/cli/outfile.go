@@ -10,18 +10,19 @@ import (
 	"path/filepath"
 )
 
-// OutFile is what a command writes: a file, standard output, or nothing. Until Keep a file has another name beside its
-// own, so that a reader finds the whole old file or the whole new one. All files that commands write are made here.
+// OutFile is an output of a command: a file, standard output, or nothing. Until Keep, the file has a temporary name
+// in the same folder. So a reader finds the whole old file or the whole new one. Commands write all their files in
+// this way.
 type OutFile struct {
 	io.Writer
 
 	file *os.File // nil for standard output and for nothing
 	name string
-	mode fs.FileMode // of the file that is replaced; zero for a new one, which goes by the umask
+	mode fs.FileMode // of the replaced file; zero for a new file, whose mode follows the umask
 }
 
-// CreateFile begins a file; "-" is stdout, and an empty name keeps nothing. The error is a *UsageError where CheckFile
-// has one, or the folder takes no file.
+// CreateFile begins a file. "-" is stdout, and an empty name discards the output. The error is a *UsageError if
+// CheckFile returns one, or if no file can be created in the folder.
 func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
 	switch name {
 	case "":
@@ -32,9 +33,9 @@ func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
 	if err := CheckFile(name); err != nil {
 		return nil, err
 	}
-	f, mode := &OutFile{name: name}, fs.FileMode(0o666) // less the umask
+	f, mode := &OutFile{name: name}, fs.FileMode(0o666) // minus the umask
 	if info, err := os.Lstat(name); err == nil {
-		f.mode, mode = info.Mode().Perm(), 0o600 // until Keep: not more readable than the replaced file
+		f.mode, mode = info.Mode().Perm(), 0o600 // private until Keep, as the replaced file may be
 	}
 	folder, base := filepath.Split(name)
 	part := filepath.Join(folder, fmt.Sprintf(".%.100s.%s.part", base, rand.Text()))
@@ -47,7 +48,7 @@ func CreateFile(name string, stdout io.Writer) (*OutFile, error) {
 	return f, nil
 }
 
-// CheckFile refuses what a file can't replace: a folder, any link, a device, a pipe or a socket.
+// CheckFile returns an error if a file can't replace the name: a folder, any link, a device, a pipe or a socket.
 func CheckFile(name string) error {
 	info, err := os.Lstat(name)
 	switch {
@@ -58,7 +59,7 @@ func CheckFile(name string) error {
 	case info.IsDir():
 		return &UsageError{Err: fmt.Errorf("%s is a folder", name)}
 	case info.Mode()&fs.ModeSymlink != 0:
-		return &UsageError{Err: fmt.Errorf("%s is a link: name the file that it leads to", name)}
+		return &UsageError{Err: fmt.Errorf("%s is a link: name its target", name)}
 	case !info.Mode().IsRegular():
 		return &UsageError{Err: fmt.Errorf("%s is a device, a pipe or a socket: name a file, or - for standard output",
 			name)}
@@ -66,7 +67,7 @@ func CheckFile(name string) error {
 	return nil
 }
 
-// Keep puts the file in its place.
+// Keep renames the file to its own name.
 func (f *OutFile) Keep() error {
 	if f.file == nil {
 		return nil
@@ -85,7 +86,7 @@ func (f *OutFile) Keep() error {
 	return nil
 }
 
-// Drop leaves the file of that name as it was.
+// Drop deletes the temporary file. An old file stays unchanged.
 func (f *OutFile) Drop() error {
 	if f.file == nil {
 		return nil

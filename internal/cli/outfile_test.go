@@ -13,8 +13,8 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// A file is whole or not there, and what is no file stays as it is.
-func TestOutFile(t *testing.T) { //nolint:paralleltest // the umask is the process's
+// A file is complete or missing. Names that are no regular files stay unchanged.
+func TestOutFile(t *testing.T) { //nolint:paralleltest // the umask belongs to the process
 	before := syscall.Umask(0o027)
 	defer syscall.Umask(before)
 	folder := t.TempDir()

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is a text from outside as a terminal may show it, where it can't move the cursor, change the title, or hide
-// or reorder what stands beside it. Escapes stand for control characters other than newline and tab, for characters
-// that only format, such as those that turn the direction of writing, and for bytes that are no UTF-8. From U+007F on
-// the escapes are JSON's, so that JSON stays what it is. The joiners of emoji and of some scripts stay.
+// Printable makes a text from outside safe for a terminal: it can't move the cursor, change the title, or hide or
+// reorder other text. It escapes control characters other than newline and tab, format characters, e.g. for the
+// direction of writing, and bytes that are not UTF-8. From U+007F on it uses JSON's escapes, so that JSON keeps its
+// meaning. The joiners of emoji and of some scripts stay.
 func Printable(text string) string {
 	if !strings.ContainsFunc(text, obeyed) && utf8.ValidString(text) {
 		return text
@@ -36,12 +36,12 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// Line is Printable for what has one line, such as a key or the cell of a table: it can't begin another row.
+// Line is Printable for a text of one line, e.g. a key or the cell of a table. It escapes newlines and tabs too.
 func Line(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Printable(text))
 }
 
-// obeyed says whether a terminal, or what lays its text out, does something for the character other than to show it.
+// obeyed returns whether a terminal, or its text layout, does anything with the character but show it.
 func obeyed(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	switch r {

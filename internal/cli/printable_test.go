@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// What a terminal would obey is shown instead.
+// Characters that a terminal would obey are escaped.
 func TestPrintable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -28,7 +28,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// A key can't begin a row of its own.
+// A key can't begin a new row.
 func TestRowsAreNotForged(t *testing.T) {
 	t.Parallel()
 	lines := cli.Aligned([][]string{{"KEY", "RATE"}, {"a\nforged  row\t\x1b", "1/s\n2/s"}, {"b", "3/s"}})
@@ -38,7 +38,7 @@ func TestRowsAreNotForged(t *testing.T) {
 	}
 }
 
-// An error holds what a provider said, and is printed all the same.
+// An error with the text of a provider is printed safely.
 func TestErrorsArePrintable(t *testing.T) {
 	t.Parallel()
 	var told bytes.Buffer

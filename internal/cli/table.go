@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Column is a column of a table that has several levels: level 0 is the widest, each further level is narrower.
+// Column is a column of a table with several levels of detail. Level 0 is the widest; each further level is narrower.
 type Column struct {
 	Head string
-	// Until is the last level that has the column, below zero for none.
+	// Until is the last level with the column. Below zero means no level.
 	Until int
-	// Least is, by level, the width to which cells may be cut where that makes the table fit. Cells are not cut at a
-	// level that is zero or missing. At each level one column may be cut.
+	// Least is, by level, the smallest width to which cells may be cut so that the table fits. At a level of zero, or
+	// a missing one, cells are not cut. At each level one column may be cut.
 	Least []int
 }
 
-// Table returns the header and the rows at the first level that fits into so many columns, else at the last one, cut.
-// Zero columns are any number. Cells returns the texts of a row at a level, one for each of the heads.
+// Table returns the header and the rows at the first level that fits into columns. If none fits, it cuts the last
+// level. Zero columns mean any width. Cells returns the texts of a row at a level, one for each head.
 func Table[R any](rows []R, columns int, heads []Column, cells func(row R, level int) []string) (lines []string) {
 	last := slices.MaxFunc(heads, func(a, b Column) int { return a.Until - b.Until }).Until
 	for level := range last + 1 {
@@ -62,7 +62,7 @@ func Table[R any](rows []R, columns int, heads []Column, cells func(row R, level
 	return lines
 }
 
-// Aligned puts rows into columns of the same width, each on one line. Control characters are escaped, see Line.
+// Aligned puts rows into aligned columns, one line each. It escapes control characters: see Line.
 func Aligned(rows [][]string) []string {
 	var widths []int
 	lines := make([]string, len(rows))
@@ -85,8 +85,8 @@ func Aligned(rows [][]string) []string {
 	return lines
 }
 
-// Arrange puts as many parts on a line of so many columns as there is room for. A part that is longer than a line
-// continues on the next one. Zero columns are any number.
+// Arrange puts as many parts on a line as fit into columns. A part that is longer than a line continues on the next
+// one. Zero columns mean any width.
 func Arrange(parts []string, columns int) (lines []string) {
 	if columns == 0 {
 		return []string{strings.Join(parts, "; ")}
@@ -112,7 +112,7 @@ func Arrange(parts []string, columns int) (lines []string) {
 	return lines
 }
 
-// Cut is a text, or the beginning of it that fits.
+// Cut returns a text, or its longest beginning that fits.
 func Cut(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width {
@@ -121,7 +121,7 @@ func Cut(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// Day is the time of day where at is less than 24 hours ago, else the date; both in this machine's zone.
+// Day returns the time of day if at is less than 24 hours ago, else the date, in this machine's zone.
 func Day(at time.Time) string {
 	at = at.Local()
 	if time.Since(at) < 24*time.Hour {

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// No line is wider than the terminal, or it would break and could not be redrawn.
+// No line is wider than the terminal. A wider line would wrap and could not be redrawn.
 func TestArrange(t *testing.T) {
 	t.Parallel()
 	parts := []string{"175 of 500 done", "22 of 20 requests/s, 784 of 4000 tokens/s", "cost 0.02", "at least 16s left"}
@@ -33,7 +33,7 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// The widest table that fits is shown, cut where it may be, and nothing else is done to it.
+// Table returns the widest level that fits, and cuts only allowed columns.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	type row struct{ id, kind, text string }

@@ -7,19 +7,19 @@ import (
 	"golang.org/x/term"
 )
 
-// Fits says whether w is a terminal that can redraw lines, of at least this size.
+// Fits returns whether w is a terminal that can redraw lines, of at least this size.
 func Fits(w io.Writer, columns, rows int) bool {
 	width, height := size(w)
 	return width >= columns && height >= rows
 }
 
-// Columns is how wide w is, where it is a terminal that can redraw lines, and zero elsewhere: there nothing has to fit.
+// Columns returns the width of w if it is a terminal that can redraw lines, else zero, which means any width.
 func Columns(w io.Writer) int {
 	width, _ := size(w)
 	return width
 }
 
-// size is zero where w is no terminal that can redraw lines.
+// size returns the size of w, or zero if w is no terminal that can redraw lines.
 func size(w io.Writer) (columns, rows int) {
 	f, ok := Control(w).(*os.File)
 	if !ok || !IsTerminal(w) {
@@ -32,7 +32,7 @@ func size(w io.Writer) (columns, rows int) {
 	return columns, rows
 }
 
-// IsTerminal says whether w is a terminal that can redraw lines.
+// IsTerminal returns whether w is a terminal that can redraw lines.
 func IsTerminal(w io.Writer) bool {
 	f, ok := Control(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"

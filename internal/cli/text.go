@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Data is w for what a program reads, such as a file of answers: as it is, unless w is a terminal.
+// Data returns w for output that a program reads, e.g. a file of answers. The bytes stay unchanged unless w is a
+// terminal.
 func Data(w io.Writer) io.Writer {
 	if IsTerminal(w) {
 		return w
@@ -15,8 +16,7 @@ func Data(w io.Writer) io.Writer {
 	return Control(w)
 }
 
-// Control is w for sequences that a terminal is to obey, such as those of a bar. Texts from outside go through
-// Printable first.
+// Control returns w for control sequences, e.g. of a bar. Texts from outside must go through Printable first.
 func Control(w io.Writer) io.Writer {
 	if t, ok := w.(*text); ok {
 		return t.to
@@ -24,15 +24,15 @@ func Control(w io.Writer) io.Writer {
 	return w
 }
 
-// text is what a command writes for people, on a terminal or on its way to one: each byte goes through Printable, so
-// that no place that writes can forget it. On a terminal bold print may pass, which the commands' own headings have.
-// Run makes both outputs of a command such writers. Safe for concurrent use.
+// text is an output for people. Each byte goes through Printable, so that no caller can forget it. On a terminal,
+// bold print passes, for the commands' own headings. Run makes both outputs of a command such writers. It is safe for
+// concurrent use.
 type text struct {
 	to       io.Writer
 	terminal bool
 
-	mu   sync.Mutex // guards rest, and keeps what is written at once together
-	rest []byte     // the beginning of a character that the next Write ends
+	mu   sync.Mutex // guards rest, and keeps each Write in one piece
+	rest []byte     // the first bytes of a character that the next Write completes
 }
 
 // Write implements io.Writer.
@@ -48,7 +48,7 @@ func (t *text) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what no further Write will end.
+// flush writes an incomplete character.
 func (t *text) flush() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *text) show(shown string) error {
 	return err
 }
 
-// aroundBold is Printable for all but the two sequences of bold print.
+// aroundBold restores the two sequences of bold print after Printable.
 func aroundBold(shown string) string {
 	on := strings.Split(shown, boldOn)
 	for i, part := range on {
@@ -88,7 +88,7 @@ func aroundBold(shown string) string {
 	return strings.Join(on, boldOn)
 }
 
-// partial is how many bytes at the end begin a character that is not whole yet.
+// partial returns how many bytes at the end belong to an incomplete character.
 func partial(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if from := p[len(p)-n:]; utf8.RuneStart(from[0]) {

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// Characters that come in parts are whole, and what never ends is shown.
+// Characters that are written in parts stay whole. An incomplete character is escaped at the end.
 func TestTextInParts(t *testing.T) {
 	t.Parallel()
 	const sent = "ä世🙂\u202e\x9b\x1b[2Jé"
@@ -32,7 +32,7 @@ func TestTextInParts(t *testing.T) {
 	}
 }
 
-// On a terminal bold print is the only sequence that passes; elsewhere none does.
+// On a terminal, bold print is the only sequence that passes. Elsewhere none does.
 func TestBoldPasses(t *testing.T) {
 	t.Parallel()
 	const sent = "\x1b[1mT\x1b[0m \x1b[2J\x1b[31m\x1b[1"
@@ -47,7 +47,7 @@ func TestBoldPasses(t *testing.T) {
 	}
 }
 
-// Nothing that a terminal obeys is left of any text, and JSON stays the same JSON.
+// No text contains anything that a terminal obeys, and JSON keeps its meaning.
 func FuzzPrintable(f *testing.F) {
 	f.Add("\x1b]0;a\a\u202e\u009b\x7f\U000e0041\xff\r\n\t")
 	f.Add("👩\u200d👩\u200d👧 \u2028 ä")

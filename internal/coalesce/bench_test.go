@@ -9,7 +9,8 @@ import (
 	"github.com/headway-go/headway/internal/coalesce"
 )
 
-// What a Do costs beside its call, which takes no time here: for a lone caller, and for 64 callers of one key.
+// BenchmarkDo measures the overhead of Do, with a call that takes no time: for a single caller, and for 64 callers of
+// one key.
 func BenchmarkDo(b *testing.B) {
 	for name, callers := range map[string]int{"alone": 1, "64 callers": 64} {
 		b.Run(name, func(b *testing.B) {

@@ -19,7 +19,7 @@ type bundle struct {
 	coalesce.Group[string, int, int]
 
 	t     *testing.T
-	gate  chan error // one error, or nil, for each call
+	gate  chan error // receives one error, or nil, for each call
 	wg    sync.WaitGroup
 	mu    sync.Mutex // guards calls
 	calls [][]int
@@ -125,9 +125,9 @@ func TestFirstCallGathers(t *testing.T) {
 		after(time.Second - 1)
 		b.do(t.Context(), "", nil, 2)
 		after(1)
-		b.do(t.Context(), "", nil, 3) // too late
+		b.do(t.Context(), "", nil, 3) // after the call
 		b.open(1)
-		after(gatherMost) // as for a second caller
+		after(gatherMost) // the wait for a second caller
 		b.open(1)
 		began := time.Now()
 		b.do(t.Context(), "", nil, 4)
@@ -162,7 +162,7 @@ func TestCallsAfterASharedCallGather(t *testing.T) {
 		after(gatherMost - 1)
 		b.do(t.Context(), "", nil, 6)
 		after(1)
-		b.do(t.Context(), "", nil, 7) // too late
+		b.do(t.Context(), "", nil, 7) // after the wait
 		b.open(2)
 		b.wantCalls([]int{1}, []int{2, 3}, []int{4, 5}, []int{6}, []int{7})
 	})

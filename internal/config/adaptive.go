@@ -56,7 +56,8 @@ func MeterRateText(m reservations.Meter) string {
 	if m.Adaptive.Max == 0 {
 		return reservations.RateText(m.Rate, m.Period)
 	}
-	text := fmt.Sprintf("adaptive from %s to %s", reservations.RateText(m.Rate, m.Period), reservations.RateText(m.Adaptive.Max, m.Period))
+	text := fmt.Sprintf("adaptive from %s to %s", reservations.RateText(m.Rate, m.Period),
+		reservations.RateText(m.Adaptive.Max, m.Period))
 	if m.Adaptive.Ramp > 0 {
 		text += fmt.Sprintf(" with a ramp of %v", m.Adaptive.Ramp)
 	}

@@ -12,23 +12,24 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The bounds of a file. The parser needs time and memory for the square of the depth and of the number of tokens.
+// The bounds of a file. The time and memory of the parser grow with the square of the depth and of the number of
+// tokens.
 const (
 	bytesMost  = 64 << 10
 	tokensMost = 10_000
-	textMost   = 1000 // of one name, value or comment, in bytes
+	textMost   = 1000 // bytes of one name, value or comment
 	depthMost  = 32
-	// writtenMost bounds the file with each anchor written out wherever it is used, in bytes.
+	// writtenMost bounds the size of the file in bytes, with a copy of each anchor at each use.
 	writtenMost = 256 << 10
-	// problemMost bounds the text of a fault and of its field, in bytes, and faultsMost the number of faults that are
-	// listed.
+	// problemMost bounds the text of a fault and of its field, in bytes. faultsMost bounds the number of listed
+	// faults.
 	problemMost = 500
 	faultsMost  = 100
 )
 
 var errBounds = errors.New("too large for a file of settings")
 
-// bounded refuses a text that would take the parser more memory than settings can need.
+// bounded refuses a text for which the parser would need more memory than any settings do.
 func bounded(text []byte) error {
 	if len(text) > bytesMost {
 		return fmt.Errorf("%w: %d bytes, at most %d", errBounds, len(text), bytesMost)
@@ -43,7 +44,7 @@ func bounded(text []byte) error {
 			errBounds, t.Position.Line, len(t.Value), textMost)
 	}
 	if depth := depthOf(tokens); depth > depthMost {
-		return fmt.Errorf("%w: values stand more than %d deep in each other", errBounds, depthMost)
+		return fmt.Errorf("%w: values are nested more than %d deep", errBounds, depthMost)
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
@@ -52,16 +53,16 @@ func bounded(text []byte) error {
 	anchors, sum := map[string]int{}, 0
 	for _, doc := range file.Docs {
 		if sum += written(doc.Body, anchors); sum > writtenMost {
-			return fmt.Errorf("%w: more than %d bytes with each anchor written out wherever it is used", errBounds, writtenMost)
+			return fmt.Errorf("%w: more than %d bytes with a copy of each anchor at each use", errBounds, writtenMost)
 		}
 	}
 	return nil
 }
 
-// depthOf is how deep values stand in each other at most, by brackets, by indentation, and by what a line opens.
+// depthOf returns the largest nesting of values, by brackets, by indentation, and by the values that a line opens.
 func depthOf(tokens token.Tokens) int {
 	most, brackets, opened, line := 0, 0, 0, 0
-	var columns []int // where the lines begin that hold the present one
+	var columns []int // the indentation of the enclosing lines
 	for _, t := range tokens {
 		if t.Position.Line != line {
 			line, opened = t.Position.Line, 0
@@ -87,8 +88,8 @@ func depthOf(tokens token.Tokens) int {
 	return most
 }
 
-// written is the size of a node in bytes, with one more for each value in it. Anchors are the sizes of those that were
-// met.
+// written returns the size of a node in bytes, plus one for each value in it. Anchors are the sizes of the anchors so
+// far.
 func written(node ast.Node, anchors map[string]int) int {
 	sum := 1
 	switch n := node.(type) {
@@ -118,7 +119,7 @@ func written(node ast.Node, anchors map[string]int) int {
 	return min(sum, writtenMost+1)
 }
 
-// shortened is the beginning of a problem.
+// shortened cuts the text of a problem.
 func shortened(text string) string {
 	text = strings.TrimRight(text, " \n")
 	if len(text) > problemMost {

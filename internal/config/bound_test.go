@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 )
 
-// bombs are small files of which the parser makes much.
+// bombs are small files for which the parser needs much memory or time.
 func bombs() map[string]string {
 	var steps strings.Builder
 	for i := range 1000 {
@@ -39,16 +39,20 @@ func bombs() map[string]string {
 		"few stars": strings.Repeat("*a ", 4900),
 		"commas":    "[" + strings.Repeat("a,", 4900) + "]", "maps": "[" + strings.Repeat("{},", 3300) + "]",
 		"entries":  strings.Repeat("-\n", 9900),
-		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 50_000), "closed": strings.Repeat("[", 40) + strings.Repeat("]", 40),
-		"dashes": strings.Repeat("- ", 50_000), "keys": strings.Repeat("? ", 50_000), "steps": steps.String(), "laughs": laughs.String(),
-		"tags": strings.Repeat("!!a ", 50_000), "anchors": strings.Repeat("&a ", 50_000), "colons": strings.Repeat("a: ", 50_000),
-		"size": "a: " + strings.Repeat("x", 1<<20), "lines": strings.Repeat("x\n", 100_000), "quotes": strings.Repeat("'", 100_001),
+		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 50_000),
+		"closed": strings.Repeat("[", 40) + strings.Repeat("]", 40),
+		"dashes": strings.Repeat("- ", 50_000), "keys": strings.Repeat("? ", 50_000), "steps": steps.String(),
+		"laughs": laughs.String(),
+		"tags":   strings.Repeat("!!a ", 50_000), "anchors": strings.Repeat("&a ", 50_000),
+		"colons": strings.Repeat("a: ", 50_000),
+		"size":   "a: " + strings.Repeat("x", 1<<20), "lines": strings.Repeat("x\n", 100_000),
+		"quotes":  strings.Repeat("'", 100_001),
 		"aliases": "a: &a 1\nlimits: [" + strings.Repeat("*a,", 80_000) + "]",
 	}
 }
 
-// A bomb is refused with a short text and little memory, below the bounds too.
-func TestBombs(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+// A bomb is refused with a short text and little memory, even within the bounds of size.
+func TestBombs(t *testing.T) { //nolint:paralleltest // counts allocations of the process
 	for name, text := range bombs() {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -66,7 +70,7 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // it counts what the proce
 	}
 }
 
-// The bounds are far from what settings need.
+// Large settings are far below the bounds.
 func TestLargeSettings(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

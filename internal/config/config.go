@@ -17,28 +17,28 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 )
 
-// FileDefault is where the commands look for their settings.
+// FileDefault is the default file of the commands' settings.
 const FileDefault = "headway.yaml"
 
 const (
-	// ConcurrencyDefault is how many tasks one worker process runs at once.
+	// ConcurrencyDefault is the default number of tasks that one worker process runs at once.
 	ConcurrencyDefault = 50
-	// ShutdownTimeoutDefault is how long a stopping worker waits for running tasks.
+	// ShutdownTimeoutDefault is the default time that a stopping worker waits for running tasks.
 	ShutdownTimeoutDefault = 30 * time.Second
 )
 
-// Where buckets are kept.
+// The values of Config.Buckets.
 const (
 	BucketsMongoDB = "mongodb"
 	BucketsRedis   = "redis"
 )
 
-// Config is what headway.yaml says.
+// Config is the content of headway.yaml.
 type Config struct {
 	// Limits are sorted by name, their meters too.
 	Limits []reservations.Limit
-	// Buckets says where buckets are kept: BucketsMongoDB, BucketsRedis, or empty, which is MongoDB where MONGODB_URI is
-	// set, and Redis otherwise.
+	// Buckets is the store of the buckets: BucketsMongoDB, BucketsRedis, or empty. Empty means MongoDB if MONGODB_URI
+	// is set, else Redis.
 	Buckets string
 	// Queues are the queues a worker takes from, with their weights. Defaults to the queue "default".
 	Queues map[string]int
@@ -46,27 +46,28 @@ type Config struct {
 	Concurrency int
 	// ShutdownTimeout bounds how long a stopping worker waits for running tasks. Defaults to 30 s.
 	ShutdownTimeout time.Duration
-	// MaxRefusals is how often in a row a task may be refused by its provider until that counts as a failure. Zero is the worker's default.
+	// MaxRefusals is how often in a row the provider may refuse a task before that counts as a failure. Zero is the
+	// worker's default.
 	MaxRefusals int
-	// HTTP says what tasks that are requests of their own may call. Nothing where it is left out.
+	// HTTP bounds the calls of tasks that are HTTP requests of their own. Without it they call nothing.
 	HTTP HTTP
-	// Estimates says what is done with what workers learn of their estimates.
+	// Estimates chooses the limits that use learned estimates.
 	Estimates Estimates
-	// Prices are what tokens cost, by the model that requests name. Nil where none are set.
+	// Prices are the prices of tokens, by the model that requests name. Nil if none is set.
 	Prices map[string]Price
 	// Recurring are the tasks that workers enqueue on a schedule, sorted by name.
 	Recurring []scheduler.Recurring
 }
 
-// HTTP says what tasks that are HTTP requests of their own may do.
+// HTTP bounds the calls of tasks that are HTTP requests of their own.
 type HTTP struct {
-	// AllowHosts are the hosts that may be called, see web.Config.
+	// AllowHosts are the hosts that tasks may call: see web.Config.
 	AllowHosts []string `mapstructure:"allow_hosts"`
-	// Secrets are the environment variables that a header may name as ${NAME}, each with the hosts that it may be sent to, see web.Secret.
+	// Secrets are the environment variables that a header may name as ${NAME}, each with its hosts: see web.Secret.
 	Secrets map[string][]string `mapstructure:"secrets"`
 }
 
-// Client is the configuration of a client; getenv has the values of the secrets.
+// Client returns the configuration of a client. The values of the secrets come from getenv.
 func (h HTTP) Client(getenv func(string) string) web.Config {
 	c := web.Config{AllowHosts: h.AllowHosts, Secrets: map[string]web.Secret{}}
 	for name, hosts := range h.Secrets {
@@ -75,21 +76,23 @@ func (h HTTP) Client(getenv func(string) string) web.Config {
 	return c
 }
 
-// Estimates says how tokens are reserved. What is learned is told of all limits.
+// Estimates chooses how tokens are reserved. Workers learn and report estimates of all limits.
 type Estimates struct {
-	// Learn are the limits whose tasks reserve what was learned, instead of all that their requests allow themselves.
+	// Learn are the limits whose tasks reserve the learned estimate, instead of the largest usage that their requests
+	// allow.
 	Learn []string `mapstructure:"learn"`
-	// Quantile is the share of requests, each counted by its size, that use no more than is reserved for them. Zero is the learner's default.
+	// Quantile is the share of requests that use no more than their reservation, weighted by size. Zero is the
+	// learner's default.
 	Quantile float64 `mapstructure:"quantile"`
 }
 
-// Price is what a million tokens of a model cost, in any currency.
+// Price is the price of a million tokens of a model, in any currency.
 type Price struct {
 	Input  float64 `mapstructure:"input"`
 	Output float64 `mapstructure:"output"`
 }
 
-// Error holds every fault of one file, each naming its field.
+// Error joins all faults of one file, each with its field.
 type Error struct {
 	File string
 	Err  error
@@ -100,7 +103,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.File, e.Err) }
 // Unwrap returns the faults, joined.
 func (e *Error) Unwrap() error { return e.Err }
 
-// file is the shape of headway.yaml.
+// file is the structure of headway.yaml.
 type file struct {
 	Limits          map[string]limitFile `mapstructure:"limits"`
 	Buckets         string               `mapstructure:"buckets"`
@@ -138,11 +141,12 @@ type meterFile struct {
 	Adaptive    *adaptiveFile `mapstructure:"adaptive"`
 }
 
-// Load reads and validates a file. The error is an *Error with all faults, or says that there is no such file and what to do.
+// Load reads and validates a file. The error is an *Error with all faults, or with the advice for a missing file.
 func Load(name string) (Config, error) {
 	text, err := read(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return Config{}, &Error{File: name, Err: fmt.Errorf("%w: name another file with --config, or copy the headway.yaml of the repository", os.ErrNotExist)}
+		return Config{}, &Error{File: name, Err: fmt.Errorf("%w: name another file with --config, or copy the headway.yaml "+
+			"of the repository", os.ErrNotExist)}
 	}
 	if err != nil {
 		return Config{}, &Error{File: name, Err: err}
@@ -154,7 +158,7 @@ func Load(name string) (Config, error) {
 	return c, nil
 }
 
-// read reads a file, and one that has no end no further than Parse needs to refuse it.
+// read reads a file, but only as far as Parse needs to refuse it as too large.
 func read(name string) (text []byte, err error) {
 	f, err := os.Open(name) //nolint:gosec // the user names the file
 	if err != nil {
@@ -164,9 +168,9 @@ func read(name string) (text []byte, err error) {
 	return io.ReadAll(io.LimitReader(f, bytesMost+1))
 }
 
-// Parse reads the text of a headway.yaml. The error joins all faults, sorted, each naming its field.
+// Parse parses the text of a headway.yaml. The error joins all faults, sorted, each with its field.
 func Parse(text []byte) (Config, error) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // editors on Windows begin a file so
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // some editors on Windows write it
 	err := bounded(text)
 	var raw map[string]any
 	if err == nil {
@@ -180,7 +184,8 @@ func Parse(text []byte) (Config, error) {
 	}
 	f, faults := decode(raw)
 	faults = append(faults, others(f.validate(), faults)...)
-	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
+	// the order of maps is random
+	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	if n := len(faults) - faultsMost; n > 0 {
 		faults = append(faults[:faultsMost], fmt.Errorf("and %d more faults", n))
 	}
@@ -223,8 +228,10 @@ func (l limitFile) limit(name string) reservations.Limit {
 		m := l.Meters[meter]
 		rate, adaptive := m.rate()
 		limit.Meters = append(limit.Meters, reservations.Meter{
-			Name: meter, Rate: rate.tokens, Period: rate.period, Adaptive: adaptive, Capacity: m.capacity(), MaxReserved: m.MaxReserved.tokens(),
-			Kind: m.Window.kind, Start: m.Window.start, Spread: m.Window.spread, Settle: reservations.SettleMode(m.Settle),
+			Name: meter, Rate: rate.tokens, Period: rate.period, Adaptive: adaptive, Capacity: m.capacity(),
+			MaxReserved: m.MaxReserved.tokens(),
+			Kind:        m.Window.kind, Start: m.Window.start, Spread: m.Window.spread,
+			Settle:   reservations.SettleMode(m.Settle),
 			Headroom: m.Headroom,
 		})
 	}

@@ -44,7 +44,8 @@ func TestDefaults(t *testing.T) {
 	if m := c.Limits[0].Meters[0]; m.MaxReserved != 0 || m.Rate != 10 || m.Period != 10*time.Second {
 		t.Errorf("meter is %+v", m)
 	}
-	if c.Concurrency != config.ConcurrencyDefault || c.Queues["default"] != 1 || c.ShutdownTimeout != config.ShutdownTimeoutDefault {
+	if c.Concurrency != config.ConcurrencyDefault || c.Queues["default"] != 1 ||
+		c.ShutdownTimeout != config.ShutdownTimeoutDefault {
 		t.Errorf("defaults are %+v", c)
 	}
 }
@@ -58,7 +59,8 @@ func TestHeadroom(t *testing.T) {
 	if l := c.Limits[0]; l.OrdinaryShare != .2 || l.Meters[0].Headroom != 30 || l.Meters[1].Headroom != 0 {
 		t.Errorf("limit is %+v", l)
 	}
-	if _, err = config.Parse([]byte(`limits: {a: {meters: {r: {rate: 100/s, headroom: 30}, d: {rate: 1000/d, window: "00:00"}}}}`)); err != nil {
+	if _, err = config.Parse(
+		[]byte(`limits: {a: {meters: {r: {rate: 100/s, headroom: 30}, d: {rate: 1000/d, window: "00:00"}}}}`)); err != nil {
 		t.Errorf("headroom beside a window: %v", err)
 	}
 	_, err = config.Parse([]byte("limits: {a: {ordinary_share: 2, meters: {r: {rate: 100/s, headroom: 100}}}}"))
@@ -71,7 +73,8 @@ func TestHeadroom(t *testing.T) {
 
 func TestAdaptive(t *testing.T) {
 	t.Parallel()
-	c, err := config.Parse([]byte("limits: {a: {meters: {r: {adaptive: {min: 10/m, max: 10/s, ramp: 5m}, capacity: 5}, s: {adaptive: {min: 1/s, max: 1/s}}}}}"))
+	c, err := config.Parse([]byte("limits: {a: {meters: {r: {adaptive: {min: 10/m, max: 10/s, ramp: 5m}, capacity: 5}, " +
+		"s: {adaptive: {min: 1/s, max: 1/s}}}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,19 +87,29 @@ func TestAdaptive(t *testing.T) {
 		t.Errorf("text %q", got)
 	}
 	for text, want := range map[string]string{
-		"{adaptive: {min: 20/m, max: 10/m}}":               "limits.a.meters.r.adaptive.min: 20/m is above max, 10/m",
-		"{adaptive: {min: 0/m, max: 10/m}}":                "limits.a.meters.r.adaptive.min: must be there and positive, e.g. 10/m",
-		"{adaptive: {min: 1/m}}":                           "limits.a.meters.r.adaptive.max: must be there and positive, e.g. 500/m",
-		"{adaptive: {}}":                                   "limits.a.meters.r.adaptive.min: must be there and positive, e.g. 10/m",
-		"{adaptive: {min: -1/m, max: 5/m}}":                "limits.a.meters.r.adaptive.min: must be there and positive, e.g. 10/m",
-		"{adaptive: {min: 1/m, max: 1e300/m}}":             "limits.a.meters.r.adaptive.max: 1e+300 must be a number of tokens that is no less than the lowest rate, 1, up to 1e+15",
-		"{adaptive: {min: 1/m, max: 5/m, ramp: -1s}}":      "limits.a.meters.r.adaptive.ramp: -1s must not be negative; zero means 2m0s",
-		"{adaptive: {min: 1/m, max: 5/m, ramp: 5}}":        "limits.a.meters.r.adaptive.ramp: 5 must be a duration with a unit, e.g. 30s",
-		"{adaptive: {min: 1/m, max: 5/m, step: 5}}":        "limits.a.meters.r.adaptive: there is no setting named step",
-		"{adaptive: {min: many, max: 5/m}}":                "limits.a.meters.r.adaptive.min: \"many\" must be a number and a period, e.g. 500/m",
-		"{adaptive: 5/m}":                                  "limits.a.meters.r.adaptive: 5/m must be a map with min, max and ramp",
-		"{rate: 3/m, adaptive: {min: 1/m, max: 5/m}}":      "limits.a.meters.r.rate: can't be given together with adaptive, which begins at min and finds it",
-		"{window: spread, adaptive: {min: 1/m, max: 5/m}}": "limits.a.meters.r.adaptive: a fixed window can't find its rate, only a token bucket can",
+		"{adaptive: {min: 20/m, max: 10/m}}": "limits.a.meters.r.adaptive.min: 20/m is above max, 10/m",
+		"{adaptive: {min: 0/m, max: 10/m}}": "limits.a.meters.r.adaptive.min: must be there and positive, " +
+			"e.g. 10/m",
+		"{adaptive: {min: 1/m}}": "limits.a.meters.r.adaptive.max: must be there and positive, " +
+			"e.g. 500/m",
+		"{adaptive: {}}": "limits.a.meters.r.adaptive.min: must be there and positive, " +
+			"e.g. 10/m",
+		"{adaptive: {min: -1/m, max: 5/m}}": "limits.a.meters.r.adaptive.min: must be there and positive, " +
+			"e.g. 10/m",
+		"{adaptive: {min: 1/m, max: 1e300/m}}": "limits.a.meters.r.adaptive.max: 1e+300 must be a number of " +
+			"tokens that is no less than the lowest rate, 1, up to 1e+15",
+		"{adaptive: {min: 1/m, max: 5/m, ramp: -1s}}": "limits.a.meters.r.adaptive.ramp: -1s must not be negative; " +
+			"zero means 2m0s",
+		"{adaptive: {min: 1/m, max: 5/m, ramp: 5}}": "limits.a.meters.r.adaptive.ramp: 5 must be a duration with a " +
+			"unit, e.g. 30s",
+		"{adaptive: {min: 1/m, max: 5/m, step: 5}}": "limits.a.meters.r.adaptive: there is no setting named step",
+		"{adaptive: {min: many, max: 5/m}}": "limits.a.meters.r.adaptive.min: \"many\" must be a number and " +
+			"a period, e.g. 500/m",
+		"{adaptive: 5/m}": "limits.a.meters.r.adaptive: 5/m must be a map with min, max and ramp",
+		"{rate: 3/m, adaptive: {min: 1/m, max: 5/m}}": "limits.a.meters.r.rate: can't be given together with " +
+			"adaptive, which begins at min and finds it",
+		"{window: spread, adaptive: {min: 1/m, max: 5/m}}": "limits.a.meters.r.adaptive: a fixed window can't find its " +
+			"rate, only a token bucket can",
 	} {
 		_, err := config.Parse([]byte("limits: {a: {meters: {r: " + text + "}}}"))
 		if err == nil || want != "" && err.Error() != want {
@@ -113,10 +126,12 @@ func TestCapacityOfZero(t *testing.T) {
 		t.Errorf("%+v (%v)", c.Limits, err)
 	}
 	for text, want := range map[string]string{
-		"{a: {meters: {r: {rate: 1/s, capacity: 0, max_reserved: 0}}}}": "limits.a.meters.r.max_reserved: must not be zero without a capacity",
-		`{a: {meters: {r: {rate: 1/s, capacity: 0, window: spread}}}}`:  "limits.a.meters.r.capacity: a fixed window can't be without a burst",
-		"{a: {meters: {r: {rate: 1/s, capacity: 0, headroom: 1}}}}":     "limits.a.meters.r.headroom: 1 must",
-		"{a: {shards: 2, meters: {r: {rate: 1/s, capacity: 0}}}}":       "limits.a.shards: capacity 0",
+		"{a: {meters: {r: {rate: 1/s, capacity: 0, max_reserved: 0}}}}": "limits.a.meters.r.max_reserved: must not be zero " +
+			"without a capacity",
+		`{a: {meters: {r: {rate: 1/s, capacity: 0, window: spread}}}}`: "limits.a.meters.r.capacity: a fixed window can't " +
+			"be without a burst",
+		"{a: {meters: {r: {rate: 1/s, capacity: 0, headroom: 1}}}}": "limits.a.meters.r.headroom: 1 must",
+		"{a: {shards: 2, meters: {r: {rate: 1/s, capacity: 0}}}}":   "limits.a.shards: capacity 0",
 	} {
 		if _, err := config.Parse([]byte("limits: " + text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -126,16 +141,20 @@ func TestCapacityOfZero(t *testing.T) {
 
 func TestWeights(t *testing.T) {
 	t.Parallel()
-	c, err := config.Parse([]byte("limits: {a: {weights: {acme: 3, user 7: 0.5}, priorities: {high: 9, low: 1}, meters: {r: 5/s}}}"))
+	c, err := config.Parse([]byte("limits: {a: {weights: {acme: 3, user 7: 0.5}, priorities: {high: 9, low: 1}, meters: " +
+		"{r: 5/s}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := c.Limits[0]; l.Weights["acme"] != 3 || l.Weights["user 7"] != .5 || l.Priorities["high"] != 9 || len(l.Priorities) != 2 {
+	if l := c.Limits[0]; l.Weights["acme"] != 3 || l.Weights["user 7"] != .5 || l.Priorities["high"] != 9 ||
+		len(l.Priorities) != 2 {
 		t.Errorf("limit is %+v", l)
 	}
-	_, err = config.Parse([]byte("limits: {a: {weights: {z: 0, m: 1000000, n: .nan}, priorities: {'': 1, low: -1}, meters: {r: 5/s}}}"))
+	_, err = config.Parse([]byte("limits: {a: {weights: {z: 0, m: 1000000, n: .nan}, priorities: {'': 1, low: -1}, " +
+		"meters: {r: 5/s}}}"))
 	for _, want := range []string{
-		"limits.a.weights.z: weight 0 must be from 0.001 to 1000", "limits.a.weights.m: weight 1e+06 must", "limits.a.weights.n: weight NaN must",
+		"limits.a.weights.z: weight 0 must be from 0.001 to 1000", "limits.a.weights.m: weight 1e+06 must",
+		"limits.a.weights.n: weight NaN must",
 		`limits.a.priorities: name "" must be`, "limits.a.priorities.low: weight -1 must",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -193,9 +212,12 @@ concurrency: many
 queues: {default: 0}
 shutdown_timeout: 30
 `, []string{
-			"limits.b.meters.r: 500 must be a rate", "limits.c.meters.r.rate", "concurrency: many must be a whole number", "queues.default: weight 0",
-			"limits.openai.meters.requests.rate: 500 must be", "limits.openai.meters.tokens.rate: \"5/fortnight\"", "limits.openai.meters.tokens.capacity",
-			"limits.openai.meters.tokens.max_reserved: some must be", "limits.openai: there is no setting named setle", "there is no setting named concurency", "shutdown_timeout: 30 must be a duration",
+			"limits.b.meters.r: 500 must be a rate", "limits.c.meters.r.rate", "concurrency: many must be a whole number",
+			"queues.default: weight 0",
+			"limits.openai.meters.requests.rate: 500 must be", "limits.openai.meters.tokens.rate: \"5/fortnight\"",
+			"limits.openai.meters.tokens.capacity",
+			"limits.openai.meters.tokens.max_reserved: some must be", "limits.openai: there is no setting named setle",
+			"there is no setting named concurency", "shutdown_timeout: 30 must be a duration",
 		}},
 		"values": {`
 limits:
@@ -205,7 +227,8 @@ queues: {default: 0}
 concurrency: -1
 shutdown_timeout: -1s
 `, []string{
-			"limits.open ai.name", "limits.open ai.meters", "limits.a.meters.r.rate", "limits.a.meters.r.max_reserved", "limits.a.meters.q.rate", "limits.a.meters.q.period", "limits.a.settle",
+			"limits.open ai.name", "limits.open ai.meters", "limits.a.meters.r.rate", "limits.a.meters.r.max_reserved",
+			"limits.a.meters.q.rate", "limits.a.meters.q.period", "limits.a.settle",
 			"queues.default", "concurrency", "shutdown_timeout",
 		}},
 		"what a limit can't be": {`
@@ -214,24 +237,36 @@ limits:
   a: {max_wait: -5s, shards: 1000, meters: {r: {rate: 5/0s}, s: {rate: 5/s, settle: perhaps}}}
   b: {shards: 8, meters: {r: 5/m}}
   c: {shards: 3, meters: {d: {rate: 10000/d, window: "00:00"}}}
-  d: {max_wait: 30, shards: many, meters: {w: {rate: 5/d, window: "25:00"}, v: {rate: 5/d, window: yes}, u: {rate: 5/d, window: {start: "08:00"}}}}
+  d:
+    max_wait: 30
+    shards: many
+    meters:
+      w: {rate: 5/d, window: "25:00"}
+      v: {rate: 5/d, window: yes}
+      u: {rate: 5/d, window: {start: "08:00"}}
   e: {meters: {w: {rate: 5/100us, window: "00:00"}}}
   f: {max_block: -1s, meters: {r: 5/m}}
   g: {max_block: 25h, meters: {r: 5/m}}
   h: {max_block: 600, meters: {r: 5/m}}
 `, []string{
-			"max_refusals: -1", "limits.a.max_wait: -5s", "limits.a.shards: 1000", "limits.a.meters.r.period: 0s", "limits.a.meters.s.settle: \"perhaps\"",
+			"max_refusals: -1", "limits.a.max_wait: -5s", "limits.a.shards: 1000", "limits.a.meters.r.period: 0s",
+			"limits.a.meters.s.settle: \"perhaps\"",
 			"limits.b.shards: capacity 5 of r in 8 shards", "limits.c.shards: 3 must divide the rate 10000 of the window d",
 			"limits.d.max_wait: 30 must be a duration", "limits.d.shards: many must be a whole number",
-			"limits.d.meters.w.window: 25:00 must be when a window starts", "limits.d.meters.v.window", "limits.d.meters.u.window", "limits.e.meters.w.period",
-			"limits.f.max_block: -1s must be from 0 to 24h", "limits.g.max_block: 25h0m0s must be from 0 to 24h", "limits.h.max_block: 600 must be a duration",
+			"limits.d.meters.w.window: 25:00 must be when a window starts", "limits.d.meters.v.window",
+			"limits.d.meters.u.window", "limits.e.meters.w.period",
+			"limits.f.max_block: -1s must be from 0 to 24h", "limits.g.max_block: 25h0m0s must be from 0 to 24h",
+			"limits.h.max_block: 600 must be a duration",
 		}},
-		"extremes": {"queues: {a: 1000000000, b: 1, \"q}{\": 1, \"x\\ny\": 1}\nconcurrency: 2000000000\nlimits: {a: {in_flight: 1}}", []string{
+		"extremes": {"queues: {a: 1000000000, b: 1, \"q}{\": 1, \"x\\ny\": 1}\nconcurrency: 2000000000\nlimits: {a: " +
+			"{in_flight: 1}}", []string{
 			"queues.a: weight 1000000000 must be from 1 to 1000", "concurrency: 2000000000 must be from 1 to 100000",
 			`queue: "q}{" must not begin`, `queue "x\ny" must hold no control characters`,
 		}},
-		"fractions": {"limits: {a: {shards: 2.5, meters: {r: 5/m}}}\nconcurrency: 1e3\nqueues: {default: 1.5}\nmax_refusals: .nan", []string{
-			"limits.a.shards: 2.5 must be a whole number", "queues.default: 1.5 must be a whole number", "max_refusals: NaN must be a whole number",
+		"fractions": {"limits: {a: {shards: 2.5, meters: {r: 5/m}}}\nconcurrency: 1e3\nqueues: {default: " +
+			"1.5}\nmax_refusals: .nan", []string{
+			"limits.a.shards: 2.5 must be a whole number", "queues.default: 1.5 must be a whole number",
+			"max_refusals: NaN must be a whole number",
 		}},
 		"yaml": {"limits: [", []string{"not valid YAML"}},
 		"list": {"- a", []string{"not valid YAML"}},
@@ -255,7 +290,7 @@ limits:
 	}
 }
 
-// What stands beside an unknown setting is judged too, and the faults come in the same order each time.
+// Settings beside an unknown one are checked too, and the order of the faults is always the same.
 func TestFaultsBesideAnUnknownSetting(t *testing.T) {
 	t.Parallel()
 	const want = `concurrency: -1 must be from 1 to 100000
@@ -266,7 +301,8 @@ limits.a.meters.r: there is no setting named burst
 queues.a: weight 0 must be from 1 to 1000
 queues.b: weight 0 must be from 1 to 1000`
 	for range 20 {
-		_, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 0/m, capacity: -1, burst: 5}, q: -3/m}}}\nconcurrency: -1\nqueues: {b: 0, a: 0}"))
+		_, err := config.Parse([]byte("limits: {a: {meters: {r: {rate: 0/m, capacity: -1, burst: 5}, q: " +
+			"-3/m}}}\nconcurrency: -1\nqueues: {b: 0, a: 0}"))
 		if err == nil || err.Error() != want {
 			t.Fatalf("%v", err)
 		}
@@ -296,10 +332,22 @@ limits:
 	want := reservations.Limit{
 		Name: "hot", Settle: reservations.SettleKeep, MaxWait: 90 * time.Second, MaxBlock: time.Hour, Shards: 4,
 		Meters: []reservations.Meter{
-			{Name: "day", Rate: 10000, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Start: 8*time.Hour + 30*time.Minute},
-			{Name: "hour", Rate: 1000, Period: time.Hour, Capacity: 2000, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Spread: true},
-			{Name: "requests", Rate: 500, Period: time.Minute, MaxReserved: reservations.Unlimited, Settle: reservations.SettleAdjust},
-			{Name: "week", Rate: 40000, Period: 168 * time.Hour, MaxReserved: reservations.Unlimited, Kind: reservations.KindWindow, Start: monday},
+			{
+				Name: "day", Rate: 10000, Period: 24 * time.Hour, MaxReserved: reservations.Unlimited,
+				Kind: reservations.KindWindow, Start: 8*time.Hour + 30*time.Minute,
+			},
+			{
+				Name: "hour", Rate: 1000, Period: time.Hour, Capacity: 2000, MaxReserved: reservations.Unlimited,
+				Kind: reservations.KindWindow, Spread: true,
+			},
+			{
+				Name: "requests", Rate: 500, Period: time.Minute, MaxReserved: reservations.Unlimited,
+				Settle: reservations.SettleAdjust,
+			},
+			{
+				Name: "week", Rate: 40000, Period: 168 * time.Hour, MaxReserved: reservations.Unlimited,
+				Kind: reservations.KindWindow, Start: monday,
+			},
 		},
 	}
 	if diff := cmp.Diff(want, c.Limits[0]); diff != "" || c.MaxRefusals != 7 {

@@ -14,13 +14,13 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// rateValue is a rate as people write it: "500/m".
+// rateValue is a rate in a file: "500/m".
 type rateValue struct {
 	tokens float64
 	period time.Duration
 }
 
-// reservedValue is a max_reserved: a number of tokens, or unlimited, which is also what it is when left out.
+// reservedValue is a max_reserved: a number of tokens, or unlimited, which is the default.
 type reservedValue struct {
 	set    bool
 	amount float64
@@ -33,14 +33,15 @@ func (v reservedValue) tokens() float64 {
 	return v.amount
 }
 
-// shorthand reads the values that are more than plain YAML: a meter that is only a rate, a rate, a max_reserved, a window.
+// shorthand decodes values with a syntax of their own: a meter that is only a rate, a rate, a max_reserved, a window.
 func shorthand(_, to reflect.Type, data any) (any, error) {
 	switch to {
 	case reflect.TypeFor[meterFile]():
 		switch data.(type) {
 		case string, map[string]any:
 		default:
-			return nil, fmt.Errorf("%v must be a rate, e.g. 500/m, or a map with rate or adaptive, capacity, max_reserved, window and settle", data)
+			return nil, fmt.Errorf(
+				"%v must be a rate, e.g. 500/m, or a map with rate or adaptive, capacity, max_reserved, window and settle", data)
 		}
 		if text, ok := data.(string); ok {
 			return map[string]any{"rate": text}, nil
@@ -65,7 +66,7 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 			return nil, fmt.Errorf("%v must be a map of names to hosts, e.g. API_KEY: [a.example.com]", data)
 		}
 	case reflect.TypeFor[int]():
-		if n, ok := data.(float64); ok && n != math.Trunc(n) { // what is behind the point would be dropped
+		if n, ok := data.(float64); ok && n != math.Trunc(n) { // decoding would drop the fraction
 			return nil, fmt.Errorf("%v must be a whole number", data)
 		}
 	}
@@ -88,7 +89,7 @@ func reservedOf(data any) (reservedValue, error) {
 	return reservedValue{}, fmt.Errorf("%v must be a number of tokens or unlimited", data)
 }
 
-// duration reads "30s"; a bare number says nothing about its unit and is refused.
+// duration parses "30s". It refuses a number without a unit.
 func duration(_, to reflect.Type, data any) (any, error) {
 	if to != reflect.TypeFor[time.Duration]() {
 		return data, nil
@@ -100,7 +101,7 @@ func duration(_, to reflect.Type, data any) (any, error) {
 	return time.ParseDuration(text)
 }
 
-// decode reads what can be read, and lists what can't and what there is no setting for.
+// decode decodes all valid values, and lists invalid values and unknown settings.
 func decode(raw map[string]any) (file, []error) {
 	into := func(f *file, strict bool) error {
 		decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
@@ -113,12 +114,13 @@ func decode(raw map[string]any) (file, []error) {
 	}
 	var f file
 	err := into(&file{}, true)
-	// Once more: what stands beside an unknown setting is left out otherwise, and with it its faults. What can't be read is listed already.
+	// The first pass skips settings beside an unknown one, so their faults would be missing. The second pass decodes
+	// them; its errors are listed already.
 	_ = into(&f, false)
 	return f, decodeFaults(err)
 }
 
-// decodeFaults words what the decoder found by the path of the field.
+// decodeFaults turns errors of the decoder into faults with the path of the field.
 func decodeFaults(err error) []error {
 	if err == nil {
 		return nil
@@ -128,21 +130,22 @@ func decodeFaults(err error) []error {
 	return faults
 }
 
-// others are the faults that do not follow from what could not be decoded.
+// others returns the faults that do not follow from undecoded values.
 func others(faults, undecoded []error) []error {
 	return slices.DeleteFunc(faults, func(err error) bool {
 		f := (*reservations.FieldError)(nil)
 		return errors.As(err, &f) && slices.ContainsFunc(undecoded, func(err error) bool {
 			u := (*reservations.FieldError)(nil)
-			return errors.As(err, &u) && !strings.HasPrefix(u.Problem, noSetting) && (within(u.Field, f.Field) || within(f.Field, u.Field))
+			return errors.As(err, &u) && !strings.HasPrefix(u.Problem, noSetting) &&
+				(within(u.Field, f.Field) || within(f.Field, u.Field))
 		})
 	})
 }
 
-// within says whether field a is b or stands below it.
+// within returns whether field a is b or is below b.
 func within(a, b string) bool { return a == b || strings.HasPrefix(a, b+".") }
 
-// walk visits the errors below err that are not lists of errors themselves.
+// walk visits the single errors that err joins.
 func walk(err error, visit func(error)) {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		if many, ok := inner.(interface{ Unwrap() []error }); ok {
@@ -155,12 +158,15 @@ func walk(err error, visit func(error)) {
 	visit(err)
 }
 
-// noSetting is how the fault of an unknown key begins.
+// noSetting is the beginning of the fault of an unknown key.
 const noSetting = "there is no setting named "
 
-// wanted is a kind of value in the words of YAML.
+// wanted names a kind of value in the words of YAML.
 func wanted(kind reflect.Kind) string {
-	words := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.Float64: "a number", reflect.String: "a text", reflect.Map: "a map", reflect.Struct: "a map"}
+	words := map[reflect.Kind]string{
+		reflect.Int: "a whole number", reflect.Float64: "a number", reflect.String: "a text", reflect.Map: "a map",
+		reflect.Struct: "a map",
+	}
 	if word, ok := words[kind]; ok {
 		return word
 	}

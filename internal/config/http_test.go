@@ -11,27 +11,35 @@ import (
 
 func TestHTTP(t *testing.T) {
 	t.Parallel()
-	c, err := config.Parse([]byte("limits: {a: {meters: {requests: 1/s}}}\nhttp:\n  allow_hosts: [api.example.com, \"127.0.0.1:8080\"]\n  secrets: {API_KEY: [api.example.com, \"http://127.0.0.1:8080\"]}\n"))
+	c, err := config.Parse([]byte("limits: {a: {meters: {requests: 1/s}}}\nhttp:\n  allow_hosts: [api.example.com, " +
+		"\"127.0.0.1:8080\"]\n  secrets: {API_KEY: [api.example.com, \"http://127.0.0.1:8080\"]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := config.HTTP{AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: map[string][]string{"API_KEY": {"api.example.com", "http://127.0.0.1:8080"}}}
+	want := config.HTTP{
+		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"},
+		Secrets:    map[string][]string{"API_KEY": {"api.example.com", "http://127.0.0.1:8080"}},
+	}
 	if diff := cmp.Diff(want, c.HTTP); diff != "" {
 		t.Error(diff)
 	}
-	_, err = config.Parse([]byte("http: {allow_hosts: [\"https://a\", b], secrets: {\"${A}\": [b], B: [], C: [c], D: [\"*\"]}, allow: 1}"))
-	for _, field := range []string{"http.allow_hosts", "http.secrets", "http.secrets.B", "http.secrets.C", "http.secrets.D", "http"} {
+	_, err = config.Parse([]byte("http: {allow_hosts: [\"https://a\", b], secrets: {\"${A}\": [b], B: [], C: [c], D: " +
+		"[\"*\"]}, allow: 1}"))
+	for _, field := range []string{
+		"http.allow_hosts", "http.secrets", "http.secrets.B", "http.secrets.C", "http.secrets.D", "http",
+	} {
 		if err == nil || !strings.Contains(err.Error(), field+": ") && !strings.Contains(err.Error(), field+" ") {
 			t.Errorf("no fault at %s: %v", field, err)
 		}
 	}
 }
 
-// A list of names, as secrets were once listed, is refused with the form that they have.
+// The error for secrets as a list of names shows the right form.
 func TestSecretsWithoutHosts(t *testing.T) {
 	t.Parallel()
 	_, err := config.Parse([]byte("http: {allow_hosts: [a], secrets: [API_KEY]}"))
-	if err == nil || !strings.Contains(err.Error(), "http.secrets: ") || !strings.Contains(err.Error(), "API_KEY: [a.example.com]") {
+	if err == nil || !strings.Contains(err.Error(), "http.secrets: ") ||
+		!strings.Contains(err.Error(), "API_KEY: [a.example.com]") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -43,7 +51,8 @@ func TestEstimates(t *testing.T) {
 		t.Error(err, diff)
 	}
 	_, err = config.Parse([]byte("limits: {a: {meters: {requests: 1/s}}}\nestimates: {learn: [b], quantile: 2}\n"))
-	if err == nil || !strings.Contains(err.Error(), "estimates.learn: ") && !strings.Contains(err.Error(), "estimates.learn ") || !strings.Contains(err.Error(), "estimates.quantile") {
+	if err == nil || !strings.Contains(err.Error(), "estimates.learn: ") &&
+		!strings.Contains(err.Error(), "estimates.learn ") || !strings.Contains(err.Error(), "estimates.quantile") {
 		t.Errorf("got %v", err)
 	}
 }

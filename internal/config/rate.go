@@ -9,10 +9,11 @@ import (
 
 const day = 24 * time.Hour
 
-// ParseRate reads a rate as headway.yaml has it: "500/m", "10/s", "1_000 / 10s" or "10000/day". It does not say whether it can be a meter's.
+// ParseRate parses a rate of headway.yaml: "500/m", "10/s", "1_000 / 10s" or "10000/day". It does not check whether a
+// meter may have this rate.
 func ParseRate(text string) (tokens float64, period time.Duration, err error) { return parseRate(text) }
 
-// parseRate reads "500/m", "10/s", "1_000 / 10s" or "10000/day": a number of tokens and the period they come back in.
+// parseRate parses "500/m", "10/s", "1_000 / 10s" or "10000/day": a number of tokens and the period of their refill.
 func parseRate(text string) (float64, time.Duration, error) {
 	number, unit, ok := strings.Cut(text, "/")
 	if !ok {

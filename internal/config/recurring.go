@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones also where the machine has none
+	_ "time/tzdata" // zones, even if the machine has no database of zones
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -30,7 +30,7 @@ type taskFile struct {
 	Payload map[string]any `mapstructure:"payload"`
 }
 
-// spec is the schedule in the words of scheduler.Recurring.
+// spec returns the schedule in the syntax of scheduler.Recurring.
 func (r recurringFile) spec() string {
 	if r.Every != 0 {
 		return "@every " + r.Every.String()
@@ -38,7 +38,8 @@ func (r recurringFile) spec() string {
 	return r.Cron
 }
 
-// recurring is one recurring task. The error joins every fault, each a *reservations.FieldError or below the task.
+// recurring returns one recurring task. The error joins all faults, each a *reservations.FieldError or an error of
+// the task.
 func (r recurringFile) recurring(name string, limits []reservations.Limit) (scheduler.Recurring, error) {
 	made := scheduler.Recurring{Name: name, Spec: r.spec(), Zone: r.Zone, StartWithin: r.StartWithin}
 	if r.Queue != "" {
@@ -69,8 +70,8 @@ func (r recurringFile) recurring(name string, limits []reservations.Limit) (sche
 	return made, errors.Join(faults...)
 }
 
-// args are the arguments of the task. A call that names a limit takes what its request allows itself of all
-// meters of the limit, as `enqueue one` has it.
+// args returns the arguments of the task. A call may name a limit without a charge. Its charge is then the largest
+// usage that the request allows, on all meters of the limit, as in `enqueue one`.
 func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 	payload, err := json.Marshal(t.Payload)
 	if err != nil {
@@ -108,7 +109,7 @@ func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 	}
 	checker, err := reservations.New(nil, limits, reservations.Config{})
 	if err != nil {
-		return args, nil //nolint:nilerr // the faults of the limits are listed where they are
+		return args, nil //nolint:nilerr // validate lists the faults of the limits
 	}
 	for _, c := range args.Charges() {
 		if err := checker.Validate(c); err != nil {
@@ -118,14 +119,14 @@ func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 	return args, nil
 }
 
-// strictly decodes a payload, in which no name is misspelt.
+// strictly decodes a payload, and refuses unknown names.
 func strictly(payload []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.DisallowUnknownFields()
 	return d.Decode(into)
 }
 
-// charge is what a request takes from a limit.
+// charge returns the charge of a request to a limit.
 func charge(
 	limits []reservations.Limit, endpoint llm.Endpoint, name, key string, request json.RawMessage,
 ) (reservations.Charge, error) {

@@ -60,7 +60,7 @@ recurring:
 	}
 }
 
-// Each fault is named with its field, together with those of other settings.
+// The error lists each fault with its field, and the faults of other settings.
 func TestRecurringFaults(t *testing.T) {
 	t.Parallel()
 	_, err := config.Parse([]byte(`
@@ -81,7 +81,8 @@ recurring:
 	for _, want := range []string{
 		"concurrency", `recurring.a.cron: "every day"`, "recurring.b.every", `recurring.b.task: type "nonsense" must be`,
 		"recurring.c.cron: give either", `there is no limit "none"`, `recurring.d.zone: "Mars"`, "recurring.d.start_within",
-		"recurring.d.queue", `recurring.d.task: payload: json: unknown field "limits"`, "recurring.e: there is no setting named at",
+		"recurring.d.queue", `recurring.d.task: payload: json: unknown field "limits"`,
+		"recurring.e: there is no setting named at",
 		"recurring.e.task: payload", "recurring.f.cron: give either", "recurring.g h.name", "recurring.g h.cron: ",
 	} {
 		if !strings.Contains(err.Error(), want) {

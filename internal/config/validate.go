@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// validate lists what is well formed and still wrong.
+// validate lists the faults of well-formed settings.
 func (f file) validate() []error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
@@ -71,7 +71,7 @@ func (f file) validate() []error {
 	return faults
 }
 
-// notWithin are the faults that are not those of a field, nor of what stands below it.
+// notWithin returns the faults that are not of a field, nor of a field below it.
 func notWithin(faults []error, field string) []error {
 	return slices.DeleteFunc(faults, func(err error) bool {
 		f := (*reservations.FieldError)(nil)
@@ -79,7 +79,7 @@ func notWithin(faults []error, field string) []error {
 	})
 }
 
-// prefixed puts the path of the limit before the field of each of its faults; the fields of a meter stand below meters.
+// prefixed puts the path of the limit before the field of each of its faults. The fields of a meter are below meters.
 func prefixed(path string, meters map[string]meterFile, err error) []error {
 	var faults []error
 	walk(err, func(e error) {

@@ -7,15 +7,16 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// windowValue makes a meter a fixed window, and says when it starts. The zero value is no window.
+// windowValue makes a meter a fixed window with a start time. The zero value is no window.
 type windowValue struct {
 	kind   reservations.Kind
 	start  time.Duration
 	spread bool
 }
 
-// windowOf reads the time at which a window starts: "08:00" is a time of day in UTC (for shorter periods, that far into each of them),
-// "2026-01-05T08:00:00Z" a moment, for periods that are no part of a day; spread has each bucket start at a time of its own.
+// windowOf parses the start of a window. "08:00" is a time of day in UTC; windows shorter than a day start that far
+// into each period. "2026-01-05T08:00:00Z" is a time, for periods that do not divide a day. With spread, each bucket
+// starts its windows at a time of its own.
 func windowOf(data any) (windowValue, error) {
 	w := windowValue{kind: reservations.KindWindow}
 	switch v := data.(type) {
@@ -36,5 +37,6 @@ func windowOf(data any) (windowValue, error) {
 			return w, nil
 		}
 	}
-	return windowValue{}, fmt.Errorf(`%v must be when a window starts: "08:00" (UTC), a moment such as 2026-01-05T08:00:00Z, or spread`, data)
+	return windowValue{}, fmt.Errorf(
+		`%v must be when a window starts: "08:00" (UTC), a moment such as 2026-01-05T08:00:00Z, or spread`, data)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/headway-go/headway/reservations/redisstore"
 )
 
-// Buckets are where headway.yaml says, else in MongoDB if it is given, else in Redis. Results need MongoDB.
+// Buckets are in the store of headway.yaml; by default in MongoDB if it is configured, else in Redis. Results need
+// MongoDB.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	uri, _ := testenv.Mongo(t)
@@ -66,7 +67,7 @@ func TestMongoNotSet(t *testing.T) {
 	}
 }
 
-// Two processes of one queue that keep their buckets in two databases would let twice as much start.
+// Two processes of one queue with buckets in two databases would start twice as many tasks.
 func TestKeptElsewhere(t *testing.T) {
 	t.Parallel()
 	uri, _ := testenv.Mongo(t)
@@ -91,7 +92,8 @@ func TestKeptElsewhere(t *testing.T) {
 		}
 	}
 	err := open("")
-	if !errors.Is(err, connect.ErrKeptElsewhere) || !strings.Contains(err.Error(), "MONGODB_URI") || errors.Is(err, reservations.ErrUnavailable) {
+	if !errors.Is(err, connect.ErrKeptElsewhere) || !strings.Contains(err.Error(), "MONGODB_URI") ||
+		errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 )
 
-// member is the only server of a replica set that answers. It is a secondary until it is elected, and answers all commands with ok.
+// member is the only reachable server of a replica set. It is a secondary until it is elected, and answers all
+// commands with ok.
 type member struct {
 	address string
 	elected atomic.Bool
@@ -79,7 +80,7 @@ func (m *member) answer(message []byte) []byte {
 	})
 	var start int32
 	var b []byte
-	if code == wiremessage.OpQuery { //nolint:staticcheck // the driver sends the first hello of a connection so
+	if code == wiremessage.OpQuery { //nolint:staticcheck // the driver's first hello of a connection has this form
 		start, b = wiremessage.AppendHeaderStart(nil, 1, request, wiremessage.OpReply)
 		b = wiremessage.AppendReplyFlags(b, 0)
 		b = wiremessage.AppendReplyCursorID(b, 0)
@@ -95,7 +96,7 @@ func (m *member) answer(message []byte) []byte {
 	return b
 }
 
-// env finds out quickly that there is no primary.
+// env returns an environment with a short timeout for finding a primary.
 func (m *member) env(name string) string {
 	if name != "MONGODB_URI" {
 		return ""
@@ -103,7 +104,7 @@ func (m *member) env(name string) string {
 	return "mongodb://" + m.address + "/?replicaSet=rs&serverSelectionTimeoutMS=200"
 }
 
-// noticed elects the member as soon as the command says that it waits.
+// noticed elects the member when the command prints that it waits.
 type noticed struct {
 	*member
 	text strings.Builder
@@ -124,7 +125,8 @@ func TestMongoWaitsForAPrimary(t *testing.T) {
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if want := "MongoDB at " + n.address + " has no primary, as during an election: waiting for one, at most 30s\n"; n.text.String() != want {
+	if want := "MongoDB at " + n.address +
+		" has no primary, as during an election: waiting for one, at most 30s\n"; n.text.String() != want {
 		t.Errorf("notice is %q, want %q", n.text.String(), want)
 	}
 }
@@ -137,7 +139,8 @@ func TestMongoDoesNotWaitForever(t *testing.T) {
 	}
 	away := func(string) string { return "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200" }
 	var notice strings.Builder
-	if _, err := connect.Mongo(t.Context(), away, &notice); !errors.Is(err, connect.ErrUnreachable) || notice.String() != "" {
+	if _, err := connect.Mongo(t.Context(), away, &notice); !errors.Is(err, connect.ErrUnreachable) ||
+		notice.String() != "" {
 		t.Errorf("a server that is away is no election: %v, %q", err, notice.String())
 	}
 }

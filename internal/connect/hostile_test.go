@@ -12,16 +12,18 @@ import (
 
 const password = "hunter2-secret"
 
-// malformed are addresses that name no service.
+// malformed returns addresses that name no service.
 func malformed(scheme string) []string {
 	return []string{
-		" ", ":", "://", "\x00", "\xff", scheme, scheme + ":", scheme + "://%zz", scheme + "://u:" + password + "@[::1", scheme + "://u:" + password + "@h:99999999",
-		scheme + "://u:" + password + "@h:port/0", scheme + "://u:" + password + "%@h", "http://u:" + password + "@h/", scheme + "://u:" + password + "@h/%ff/../..?x=%zz",
+		" ", ":", "://", "\x00", "\xff", scheme, scheme + ":", scheme + "://%zz", scheme + "://u:" + password + "@[::1",
+		scheme + "://u:" + password + "@h:99999999",
+		scheme + "://u:" + password + "@h:port/0", scheme + "://u:" + password + "%@h", "http://u:" + password + "@h/",
+		scheme + "://u:" + password + "@h/%ff/../..?x=%zz",
 		scheme + "://u:" + password + "@h\r\nX: y/", strings.Repeat(scheme+"://", 10_000),
 	}
 }
 
-// An address that can't be one is an error at once, without its password.
+// A malformed address is an error at once, and the error has no password.
 func TestMalformedServiceURLs(t *testing.T) {
 	t.Parallel()
 	for setting, open := range map[string]func(context.Context, func(string) string) error{
@@ -39,7 +41,8 @@ func TestMalformedServiceURLs(t *testing.T) {
 			cancel() // no network
 			err := open(ctx, func(string) string { return address })
 			var fault *connect.ServiceError
-			if !errors.As(err, &fault) || fault.Setting != setting || strings.Contains(err.Error(), password) || len(err.Error()) > 2000 {
+			if !errors.As(err, &fault) || fault.Setting != setting || strings.Contains(err.Error(), password) ||
+				len(err.Error()) > 2000 {
 				t.Errorf("%.100q: %.500v", address, err)
 			}
 		}
@@ -52,7 +55,7 @@ func FuzzServiceURLs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, address string) {
 		if strings.Contains(address, "+srv") || address == "" {
-			return // asks the network
+			return // needs the network
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

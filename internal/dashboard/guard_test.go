@@ -17,7 +17,8 @@ func TestPolicy(t *testing.T) {
 	w := newWorld(t)
 	h := w.handler(t)
 	inline := regexp.MustCompile(`(?i)<script(?:>|\s+[^s])|<style|\sstyle=|\son[a-z]+=|javascript:`)
-	for _, path := range append(paths(w.enqueue(t, job{})), "/assets/style.css", "/assets/live.js", "/nothing", "/limit?name=x") {
+	for _, path := range append(paths(w.enqueue(t, job{})), "/assets/style.css", "/assets/live.js", "/nothing",
+		"/limit?name=x") {
 		got := send(h, http.MethodGet, path, nil)
 		policy := got.Header().Get("Content-Security-Policy")
 		if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") ||
@@ -94,7 +95,8 @@ func TestCredentials(t *testing.T) {
 				t.Errorf("%s at %s: status %d, want %d", name, path, got.Code, try.want)
 			}
 		}
-		if got := send(h, http.MethodPost, "/queues/pause", url.Values{"queue": {"x"}}, try.as); (got.Code == 401) != (try.want == 401) {
+		if got := send(h, http.MethodPost, "/queues/pause", url.Values{"queue": {"x"}},
+			try.as); (got.Code == 401) != (try.want == 401) {
 			t.Errorf("%s: a change has status %d", name, got.Code)
 		}
 	}
@@ -195,7 +197,8 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 		"no origin":      func(r *http.Request) { r.Header.Set("Origin", "null") },
 		"another port":   func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:9999") },
 	} {
-		if got := send(h, http.MethodPost, "/queues/pause", url.Values{"queue": {"default"}}, from); got.Code != http.StatusForbidden {
+		if got := send(h, http.MethodPost, "/queues/pause", url.Values{"queue": {"default"}},
+			from); got.Code != http.StatusForbidden {
 			t.Errorf("%s: status %d", name, got.Code)
 		}
 	}

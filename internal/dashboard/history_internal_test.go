@@ -43,7 +43,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	if err != nil || len(all) < slots-1 {
 		t.Fatalf("%d samples, %v", len(all), err)
 	}
-	if first, last := all[0], all[len(all)-1]; last.Running != 3*slots-1 || last.At-first.At > int64(time.Hour/time.Second) {
+	if first, last := all[0], all[len(all)-1]; last.Running != 3*slots-1 ||
+		last.At-first.At > int64(time.Hour/time.Second) {
 		t.Errorf("from %+v to %+v", first, last)
 	}
 	if n := len(all[0].Buckets); n != bucketsMost {
@@ -67,7 +68,8 @@ func TestHistoryOfOthers(t *testing.T) {
 	}
 }
 
-// The rate is that between samples: none over a gap, and none lost at midnight, when the count begins anew.
+// The rate is computed between samples: there is none over a gap, and none is lost at midnight, when the count
+// restarts.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	samples := []sample{

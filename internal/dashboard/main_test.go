@@ -92,7 +92,9 @@ func paths(id string) []string {
 }
 
 // send sends a request as a browser at 127.0.0.1 does.
-func send(h http.Handler, method, target string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
+func send(
+	h http.Handler, method, target string, form url.Values, change ...func(*http.Request),
+) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(context.Background(), method, target, strings.NewReader(form.Encode()))
 	r.Host = "127.0.0.1:8383"
 	if method == http.MethodPost {

@@ -118,7 +118,8 @@ func TestEvents(t *testing.T) {
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events?at="+url.QueryEscape("/queue?name=default"), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		server.URL+"/events?at="+url.QueryEscape("/queue?name=default"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,9 @@ func TestEvents(t *testing.T) {
 func TestEventsOfWhatIsNoPage(t *testing.T) {
 	t.Parallel()
 	h := newWorld(t).handler(t)
-	for _, at := range []string{"", "/nothing", "/events?at=/", "http://evil.example/", "//evil.example/", "/dead/requeue", "%"} {
+	for _, at := range []string{
+		"", "/nothing", "/events?at=/", "http://evil.example/", "//evil.example/", "/dead/requeue", "%",
+	} {
 		if got := send(h, http.MethodGet, "/events?at="+url.QueryEscape(at), nil); got.Code != http.StatusBadRequest {
 			t.Errorf("%q: status %d", at, got.Code)
 		}

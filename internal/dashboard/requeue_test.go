@@ -20,7 +20,8 @@ func withRecords(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	database := testenv.Database(t)
-	w.config.Dead, w.config.Batches = deadtasks.New(database, deadtasks.Options{}), batches.New(database, batches.Options{})
+	w.config.Dead = deadtasks.New(database, deadtasks.Options{})
+	w.config.Batches = batches.New(database, batches.Options{})
 	w.config.AllowChanges = true
 	err := errors.Join(w.config.Dead.EnsureIndexes(t.Context()), w.config.Batches.EnsureIndexes(t.Context()))
 	if err != nil {
@@ -45,7 +46,8 @@ func TestDeadTasksAreSearched(t *testing.T) {
 	w := withRecords(t)
 	h := w.handler(t)
 	for query, want := range map[string]string{
-		"": "task-3 task-2 task-1 task-0", "type=mail": "task-3 task-1 task-0", "error=refused+2": "task-2", "id=task-1": "task-1",
+		"": "task-3 task-2 task-1 task-0", "type=mail": "task-3 task-1 task-0", "error=refused+2": "task-2",
+		"id=task-1":   "task-1",
 		"queue=other": "", "since=8m30s": "task-3 task-2", "error=.*": "",
 	} {
 		page := send(h, http.MethodGet, "/dead?"+query, nil).Body.String()

@@ -96,8 +96,9 @@ func TestNumbersAndTimes(t *testing.T) {
 	}
 	for d, want := range map[time.Duration]string{
 		0: "0 ms", 40 * time.Millisecond: "40 ms", 1500 * time.Millisecond: "1.5 s", 59 * time.Second: "59 s",
-		60 * time.Second: "1 min", 135 * time.Second: "2 min 15 s", time.Hour: "1 h", 26*time.Hour + 30*time.Minute: "1 d 2 h",
-		90 * time.Minute: "1 h 30 min", -time.Second: "−1.0 s",
+		60 * time.Second: "1 min", 135 * time.Second: "2 min 15 s", time.Hour: "1 h",
+		26*time.Hour + 30*time.Minute: "1 d 2 h",
+		90 * time.Minute:              "1 h 30 min", -time.Second: "−1.0 s",
 	} {
 		if got := duration(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)

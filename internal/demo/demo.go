@@ -1,6 +1,6 @@
-// Package demo runs a whole fleet in one process: a provider that enforces its limits and counts every violation, a
-// queue (embedded Redis), a shared bucket (in memory), three workers, and some 400 real chat requests. It ends with a
-// report.
+// Package demo runs a whole fleet in one process. The provider enforces its limits and counts every violation. The
+// queue is an embedded Redis, and the shared bucket is in memory. Three workers run about 400 real chat requests. The
+// demo ends with a report.
 package demo
 
 import (
@@ -26,24 +26,24 @@ import (
 
 const (
 	limitName = "openai"
-	// requestsPerSecond is more than the demo needs: tokens are what is scarce, as in life.
+	// requestsPerSecond is more than the demo needs: tokens are the scarce meter, as in practice.
 	requestsPerSecond = 40
-	// duration is how long the limit makes the demo take.
+	// duration is how long the demo takes, by its limit.
 	duration = 38 * time.Second
 	// burst is the capacity in seconds of the rate.
 	burst = 4
-	// patience is when a demo that does not end is given up.
+	// patience is the timeout of a demo.
 	patience = 2 * time.Minute
 )
 
 // Settings are the choices of one demo.
 type Settings struct {
-	// KeepEstimate makes the provider count what was reserved for a call, as some do, where otherwise it corrects its
-	// count when the call ends.
+	// KeepEstimate makes the provider count the reserved tokens of a call, as some providers do. By default it
+	// corrects its count when the call ends.
 	KeepEstimate bool
-	// View is where the live view goes; nil means none.
+	// View is the output of the live view; nil means none.
 	View io.Writer
-	// Terminal says whether View is a terminal.
+	// Terminal is true if View is a terminal.
 	Terminal bool
 	// Page serves the page of the fleet until its context ends; nil means none. With a page the demo goes on until ctx
 	// ends, and Ended receives the report as soon as all tasks have ended.
@@ -51,8 +51,7 @@ type Settings struct {
 	Ended func(Report)
 }
 
-// Run is one demo, of about 40 seconds. The report is valid even if ctx ends early: what was not done by then is
-// unfinished.
+// Run runs one demo of about 40 seconds. The report is valid even if ctx ends early: other tasks count as unfinished.
 func Run(ctx context.Context, s Settings) (Report, error) {
 	requests, err := requests()
 	if err != nil {
@@ -110,7 +109,7 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	return report, err
 }
 
-// requests are the tasks of the example file.
+// requests returns the tasks of the example file.
 func requests() ([]tasks.Args, error) {
 	var all []tasks.Args
 	r := batch.NewReader(bytes.NewReader(examples.Godoc), batch.Config{})
@@ -131,8 +130,9 @@ func requests() ([]tasks.Args, error) {
 	}
 }
 
-// limitFor is a limit that makes the requests take about as long as the demo should: the provider's tokens are what is
-// scarce. The provider uses some two thirds of what is reserved, so where it corrects its count the rate is lower.
+// limitFor returns a limit with which the requests take about as long as the demo should. The provider's tokens are
+// the scarce meter. A call uses about two thirds of its reservation, so the rate is lower if the provider corrects
+// its count.
 func limitFor(requests []tasks.Args, keep bool) reservations.Limit {
 	reserved := 0.
 	for _, r := range requests {
@@ -201,7 +201,7 @@ func look(ctx context.Context, count *tally, store *memstore.Store, limit reserv
 	return m
 }
 
-// stoppedError is a demo that ended before its tasks: it was interrupted, or took too long.
+// stoppedError means that the demo ended before its tasks: it was interrupted, or took too long.
 type stoppedError struct{ cause error }
 
 func (e *stoppedError) Error() string { return "the demo was stopped before all tasks had ended" }

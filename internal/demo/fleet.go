@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// fleetSize is the number of workers, each with its own connection, as on machines of their own.
+// fleetSize is the number of workers. Each has its own connection, as on separate machines.
 const fleetSize = 3
 
 // fleet is a queue and the workers on it.
@@ -38,7 +38,7 @@ func startFleet(
 	for range fleetSize {
 		w, err := worker.New(f.connect(), limiter, worker.Config{
 			Concurrency: 40,
-			Logger:      slog.New(slog.DiscardHandler), // the view shows what happens
+			Logger:      slog.New(slog.DiscardHandler), // the view shows the events instead
 			Events:      events,
 		})
 		if err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// ErrBroken is matched when the provider counted a violation, or a task was lost or failed.
+// ErrBroken means that the provider counted a violation, or that a task was lost or failed.
 var ErrBroken = errors.New("the demo did not keep its promise")
 
-// Report is how a demo ended. Its JSON keys are stable.
+// Report is the result of a demo. Its JSON keys are stable.
 type Report struct {
 	Enqueued  int `json:"enqueued"`
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`
 	Lost      int `json:"lost"`
-	// Unfinished counts the tasks that had not ended when the demo was stopped; they are not lost.
+	// Unfinished counts the tasks that had not ended when the demo was stopped. They are not lost.
 	Unfinished int `json:"unfinished,omitempty"`
 	Violations int `json:"violations"`
 	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck
@@ -64,7 +64,7 @@ func round(x float64, digits int) float64 {
 
 func milliseconds(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 1) }
 
-// Err is nil when the promise was kept: no violation, nothing lost, nothing failed.
+// Err returns nil if the promise was kept: no violation, no lost and no failed task.
 func (r Report) Err() error {
 	if r.Violations == 0 && r.Lost == 0 && r.Failed == 0 {
 		return nil
@@ -90,18 +90,18 @@ func (r Report) Write(w io.Writer) error {
 	return t.Flush()
 }
 
-// tally counts the events of the fleet's workers. Safe for concurrent use.
+// tally counts the events of the fleet's workers. It is safe for concurrent use.
 type tally struct {
 	want int
 	all  chan struct{} // closed when every task has ended
 
-	mu       sync.Mutex // guards what is below
+	mu       sync.Mutex // guards the fields below
 	counts   counts
 	ended    map[string]bool
 	lateness []time.Duration
 }
 
-// counts is a moment of the fleet.
+// counts is a snapshot of the fleet.
 type counts struct {
 	deliveries, running, succeeded, archived int
 }
@@ -143,7 +143,7 @@ func (t *tally) finished(f worker.Finish) {
 		t.end(f.Task.ID, &t.counts.succeeded)
 	case worker.ResultArchived:
 		t.end(f.Task.ID, &t.counts.archived)
-	// it comes again, or is gone: no task is dropped here
+	// the task is delivered again, or was deleted; the demo drops no task
 	case worker.ResultFailed, worker.ResultRefused, worker.ResultAborted, worker.ResultDropped:
 	}
 }
@@ -173,7 +173,7 @@ func (t *tally) now() counts {
 	return t.counts
 }
 
-// quantile is the lateness that the share q of all starts after a wait does not exceed; zero where nothing waited.
+// quantile is the lateness that the share q of all starts after a wait does not exceed. It is zero if no task waited.
 func (t *tally) quantile(q float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

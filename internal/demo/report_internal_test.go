@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// play has a fleet of four tasks end in every way there is: done, done twice, archived, never.
+// play ends the four tasks of a fleet in all possible ways: done, done twice, archived, never.
 func play() *tally {
 	t := newTally(4)
 	e := t.events()
@@ -66,7 +66,8 @@ func TestReportsKeysAreThePublishedOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"enqueued":0,"succeeded":0,"failed":0,"lost":0,"violations":0,"utilization":0,"deliveries_per_task":0,"lateness_p50_ms":0,"lateness_p99_ms":0}`
+	const want = `{"enqueued":0,"succeeded":0,"failed":0,"lost":0,"violations":0,"utilization":0,` +
+		`"deliveries_per_task":0,"lateness_p50_ms":0,"lateness_p99_ms":0}`
 	if string(text) != want {
 		t.Errorf("got %s", text)
 	}

@@ -9,25 +9,25 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// refresh is how often the live view changes; plainEvery how often a line is written where there is no terminal.
+// refresh is how often the live view changes. plainEvery is how often a line is written without a terminal.
 const (
 	refresh    = 100 * time.Millisecond
 	plainEvery = 5 * time.Second
 )
 
-// A view of bars needs a terminal of this size; textWidth is that of the text behind a bar, the same for all, so that
-// the bars are, too.
+// A view of bars needs a terminal of this size. textWidth is the width of the text behind each bar, so that all bars
+// are equally wide.
 const (
 	ColumnsMin = 50
 	RowsMin    = 9
 	textWidth  = 21
 )
 
-// moment is what the view shows.
+// moment is the snapshot that the view shows.
 type moment struct {
 	counts
 	total int
-	level map[string]float64 // by meter, as a share of the capacity; below zero is debt
+	level map[string]float64 // by meter, as a share of the capacity; a debt is negative
 }
 
 func (m moment) done() int    { return m.succeeded + m.archived }

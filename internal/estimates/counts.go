@@ -1,65 +1,66 @@
 package estimates
 
-// Generation is how many requests make a generation. Of each model the newest two count: what is older is forgotten.
+// Generation is the number of requests of a generation. The newest two generations of each model count; older ones
+// are dropped.
 const Generation = 250
 
-// tokensMost is the largest number of tokens of a request that is believed, as for a charge.
+// tokensMost is the largest number of tokens of a request that counts, as for a charge.
 const tokensMost = 1e15
 
-// weightMost bounds by how much one request counts, in tokens: a few huge ones do not speak for all.
+// weightMost bounds the weight of one request, in tokens, so that a few huge requests do not dominate.
 const weightMost = 8192
 
-// Kind is one of the ratios that are learned.
+// Kind is a kind of learned ratio.
 type Kind int
 
 // The kinds of ratios.
 const (
-	// KindInput is that of prompts, used to estimated.
+	// KindInput is the ratio of used to estimated tokens of prompts.
 	KindInput Kind = iota
-	// KindOutput is that of answers which the request bounds, used to the bound.
+	// KindOutput is the ratio of used tokens to the bound, for answers that the request bounds.
 	KindOutput
-	// KindOpen is that of answers which nothing bounds, used to the estimate.
+	// KindOpen is the ratio of used to estimated tokens, for answers without a bound.
 	KindOpen
-	// KindError is reserved to used, of the whole request.
+	// KindError is the ratio of reserved to used tokens of the whole request.
 	KindError
-	// Kinds is how many there are.
+	// Kinds is the number of kinds.
 	Kinds
 )
 
-// Tokens are those of one request.
+// Tokens are the tokens of one request.
 type Tokens struct{ Input, Output float64 }
 
 // Total is the sum of both.
 func (t Tokens) Total() float64 { return t.Input + t.Output }
 
-// Sample is what one request was estimated to take, and what it used.
+// Sample is the estimated, reserved and used tokens of one request.
 type Sample struct {
-	// Limit and Model are what is learned about.
+	// Limit and Model choose the ratios that learn from the sample.
 	Limit, Model string
-	// Estimated is by the request alone, before anything learned.
+	// Estimated is computed from the request alone, without learned ratios.
 	Estimated Tokens
-	// Open says that nothing bounds the answer.
+	// Open is true if the request does not bound its answer.
 	Open bool
-	// Reserved are the tokens that were charged for the request; zero where that is not known.
+	// Reserved are the tokens that were charged for the request, or zero if unknown.
 	Reserved float64
-	// Used is what the provider counted.
+	// Used is the count of the provider.
 	Used Tokens
 }
 
-// Counts is what some requests have shown. The zero value is empty.
+// Counts are the counts of some requests. The zero value is empty.
 type Counts struct {
 	// N is the number of requests.
 	N int64
-	// Ratios are those of each Kind. But for KindError each counts by the tokens that were estimated: where small
-	// requests have other ratios than large ones, as many tokens are reserved as are used, all together.
+	// Ratios are the histograms of each Kind. Except in KindError, a request counts by its estimated tokens. So the
+	// sum of reserved tokens is near the sum of used ones, even if small requests have other ratios than large ones.
 	Ratios [Kinds]Histogram
-	// Seen is how many requests each Kind was learned from.
+	// Seen is the number of requests that each Kind learned from.
 	Seen [Kinds]int64
-	// Reserved and Used are sums, of those of which both are known.
+	// Reserved and Used are sums over the requests for which both are known.
 	Reserved, Used float64
 }
 
-// Add counts one request. A ratio to nothing is none.
+// Add counts one request. A ratio to zero does not count.
 func (c *Counts) Add(s Sample) {
 	c.N++
 	c.see(KindInput, s.Used.Input, s.Estimated.Input, s.Estimated.Input)
@@ -74,7 +75,7 @@ func (c *Counts) Add(s Sample) {
 	}
 }
 
-// see counts the ratio of a to b, as one of so many tokens, and says whether there is one.
+// see counts the ratio of a to b, weighted by tokens. It returns false if there is no ratio.
 func (c *Counts) see(kind Kind, a, b, tokens float64) bool {
 	r := ratio(a, b)
 	if r <= 0 {
@@ -85,7 +86,7 @@ func (c *Counts) see(kind Kind, a, b, tokens float64) bool {
 	return true
 }
 
-// Merge adds what another one has counted, in any order.
+// Merge adds the counts of o. The order of merges does not matter.
 func (c *Counts) Merge(o *Counts) {
 	c.N += max(0, o.N)
 	for k := range c.Ratios {
@@ -98,7 +99,7 @@ func (c *Counts) Merge(o *Counts) {
 	}
 }
 
-// ratio is zero, which counts for none, where it makes no sense.
+// ratio returns a/b, or zero if that is no usable ratio. Zero does not count.
 func ratio(a, b float64) float64 {
 	if !(a > 0 && b > 0 && a <= tokensMost && b <= tokensMost) {
 		return 0
@@ -106,14 +107,14 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// State is what is known of one model under one limit: the newest two generations. The zero value knows nothing.
+// State is the newest two generations of one model under one limit. The zero value is empty.
 type State struct {
-	// Number is that of the current generation, from 0.
+	// Number is the number of the current generation, from 0.
 	Number            int64
 	Current, Previous Counts
 }
 
-// Add counts one request, and begins a generation where one is full.
+// Add counts one request, after it begins a new generation if the current one is full.
 func (s *State) Add(sample Sample) {
 	s.Current.Add(sample)
 	if s.Full() {
@@ -121,7 +122,7 @@ func (s *State) Add(sample Sample) {
 	}
 }
 
-// Full says whether the current generation has ended.
+// Full returns whether the current generation has ended.
 func (s *State) Full() bool { return s.Current.N >= Generation }
 
 // Next begins a generation.
@@ -129,7 +130,7 @@ func (s *State) Next() {
 	s.Number, s.Previous, s.Current = s.Number+1, s.Current, Counts{}
 }
 
-// counts are both generations.
+// counts returns the sum of both generations.
 func (s *State) counts() Counts {
 	all := s.Current
 	all.Merge(&s.Previous)

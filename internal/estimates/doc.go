@@ -1,22 +1,21 @@
-// Package estimates learns how far the tokens that requests are estimated to take are from those that they use, per
-// limit and model. It does no I/O; package keeper shares what a fleet has learned.
+// Package estimates learns the ratio of used to estimated tokens of requests, per limit and model. It does no I/O;
+// package keeper shares the learned ratios in a fleet.
 //
 // # What is learned
 //
-// The ratio of used to estimated tokens, apart for the prompt (the estimate is a matter of characters), for an answer
-// that the request bounds (max_tokens) and for one that nothing bounds. Ratios are counted on a logarithmic scale, so
-// that a model costs 16 kB and nothing grows. The oldest are forgotten: what counts are the last 250 to 500 requests.
+// The package learns three ratios of used to estimated tokens: of prompts (estimated by their characters), of answers
+// that the request bounds (max_tokens), and of answers without a bound. It counts ratios on a logarithmic scale, so
+// that a model takes a constant 16 kB. The last 250 to 500 requests count; older ones are dropped.
 //
 // # What it does
 //
-// A ratio counts by the tokens that were estimated, up to 8192: large requests are what the sum of all reservations
-// depends on.
+// A ratio counts by the estimated tokens, up to 8192, because the sum of all reservations depends on large requests.
 //
-// [Ratios.Scale] turns an estimate into what is to be reserved: by default what nine of ten such requests do not exceed
-// ([Config].Quantile). It is bounded: an answer is never more than max_tokens, a prompt never more tokens than bytes,
-// nothing less than [Config].Floor of the estimate. Below 20 requests nothing is scaled.
+// [Ratios.Scale] turns an estimate into a reservation: by default, nine of ten such requests do not exceed it
+// ([Config].Quantile). The reservation of an answer is at most max_tokens. The reservation of a prompt is at most its
+// number of bytes. Each is at least [Config].Floor of the estimate. Below 20 requests nothing is scaled.
 //
-// A limit stays exact whatever is reserved: what was used beyond it is owed, and settled when the call ends. A provider
-// that itself counts max_tokens when a request comes, and corrects that when it ends, refuses what is reserved below
-// it. So a program that reserves less has to ask for it, limit by limit.
+// A limit stays exact whatever is reserved: a task owes the tokens beyond its reservation, and settles them when the
+// call ends. Some providers count max_tokens when a request arrives, and correct the count when it ends. They refuse
+// requests that the fleet sends with smaller reservations. So learning is off until a program enables it for a limit.
 package estimates

@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/estimates"
 )
 
-// distributions are how answers use what was estimated for them.
+// distributions are distributions of the ratio of used to estimated tokens.
 var distributions = map[string]func(*rand.Rand) float64{
 	"uniform":       func(r *rand.Rand) float64 { return 0.2 + 0.3*r.Float64() },
 	"nearly always": func(*rand.Rand) float64 { return 0.37 },
@@ -24,7 +24,7 @@ var distributions = map[string]func(*rand.Rand) float64{
 	"large":         func(r *rand.Rand) float64 { return 20 + 10*r.Float64() },
 }
 
-// truth is the quantile of many draws.
+// truth returns the quantile of many draws.
 func truth(draw func(*rand.Rand) float64, q float64) float64 {
 	r := rand.New(rand.NewPCG(1, 2))
 	all := make([]float64, 100_000)
@@ -35,7 +35,7 @@ func truth(draw func(*rand.Rand) float64, q float64) float64 {
 	return all[int(q*float64(len(all)-1))]
 }
 
-// After 200 requests what is known is within a tenth of the truth.
+// After 200 requests the learned quantile is within a tenth of the true one.
 func TestConvergence(t *testing.T) {
 	t.Parallel()
 	for name, draw := range distributions {
@@ -56,7 +56,7 @@ func TestConvergence(t *testing.T) {
 	}
 }
 
-// Whatever was before, 500 requests later nothing of it is left.
+// After 500 new requests, older ones have no effect.
 func TestFollowsAChange(t *testing.T) {
 	t.Parallel()
 	for before := 0; before < 600; before += 13 {
@@ -161,7 +161,7 @@ func TestMergingIsCommutative(t *testing.T) {
 	})
 }
 
-// Whatever was seen, what is reserved stays within its bounds.
+// Whatever was observed, reservations stay within their bounds.
 func TestScaleIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -200,7 +200,7 @@ func TestScaleIsBounded(t *testing.T) {
 	})
 }
 
-// Few requests say nothing; then nine of ten stay below what is reserved, and the error is told.
+// Few requests scale nothing. Then nine of ten requests use less than reserved, and Learned returns the error.
 func TestLearner(t *testing.T) {
 	t.Parallel()
 	l, err := estimates.New(estimates.Config{})
@@ -244,7 +244,7 @@ func TestLearner(t *testing.T) {
 	}
 }
 
-// What is reserved at the median is what is used, all requests together.
+// At the median, the sum of reserved tokens equals the sum of used ones.
 func TestMedianReservesWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	l, err := estimates.New(estimates.Config{Quantile: 0.5})
@@ -273,8 +273,8 @@ func TestMedianReservesWhatIsUsed(t *testing.T) {
 	}
 }
 
-// Small requests may have quite other ratios than large ones, and there are more of them: what is reserved is still
-// what is used, all together.
+// Even if small requests have other ratios than large ones and are more frequent, the sum of reserved tokens equals
+// the sum of used ones.
 func TestMedianOfMixedSizes(t *testing.T) {
 	t.Parallel()
 	l, err := estimates.New(estimates.Config{Quantile: 0.5})
@@ -309,7 +309,7 @@ func TestMedianOfMixedSizes(t *testing.T) {
 	}
 }
 
-// What another process learned replaces what is known; what was not shared yet stays.
+// Set replaces the state; samples that were not shared yet still count.
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	l, err := estimates.New(estimates.Config{Quantile: 0.5})

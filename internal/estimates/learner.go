@@ -6,36 +6,37 @@ import (
 	"sync"
 )
 
-// Known is how many pairs of limit and model a Learner keeps. It learns nothing of further pairs.
+// Known is the largest number of pairs of limit and model in a Learner. It ignores further pairs.
 const Known = 1000
 
-// Key is what is learned about.
+// Key is a pair of limit and model.
 type Key struct{ Limit, Model string }
 
-// Learner learns from the requests of one process, and from what others have learned. Safe for concurrent use.
+// Learner learns from the requests of one process, and from the counts of other processes. It is safe for concurrent
+// use.
 type Learner struct {
 	config Config
 
-	mu      sync.Mutex // guards what is below
+	mu      sync.Mutex // guards the fields below
 	states  map[Key]*State
-	pending map[Key]*Counts // of this process, not taken yet
-	shared  map[Key]int64   // the generation that the fleet is in; what one process has counts on ahead of it
+	pending map[Key]*Counts // of this process, before Take
+	shared  map[Key]int64   // the generation of the fleet; this process may be ahead of it
 }
 
-// Learned is what is known of a model under a limit.
+// Learned is the accuracy of the estimates of a model under a limit.
 type Learned struct {
 	Key
 	Ratios
-	// N is how many requests it is learned from.
+	// N is the number of requests.
 	N int64
-	// Error are quantiles of reserved to used tokens, one request at a time: 1 is right, above it too much was
-	// reserved. All are 1 where nothing is known.
+	// Error are quantiles of the ratio of reserved to used tokens of single requests. 1 is exact; above 1, too much
+	// was reserved. All are 1 without any request.
 	ErrorP10, ErrorP50, ErrorP90 float64
-	// Reserved and Used are the sums of those requests.
+	// Reserved and Used are sums over these requests.
 	Reserved, Used float64
 }
 
-// New returns a Learner that knows nothing. The error joins every fault of config.
+// New returns an empty Learner. The error joins all faults of config.
 func New(config Config) (*Learner, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (l *Learner) Observe(s Sample) {
 	l.pending[key].Add(s)
 }
 
-// Ratios are what is known of a model under a limit; those of nothing known leave an estimate as it is.
+// Ratios returns the learned ratios of a model under a limit. Without any, they leave an estimate unchanged.
 func (l *Learner) Ratios(limit, model string) Ratios {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +79,7 @@ func (l *Learner) Ratios(limit, model string) Ratios {
 	return ratiosOf(&counts, l.config)
 }
 
-// Take returns what was observed since the last Take. Give back what could not be shared.
+// Take returns the counts since the last Take. Call GiveBack with counts that could not be shared.
 func (l *Learner) Take() map[Key]*Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +88,7 @@ func (l *Learner) Take() map[Key]*Counts {
 	return taken
 }
 
-// GiveBack adds to what the next Take returns.
+// GiveBack adds counts to the result of the next Take.
 func (l *Learner) GiveBack(key Key, c *Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,8 +98,8 @@ func (l *Learner) GiveBack(key Key, c *Counts) {
 	l.pending[key].Merge(c)
 }
 
-// Set replaces what is known by what the whole fleet knows, which includes all that was taken. What was observed since
-// counts on top of it.
+// Set replaces the state by the state of the whole fleet, which includes all counts of Take. Later samples of this
+// process count on top of it.
 func (l *Learner) Set(key Key, s State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +113,7 @@ func (l *Learner) Set(key Key, s State) {
 	l.states[key] = &s
 }
 
-// Learned is all that is known, sorted by limit and model.
+// Learned returns all learned estimates, sorted by limit and model.
 func (l *Learner) Learned() []Learned {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +133,7 @@ func (l *Learner) Learned() []Learned {
 	return all
 }
 
-// Generation is the number of the newest generation that is known of a key, as the last Set said; 0 before.
+// Generation returns the newest generation of a key, by the last Set, or 0 before it.
 func (l *Learner) Generation(key Key) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

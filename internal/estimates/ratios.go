@@ -7,30 +7,30 @@ import (
 )
 
 const (
-	// QuantileDefault is the share of requests that use no more than is reserved for them, each counted by its size.
+	// QuantileDefault is the share of requests that use no more than their reservation, weighted by size.
 	QuantileDefault = 0.9
-	// FloorDefault is the least that is reserved, as a share of the estimate.
+	// FloorDefault is the smallest reservation, as a share of the estimate.
 	FloorDefault = 0.05
-	// least is how many requests must be known before anything is scaled.
+	// least is the number of requests before anything is scaled.
 	least = 20
 
-	// A prompt has no more tokens than bytes, of which the estimate takes four for one.
+	// A prompt has at most as many tokens as bytes. The estimate counts four bytes as a token.
 	inputMost = 4
-	// An answer that nothing bounds may be this much longer than was guessed.
+	// An answer without a bound may be this much longer than estimated.
 	openMost = 64
 )
 
-// Config says how careful to be.
+// Config chooses how cautious reservations are.
 type Config struct {
-	// Quantile is the share of requests that use no more than is reserved for them, each counted by its estimated size,
-	// above 0 and up to 1. Zero means QuantileDefault. At 0.5 what is reserved is nearest to what is used, and half of
-	// the requests owe something.
+	// Quantile is the share of requests that use no more than their reservation, weighted by estimated size, above 0
+	// and up to 1. Zero means QuantileDefault. At 0.5 the sum of reservations is nearest to the usage, and half of
+	// the requests owe tokens.
 	Quantile float64
-	// Floor is the least that is reserved, as a share of the estimate, up to 1. Zero means FloorDefault.
+	// Floor is the smallest reservation, as a share of the estimate, up to 1. Zero means FloorDefault.
 	Floor float64
 }
 
-// Validate joins every fault.
+// Validate joins all faults.
 func (c Config) Validate() error {
 	var faults []error
 	if !(c.Quantile >= 0 && c.Quantile <= 1) {
@@ -52,10 +52,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Ratios turn an estimate into what is to be reserved. The zero value leaves it as it is.
+// Ratios turn an estimate into a reservation. The zero value leaves the estimate unchanged.
 type Ratios struct{ Input, Output, Open float64 }
 
-// ratiosOf are what was learned, within its bounds: 1 of what too few requests have shown.
+// ratiosOf returns the learned ratios, within their bounds. A ratio of too few requests is 1.
 func ratiosOf(c *Counts, config Config) Ratios {
 	of := func(kind Kind, most float64) float64 {
 		r, ok := c.Ratios[kind].Quantile(config.Quantile)
@@ -67,8 +67,8 @@ func ratiosOf(c *Counts, config Config) Ratios {
 	return Ratios{Input: of(KindInput, inputMost), Output: of(KindOutput, 1), Open: of(KindOpen, openMost)}
 }
 
-// Scale is what is to be reserved for a request; open says that nothing bounds its answer. What was estimated to take
-// something takes at least one token.
+// Scale returns the tokens to reserve for a request. Open is true if the request does not bound its answer. An
+// estimate above zero gives at least one token.
 func (r Ratios) Scale(t Tokens, open bool) Tokens {
 	output := r.Output
 	if open {
@@ -87,34 +87,34 @@ func scaled(n, by float64) float64 {
 const (
 	// perOctave is the resolution of ratios: 4.4 %.
 	perOctave = 16
-	// octaves on each side of 1.
+	// octaves is the range of the scale on each side of 1.
 	octaves = 8
-	// Bins is how many there are.
+	// Bins is the number of bins.
 	Bins = 2 * octaves * perOctave
 )
 
-// Histogram counts ratios from 1/256 to 256 on a logarithmic scale; those beyond are counted at its ends. The zero
-// value is empty.
+// Histogram counts ratios from 1/256 to 256 on a logarithmic scale. Ratios beyond count in the first or last bin. The
+// zero value is empty.
 type Histogram [Bins]int64
 
-// Add counts one ratio. What is no number above zero is not counted.
+// Add counts one ratio. It ignores NaN, zero and negative ratios.
 func (h *Histogram) Add(ratio float64) { h.Weigh(ratio, 1) }
 
-// Weigh counts one ratio as weight of them, at least one.
+// Weigh counts one ratio with a weight, at least one.
 func (h *Histogram) Weigh(ratio float64, weight int64) {
 	if bin, ok := binOf(ratio); ok {
 		h[bin] += max(1, weight)
 	}
 }
 
-// Merge adds what another one has counted.
+// Merge adds the counts of o.
 func (h *Histogram) Merge(o *Histogram) {
 	for i, n := range o {
 		h[i] += max(0, n)
 	}
 }
 
-// N is how many ratios were counted, each by its weight.
+// N is the sum of the weights of all ratios.
 func (h *Histogram) N() (n int64) {
 	for _, c := range h {
 		n += c
@@ -122,8 +122,8 @@ func (h *Histogram) N() (n int64) {
 	return n
 }
 
-// Quantile is the ratio that a share q of those counted do not exceed, to within half a bin: 2.2 %. It is not ok where
-// none was counted.
+// Quantile returns the ratio that a share q of the counted ratios do not exceed, exact to half a bin: 2.2 %. Ok is
+// false if no ratio was counted.
 func (h *Histogram) Quantile(q float64) (ratio float64, ok bool) {
 	n := h.N()
 	if n <= 0 || math.IsNaN(q) {
@@ -152,5 +152,5 @@ func binOf(ratio float64) (int, bool) {
 	return int(min(max(math.Floor((math.Log2(ratio)+octaves)*perOctave), 0), Bins-1)), true
 }
 
-// valueAt is the ratio at a place of the scale.
+// valueAt returns the ratio at a place of the scale.
 func valueAt(place float64) float64 { return math.Exp2(place/perOctave - octaves) }

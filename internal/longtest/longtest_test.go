@@ -13,10 +13,10 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// child is set where this binary runs itself: flags can't be changed within a process.
+// child is set if this binary runs itself, because flags can't be changed within a process.
 const child = "HEADWAY_LONGTEST_CHILD"
 
-// The marked tests run in the child alone.
+// The marked tests run only in the child.
 func TestMarked(t *testing.T) { //nolint:paralleltest // the parts end in this order
 	if os.Getenv(child) == "" {
 		t.Skip("TestMarks runs it")
@@ -60,7 +60,9 @@ func TestMarks(t *testing.T) {
 			until: in(90 * time.Second), left: []string{short},
 			says: []string{"all of only", "did not run: takes 2m0s"}, not: []string{"all of short"},
 		},
-		"late":    {until: in(-time.Hour), left: []string{only, short}, says: []string{"and 0s are left"}, not: []string{"all of"}},
+		"late": {
+			until: in(-time.Hour), left: []string{only, short}, says: []string{"and 0s are left"}, not: []string{"all of"},
+		},
 		"no time": {until: "soon", says: []string{`HEADWAY_TESTS_UNTIL is "soon"`, "FAIL"}, not: []string{"all of"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +73,9 @@ func TestMarks(t *testing.T) {
 				args = append(args, tc.flag)
 			}
 			c := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], args...)
-			c.Env = []string{child + "=1", "GORACE=atexit_sleep_ms=0", "HEADWAY_TESTS_LEFT=" + list, "HEADWAY_TESTS_UNTIL=" + tc.until}
+			c.Env = []string{
+				child + "=1", "GORACE=atexit_sleep_ms=0", "HEADWAY_TESTS_LEFT=" + list, "HEADWAY_TESTS_UNTIL=" + tc.until,
+			}
 			out, _ := c.CombinedOutput() // a failure is in the text
 			for _, text := range tc.says {
 				if !strings.Contains(string(out), text) {

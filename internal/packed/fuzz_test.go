@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/internal/packed"
 )
 
-// A value of a corrupt document is an error or a text; a text that was packed comes back.
+// Unpacking a corrupt value returns an error or a text. A packed text is unpacked unchanged.
 func FuzzUnpack(f *testing.F) {
 	for _, seed := range []string{"", "text", "\xff\x00", "\x28\xb5\x2f\xfd\x00\x00\x00"} {
 		f.Add(byte(bson.TypeBinary), []byte(seed))

@@ -1,4 +1,5 @@
-// Package packed keeps texts in documents of MongoDB: small ones as they are, so that people can read them, larger ones compressed.
+// Package packed stores texts in documents of MongoDB: small texts unchanged, so that people can read them, and
+// larger texts compressed.
 package packed
 
 import (
@@ -13,25 +14,27 @@ import (
 )
 
 const (
-	// packFrom is the size in bytes from which on a body is compressed. Measured with chat completions of 2.1 kB and 4.6 kB: zstd
-	// leaves 49 % and 33 % of them and takes 20 and 28 microseconds; gzip leaves 48 % and 32 % and takes 40 and 58.
+	// packFrom is the size in bytes from which on a body is compressed. zstd packs a chat completion as small as gzip
+	// does, in half the time.
 	packFrom = 1024
 
-	// maxUnpacked bounds what a stored body may grow to.
+	// maxUnpacked bounds the size of an unpacked body.
 	maxUnpacked = 1 << 30
 
 	subtypePlain  = 0x00
-	subtypePacked = 0x80 // the first that is free for users: zstd
+	subtypePacked = 0x80 // the first free subtype for users
 )
 
-// ErrMalformed is a stored value that Pack did not make.
+// ErrMalformed means that Pack did not make a stored value.
 var ErrMalformed = errors.New("malformed text in a document")
 
-// packer returns the one encoder of all stores. It has no goroutines where only EncodeAll is used, and is safe for concurrent use.
+// packer returns the encoder of all stores. It has no goroutines if only EncodeAll is used, and is safe for
+// concurrent use.
 //
 //nolint:gochecknoglobals // lazily made constants
 var packer = sync.OnceValue(func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderCRC(true),
+		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
 	if err != nil {
 		panic(err) // the options above are constants
 	}
@@ -40,14 +43,16 @@ var packer = sync.OnceValue(func() *zstd.Encoder {
 
 //nolint:gochecknoglobals // lazily made constants
 var unpacker = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnpacked), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(0))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnpacked), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderConcurrency(0))
 	if err != nil {
 		panic(err) // the options above are constants
 	}
 	return d
 })
 
-// Pack returns what stands for text in a document, and its size in bytes there: small ones as they are, so that people can read them.
+// Pack returns the value of text in a document, and the size of the value in bytes. A small text stays unchanged, so
+// that people can read it.
 func Pack(text []byte) (any, int) {
 	if len(text) >= packFrom {
 		if packed := packer().EncodeAll(text, make([]byte, 0, len(text)/2)); len(packed) < len(text) {
@@ -60,7 +65,8 @@ func Pack(text []byte) (any, int) {
 	return bson.Binary{Subtype: subtypePlain, Data: text}, len(text)
 }
 
-// Unpack is the reverse of Pack. The text is the caller's to keep. A value that is not there gives nil. The error matches ErrMalformed.
+// Unpack is the reverse of Pack. The text belongs to the caller. A missing value gives nil. The error matches
+// ErrMalformed.
 func Unpack(v bson.RawValue) ([]byte, error) {
 	if v.IsZero() {
 		return nil, nil

@@ -7,18 +7,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 )
 
-// TooLarge says whether a database turned a write away because the document would be too large: no repetition mends that, and the
-// store is not away.
+// TooLarge returns whether a database refused a write because the document would be too large. A retry cannot
+// succeed, and the store is up.
 func TooLarge(err error) bool {
 	const (
 		objectTooLarge, afterUpdate, afterReplace = 10334, 17419, 17420
-		// DocumentDB behind FerretDB has another code for each place.
+		// DocumentDB behind FerretDB returns a different code for each kind of write.
 		ofDocumentDB = "larger than MaxDocumentSize"
 	)
 	if errors.Is(err, driver.ErrDocumentTooLarge) {
 		return true
 	}
 	var se mongo.ServerError
-	return errors.As(err, &se) && (se.HasErrorCode(objectTooLarge) || se.HasErrorCode(afterUpdate) || se.HasErrorCode(afterReplace) ||
+	return errors.As(err, &se) && (se.HasErrorCode(objectTooLarge) || se.HasErrorCode(afterUpdate) ||
+		se.HasErrorCode(afterReplace) ||
 		se.HasErrorMessage(ofDocumentDB))
 }

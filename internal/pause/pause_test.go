@@ -25,7 +25,8 @@ func TestUntil(t *testing.T) {
 			}
 			return nil
 		}
-		if err := pause.Until(t.Context(), time.Second, 3*time.Second, try); err != nil || time.Since(began) != 9*time.Second {
+		if err := pause.Until(t.Context(), time.Second, 3*time.Second, try); err != nil ||
+			time.Since(began) != 9*time.Second {
 			t.Errorf("%v after %v, want 1 + 2 + 3 + 3 s", err, time.Since(began))
 		}
 		tries = -100

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The names of the meters, as they stand in reports and error bodies. That of a tenant is "tenant:" and its name.
+// The names of the meters in reports and error bodies. The meter of a tenant is "tenant:" and the tenant's name.
 const (
 	MeterRequests = "requests"
 	MeterTokens   = "tokens"
@@ -17,16 +17,16 @@ const (
 // refusalsKept bounds the list of refusals in a report.
 const refusalsKept = 20
 
-// account is what the provider remembers: its meters and every call it accepted.
+// account is the state of the provider: its meters and every accepted call.
 type account struct {
-	mu       sync.Mutex // guards everything below
+	mu       sync.Mutex // guards the fields below
 	requests *meter
 	tokens   *meter
 	window   *window
 	tenants  map[string]*meter
 	block    Block
-	blocked  time.Time // when the request that the block is for was refused; zero until then
-	// refusedOne is its task.
+	blocked  time.Time // when the block began with a refusal; zero before
+	// refusedOne is the task of the request that was refused at blocked.
 	refusedOne string
 	keep       bool
 	trouble    *trouble
@@ -35,7 +35,7 @@ type account struct {
 	starts     map[string]int
 	refusals   []Refusal
 	refused    int
-	ignored    int // requests that came while nothing should
+	ignored    int // requests that arrived during the block
 	failed     int
 	inFlight   int
 	flight     *flight
@@ -44,12 +44,12 @@ type account struct {
 // call is an accepted request.
 type call struct {
 	at       time.Time
-	number   int // 1 for the first one accepted
+	number   int // 1 for the first accepted call
 	task     string
 	tenant   string
 	estimate float64
-	used     float64   // the estimate until the call has ended
-	end      time.Time // zero until then
+	used     float64   // the estimate while the call runs
+	end      time.Time // zero while the call runs
 	fate     fate
 }
 
@@ -78,13 +78,13 @@ type standing struct {
 	requests, tokens meter
 }
 
-// verdict is the answer to an arrival: a call, or the meter that lacked room and when there will be room.
+// verdict is the answer to an arrival: a call, or the meter without room and when there will be room.
 type verdict struct {
 	call       *call // nil for a refusal
 	meter      string
 	need       float64
 	limit      float64
-	fits       bool // the meter could ever hold need
+	fits       bool // whether the meter could ever hold need
 	retryAfter time.Duration
 	standing   standing
 }
@@ -105,7 +105,7 @@ type judge interface {
 	limits() (capacity, level float64, largest float64)
 }
 
-// counters are all that judge the request, filled as of now. It requires that a.mu is held.
+// counters returns all meters and windows that judge the request, filled up to now. It requires that a.mu is held.
 func (a *account) counters(now time.Time, j job) []counter {
 	all := []counter{
 		{MeterRequests, 1, a.requests},
@@ -125,7 +125,7 @@ func (a *account) counters(now time.Time, j job) []counter {
 	return all
 }
 
-// arrive judges one request: it charges all meters, or none and counts one violation.
+// arrive judges one request. It charges all meters, or charges none and counts one violation.
 func (a *account) arrive(now time.Time, j job) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,7 +163,7 @@ func (a *account) arrive(now time.Time, j job) verdict {
 	return verdict{call: c, standing: a.standing()}
 }
 
-// refuseOne refuses the request that the block is for. It is no violation.
+// refuseOne refuses the request that begins the block. The refusal is no violation.
 func (a *account) refuseOne(now time.Time, j job) (verdict, bool) {
 	if !a.blocked.IsZero() || a.block.Number == 0 || len(a.calls)+1 != a.block.Number {
 		return verdict{}, false
@@ -193,7 +193,7 @@ func (a *account) refuse(now time.Time, j job, short counter, all []counter) ver
 	return v
 }
 
-// finish ends a call that used so many tokens, and corrects what was counted for it.
+// finish ends a call, and corrects its count to the used tokens.
 func (a *account) finish(now time.Time, c *call, used float64, failed bool) standing {
 	a.mu.Lock()
 	defer a.mu.Unlock()

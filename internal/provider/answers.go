@@ -15,7 +15,7 @@ import (
 // maxBody bounds the size of a request, in bytes.
 const maxBody = 16 << 20
 
-// readBody answers the request itself where it returns false.
+// readBody reads a request. If it returns false, it has answered the request with an error.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -47,7 +47,8 @@ func writeRefusal(w http.ResponseWriter, v verdict) {
 	writeError(w, http.StatusTooManyRequests, v.meter, "rate_limit_exceeded", message)
 }
 
-// writeLimitHeaders sends limit, rest and time until full of each limited meter, all without slack.
+// writeLimitHeaders sends the limit, the remaining tokens and the time until full of each limited meter, without
+// slack.
 func writeLimitHeaders(w http.ResponseWriter, s standing) {
 	write := func(name string, m meter) {
 		if !m.limited() {
@@ -67,7 +68,7 @@ func ceilMilliseconds(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// textsOf are the tokens of each text: a quarter of its characters, rounded up, or its token ids.
+// textsOf returns the number of tokens of each text: a quarter of its characters, rounded up, or its token ids.
 func textsOf(raw json.RawMessage) ([]int, error) {
 	var value any
 	if len(raw) == 0 || json.Unmarshal(raw, &value) != nil || value == nil {
@@ -107,7 +108,7 @@ func sum(numbers []int) (total int) {
 	return total
 }
 
-// characters counts the texts of an input, wherever they stand.
+// characters counts the characters of all texts in an input.
 func characters(value any) (n int) {
 	switch v := value.(type) {
 	case string:

@@ -21,57 +21,58 @@ const (
 
 // Quota is the limit of one meter: a token bucket that starts full.
 type Quota struct {
-	// Rate is what comes back each second. Zero means that the meter is not limited.
+	// Rate is the refill per second. Zero means that the meter is not limited.
 	Rate float64
 
-	// Capacity is the most that can be taken at once. A request that needs more is always refused.
+	// Capacity is the largest amount of a single request. A request that needs more is always refused.
 	Capacity float64
 }
 
-// WindowQuota is a fixed window: so many requests in each Period, counted from the Unix epoch. All of them are there
-// again when the next window starts. An arrival within the slack after that may still count for the window before, as
-// it may have been on its way.
+// WindowQuota is a fixed window: a number of requests in each Period, counted from the Unix epoch. Each window starts
+// full. A request that arrives within the slack after that may count for the window before, because it may have been
+// sent in that window.
 type WindowQuota struct {
-	// Requests is what one window allows. Zero means that there is no such limit.
+	// Requests is the number of requests that one window allows. Zero means that there is no such limit.
 	Requests float64
 
 	// Period is the length of a window.
 	Period time.Duration
 }
 
-// Block is a refusal that names a time, as a provider under load answers.
+// Block is a refusal that names a time, like the answer of a provider under load.
 type Block struct {
-	// Number is which request is refused, counted from 1. Zero means none.
+	// Number is the number of the refused request, from 1. Zero means none.
 	Number int
 
-	// For is what the refusal names, in whole seconds.
+	// For is the time that the refusal names, in whole seconds.
 	For time.Duration
 }
 
-// Trouble makes calls go wrong at random. Each share is that of all requests with room, from 0 to 1; together at most
-// 1.
+// Trouble makes calls fail at random. Each field is a share of all requests with room, from 0 to 1; together they are
+// at most 1.
 type Trouble struct {
-	// Refuse is the share that is refused with a 429 that names For, in whole seconds. It is no violation.
+	// Refuse is the share that is refused with a 429 that names For, in whole seconds. Such a refusal is no
+	// violation.
 	Refuse float64
 	For    time.Duration
 
 	// Fail is the share that is accepted and answered 500.
 	Fail float64
 
-	// Drop is the share that is accepted and whose connection is closed in place of an answer.
+	// Drop is the share that is accepted, and then gets a closed connection instead of an answer.
 	Drop float64
 }
 
-// Hidden is a limit of requests that clients have to find out: half of it for a time.
+// Hidden is a hidden change of the limit of requests: it halves for a time.
 type Hidden struct {
 	// After is how long after the first accepted request the rate halves. Zero means that nothing is hidden.
 	After time.Duration
 
-	// For is how long it is halved.
+	// For is how long the limit is halved.
 	For time.Duration
 }
 
-// Config says what the provider enforces and how it answers. Its zero value limits nothing.
+// Config is the limits and the behaviour of the provider. Its zero value limits nothing.
 type Config struct {
 	// Addr is the loopback address to listen on. Defaults to [AddrDefault], which lets the system choose the port.
 	Addr string
@@ -79,58 +80,58 @@ type Config struct {
 	// Requests and Tokens are the limits of the two meters.
 	Requests, Tokens Quota
 
-	// Window is a limit of requests beside them, such as a daily one.
+	// Window is another limit of requests, e.g. a daily one.
 	Window WindowQuota
 
-	// InFlight is how many calls may run at once. A call runs on for 3 seconds when its client goes away.
-	// Zero means any number.
+	// InFlight is how many calls may run at once. A call runs on for 3 seconds after its client disconnects. Zero
+	// means any number.
 	InFlight int
 
-	// Tenants are limits of requests for single tenants, named by the "user" of a chat request. Other tenants
-	// have none of their own.
+	// Tenants are limits of requests for single tenants, named by the "user" of a chat request. Other tenants have no
+	// limit of their own.
 	Tenants map[string]Quota
 
-	// Block refuses one request with a 429 that names a time. Requests that come in that time, less its first second,
-	// are accepted where there is room, and counted as Report.Blocked.
+	// Block refuses one request with a 429 that names a time. Requests that arrive in that time are accepted if there
+	// is room. After its first second they count as Report.Blocked.
 	Block Block
 
-	// Trouble makes calls go wrong. Its refusals and the requests within their time are counted as Report.Troubles.
+	// Trouble makes calls fail. Report.Troubles counts its refusals and the requests within their time.
 	Trouble Trouble
 
-	// Hidden halves the rate of Requests for a time. Answers have no rate limit headers then. Refusals are no violations,
-	// and counted as Report.Hidden.
+	// Hidden halves the rate of Requests for a time. Answers then have no rate limit headers. Refusals are no
+	// violations, and count as Report.Hidden.
 	Hidden Hidden
 
-	// KeepEstimate keeps the tokens counted on arrival, where otherwise they are corrected when the call ends.
+	// KeepEstimate keeps the count of tokens on arrival. By default the provider corrects it when the call ends.
 	KeepEstimate bool
 
-	// CountUsed counts the prompt on arrival and the answer when the call ends, as it is, where otherwise all of
-	// max_tokens is counted on arrival and corrected then.
+	// CountUsed counts the prompt on arrival and the actual answer when the call ends. By default the provider counts
+	// all of max_tokens on arrival, and corrects that when the call ends.
 	CountUsed bool
 
-	// HeadersOnArrival makes the rate limit headers show what was left when the request came, where otherwise they show
-	// what is left when the answer goes, its own correction counted.
+	// HeadersOnArrival makes the rate limit headers show the remaining tokens at the arrival of the request. By
+	// default they show the remaining tokens when the answer leaves, after its own correction.
 	HeadersOnArrival bool
 
-	// Slack makes each bucket larger than its limit by Rate*Slack. Defaults to [SlackDefault]; negative means none.
+	// Slack makes each bucket larger than its limit, by Rate*Slack. Defaults to [SlackDefault]; negative means none.
 	Slack time.Duration
 
-	// MinLatency and MaxLatency bound the time an answer takes. Default to [MinLatencyDefault] and
-	// [MaxLatencyDefault] (or MinLatency, where that is larger). A negative MinLatency means no latency at all.
+	// MinLatency and MaxLatency bound the time of an answer. They default to [MinLatencyDefault] and
+	// [MaxLatencyDefault] (or MinLatency, if that is larger). A negative MinLatency means no latency at all.
 	MinLatency, MaxLatency time.Duration
 
-	// UsedMin and UsedMax bound the share of max_tokens that an answer uses as completion tokens. Default to
-	// [UsedMinDefault] and [UsedMaxDefault] (or UsedMin, where that is larger); at most 1.
+	// UsedMin and UsedMax bound the share of max_tokens that an answer uses as completion tokens. They default to
+	// [UsedMinDefault] and [UsedMaxDefault] (or UsedMin, if that is larger). They are at most 1.
 	UsedMin, UsedMax float64
 
 	// Seed changes which request gets which latency and usage.
 	Seed uint64
 
-	// FailEvery answers every nth accepted request with a 500. It counts as a request and uses no tokens. Zero means
-	// never.
+	// FailEvery answers every nth accepted request with a 500. Such a call counts as a request and uses no tokens.
+	// Zero means never.
 	FailEvery int
 
-	// NowFunc is the clock that requests are judged by; it must be safe for concurrent use. Defaults to [time.Now].
+	// NowFunc is the provider's clock. It must be safe for concurrent use. Defaults to [time.Now].
 	NowFunc func() time.Time
 }
 
@@ -167,7 +168,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate joins all faults of a Config that has its defaults.
+// validate joins all faults of a Config, after its defaults are set.
 func (c Config) validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {

@@ -14,12 +14,12 @@ import (
 // dimensions is the length of an embedding.
 const dimensions = 8
 
-// maxTokensDefault is assumed where a request does not bound its answer.
+// maxTokensDefault is the bound of an answer if its request has none.
 const maxTokensDefault = 16
 
-// request is the part of a request that the provider looks at, of any endpoint.
+// request is the part of a request that the provider reads, of any endpoint.
 type request struct {
-	ID       string `json:"id"` // of a tick
+	ID       string `json:"id"` // of a tick request
 	Model    string `json:"model"`
 	Messages []struct {
 		Content any `json:"content"`
@@ -35,7 +35,7 @@ type request struct {
 	User                string            `json:"user"` // the tenant
 }
 
-// priced is what one request takes, and its answer: most of the tokens are those of the answer, bounded.
+// priced is the charge of one request, and its answer. Most is the part of the charge for the bounded answer.
 type priced struct {
 	prompt, most int
 	answer       func(id string, now time.Time, completion int) any
@@ -80,12 +80,13 @@ func (s *Server) endpoint(read func(request) (priced, error)) http.HandlerFunc {
 	}
 }
 
-// tickCall is a task that is no LLM call: one request, no tokens.
+// tickCall is a call without an LLM: one request, no tokens.
 func tickCall(r request) (priced, error) {
 	return priced{answer: func(string, time.Time, int) any { return map[string]any{"id": r.ID, "object": "tick"} }}, nil
 }
 
-// chatCall takes a quarter of the characters in all messages, rounded up, and the most tokens of the answer.
+// chatCall charges a quarter of the characters in all messages, rounded up, and the largest number of tokens of the
+// answer.
 func chatCall(r request) (priced, error) {
 	c := priced{most: maxTokensDefault}
 	for _, bound := range []*int{r.MaxTokens, r.MaxCompletionTokens} {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fate is how a request with room ends.
+// fate is the end of a request with room.
 type fate int
 
 const (
@@ -21,16 +21,17 @@ const (
 
 // TroubleReport is one refusal of [Config.Trouble].
 type TroubleReport struct {
-	// At is when the request was refused, and Until the end of the time that the refusal named.
+	// At is when the request was refused. Until is the end of the time that the refusal named.
 	At    time.Time `json:"at"`
 	Until time.Time `json:"until"`
 
-	// Within counts the requests that came in between and had room, and LastWithin is the time from At to the last one.
+	// Within counts the requests with room that arrived between At and Until. LastWithin is the time from At to the
+	// last of them.
 	Within     int           `json:"within"`
 	LastWithin time.Duration `json:"last_within"`
 }
 
-// trouble decides which requests go wrong. The account guards it.
+// trouble decides which requests fail. The account guards it.
 type trouble struct {
 	shares   Trouble
 	random   *rand.Rand
@@ -38,10 +39,11 @@ type trouble struct {
 }
 
 func newTrouble(cfg Config) *trouble {
-	return &trouble{shares: cfg.Trouble, random: rand.New(rand.NewPCG(cfg.Seed, 1))} //nolint:gosec // repeatable
+	return &trouble{shares: cfg.Trouble, random: rand.New(rand.NewPCG(cfg.Seed, 1))} //nolint:gosec // tests repeat it
 }
 
-// next is the fate of the request that arrives now. The request counts for the refusals whose time has not ended.
+// next returns the fate of the request that arrives now. The request counts for the refusals whose time has not
+// ended.
 func (t *trouble) next(now time.Time) fate {
 	for i := range t.refusals {
 		if r := &t.refusals[i]; now.Before(r.Until) {
@@ -62,7 +64,7 @@ func (t *trouble) next(now time.Time) fate {
 	}
 }
 
-// character is what a request's bytes and the seed decide about its answer.
+// character is the properties of an answer that the request's bytes and the seed determine.
 type character struct {
 	id      string
 	latency time.Duration

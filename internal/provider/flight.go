@@ -2,13 +2,12 @@ package provider
 
 import "time"
 
-// flight counts the calls that run, and refuses one that would be too many. A zero most limits nothing. Its user holds
-// a lock.
+// flight counts running calls, and refuses a call above most. A zero most limits nothing. Callers hold a lock.
 type flight struct {
 	most, runs float64
 }
 
-// flightWait is what a refusal names: when a call ends is not known.
+// flightWait is the time that a refusal names, because the end of a running call is unknown.
 const flightWait = time.Second
 
 func (f *flight) limited() bool             { return f.most > 0 }

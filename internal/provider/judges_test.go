@@ -43,7 +43,7 @@ const (
 	many = http.StatusTooManyRequests
 )
 
-// A window allows its number whenever they come, and what comes a hair after its end may still be its own.
+// A window allows its number of requests at any time. A request just after its end may still count for it.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	c := &clock{now: time.Unix(1000, 0)}
@@ -56,14 +56,14 @@ func TestWindow(t *testing.T) {
 		{time.Second, "", ok, ""},
 		{2 * time.Second, "", ok, ""},
 		{4 * time.Second, "", many, "6"},
-		{10*time.Second + 10*time.Millisecond, "", ok, ""}, // nothing was left of the window before
+		{10*time.Second + 10*time.Millisecond, "", ok, ""}, // the window before had no request left
 		{11 * time.Second, "", ok, ""},
-		{20*time.Second + 10*time.Millisecond, "", ok, ""}, // one was left
+		{20*time.Second + 10*time.Millisecond, "", ok, ""}, // the window before had one request left
 		{20*time.Second + 20*time.Millisecond, "", ok, ""},
 		{20*time.Second + 60*time.Millisecond, "", ok, ""},
 		{29 * time.Second, "", ok, ""},
 		{29 * time.Second, "", many, "1"},
-		{50 * time.Second, "", ok, ""}, // what the windows between left is gone
+		{50 * time.Second, "", ok, ""}, // requests left in earlier windows are lost
 	})
 	r := s.Report()
 	if m := r.Meters[provider.MeterWindow]; r.Violations != 2 || m.Counted != 10 || m.Windows[0].Most != 4 ||
@@ -95,7 +95,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// One request is refused, and those that come all the same are counted.
+// One request is refused, and requests that arrive during the block are counted.
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	c := &clock{now: time.Unix(1000, 0)}
@@ -108,7 +108,7 @@ func TestBlock(t *testing.T) {
 	c.play(t, s, []arrival{
 		{0, "", ok, ""},
 		{time.Second, "", many, "5"},
-		{time.Second + 900*time.Millisecond, "", ok, ""}, // it can't have heard of it
+		{time.Second + 900*time.Millisecond, "", ok, ""}, // within a second a worker may not know of the block
 		{2 * time.Second, "", ok, ""},
 		{5*time.Second + 900*time.Millisecond, "", ok, ""},
 		{6 * time.Second, "", ok, ""},
@@ -131,7 +131,7 @@ func TestJudgesAtFault(t *testing.T) {
 	}
 }
 
-// The headers tell what is left as of one moment: the answer's, its correction counted, or the arrival's.
+// The headers show the remaining tokens when the answer leaves, after its correction, or when the request arrives.
 func TestMomentOfTheHeaders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -168,7 +168,7 @@ func TestMomentOfTheHeaders(t *testing.T) {
 	}
 }
 
-// Of many requests the shares go wrong. Requests within the time of a refusal are counted.
+// The configured shares of many requests fail. Requests within the time of a refusal are counted.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	c := &clock{now: time.Unix(1_700_000_000, 0)}

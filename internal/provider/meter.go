@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// rounding is forgiven when room is judged: the error of a few float additions, far below one token.
+// rounding is the tolerance when room is judged: the error of a few float additions, far below one token.
 const rounding = 1e-6
 
-// meter is one token bucket. A meter whose rate is zero limits nothing. Its user holds a lock.
+// meter is one token bucket. A meter with a rate of zero limits nothing. Callers hold a lock.
 type meter struct {
 	quota Quota
-	full  float64 // quota.Capacity and the slack
+	full  float64 // quota.Capacity plus slack
 	level float64
-	at    time.Time // level is as of this moment
+	at    time.Time // the time of level
 }
 
 func newMeter(quota Quota, slack time.Duration, now time.Time) *meter {
@@ -23,7 +23,7 @@ func newMeter(quota Quota, slack time.Duration, now time.Time) *meter {
 
 func (m *meter) limited() bool { return m.quota.Rate > 0 }
 
-// fill adds what came back since the last call. A moment that lies before the last one changes nothing.
+// fill adds the refill since the last call. A time before the last one changes nothing.
 func (m *meter) fill(now time.Time) {
 	if passed := now.Sub(m.at); passed > 0 {
 		m.level = min(m.full, m.level+passed.Seconds()*m.quota.Rate)
@@ -40,7 +40,7 @@ func (m *meter) add(n float64) {
 	m.level = min(m.full, m.level+n)
 }
 
-// wait is the time until the level has risen to need, or to full where need is more than fits.
+// wait is the time until the level has risen to need, or to full if need is larger than full.
 func (m *meter) wait(need float64) time.Duration {
 	if !m.limited() {
 		return 0
@@ -49,16 +49,16 @@ func (m *meter) wait(need float64) time.Duration {
 	return time.Duration(math.Ceil(short / m.quota.Rate * float64(time.Second)))
 }
 
-// limits are the limit in error texts, what there is, and the most that could ever be.
+// limits returns the limit for error texts, the current level, and the largest possible level.
 func (m *meter) limits() (capacity, level, largest float64) { return m.quota.Capacity, m.level, m.full }
 
-// window counts requests in fixed windows. One whose quota is zero limits nothing. Its user holds a lock.
+// window counts requests in fixed windows. A window with a quota of zero limits nothing. Callers hold a lock.
 type window struct {
 	quota  WindowQuota
 	slack  time.Duration
-	number int64   // of the present window, since the Unix epoch
-	left   float64 // of the present one
-	before float64 // of the one before, while the slack lasts
+	number int64   // of the current window, since the Unix epoch
+	left   float64 // in the current window
+	before float64 // in the window before, while the slack lasts
 	now    time.Time
 }
 
@@ -68,7 +68,7 @@ func newWindow(quota WindowQuota, slack time.Duration) *window {
 
 func (w *window) limited() bool { return w.quota.Requests > 0 }
 
-// fill begins the window that now falls into. A moment of an earlier one changes nothing.
+// fill begins the window of now. A time in an earlier window changes nothing.
 func (w *window) fill(now time.Time) {
 	if !w.limited() {
 		return
@@ -91,7 +91,7 @@ func (w *window) hasRoom(need float64) bool {
 	return !w.limited() || w.before >= need || w.left >= need
 }
 
-// add takes from what the window before left, while that counts.
+// add takes from the window before, while that still counts.
 func (w *window) add(n float64) {
 	if w.before >= -n {
 		w.before += n
@@ -100,7 +100,7 @@ func (w *window) add(n float64) {
 	w.left += n
 }
 
-// wait is the time until the next window, where there is no room.
+// wait is the time until the next window, if there is no room.
 func (w *window) wait(need float64) time.Duration {
 	if w.hasRoom(need) {
 		return 0
@@ -112,7 +112,8 @@ func (w *window) limits() (capacity, level, largest float64) {
 	return w.quota.Requests, w.left, w.quota.Requests
 }
 
-// report sums up how much of the windows was used. The last one counts as far as it was used, as it may still go on.
+// report sums up how much of the windows was used. Only the used part of the last window counts, because it may not
+// have ended.
 func (w *window) report(calls []*call) MeterReport {
 	m := MeterReport{Rate: w.quota.Requests / w.quota.Period.Seconds(), Capacity: w.quota.Requests}
 	counts := map[int64]float64{}

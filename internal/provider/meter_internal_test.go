@@ -13,16 +13,16 @@ func TestMeter(t *testing.T) {
 		after time.Duration
 		take  float64
 		room  bool
-		level float64 // after taking, where there is room
+		level float64 // after the charge, if there is room
 		wait  time.Duration
 	}{
-		{0, 6, true, 0, 0}, // the slack is one more
+		{0, 6, true, 0, 0}, // the slack adds one
 		{0, 1, false, 0, 100 * time.Millisecond},
 		{50 * time.Millisecond, 1, false, 0.5, 50 * time.Millisecond},
 		{100 * time.Millisecond, 1, true, 0, 0},
 		{90 * time.Millisecond, 1, false, 0, 100 * time.Millisecond}, // the clock ran back
-		{time.Hour, 7, false, 6, 0},                                  // more than fits
-		{time.Hour, -3, true, 6, 0},                                  // never above full
+		{time.Hour, 7, false, 6, 0},                                  // above full
+		{time.Hour, -3, true, 6, 0},                                  // the level never rises above full
 		{time.Hour, 2, true, 4, 0},
 	}
 	for i, mo := range moments {

@@ -22,7 +22,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // chat110 is a request of 40 characters, estimated at 110 tokens.
-const chat110 = `{"model":"gpt-4o-mini","messages":[{"role":"user","content":"0123456789012345678901234567890123456789"}],"max_tokens":100}`
+const chat110 = `{"model":"gpt-4o-mini","messages":[{"role":"user",` +
+	`"content":"0123456789012345678901234567890123456789"}],"max_tokens":100}`
 
 func newServer(t *testing.T, cfg provider.Config) *provider.Server {
 	t.Helper()
@@ -107,12 +108,12 @@ func TestEstimateAndCorrection(t *testing.T) {
 				wg.Go(func() { post(t.Context(), s, "/v1/chat/completions", chat110, provider.TaskHeader, "a") })
 				synctest.Wait()
 
-				// 10 are left while the call runs.
+				// 10 tokens are left while the call runs.
 				w := post(t.Context(), s, "/v1/chat/completions", chat110, provider.TaskHeader, "b")
 				wantRefusal(t, w, "tokens", "100", "100000")
 				wg.Wait()
 
-				// 1 came back by time, and 70 by the correction.
+				// 1 token is refilled by time, and 70 by the correction.
 				w = post(t.Context(), s, "/v1/tick", `{"id":"c"}`)
 				rest := map[bool]string{false: "82", true: "12"}[keep] // 2 s have passed: a second for each call
 				if got := w.Header().Get("X-Ratelimit-Remaining-Tokens"); got != rest {
@@ -154,7 +155,8 @@ func wantRefusal(t *testing.T, w *httptest.ResponseRecorder, kind, seconds, mill
 	}
 }
 
-// Both meters lack room: one violation. A refused request takes nothing. The slack is there and no more.
+// If both meters lack room, that is one violation. A refused request takes nothing. The bucket has its slack and no
+// more.
 func TestRequestsBySlackAndRate(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -166,7 +168,7 @@ func TestRequestsBySlackAndRate(t *testing.T) {
 	})
 	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
 	tick := func() *httptest.ResponseRecorder { return post(t.Context(), s, "/v1/tick", `{"id":"x"}`) }
-	for i := range 7 { // 5 and 20/s for 100 ms
+	for i := range 7 { // 5, and 20/s for 100 ms
 		if w := tick(); w.Code != http.StatusOK {
 			t.Fatalf("tick %d: %d %s", i, w.Code, w.Body)
 		}
@@ -308,9 +310,12 @@ func TestRequestsAtFault(t *testing.T) {
 func TestEstimateOfContentForms(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]float64{
-		`"messages":[{"role":"system","content":"abc"},{"role":"user","content":"äöü"}],"max_tokens":10`:                           12,
-		`"messages":[{"role":"user","content":[{"type":"text","text":"12345"},{"type":"text","text":"6"}]}],"max_tokens":5`:        7,
-		`"messages":[{"role":"assistant","content":null},{"role":"user","content":""}],"max_completion_tokens":20,"max_tokens":10`: 20,
+		`"messages":[{"role":"system","content":"abc"},{"role":"user","content":"äöü"}],` +
+			`"max_tokens":10`: 12,
+		`"messages":[{"role":"user","content":[{"type":"text","text":"12345"},{"type":"text","text":"6"}]}],` +
+			`"max_tokens":5`: 7,
+		`"messages":[{"role":"assistant","content":null},{"role":"user","content":""}],"max_completion_tokens":20,` +
+			`"max_tokens":10`: 20,
 		`"messages":[{"role":"user","content":"1"}]`: 17,
 	} {
 		s := newServer(t, provider.Config{Tokens: provider.Quota{Rate: 1, Capacity: 1000}, MinLatency: -1})
@@ -351,7 +356,7 @@ func TestConfigAtFault(t *testing.T) {
 	}
 }
 
-// Over the network: many at once, exactly the right number accepted.
+// Of many concurrent requests over the network, exactly the allowed number is accepted.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	s, err := provider.Start(provider.Config{
@@ -411,11 +416,11 @@ func TestStart(t *testing.T) {
 		t.Errorf("after Close: %d", w.Code)
 	}
 	if s.Report().Accepted != 20 {
-		t.Error("the report is gone after Close")
+		t.Error("the report is empty after Close")
 	}
 }
 
-// Close does not wait for the time of a long answer, and its call counts as ended.
+// Close does not wait for the latency of an answer, and its call counts as ended.
 func TestCloseEndsCalls(t *testing.T) {
 	t.Parallel()
 	s, err := provider.Start(provider.Config{MinLatency: time.Hour})

@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// Report is what the provider has counted so far.
+// Report is the counts of the provider so far.
 type Report struct {
-	// Requests are all that were judged: Accepted and Violations.
+	// Requests are all judged requests: Accepted and Violations.
 	Requests int `json:"requests"`
 
-	// Accepted are the requests that found room.
+	// Accepted are the requests with room.
 	Accepted int `json:"accepted"`
 
-	// Violations are the requests that came when a meter lacked room, and were answered 429.
+	// Violations are the requests that arrived when a meter lacked room. Their answer is 429.
 	Violations int `json:"violations"`
 
-	// Blocked are the requests that came while nothing should (see [Config.Block]). They are no violations, but each is
-	// a worker that did not follow the block.
+	// Blocked are the requests that arrived during a block (see [Config.Block]). They are no violations, but each
+	// comes from a worker that did not follow the block.
 	Blocked int `json:"blocked"`
 
-	// BlockedAt is when the request was refused that the block is for, and BlockedTask its task; zero until then.
+	// BlockedAt is when the block began with a refused request, and BlockedTask the task of that request. Both are
+	// zero before.
 	BlockedAt   time.Time `json:"blocked_at,omitzero"`
 	BlockedTask string    `json:"blocked_task,omitempty"`
 
@@ -32,75 +33,76 @@ type Report struct {
 	// Troubles are the refusals of [Config.Trouble].
 	Troubles []TroubleReport `json:"troubles,omitempty"`
 
-	// Failed are the accepted requests that were answered 500, or not at all, because of [Config.FailEvery] and
+	// Failed are the accepted requests with a 500, or without an answer, because of [Config.FailEvery] or
 	// [Config.Trouble].
 	Failed int `json:"failed"`
 
-	// InFlight are the accepted requests whose call has not ended. Their estimate still counts as used.
+	// InFlight are the accepted requests whose calls have not ended. Their estimates still count as used.
 	InFlight int `json:"in_flight"`
 
-	// FirstStart and LastStart are the arrivals of the first and the last accepted request; zero without one.
+	// FirstStart and LastStart are the arrivals of the first and the last accepted request. They are zero without
+	// one.
 	FirstStart time.Time `json:"first_start,omitzero"`
 	LastStart  time.Time `json:"last_start,omitzero"`
 
-	// LongestGapSeconds is the longest time between two accepted requests that follow each other.
+	// LongestGapSeconds is the longest time between two consecutive accepted requests.
 	LongestGapSeconds float64 `json:"longest_gap_seconds"`
 
-	// Utilization is that of the meter which was used most; zero where nothing is limited.
+	// Utilization is the utilization of the most used meter. It is zero if nothing is limited.
 	Utilization float64 `json:"utilization"`
 
 	// Meters has an entry for each limited meter: [MeterRequests], [MeterTokens], [MeterWindow], and "tenant:NAME".
 	Meters map[string]MeterReport `json:"meters"`
 
-	// Starts counts the accepted requests of each task that gave its ID (see [TaskHeader]).
+	// Starts counts the accepted requests of each task whose requests name it (see [TaskHeader]).
 	Starts map[string]int `json:"starts"`
 
-	// Order is the tasks of the accepted requests in the order of their arrival.
+	// Order lists the tasks of the accepted requests, in the order of their arrival.
 	Order []string `json:"order"`
 
 	// Times are the arrivals of these requests.
 	Times []time.Time `json:"times"`
 
-	// Ends are the ends of their calls; zero for one that runs.
+	// Ends are the ends of their calls. The end of a running call is zero.
 	Ends []time.Time `json:"ends"`
 
 	// Refusals are the first 20 violations.
 	Refusals []Refusal `json:"refusals"`
 }
 
-// MeterReport is what one meter has counted.
+// MeterReport is the counts of one meter.
 type MeterReport struct {
 	// Rate and Capacity are the limit, without slack.
 	Rate     float64 `json:"rate"`
 	Capacity float64 `json:"capacity"`
 
-	// Estimated was charged on arrival, Used was really used, and Counted is what stands against the limit: Used, or
+	// Estimated was charged on arrival, and Used is the real usage. Counted counts against the limit: Used, or
 	// Estimated with [Config.KeepEstimate].
 	Estimated float64 `json:"estimated"`
 	Used      float64 `json:"used"`
 	Counted   float64 `json:"counted"`
 
-	// Utilization is Counted as a share of what the limit without slack allows from the first start to the last:
-	// Capacity + Rate * seconds.
+	// Utilization is Counted divided by the amount that the limit without slack allows from the first start to the
+	// last: Capacity + Rate * seconds.
 	Utilization float64 `json:"utilization"`
 
-	// Windows have the most that was counted within any window of some lengths.
+	// Windows are the busiest windows of some lengths.
 	Windows []Window `json:"windows"`
 
-	// FirstStart and LastStart are the arrivals of the first and the last request that the meter counted; zero without
-	// one.
+	// FirstStart and LastStart are the arrivals of the first and the last request that the meter counted. They are
+	// zero without one.
 	FirstStart time.Time `json:"first_start,omitzero"`
 	LastStart  time.Time `json:"last_start,omitzero"`
 }
 
-// Window is the busiest stretch of one length.
+// Window is the busiest window of one length.
 type Window struct {
 	Seconds float64 `json:"seconds"`
-	Most    float64 `json:"most"`    // counted for the requests started within
+	Most    float64 `json:"most"`    // counted for the requests that started within
 	Allowed float64 `json:"allowed"` // Capacity + Rate * Seconds, without slack
 }
 
-// Refusal is one violation: the meter that lacked room, what the request needed and what there was.
+// Refusal is one violation: the meter without room, the tokens that the request needed, and the tokens of the bucket.
 type Refusal struct {
 	At    time.Time `json:"at"`
 	Task  string    `json:"task,omitempty"`
@@ -109,7 +111,7 @@ type Refusal struct {
 	Had   float64   `json:"had"`
 }
 
-// charged is what one call counts for a meter.
+// charged is the count of one call for a meter.
 type charged struct {
 	at                       time.Time
 	estimated, used, counted float64
@@ -164,7 +166,7 @@ func (a *account) report() Report {
 	return r
 }
 
-// counted is what the calls count for requests and for tokens.
+// counted returns the counts of the calls, in requests and in tokens.
 func (a *account) counted(calls []*call) (requests, tokens []charged) {
 	requests, tokens = make([]charged, len(calls)), make([]charged, len(calls))
 	for i, c := range calls {
@@ -177,7 +179,7 @@ func (a *account) counted(calls []*call) (requests, tokens []charged) {
 	return requests, tokens
 }
 
-// reportMeter wants the calls in the order of their arrival.
+// reportMeter returns the report of one meter. The calls must be in the order of their arrival.
 func reportMeter(quota Quota, calls []charged) MeterReport {
 	m := MeterReport{Rate: quota.Rate, Capacity: quota.Capacity}
 	for _, c := range calls {
@@ -199,7 +201,7 @@ func reportMeter(quota Quota, calls []charged) MeterReport {
 	return m
 }
 
-// busiest is the most that was counted within any stretch of that length, both ends included.
+// busiest returns the largest count within any window of that length, both ends included.
 func busiest(calls []charged, length time.Duration) float64 {
 	var most, sum float64
 	first := 0

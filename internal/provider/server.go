@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// goneAfter is how long a call runs on when its client went away, where calls in flight are limited.
+// goneAfter is how long a call runs on after its client disconnects, if calls in flight are limited.
 const goneAfter = 3 * time.Second
 
-// TaskHeader carries the ID of the task that a request belongs to, so that a report counts how often each one ran.
-// A chat request may give it as headway_task or custom_id in its metadata instead, a tick as its id.
+// TaskHeader is the header with the task ID of a request, so that a report counts how often each task ran. A chat
+// request may name the task as headway_task or custom_id in its metadata instead, a tick as its id.
 const TaskHeader = "X-Headway-Task"
 
 // Server is a provider. It is safe for concurrent use.
@@ -26,18 +26,18 @@ type Server struct {
 	mux     *http.ServeMux
 	serial  atomic.Int64
 
-	// Nil unless made by Start.
+	// Nil unless Start made the server.
 	listener net.Listener
 	http     *http.Server
 	served   chan struct{}
 
-	mu      sync.Mutex // guards closed, and running.Add against Close
+	mu      sync.Mutex // guards closed, and orders running.Add before Close
 	closed  bool
-	running sync.WaitGroup // handlers
+	running sync.WaitGroup // running handlers
 	closing chan struct{}  // closed by Close
 }
 
-// New returns a provider that does not listen: call its ServeHTTP. It fails on a Config at fault, naming every field.
+// New returns a provider that does not listen: call its ServeHTTP. The error names every invalid field of the Config.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -85,7 +85,7 @@ func Start(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// URL is the base URL for a client, such as http://127.0.0.1:41234/v1. It is empty where the provider does not listen.
+// URL is the base URL for a client, e.g. http://127.0.0.1:41234/v1. It is empty if the provider does not listen.
 func (s *Server) URL() string {
 	if s.listener == nil {
 		return ""
@@ -93,25 +93,25 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String() + "/v1"
 }
 
-// Report returns what was counted so far. It may be called at any time, after Close too.
+// Report returns the counts so far. It may be called at any time, even after Close.
 func (s *Server) Report() Report { return s.account.report() }
 
-// Close drops all connections, ends all calls and waits for their handlers. A client that still waits for its answer
-// gets none. Calling Close again does nothing.
+// Close closes all connections, ends all calls and waits for their handlers. A client that still waits for its answer
+// gets none. A second call does nothing.
 func (s *Server) Close() error {
 	if !s.beginClose() {
 		return nil
 	}
 	var err error
 	if s.http != nil {
-		err = s.http.Close() // Before the handlers are waited for: one may be reading from a client that is silent.
+		err = s.http.Close() // Before running.Wait: a handler may read from a silent client.
 		<-s.served
 	}
 	s.running.Wait()
 	return err
 }
 
-// beginClose reports whether it was the first call.
+// beginClose returns whether it was the first call.
 func (s *Server) beginClose() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Server) beginClose() bool {
 	return true
 }
 
-// enter reports whether a handler may run; it then ends with s.running.Done.
+// enter returns whether a handler may run. The handler then ends with s.running.Done.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Server) enter() bool {
 	return !s.closed
 }
 
-// ServeHTTP answers one request. Everything below /v1 wants an Authorization header with some bearer token.
+// ServeHTTP answers one request. All paths below /v1 need an Authorization header with any bearer token.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		writeError(w, http.StatusServiceUnavailable, "server_error", "", "The server is closed.")
@@ -170,7 +170,7 @@ func (s *Server) writeLimits(w http.ResponseWriter, left standing) {
 	}
 }
 
-// serve judges a request that arrived at now, lets its time pass and answers.
+// serve judges a request that arrived at now, waits for its latency and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j job) {
 	if s.cfg.CountUsed {
 		j.estimate = j.prompt
@@ -190,8 +190,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	if failed {
 		j.used = 0
 	}
-	// Before the answer leaves: no client learns what a call used before it is counted. A client that went away has
-	// used it all the same.
+	// The usage is counted before the answer leaves, so that no client learns it earlier. A call of a disconnected
+	// client counts too.
 	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
 	if s.cfg.HeadersOnArrival {
 		left = v.standing
@@ -212,7 +212,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	}
 }
 
-// pause reports whether the time passed before the context or the server ended.
+// pause returns whether the time passed before the context or the server ended.
 func (s *Server) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -229,5 +229,5 @@ func (s *Server) pause(ctx context.Context, d time.Duration) bool {
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // An error means that the client went away.
+	_ = json.NewEncoder(w).Encode(body) // An error means that the client has disconnected.
 }

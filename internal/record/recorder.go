@@ -1,8 +1,8 @@
-// Package record stands between the handlers of a worker and the place where the results of batches are kept: a request
-// that belongs to a batch has its result written before asynq learns that its task has ended.
+// Package record stores the results of batch requests for the handlers of a worker. It writes the result of a request
+// before asynq receives the end of its task.
 //
-// A worker may die at any point. Where it dies before the result is written, the task is delivered again and the call
-// is made again; where it dies afterwards, the task is delivered again, the result is found, and no call is made.
+// A worker may die at any point, and its task is delivered again. If the worker dies before the result is written,
+// the next delivery makes the call again. If it dies later, the next delivery finds the result and makes no call.
 package record
 
 import (
@@ -23,31 +23,31 @@ import (
 )
 
 const (
-	// grace is how long a result is tried to be written when its task has no more time.
+	// grace is how long Run still tries to write a result after the time of its task has ended.
 	grace = 5 * time.Second
-	// notePatience bounds the note of a failed attempt: it is worth less than the attempt that follows.
+	// notePatience bounds the write of a failed attempt, because the next attempt matters more.
 	notePatience = 5 * time.Second
 	pauseMin     = 100 * time.Millisecond
 	pauseMax     = 5 * time.Second
 )
 
-// ErrCancelled is why a task of a batch that was cancelled is dropped.
+// ErrCancelled is the reason why a task of a cancelled batch is dropped.
 var ErrCancelled = errors.New("its batch was cancelled")
 
-// Recorder writes the results of one worker process. Safe for concurrent use.
+// Recorder writes the results of one worker process. It is safe for concurrent use.
 type Recorder struct {
 	store  *batches.Store
 	writer *writer
 	log    *slog.Logger
 	states states
 
-	// read is the request in a payload of each task type.
+	// read returns the request in a payload, by task type.
 	read map[string]func(payload []byte) (Request, bool)
-	told sync.Map // IDs of tasks whose end is written, until OnFinish
+	told sync.Map // IDs of tasks whose results are written, until OnFinish
 }
 
-// New returns a Recorder that writes to store. Read says of each task type how the request is found in a payload; it is
-// not ok where the task belongs to no batch. Close it before the client of the store is disconnected.
+// New returns a Recorder that writes to store. Read has a function for each task type that returns the request in a
+// payload, or false for a task without a batch. Close the Recorder before you disconnect the client of the store.
 func New(store *batches.Store, log *slog.Logger, read map[string]func(payload []byte) (Request, bool)) *Recorder {
 	return &Recorder{
 		store: store, writer: newWriter(store.FinishMany), log: log, read: read,
@@ -55,7 +55,7 @@ func New(store *batches.Store, log *slog.Logger, read map[string]func(payload []
 	}
 }
 
-// Close refuses further results, and returns after the round trips that are under way.
+// Close refuses further results, and returns after the running round trips.
 func (r *Recorder) Close() {
 	r.states.wait()
 	r.writer.group.Close()
@@ -63,12 +63,12 @@ func (r *Recorder) Close() {
 
 // Attempt is one delivery of a task whose handler runs.
 type Attempt struct {
-	ID       string // of the task
-	Number   int    // 1 for the first
-	MaxRetry int    // a failure of an attempt above it is final
-	// Reserved are the tokens that were taken for it.
+	ID       string // the task's ID
+	Number   int    // from 1
+	MaxRetry int    // a failure of a later attempt is final
+	// Reserved are the tokens charged for the attempt.
 	Reserved float64
-	// Unused is called when no call is made: what was taken is not used.
+	// Unused is called if no call is made: the charge is not used.
 	Unused func()
 }
 
@@ -76,16 +76,15 @@ type Attempt struct {
 type Answer struct {
 	batches.Response
 
-	Usage batches.Usage // but for Reserved
+	Usage batches.Usage // without Reserved
 }
 
-// Run makes the call of a request that belongs to a batch and writes how it went before it returns what the handler has
-// to return.
+// Run makes the call of a batch request and writes its result. Then it returns the error for the handler to return.
 //
-// No call is made for a request that has a result already, nor for one whose batch was cancelled. A success, a failure
-// that no retry mends, and the failure of the last attempt are results; other failures are noted as attempts, and
-// refusals that named a time are not. While the database does not answer, Run waits for it until ctx ends: to fail
-// would mean to ask, and to pay, once more.
+// Run makes no call for a request that has a result, nor for a request of a cancelled batch. A success, a permanent
+// failure, and the failure of the last attempt are results. Run stores other failures as attempts, except refusals
+// that named a time. While the database does not answer, Run waits for it until ctx ends: after a failure the call
+// would be made, and paid, again.
 func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(context.Context) (Answer, error)) error {
 	if err := r.needless(ctx, a, q); err != nil {
 		a.Unused()
@@ -114,10 +113,10 @@ func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(cont
 		result.Attempts = []batches.Attempt{attempt}
 		if failed := r.finish(ctx, result); failed != nil {
 			return fmt.Errorf("%w; the call had failed: %v", failed,
-				err) //nolint:errorlint // what is permanent in it must not archive the task
+				err) //nolint:errorlint // a permanent error inside must not archive the task
 		}
 		r.told.Store(a.ID, true)
-	case refused, errors.Is(ctx.Err(), context.Canceled): // it waits, or the worker stops
+	case refused, errors.Is(ctx.Err(), context.Canceled): // the task waits, or the worker stops
 	default:
 		r.note(ctx, q, attempt)
 	}
@@ -131,13 +130,13 @@ func codeOf(err error) string {
 	return CodeFailed
 }
 
-// errEnded says that the request has a result, or was put back since.
+// errEnded means that the request has a result, or was put back meanwhile.
 var errEnded = errors.New("the request has a result")
 
-// needless says why no call is to be made. Only a task that was delivered before is looked up: it costs a round trip
-// between the start and the call.
+// needless returns an error if no call must be made. It looks up only tasks that were delivered before, because that
+// costs a round trip before the call.
 func (r *Recorder) needless(ctx context.Context, a Attempt, q Request) error {
-	if r.states.cancelled(q.Ref.Batch) { //nolint:contextcheck // it asks in the background
+	if r.states.cancelled(q.Ref.Batch) { //nolint:contextcheck // the query runs in the background
 		if err := r.drop(ctx, q); err != nil {
 			return err
 		}
@@ -154,8 +153,8 @@ func (r *Recorder) needless(ctx context.Context, a Attempt, q Request) error {
 	})
 }
 
-// drop stores the name of a request of a cancelled batch, for its results. It asks first whether the batch was opened
-// again.
+// drop stores the name of a request of a cancelled batch, for its results. First it checks whether the batch was
+// opened again.
 func (r *Recorder) drop(ctx context.Context, q Request) error {
 	return r.patiently(ctx, func(ctx context.Context) error {
 		cancelled, err := r.states.ask(ctx, q.Ref.Batch)
@@ -170,27 +169,27 @@ func (r *Recorder) drop(ctx context.Context, q Request) error {
 	})
 }
 
-// finish writes a result, again and again while the database is away.
+// finish writes a result. It retries while the database is down.
 func (r *Recorder) finish(ctx context.Context, result batches.Result) error {
 	result.Finished = time.Now()
 	err := r.patiently(ctx, func(ctx context.Context) error { return r.writer.finish(ctx, result) })
 	if err != nil {
-		return fmt.Errorf("keep the result of line %d of batch %s: %w", result.Line, result.Batch, err)
+		return fmt.Errorf("store the result of line %d of batch %s: %w", result.Line, result.Batch, err)
 	}
 	return nil
 }
 
-// note writes down a failed attempt, once.
+// note stores a failed attempt. It does not retry.
 func (r *Recorder) note(ctx context.Context, q Request, attempt batches.Attempt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notePatience)
 	defer cancel()
 	if err := r.store.Attempt(ctx, q.Ref.Batch, q.Ref.Line, q.CustomID, attempt); err != nil {
-		r.log.WarnContext(ctx, "failed attempt not noted", slog.String("batch", q.Ref.Batch),
+		r.log.WarnContext(ctx, "failed attempt not stored", slog.String("batch", q.Ref.Batch),
 			slog.Int("line", q.Ref.Line), slog.Any("error", err))
 	}
 }
 
-// patiently repeats do while the database is away, until ctx has ended and a little longer.
+// patiently repeats do while the database is down, until a short time after the end of ctx.
 func (r *Recorder) patiently(ctx context.Context, do func(context.Context) error) error {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -210,7 +209,8 @@ func (r *Recorder) patiently(ctx context.Context, do func(context.Context) error
 }
 
 const (
-	// writeBytes bounds the bodies and requests in one round trip, before compression. One larger result goes alone.
+	// writeBytes bounds the bodies and requests in one round trip, before compression. A larger result has a round
+	// trip of its own.
 	writeBytes   = 8_000_000
 	writeTimeout = 30 * time.Second
 )
@@ -220,7 +220,7 @@ type writer struct {
 	group coalesce.Group[struct{}, batches.Result, batches.Outcome]
 }
 
-// newWriter returns a writer of results. The function is that of batches.Store.
+// newWriter returns a writer of results. finishMany is the method of batches.Store.
 func newWriter(finishMany func(context.Context, []batches.Result) []batches.Outcome) *writer {
 	w := &writer{}
 	w.group.Size, w.group.MaxSize, w.group.Timeout = sizeOf, writeBytes, writeTimeout
@@ -237,7 +237,7 @@ func sizeOf(r batches.Result) int {
 	return len(r.Request) + len(r.Response.Body)
 }
 
-// finish stores one result. When ctx ends during the round trip, the result may be stored nevertheless.
+// finish stores one result. If ctx ends during the round trip, the result may still be stored.
 func (w *writer) finish(ctx context.Context, r batches.Result) error {
 	outcomes, err := w.group.Do(ctx, struct{}{}, r)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// status is an error that is an answer.
+// status is an error with an answer of that status.
 type status int
 
 func (s status) Error() string { return "answered" }
@@ -67,7 +67,7 @@ func requestOf(line int) record.Request {
 	}
 }
 
-// attempt is one of a task that may be tried four times.
+// attempt returns an attempt of a task with four attempts at most.
 func attempt(number int) record.Attempt {
 	return record.Attempt{ID: "id", Number: number, MaxRetry: 3, Reserved: 9, Unused: func() {}}
 }
@@ -151,7 +151,7 @@ func TestHowACallEnds(t *testing.T) {
 	}
 }
 
-// A task that was delivered before asks nobody where it has a result, or was put back since under another name.
+// A task that was delivered before makes no call if its request has a result, or was put back as another task.
 func TestDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)
@@ -182,7 +182,7 @@ func TestDeliveredAgain(t *testing.T) {
 	}
 }
 
-// A result that can't be written waits for the database, and nobody is asked twice.
+// A result waits while the database is down, and the call is made once.
 func TestResultOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
 	uri, _ := testenv.Mongo(t)
@@ -219,20 +219,20 @@ func TestCancelledBatchIsDropped(t *testing.T) {
 	if err := store.Cancel(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	for dropped := false; !dropped && t.Context().Err() == nil; { // the first only asks
+	for dropped := false; !dropped && t.Context().Err() == nil; { // the first call only starts the query
 		err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(tasks.RetryAfter(time.Second, errBroken)))
 		dropped = errors.Is(err, record.ErrCancelled) && errors.Is(err, asynq.RevokeTask)
 	}
 	if err := store.Resume(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	// asks before it drops
+	// Run checks the batch before it drops the task
 	if err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(errBroken)); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 }
 
-// A task that is archived without the handler's doing has a result.
+// A task that asynq archives without its handler has a result.
 func TestArchivedTaskHasAResult(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)

@@ -14,13 +14,13 @@ const (
 	CodeCancelled = "batch_cancelled"
 	CodeTimeout   = "request_timeout"
 	CodeFailed    = "request_failed"
-	// CodeRefused is a task that no worker could start.
+	// CodeRefused means that no worker could start the task.
 	CodeRefused = "request_refused"
-	// CodeExpired is a task that did not start in time.
+	// CodeExpired means that the task did not start in time.
 	CodeExpired = "batch_expired"
 )
 
-// Request is one request of a batch, as its line has it.
+// Request is one request of a batch, as in its line.
 type Request struct {
 	Ref      tasks.BatchRef
 	CustomID string
@@ -29,12 +29,12 @@ type Request struct {
 	Model    string
 	Body     json.RawMessage
 
-	// Headers and Charge are for requests with an absolute URL, and may be absent.
+	// Headers and Charge are for requests with an absolute URL. They may be absent.
 	Headers map[string]string
 	Charge  map[string]float64
 }
 
-// Line is the request in the input format of batch files, on one line.
+// Line returns the request in the input format of batch files, on one line.
 func (q Request) Line() []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -48,19 +48,19 @@ func (q Request) Line() []byte {
 		Charge   map[string]float64 `json:"charge,omitempty"`
 	}{q.CustomID, q.Method, q.URL, q.Headers, q.Body, q.Charge})
 	if err != nil {
-		return nil // the body is no JSON: nothing that could be sent again
+		return nil // the body is not JSON, so it can't be sent again
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// result is what is the same whatever became of the request.
+// result returns the fields of a result that do not depend on the outcome.
 func (q Request) result() batches.Result {
 	return batches.Result{Batch: q.Ref.Batch, Line: q.Ref.Line, CustomID: q.CustomID, Model: q.Model}
 }
 
-// Failed is the result of a request that failed for good. Where the error is an answer of the API, the result has it;
-// code is for where none came, or one with a status that would pass for a good one. The request is kept, so that it can
-// be put back.
+// Failed returns the result of a request that failed permanently. If the error has an answer of the API, the result
+// contains it. Code is the failure without an answer, or with an answer whose status looks good. The result contains
+// the request, so that it can be put back.
 func Failed(q Request, code string, err error) batches.Result {
 	r := q.result()
 	r.Request = q.Line()
@@ -70,13 +70,13 @@ func Failed(q Request, code string, err error) batches.Result {
 	return r
 }
 
-// answered is an error that is the answer of an API.
+// answered is an error with the answer of an API.
 type answered interface {
 	error
 	Answered() (status int, requestID string, body json.RawMessage)
 }
 
-// answerIn is the answer of the API that the error holds, nil where none came.
+// answerIn returns the answer of the API in the error, or nil.
 func answerIn(err error) *batches.Response {
 	var a answered
 	if !errors.As(err, &a) {

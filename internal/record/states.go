@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	stateFresh    = 3 * time.Second // how long the state of a batch is believed
+	stateFresh    = 3 * time.Second // how long the stored state of a batch is used without a new query
 	statePatience = 5 * time.Second
 	statesKept    = 1000
 )
 
-// states are what this process knows of its batches. No call waits for an answer: what is known
-// counts, and is asked for anew in the background.
+// states caches the states of batches. No call waits for the database: the cached state counts, and a query in the
+// background refreshes it.
 type states struct {
 	store *batches.Store
 
-	mu    sync.Mutex // guards what is below
+	mu    sync.Mutex // guards the fields below
 	known map[string]state
 	asks  sync.WaitGroup
 }
 
 type state struct {
 	cancelled bool
-	asked     time.Time // when it was last asked for
+	asked     time.Time // the time of the last query
 }
 
-// cancelled says whether the batch was, some seconds ago.
+// cancelled returns whether the batch was cancelled, as of some seconds ago.
 func (s *states) cancelled(batch string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,17 +46,17 @@ func (s *states) cancelled(batch string) bool {
 		s.asks.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), statePatience)
 			defer cancel()
-			_, _ = s.ask(ctx, batch) // what was known goes on to count
+			_, _ = s.ask(ctx, batch) // the cached state stays
 		})
 	}
 	return known.cancelled
 }
 
-// ask asks the store, and keeps the answer.
+// ask queries the store, and caches the answer.
 func (s *states) ask(ctx context.Context, batch string) (cancelled bool, err error) {
 	found, err := s.store.Batch(ctx, batch)
 	if errors.Is(err, batches.ErrUnknownBatch) {
-		err = nil // its record has expired: results are kept all the same
+		err = nil // the record has expired: results are stored anyway
 	}
 	if err != nil {
 		return false, err
@@ -73,12 +73,13 @@ func (s *states) ask(ctx context.Context, batch string) (cancelled bool, err err
 
 func (s *states) wait() { s.asks.Wait() }
 
-// lastPatience bounds how long the end of a task that is archived is held back for its result.
+// lastPatience bounds how long the archiving of a task waits until its result is stored.
 const lastPatience = 20 * time.Second
 
-// Events are those of a worker, so that a task which is archived without the handler's doing has a result as well:
-// refused at its start, timed out, refused too often by the provider. Asynq learns of the end after it was written.
-// What cannot be written is written when the batch is enqueued again, from the task in the archive.
+// Events returns events for a worker. They write the results of tasks that are archived without their handlers:
+// refused at the start, timed out, or refused too often by the provider. asynq receives the end of a task after the
+// result is written. If the write fails, the next enqueueing of the batch writes the result, from the task in the
+// archive.
 func (r *Recorder) Events() worker.Events {
 	return worker.Events{
 		OnFinish: func(f worker.Finish) {
@@ -109,7 +110,7 @@ func (r *Recorder) archived(task worker.TaskRef, payload []byte, code string, er
 	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
 	defer cancel()
 	if failed := r.finish(ctx, Failed(q, code, err)); failed != nil {
-		r.log.ErrorContext(ctx, "the result of an archived task is not kept: enqueue its batch again",
+		r.log.ErrorContext(ctx, "the result of an archived task is not stored: enqueue its batch again",
 			slog.String("task_id", task.ID), slog.Any("error", failed))
 	}
 }

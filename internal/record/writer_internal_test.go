@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 )
 
-// Results that come during a round trip share the next one, up to 8 MB. Each handler receives the error of its own
+// Results that arrive during a round trip share the next one, up to 8 MB. Each handler receives the error of its own
 // result.
 func TestHandlersShareRoundTrips(t *testing.T) {
 	t.Parallel()

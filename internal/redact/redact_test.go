@@ -87,14 +87,14 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// long repeats a secret in another case of letters, with escapes, in so many bytes.
+// long returns a secret, and a text of that many bytes that repeats it in another letter case with escapes.
 func long(bytes int) (secret, text string) {
 	secret = "Sk-Very/Long+Secret_0123456789abcdef"
 	echo := strings.ToLower(secret) + `","` + strings.ReplaceAll(secret, "/", `\/`) + `\n,` + url.QueryEscape(secret) + " "
 	return secret, strings.Repeat(echo, bytes/len(echo))
 }
 
-// A text of many megabytes takes a time that is linear in its length: the test ends.
+// Redacting takes time linear in the length of the text: with many megabytes the test ends.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	secret, text := long(8 << 20)
@@ -147,12 +147,12 @@ func TestError(t *testing.T) {
 	}
 }
 
-// detailed is an error with its detail in a field, as those of HTTP/2 are.
+// detailed is an error with its detail in a field, like errors of HTTP/2.
 type detailed struct{ Detail string }
 
 func (detailed) Error() string { return "failed" }
 
-// However a text quotes the secret, it is gone.
+// The secret is removed, however a text quotes it.
 func FuzzText(f *testing.F) {
 	f.Add("very-secret", "", "")
 	f.Add("a\"b\\c\x7f<é", "x", "y")

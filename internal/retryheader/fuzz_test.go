@@ -7,9 +7,12 @@ import (
 	"github.com/headway-go/headway/internal/retryheader"
 )
 
-// Whatever the header says, the time is not negative.
+// No header makes the duration negative.
 func FuzzAfter(f *testing.F) {
-	for _, seed := range []string{"", "5", "-1", "99999999999999999999", "1e308", "NaN", "Inf", "0x10", "Wed, 21 Oct 2015 07:28:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "\xff"} {
+	for _, seed := range []string{
+		"", "5", "-1", "99999999999999999999", "1e308", "NaN", "Inf", "0x10", "Wed, 21 Oct 2015 07:28:00 GMT",
+		"Fri, 31 Dec 9999 23:59:59 GMT", "\xff",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {

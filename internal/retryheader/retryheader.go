@@ -1,4 +1,4 @@
-// Package retryheader reads how long an HTTP answer asks to be left alone.
+// Package retryheader reads the Retry-After headers of HTTP answers.
 package retryheader
 
 import (
@@ -9,9 +9,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// After is how long the headers of an answer ask to wait: Retry-After-Ms, or Retry-After as seconds, also with a
-// fraction, or as a date, which is compared with the answer's own Date where it has one. Zero where the headers ask for nothing that makes
-// sense; at most reservations.MaxWait.
+// After returns how long the headers of an answer ask to wait. It reads Retry-After-Ms, or Retry-After as seconds (a
+// fraction is allowed) or as a date. It compares a date with the answer's own Date, if there is one. The result is
+// zero without usable headers, and at most reservations.MaxWait.
 func After(h http.Header) time.Duration {
 	if d, ok := Units(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d
@@ -31,8 +31,8 @@ func After(h http.Header) time.Duration {
 	return min(max(0, until.Sub(now)), reservations.MaxWait)
 }
 
-// Units reads a number of units, which may have a fraction. It is not ok where the text is no number or a negative one. At most
-// reservations.MaxWait.
+// Units parses a number of units, which may have a fraction. Ok is false if the text is not a number, or negative.
+// The result is at most reservations.MaxWait.
 func Units(text string, unit time.Duration) (d time.Duration, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n >= 0) {

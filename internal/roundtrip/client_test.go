@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/roundtrip"
 )
 
-// Each caller gets its own answer or error, also where the server does not know the script yet.
+// Each caller gets its own answer or error, even if the server has not cached the script yet.
 func TestScriptsThatShareARoundTrip(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -55,7 +55,7 @@ func TestScriptsThatShareARoundTrip(t *testing.T) {
 	}
 }
 
-// Scripts that run at the same moment share round trips.
+// Scripts that run at the same time share round trips.
 func TestScriptsShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)

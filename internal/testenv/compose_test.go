@@ -11,10 +11,10 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// root is the top of the repository, seen from this package.
+// root is the path of the repository from this package.
 const root = "../.."
 
-// composeFile is the part of docker-compose.yml that we promise something about.
+// composeFile is the part of docker-compose.yml that the tests check.
 type composeFile struct {
 	Services map[string]composeService `yaml:"services"`
 	Volumes  map[string]any            `yaml:"volumes"`
@@ -38,7 +38,7 @@ type composeService struct {
 	} `yaml:"deploy"`
 }
 
-// dependencies are those of a service, with their conditions; a plain list has none.
+// dependencies are the dependencies of a service, with their conditions. A plain list has no conditions.
 type dependencies map[string]struct {
 	Condition string `yaml:"condition"`
 }
@@ -140,7 +140,7 @@ func TestComposeHoldsNoSecrets(t *testing.T) {
 	}
 	secret := regexp.MustCompile(`sk-[A-Za-z0-9]{8}|://[^/\s]+:[^/\s]+@|(?i)password\s*[:=]\s*\S`)
 	if found := secret.FindString(read(t, "docker-compose.yml")); found != "" {
-		t.Errorf("docker-compose.yml holds what looks like a secret: %q", found)
+		t.Errorf("docker-compose.yml seems to contain a secret: %q", found)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestComposeDeclaresItsVolumes(t *testing.T) {
 		for _, volume := range service.Volumes {
 			source, _, _ := strings.Cut(volume, ":")
 			if strings.HasPrefix(source, ".") {
-				continue // a path
+				continue // skips a path
 			}
 			if _, ok := c.Volumes[source]; !ok {
 				t.Errorf("service %s uses volume %s, which is not declared", name, source)
@@ -207,7 +207,8 @@ func TestComposeObserves(t *testing.T) {
 	}
 	for _, name := range []string{"datasources/prometheus.yml", "dashboards/headway.yml"} {
 		var provisioned map[string]any
-		if err := yaml.Unmarshal([]byte(read(t, "deploy/grafana/provisioning/"+name)), &provisioned); err != nil || provisioned["apiVersion"] == nil {
+		if err := yaml.Unmarshal([]byte(read(t, "deploy/grafana/provisioning/"+name)),
+			&provisioned); err != nil || provisioned["apiVersion"] == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -217,7 +218,8 @@ func TestDockerfileMakesASmallImageWithoutRoot(t *testing.T) {
 	t.Parallel()
 	dockerfile := read(t, "Dockerfile")
 	for _, wanted := range []string{
-		"CGO_ENABLED=0", "./cmd/worker", "./cmd/enqueue", "\nFROM scratch\n", "\nUSER 65532:65532\n", `ENTRYPOINT ["/worker"]`,
+		"CGO_ENABLED=0", "./cmd/worker", "./cmd/enqueue", "\nFROM scratch\n", "\nUSER 65532:65532\n",
+		`ENTRYPOINT ["/worker"]`,
 	} {
 		if !strings.Contains(dockerfile, wanted) {
 			t.Errorf("Dockerfile lacks %q", strings.TrimSpace(wanted))

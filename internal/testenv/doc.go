@@ -1,18 +1,14 @@
-// Package testenv gives tests the services they need, and ways to break them.
+// Package testenv gives tests the services that they need, and ways to break them.
 //
-// [Redis] and [Mongo] hand out a private corner of the services whose addresses
-// stand in REDIS_URL and MONGODB_URI: a logical Redis database or a MongoDB
-// database that nobody else uses, emptied when the test ends. Where the
-// address is missing the test fails, it is never skipped: `make test` starts
-// the services and sets both variables.
+// [Redis] and [Mongo] give a test a private part of the services at REDIS_URL and MONGODB_URI: a logical Redis
+// database, or a MongoDB database. No other test uses it, and it is emptied when the test ends. If the variable is
+// not set, the test fails; it is never skipped. `make test` starts the services and sets both variables.
 //
-// [StartRedisServer] runs a Redis process that belongs to one test alone and may be
-// killed and started again, with its data kept.
+// [StartRedisServer] runs a Redis process for one test. The test may kill it and start it again with its data.
 //
-// [NewProxy] stands between a client and a service and makes the service go
-// away, or fall silent, without touching the service itself. It is the way to
-// take a shared service down for one test only.
+// [NewProxy] starts a proxy between a client and a service. The proxy makes the service unreachable or silent for one
+// test, while other tests use it.
 //
-// Everything is stopped and waited for in the test's cleanup. Nothing here listens on, or talks
-// to, anything but loopback, unless the variables name another place.
+// The cleanup of the test stops everything and waits for it. The package only uses loopback addresses, unless the
+// variables name others.
 package testenv

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The image has a licence of each module that is in the binaries.
+// The image contains a licence of each module of the binaries.
 func TestLicences(t *testing.T) {
 	t.Parallel()
 	run := func(name string, args ...string) string {
@@ -20,8 +20,11 @@ func TestLicences(t *testing.T) {
 		return string(text)
 	}
 	text := run("scripts/licences")
-	modules := strings.Fields(run("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/worker", "./cmd/enqueue"))
-	if len(modules) == 0 || !strings.Contains(text, "Go and its standard library") || !strings.Contains(text, "The Go Authors") {
+	modules := strings.Fields(
+		run("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/worker",
+			"./cmd/enqueue"))
+	if len(modules) == 0 || !strings.Contains(text, "Go and its standard library") ||
+		!strings.Contains(text, "The Go Authors") {
 		t.Errorf("%d modules, and Go is missing", len(modules))
 	}
 	for _, module := range modules {

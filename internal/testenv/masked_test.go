@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// scripts/services prints and stores no password of an address, well formed or not.
+// scripts/services prints and stores no password of an address, valid or not.
 func TestServicesMaskPasswords(t *testing.T) {
 	t.Parallel()
 	const masked = `eval "$(sed -n '/^masked()/,/^}/p' ../../scripts/services)"; masked "$1"`
@@ -19,7 +19,8 @@ func TestServicesMaskPasswords(t *testing.T) {
 		"u:hidden@h:1":                   "***@h:1",
 		"redis://h?pass=hidden&a=1":      "redis://h?pass=***&a=1",
 		"redis://h?db=1&Password=hidden": "redis://h?db=1&Password=***",
-		"mongodb://u:hidden@a,b/x?tls=true&authMechanismProperties=A:hidden": "mongodb://***@a,b/x?tls=true&authMechanismProperties=***",
+		"mongodb://u:hidden@a,b/x?tls=true&authMechanismProperties=A:hidden": "mongodb://***@a,b/x?tls=true&" +
+			"authMechanismProperties=***",
 	} {
 		got, err := exec.CommandContext(t.Context(), "bash", "-c", masked, "bash", url).Output()
 		if err != nil || strings.TrimSpace(string(got)) != want {

@@ -11,9 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Mongo returns the address of the MongoDB-compatible server at MONGODB_URI
-// and the name of a database that this test has for itself. The database does not exist
-// yet, and is dropped when the test ends. Without MONGODB_URI the test fails.
+// Mongo returns the address of the MongoDB-compatible server at MONGODB_URI, and the name of a database for this test
+// alone. The database does not exist yet, and is dropped when the test ends. Without MONGODB_URI the test fails.
 func Mongo(tb testing.TB) (uri, database string) {
 	tb.Helper()
 	uri = os.Getenv("MONGODB_URI")
@@ -21,13 +20,13 @@ func Mongo(tb testing.TB) (uri, database string) {
 		tb.Fatal("testenv: MONGODB_URI is not set: run the tests with `make test`, " +
 			"or `scripts/services up` and eval \"$(scripts/services env)\" first")
 	}
-	// Short, since the whole namespace may have 63 bytes on some servers.
+	// The name is short, because some servers allow 63 bytes for the whole namespace.
 	database = fmt.Sprintf("hw_%.8s", uuid.NewString())
 	tb.Cleanup(func() { dropDatabase(tb, uri, database) })
 	return uri, database
 }
 
-// Database is Mongo with a client that is connected, and disconnected when the test ends.
+// Database is Mongo with a connected client, which is disconnected when the test ends.
 func Database(tb testing.TB) *mongo.Database {
 	tb.Helper()
 	uri, name := Mongo(tb)

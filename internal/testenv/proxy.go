@@ -11,14 +11,13 @@ import (
 // dialTimeout bounds how long a proxied connection waits for its target.
 const dialTimeout = 5 * time.Second
 
-// Proxy is a TCP proxy on loopback between a client and one target. It makes
-// the target unreachable (Cut, Restore) or silent (Pause, Resume) for the
-// clients that use it, and for nobody else. All methods are safe for
-// concurrent use, and each may be called twice in a row.
+// Proxy is a TCP proxy on loopback between a client and one target. It makes the target unreachable (Cut, Restore) or
+// silent (Pause, Resume), for its own clients only. All methods are safe for concurrent use, and each may be called
+// twice in a row.
 type Proxy struct {
 	listener net.Listener
 	target   string
-	workers  sync.WaitGroup // the accept loop and everything it started
+	workers  sync.WaitGroup // the accept loop and all its goroutines
 
 	mu    sync.Mutex // guards the fields below
 	cut   bool
@@ -26,16 +25,15 @@ type Proxy struct {
 	flow  chan struct{} // closed while bytes may pass
 }
 
-// link is one client's connection and its twin to the target.
+// link is one client's connection and the connection to the target.
 type link struct {
 	client, target net.Conn
 	gone           chan struct{}
 	once           sync.Once
 }
 
-// NewProxy starts a proxy to target (host:port) that is closed, and waited
-// for, when the test ends. The target need not be up yet: a client that
-// connects while it is down sees its connection closed.
+// NewProxy starts a proxy to target (host:port), which is closed when the test ends. The target need not be up yet:
+// while it is down, the proxy closes the connections of clients.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	var lc net.ListenConfig
@@ -60,9 +58,8 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 // and Restore.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut closes every connection, and resets every new one until Restore. The
-// port stays taken, so that no other process can get it meanwhile: a client's
-// connect may succeed, but then its first read or write fails.
+// Cut closes every connection, and resets every new one until Restore. The proxy keeps its port, so that no other
+// process takes it. So a client's connect may succeed, but then its first read or write fails.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,31 +77,30 @@ func (p *Proxy) Restore() {
 	p.cut = false
 }
 
-// Pause stops all bytes in both directions until Resume. Connections stay
-// open and new ones are accepted. What a client sends after Pause has returned does not
-// reach the target; what was on its way before may.
+// Pause stops all bytes in both directions until Resume. Connections stay open and new ones are accepted. Bytes that
+// a client sends after Pause has returned do not reach the target. Earlier bytes may.
 func (p *Proxy) Pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
 	case <-p.flow:
 		p.flow = make(chan struct{})
-	default: // paused already
+	default: // the proxy is paused already
 	}
 }
 
-// Resume lets the bytes that Pause held back pass, in order and none lost.
+// Resume passes on all bytes that Pause held back, in order.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-p.flow: // flows already
+	case <-p.flow: // the proxy is not paused
 	default:
 		close(p.flow)
 	}
 }
 
-// accept takes connections until the listener closes.
+// accept accepts connections until the listener closes.
 func (p *Proxy) accept(ctx context.Context) {
 	for {
 		client, err := p.listener.Accept()
@@ -115,7 +111,7 @@ func (p *Proxy) accept(ctx context.Context) {
 	}
 }
 
-// serve connects one client to the target and returns when either side is gone.
+// serve connects one client to the target and returns when either side has closed.
 func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	target, err := dialer.DialContext(ctx, "tcp", p.target)
@@ -133,7 +129,7 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	p.remove(l)
 }
 
-// add registers a link, or reports false while the proxy is cut.
+// add registers a link. It returns false while the proxy is cut.
 func (p *Proxy) add(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +146,7 @@ func (p *Proxy) remove(l *link) {
 	delete(p.links, l)
 }
 
-// pump carries bytes one way until a side is gone, then closes both.
+// pump copies bytes in one direction until a side closes, then closes both.
 func (p *Proxy) pump(l *link, from, to net.Conn) {
 	defer l.close()
 	buf := make([]byte, 32<<10)
@@ -170,7 +166,7 @@ func (p *Proxy) pump(l *link, from, to net.Conn) {
 	}
 }
 
-// pass waits while the proxy is paused. It reports false when the link is gone.
+// pass waits while the proxy is paused. It returns false if the link is closed.
 func (p *Proxy) pass(l *link) bool {
 	p.mu.Lock()
 	flow := p.flow
@@ -183,7 +179,7 @@ func (p *Proxy) pass(l *link) bool {
 	}
 }
 
-// close resets both ends. Safe to call more than once.
+// close resets both ends. It may be called more than once.
 func (l *link) close() {
 	l.once.Do(func() {
 		close(l.gone)
@@ -192,7 +188,7 @@ func (l *link) close() {
 	})
 }
 
-// reset closes a connection at once and leaves nothing in TIME_WAIT behind.
+// reset closes a connection at once, without TIME_WAIT.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// silence is how long a paused connection is watched for bytes that must not come.
+// silence is how long a test watches a paused connection for unexpected bytes.
 const silence = 100 * time.Millisecond
 
 func TestProxyPassesBytesBothWays(t *testing.T) {
@@ -37,13 +37,13 @@ func TestProxyCutClosesConnectionsAndRefusesNewOnes(t *testing.T) {
 	receive(t, old)
 
 	p.Cut()
-	p.Cut() // twice is once
+	p.Cut() // a second call has no effect
 	expectGone(t, old)
 	expectRefused(t, p)
 
 	p.Restore()
 	p.Restore()
-	expectGone(t, old) // a cut connection does not come back
+	expectGone(t, old) // a cut connection stays closed
 	fresh := connect(t, p)
 	send(t, fresh, "again\n")
 	if got := receive(t, fresh); got != "again\n" {
@@ -61,7 +61,7 @@ func TestProxyPauseHoldsBytesBackAndResumeLosesNone(t *testing.T) {
 	p.Pause()
 	p.Pause()
 	send(t, c, "held\n")
-	late := connect(t, p) // accepted, and silent as well
+	late := connect(t, p) // accepted, and silent too
 	send(t, late, "late\n")
 	expectSilence(t, c)
 	expectSilence(t, late)
@@ -90,13 +90,13 @@ func TestProxyCutWhilePaused(t *testing.T) {
 
 func TestProxyWithoutTarget(t *testing.T) {
 	t.Parallel()
-	p := testenv.NewProxy(t, "127.0.0.1:1") // nobody listens on tcpmux
+	p := testenv.NewProxy(t, "127.0.0.1:1") // no server listens on tcpmux
 	expectRefused(t, p)
 }
 
 func TestProxyEndsWithManyConnectionsOpen(t *testing.T) {
 	t.Parallel()
-	t.Run("inner", func(t *testing.T) { // its cleanup must end all, or goleak tells
+	t.Run("inner", func(t *testing.T) { // goleak fails if its cleanup leaves goroutines
 		t.Parallel()
 		p := testenv.NewProxy(t, startEcho(t))
 		var clients sync.WaitGroup
@@ -151,19 +151,19 @@ func receive(t *testing.T, c *client) string {
 	return line
 }
 
-// expectGone wants the connection closed or reset by the proxy, soon.
+// expectGone fails unless the proxy closes or resets the connection soon.
 func expectGone(t *testing.T, c *client) {
 	t.Helper()
 	_ = c.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	switch b, err := c.lines.ReadByte(); {
 	case err == nil:
-		t.Fatalf("got byte %q on a connection that must be gone", b)
+		t.Fatalf("got byte %q on a connection that must be closed", b)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		t.Fatal("the connection is still open")
 	}
 }
 
-// expectRefused wants a new connection to fail: while it is made, or at its first read.
+// expectRefused fails unless a new connection fails, at once or at its first read.
 func expectRefused(t *testing.T, p *testenv.Proxy) {
 	t.Helper()
 	var d net.Dialer
@@ -175,7 +175,7 @@ func expectRefused(t *testing.T, p *testenv.Proxy) {
 	expectGone(t, &client{conn: conn, lines: bufio.NewReader(conn)})
 }
 
-// expectSilence wants an open connection on which nothing comes.
+// expectSilence fails unless the connection is open and silent.
 func expectSilence(t *testing.T, c *client) {
 	t.Helper()
 	_ = c.conn.SetReadDeadline(time.Now().Add(silence))

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Raw serves on loopback until the test ends, and answers each request with these very bytes, of which HTTP may allow none. It
-// returns the address.
+// Raw serves on loopback until the test ends, and answers each request with exactly these bytes, which may be invalid
+// HTTP. It returns the address.
 func Raw(t *testing.T, answer string) string {
 	t.Helper()
 	var config net.ListenConfig
@@ -46,14 +46,16 @@ func Raw(t *testing.T, answer string) string {
 	return listener.Addr().String()
 }
 
-// Leaks are answers of a service that repeats a secret where a client may show it, by where that is.
+// Leaks returns answers that repeat a secret in a place that a client may show, by place.
 func Leaks(secret string) map[string]string {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	chunked := ok + "Transfer-Encoding: chunked\r\n"
 	body := func(status, kind, text string) string {
-		return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, kind, len(text), text)
+		return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status,
+			kind, len(text), text)
 	}
-	named := `{"error":{"message":"bad key ` + secret + `","code":"` + secret + `","type":"` + secret + `","param":"` + secret + `"}}`
+	named := `{"error":{"message":"bad key ` + secret + `","code":"` + secret + `","type":"` + secret + `","param":"` +
+		secret + `"}}`
 	return map[string]string{
 		"no HTTP":              secret + "\r\n\r\n",
 		"version":              "HTTP/" + secret + " 200 OK\r\n\r\n",
@@ -66,24 +68,25 @@ func Leaks(secret string) map[string]string {
 		"name of a trailer":    chunked + "Trailer: Content-Length, " + secret + "\r\n\r\n0\r\n\r\n",
 		"trailer":              chunked + "\r\n0\r\n" + secret + "\r\n\r\n",
 		"length of a chunk":    chunked + "\r\n" + secret + "\r\n",
-		"zipped":               ok + "Content-Encoding: gzip\r\nContent-Length: 40\r\n\r\n" + secret + strings.Repeat("x", 40),
-		"redirect":             "HTTP/1.1 307 Moved\r\nLocation: http://[" + secret + "\r\nContent-Length: 0\r\n\r\n",
-		"place":                "HTTP/1.1 307 Moved\r\nLocation: /" + secret + "\r\nContent-Length: 0\r\n\r\n",
-		"page":                 body("500 Oops", "text/html", "<html>"+secret),
-		"end of a page":        body("500 Oops", "text/html", strings.Repeat("x", 480)+secret),
-		"end of a long page":   body("500 Oops", "text/html", strings.Repeat("x", 65500)+secret),
-		"error":                body("400 No", "application/json", named),
-		"refused key":          body("401 No", "application/json", named),
-		"error of a good one":  body("200 OK", "application/json", named),
-		"type":                 body("200 OK", "text/"+secret, "no JSON"),
-		"request ID":           "HTTP/1.1 500 Oops\r\nX-Request-Id: " + secret + "\r\nContent-Length: 0\r\n\r\n",
-		"good answer":          body("200 OK", "application/json", `{"id":"`+secret+`","choices":[]}`),
-		"name of a limit":      ok + "X-RateLimit-" + secret + ": 1\r\nContent-Length: 0\r\n\r\n",
-		"limit":                ok + "RateLimit-Policy: " + secret + "\r\nContent-Length: 0\r\n\r\n",
+		"zipped": ok + "Content-Encoding: gzip\r\nContent-Length: 40\r\n\r\n" + secret +
+			strings.Repeat("x", 40),
+		"redirect":            "HTTP/1.1 307 Moved\r\nLocation: http://[" + secret + "\r\nContent-Length: 0\r\n\r\n",
+		"place":               "HTTP/1.1 307 Moved\r\nLocation: /" + secret + "\r\nContent-Length: 0\r\n\r\n",
+		"page":                body("500 Oops", "text/html", "<html>"+secret),
+		"end of a page":       body("500 Oops", "text/html", strings.Repeat("x", 480)+secret),
+		"end of a long page":  body("500 Oops", "text/html", strings.Repeat("x", 65500)+secret),
+		"error":               body("400 No", "application/json", named),
+		"refused key":         body("401 No", "application/json", named),
+		"error of a good one": body("200 OK", "application/json", named),
+		"type":                body("200 OK", "text/"+secret, "no JSON"),
+		"request ID":          "HTTP/1.1 500 Oops\r\nX-Request-Id: " + secret + "\r\nContent-Length: 0\r\n\r\n",
+		"good answer":         body("200 OK", "application/json", `{"id":"`+secret+`","choices":[]}`),
+		"name of a limit":     ok + "X-RateLimit-" + secret + ": 1\r\nContent-Length: 0\r\n\r\n",
+		"limit":               ok + "RateLimit-Policy: " + secret + "\r\nContent-Length: 0\r\n\r\n",
 	}
 }
 
-// Escaped are ways in which a service may write a secret of ASCII letters, by name.
+// Escaped returns the escaped forms of a secret of ASCII letters, by name.
 func Escaped(secret string) map[string]string {
 	each := func(format string) string {
 		var text strings.Builder
@@ -93,7 +96,7 @@ func Escaped(secret string) map[string]string {
 		return text.String()
 	}
 	return map[string]string{
-		"as it is": secret, "large": strings.ToUpper(secret), "small": strings.ToLower(secret),
+		"unchanged": secret, "large": strings.ToUpper(secret), "small": strings.ToLower(secret),
 		"JSON": each(`\u%04x`), "large JSON": each(`\u%04X`),
 		"JSON in JSON": each(`\\u%04x`),
 		"Go":           each(`\x%02x`), "URL": each("%%%02X"), "URL in URL": each("%%25%02x"), "HTML": each("&#%d;"),
@@ -104,7 +107,7 @@ func Escaped(secret string) map[string]string {
 	}
 }
 
-// Shown is all that a program may print of an error: each text along its chain.
+// Shown returns all that a program may print of an error: each text along its chain.
 func Shown(err error) string {
 	if err == nil {
 		return ""

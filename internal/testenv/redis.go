@@ -20,25 +20,23 @@ const (
 	claimTTL = time.Minute
 	// claimWait is how long a test waits for a free logical database.
 	claimWait = 5 * time.Minute
-	// defaultDatabases is what Redis is configured with when it does not tell.
+	// defaultDatabases is the number of databases in Redis's default configuration.
 	defaultDatabases = 16
 )
 
-// dropClaim frees a database only if it is still ours.
+// dropClaim frees a database if its claim still has this token.
 //
 //	KEYS[1] -> the claim
-//	ARGV[1] -> our token
-//	Output:    1 when freed, 0 when it was not ours any more
+//	ARGV[1] -> the token of the claim
+//	Output:    1 if freed, 0 if the claim had another token
 const dropClaim = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`
 
-// Redis returns the URL of a logical database of the server at REDIS_URL that
-// this test has for itself: empty at the start, emptied again at the end.
-// Tests of several processes may ask at the same moment; when all databases
-// are taken the call waits. Without REDIS_URL the test fails.
+// Redis returns the URL of a logical database of the server at REDIS_URL, for this test alone. The database is empty
+// at the start, and emptied at the end. Tests of several processes may call Redis at the same time; it waits while
+// all databases are taken. Without REDIS_URL the test fails.
 //
-// What Redis shares between its databases (channels, configuration, memory) is
-// shared between tests as well. A test that needs a whole server uses
-// [StartRedisServer].
+// Tests share channels, configuration and memory, as the databases of a Redis do. A test that needs a whole server
+// uses [StartRedisServer].
 func Redis(tb testing.TB) string {
 	tb.Helper()
 	base := parseRedisURL(tb)
@@ -68,11 +66,11 @@ func parseRedisURL(tb testing.TB) *redis.Options {
 	if err != nil {
 		tb.Fatalf("testenv: REDIS_URL: %v", err)
 	}
-	options.DB = 0 // the claims stand in database 0, which no test gets
+	options.DB = 0 // database 0 contains the claims, and no test gets it
 	return options
 }
 
-// redisURL writes options back as a URL with the database in it.
+// redisURL formats options as a URL with the database.
 func redisURL(o *redis.Options) string {
 	scheme, user := "redis", ""
 	if o.TLSConfig != nil {
@@ -84,7 +82,7 @@ func redisURL(o *redis.Options) string {
 	return fmt.Sprintf("%s://%s%s/%d", scheme, user, o.Addr, o.DB)
 }
 
-// claimDatabase takes a free database and keeps it until the test ends.
+// claimDatabase claims a free database until the test ends.
 func claimDatabase(tb testing.TB, claims *redis.Client) int {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), claimWait)
@@ -138,7 +136,7 @@ func keepClaim(tb testing.TB, claims *redis.Client, key, token string) {
 		for {
 			select {
 			case <-tick.C:
-				_ = claims.Expire(ctx, key, claimTTL).Err() // a lost renewal is made good by the next
+				_ = claims.Expire(ctx, key, claimTTL).Err() // the next renewal follows soon
 			case <-ctx.Done():
 				return
 			}
@@ -155,8 +153,7 @@ func keepClaim(tb testing.TB, claims *redis.Client, key, token string) {
 	})
 }
 
-// flush empties one logical database. At the end of a test a server that is
-// gone is no fault of the test.
+// flush empties one logical database. At the end of a test it ignores a server that does not answer.
 func flush(tb testing.TB, ctx context.Context, o *redis.Options) {
 	tb.Helper()
 	client := redis.NewClient(o)
@@ -166,7 +163,7 @@ func flush(tb testing.TB, ctx context.Context, o *redis.Options) {
 	}
 }
 
-// cleanupContext outlives the test's own context, which is over in a cleanup.
+// cleanupContext returns a context for cleanups, in which the test's own context has ended.
 func cleanupContext(tb testing.TB) (context.Context, context.CancelFunc) {
 	tb.Helper()
 	return context.WithTimeout(context.WithoutCancel(tb.Context()), 20*time.Second)

@@ -21,9 +21,8 @@ const (
 	serverStartup = 30 * time.Second
 )
 
-// RedisServer is a Redis process of one test. It keeps an append-only file
-// that is flushed every second, as a careful operator's server does: a Kill may lose
-// the last second. Its methods are for the test's own goroutine.
+// RedisServer is a Redis process of one test. Its append-only file is flushed every second, as on a server in
+// production, so a Kill may lose the last second. Only the test's own goroutine may call its methods.
 type RedisServer struct {
 	port   int
 	dir    string
@@ -31,15 +30,14 @@ type RedisServer struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 	args   []string // more settings
-	// container is its name where Docker runs it: killing the docker command
-	// would leave the container alive.
+	// container is the name of the container if Docker runs the server. A killed docker command would leave it
+	// running.
 	container string
 }
 
-// StartRedisServer runs redis-server from PATH, or in a container where only a
-// Docker engine is at hand, on a free loopback port with an empty folder. It
-// returns once the server answers; the process is killed and waited for when the
-// test ends. Settings are flags of redis-server, e.g. "--appendonly", "no". Where neither is there the test fails.
+// StartRedisServer runs redis-server from PATH, or else in a Docker container, on a free loopback port with an empty
+// folder. It returns when the server answers. The process is killed when the test ends. Settings are flags of
+// redis-server, e.g. "--appendonly", "no". Without redis-server and Docker the test fails.
 func StartRedisServer(tb testing.TB, settings ...string) *RedisServer {
 	tb.Helper()
 	s := &RedisServer{port: freePort(tb), dir: tb.TempDir(), args: settings}
@@ -54,8 +52,7 @@ func (s *RedisServer) Addr() string { return net.JoinHostPort("127.0.0.1", strco
 // URL is the address of database 0 in the form of REDIS_URL.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr() + "/0" }
 
-// Kill ends the process as kill -9 does, and returns when it is gone. Killing
-// it twice does nothing.
+// Kill ends the process like kill -9, and returns when it has ended. A second call does nothing.
 func (s *RedisServer) Kill() {
 	if s.cmd == nil {
 		return
@@ -69,8 +66,8 @@ func (s *RedisServer) Kill() {
 	s.cmd = nil
 }
 
-// Restart starts the process again on the same port with the data it had, and
-// returns once it answers. A server that still runs is killed first.
+// Restart starts the process again on the same port with its data, and returns when it answers. It kills a running
+// server first.
 func (s *RedisServer) Restart(tb testing.TB) {
 	tb.Helper()
 	s.Kill()
@@ -89,15 +86,15 @@ func (s *RedisServer) start(tb testing.TB) {
 	s.exited = make(chan struct{})
 	go func(cmd *exec.Cmd, exited chan struct{}) {
 		defer close(exited)
-		_ = cmd.Wait() // killed on purpose, so its status says nothing
+		_ = cmd.Wait() // killed on purpose, so its status does not matter
 	}(s.cmd, s.exited)
 	s.awaitAnswer(tb)
 }
 
-// command is the server in the foreground, so that its end is the command's end.
+// command runs the server in the foreground, so that the command ends with the server.
 func (s *RedisServer) command(tb testing.TB) *exec.Cmd {
 	tb.Helper()
-	ctx := context.WithoutCancel(tb.Context()) // ended by kill, not by a context
+	ctx := context.WithoutCancel(tb.Context()) // Kill ends it, not a context
 	args := []string{"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--databases", "16"}
 	args = append(args, s.args...)
 	if path, err := exec.LookPath(redisBinary); err == nil {
@@ -106,17 +103,19 @@ func (s *RedisServer) command(tb testing.TB) *exec.Cmd {
 	}
 	docker, err := exec.LookPath("docker")
 	if err != nil {
-		tb.Fatalf("testenv: neither %s nor docker is on PATH: install the package redis-server, or use `make test`", redisBinary)
+		tb.Fatalf("testenv: neither %s nor docker is on PATH: install the package redis-server, or use `make test`",
+			redisBinary)
 	}
 	s.container = "headway-test-" + uuid.NewString()
 	run := []string{
 		"run", "--rm", "--name", s.container, "--user", fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()),
-		"--volume", s.dir + ":/data", "--publish", fmt.Sprintf("127.0.0.1:%d:6379", s.port), redisImage, redisBinary, "--dir", "/data",
+		"--volume", s.dir + ":/data", "--publish", fmt.Sprintf("127.0.0.1:%d:6379", s.port), redisImage, redisBinary, "--dir",
+		"/data",
 	}
 	return exec.CommandContext(ctx, docker, append(run, args...)...)
 }
 
-// awaitAnswer polls, for there is no event: the server is another process.
+// awaitAnswer polls, because a server in another process sends no event.
 func (s *RedisServer) awaitAnswer(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), serverStartup)
@@ -140,7 +139,7 @@ func (s *RedisServer) awaitAnswer(tb testing.TB) {
 	}
 }
 
-// freePort asks the kernel for a port that nobody listens on now.
+// freePort returns a port on which no process listens now.
 func freePort(tb testing.TB) int {
 	tb.Helper()
 	var lc net.ListenConfig

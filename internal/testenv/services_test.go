@@ -16,9 +16,9 @@ import (
 
 func TestRedisDatabasesAreApart(t *testing.T) {
 	t.Parallel()
-	const tests = 20 // more than the 15 a plain Redis has to give
+	const tests = 20 // more than the 15 free databases of a default Redis
 	taken := make(map[string]bool)
-	var mu sync.Mutex // guards taken
+	var mu sync.Mutex // guards the variables below
 	for range tests {
 		t.Run("one", func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +48,7 @@ func TestRedisDatabasesAreApart(t *testing.T) {
 func TestMongoDatabaseIsDroppedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	var uri, database string
-	t.Run("use it", func(t *testing.T) { // not parallel: the outer test looks at what it left
+	t.Run("use it", func(t *testing.T) { // not parallel: the outer test checks the data after it
 		uri, database = testenv.Mongo(t)
 		things := dialMongo(t, uri).Database(database).Collection("things")
 		if _, err := things.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
@@ -68,7 +68,7 @@ func TestMongoThroughAProxyThatIsCut(t *testing.T) {
 	t.Parallel()
 	uri, database := testenv.Mongo(t)
 	host := options.Client().ApplyURI(uri).Hosts[0]
-	const patient = 20 * time.Second // the driver looks again for a lost server at its own pace
+	const patient = 20 * time.Second // the driver reconnects at its own pace
 	proxy := testenv.NewProxy(t, host)
 	client := dialMongo(t, "mongodb://"+proxy.Addr()+"/?directConnection=true")
 	things := client.Database(database).Collection("things")
@@ -95,7 +95,7 @@ func TestRedisServerKeepsItsDataThroughAKill(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedisServer(t)
 	client := dialRedis(t, server.URL())
-	// With everysec the last second may be lost; this test wants to be sure.
+	// With everysec the last second may be lost, which this test must not.
 	if err := client.ConfigSet(t.Context(), "appendfsync", "always").Err(); err != nil {
 		t.Fatalf("config set: %v", err)
 	}

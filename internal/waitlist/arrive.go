@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// arriveScript returns what is known of tasks, and gives tags to tasks that will wait.
+// arriveScript reads the records of delivered tasks, and gives tags to tasks that will wait.
 //
 //	ARGV[2]    -> how long a tag is kept for a task that does not join, in milliseconds
 //	ARGV[3...] -> for each task: task, "1" for a tag in any case, number of buckets, for each of these: bucket, flow,
 //	              cost, class, cost in the class
 //
-// Output: for each task: see arrived; then how many tasks wait in each of the buckets.
+// Output, for each task: see arrived; then the number of waiting tasks of each of its buckets.
 const arriveScript = `
 local answer, counts, opened, i = {}, {}, {}, 3
 
@@ -51,14 +51,14 @@ end
 return answer
 `
 
-// tagKept is how long a tag is kept for a task that does not join: longer than a bucket takes to answer.
+// tagKept is how long Redis keeps the tag of a task that does not join. It is longer than a bucket takes to answer.
 const tagKept = time.Minute
 
 // leaveScript removes tasks.
 //
 //	ARGV[2...] -> tasks
 //
-// Output: for each task what was known of it: see arrived.
+// Output, for each task: see arrived, as it was before.
 const leaveScript = `
 local before, answer, left = soonest(), {}, {}
 for i = 2, #ARGV do
@@ -78,24 +78,24 @@ wake(before)
 return answer
 `
 
-// State is what a delivered task is to the waitlists.
+// State is the state of a delivered task in the waitlists.
 type State int
 
 // The states of a task.
 const (
 	StateNew      State = iota // in no waitlist
-	StateWaiting               // in the list of a bucket
-	StatePromoted              // out of the list, to ask its bucket
+	StateWaiting               // the task is in the list of a bucket
+	StatePromoted              // the task has left the list, to ask its bucket
 )
 
-// Arrival is a task that is delivered, or that may be.
+// Arrival is a delivered task, or a task that a worker is about to deliver.
 type Arrival struct {
 	Task
 
-	// Wants are the entries of which the task may join one, in the order in which their buckets are asked. Only Bucket,
-	// Class, Turn, Flow and Cost are read.
+	// Wants are the entries that the task may join with, in the order in which it asks their buckets. It joins with
+	// one of them. Only Bucket, Class, Turn, Flow and Cost are read.
 	Wants []Entry
-	// Joins says that the task will probably wait, also where no other task does.
+	// Joins is true if the task will probably wait, even where no other task waits.
 	Joins bool
 }
 
@@ -104,26 +104,27 @@ type Arrived struct {
 	State State
 	// Bucket is where the task waits or is promoted, empty for a new one.
 	Bucket string
-	// Held lists the buckets in which the task has a tag, in order of their names.
+	// Held lists the buckets in which the task has a tag, sorted by name.
 	Held []Held
-	// Waiting counts the waiting tasks, without the promoted ones, of each bucket of Wants, in that order.
+	// Waiting is the number of waiting tasks in each bucket of Wants, in that order. Promoted tasks do not count.
 	Waiting []int
-	// Info is that of the Entry.
+	// Info is Entry.Info.
 	Info []byte
 }
 
-// Held is one bucket in which a task has a tag.
+// Held is a bucket in which a task has a tag.
 type Held struct {
 	Bucket   string
 	Reserved bool // the task has a reservation there
 }
 
-// Arrive returns what the waitlists hold of tasks, in the order of the arrivals. A task that is in no waitlist
-// gets its tag in the first bucket of Wants in which others wait, with Joins else in the first one. So tasks wait
-// in the order in which they arrived, whichever bucket answers first. The first tag that a task gets in a bucket
-// counts. It is kept for a minute, if the task does not join.
+// Arrive returns what the waitlists hold of each task, in the order of the arrivals. A task that is in no waitlist
+// gets a tag. The tag is in the first bucket of Wants in which other tasks wait. If no other task waits, a task with
+// Joins gets its tag in the first bucket of Wants. So tasks wait in the order in which they arrived, whichever bucket
+// answers first. Later arrivals do not change the tag of a task in a bucket. Redis keeps the tag of a task that does
+// not join for a minute.
 //
-// More than 128 arrivals are several atomic changes, in their order.
+// Each 128 arrivals are one atomic change, in their order.
 func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, error) {
 	found := make([]Arrived, 0, len(arrivals))
 	for some := range slices.Chunk(arrivals, together) {
@@ -152,10 +153,10 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 	return found, nil
 }
 
-// Leave removes every trace of tasks that will not start here, and returns what the waitlists held of each, without
-// Waiting. A look at the buckets in which they waited is due.
+// Leave removes every trace of tasks that will not start here. It returns what the waitlists held of each task,
+// without Waiting. A look at the buckets in which the tasks waited is due.
 //
-// More than 128 tasks are several atomic changes: after an error, Leave returns those that were removed before it.
+// Each 128 tasks are one atomic change. After an error, Leave returns the tasks that it removed before.
 func (w *Waitlist) Leave(ctx context.Context, tasks []Task) ([]Arrived, error) {
 	left := make([]Arrived, 0, len(tasks))
 	for some := range slices.Chunk(tasks, together) {
@@ -177,7 +178,7 @@ func (w *Waitlist) Leave(ctx context.Context, tasks []Task) ([]Arrived, error) {
 	return left, nil
 }
 
-// arrived reads what the function of that name in the scripts wrote.
+// arrived reads the answer of the function arrived in the scripts.
 func (r *reply) arrived() Arrived {
 	a := Arrived{State: State(r.count()), Bucket: r.text()}
 	if info := r.text(); info != "" {

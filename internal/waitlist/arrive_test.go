@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 )
 
-// comes has tasks arrive that will wait for the bucket "openai".
+// comes lets tasks arrive that will wait for the bucket "openai".
 func (f fixture) comes(ids ...string) {
 	f.t.Helper()
 	var all []waitlist.Arrival
@@ -23,8 +23,8 @@ func (f fixture) comes(ids ...string) {
 	}
 }
 
-// Tasks wait in the order in which they arrived, whichever joins first. A task that starts at once leaves nothing
-// behind.
+// Tasks wait in the order in which they arrived, in whatever order they join. A task that starts at once leaves no
+// record.
 func TestTasksWaitInTheOrderOfTheirArrival(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string][]string{"idle": nil, "busy": {"z"}} {
@@ -50,7 +50,7 @@ func TestTasksWaitInTheOrderOfTheirArrival(t *testing.T) {
 	}
 }
 
-// A task with several buckets gets its tag in the bucket for which it would wait.
+// A task with several buckets gets its tag in the first bucket that would make it wait.
 func TestArrivalsOfSeveralBuckets(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f fixture) {
@@ -67,7 +67,7 @@ func TestArrivalsOfSeveralBuckets(t *testing.T) {
 		}
 		_, err := f.Arrive(t.Context(), all)
 		f.check(err)
-		f.arrive("c", "none", "tenant") // no task waits, and it may start
+		f.arrive("c", "none", "tenant") // no task waits: it may start at once
 		f.join(in("openai", "later"), in("tenant", "later too"), in("openai", "a"), in("tenant", "b"))
 		f.join(in("none", "first"), in("none", "c"))
 		look := f.look()

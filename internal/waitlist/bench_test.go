@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 )
 
-// backlog is how many tasks wait in the benchmarks of a long waitlist.
+// backlog is the number of waiting tasks in the benchmarks of a long waitlist.
 const backlog = 1_000_000
 
 func benchmarked(b *testing.B) fixture {
@@ -63,7 +63,7 @@ func (f fixture) used(b *testing.B) float64 {
 	return n
 }
 
-// BenchmarkJoin joins tasks in chunks of 128: an operation is one task.
+// BenchmarkJoin joins tasks in chunks of 128. An operation is one task.
 func BenchmarkJoin(b *testing.B) {
 	f := benchmarked(b)
 	before := f.used(b)
@@ -73,7 +73,7 @@ func BenchmarkJoin(b *testing.B) {
 	b.ReportMetric((f.used(b)-before)/float64(b.N), "B-of-Redis/op")
 }
 
-// BenchmarkJoinAlone joins one task a call, as workers do.
+// BenchmarkJoinAlone joins one task per call, as workers do.
 func BenchmarkJoinAlone(b *testing.B) {
 	f := benchmarked(b)
 	b.ResetTimer()
@@ -89,13 +89,13 @@ func BenchmarkBacklog(b *testing.B) {
 	f.fill(b, 0, backlog)
 	each := (f.used(b) - before) / backlog
 	b.Run("memory", func(b *testing.B) { b.ReportMetric(each, "B-of-Redis/task") })
-	b.Run("dispatch", func(b *testing.B) { // an operation is one task of 100 that are promoted and begin
+	b.Run("dispatch", func(b *testing.B) { // an operation is one task; 100 at a time are promoted and begin
 		for done := 0; done < b.N; {
 			done += f.round(b.Context(), b, min(100, b.N-done))
 		}
 	})
 	b.Run("join", func(b *testing.B) { f.fill(b, backlog, backlog+b.N) })
-	b.Run("arrive", func(b *testing.B) { // one that waits and one that does not
+	b.Run("arrive", func(b *testing.B) { // one waiting task and one new task
 		arrivals := []waitlist.Arrival{
 			{Task: realistic(backlog / 2).Task, Wants: []waitlist.Entry{{Bucket: "openai:org-1234567890"}}},
 			{Task: task("stranger"), Wants: []waitlist.Entry{{Bucket: "openai:org-1234567890"}}},
@@ -115,7 +115,7 @@ func BenchmarkBacklog(b *testing.B) {
 	})
 }
 
-// round looks, promotes at most so many tasks and reports that they began.
+// round looks, promotes some tasks and reports that they began.
 func (f fixture) round(ctx context.Context, b *testing.B, most int) int {
 	b.Helper()
 	look, err := f.Look(ctx, duty("me"), nil)

@@ -9,23 +9,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Callers are places in the waitlists that no task of asynq has: goroutines of a process that wait for their turn. A
-// caller is a Task of QueueCallers. Its process shows a sign of life, listens to its own channel, and is called there.
-// Beside the keys of scripts.go:
+// Callers are entries of the waitlists that are not tasks of asynq: goroutines of a process that wait for their turn.
+// A caller is a Task of QueueCallers. Its process renews a sign of life and subscribes to a channel of its own. A
+// message on the channel promotes its callers. Beside the keys of scripts.go:
 //
 //	caller:PROCESS     string with an expiry: the process lives
 //
-// and the channel "call:PROCESS": the numbers of callers, separated by spaces.
+// and the channel "call:PROCESS": the numbers of promoted callers, separated by spaces.
 
 // QueueCallers is the queue of all callers. No queue of asynq should have this name.
 const QueueCallers = "headway:callers"
 
-// Caller is the name of one caller; the process may not contain a space or a slash.
+// Caller is the name of one caller. The name of its process must contain no space and no slash.
 func Caller(process, number string) Task {
 	return Task{Queue: QueueCallers, ID: process + "/" + number}
 }
 
-// Process is the process of a caller, and its number there; not ok for any other task.
+// Process returns the process of a caller, and the number of the caller in it. For any other task, ok is false.
 func (t Task) Process() (process, number string, ok bool) {
 	if t.Queue != QueueCallers {
 		return "", "", false
@@ -33,8 +33,8 @@ func (t Task) Process() (process, number string, ok bool) {
 	return strings.Cut(t.ID, "/")
 }
 
-// Live shows that a process lives for so long. Missed says that the last sign of life had expired: its callers may have
-// been removed.
+// Live renews the sign of life of a process until the expiry has passed. Missed is true if the last sign of life had
+// expired: the dispatcher may have removed its callers.
 func (w *Waitlist) Live(ctx context.Context, process string, expiry time.Duration) (missed bool, err error) {
 	key := root + "caller:" + process
 	found, err := w.client.PExpire(ctx, key, expiry).Result()
@@ -47,7 +47,7 @@ func (w *Waitlist) Live(ctx context.Context, process string, expiry time.Duratio
 	return !found, nil
 }
 
-// Dead returns those of the processes that show no sign of life.
+// Dead returns the processes whose signs of life have expired.
 func (w *Waitlist) Dead(ctx context.Context, processes []string) (map[string]bool, error) {
 	if len(processes) == 0 {
 		return nil, nil
@@ -71,8 +71,8 @@ func (w *Waitlist) Dead(ctx context.Context, processes []string) (map[string]boo
 	return dead, nil
 }
 
-// Call tells the processes of promoted callers, in their order. A call that is lost is repeated when the caller was
-// promoted again.
+// Call sends promoted callers to their processes, in their order. If a message is lost, the caller is promoted again
+// later, and Call sends it again.
 func (w *Waitlist) Call(ctx context.Context, callers []Task) error {
 	numbers := map[string][]string{}
 	for _, t := range callers {
@@ -92,14 +92,15 @@ func (w *Waitlist) Call(ctx context.Context, callers []Task) error {
 	return nil
 }
 
-// Hear calls called, from one goroutine, with the number of each caller of the process that is called. It asks
-// Redis for the channel before it returns; a call that overtakes that is lost, and repeated. Otherwise it is as Listen.
-func (w *Waitlist) Hear(ctx context.Context, process string, called func(number string)) (stop func()) {
+// ListenCalls calls promoted with the number of each promoted caller of the process, from one goroutine. It
+// subscribes to the channel of the process before it returns. A message that was sent before that is lost, and
+// repeated. Otherwise it works like Listen.
+func (w *Waitlist) ListenCalls(ctx context.Context, process string, promoted func(number string)) (stop func()) {
 	channel := "call:" + process
-	messages := w.client.Subscribe(ctx, root+channel) // an error is that of receive
+	messages := w.client.Subscribe(ctx, root+channel) // receive meets the same error
 	return receive(ctx, messages, channel, func(message string) {
 		for number := range strings.FieldsSeq(message) {
-			called(number)
+			promoted(number)
 		}
 	})
 }

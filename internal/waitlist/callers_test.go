@@ -11,7 +11,7 @@ func TestCallers(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f fixture) {
 		t.Helper()
-		p := t.Name() // no other test's, on the same server
+		p := t.Name() // unique among the tests that share the server
 		p = p[len(p)-5:] + time.Now().Format("150405.000000000")
 		caller := waitlist.Caller(p, "7")
 		process, number, ok := caller.Process()
@@ -31,7 +31,7 @@ func TestCallers(t *testing.T) {
 		same(t, "dead", map[string]bool{"other": true}, dead)
 
 		heard := make(chan string, 9)
-		stop := f.Hear(t.Context(), p, func(number string) { heard <- number })
+		stop := f.ListenCalls(t.Context(), p, func(number string) { heard <- number })
 		defer stop()
 		f.await("headway:{wait}:call:" + p)
 		f.check(f.Call(t.Context(), []waitlist.Task{

@@ -7,7 +7,7 @@ import (
 
 // onDutyScript changes nothing.
 //
-// Output: now, the id of the process on duty or "", the end of its duty or 0.
+// Output: now; the id of the process on duty or ""; the end of its duty or 0.
 const onDutyScript = `
 local id, ends = unpack(redis.call("HMGET", KEYS[3], "id", "until"))
 if not id or tonumber(ends) <= now then
@@ -16,8 +16,7 @@ end
 return {whole(now), id, ends}
 `
 
-// OnDuty returns the ID of the process that is on duty as dispatcher, empty if there is none, and when its duty ends
-// unless it looks again.
+// OnDuty returns the ID of the process on duty as dispatcher, or "", and the end of its duty without another look.
 func (w *Waitlist) OnDuty(ctx context.Context) (id string, until, now time.Time, err error) {
 	r, err := w.run(ctx, "read the dispatcher", w.scripts.onDuty)
 	if err != nil {

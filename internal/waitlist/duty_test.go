@@ -47,7 +47,7 @@ func TestOneDispatcherIsOnDuty(t *testing.T) {
 	same(t, "after the end", true, f.look().TookOver)
 }
 
-// The dispatcher dies after each of its calls: the next one finds the bucket due, and the promoted task goes back.
+// The dispatcher may die after each of its calls: the next one finds the bucket due, and the promoted task goes back.
 func TestNothingIsLostWithTheDispatcher(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
@@ -65,7 +65,7 @@ func TestNothingIsLostWithTheDispatcher(t *testing.T) {
 	due = f.due()
 	same(t, "not begun", []string{"a", "b", "c"}, ids(due.Heads, waiting))
 	same(t, "promoted", 0, due.PromotedCount)
-	// The last tasks are promoted and the plan says that no task waits.
+	// The last tasks are promoted, and the plan of zero means that no task waits.
 	plan := waitlist.Plan{Bucket: "openai", Planned: due.Planned, Promote: tasks("a", "b", "c")}
 	_, _, err = f.Promote(t.Context(), "me", []waitlist.Plan{plan})
 	f.check(err)
@@ -73,7 +73,7 @@ func TestNothingIsLostWithTheDispatcher(t *testing.T) {
 	same(t, "all come back", []string{"a", "b", "c"}, ids(f.due().Heads, waiting))
 }
 
-// A change between a look and its Promote is not lost, however long the dispatcher takes.
+// A change between a look and its Promote takes effect, however long the dispatcher takes.
 func TestAChangeAfterTheLookCounts(t *testing.T) {
 	t.Parallel()
 	for _, late := range []time.Duration{0, 3 * time.Second} {
@@ -97,7 +97,7 @@ func TestALookIsPlanned(t *testing.T) {
 	f := onMini(t)
 	f.join(entries("a", "b")...)
 	f.promote(f.due(), "a")
-	f.join(entry("c")) // not the first: the plan stays
+	f.join(entry("c")) // it is not the first task, so the plan stays
 	same(t, "planned", 0, len(f.look().Due))
 	next := f.list("openai")
 	same(t, "not later than the retry", 30*time.Second, next.Next.Sub(next.Now))
@@ -165,7 +165,7 @@ func TestAFailedBucketRests(t *testing.T) {
 	due := f.due()
 	same(t, "failed", true, due.Failed)
 	f.promote(due, "a")
-	fail(time.Minute) // by the probe
+	fail(time.Minute) // the failure ends when the dispatcher asks again
 	f.join(entry("a"))
 	same(t, "due", 0, len(f.look().Due))
 	f.report(waitlist.Answer{Bucket: "openai", State: []byte("s")})
@@ -186,7 +186,8 @@ func TestAFailedBucketRests(t *testing.T) {
 	same(t, "failed until", time.Time{}, f.list("other").FailedUntil)
 }
 
-// The pauses of a bucket that alone can't be asked grow with the fault, and the end of an outage does not end them.
+// The pauses of a bucket that fails alone grow with the duration of the fault. The end of an outage does not end
+// them.
 func TestAFaultyBucketRests(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
@@ -217,7 +218,7 @@ func TestAFaultyBucketRests(t *testing.T) {
 	fault(true, 1500*time.Millisecond)
 }
 
-// The pauses of a store that is away grow too, until it is back, or nothing was seen of it for half a minute.
+// The pauses of a store that is down grow too, until it is back, or until half a minute without a failure.
 func TestAnOutageLasts(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
@@ -241,7 +242,7 @@ func TestAnOutageLasts(t *testing.T) {
 	fail(1500 * time.Millisecond)
 }
 
-// A store that fails for an hour leaves nothing behind in buckets where no task waits.
+// A store that fails for an hour leaves no keys for buckets in which no task waits.
 func TestFailuresAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
@@ -295,7 +296,7 @@ func TestALookFollowsALeave(t *testing.T) {
 	same(t, "heads", []string{"b"}, ids(f.due().Heads, waiting))
 }
 
-// Tasks that asynq lost expire, and do not stand before the others.
+// Tasks that asynq lost expire, and do not delay the tasks behind them.
 func TestRecordsOfLostTasksExpire(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
@@ -323,7 +324,7 @@ func TestRecordsOfLostTasksExpire(t *testing.T) {
 	same(t, "tokens", map[string]float64{"requests": 1}, f.list("openai").Tokens)
 }
 
-// Dispatchers that all believe to be on duty promote each task once, in order of the tags.
+// Several dispatchers that all believe to be on duty promote each task once, in order of the tags.
 func TestDispatchersAtOnce(t *testing.T) {
 	t.Parallel()
 	f := onRedis(t)
@@ -340,7 +341,7 @@ func TestDispatchersAtOnce(t *testing.T) {
 	for d := range dispatchers {
 		all.Go(func() {
 			me := duty(strconv.Itoa(d))
-			me.Rest, me.Lease, me.Heads = 0, 5*time.Millisecond, 5 // each is soon taken for dead
+			me.Rest, me.Lease, me.Heads = 0, 5*time.Millisecond, 5 // each duty ends soon
 			me.Retry = time.Hour
 			for more := true; more; {
 				look, err := f.Look(t.Context(), me, nil)
@@ -353,7 +354,7 @@ func TestDispatchersAtOnce(t *testing.T) {
 					for _, h := range due.Heads {
 						plan.Promote = append(plan.Promote, h.Task)
 					}
-					mu.Lock() // the answers in their order
+					mu.Lock() // keeps the answers in order
 					promoted, onDuty, err := f.Promote(t.Context(), me.ID, []waitlist.Plan{plan})
 					got = append(got, idsOf(promoted)...)
 					mu.Unlock()
@@ -377,7 +378,7 @@ func TestDispatchersAtOnce(t *testing.T) {
 	t.Logf("%d plans of dispatchers that were not on duty any more", unduly.Load())
 }
 
-// A clock that runs back must not put off the looks, nor the next process on duty, for as long.
+// A clock that runs back must delay neither the looks nor the next process on duty.
 func TestTheClockRunsBack(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)

@@ -13,16 +13,16 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 )
 
-// fixture is the waitlists in a Redis of the test's own.
+// fixture is the waitlists in a Redis that belongs to the test.
 type fixture struct {
 	*waitlist.Waitlist
 
 	t      *testing.T
 	client *redis.Client
-	server *miniredis.Miniredis // nil for a real Redis
+	server *miniredis.Miniredis // nil if the test uses a real Redis
 }
 
-// onMini has a clock that the test moves.
+// onMini returns waitlists on miniredis, with a clock that the test advances.
 func onMini(t *testing.T) fixture {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -60,7 +60,7 @@ func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
 	})
 }
 
-// pass moves the clock of miniredis on.
+// pass advances the clock of miniredis.
 func (f fixture) pass(d time.Duration) {
 	f.t.Helper()
 	now, err := f.client.Time(f.t.Context()).Result()
@@ -96,7 +96,7 @@ func self(t waitlist.Task) waitlist.Task { return t }
 
 func waiting(w waitlist.Waiting) waitlist.Task { return w.Task }
 
-// entry is a task that costs a second of the bucket "openai".
+// entry is a task of the bucket "openai" with a cost of one second.
 func entry(id string) waitlist.Entry {
 	return waitlist.Entry{Task: task(id), Bucket: "openai", Cost: 1, Tokens: map[string]float64{"requests": 1}}
 }
@@ -120,7 +120,7 @@ func (f fixture) join(entries ...waitlist.Entry) {
 	f.check(err)
 }
 
-// look takes the duty as "me".
+// look looks as the process "me".
 func (f fixture) look(paused ...string) waitlist.Look {
 	f.t.Helper()
 	look, err := f.Look(f.t.Context(), duty("me"), paused)
@@ -131,7 +131,7 @@ func (f fixture) look(paused ...string) waitlist.Look {
 	return look
 }
 
-// due is the only bucket of a look.
+// due looks and returns the only due bucket.
 func (f fixture) due(paused ...string) waitlist.Due {
 	f.t.Helper()
 	look := f.look(paused...)
@@ -173,7 +173,7 @@ func (f fixture) arrive(id string, buckets ...string) waitlist.Arrived {
 	return found[0]
 }
 
-// sooner has the look at the bucket "openai" due now.
+// sooner makes a look at the bucket "openai" due now.
 func (f fixture) sooner() {
 	f.t.Helper()
 	f.report(waitlist.Answer{Bucket: "openai", Sooner: true})

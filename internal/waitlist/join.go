@@ -10,10 +10,10 @@ import (
 
 // joinScript puts tasks into the lists of their buckets.
 //
-//	ARGV[2...] -> for each task: task, bucket, flow, cost (negative: before all that wait), reserved, urgent (each "1"
-//	              or "0"), tokens (JSON), info, how long to keep the record in milliseconds, class, cost in the class
+//	ARGV[2...] -> for each task: task; bucket; flow; cost (negative: before all waiting tasks); reserved; urgent ("1"
+//	              or "0"); tokens (JSON); info; how long to keep the record in milliseconds; class; cost in the class
 //
-// Output: for each bucket of the tasks: its name, how many sums of tokens follow, these.
+// Output, for each bucket of the tasks: its name; the number of sums of tokens; the sums.
 const joinScript = `
 local before, first, left = soonest(), {}, {}
 for i = 2, #ARGV, 11 do
@@ -54,7 +54,7 @@ for i = 2, #ARGV, 11 do
 	redis.call("HSET", record, "bucket", bucket, "urgent", ARGV[i + 5], "tokens", ARGV[i + 6], "info", ARGV[i + 7],
 		"flow", ARGV[i + 2], inside, placed(epoch, ARGV[i + 4], tag, turn, class))
 	redis.call("PEXPIRE", record, ARGV[i + 8])
-	if not redis.call("ZSCORE", root .. "timers", "a" .. task) then -- else it is enlisted when its timer is due
+	if not redis.call("ZSCORE", root .. "timers", "a" .. task) then -- else ring enlists it when its timer is due
 		enlist(bucket, lane, id, tag)
 		charge(bucket, ARGV[i + 6], ARGV[i + 2], 1)
 	end
@@ -88,12 +88,13 @@ return answer
 `
 
 const (
-	// costLeast keeps the order of tasks of one flow: two tags of a flow are never the same, in a waitlist that has been
-	// busy for less than half a year.
+	// costLeast keeps tasks of one flow in order: two tags of a flow differ, while the waitlist has been busy for
+	// less than half a year.
 	costLeast = 0x1p-30
 	// costMost keeps tags small enough for costLeast to count.
 	costMost = 1e6
-	// keepLonger is how much longer than it waits the record of a task is kept, for one that is delivered late.
+	// keepLonger is how long Redis keeps the record of a task beyond its longest wait, in case the task is delivered
+	// late.
 	keepLonger = 24 * time.Hour
 )
 
@@ -101,44 +102,45 @@ const (
 type Entry struct {
 	Task
 
-	// Bucket is any name, which the package does not read.
+	// Bucket is any name. The package does not parse it.
 	Bucket string
-	// Class is the part of the waitlist that the task belongs to. The classes of a bucket share it by turns, and each
-	// gives its turns to its flows. A bucket should have few of them. A task keeps the class of its tag.
+	// Class is the part of the waitlist that the task belongs to. The classes of a bucket take turns, and the flows
+	// of a class share its turns. A bucket should have few classes. A task keeps the class of its tag.
 	Class string
-	// Turn is how long the turn of the class is that the task takes: seconds of the scarcest meter divided by the weight
-	// of the class. Its bounds are those of Cost.
+	// Turn is the length of the turn that the task takes from its class: seconds of the scarcest meter divided by the
+	// weight of the class. It has the same bounds as Cost.
 	Turn float64
 	// Flow is the part of the class that the task belongs to. Tasks of one flow wait in the order in which they joined.
 	Flow string
-	// Cost is what the task adds to the end of its flow: seconds of the scarcest meter divided by the weight of the flow.
-	// It counts as at least 2^-30 (1e-9) and at most 1e6 s, and only if the task has no tag in the bucket yet.
+	// Cost is by how much the task moves the end of its flow on: seconds of the scarcest meter divided by the weight
+	// of the flow. It counts as at least 2^-30 (1e-9) and at most 1e6 s. It is ignored if the task has a tag in the
+	// bucket.
 	Cost float64
-	// Tokens is what the task charges, by meter.
+	// Tokens is the charge of the task, by meter.
 	Tokens map[string]float64
 	// Urgent is stored for the dispatcher.
 	Urgent bool
-	// Reserved is stored for the bucket: the task has a reservation there.
+	// Reserved is stored for the bucket. It is true if the task has a reservation there.
 	Reserved bool
-	// Front puts the task before all that wait, if it has not joined the bucket yet.
+	// Front puts the task before all waiting tasks, if it has not joined the bucket yet.
 	Front bool
 	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
-	// Keep is how long the task waits at most, as far as the caller knows. Its record expires a day later.
+	// Keep is the longest time that the caller expects the task to wait. The record of the task expires a day later.
 	Keep time.Duration
 }
 
-// Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes to its place, also
-// if it was promoted. A new one gets the larger of the tag of the last promoted task and the end of its flow, and
-// moves that end on by its cost, here or when it arrives. A task is in the list of one bucket at a time: if it
+// Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes to its place, even if
+// it was promoted. The tag of a new task is the larger of the last promoted tag and the end of its flow. The cost of
+// the task moves that end on, here or when the task arrives. A task is in the list of one bucket at a time: if it
 // waits in another bucket, it leaves that list and keeps the tag.
 //
-// If a task is now the first of its queue in the bucket, a look at the bucket is due and the dispatcher is woken. So a
-// task that its bucket refused goes back after the answer of the bucket was reported, not before.
+// If a task is now the first of its queue in the bucket, a look at the bucket is due, and Join wakes the dispatcher.
+// So report the answer of a bucket that refused a task before the task joins again.
 //
-// It returns what the waiting and promoted tasks of each of these buckets charge together, by bucket and meter.
+// Join returns the sum of the charges of all waiting and promoted tasks, by bucket and meter.
 //
-// More than 128 entries are several atomic changes, in their order.
+// Each 128 entries are one atomic change, in their order.
 func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]map[string]float64, err error) {
 	sums = map[string]map[string]float64{}
 	for some := range slices.Chunk(entries, together) {

@@ -13,11 +13,11 @@ import (
 // listenPause is how soon Listen subscribes again after an error.
 const listenPause = time.Second
 
-// Listen calls look, from one goroutine, if a look is due earlier than before: in d. A negative d means that no process is on duty any
-// more; processes that are not on duty need not look otherwise. It returns at once. Messages
-// can be lost, so the dispatcher also looks after Look.Rest. The stop function ends the listening and waits for it.
+// Listen calls look, from one goroutine, when the next look becomes due earlier than before: in d. A negative d means
+// that the last dispatcher has resigned. A process that is not on duty ignores any other d. Listen returns at once.
+// Messages can be lost, so the dispatcher also looks after Look.Rest. Stop ends the goroutine and waits for it.
 func (w *Waitlist) Listen(ctx context.Context, look func(d time.Duration)) (stop func()) {
-	messages := w.client.Subscribe(ctx) // to nothing yet: that would wait for Redis
+	messages := w.client.Subscribe(ctx) // subscribes to no channel yet, because that waits for Redis
 	return receive(ctx, messages, "wake", func(message string) {
 		if us, err := strconv.ParseInt(message, 10, 64); err == nil {
 			look(time.Duration(us) * time.Microsecond)
@@ -25,9 +25,9 @@ func (w *Waitlist) Listen(ctx context.Context, look func(d time.Duration)) (stop
 	})
 }
 
-// receive calls heard, from one goroutine, with each message of the channel, until stop.
+// receive calls received, from one goroutine, with each message of the channel, until stop.
 func receive(
-	ctx context.Context, messages *redis.PubSub, channel string, heard func(message string),
+	ctx context.Context, messages *redis.PubSub, channel string, received func(message string),
 ) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -39,12 +39,12 @@ func receive(
 			if err == nil {
 				m, err = messages.ReceiveMessage(ctx)
 			}
-			if err != nil { // Redis is away: all else fails too
+			if err != nil { // Redis is down
 				_ = pause.For(ctx, listenPause)
 				err = nil
 				continue
 			}
-			heard(m.Payload)
+			received(m.Payload)
 		}
 	}()
 	return func() {

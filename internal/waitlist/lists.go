@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// describe adds what is known of a bucket to the answer: how many tasks wait, how many are promoted, state,
-// generation, version, offset, now, the next look or 0, the end of the failure or 0, "1" if the bucket alone can't be
-// asked, the number of meters, for each its name and sum, how many flows have tasks there, the number of flows that
-// follow, for each its name and how many tasks it has.
+// describe adds a bucket to the answer. First come the numbers of waiting and promoted tasks; state, generation,
+// version and offset; now; the next look or 0; the end of the failure or 0; "1" if only this bucket fails. Then come
+// the number of meters; the name and sum of each; the number of flows with tasks; the number of flows that follow;
+// the name and number of tasks of each.
 const describe = `
 local function describe(bucket, answer)
 	local kept = redis.call("HMGET", root .. "meta:" .. bucket, "state", "generation", "version", "offset", "failed_until",
 		"faulty_since")
 	local sums = redis.call("HGETALL", root .. "sums:" .. bucket)
 	local texts = {
-		tostring(count(bucket)), tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), kept[1] or "", whole(number(kept[2])),
+		tostring(count(bucket)), tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), kept[1] or "",
+		whole(number(kept[2])),
 		whole(number(kept[3])), whole(number(kept[4])), whole(now), whole(number(redis.call("ZSCORE", KEYS[1], bucket))),
 		whole(number(kept[5])), kept[6] and "1" or "0", tostring(#sums / 2),
 	}
@@ -37,7 +38,7 @@ end
 //
 //	ARGV[2...] -> buckets
 //
-// Output: for each bucket: see describe.
+// Output, for each bucket: see describe.
 const listsScript = `
 local answer = {}
 for i = 2, #ARGV do
@@ -46,41 +47,41 @@ end
 return answer
 `
 
-// scanned is how many buckets Redis goes through for one page of the index.
+// scanned is how many buckets Redis scans for one page of the index.
 const scanned = 1000
 
 // List is the waitlist of one bucket, for people.
 type List struct {
 	Bucket            string
 	Waiting, Promoted int
-	// Tokens is what waiting and promoted tasks charge together, by meter.
+	// Tokens is the sum of the charges of waiting and promoted tasks, by meter.
 	Tokens map[string]float64
-	// State, Generation and Version are those of the bucket's last answer; State is empty if there is none.
+	// State, Generation and Version are from the last answer of the bucket. State is empty if there is no answer.
 	State               []byte
 	Generation, Version int64
 	// Offset is the store's clock less Redis's, as of that answer.
 	Offset time.Duration
-	// Now is when all of this is true.
+	// Now is the time at which all of this was true.
 	Now time.Time
 	// Next is when the next look is due; zero if none is planned.
 	Next time.Time
-	// FailedUntil is set if the bucket could not be asked the last time: no look is due before it.
+	// FailedUntil is set if the last request to the bucket failed. No look is due before it.
 	FailedUntil time.Time
-	// FlowCount is how many flows with a name have tasks that wait or are promoted, Flows are the ten that have most.
+	// FlowCount is the number of named flows with waiting or promoted tasks. Flows are the ten with the most tasks.
 	FlowCount int
 	Flows     []Flow
-	// Faulty says that the bucket alone could not be asked the last time.
+	// Faulty is true if the last request failed for this bucket alone, while the store answers others.
 	Faulty bool
 }
 
-// Flow is how many tasks of a flow wait or are promoted.
+// Flow is the number of waiting and promoted tasks of a flow.
 type Flow struct {
 	Name  string
 	Tasks int
 }
 
-// Lists returns the waitlists of the buckets whose names begin with the prefix, the longest first. It reads at most so
-// many, and more says that there are others.
+// Lists returns the waitlists of the buckets whose names begin with the prefix, the longest first. It reads at most
+// that many. More is true if there are others.
 func (w *Waitlist) Lists(ctx context.Context, prefix string, most int) (lists []List, more bool, err error) {
 	buckets, more, err := w.buckets(ctx, prefix, most)
 	if err != nil {
@@ -93,7 +94,7 @@ func (w *Waitlist) Lists(ctx context.Context, prefix string, most int) (lists []
 		}
 		lists = append(lists, described...)
 	}
-	lists = slices.DeleteFunc(lists, func(l List) bool { return l.Waiting+l.Promoted == 0 }) // it has just emptied
+	lists = slices.DeleteFunc(lists, func(l List) bool { return l.Waiting+l.Promoted == 0 }) // may be empty by now
 	slices.SortFunc(lists, func(a, b List) int {
 		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Bucket, b.Bucket))
 	})
@@ -109,7 +110,7 @@ func (w *Waitlist) List(ctx context.Context, bucket string) (List, error) {
 	return lists[0], nil
 }
 
-// buckets returns at most so many names of the index.
+// buckets returns names from the index, at most that many.
 func (w *Waitlist) buckets(ctx context.Context, prefix string, most int) (buckets []string, more bool, err error) {
 	pattern := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(prefix) + "*"
 	seen := map[string]bool{} // a scan may return a bucket twice
@@ -149,7 +150,7 @@ func (w *Waitlist) describe(ctx context.Context, buckets []string) ([]List, erro
 	return lists, r.err
 }
 
-// list reads what describe wrote.
+// list reads the answer of describe in the scripts.
 func (r *reply) list(bucket string) List {
 	l := List{
 		Bucket: bucket, Waiting: r.count(), Promoted: r.count(), State: []byte(r.text()),

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// lookScript takes or renews the duty and returns the buckets that are due. It plans the next look at each for the
-// end of the lease, so that a change after this look is a change of the plan. If the clock ran back by more than a
-// second since the last look, every bucket is due, its last answer is forgotten, and the duty is free.
+// lookScript takes or renews the duty and returns the due buckets. It plans the next look at each of them for the end
+// of the lease. So any change after this look also changes the plan. The clock may run back by more than a second
+// after the last look: then every bucket is due, its last answer is deleted, and the duty is free.
 //
-//	ARGV[2]    -> id of the caller
-//	ARGV[3]    -> the longest rest, in microseconds as all times
-//	ARGV[4]    -> the lease
-//	ARGV[5]    -> the most heads of a bucket
-//	ARGV[6]    -> the most promoted tasks of a bucket
-//	ARGV[7]    -> how long a promoted task has to begin
-//	ARGV[8]    -> how many buckets to look at
-//	ARGV[9...] -> escaped names of paused queues
+//	ARGV[2]    -> id of the caller.
+//	ARGV[3]    -> the longest rest, in microseconds, as are all times.
+//	ARGV[4]    -> the lease.
+//	ARGV[5]    -> the most heads of a bucket.
+//	ARGV[6]    -> the most promoted tasks of a bucket.
+//	ARGV[7]    -> how long a promoted task has to begin.
+//	ARGV[8]    -> how many buckets to look at.
+//	ARGV[9...] -> escaped names of paused queues.
 //
-// Output: now, "1" on duty, "1" took over, rest, number of buckets, number of rung tasks, these (see ring). For each
-// bucket: bucket, planned, state, offset, "1" failed, number of promoted tasks, how many follow, these, how many heads
-// follow, these, "1" others wait behind. For each task: task, tag, tokens, "1" urgent, "1" reserved, when it was
-// promoted.
+// Output: now; "1" on duty; "1" took over; rest; number of buckets; number of rung tasks; the rung tasks (see ring).
+// For each bucket: bucket; planned; state; offset; "1" failed; number of promoted tasks; how many of them follow;
+// these tasks; number of heads; the heads; "1" if other tasks wait behind them. For each task: task; tag; tokens; "1"
+// urgent; "1" reserved; when it was promoted.
 const lookScript = ring + `
 local id, rest, lease, retry = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7])
 local most, promotedMost, paused = tonumber(ARGV[5]), tonumber(ARGV[6]), {}
@@ -30,7 +30,7 @@ for i = 9, #ARGV do
 	paused[ARGV[i]] = true
 end
 local duty, ends, last = unpack(redis.call("HMGET", KEYS[3], "id", "until", "now"))
-if last and now < number(last) - 1000000 then -- the clock ran back: plans and offsets by it are wrong
+if last and now < number(last) - 1000000 then -- the clock ran back: plans and offsets are wrong
 	ends = 0
 	for _, bucket in ipairs(redis.call("ZRANGE", KEYS[1], 0, -1)) do
 		redis.call("ZADD", KEYS[1], whole(now), bucket)
@@ -54,7 +54,7 @@ if timer and timer <= now then
 end
 add(tostring(#rung), unpack(rung))
 
--- retried puts promoted tasks that did not begin back into their lists.
+-- retried puts promoted tasks that did not begin in time back into their lists.
 local function retried(bucket)
 	local promoted = root .. "promoted:" .. bucket
 	for _, task in ipairs(redis.call("ZRANGEBYSCORE", promoted, "-inf", whole(now - retry), "LIMIT", 0, 1000)) do
@@ -86,7 +86,7 @@ local function addPromoted(bucket)
 	seen = seen + found
 end
 
--- addHeads returns whether it found tasks that are not there: they leave the list, and the bucket stays due.
+-- addHeads returns true if it found tasks without a record: they leave the list, and the bucket stays due.
 local function addHeads(bucket)
 	add("0")
 	local number, found, lost = #answer, 0, {}
@@ -143,66 +143,66 @@ if #due > 0 then
 end
 rest = again and 0 or math.max(0, math.min(rest, (next or math.huge) - now, (timer or math.huge) - now))
 redis.call("HSET", KEYS[3], "id", id, "until", whole(now + rest + lease), "retry", ARGV[7], "now", whole(now))
-if duty ~= id then -- so an idle look is few commands; after an hour the same process takes over once more
+if duty ~= id then -- not at each look, to save a command; after an hour the same process takes over again
 	redis.call("PEXPIRE", KEYS[3], 3600000 + math.ceil((rest + lease) / 1000))
 end
 answer[4], answer[5] = whole(rest), tostring(numbers)
 return answer
 `
 
-// dueMost is how many buckets one look returns at most.
+// dueMost is the largest number of buckets that one look returns.
 const dueMost = 64
 
-// Duty is a process that is dispatcher or wants to be.
+// Duty describes a process that is the dispatcher, or may become it.
 type Duty struct {
 	// ID is unique in the fleet.
 	ID string
 	// Rest is the longest time until the dispatcher looks again.
 	Rest time.Duration
-	// Lease is how much later than its next look the dispatcher is taken for dead. A bucket for which no Promote follows a
-	// look is due again after it.
+	// Lease is the time after its next look at which the dispatcher counts as dead. If no Promote follows a look at a
+	// bucket, the bucket is due again after the lease.
 	Lease time.Duration
-	// Heads is how many tasks at the head of a waitlist a look returns at most, Promoted how many promoted tasks.
+	// Heads is the largest number of waiting tasks of a bucket that a look returns, Promoted that of promoted tasks.
 	Heads, Promoted int
-	// Retry is how long a promoted task has to begin, before it goes back to its place.
+	// Retry is the time after which a promoted task that has not begun goes back to its place.
 	Retry time.Duration
 }
 
-// Look is what the dispatcher sees.
+// Look is the result of one look of the dispatcher.
 type Look struct {
-	// Now is the clock of Redis, as are all times of the package unless something else is said.
+	// Now is the clock of Redis, as are all times of the package unless their comments name another clock.
 	Now time.Time
-	// OnDuty says that the caller is the dispatcher. If it is not, Rest is the time until that may change, and Due is
-	// empty.
+	// OnDuty is true if the caller is the dispatcher. If it is false, Rest is the time until that may change, and Due
+	// is empty.
 	OnDuty bool
-	// TookOver says that the caller became the dispatcher with this look.
+	// TookOver is true if the caller became the dispatcher with this look.
 	TookOver bool
-	// Rest is the time until the next look at a bucket that is not in Due, at most that of Duty.
+	// Rest is the time until the next look at a bucket that is not in Due. It is at most Duty.Rest.
 	Rest time.Duration
-	// Rung are tasks whose timers were due: at most as many as Duty.Heads, and Rest is zero if others are due.
+	// Rung are tasks whose timers were due, at most Duty.Heads of them. Rest is zero if other timers are due.
 	Rung []Rung
-	// Due lists the buckets to plan now: at most 64, and no further one after 2*(Duty.Heads+Duty.Promoted) tasks. Rest is
-	// zero if others are due.
+	// Due lists the buckets to plan now. They are at most 64, and the list ends after 2*(Duty.Heads+Duty.Promoted)
+	// tasks. Rest is zero if other buckets are due.
 	Due []Due
 }
 
 // Due is a bucket to plan now.
 type Due struct {
 	Bucket string
-	// Planned identifies this look at the bucket: Promote needs it.
+	// Planned identifies this look at the bucket. Promote needs it.
 	Planned int64
-	// State is that of the bucket's last answer, empty if there is none.
+	// State is from the last answer of the bucket. It is empty if there is none.
 	State []byte
 	// Offset is the store's clock less Redis's, as of the last answer.
 	Offset time.Duration
-	// Failed says that the bucket could not be asked the last time.
+	// Failed is true if the last request to the bucket failed.
 	Failed bool
-	// Promoted are the tasks that were promoted and have not begun, in the order of their promotion. PromotedCount
-	// counts all of them, also those beyond Duty.Promoted.
+	// Promoted are the promoted tasks that have not begun, in the order of their promotion. PromotedCount counts all
+	// of them, even beyond Duty.Promoted.
 	Promoted      []Waiting
 	PromotedCount int
-	// Heads are the first waiting tasks of the queues that are not paused, in order of their tags. More says that
-	// others wait behind them.
+	// Heads are the first waiting tasks of the queues that are not paused, in order of their tags. More is true if
+	// other tasks wait behind them.
 	Heads []Waiting
 	More  bool
 }
@@ -214,13 +214,13 @@ type Waiting struct {
 	Tag              float64
 	Tokens           map[string]float64
 	Urgent, Reserved bool
-	// Since is when the task was promoted; zero for one that waits.
+	// Since is when the task was promoted. It is zero for a waiting task.
 	Since time.Time
 }
 
-// Look takes or renews the duty and returns the buckets that are due. Each must be passed to Promote, also if no
-// task of it is promoted. Promoted tasks of a due bucket that did not begin within Duty.Retry are back in their
-// list. Tasks of the paused queues are passed over.
+// Look takes or renews the duty and returns the due buckets. Pass each of them to Promote, even if none of its tasks
+// is promoted. Promoted tasks of a due bucket that did not begin within Duty.Retry are back in their list. Look skips
+// tasks of the paused queues.
 func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, error) {
 	args := []any{
 		duty.ID, duty.Rest.Microseconds(), duty.Lease.Microseconds(), max(1, duty.Heads), max(1, duty.Promoted),

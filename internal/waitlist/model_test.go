@@ -15,13 +15,13 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 )
 
-// model is the waitlists as plain Go. It shares nothing with the scripts: counts, sums and ranks are worked out
-// anew from the tasks, and no flow is ever forgotten but in an idle bucket.
+// model is the waitlists in plain Go. It shares nothing with the scripts: it computes counts, sums and ranks from the
+// tasks each time, and forgets flows only when a bucket is idle.
 type model struct {
 	buckets map[string]*bucketModel
 	tasks   map[waitlist.Task]*taskModel
-	early   map[waitlist.Task]map[string]earlyModel // tags by bucket, of tasks that may join
-	moment  int                                     // of the last promotion
+	early   map[waitlist.Task]map[string]earlyModel // tags by bucket, of tasks that have not joined
+	moment  int                                     // the number of the last promotion
 }
 
 type bucketModel struct {
@@ -42,7 +42,7 @@ type earlyModel struct {
 
 type taskModel struct {
 	bucket   string
-	promoted int // zero for one that waits
+	promoted int // zero for a waiting task
 	tokens   float64
 	flow     string
 	tags     map[string]float64
@@ -51,8 +51,8 @@ type taskModel struct {
 	reserved map[string]bool
 }
 
-// arrive gives a task that is in no waitlist a tag in the first bucket in which others wait, or in the first one if it
-// will join.
+// arrive gives a new task a tag in the first bucket in which other tasks wait. If there is none, a task that will
+// join gets its tag in its first bucket.
 func (m *model) arrive(a waitlist.Arrival) {
 	at := slices.IndexFunc(a.Wants, func(e waitlist.Entry) bool { return m.waiting(e.Bucket) > 0 })
 	if at < 0 && a.Joins && len(a.Wants) > 0 {
@@ -75,7 +75,7 @@ func (m *model) waiting(bucket string) int {
 	return len(waits)
 }
 
-// next is the tag of a new task.
+// next returns the tag of a new task.
 func (b *bucketModel) next(e waitlist.Entry) earlyModel {
 	c := b.class(e.Class)
 	tag := max(c.inner, c.ends[e.Flow])
@@ -102,7 +102,8 @@ func (b *bucketModel) class(name string) *classModel {
 	return b.classes[name]
 }
 
-// ordered puts waiting tasks of a bucket, which are in order of their tags, in the order of the turns of their classes.
+// ordered takes the waiting tasks of a bucket in order of their tags, and returns them in the order of the turns of
+// their classes.
 func (m *model) ordered(bucket string, waits []waitlist.Task) (all []waitlist.Task) {
 	b, ends := m.bucket(bucket), map[string]float64{}
 	for len(waits) > 0 {
@@ -131,7 +132,7 @@ func (m *model) ordered(bucket string, waits []waitlist.Task) (all []waitlist.Ta
 	return all
 }
 
-// in returns the tasks of a bucket that wait, in order, and those that are promoted, in order.
+// in returns the waiting tasks of a bucket and its promoted tasks, each in order.
 func (m *model) in(bucket string) (waits, promoted []waitlist.Task) {
 	for t, k := range m.tasks {
 		switch {
@@ -159,7 +160,7 @@ func (m *model) tokens(bucket string) (sum float64) {
 	return sum
 }
 
-// flows are those with a name, the largest first.
+// flows returns the named flows, the largest first.
 func (m *model) flows(bucket string) (all []waitlist.Flow) {
 	tasks := map[string]int{}
 	for _, k := range m.tasks {
@@ -176,7 +177,7 @@ func (m *model) flows(bucket string) (all []waitlist.Flow) {
 	return all
 }
 
-// rest ends the busy time of buckets that are idle now.
+// rest resets buckets that have become idle.
 func (m *model) rest() {
 	for name, b := range m.buckets {
 		if !m.busy(name) {
@@ -243,7 +244,7 @@ func (m *model) arrived(t waitlist.Task) waitlist.Arrived {
 	return a
 }
 
-// subject is the waitlists beside their model.
+// subject is the waitlists and their model.
 type subject struct {
 	*rapid.T
 
@@ -312,7 +313,7 @@ func (s subject) arrive(t *rapid.T) {
 	}
 }
 
-// dispatch looks at all buckets and promotes some of their heads, and tasks that may not wait there.
+// dispatch looks at all buckets. It promotes some of their heads, and some tasks that do not wait there.
 func (s subject) dispatch(t *rapid.T) {
 	var answers []waitlist.Answer
 	for name := range s.m.buckets {
@@ -391,7 +392,7 @@ func (s subject) leave(t *rapid.T) {
 	}
 }
 
-// check compares all that can be read.
+// check compares all that the package can read with the model.
 func (s subject) check(t *rapid.T) {
 	s.m.rest()
 	for name := range s.m.buckets {

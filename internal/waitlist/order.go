@@ -1,13 +1,13 @@
 package waitlist
 
-// order is the rule by which waiting tasks follow one another, for the scripts that look at a waitlist.
+// order is the rule that orders waiting tasks, for the scripts that read a waitlist.
 //
-// Classes share a bucket by start-time fair queueing: the next task is the head of the class whose turn begins first,
-// and its cost moves the next turn of the class on. Within a class the tag decides. A task that was promoted before has
-// taken its turn: it is the first to go.
+// Classes share a bucket by start-time fair queueing. The next task is the head of the class whose turn begins first.
+// The cost of the task moves the next turn of its class on. Within a class the smallest tag is first. A task that was
+// promoted before has taken its turn already, so it is before all others.
 const order = `
--- read returns what the record of a task in the bucket has: tag, tokens, urgent, reserved, cost of its turn, and class;
--- nil if it is not there, or if its record has expired or can't be read. Such a record is deleted.
+-- read returns the record of a task in the bucket: tag, tokens, urgent, reserved, cost of its turn, class. It returns
+-- nil if the task is in another bucket, or if its record has expired. It deletes a malformed record, and returns nil.
 local function read(bucket, task)
 	local kept = redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "urgent", "in:" .. bucket)
 	local at, tokens, urgent, inside = unpack(kept)
@@ -22,8 +22,8 @@ local function read(bucket, task)
 	return {tag = tag, tokens = tokens or "{}", urgent = urgent or "0", reserved = reserved, cost = cost, class = class}
 end
 
--- heads are the first waiting tasks of each class, in order, with the position in their own list; then the names of the
--- classes, and how many tasks wait.
+-- heads returns the first waiting tasks of each class, in order, with the rank in their own list; then the names of the
+-- classes; then the number of waiting tasks.
 local function heads(bucket, most, paused)
 	local classes, names, all = {}, {}, 0
 	for _, lane in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
@@ -54,8 +54,8 @@ local function heads(bucket, most, paused)
 	return classes, names, all
 end
 
--- first calls visit with at most so many waiting tasks, in order, until it returns true. It returns how many other tasks
--- wait.
+-- first calls visit with waiting tasks in order, until it returns true or the limit is reached. It returns how many
+-- other tasks wait.
 local function first(bucket, most, paused, visit)
 	local classes, names, others = heads(bucket, most, paused)
 	local meta, ends, next = root .. "meta:" .. bucket, {}, {}

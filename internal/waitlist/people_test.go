@@ -33,7 +33,7 @@ func TestPosition(t *testing.T) {
 		for i := range 700 {
 			e := entry(fmt.Sprintf("%03d", i))
 			e.Queue = fmt.Sprint("q", i%3)
-			e.Flow = strconv.Itoa(i % 2) // two tasks have the same tag
+			e.Flow = strconv.Itoa(i % 2) // so two tasks have the same tag
 			e.Tokens = map[string]float64{"requests": 1, "tokens": float64(i)}
 			all = append(all, e)
 		}
@@ -168,7 +168,7 @@ func TestListen(t *testing.T) {
 		t.Parallel()
 		listens(t, onMini(t))
 	})
-	t.Run("redis", func(t *testing.T) { // of its own: messages are for all databases of a server
+	t.Run("redis", func(t *testing.T) { // a server of its own, because messages cross the databases of a server
 		t.Parallel()
 		options, err := redis.ParseURL(testenv.StartRedisServer(t).URL())
 		if err != nil {
@@ -186,7 +186,7 @@ func listens(t *testing.T, f fixture) {
 	f.await("headway:{wait}:wake")
 	f.join(entry("a"))
 	same(t, "joined", time.Duration(0), <-looks)
-	f.join(entry("b")) // the dispatcher knows already
+	f.join(entry("b")) // the look is planned already
 	f.promote(f.due())
 	f.sooner()
 	same(t, "sooner", time.Duration(0), <-looks)
@@ -215,7 +215,7 @@ func TestListenEndsWhileRedisIsAway(t *testing.T) {
 	stop()
 }
 
-// Redis loses everything: tasks are new again and join anew.
+// Redis loses all data: tasks are new again, and join again.
 func TestRedisLosesTheWaitlists(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedisServer(t)

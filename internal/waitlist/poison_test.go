@@ -18,18 +18,24 @@ func poisons() map[string]func(ctx context.Context, c *redis.Client) {
 	record := poisonRoot + "task:default/bad"
 	lane := poisonRoot + "list:bad\x00default"
 	return map[string]func(ctx context.Context, c *redis.Client){
-		"tokens are no JSON":      func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "tokens", "{") },
-		"tokens are no object":    func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "tokens", "[1]") },
-		"tokens are text":         func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "tokens", `{"requests":"x"}`) },
-		"tokens are too large":    func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "tokens", `{"requests":1e999}`) },
+		"tokens are no JSON":   func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "tokens", "{") },
+		"tokens are no object": func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "tokens", "[1]") },
+		"tokens are text": func(ctx context.Context, c *redis.Client) {
+			c.HSet(ctx, record, "tokens", `{"requests":"x"}`)
+		},
+		"tokens are too large": func(ctx context.Context, c *redis.Client) {
+			c.HSet(ctx, record, "tokens", `{"requests":1e999}`)
+		},
 		"tokens are missing":      func(ctx context.Context, c *redis.Client) { c.HDel(ctx, record, "tokens") },
 		"a place without numbers": func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "in:bad", "a b c d") },
 		"a place that is cut off": func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "in:bad", "1 0") },
-		"a place of NaN":          func(ctx context.Context, c *redis.Client) { c.HSet(ctx, record, "in:bad", "1 0 nan nan") },
-		"no place":                func(ctx context.Context, c *redis.Client) { c.HDel(ctx, record, "in:bad") },
-		"urgent is missing":       func(ctx context.Context, c *redis.Client) { c.HDel(ctx, record, "urgent") },
-		"the record is a text":    func(ctx context.Context, c *redis.Client) { c.Del(ctx, record); c.Set(ctx, record, "x", 0) },
-		"the record is gone":      func(ctx context.Context, c *redis.Client) { c.Del(ctx, record) },
+		"a place of NaN": func(ctx context.Context, c *redis.Client) {
+			c.HSet(ctx, record, "in:bad", "1 0 nan nan")
+		},
+		"no place":             func(ctx context.Context, c *redis.Client) { c.HDel(ctx, record, "in:bad") },
+		"urgent is missing":    func(ctx context.Context, c *redis.Client) { c.HDel(ctx, record, "urgent") },
+		"the record is a text": func(ctx context.Context, c *redis.Client) { c.Del(ctx, record); c.Set(ctx, record, "x", 0) },
+		"the record is gone":   func(ctx context.Context, c *redis.Client) { c.Del(ctx, record) },
 		"the queue is escaped": func(ctx context.Context, c *redis.Client) {
 			c.SAdd(ctx, poisonRoot+"queues:bad", "%zz")
 			c.ZAdd(ctx, poisonRoot+"list:bad\x00%zz", redis.Z{Member: "x"})
@@ -39,17 +45,25 @@ func poisons() map[string]func(ctx context.Context, c *redis.Client) {
 			c.Del(ctx, poisonRoot+"queues:bad")
 			c.Set(ctx, poisonRoot+"queues:bad", "x", 0)
 		},
-		"the sums are text": func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"sums:bad", "requests", "x") },
+		"the sums are text": func(ctx context.Context, c *redis.Client) {
+			c.HSet(ctx, poisonRoot+"sums:bad", "requests", "x")
+		},
 		"the meta is a text": func(ctx context.Context, c *redis.Client) {
 			c.Del(ctx, poisonRoot+"meta:bad")
 			c.Set(ctx, poisonRoot+"meta:bad", "x", 0)
 		},
-		"offset is text":       func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "offset", "x") },
-		"offset is a fraction": func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "offset", "1e30") },
-		"failed_until is text": func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "failed_until", "x") },
-		"inner is text":        func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "inner:", "x") },
-		"outer is text":        func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "outer:", "x") },
-		"virtual is text":      func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "virtual", "x") },
+		"offset is text": func(ctx context.Context, c *redis.Client) {
+			c.HSet(ctx, poisonRoot+"meta:bad", "offset", "x")
+		},
+		"offset is a fraction": func(ctx context.Context, c *redis.Client) {
+			c.HSet(ctx, poisonRoot+"meta:bad", "offset", "1e30")
+		},
+		"failed_until is text": func(ctx context.Context, c *redis.Client) {
+			c.HSet(ctx, poisonRoot+"meta:bad", "failed_until", "x")
+		},
+		"inner is text":   func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "inner:", "x") },
+		"outer is text":   func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "outer:", "x") },
+		"virtual is text": func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "virtual", "x") },
 		"a promoted task no task": func(ctx context.Context, c *redis.Client) {
 			c.ZAdd(ctx, poisonRoot+"promoted:bad", redis.Z{Score: 1, Member: "noslash"})
 		},
@@ -74,12 +88,16 @@ func poisons() map[string]func(ctx context.Context, c *redis.Client) {
 		"an index of unknown buckets": func(ctx context.Context, c *redis.Client) {
 			c.ZAdd(ctx, poisonRoot+"index", redis.Z{Score: 1, Member: "other"})
 		},
-		"the state is no JSON": func(ctx context.Context, c *redis.Client) { c.HSet(ctx, poisonRoot+"meta:bad", "state", "{") },
+		"the state is no JSON": func(ctx context.Context, c *redis.Client) {
+			c.HSet(ctx, poisonRoot+"meta:bad", "state", "{")
+		},
 		"the flows are a text": func(ctx context.Context, c *redis.Client) {
 			c.Del(ctx, poisonRoot+"flows:bad")
 			c.Set(ctx, poisonRoot+"flows:bad", "x", 0)
 		},
-		"the flow counts are a text": func(ctx context.Context, c *redis.Client) { c.Set(ctx, poisonRoot+"waiting:bad", "x", 0) },
+		"the flow counts are a text": func(ctx context.Context, c *redis.Client) {
+			c.Set(ctx, poisonRoot+"waiting:bad", "x", 0)
+		},
 	}
 }
 
@@ -91,7 +109,9 @@ func TestPoisonInRedisKeepsNothingBack(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, f fixture) {
 				t.Helper()
-				bad := waitlist.Entry{Task: task("bad"), Bucket: "bad", Cost: 1, Flow: "f", Tokens: map[string]float64{"requests": 1}}
+				bad := waitlist.Entry{
+					Task: task("bad"), Bucket: "bad", Cost: 1, Flow: "f", Tokens: map[string]float64{"requests": 1},
+				}
 				f.join(bad)
 				f.join(entries("good")...)
 				poison(t.Context(), f.client)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// positionScript returns where a task stands. It changes nothing.
+// positionScript returns the place of a task. It changes nothing.
 //
 //	ARGV[2] -> task
-//	ARGV[3] -> how many tasks ahead are read for their tokens
+//	ARGV[3] -> the largest number of tasks ahead whose tokens are read
 //
-// Output: see arrived; see describe. Of a task in a waitlist also: tag, tokens, "1" urgent, "1" reserved, flow,
-// class, when it was promoted or 0, its rank from 1 or 0, "1" if that and the tokens ahead are exact, number of meters,
-// for each its name and tokens.
+// Output: see arrived; see describe. For a task in a waitlist also: tag; tokens; "1" urgent; "1" reserved; flow;
+// class; when it was promoted, or 0; its rank from 1, or 0; "1" if the rank and the tokens ahead are exact; number of
+// meters; the name and tokens of each.
 const positionScript = `
 local task, most, answer = ARGV[2], tonumber(ARGV[3]), {}
 arrived(task, answer)
@@ -42,15 +42,15 @@ if state == "1" then
 		end
 		return found
 	end)
-	if not found then -- of its class it is known; the others go on as they began
+	if not found then -- the rank in its class is exact; the rank among other classes is extrapolated
 		local mine = 1
 		for _, lane in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do
 			local other, class = parts(lane)
 			if class ~= record.class then
-				-- has its own turns
+				-- another class has its own turns
 			elseif other == queue then
 				mine = mine + (redis.call("ZRANK", listOf(bucket, lane), id) or 0)
-			else -- of the same tag, the one whose queue sorts first
+			else -- of two equal tags, the smaller queue name is first
 				local below = (other < queue and "" or "(") .. exact(record.tag)
 				mine = mine + redis.call("ZCOUNT", listOf(bucket, lane), "-inf", below)
 			end
@@ -103,31 +103,31 @@ end
 return answer
 `
 
-// exactMost is how many tasks ahead are read one by one.
+// exactMost is the largest number of tasks ahead that are read one by one.
 const exactMost = 500
 
-// Position is where a task stands, for people.
+// Position is the place of a task, for people.
 type Position struct {
 	Arrived
 
-	// List is that of Arrived.Bucket. It is empty but for Now if the task is in no waitlist.
+	// List is the waitlist of Arrived.Bucket. If the task is in no waitlist, only Now is set.
 	List List
-	// Tag is the task's place in the order of its bucket, Tokens what it charges there, Since when it was promoted.
+	// Tag is the task's place in the order of its bucket. Tokens is its charge there. Since is when it was promoted.
 	Tag              float64
 	Tokens           map[string]float64
 	Urgent, Reserved bool
 	Flow, Class      string
 	Since            time.Time
-	// Rank counts from 1, over all queues of the bucket, also paused ones; zero for a task that does not wait. Of a task
-	// of several classes it is an estimate unless Exact.
+	// Rank counts from 1, over all queues of the bucket, paused ones too. It is zero for a task that does not wait.
+	// In a bucket with several classes it is an estimate unless Exact.
 	Rank int
-	// TokensAhead is what the tasks before this one charge that have not begun, the promoted ones among them. It is
-	// exact for at most 500 such tasks, and else their number times the average of the whole list.
+	// TokensAhead is the sum of the charges of all tasks before this one, promoted tasks too. It is exact for at most
+	// 500 tasks ahead. For more it is their number times the average charge of the list.
 	TokensAhead map[string]float64
 	Exact       bool
 }
 
-// Position returns where the task stands. It changes nothing and never reads the whole list.
+// Position returns the place of the task. It changes nothing and never reads the whole list.
 func (w *Waitlist) Position(ctx context.Context, task Task) (Position, error) {
 	r, err := w.run(ctx, "look up the position of "+task.String(), w.scripts.position, task.String(), exactMost)
 	if err != nil {

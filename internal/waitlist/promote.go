@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// promoteScript moves tasks from their lists to the promoted ones and plans the next looks. Times of promotion
+// promoteScript moves tasks from their lists to the promoted tasks, and plans the next looks. Times of promotion
 // differ by a microsecond, so that they keep the order.
 //
 //	ARGV[2]    -> id of the caller
-//	ARGV[3...] -> for each bucket: bucket, planned (of the look), microseconds until the next look or 0, number
-//	              of tasks, these
+//	ARGV[3...] -> for each bucket: bucket, planned (from the look), microseconds until the next look or 0, number
+//	              of tasks, the tasks
 //
-// Output: "1" on duty, the promoted tasks.
+// Output: "1" on duty; the promoted tasks.
 const promoteScript = `
 local duty, retry = unpack(redis.call("HMGET", KEYS[3], "id", "retry"))
 if duty ~= ARGV[2] then
@@ -66,7 +66,7 @@ end
 return answer
 `
 
-// parkScript stops counting promoted tasks.
+// parkScript removes tasks from the promoted tasks.
 //
 //	ARGV[2...] -> the tasks
 //
@@ -95,20 +95,21 @@ end
 return {}
 `
 
-// Plan is what the dispatcher decided for a bucket.
+// Plan is the decision of the dispatcher for a bucket.
 type Plan struct {
 	Bucket string
-	// Planned is that of Due.
+	// Planned is Due.Planned.
 	Planned int64
 	Promote []Task
-	// Next is the time until the next look at the bucket. Zero means that no task waits there; if one does after all, the
-	// look is due after Duty.Retry. No look is later than the end of that time for the oldest promoted task.
+	// Next is the time until the next look at the bucket. Zero means that no task waits there. If a task waits after
+	// all, the look is due after Duty.Retry. A look is never later than Duty.Retry after the promotion of the oldest
+	// promoted task.
 	Next time.Duration
 }
 
-// Promote moves tasks that still wait in their bucket from the list to the promoted ones, and returns these in
-// order. It plans the next look at each bucket, but keeps one that a Join, Report, Leave or Fail has planned since
-// the look. If the process with this ID is no longer on duty, nothing changes.
+// Promote moves tasks that still wait in their bucket from the list to the promoted tasks, and returns them in order.
+// It plans the next look at each bucket. A look that a Join, Report, Leave or Fail has planned since the last look
+// stays. If the process with this ID is no longer on duty, nothing changes.
 func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promoted []Task, onDuty bool, err error) {
 	args := []any{id}
 	for _, p := range plans {
@@ -128,8 +129,8 @@ func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promot
 	return promoted, onDuty, r.err
 }
 
-// AllPromoted returns every task that was promoted and has not begun, in the order of promotion: the last
-// dispatcher may have died before it woke them.
+// AllPromoted returns all promoted tasks that have not begun, in the order of promotion. A dispatcher that took over
+// sends them to workers again, because the last one may have died before it did.
 func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 	buckets, _, err := w.buckets(ctx, "", math.MaxInt)
 	if err != nil {
@@ -161,8 +162,8 @@ func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 	return tasks, nil
 }
 
-// Park stops counting promoted tasks that can't be delivered now: their workers have died, and asynq delivers them again when their leases
-// end. They keep their tags, and are promoted tasks when they arrive.
+// Park stops counting promoted tasks that can't be delivered now: their workers have died, and asynq delivers the
+// tasks again when their leases end. The tasks keep their tags, and are promoted tasks when they arrive.
 func (w *Waitlist) Park(ctx context.Context, tasks []Task) error {
 	args := make([]any, len(tasks))
 	for i, t := range tasks {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// reply reads the texts of a script's answer one after the other, and keeps the first error.
+// reply reads the texts of a script's answer in order, and keeps the first error.
 type reply struct {
 	operation string
 	texts     []string
 	err       error
 }
 
-var errShort = errors.New("the answer of the script is too short")
+var errShort = errors.New("the script's answer is too short")
 
 func (r *reply) failed(err error) {
 	if err != nil && r.err == nil {
@@ -51,7 +51,7 @@ func (r *reply) float() float64 {
 
 func (r *reply) duration() time.Duration { return time.Duration(r.int()) * time.Microsecond }
 
-// moment is the zero time for 0.
+// moment reads a time. 0 is the zero time.
 func (r *reply) moment() time.Time {
 	us := r.int()
 	if us == 0 {
@@ -75,7 +75,7 @@ func (r *reply) tokens() (tokens map[string]float64) {
 	return tokens
 }
 
-// sums reads how many meters follow, and each with its tokens, without sums that can't be read.
+// sums reads the number of meters, then the name and tokens of each. It skips malformed sums.
 func (r *reply) sums() map[string]float64 {
 	sums := map[string]float64{}
 	for range r.count() {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// reportScript stores answers of buckets and removes tasks that began.
+// reportScript stores answers of buckets, and removes tasks that began.
 //
 //	ARGV[2]    -> number of answers
-//	ARGV[3...] -> for each: bucket, generation, version, the store's clock, state, "1" for a look now, else "0", "1" to
-//	              store it in any case, else "0"
+//	ARGV[3...] -> for each: bucket; generation; version; the store's clock; state; "1" for a look now or "0"; "1" to
+//	              store it in any case or "0"
 //	then the tasks that began
 //
 // Output: nothing.
@@ -59,17 +59,17 @@ wake(before)
 return {}
 `
 
-// failScript notes that a bucket could not be asked. The end of an outage of the store is not that of a bucket that
-// alone can't be asked. An outage of which nothing was seen for 30 s is over; buckets that failed long ago are no longer
-// in use.
+// failScript stores that a request to a bucket failed. The end of an outage of the store does not end the failure of
+// a bucket that fails alone. An outage is over after 30 s without a failure. The script forgets buckets whose
+// failures ended more than ten minutes ago.
 //
-//	ARGV[2] -> bucket
-//	ARGV[3] -> the shortest pause, in microseconds
-//	ARGV[4] -> the longest pause
-//	ARGV[5] -> how much longer the pause is, 0 to 1
-//	ARGV[6] -> "1" if the store is away, "0" if the bucket alone can't be asked
+//	ARGV[2] -> bucket.
+//	ARGV[3] -> the shortest pause, in microseconds.
+//	ARGV[4] -> the longest pause.
+//	ARGV[5] -> by which part the pause is longer, 0 to 1.
+//	ARGV[6] -> "1" if the store is down, "0" if the bucket alone fails.
 //
-// Output: the pause in force, "1" if the failure began.
+// Output: the pause in force; "1" if the failure began.
 const failScript = `
 local bucket, meta, away = ARGV[2], root .. "meta:" .. ARGV[2], ARGV[6] == "1"
 local since = away and "away_since" or "faulty_since"
@@ -95,11 +95,11 @@ end
 return {whole(at - now), tostring(began)}
 `
 
-// recoverScript ends failures of at most so many buckets.
+// recoverScript ends the failures of some buckets.
 //
-//	ARGV[2] -> how many
+//	ARGV[2] -> the largest number of buckets
 //
-// Output: how many it ended.
+// Output: the number of failures that ended.
 const recoverScript = `
 local before = soonest()
 local buckets = redis.call("ZRANGE", KEYS[2], 0, tonumber(ARGV[2]) - 1)
@@ -114,25 +114,25 @@ wake(before)
 return {tostring(#buckets)}
 `
 
-// Answer is what a bucket answered.
+// Answer is the answer of a bucket.
 type Answer struct {
 	Bucket string
 	// Generation, then Version, order the answers of a bucket. Neither is negative, or above 2^53.
 	Generation, Version int64
-	// Store is the clock of the bucket's store at the moment of the call: that of the answer plus its age.
+	// Store is the clock of the bucket's store at the moment of the call: the time of the answer plus its age.
 	Store time.Time
-	// State is the bucket as the dispatcher reads it. The package does not read it.
+	// State is the encoded bucket, for the dispatcher. The package does not parse it.
 	State []byte
-	// Sooner says that waiting tasks may be able to start earlier than the dispatcher knows.
+	// Sooner is true if waiting tasks may be able to start earlier than the dispatcher has planned.
 	Sooner bool
-	// Joins says that a task is about to join.
+	// Joins is true if a task is about to join.
 	Joins bool
 }
 
-// Report stores the newest answer of each bucket if a task waited there in the last minutes, or with Sooner or Joins: a
-// task that joins a moment later must not wait by an older answer. It removes every trace of the tasks that began. An
-// answer that is stored ends the failure of its bucket. With Sooner, a look at the bucket is due if tasks wait there, and
-// the dispatcher is woken.
+// Report stores the newest answer of each bucket in which a task waited in the last minutes. With Sooner or Joins it
+// stores the answer in any case: a task that joins a moment later must not wait by an older answer. A stored answer
+// ends the failure of its bucket. With Sooner, a look at the bucket is due if tasks wait there, and Report wakes the
+// dispatcher. Report removes every trace of the tasks that began.
 func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
 	args := []any{len(answers)}
 	for _, a := range answers {
@@ -145,21 +145,20 @@ func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) e
 	return err
 }
 
-// Failure is why a bucket could not be asked.
+// Failure is the kind of a failed request to a bucket, and the bounds of the pause after it.
 type Failure struct {
-	// Away says that its store is away, and not that the bucket alone can't be asked.
+	// Away is true if the store is down, and false if the bucket fails alone.
 	Away bool
-	// The pause is as long as the failure has lasted, at least Shortest and at most Longest, and longer by the part that
-	// Random says.
+	// The pause is as long as the failure has lasted, at least Shortest and at most Longest, times 1+Random.
 	Shortest, Longest time.Duration
 	Random            float64
 }
 
-// Fail notes that the bucket could not be asked: no look at it is due for a pause, unless an answer is reported, or
-// Recover is called where the store is away. A shorter pause does not replace a longer one. It returns the pause in
-// force, and whether the failure began.
+// Fail stores that a request to the bucket failed. No look at the bucket is due for a pause, unless Report stores an
+// answer, or Recover is called after an outage of the store. A shorter pause does not replace a longer one. Fail
+// returns the pause in force, and whether the failure began.
 func (w *Waitlist) Fail(ctx context.Context, bucket string, f Failure) (pause time.Duration, began bool, err error) {
-	r, err := w.run(ctx, "note a bucket that could not be asked", w.scripts.fail,
+	r, err := w.run(ctx, "store the failure of a bucket", w.scripts.fail,
 		bucket, f.Shortest.Microseconds(), f.Longest.Microseconds(), f.Random, f.Away)
 	if err != nil {
 		return 0, false, err
@@ -168,10 +167,11 @@ func (w *Waitlist) Fail(ctx context.Context, bucket string, f Failure) (pause ti
 	return pause, began, r.err
 }
 
-// Recover ends the failure of every bucket whose store was away. A look at each in which tasks wait is due.
+// Recover ends the failure of every bucket whose store was down. A look at each of these buckets in which tasks wait
+// is due.
 func (w *Waitlist) Recover(ctx context.Context) error {
 	for {
-		r, err := w.run(ctx, "ask buckets again", w.scripts.recover, together)
+		r, err := w.run(ctx, "end the failures of buckets", w.scripts.recover, together)
 		if err != nil {
 			return err
 		}

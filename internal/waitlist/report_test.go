@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 )
 
-// A bucket refuses a task, and a settlement changes the bucket before the task joins: the newer answer counts.
+// If a settlement changes a bucket after it refused a task and before the task joins, the newer answer counts.
 func TestAnswerBeforeATaskJoins(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f fixture) {
@@ -19,7 +19,7 @@ func TestAnswerBeforeATaskJoins(t *testing.T) {
 	})
 }
 
-// The answers of buckets for which no task waits are forgotten.
+// The answers of buckets without waiting tasks expire.
 func TestAnswersOfIdleBucketsExpire(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)

@@ -1,38 +1,38 @@
 package waitlist
 
-// The keys, below root. BUCKET, FLOW and CLASS are any bytes, TASK is Task.String, QUEUE the escaped queue of a task. A
-// LANE is a queue and a class: QUEUE, or QUEUE\0CLASS where the class has a name.
+// The keys, below root. BUCKET, FLOW and CLASS are any bytes. TASK is Task.String. QUEUE is the escaped queue of a
+// task. A LANE is a queue and a class: QUEUE, or QUEUE\0CLASS if the class has a name.
 //
-//	index              sorted set: buckets with waiting or promoted tasks, by when the dispatcher looks at them next
-//	failed             sorted set: buckets whose store was away, by when they are asked again
-//	timers             sorted set: see timers.go
-//	dispatcher         hash: id, until (the end of the duty), now (of the last look), retry (Duty.Retry)
-//	queues:BUCKET      set: lanes of which tasks wait in the bucket
-//	list:BUCKET\0LANE  sorted set: ids of waiting tasks, by tag. A paused queue is passed over as a whole
-//	promoted:BUCKET    sorted set: promoted tasks, by when they were promoted
-//	meta:BUCKET        hash: epoch (when the hash was created), generation, version, state, offset (all of the last
-//	                   answer), failed_until, faulty_since and away_since (when the bucket alone, or its store, could not
-//	                   be asked for the first time since it answered), inner:CLASS (the largest tag that was promoted), outer:CLASS (the end of the
-//	                   last turn of the class), virtual (the largest beginning of a turn)
-//	flows:BUCKET       sorted set: flows by their ends (tags), without those that end before inner:CLASS. That of a class
-//	                   with a name is flows:BUCKET\0CLASS
-//	waiting:BUCKET     sorted set: flows with a name by how many of their tasks wait or are promoted
-//	sums:BUCKET        hash: what waiting and promoted tasks charge, by meter
-//	task:TASK          hash: bucket (where it is), tokens (JSON), urgent, flow, info, and for each bucket in which it has
-//	                   a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is that of a turn of the class,
-//	                   zero once the task was promoted. tag:BUCKET is the same, before the task joins
+//	index              sorted set: buckets with waiting or promoted tasks, by the time of the next look.
+//	failed             sorted set: buckets whose store did not answer, by the end of their pause.
+//	timers             sorted set: see timers.go.
+//	dispatcher         hash: id, until (the end of the duty), now (of the last look), retry (Duty.Retry).
+//	queues:BUCKET      set: lanes with waiting tasks in the bucket.
+//	list:BUCKET\0LANE  sorted set: ids of waiting tasks, by tag. A look skips a paused queue.
+//	promoted:BUCKET    sorted set: promoted tasks, by the time of promotion.
+//	meta:BUCKET        hash: epoch (when the hash was created); generation, version, state, offset (from the last
+//	                   answer); failed_until; faulty_since and away_since (the first failure of the bucket alone, or of
+//	                   its store, since the last answer); inner:CLASS (the largest promoted tag); outer:CLASS (the end of
+//	                   the last turn of the class); virtual (the latest start of a turn).
+//	flows:BUCKET       sorted set: flows by their ends (tags), without flows that end before inner:CLASS. A class
+//	                   with a name has flows:BUCKET\0CLASS.
+//	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
+//	sums:BUCKET        hash: the charges of waiting and promoted tasks, by meter.
+//	task:TASK          hash: bucket (that it is in); tokens (JSON); urgent; flow; info; for each bucket in which it has
+//	                   a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is the turn of the class, or
+//	                   zero after the first promotion. tag:BUCKET is the same, before the task joins.
 //
-// and the channel "wake": in how many microseconds a look is due that was not planned before.
+// and the channel "wake": a message is the time in microseconds until a new, earlier look.
 //
-// All times are whole microseconds of Redis's clock, which a float64 holds exactly until the year 2255; scores and
-// Lua's numbers are float64. A tag is a float64 too, so it passes through text with 17 digits. A tag of another
+// All times are whole microseconds of Redis's clock. Scores and Lua's numbers are float64, which holds such times
+// exactly until the year 2255. A tag is a float64 too, so it is written as text with 17 digits. A tag of another
 // epoch cannot be compared: its task has waited longest and becomes the first.
 
 // preamble is shared by all scripts. KEYS are index, failed and dispatcher; ARGV[1] is root.
 //
-// What something else than these scripts has left in a key concerns its bucket or its task alone. A key of another type
-// counts as lost, a text that is no number as zero, and a record that can't be read as expired: asynq's net delivers the
-// task.
+// What something else than these scripts has left in a key concerns its bucket or its task alone. A key of another
+// type counts as lost, a text that is no number as zero, and a record that can't be read as expired: asynq's net
+// delivers the task.
 const preamble = `
 local root = ARGV[1]
 local server = redis
@@ -75,7 +75,7 @@ local function split(task)
 	return string.sub(task, 1, slash - 1), string.sub(task, slash + 1)
 end
 
--- nextLook and nextTimer are when the next look and the next timer are due, nil if none is planned; soonest is the
+-- nextLook and nextTimer are the times of the next look and the next timer, nil if none is planned. soonest is the
 -- earlier one.
 local function nextLook() return tonumber(redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")[2]) end
 local function nextTimer() return tonumber(redis.call("ZRANGE", root .. "timers", 0, 0, "WITHSCORES")[2]) end
@@ -84,8 +84,8 @@ local function soonest()
 	return look and timer and math.min(look, timer) or look or timer
 end
 
--- wake publishes when the next look is due if that is earlier than before. Where a user may not publish, the dispatcher
--- finds out at its next look.
+-- wake publishes when the next look is due if that is earlier than before. If Redis refuses to publish, the dispatcher
+-- sees the change at its next planned look.
 local function wake(before)
 	local after = soonest()
 	if after and (not before or after < before) then
@@ -106,8 +106,8 @@ local function idle(bucket)
 	return redis.call("EXISTS", root .. "queues:" .. bucket) + redis.call("EXISTS", root .. "promoted:" .. bucket) == 0
 end
 
--- tidy ends the planning for an idle bucket and returns whether it is one. Later tasks come after all tags that
--- were given.
+-- tidy ends the planning for an idle bucket, and returns whether it is idle. Later tasks get larger tags than all
+-- earlier ones.
 local function tidy(bucket)
 	if not idle(bucket) then
 		return false
@@ -142,7 +142,7 @@ local function eachMeter(tokens, visit)
 	end
 end
 
--- charge adds sign times a task and its tokens to the sums of the bucket.
+-- charge adds a task and its tokens, times sign, to the sums of the bucket.
 local function charge(bucket, tokens, flow, sign)
 	eachMeter(tokens, function(meter, n)
 		redis.call("HINCRBYFLOAT", root .. "sums:" .. bucket, meter, exact(sign * n))
@@ -172,8 +172,8 @@ local function unlist(bucket, lane, id)
 	return true
 end
 
--- place reads what is kept of a task in a bucket: its tag, whether it is reserved there ("1", else "0"), the epoch of
--- the tag, the cost of its turn, and its class. It returns nil for a text that is none.
+-- place parses the field in:BUCKET or tag:BUCKET of a task: its tag, whether it is reserved ("1" or "0"), the epoch of
+-- the tag, the cost of its turn, and its class. It returns nil for a malformed text.
 local function place(text)
 	local epoch, reserved, tag, cost, class = string.match(text or "", "^(%d+) ([01]) (%S+) (%S+) ?(.*)$")
 	tag, cost = tonumber(tag), tonumber(cost)
@@ -188,7 +188,7 @@ local function placed(epoch, reserved, tag, cost, class)
 	return class == "" and text or text .. " " .. class
 end
 
--- laneIn is the lane of the task in the bucket, nil if it has no tag there; then what place returns.
+-- laneIn returns the lane of the task in the bucket, nil if it has no tag there; then the results of place.
 local function laneIn(bucket, task)
 	local tag, reserved, epoch, cost, class = place(redis.call("HGET", root .. "task:" .. task, "in:" .. bucket))
 	if not tag then
@@ -197,7 +197,7 @@ local function laneIn(bucket, task)
 	return with(split(task), class), tag, reserved, epoch, cost, class
 end
 
--- withdraw takes a task out of the list or the promoted tasks of its bucket, and returns that bucket, nil if it has
+-- withdraw removes a task from the list or the promoted tasks of its bucket, and returns the bucket, nil if it has
 -- none.
 local function withdraw(task)
 	local bucket, tokens, flow = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "flow"))
@@ -211,7 +211,7 @@ local function withdraw(task)
 	return bucket
 end
 
--- open prepares a class of a bucket for tasks with tags, and returns the epoch and the largest tag that was promoted.
+-- open prepares a class of a bucket for tasks with tags, and returns the epoch and the largest promoted tag.
 local function open(bucket, class)
 	local meta = root .. "meta:" .. bucket
 	redis.call("HSETNX", meta, "epoch", whole(now))
@@ -223,7 +223,7 @@ local function open(bucket, class)
 	return epoch, number(inner)
 end
 
--- behind is a new tag at the end of a flow, and moves that end on by the cost.
+-- behind returns a new tag at the end of a flow, and moves that end on by the cost.
 local function behind(bucket, class, inner, flow, cost)
 	local flows = root .. "flows:" .. with(bucket, class)
 	local tag = math.max(inner, tonumber(redis.call("ZSCORE", flows, flow) or 0))
@@ -231,8 +231,8 @@ local function behind(bucket, class, inner, flow, cost)
 	return tag
 end
 
--- arrived adds to the answer what is known of a task: "0" new, "1" waiting, "2" promoted; bucket; info; then how many
--- buckets it has a tag in, and for each its name and whether it is reserved. It returns the first of it.
+-- arrived adds the record of a task to the answer: "0" new, "1" waiting, "2" promoted; bucket; info; then the number of
+-- buckets in which it has a tag, and for each its name and whether it is reserved. It returns the state.
 local function arrived(task, answer)
 	local bucket, info, held, state = "", "", {}, "0"
 	local record = redis.call("HGETALL", root .. "task:" .. task)
@@ -262,7 +262,7 @@ local function arrived(task, answer)
 	return state
 end
 
--- count is how many tasks wait in the bucket, without the promoted ones.
+-- count is the number of waiting tasks in the bucket, without promoted ones.
 local function count(bucket)
 	local n = 0
 	for _, lane in ipairs(redis.call("SMEMBERS", root .. "queues:" .. bucket)) do

@@ -15,15 +15,15 @@ type Task struct {
 // String is the name of the task in Redis: queue/id, with the queue escaped so that it contains no slash.
 func (t Task) String() string { return url.PathEscape(t.Queue) + "/" + t.ID }
 
-// ParseTask reads what String wrote.
+// ParseTask parses the result of String.
 func ParseTask(s string) (Task, error) {
 	queue, id, ok := strings.Cut(s, "/")
 	if !ok {
-		return Task{}, fmt.Errorf("%q is no task: want queue/id", s)
+		return Task{}, fmt.Errorf("%q is not a task: want queue/id", s)
 	}
 	queue, err := url.PathUnescape(queue)
 	if err != nil {
-		return Task{}, fmt.Errorf("%q is no task: %w", s, err)
+		return Task{}, fmt.Errorf("%q is not a task: %w", s, err)
 	}
 	return Task{Queue: queue, ID: id}, nil
 }

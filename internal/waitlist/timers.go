@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// The timers are a sorted set below root, "timers": a letter and a task, by when the timer is due. A task has one of
-// each letter at most.
+// The timers are a sorted set below root, "timers": a letter and a task, by when the timer is due. A task has at most
+// one timer of each letter.
 const (
-	timerAt      = "a" // the task may start: until then, a task that joined is in no list
-	timerStartBy = "s" // the task had to start by then
+	timerAt      = "a" // the task may start; a task that joins earlier is in no list until then
+	timerStartBy = "s" // the task must have started
 )
 
-// setTimersScript sets timers. One that is set again has the new time.
+// setTimersScript sets timers. A timer that is set again gets the new time.
 //
 //	ARGV[2...] -> for each timer: letter and task, when it is due: microseconds from now
 //
@@ -27,8 +27,9 @@ wake(before)
 return {}
 `
 
-// ring ends at most so many timers that are due, and returns their tasks that asynq has to deliver, each behind its
-// letter, which is large for a task that waits in a list. A task that joined with a timer is enlisted at its tag.
+// ring removes due timers, up to a limit. It returns the tasks that asynq must deliver, each behind the letter of its
+// timer. The letter is a capital for a task that waits in a list. A task that joined with a timer enters the list at
+// its tag.
 const ring = `
 local function ring(most)
 	local rung = {}
@@ -44,7 +45,7 @@ local function ring(most)
 		if lane and letter == "a" then
 			local epoch, inner = open(bucket, class)
 			if given ~= epoch then
-				tag = inner - 0.000001 -- it has waited longest
+				tag = inner - 0.000001 -- the task has waited longest
 				redis.call("HSET", root .. "task:" .. task, "in:" .. bucket, placed(epoch, reserved, tag, 0, class))
 			end
 			enlist(bucket, lane, id, tag)
@@ -60,14 +61,15 @@ local function ring(most)
 end
 `
 
-// Timer has the dispatcher see to a task at two moments. A zero one is none; one that has passed is due at once.
+// Timer is a pair of times at which the dispatcher acts on a task. A zero time is not set; a time in the past is due
+// at once.
 type Timer struct {
 	Task
 
-	// At is how soon the task may start. If it joins a waitlist before, it keeps its place there, and can't be
-	// promoted.
+	// At is the time until the task may start. If the task joins a waitlist earlier, it keeps its place, but can't be
+	// promoted until then.
 	At time.Duration
-	// StartBy is how soon the task has to have started.
+	// StartBy is the time by which the task must have started, from now.
 	StartBy time.Duration
 }
 
@@ -90,11 +92,11 @@ func (w *Waitlist) SetTimers(ctx context.Context, timers []Timer) error {
 	return nil
 }
 
-// Rung is a task with a timer that was due. Asynq has to deliver it now.
+// Rung is a task whose timer was due. asynq must deliver it now.
 type Rung struct {
 	Task
 
-	// Waits says that the task is in a waitlist, and had to start by now.
+	// Waits is true if the task is in a waitlist and had to start by now.
 	Waits bool
 }
 

@@ -33,7 +33,7 @@ func TestTimersRingOnTime(t *testing.T) {
 	same(t, "once", 0, len(f.look().Rung))
 }
 
-// A timer is only for the process on duty: no other one loses it.
+// Only a look of the process on duty removes a due timer.
 func TestTimersAreLeftToTheDispatcher(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
@@ -46,7 +46,7 @@ func TestTimersAreLeftToTheDispatcher(t *testing.T) {
 	same(t, "on duty", 1, len(f.look().Rung))
 }
 
-// A task with a time takes its place when it joins, and is not in sight before its time: then it is the first.
+// A task with a time takes its place when it joins. It is in no list before its time; then it is the first.
 func TestATaskWithATimeKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f fixture) {
@@ -63,7 +63,7 @@ func TestATaskWithATimeKeepsItsPlace(t *testing.T) {
 		if f.server != nil {
 			f.pass(50 * time.Millisecond)
 		} else {
-			<-time.After(60 * time.Millisecond) // by Redis's own clock
+			<-time.After(60 * time.Millisecond) // Redis's own clock passes
 		}
 		same(t, "at its time", []string{"later", "a", "b"}, ids(f.due().Heads, waiting))
 		if l := f.list("openai"); l.Waiting != 3 || l.Tokens["requests"] != 3 {
@@ -72,7 +72,7 @@ func TestATaskWithATimeKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// The bucket was idle for so long that nothing is known of it any more.
+// A task with a time enters the list of a bucket whose data has expired.
 func TestATaskWithATimeOutlivesItsBucket(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
@@ -93,7 +93,7 @@ func TestATaskWithATimeOutlivesItsBucket(t *testing.T) {
 	same(t, "tokens", 1., f.list("openai").Tokens["requests"])
 }
 
-// A task that had to start is named with whether it waits; one that has left is not.
+// A task that had to start is returned, with whether it waits. A task that has left is not.
 func TestATaskThatHadToStart(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
@@ -113,7 +113,7 @@ func TestATaskThatHadToStart(t *testing.T) {
 	}
 }
 
-// More timers than one look sees to.
+// More timers are due than one look returns.
 func TestManyTimers(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)

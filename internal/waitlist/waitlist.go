@@ -1,13 +1,13 @@
-// Package waitlist stores tasks that wait for a rate limit, in Redis beside asynq. It holds data and changes it
-// atomically; the caller decides which task starts.
+// Package waitlist stores tasks that wait for a rate limit, in Redis beside asynq. It stores data and changes it
+// atomically. The caller decides which task starts.
 //
-// Each bucket has one waitlist. A waiting task has a tag, its place in the order of the bucket (start-time fair
-// queueing), and keeps the tag until it begins or leaves. One process of the fleet is on duty as dispatcher: it calls
-// Look, decides, and calls Promote. A promoted task has left the list and asks its bucket; then it begins (Report) or
-// goes back to its place (Join).
+// Each bucket has one waitlist. A waiting task has a tag: its place in the order of the bucket (start-time fair
+// queueing). The task keeps the tag until it begins or leaves. One process of the fleet is on duty as dispatcher: it
+// calls Look, decides, and calls Promote. A promoted task has left the list and asks its bucket. Then it begins
+// (Report) or goes back to its place (Join).
 //
 // Every method that changes something runs one script, so each change is atomic. A process may die between two calls:
-// a task that was promoted and did not begin goes back to its list, and the records of lost tasks expire.
+// a promoted task that does not begin goes back to its list, and the records of lost tasks expire.
 package waitlist
 
 import (
@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// root is where all keys begin. The hash tag keeps them on one node of a cluster.
+	// root is the prefix of all keys. Its hash tag keeps them on one node of a cluster.
 	root = "headway:{wait}:"
-	// together is how many tasks one script changes at most, so that it does not hold up Redis.
+	// together is the largest number of tasks that one script changes, so that it does not block Redis for long.
 	together = 128
 )
 
-// Waitlist is the waitlists of all buckets. It is safe for concurrent use.
+// Waitlist holds the waitlists of all buckets. It is safe for concurrent use.
 type Waitlist struct {
 	client  redis.UniversalClient
 	scripts scripts
@@ -40,13 +40,14 @@ func New(client redis.UniversalClient) *Waitlist {
 	return &Waitlist{client: client, scripts: scripts{
 		join: script(joinScript), arrive: script(arriveScript), leave: script(leaveScript),
 		report: script(reportScript), fail: script(failScript), recover: script(recoverScript),
-		look: script(order + lookScript), promote: script(promoteScript), park: script(parkScript), resign: script(resignScript),
-		lists: script(describe + listsScript), position: script(describe + order + positionScript),
+		look: script(order + lookScript), promote: script(promoteScript), park: script(parkScript),
+		resign: script(resignScript),
+		lists:  script(describe + listsScript), position: script(describe + order + positionScript),
 		timers: script(setTimersScript), onDuty: script(onDutyScript),
 	}}
 }
 
-// run runs a script. The error says which operation failed.
+// run runs a script. The error names the operation that failed.
 func (w *Waitlist) run(ctx context.Context, operation string, script *redis.Script, args ...any) (*reply, error) {
 	keys := []string{root + "index", root + "failed", root + "dispatcher"}
 	texts, err := script.Run(ctx, w.client, keys, append([]any{root}, args...)...).StringSlice()

@@ -66,7 +66,7 @@ func TestFlowsShareABucket(t *testing.T) {
 		want := []string{"f0", "o0", "w0", "w1", "f1", "o1", "w2", "f2", "o2", "f3", "f4", "f5"}
 		same(t, "order", want, ids(due.Heads, waiting))
 		f.promote(due, "f0", "o0", "w0", "w1", "f1", "o1", "w2", "f2", "o2", "f3")
-		f.join(flow("late", "l", 1)) // not before tasks that were promoted, not behind the flood
+		f.join(flow("late", "l", 1)) // behind the promoted tasks, and not behind the flood
 		f.sooner()
 		same(t, "late", []string{"l", "f4", "f5"}, ids(f.due().Heads, waiting))
 	})
@@ -97,8 +97,8 @@ func TestATaskKeepsItsTag(t *testing.T) {
 	})
 }
 
-// A task that waits elsewhere keeps its tag also while its first bucket is idle, and for longer than Redis keeps
-// the bucket.
+// A task that waits in another bucket keeps its tag while its first bucket is idle, even after Redis has deleted that
+// bucket's data.
 func TestATagOutlivesItsBucket(t *testing.T) {
 	t.Parallel()
 	for _, away := range []time.Duration{time.Second, 11 * time.Minute} {
@@ -157,7 +157,7 @@ func TestHeadsAreLimited(t *testing.T) {
 	})
 }
 
-// However many buckets are due, one look returns a few, and the next look follows at once.
+// One look returns a few of many due buckets, and the next look follows at once.
 func TestALookIsLimited(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f fixture) {

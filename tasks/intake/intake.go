@@ -1,11 +1,11 @@
-// Package intake bounds the memory that the answers of services take in a process, however far they unpack.
+// Package intake bounds the memory of a process for the answers of services, even if compressed answers are large.
 //
-// A [Budget] is shared by all clients of a process. The first [Free] bytes of each answer are read without asking. An
-// answer that is longer waits until the budget has room for the largest answer that its client accepts, once, so that
-// answers never wait for each other while they hold a part. What an answer does not need goes back as soon as it is read.
+// All clients of a process share a [Budget]. The first [Free] bytes of each answer take nothing from it. A longer
+// answer waits once, until the budget has room for the largest answer that its client accepts. So answers never wait
+// for each other while they hold a part. An answer returns the bytes that it does not need as soon as it is read.
 //
-// While an answer is held it counts three times: what is stored of it may be twice as large as what came. A budget
-// bounds these bytes. Go's heap may be twice as large: set GOMEMLIMIT beside it.
+// A held answer counts three times, because its stored form may be twice as large as the answer itself. A budget
+// bounds these bytes. Go's heap may be twice as large: also set GOMEMLIMIT.
 package intake
 
 import (
@@ -21,24 +21,24 @@ import (
 const (
 	// BudgetDefault is the size of a budget in bytes.
 	BudgetDefault = 256 << 20
-	// Free is the part of each answer that takes nothing from the budget, in bytes.
+	// Free is the number of bytes of each answer that take nothing from the budget.
 	Free = 256 << 10
-	// copies is how often a body may be in memory while it is read and looked at.
+	// copies is the number of copies of a body in memory while it is read and parsed.
 	copies = 2
-	// heldCopies is how often a body counts while it is held: itself, and the form in which it is stored.
+	// heldCopies is how often a held body counts: itself, and its stored form.
 	heldCopies = 3
 )
 
-// ErrTooLarge is matched when an answer is longer than its client accepts.
+// ErrTooLarge means that an answer is longer than its client accepts.
 var ErrTooLarge = errors.New("the answer is too large")
 
-// Budget is a number of bytes that answers share. Safe for concurrent use.
+// Budget is a number of bytes that answers share. It is safe for concurrent use.
 type Budget struct {
 	size int64
 	room *semaphore.Weighted
 }
 
-// New returns a budget of so many bytes. Zero and below mean BudgetDefault.
+// New returns a budget of size bytes. Zero and below mean BudgetDefault.
 func New(size int64) *Budget {
 	if size <= 0 {
 		size = BudgetDefault
@@ -46,7 +46,7 @@ func New(size int64) *Budget {
 	return &Budget{size: size, room: semaphore.NewWeighted(size)}
 }
 
-// holding is the bytes that answers keep until the release of Hold is called.
+// holding is the bytes that answers keep until the caller of Hold releases them.
 type holding struct {
 	of *Budget
 
@@ -56,8 +56,8 @@ type holding struct {
 
 type holdingKey struct{}
 
-// Hold lets the answer that is read with the returned context count until release is called, not only while it is read.
-// One answer is read with each such context: a second one may wait for room that the first one holds.
+// Hold returns a context for reading one answer. The answer counts until release is called, not only while it is
+// read. Read only one answer with each such context: a second one may wait for room that the first one holds.
 func (b *Budget) Hold(ctx context.Context) (held context.Context, release func()) {
 	h := &holding{of: b}
 	return context.WithValue(ctx, holdingKey{}, h), func() {
@@ -68,12 +68,13 @@ func (b *Budget) Hold(ctx context.Context) (held context.Context, release func()
 	}
 }
 
-// Read reads a body of at most so many bytes. Release is called when the body has been looked at; it is never nil. What
-// was read comes back beside an error of the body, and nothing beside one that matches ErrTooLarge.
+// Read reads a body of at most most bytes. Call release after the body is parsed; it is never nil. If reading the
+// body fails, Read returns the bytes so far and the error. If the body is too large, it returns no bytes and
+// ErrTooLarge.
 func (b *Budget) Read(ctx context.Context, body io.Reader, most int64) (read []byte, release func(), err error) {
 	release = func() {}
 	read, err = grow(nil, body, min(most+1, Free))
-	if err == nil && int64(len(read)) <= most { // there may be more
+	if err == nil && int64(len(read)) <= most { // the body may be longer
 		taken := min(copies*most, b.size)
 		if err = b.room.Acquire(ctx, taken); err != nil {
 			return nil, release, fmt.Errorf("wait for memory for an answer: %w", err)
@@ -93,7 +94,7 @@ func (b *Budget) Read(ctx context.Context, body io.Reader, most int64) (read []b
 	return read, release, err
 }
 
-// releaser gives bytes back, or leaves them to the holding of the context.
+// releaser returns bytes to the budget, or leaves them to the holding of the context.
 func (b *Budget) releaser(ctx context.Context, bytes int64) func() {
 	h, ok := ctx.Value(holdingKey{}).(*holding)
 	if !ok || h.of != b {
@@ -107,7 +108,7 @@ func (b *Budget) releaser(ctx context.Context, bytes int64) func() {
 
 const firstRead = 8 << 10
 
-// grow reads on until there are so many bytes, or an error, which is io.EOF at the end of the body.
+// grow reads on until it has until bytes, or an error, which is io.EOF at the end of the body.
 func grow(read []byte, body io.Reader, until int64) ([]byte, error) {
 	for int64(len(read)) < until {
 		if len(read) == cap(read) {

@@ -23,22 +23,24 @@ func TestRead(t *testing.T) {
 		for _, most := range []int64{100, intake.Free, 3 * intake.Free} {
 			budget := intake.New(10 * intake.Free)
 			text := bytes.Repeat([]byte("x"), n)
-			for range 5 { // each gives back what it took
+			for range 5 { // each returns what it took
 				read, release, err := budget.Read(t.Context(), iotest.HalfReader(bytes.NewReader(text)), most)
-				if large := int64(n) > most; large != errors.Is(err, intake.ErrTooLarge) || !large && (err != nil || !bytes.Equal(read, text)) || large && read != nil {
+				if large := int64(n) > most; large != errors.Is(err, intake.ErrTooLarge) || !large &&
+					(err != nil || !bytes.Equal(read, text)) || large && read != nil {
 					t.Errorf("%d of at most %d: %d bytes, %v", n, most, len(read), err)
 				}
 				release()
 			}
 		}
 	}
-	read, release, err := intake.New(0).Read(t.Context(), io.MultiReader(bytes.NewReader([]byte("cut")), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000)
+	read, release, err := intake.New(0).Read(t.Context(),
+		io.MultiReader(bytes.NewReader([]byte("cut")), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000)
 	if release(); string(read) != "cut" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut off: %q, %v", read, err)
 	}
 }
 
-// A large answer waits while others hold the budget; a small one never does.
+// A large answer waits while other answers hold the budget. A small answer never waits.
 func TestLargeAnswersWait(t *testing.T) {
 	t.Parallel()
 	const most = 4 * intake.Free
@@ -71,14 +73,14 @@ func TestLargeAnswersWait(t *testing.T) {
 		default:
 		}
 		letGo()
-		letGo() // twice is once
+		letGo() // a second call has no effect
 		if err := <-read; err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// Whatever a body is, at most so many bytes of it are kept.
+// Read returns at most the allowed bytes of any body.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("answer"), int64(3))
 	f.Add([]byte{}, int64(0))

@@ -16,7 +16,8 @@ func TestFaultsOfAddressesDoNotShowThem(t *testing.T) {
 	const password = "hunter2-secret"
 	for _, address := range []string{
 		"https:/u:" + password + "@h/v1", "u:" + password + "@h", "https//u:" + password + "@h", "https:u:" + password + "@h",
-		"https:///u:" + password + "@h", "HTTPS:/" + password, password, "//u:" + password + "@h/v1", "ftp://u:" + password + "@h",
+		"https:///u:" + password + "@h", "HTTPS:/" + password, password, "//u:" + password + "@h/v1",
+		"ftp://u:" + password + "@h",
 		"https://u:" + password + "@h/v1", "https://[u:" + password + "@h", "https://u:%zz" + password + "@h",
 	} {
 		err := llm.Config{BaseURL: address}.Validate()

@@ -12,7 +12,8 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// An answer that does not end is let go at its bound and is not asked for again. An error stays what its status says.
+// An endless answer is cut off at its bound, and its request is not retried. The status still decides the kind of an
+// error.
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
@@ -41,7 +42,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// What is no answer that can be used must not pass for a good one where answers are kept, and is asked for once.
+// An unusable answer must not be stored as a good one, and its request is made once.
 func TestAGoodStatusIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,7 +79,7 @@ func TestAGoodStatusIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A response that has failed is an answer, and says why.
+// A failed response is an answer, with the reason.
 func TestAFailedResponseIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	const body = `{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"x"},"usage":null}`

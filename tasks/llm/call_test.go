@@ -25,7 +25,7 @@ func TestEndpointEstimates(t *testing.T) {
 		endpoint llm.Endpoint
 		body     string
 		want     llm.Usage
-		fault    string // the field at fault
+		fault    string // the invalid field
 	}{
 		"chat": {endpoint: llm.EndpointChat, body: hello, want: llm.Usage{Input: 9, Output: 10}},
 		"embed a text": {
@@ -147,7 +147,7 @@ func TestCallCharges(t *testing.T) {
 	}
 }
 
-// Every endpoint of a provider is called with the bytes of the request, and its own count is what was used.
+// Every endpoint is called with the bytes of the request, and the usage is the provider's count.
 func TestRunCallAtEveryEndpoint(t *testing.T) {
 	t.Parallel()
 	server, err := judge.Start(judge.Config{MinLatency: -1, Tokens: judge.Quota{Rate: 1000, Capacity: 1000}})
@@ -243,7 +243,7 @@ func TestRunCallFailures(t *testing.T) {
 	}
 }
 
-// What is tried again, and what goes to the error file at once.
+// TestKindsOfFailures lists retried and permanent failures.
 func TestKindsOfFailures(t *testing.T) {
 	t.Parallel()
 	again := map[int]bool{401: true, 408: true, 409: true, 425: true, 429: true}

@@ -44,7 +44,7 @@ func TestNewChatChargesTheMetersOfTheLimit(t *testing.T) {
 	}
 }
 
-// Narrower limits are asked first, the chat's own last; a payload keeps them.
+// Narrower limits come first, the chat's own last. The payload contains them.
 func TestChatOfSeveralLimits(t *testing.T) {
 	t.Parallel()
 	chat, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(hello), "requests", "tokens")
@@ -101,10 +101,11 @@ func TestUnlimitedChat(t *testing.T) {
 	}
 }
 
-// What the provider is sent is what the file said, whatever it is; and a payload has nothing but the chat.
+// The provider gets the unchanged body of the file. The payload contains only the chat.
 func TestChatRoundTrip(t *testing.T) {
 	t.Parallel()
-	body := `{"messages":[{"role":"user","content":"a<b & c \u00e9"}],"seed":12345678901234567890,"x_new":{"a":[1.50,null]}}`
+	body := `{"messages":[{"role":"user","content":"a<b & c \u00e9"}],"seed":12345678901234567890,"x_new":{"a":[1.50,` +
+		`null]}}`
 	chat, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(body))
 	if err != nil {
 		t.Fatal(err)

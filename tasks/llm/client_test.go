@@ -27,7 +27,8 @@ import (
 
 const (
 	secret = "sk-very-secret-key-0123456789"
-	done   = `{"id":"c1","choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12},"extra":1.50}`
+	done   = `{"id":"c1","choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":5,` +
+		`"total_tokens":12},"extra":1.50}`
 )
 
 // provider serves handle on loopback and returns a client that calls it.
@@ -58,7 +59,8 @@ func newChat(tb testing.TB, body string, meters ...string) llm.Call {
 
 func TestDoSendsTheRequestAsItIs(t *testing.T) {
 	t.Parallel()
-	const body = `{ "messages":[{"role":"user","content":"a<b \u00e9"}], "seed":12345678901234567890, "x_new":{"a":[1.50,null]} }`
+	const body = `{ "messages":[{"role":"user","content":"a<b \u00e9"}], "seed":12345678901234567890, ` +
+		`"x_new":{"a":[1.50,null]} }`
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		got, err := io.ReadAll(r.Body)
 		if err != nil || string(got) != body {
@@ -89,7 +91,7 @@ func TestDoSendsTheRequestAsItIs(t *testing.T) {
 	}
 }
 
-// The environment belongs to cmd.
+// Only cmd reads the environment.
 func TestNoEnvironmentIsRead(t *testing.T) {
 	for _, name := range []string{"OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"} {
 		t.Setenv(name, "from-the-environment")
@@ -114,17 +116,19 @@ func TestNoEnvironmentIsRead(t *testing.T) {
 	}
 }
 
-// failures are answers, and what becomes of them.
+// failures are answers and their expected errors.
 var failures = map[string]struct {
 	status    int
 	header    map[string]string
 	body      string
 	permanent bool
 	want      llm.Error
-	used      reservations.Tokens // nil: the estimate stands
+	used      reservations.Tokens // nil: the estimate stays charged
 }{
 	"bad request": {
-		status: 400, body: `{"error":{"message":"no such parameter","type":"invalid_request_error","code":"unknown_parameter","param":null}}`,
+		status: 400,
+		body: `{"error":{"message":"no such parameter","type":"invalid_request_error","code":"unknown_parameter",` +
+			`"param":null}}`,
 		permanent: true, used: reservations.Tokens{"tokens": 0},
 		want: llm.Error{
 			StatusCode: 400, Code: "unknown_parameter", Type: "invalid_request_error",
@@ -138,7 +142,9 @@ var failures = map[string]struct {
 		want: llm.Error{StatusCode: 401, Code: "invalid_api_key"},
 	},
 	"larger than the whole limit": {
-		status: 429, body: `{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 50000.","type":"tokens","code":"rate_limit_exceeded"}}`,
+		status: 429,
+		body: `{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested ` +
+			`50000.","type":"tokens","code":"rate_limit_exceeded"}}`,
 		permanent: true, used: reservations.Tokens{"tokens": 0},
 		want: llm.Error{
 			StatusCode: 429, Code: "rate_limit_exceeded", Type: "tokens",
@@ -283,7 +289,7 @@ func TestRunFailures(t *testing.T) {
 	}
 }
 
-// run returns what was reported as used; nil where nothing was.
+// run returns the reported usage, or nil.
 func run(ctx context.Context, client *llm.Client, chat llm.Call) (used reservations.Tokens, err error) {
 	_, err = client.Run(ctx, chat, func(u reservations.Tokens) { used = u })
 	return used, err
@@ -320,7 +326,7 @@ func TestRunReportsRealUsage(t *testing.T) {
 		"endless total":     {`{"prompt_tokens":7,"completion_tokens":5,"total_tokens":3e9}`, nil, nil},
 		"above any number":  {`{"prompt_tokens":1e400,"completion_tokens":5}`, nil, nil},
 		"of another type":   {`"much"`, nil, nil},
-		"zero says nothing": {`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, nil, nil},
+		"zero is no report": {`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -339,7 +345,7 @@ func TestRunReportsRealUsage(t *testing.T) {
 	}
 }
 
-// What was used settles the narrower limits too, though the chat's own may lack a meter of theirs.
+// The usage settles the narrower limits too, even if the chat's own limit lacks one of their meters.
 func TestRunReportsTheMetersOfAllLimits(t *testing.T) {
 	t.Parallel()
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })
@@ -367,7 +373,7 @@ func TestRunOfAnUnlimitedChatReportsNothing(t *testing.T) {
 	}
 }
 
-// Nobody listens: nothing was counted, so everything is given back, and the task is tried again.
+// Without a connection the provider counted nothing, so all tokens are refunded, and the task is retried.
 func TestNoConnection(t *testing.T) {
 	t.Parallel()
 	var config net.ListenConfig
@@ -396,7 +402,7 @@ func TestNoConnection(t *testing.T) {
 	}
 }
 
-// The answer is lost on its way: it may have been counted, so the estimate stands.
+// If the answer is lost, the provider may have counted the call, so the estimate stays charged.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
@@ -460,7 +466,7 @@ func TestOptionsReachTheProviderButRetriesStayOff(t *testing.T) {
 	}
 }
 
-// The official client's error holds the request, and with it the key: it must not travel with ours.
+// The error of OpenAI's client contains the request, and so the key. Our error must not contain it.
 func TestErrorKeepsNeitherTheRequestNorALongMessage(t *testing.T) {
 	t.Parallel()
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
@@ -516,7 +522,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// Headers come from outside as well: an error ends in Redis and in logs.
+// Headers come from outside too, and errors are stored in Redis and in logs.
 func TestHeadersInErrorsAreShortAndHoldNoKey(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusOK, http.StatusInternalServerError} {

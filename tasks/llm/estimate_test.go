@@ -30,7 +30,11 @@ func TestEstimate(t *testing.T) {
 			`{"messages":[{"role":"user","name":"1234","content":"1234"}],"max_tokens":1}`,
 			2 + frame, 1,
 		},
-		"tool calls": {`{"messages":[{"tool_calls":[{"type":"function","function":{"name":"1234","arguments":"12345678"}}]}],"max_tokens":1}`, 3 + frame, 1},
+		"tool calls": {
+			`{"messages":[{"tool_calls":[{"type":"function","function":{"name":"1234","arguments":"12345678"}}]}],` +
+				`"max_tokens":1}`,
+			3 + frame, 1,
+		},
 		"parts": {
 			text(`[{"type":"text","text":"1234"},{"type":"text","text":"1234"}]`), 2 + frame,
 			1,
@@ -91,10 +95,13 @@ func TestEstimateErrors(t *testing.T) {
 	}
 }
 
-// Whatever a body holds, its estimate is a number that can be charged.
+// The estimate of any body is a number that can be charged.
 func FuzzEstimate(f *testing.F) {
 	f.Add([]byte(hello))
-	f.Add([]byte(`{"messages":[{"content":[{"type":"image_url"},{"type":"file","file":{}}]}],"n":2147483647,"max_tokens":2147483647}`))
+	f.Add(
+		[]byte(
+			`{"messages":[{"content":[{"type":"image_url"},{"type":"file","file":{}}]}],"n":2147483647,` +
+				`"max_tokens":2147483647}`))
 	f.Add([]byte(`{"messages":[[[[{"type":5}]]]]}`))
 	f.Fuzz(func(t *testing.T, request []byte) {
 		u, err := llm.EndpointChat.Estimate(request)

@@ -13,12 +13,14 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// A chat is charged for what it may take, and settled for what it took. Run goes into a worker's handler, with job.Use
+// A chat is charged for its largest usage, and settled for its real one. Call Run in a worker's handler, with job.Use
 // and job.Saw.
 func Example() {
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"choices":[{"message":{"content":"A gap."}}],"usage":{"prompt_tokens":11,"completion_tokens":3,"total_tokens":14}}`)
+		fmt.Fprint(w,
+			`{"choices":[{"message":{"content":"A gap."}}],"usage":{"prompt_tokens":11,"completion_tokens":3,`+
+				`"total_tokens":14}}`)
 	}))
 	defer provider.Close()
 	client, err := llm.NewClient(llm.Config{BaseURL: provider.URL + "/v1", APIKey: "sk-example"})
@@ -43,7 +45,7 @@ func Example() {
 	// {"choices":[{"message":{"content":"A gap."}}], <nil>
 }
 
-// An error tells what to do next: what no retry mends is permanent, and a refusal says how long to wait.
+// An error shows what to do next: it is permanent if a retry cannot fix it, and a refusal names the time to wait.
 func ExampleError() {
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "2")

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// direct is the way to a provider without a network.
+// direct calls a provider without a network.
 type direct struct{ server *judge.Server }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -26,15 +26,15 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// fleet is many callers of one provider, in virtual time.
+// fleet is a number of callers of one provider, in virtual time.
 type fleet struct {
 	t       *testing.T
 	client  *llm.Client
 	limiter *reservations.Limiter
-	turn    chan struct{} // first come, first served: of blocked senders the first is the next, as in a waitlist
+	turn    chan struct{} // first come, first served, as in a waitlist
 }
 
-// lookEvery is how often the first waiting chat asks: what others gave back may let it start.
+// lookEvery is how often the first waiting chat asks, because refunds may let it start.
 const lookEvery = 50 * time.Millisecond
 
 const (
@@ -45,13 +45,13 @@ const (
 // scene is a fleet and its provider.
 type scene struct {
 	chats   int
-	callers int     // how many are under way at once
+	callers int     // concurrent calls
 	burst   float64 // seconds of the rate
-	before  int     // tokens that another program has taken just before
+	before  int     // tokens that another program took just before
 	config  judge.Config
 }
 
-// play lets the chats pass a limit that is the provider's own, and returns what the provider counted.
+// play runs the chats through a limit equal to the provider's, and returns the provider's counts.
 func (c scene) play(t *testing.T, mode llm.Sync) judge.Report {
 	t.Helper()
 	var report judge.Report
@@ -108,7 +108,10 @@ func (f *fleet) run(ctx context.Context, c scene) {
 	var all sync.WaitGroup
 	places := make(chan struct{}, c.callers)
 	for i := range c.chats {
-		body := fmt.Sprintf(`{"model":"m","max_tokens":%d,"metadata":{"custom_id":"%d"},"messages":[{"role":"user","content":"What is headway?"}]}`, 200+i%7*100, i)
+		body := fmt.Sprintf(
+			`{"model":"m","max_tokens":%d,"metadata":{"custom_id":"%d"},"messages":[{"role":"user","content":"What is `+
+				`headway?"}]}`,
+			200+i%7*100, i)
 		chat := newChat(f.t, body)
 		places <- struct{}{}
 		all.Go(func() {
@@ -120,7 +123,7 @@ func (f *fleet) run(ctx context.Context, c scene) {
 	all.Wait()
 }
 
-// attempt is one start of a task, as a worker makes it; false where the provider refused it.
+// attempt is one start of a task, as by a worker. It returns false if the provider refused the call.
 func (f *fleet) attempt(ctx context.Context, chat llm.Call) bool {
 	charge := chat.Charges()[0]
 	hold, ok := f.start(ctx, charge)
@@ -151,7 +154,7 @@ func (f *fleet) attempt(ctx context.Context, chat llm.Call) bool {
 	return true
 }
 
-// start waits until the bucket lets the task start, and returns how long the task holds.
+// start waits until the bucket grants the start, and returns how long the task holds.
 func (f *fleet) start(ctx context.Context, charge reservations.Charge) (hold time.Duration, ok bool) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
@@ -173,7 +176,7 @@ func (f *fleet) start(ctx context.Context, charge reservations.Charge) (hold tim
 	}
 }
 
-// Where no other program spends the limit, corrections by headers cost nothing of it, however the provider counts.
+// If no other program uses the limit, corrections by headers waste none of it, however the provider counts.
 func TestSyncDoesNotWasteTheLimit(t *testing.T) {
 	t.Parallel()
 	const quick, slow = 400 * time.Millisecond, 8 * time.Second
@@ -191,7 +194,7 @@ func TestSyncDoesNotWasteTheLimit(t *testing.T) {
 			off, down := c.play(t, llm.SyncOff), c.play(t, llm.SyncDown)
 			t.Logf("utilization %.4f without, %.4f with; violations %d and %d", off.Utilization, down.Utilization,
 				off.Violations, down.Violations)
-			// runs of long calls differ by 1 %
+			// the results of long calls vary by 1 %
 			if down.Accepted != c.chats || down.Violations > off.Violations || down.Utilization < off.Utilization-0.04 {
 				t.Errorf("%d of %d calls accepted", down.Accepted, c.chats)
 			}
@@ -199,8 +202,7 @@ func TestSyncDoesNotWasteTheLimit(t *testing.T) {
 	}
 }
 
-// Where another program has spent most of a minute's limit, the first answers say so, and the fleet goes on at the
-// rate.
+// If another program has used most of a minute's limit, the first answers show it, and the fleet goes on at the rate.
 func TestSyncSeesWhatOthersHaveSpent(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]judge.Config{
@@ -209,7 +211,7 @@ func TestSyncSeesWhatOthersHaveSpent(t *testing.T) {
 			MinLatency: time.Second, MaxLatency: 4 * time.Second, KeepEstimate: true,
 			HeadersOnArrival: true,
 		},
-		"where counts are mended": {MinLatency: time.Second, MaxLatency: 4 * time.Second, UsedMin: 0.9, UsedMax: 1},
+		"with corrected counts": {MinLatency: time.Second, MaxLatency: 4 * time.Second, UsedMin: 0.9, UsedMax: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// fixed answers each request with the same.
+// fixed answers each request with the same answer.
 type fixed struct {
 	status int
 	body   []byte
@@ -25,7 +25,7 @@ func (a fixed) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Whatever a provider answers, what is charged is a number of tokens that a call can have used.
+// Whatever a provider answers, the charge is a number of tokens that a call can use.
 func FuzzAnswer(f *testing.F) {
 	for _, body := range []string{
 		done, "", "null", "[]", "{}", `{"error":{}}`, `{"error":"no"}`, `{"error":null,"id":1}`,

@@ -20,7 +20,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// recorded reads headers from testdata.
+// recorded returns headers from testdata.
 func recorded(t *testing.T, name string) http.Header {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "headers", name+".http"))
@@ -45,18 +45,18 @@ func TestReadHeaders(t *testing.T) {
 		other       = llm.ProviderOther
 	)
 	for name, want := range map[string][]llm.Seen{
-		// OpenAI developer community: "How to get rate limit reset time for response API?". Kinds that are not known are
-		// left out.
+		// OpenAI developer community: "How to get rate limit reset time for response API?". Unknown kinds are
+		// ignored.
 		"openai_chat": {
 			{openAI, llm.MeterRequests, 5000, 4999, 12 * time.Millisecond},
 			{openAI, llm.MeterTokens, 160000, 159976, 9 * time.Millisecond},
 		},
-		// OpenAI documentation: "Rate limits", section "Rate limits in headers". Its example can't be: 16 tokens of 150
-		// 000 a minute are back in milliseconds, not in six minutes, so the tokens are left out.
+		// OpenAI documentation: "Rate limits", section "Rate limits in headers". Its example is impossible: 16 tokens
+		// of 150 000 a minute are refilled in milliseconds, not in six minutes. So the tokens are ignored.
 		"openai_guide": {
 			{other, llm.MeterRequests, 60, 59, time.Second},
 		},
-		// 8.64 s for one of 10 000 is a day's rate, under the name of a minute's.
+		// 8.64 s for one of 10 000 is the rate of a day, under the name of a minute's.
 		"openai_daily": {
 			{openAI, requestsDay, 10000, 9999, 8640 * time.Millisecond},
 			{openAI, llm.MeterTokens, 200000, 199973, 8 * time.Millisecond},
@@ -73,7 +73,7 @@ func TestReadHeaders(t *testing.T) {
 		},
 		// Microsoft Q&A: "Azure OpenAI Responses API x-ratelimit headers values -1, 0".
 		"azure_minus_one": nil,
-		// oaib, issue "Azure support: Auto": what remains, and nothing else.
+		// oaib, issue "Azure support: Auto": only the remaining tokens.
 		"azure_chat": {
 			{azure, llm.MeterRequests, 0, 79, 0},
 			{azure, llm.MeterTokens, 0, 61353, 0},
@@ -95,18 +95,17 @@ func TestReadHeaders(t *testing.T) {
 			{anthropic, llm.MeterRequests, 5, 0, time.Second},
 			{anthropic, llm.MeterTokens, 25000, 16000, time.Second},
 		},
-		// A reset that is gone already, and one of whole seconds for a single request out of many: still a minute's.
+		// A reset in the past, and a reset of whole seconds for a single request of many, which is still a minute's.
 		"anthropic_past": {
 			{anthropic, llm.MeterRequests, 50000, 49999, time.Second},
 			{anthropic, llm.MeterOutput, 400000, 399000, 0},
 		},
-		// Groq documentation: "Rate Limits", section "Rate Limit Headers": requests are those of a day, tokens of a
-		// minute.
+		// Groq documentation: "Rate Limits", section "Rate Limit Headers": requests are per day, tokens per minute.
 		"groq_guide": {
 			{groq, requestsDay, 14400, 14370, 2*time.Minute + 59560*time.Millisecond},
 			{groq, llm.MeterTokens, 18000, 17997, 7660 * time.Millisecond},
 		},
-		// The same through a gateway that drops what tells Groq apart.
+		// The same through a gateway that drops the headers that identify Groq.
 		"groq_unnamed": {
 			{other, requestsDay, 14400, 14370, 2*time.Minute + 59560*time.Millisecond},
 			{other, llm.MeterTokens, 18000, 17997, 7660 * time.Millisecond},
@@ -121,7 +120,7 @@ func TestReadHeaders(t *testing.T) {
 			{other, requestsDay, 1000000000, 999997455, 33011382867097},
 			{other, llm.MeterTokens, 1000000000, 999998298, 11382867097},
 		},
-		// Gateways that name no kind are not guessed at.
+		// The package does not guess the kinds of gateways that name none.
 		"epochs": nil,
 		"garbage": {
 			{other, llm.MeterRequests, 0, 12, 0},

@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// However a provider repeats the key, neither an error nor what is kept of the answer holds it, in any case of letters
-// and with any escapes.
+// If a provider repeats the key, in any letter case and with any escapes, neither the error nor the stored answer
+// contains it.
 func TestTheKeyDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	const key = "Sk-Proj/0123+4567=89_abc"

@@ -19,7 +19,7 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// unpacks is an answer that is small on the wire.
+// unpacks serves an answer that is small before it is unpacked.
 func unpacks(tb testing.TB, megabytes int) http.HandlerFunc {
 	tb.Helper()
 	var zipped bytes.Buffer
@@ -71,7 +71,8 @@ func TestAnswersShareMemory(t *testing.T) {
 	}
 }
 
-// What eight calls at once make of 255 kB each on the wire: heap-MB is what the process has taken from the system.
+// BenchmarkAnswersThatUnpack measures the memory of eight concurrent calls with 255 kB each on the wire. heap-MB is
+// the memory that the process has taken from the system.
 func BenchmarkAnswersThatUnpack(b *testing.B) {
 	for name, config := range map[string]llm.Config{"default": {}, "bound=256MB": {
 		MaxBody: 257 << 20,
@@ -94,12 +95,12 @@ func BenchmarkAnswersThatUnpack(b *testing.B) {
 	}
 }
 
-// A usage that no call can have had is not charged, and the log says so.
+// An impossible usage is not charged, and is logged.
 func TestUsageIsBoundByWhatWasReserved(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		usage  string
-		most   float64 // of what was reserved
+		most   float64 // of the reservation
 		exact  float64
 		logged bool
 	}{

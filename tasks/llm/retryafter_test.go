@@ -38,7 +38,7 @@ func TestRetryAfter(t *testing.T) {
 			map[string]string{"Retry-After": "Sat, 21 Nov 2026 10:01:30 GMT", "Date": date},
 			90 * time.Second,
 		},
-		"a date that is gone": {map[string]string{"Retry-After": "Sat, 21 Nov 2026 09:00:00 GMT", "Date": date}, 0},
+		"a date in the past": {map[string]string{"Retry-After": "Sat, 21 Nov 2026 09:00:00 GMT", "Date": date}, 0},
 		"a date far from here": {
 			map[string]string{"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"},
 			reservations.MaxWait,
@@ -57,7 +57,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// What becomes of a call that the provider refused: a time to come back, or a failure like any other.
+// A refused call names a time to retry, or is a failure like any other.
 func TestRefusedCalls(t *testing.T) {
 	t.Parallel()
 	const date = "Sat, 21 Nov 2026 10:00:00 GMT"
@@ -111,7 +111,7 @@ func TestRefusedCalls(t *testing.T) {
 			"X-Ratelimit-Reset-Requests":     "1h", "X-Ratelimit-Remaining-Tokens": "7",
 			"X-Ratelimit-Reset-Tokens": "3",
 		}, 3 * time.Second},
-		"resets without what is left": {429, headers{
+		"resets without remaining tokens": {429, headers{
 			"X-Ratelimit-Reset-Requests": "1s",
 			"X-Ratelimit-Reset-Tokens":   "2s",
 		}, 2 * time.Second},
@@ -120,7 +120,7 @@ func TestRefusedCalls(t *testing.T) {
 			"X-Ratelimit-Reset-Tokens":   "later",
 		}, 0},
 		"a reset in a thousand years": {429, headers{"X-Ratelimit-Reset-Requests": "1e12"}, reservations.MaxBlockMost},
-		"only tokens are told of": {429, headers{
+		"only tokens are named": {429, headers{
 			"X-Ratelimit-Remaining-Tokens": "7",
 			"X-Ratelimit-Reset-Tokens":     "3s",
 		}, 3 * time.Second},
@@ -180,11 +180,11 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// What recorded refusals ask for, see TestReadHeaders for where they are from.
+// The times of recorded refusals. TestReadHeaders names their sources.
 func TestRefusedCallsAsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]time.Duration{
-		"anthropic_429":     16 * time.Second, // Retry-After, and not the 63 s until all input tokens are back
+		"anthropic_429":     16 * time.Second, // Retry-After, not the 63 s until all input tokens are refilled
 		"anthropic_old_429": time.Second,
 		"azure_429":         55 * time.Second,
 		"azure_minus_one":   0,

@@ -14,12 +14,12 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// all are the meters that a chat can be charged for.
+// all are the possible meters of a chat.
 var all = []string{
 	llm.MeterRequests, llm.MeterTokens, llm.MeterInput, llm.MeterOutput, llm.MeterRequestsPerDay, llm.MeterTokensPerDay,
 }
 
-// observe makes one call that is answered with recorded headers, and returns what Run has seen; nil for nothing.
+// observe makes one call with recorded headers in its answer, and returns the observation of Run, or nil.
 func observe(t *testing.T, config llm.Config, status int, headers string, meters ...string) *reservations.Observation {
 	t.Helper()
 	client := provider(t, config, func(w http.ResponseWriter, _ *http.Request) {
@@ -116,7 +116,7 @@ func TestRunSaysWhatItSaw(t *testing.T) {
 				t.Error(diff)
 			}
 			if saw != nil && saw.Up {
-				t.Error("upwards, which nobody asked for")
+				t.Error("upwards, which must not happen")
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestRunSaysWhatItSaw(t *testing.T) {
 func TestRunSeesBothWaysWhereAsked(t *testing.T) {
 	t.Parallel()
 	saw := observe(t, llm.Config{Sync: llm.SyncBoth}, http.StatusOK, "anthropic_past", all...)
-	want := reservations.Tokens{"requests": 49999, "output_tokens": 399000} // no more than it says
+	want := reservations.Tokens{"requests": 49999, "output_tokens": 399000} // no more than the headers show
 	if saw == nil || !saw.Up {
 		t.Fatalf("got %+v", saw)
 	}

@@ -24,6 +24,6 @@ func TestUrgentTasks(t *testing.T) {
 		}
 	}
 	if call.Taken[0].Urgent {
-		t.Error("what was given is changed")
+		t.Error("the argument was changed")
 	}
 }

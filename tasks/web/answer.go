@@ -11,20 +11,20 @@ import (
 	"unicode/utf8"
 )
 
-// Answer is what a call brought.
+// Answer is the answer to a call.
 type Answer struct {
 	StatusCode int
-	// Header are those of the answer that say something of it: its type, date, name, place and limits. No cookies.
+	// Header is the stored part of the answer's headers: its type, date, name, location and limits. No cookies.
 	Header map[string]string
-	// Body is as it came, unpacked.
+	// Body is the unpacked body, otherwise unchanged.
 	Body []byte
-	// RequestID is the service's name for the call; empty where it gave none.
+	// RequestID is the service's ID of the call. It may be empty.
 	RequestID string
 }
 
-// MarshalJSON writes {"status", "header", "body"}: a body of JSON as it is, other text as a text, and anything else,
-// such as text with control characters, as "body_base64". A body is at most twice as long there. encoding/json, where
-// it calls MarshalJSON, writes up to six bytes for each of '<', '>' and '&'.
+// MarshalJSON writes {"status", "header", "body"}. It writes a JSON body unchanged, other text as a string, and
+// anything else, e.g. text with control characters, as "body_base64". A body is at most twice as long there. If
+// encoding/json calls MarshalJSON, it writes up to six bytes for each '<', '>' and '&'.
 func (a Answer) MarshalJSON() ([]byte, error) {
 	head, err := json.Marshal(struct {
 		Status int               `json:"status"`
@@ -33,7 +33,7 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 	if err != nil || len(a.Body) == 0 {
 		return head, err
 	}
-	head = head[:len(head)-1] // as long as it is open
+	head = head[:len(head)-1] // removes the closing brace
 	n, text := escapes(a.Body)
 	switch {
 	case json.Valid(a.Body):
@@ -58,10 +58,10 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 	return append(head, `"}`...), nil
 }
 
-// roomy is a text in memory of its own, with room for so many bytes more.
+// roomy returns a copy of text with room for more bytes.
 func roomy(text []byte, more int) []byte { return append(make([]byte, 0, len(text)+more), text...) }
 
-// escape is the second byte of the escape that a character of a text has in JSON, or zero for none.
+// escape returns the second byte of a character's escape in JSON, or zero if the character has none.
 func escape(c byte) byte {
 	switch c {
 	case '"', '\\':
@@ -76,8 +76,8 @@ func escape(c byte) byte {
 	return 0
 }
 
-// escapes says how many characters of a body have an escape, and whether it is a text: UTF-8 without other control
-// characters.
+// escapes counts the characters of a body that have an escape. Text is true if the body is UTF-8 without other
+// control characters.
 func escapes(body []byte) (n int, text bool) {
 	for _, c := range body {
 		switch {
@@ -90,9 +90,12 @@ func escapes(body []byte) (n int, text bool) {
 	return n, utf8.Valid(body)
 }
 
-// kept is the part of an answer's headers that is kept.
+// kept returns the part of an answer's headers that is stored.
 func kept(h http.Header) map[string]string {
-	names := []string{"Content-Language", "Content-Type", "Date", "Etag", "Last-Modified", "Link", "Location", "Retry-After", "X-Request-Id"}
+	names := []string{
+		"Content-Language", "Content-Type", "Date", "Etag", "Last-Modified", "Link", "Location", "Retry-After",
+		"X-Request-Id",
+	}
 	header := map[string]string{}
 	for name, values := range h {
 		if slices.Contains(names, name) || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit-") {

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 )
 
-// largest are bodies of so many bytes of which JSON makes most.
+// largest returns bodies of that size which JSON makes longest.
 func largest(size int) map[string][]byte {
 	bodies := map[string][]byte{
 		"JSON":  append(append([]byte{'"'}, bytes.Repeat([]byte("<"), size-2)...), '"'),
@@ -21,8 +21,8 @@ func largest(size int) map[string][]byte {
 	return bodies
 }
 
-// What is stored of an answer takes at most twice its bytes, once, and says the same.
-func TestStoredAnswersAreBounded(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+// The stored form of an answer has at most twice its bytes, is in memory once, and decodes to the same answer.
+func TestStoredAnswersAreBounded(t *testing.T) { //nolint:paralleltest // counts allocations of the process
 	const size = 1 << 20
 	for name, body := range largest(size) {
 		var before, after runtime.MemStats
@@ -40,14 +40,14 @@ func TestStoredAnswersAreBounded(t *testing.T) { //nolint:paralleltest // it cou
 			t.Fatal(err)
 		}
 		var plain string
-		_ = json.Unmarshal(read.Body, &plain) // it may be base64
+		_ = json.Unmarshal(read.Body, &plain) // an error means base64
 		if !bytes.Equal(read.Base64, body) && plain != string(body) && !bytes.Equal(read.Body, body) {
 			t.Errorf("%q: another body", name)
 		}
 	}
 }
 
-// BenchmarkStoredAnswers says what eight answers of 8 MB are in memory, with what is stored of them.
+// BenchmarkStoredAnswers measures the memory of eight answers of 8 MB and their stored forms.
 func BenchmarkStoredAnswers(b *testing.B) {
 	body := bytes.Repeat([]byte{1}, 8<<20)
 	for b.Loop() {

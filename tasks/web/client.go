@@ -17,13 +17,13 @@ import (
 	"github.com/headway-go/headway/tasks/intake"
 )
 
-// Client makes requests, once for each call. Safe for concurrent use.
+// Client makes each request once. It is safe for concurrent use.
 type Client struct {
 	config  Config
 	secrets redact.Secrets
 }
 
-// NewClient returns a client. It calls nobody. The error joins every fault of config.
+// NewClient returns a client. It sends nothing. The error joins all faults of config.
 func NewClient(config Config) (*Client, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -31,22 +31,21 @@ func NewClient(config Config) (*Client, error) {
 	return &Client{config: config.withDefaults(), secrets: config.redacting()}, nil
 }
 
-// Close lets go of idle connections. The client can still be used.
+// Close closes idle connections. The client can still be used.
 func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 
-// Hold lets the answer that is got with the returned context count against Config.Memory until release is called, and not only while
-// the request is made. One request is made with each such context.
+// Hold returns a context for one request. Its answer counts against Config.Memory until release is called, not only
+// during the request.
 func (c *Client) Hold(ctx context.Context) (held context.Context, release func()) {
 	return c.config.Memory.Hold(ctx)
 }
 
-// Run makes the request once. It reports to use, where use is not nil, that nothing was used of what the request takes
-// if it never reached the service: it can't be sent, or no connection came about. In all other cases use is not called
-// and what the request takes stands.
+// Run makes the request once. If the request did not reach the service, because it can't be sent or no connection was
+// made, Run calls use with no tokens. In all other cases it does not call use, and the charges stand. Use may be nil.
 //
-// The error is an *Error, or a *RequestError for a request that can't be sent, which matches ErrHostNotAllowed where its
-// host is not listed. It matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError
-// where the service refused the call (429, 503) and named a time.
+// The error is a *RequestError if the request can't be sent. It matches ErrHostNotAllowed if the host is not listed.
+// Any other error is an *Error. An error matches tasks.ErrPermanent if a retry cannot fix it. If the service refused
+// the call (429, 503) and named a time, a *tasks.RetryAfterError wraps the error.
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
 	answer, err := c.send(ctx, r)
 	if use != nil && unsent(err) && len(r.Taken) > 0 {
@@ -66,7 +65,7 @@ func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	res, err := c.config.HTTPClient.Do(request)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // without the URL, which may hold what is nobody's business
+			err = wrapped.Err // without the URL, which may be confidential
 		}
 		return Answer{}, &Error{Err: c.secrets.Error(err, messageLength)}
 	}
@@ -93,7 +92,7 @@ func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	})
 }
 
-// answer is what came, without the secrets.
+// answer returns the answer with all secrets replaced.
 func (c *Client) answer(res *http.Response, body []byte) Answer {
 	header := map[string]string{}
 	for name, value := range kept(res.Header) {
@@ -114,20 +113,21 @@ func packing(h http.Header) string {
 	return encoding
 }
 
-// kindOf marks a failure by what a worker should do.
+// kindOf marks a failure as permanent, refused or neither.
 func kindOf(e *Error) error {
 	status := e.Answer.StatusCode
 	switch {
 	case e.Permanent():
 		return tasks.Permanent(e)
-	case e.RetryAfter > 0 && e.Err == nil && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
+	case e.RetryAfter > 0 && e.Err == nil &&
+		(status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
 		return tasks.RetryAfter(e.RetryAfter, e)
 	default:
 		return e
 	}
 }
 
-// request makes what is sent, and says whether a secret is in it. The error is a *RequestError.
+// request returns the HTTP request, and whether it contains a secret. The error is a *RequestError.
 func (c *Client) request(ctx context.Context, r Request) (*http.Request, bool, error) {
 	target, to, err := c.config.target(r)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, bool, e
 	return request, secret, nil
 }
 
-// unsent says whether the service can't have counted the call.
+// unsent returns whether the service can't have counted the call.
 func unsent(err error) bool {
 	if _, ok := errors.AsType[*RequestError](err); ok {
 		return true

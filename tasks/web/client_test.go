@@ -22,7 +22,7 @@ import (
 
 const secret = "very-secret-0123456789"
 
-// secretsFor are API_KEY, and BROKEN, which can't be sent; both for all these hosts over http.
+// secretsFor returns API_KEY and BROKEN, for all these hosts over http. BROKEN can't be sent.
 func secretsFor(hosts ...string) map[string]web.Secret {
 	listed := make([]string, len(hosts))
 	for i, host := range hosts {
@@ -31,7 +31,9 @@ func secretsFor(hosts ...string) map[string]web.Secret {
 	if len(hosts) == 0 {
 		return nil
 	}
-	return map[string]web.Secret{"API_KEY": {Value: secret, Hosts: listed}, "BROKEN": {Value: "a\r\nX-Evil: 1", Hosts: listed}}
+	return map[string]web.Secret{
+		"API_KEY": {Value: secret, Hosts: listed}, "BROKEN": {Value: "a\r\nX-Evil: 1", Hosts: listed},
+	}
 }
 
 // service serves handle on loopback, and returns a client that may call it, and its URL.
@@ -65,19 +67,33 @@ func TestDoSendsWhatTheTaskSays(t *testing.T) {
 	}{
 		"a plain GET": {web.Request{}, "GET", "", "", ""},
 		"JSON as it is": {
-			web.Request{Method: "POST", Body: json.RawMessage(`{"a":1.50, "b":12345678901234567890}`)}, "POST", `{"a":1.50, "b":12345678901234567890}`, "application/json", "",
+			web.Request{Method: "POST", Body: json.RawMessage(`{"a":1.50, "b":12345678901234567890}`)}, "POST",
+			`{"a":1.50, "b":12345678901234567890}`, "application/json", "",
 		},
-		"a text":      {web.Request{Method: "PUT", Body: json.RawMessage(`"é\n"`)}, "PUT", "é\n", "text/plain; charset=utf-8", ""},
-		"a list":      {web.Request{Method: "PATCH", Body: json.RawMessage(`[1]`)}, "PATCH", "[1]", "application/json", ""},
-		"own type":    {web.Request{Method: "POST", Body: json.RawMessage(`"<a/>"`), Header: map[string]string{"content-type": "text/xml"}}, "POST", "<a/>", "text/xml", ""},
-		"a secret":    {web.Request{Method: "DELETE", Header: map[string]string{"Authorization": "Bearer ${API_KEY}"}}, "DELETE", "", "", "Bearer " + secret},
-		"two secrets": {web.Request{Header: map[string]string{"Authorization": "${API_KEY}:${API_KEY}$"}}, "GET", "", "", secret + ":" + secret + "$"},
+		"a text": {
+			web.Request{Method: "PUT", Body: json.RawMessage(`"é\n"`)}, "PUT", "é\n", "text/plain; charset=utf-8", "",
+		},
+		"a list": {web.Request{Method: "PATCH", Body: json.RawMessage(`[1]`)}, "PATCH", "[1]", "application/json", ""},
+		"own type": {
+			web.Request{Method: "POST", Body: json.RawMessage(`"<a/>"`), Header: map[string]string{"content-type": "text/xml"}},
+			"POST", "<a/>", "text/xml", "",
+		},
+		"a secret": {
+			web.Request{Method: "DELETE", Header: map[string]string{"Authorization": "Bearer ${API_KEY}"}}, "DELETE", "", "",
+			"Bearer " + secret,
+		},
+		"two secrets": {
+			web.Request{Header: map[string]string{"Authorization": "${API_KEY}:${API_KEY}$"}}, "GET", "", "",
+			secret + ":" + secret + "$",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, url := service(t, web.Config{}, func(w http.ResponseWriter, r *http.Request) {
 				body, err := io.ReadAll(r.Body)
-				got := []string{r.Method, string(body), r.Header.Get("Content-Type"), r.Header.Get("Authorization"), r.URL.RequestURI()}
+				got := []string{
+					r.Method, string(body), r.Header.Get("Content-Type"), r.Header.Get("Authorization"), r.URL.RequestURI(),
+				}
 				if diff := cmp.Diff([]string{c.method, c.body, c.kind, c.auth, "/a?b=%20c"}, got); err != nil || diff != "" {
 					t.Errorf("%v %s", err, diff)
 				}
@@ -105,10 +121,12 @@ func TestDoSendsWhatTheTaskSays(t *testing.T) {
 	}
 }
 
-// A queue must not be able to make a worker call what it should not.
+// A task must not be able to make a worker call a host that is not listed.
 func TestNothingIsCalledThatIsNotListed(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was called", r.URL) }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s was called", r.URL)
+	}))
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	if err != nil {
@@ -121,13 +139,17 @@ func TestNothingIsCalledThatIsNotListed(t *testing.T) {
 		{nil, []string{server.URL, "http://localhost:" + port, "http://[::1]:" + port, "http://169.254.169.254/latest"}},
 		{[]string{"api.example.com", "api.example.com:8443", "127.0.0.1"}, []string{
 			server.URL, "http://api.example.com:" + port, "http://api.example.com.evil.test", "http://evil.test/api.example.com",
-			"http://127.0.0.2", "http://2130706433:" + port, "http://0x7f.1:" + port, "http://127.1:" + port, "https://api.example.com:80",
+			"http://127.0.0.2", "http://2130706433:" + port, "http://0x7f.1:" + port, "http://127.1:" + port,
+			"https://api.example.com:80",
 		}},
 	} {
 		client := newClient(t, web.Config{AllowHosts: c.allowed})
 		for _, url := range c.urls {
 			var used reservations.Tokens
-			r := web.Request{URL: url, Terms: tasks.Terms{Taken: []reservations.Charge{{Limit: "a", Tokens: reservations.Tokens{"requests": 1}}}}}
+			r := web.Request{
+				URL:   url,
+				Terms: tasks.Terms{Taken: []reservations.Charge{{Limit: "a", Tokens: reservations.Tokens{"requests": 1}}}},
+			}
 			_, err := client.Run(t.Context(), r, func(u reservations.Tokens) { used = u })
 			if !errors.Is(err, web.ErrHostNotAllowed) || !errors.Is(err, tasks.ErrPermanent) {
 				t.Errorf("%s: %v", url, err)
@@ -144,7 +166,9 @@ func TestNothingIsCalledThatIsNotListed(t *testing.T) {
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was called", r.URL) }))
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s was called", r.URL)
+	}))
 	t.Cleanup(other.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, to := range []string{other.URL, "/again", "http://169.254.169.254/"} {
@@ -154,10 +178,13 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				w.Header().Set("Location", to)
 				w.WriteHeader(status)
 			})
-			r := web.Request{Method: "POST", URL: url, Body: json.RawMessage(`{}`), Header: map[string]string{"Authorization": "${API_KEY}"}}
+			r := web.Request{
+				Method: "POST", URL: url, Body: json.RawMessage(`{}`), Header: map[string]string{"Authorization": "${API_KEY}"},
+			}
 			_, err := client.Run(t.Context(), r, nil)
 			e, ok := errors.AsType[*web.Error](err)
-			if !ok || e.Answer.StatusCode != status || e.Answer.Header["Location"] != to || !errors.Is(err, tasks.ErrPermanent) || calls != 1 {
+			if !ok || e.Answer.StatusCode != status || e.Answer.Header["Location"] != to ||
+				!errors.Is(err, tasks.ErrPermanent) || calls != 1 {
 				t.Errorf("%d to %s: %v, %d calls", status, to, err, calls)
 			}
 			r.OK = []int{status}
@@ -177,7 +204,8 @@ func TestHugeAnswers(t *testing.T) {
 				w.Header().Set("Content-Encoding", encoding)
 				writeZeros(w, encoding, map[string]int{"/fits": 1000, "/more": 1001, "/endless": 10 << 20}[r.URL.Path])
 			})
-			if answer, err := client.Run(t.Context(), web.Request{URL: url + "/fits"}, nil); err != nil || len(answer.Body) != 1000 {
+			if answer, err := client.Run(t.Context(), web.Request{URL: url + "/fits"},
+				nil); err != nil || len(answer.Body) != 1000 {
 				t.Errorf("%d bytes, %v", len(answer.Body), err)
 			}
 			for _, path := range []string{"/more", "/endless"} {
@@ -197,7 +225,7 @@ func TestHugeAnswers(t *testing.T) {
 	}
 }
 
-// What becomes of each status.
+// TestKindsOfFailures maps statuses to the kinds of their errors.
 func TestKindsOfFailures(t *testing.T) {
 	t.Parallel()
 	client, url := service(t, web.Config{}, func(w http.ResponseWriter, r *http.Request) {
@@ -216,11 +244,15 @@ func TestKindsOfFailures(t *testing.T) {
 			t.Errorf("%d: tried again: want %v, got %v", status, want, err)
 		}
 	}
-	_, err := client.Run(t.Context(), web.Request{URL: url + "/401", Header: map[string]string{"Authorization": "${API_KEY}"}}, nil)
-	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) || !strings.Contains(err.Error(), "no, ***") {
+	_, err := client.Run(t.Context(),
+		web.Request{URL: url + "/401", Header: map[string]string{"Authorization": "${API_KEY}"}}, nil)
+	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) ||
+		!strings.Contains(err.Error(), "no, ***") {
 		t.Errorf("a refused secret: %v", err)
 	}
-	for path, want := range map[string]time.Duration{"/429?5": 5 * time.Second, "/503?5": 5 * time.Second, "/500?5": 0, "/429": 0, "/429?soon": 0, "/403?5": 0} {
+	for path, want := range map[string]time.Duration{
+		"/429?5": 5 * time.Second, "/503?5": 5 * time.Second, "/500?5": 0, "/429": 0, "/429?soon": 0, "/403?5": 0,
+	} {
 		_, err := client.Run(t.Context(), web.Request{URL: url + path}, nil)
 		var got time.Duration
 		if refusal, ok := errors.AsType[*tasks.RetryAfterError](err); ok {
@@ -243,15 +275,18 @@ func TestBrokenCalls(t *testing.T) {
 	if err = listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	taken := []reservations.Charge{{Limit: "tenant", Tokens: reservations.Tokens{"a": 2}}, {Limit: "api", Tokens: reservations.Tokens{"b": 1}}}
+	taken := []reservations.Charge{
+		{Limit: "tenant", Tokens: reservations.Tokens{"a": 2}}, {Limit: "api", Tokens: reservations.Tokens{"b": 1}},
+	}
 	run := func(ctx context.Context, client *web.Client, r web.Request) (used reservations.Tokens, err error) {
 		r.Taken = taken
 		_, err = client.Run(ctx, r, func(u reservations.Tokens) { used = u })
 		return used, err
 	}
-	used, err := run(t.Context(), newClient(t, web.Config{AllowHosts: []string{address}}), web.Request{URL: "http://" + address + "/?key=" + secret})
+	used, err := run(t.Context(), newClient(t, web.Config{AllowHosts: []string{address}}),
+		web.Request{URL: "http://" + address + "/?key=" + secret})
 	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(err.Error(), secret) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no server listens: %v", err)
 	}
 	if diff := cmp.Diff(reservations.Tokens{"a": 0, "b": 0}, used); diff != "" {
 		t.Error(diff)
@@ -264,10 +299,13 @@ func TestBrokenCalls(t *testing.T) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, "cut")
 	})
-	if used, err = run(t.Context(), client, web.Request{URL: url}); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tasks.ErrPermanent) || used != nil {
+	if used, err = run(t.Context(), client, web.Request{URL: url}); !errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, tasks.ErrPermanent) || used != nil {
 		t.Errorf("cut off: used %v, %v", used, err)
 	}
-	if used, err = run(t.Context(), client, web.Request{URL: url + "/hang", TimeoutSeconds: 0.02}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
+	if used, err = run(t.Context(), client, web.Request{
+		URL: url + "/hang", TimeoutSeconds: 0.02,
+	}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
 		t.Errorf("timeout: used %v, %v", used, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

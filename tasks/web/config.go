@@ -23,24 +23,26 @@ const (
 	maxHeader = 64 << 10
 )
 
-// Config says what a Client may do.
+// Config bounds what a Client does.
 type Config struct {
-	// AllowHosts are the hosts that may be called, "api.example.com" (on the port of its scheme) or "api.example.com:8443". None means
-	// that nothing is called. A name of other letters than ASCII stands for the form in which it is dialled.
+	// AllowHosts are the hosts that the client may call, "api.example.com" (on the port of its scheme) or
+	// "api.example.com:8443". Without any, the client calls nothing. A name with non-ASCII letters means its ASCII
+	// form, which is dialled.
 	AllowHosts []string
-	// Secrets are what ${NAME} in the value of a header stands for, by name.
+	// Secrets are the values of ${NAME} in headers, by name.
 	Secrets map[string]Secret
 	// Timeout bounds one call. Defaults to TimeoutDefault.
 	Timeout time.Duration
 	// MaxBody bounds the body of an answer, in bytes, unpacked. Defaults to MaxBodyDefault.
 	MaxBody int64
-	// Memory bounds the bytes of answers that the process holds at once, see package intake. Defaults to one of the client's own.
+	// Memory bounds the bytes of answers that the process holds at once: see package intake. Defaults to a budget of
+	// the client alone.
 	Memory *intake.Budget
-	// HTTPClient makes the calls. Its CheckRedirect and Jar are not used. Defaults to one of its own.
+	// HTTPClient makes the calls. Its CheckRedirect and Jar are not used. Defaults to a new client.
 	HTTPClient *http.Client
 }
 
-// Validate joins every fault, each a *reservations.FieldError.
+// Validate joins all faults, each a *reservations.FieldError.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
@@ -87,8 +89,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Check says why workers with these settings never send the request: it is faulty, its host is not listed, or a header names a secret that is
-// not listed or not for that host. The values of secrets may be empty here. The error is a *RequestError, for a host one that matches ErrHostNotAllowed.
+// Check returns a *RequestError if workers with these settings never send the request: because it is invalid, its
+// host is not listed, or a header names a secret that is not listed for that host. For a host the error matches
+// ErrHostNotAllowed. The values of secrets may be empty here.
 func (c Config) Check(r Request) error {
 	_, to, err := c.target(r)
 	if err == nil {
@@ -97,7 +100,7 @@ func (c Config) Check(r Request) error {
 	return err
 }
 
-// target is the URL of a request that is well formed and may be sent, with its host as it is dialled, and where that is.
+// target returns the URL of a valid and allowed request, with its host as it is dialled, and its origin.
 func (c Config) target(r Request) (*url.URL, origin, error) {
 	if err := r.Validate(); err != nil {
 		return nil, origin{}, err
@@ -109,14 +112,14 @@ func (c Config) target(r Request) (*url.URL, origin, error) {
 	if !c.allows(to) {
 		return nil, origin{}, &RequestError{
 			Field: "url", Err: ErrHostNotAllowed,
-			Problem: fmt.Sprintf("host %.200q is not one that workers may call: list it under http.allow_hosts", to.address()),
+			Problem: fmt.Sprintf("host %.200q is not allowed: list it under http.allow_hosts", to.address()),
 		}
 	}
 	target.Host = to.address()
 	return target, to, nil
 }
 
-// allows says whether an origin is listed.
+// allows returns whether an origin is listed.
 func (c Config) allows(to origin) bool {
 	return slices.ContainsFunc(c.AllowHosts, func(text string) bool {
 		l, err := parseListing(text, false)
@@ -124,7 +127,7 @@ func (c Config) allows(to origin) bool {
 	})
 }
 
-// redacting takes the values of all secrets out of texts.
+// redacting returns the values of all secrets, to remove them from texts.
 func (c Config) redacting() redact.Secrets {
 	var values []string
 	for _, secret := range c.Secrets {

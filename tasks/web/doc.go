@@ -1,26 +1,28 @@
-// Package web is a ready-made task type for HTTP requests of any kind: a method, a URL, headers and a body, with charges of its own.
+// Package web is a ready-made task type for HTTP requests of any kind: a method, a URL, headers, a body and charges.
 //
 // # What a worker may call
 //
-// Whoever can enqueue a task decides what a worker calls, and a worker often stands where others may not call. So [Config.AllowHosts] lists
-// the hosts, and nothing else is called: not localhost, not an address of the same network, not where an answer redirects to. The names are
-// trusted: a listed name is called wherever it resolves to.
+// A program that can enqueue a task decides which URL a worker calls. A worker often runs in a private network. So a
+// worker only calls the hosts of [Config.AllowHosts]: no localhost, no address of its own network, no target of a
+// redirect. Listed names are trusted: a worker calls any address that such a name resolves to.
 //
 // # Secrets
 //
-// A payload holds none: it lies in Redis as it is. The value of a header may say ${NAME} instead, and the worker fills
-// it in when it calls, for the names that Config.Secrets lists. A secret is sent only to the hosts that are listed
-// beside it, and over http only where the listing says http. Neither an error nor an answer holds the value of a
-// secret: where a service repeats it, in any case of letters or escaped as in JSON, URLs or HTML, "***" stands in its
-// place. Values of fewer than 6 bytes, other encodings and parts of a value are not found.
+// Redis stores payloads unchanged, so put no secrets into them. The value of a header may contain ${NAME} instead,
+// for a name in Config.Secrets. The worker replaces it when it calls. It sends a secret only to the hosts listed for
+// the secret, and over http only if the list says http. No error or answer contains the value of a secret. If a
+// service repeats it, in any letter case or escaped as in JSON, URLs or HTML, "***" replaces it. Values of fewer than
+// 6 bytes, other encodings and parts of a value are not found.
 //
 // # Answers
 //
-// A status of 2xx is an answer, or one of [Request].OK where it lists some. All else is an *[Error]: one that no retry mends is
-// permanent as in package tasks, and a 429 or 503 with Retry-After is a [tasks.RetryAfterError], so that nobody of the fleet calls before
-// that. Redirects are not followed: each call takes one charge. An answer above [Config.MaxBody] is a permanent failure.
+// A status of 2xx is an answer, or one of [Request].OK if that is set. Any other status is an *[Error]. The error is
+// permanent, as in package tasks, if a retry cannot fix it. A 429 or 503 with Retry-After is a
+// [tasks.RetryAfterError], so that no worker of the fleet calls before that time. Redirects are not followed: each
+// call takes one charge. An answer above [Config.MaxBody] is a permanent failure.
 //
 // # Not promised
 //
-// That a call is made only once: a worker that dies after it makes it again. Use an idempotency key where that matters.
+// A call may be made twice: if a worker dies after its call, another worker repeats it. Use an idempotency key if
+// that matters.
 package web

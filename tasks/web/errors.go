@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// ErrHostNotAllowed is matched when a request's host is none of Config.AllowHosts.
+// ErrHostNotAllowed means that a request's host is not in Config.AllowHosts.
 var ErrHostNotAllowed = errors.New("web: host is not allowed")
 
-// ErrTooLarge is matched when the body of an answer is above Config.MaxBody.
+// ErrTooLarge means that the body of an answer is larger than Config.MaxBody.
 var ErrTooLarge = errors.New("web: the answer is too large")
 
 // ErrPacked is matched when the body of an answer is packed in a way that no client asked for.
 var ErrPacked = errors.New("web: the answer is packed")
 
-// messageLength is how much of an answer stands in the text of an Error, in bytes.
+// messageLength is how many bytes of an answer the text of an Error contains.
 const messageLength = 500
 
 // packedLength is how much of the name of a packing an Error shows, in bytes.
 const packedLength = 40
 
-// RequestError says what is wrong with a request before it is sent.
+// RequestError is the reason why a request was not sent.
 type RequestError struct {
 	// Field is the field of the request, e.g. "url" or "header.X-Name".
 	Field   string
 	Problem string
-	// Err is the kind of fault where there is more to tell, e.g. ErrHostNotAllowed; else nil.
+	// Err is the kind of fault, e.g. ErrHostNotAllowed. It may be nil.
 	Err error
 }
 
@@ -38,17 +38,17 @@ func (e *RequestError) Error() string { return fmt.Sprintf("http request: %s %s"
 // Unwrap returns the kind of fault.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// Error is a call that failed. Its text never holds a secret.
+// Error is a call that failed. Its text never contains a secret.
 type Error struct {
-	// Answer is what came, as far as it was read; its StatusCode is zero where nothing came.
+	// Answer is the part of the answer that was read. Its StatusCode is zero without an answer.
 	Answer Answer
-	// RetryAfter is how long the answer asks to wait; zero where it does not say.
+	// RetryAfter is how long the answer asks to wait. It is zero if the answer names no time.
 	RetryAfter time.Duration
-	// Err is the cause where it is not the status, e.g. a broken connection or ErrTooLarge; else nil.
+	// Err is the cause, e.g. a broken connection or ErrTooLarge. It is nil if the status is the cause.
 	Err error
 
-	message string // the beginning of the body
-	secret  bool   // the request was sent with one
+	message string // the first bytes of the body
+	secret  bool   // the request contained a secret
 }
 
 func (e *Error) Error() string {
@@ -71,8 +71,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Answered is the answer that the service gave, for where answers are kept: its status (zero where none came), the service's name for the call,
-// and the body as it came.
+// Answered returns the answer of the service, to be stored: its status (zero without an answer), the service's ID of
+// the call, and the unchanged body.
 func (e *Error) Answered() (status int, requestID string, body json.RawMessage) {
 	if e.Err != nil {
 		return 0, "", nil
@@ -80,8 +80,9 @@ func (e *Error) Answered() (status int, requestID string, body json.RawMessage) 
 	return e.Answer.StatusCode, e.Answer.RequestID, e.Answer.Body
 }
 
-// Permanent says whether no retry mends the failure: an answer that is too large or packed, or any status but a timeout (408), a conflict (409), too
-// early (425), too many requests (429), those of 5xx, and a secret that was refused (401), which is the worker's fault and not the task's.
+// Permanent returns whether a retry cannot fix the failure. An answer that is too large or packed is permanent. So is
+// any status but these: timeout (408), conflict (409), too early (425), too many requests (429), all of 5xx. A
+// refused secret (401) is the worker's fault and not the task's, so it is not permanent either.
 func (e *Error) Permanent() bool {
 	switch status := e.Answer.StatusCode; {
 	case errors.Is(e.Err, ErrTooLarge), errors.Is(e.Err, ErrPacked):
@@ -91,6 +92,7 @@ func (e *Error) Permanent() bool {
 	case status == http.StatusUnauthorized:
 		return !e.secret
 	default:
-		return status != http.StatusRequestTimeout && status != http.StatusConflict && status != http.StatusTooEarly && status != http.StatusTooManyRequests
+		return status != http.StatusRequestTimeout && status != http.StatusConflict && status != http.StatusTooEarly &&
+			status != http.StatusTooManyRequests
 	}
 }

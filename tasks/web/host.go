@@ -9,12 +9,12 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// origin is where a connection goes: the scheme, the host as the transport dials it, and the port.
+// origin is the target of a connection: the scheme, the host as the transport dials it, and the port.
 type origin struct{ scheme, host, port string }
 
 func (o origin) String() string { return o.scheme + "://" + o.address() }
 
-// address is the host, with its port where that is not the standard one of the scheme.
+// address returns the host, with its port unless it is the standard port of the scheme.
 func (o origin) address() string {
 	if o.port == standardPort(o.scheme) {
 		return bracketed(o.host)
@@ -29,10 +29,10 @@ func standardPort(scheme string) string {
 	return "443"
 }
 
-var errHost = errors.New("is no host name that can be called")
+var errHost = errors.New("is not a valid host name")
 
-// dialled is the form of a host in which the transport dials it: ASCII, in small letters, without a dot at its end.
-// Any other form of a name is compared and called in this form only.
+// dialled returns a host in the form that the transport dials: lower-case ASCII, without a final dot. All other forms
+// of a name are compared and called in this form.
 func dialled(host string) (string, error) {
 	host = strings.TrimSuffix(host, ".")
 	if !isASCII(host) {
@@ -40,7 +40,7 @@ func dialled(host string) (string, error) {
 		if host, err = idna.Lookup.ToASCII(host); err != nil {
 			return "", errHost
 		}
-		host = strings.TrimSuffix(host, ".") // full stops of other scripts
+		host = strings.TrimSuffix(host, ".") // a final dot may be a full stop of another script
 	}
 	if host == "" || !isASCII(host) {
 		return "", errHost
@@ -52,7 +52,7 @@ func isASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c >= 0x80 || c <= ' ' || c == 0x7f })
 }
 
-// originOf is where a request to an absolute URL goes.
+// originOf returns the target of a request to an absolute URL.
 func originOf(u *url.URL) (origin, error) {
 	host, err := dialled(u.Hostname())
 	if err != nil {
@@ -67,12 +67,12 @@ func originOf(u *url.URL) (origin, error) {
 
 // listing is one host of Config.AllowHosts or of a Secret.
 type listing struct {
-	scheme string // empty for both
+	scheme string // empty for http and https
 	host   string
-	port   string // empty for the standard one of the scheme
+	port   string // empty for the standard port
 }
 
-// parseListing reads "host", "host:port" and, where schemes may be named, "http://host:port".
+// parseListing parses "host", "host:port" and, if schemes is true, "http://host:port".
 func parseListing(text string, schemes bool) (listing, error) {
 	var l listing
 	host := text
@@ -83,7 +83,8 @@ func parseListing(text string, schemes bool) (listing, error) {
 		}
 	}
 	u, err := url.Parse("http://" + host)
-	if err != nil || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*,") || strings.HasSuffix(host, ":") {
+	if err != nil || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*,") ||
+		strings.HasSuffix(host, ":") {
 		return listing{}, errHost
 	}
 	if l.scheme != "" && l.scheme != "http" && l.scheme != "https" {
@@ -94,7 +95,7 @@ func parseListing(text string, schemes bool) (listing, error) {
 	return l, err
 }
 
-// covers says whether o is listed.
+// covers returns whether o is listed.
 func (l listing) covers(o origin) bool {
 	port := l.port
 	if port == "" {
@@ -103,7 +104,7 @@ func (l listing) covers(o origin) bool {
 	return (l.scheme == "" || l.scheme == o.scheme) && l.host == o.host && port == o.port
 }
 
-// origin is the one origin that the listing of a Secret names.
+// origin returns the only origin that the listing of a Secret names.
 func (l listing) origin() origin {
 	port := l.port
 	if port == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 )
 
-// dials records the addresses that a transport of net/http would connect to, and connects to none: what a request reaches is
-// judged by these and not by its URL.
+// dials records the addresses that a transport of net/http dials, and connects to none. Tests compare these addresses
+// instead of URLs.
 type dials struct {
 	mu    sync.Mutex
 	addrs []string
@@ -40,12 +40,14 @@ func (d *dials) taken() []string {
 	return addrs
 }
 
-// Names that fold to a listed one by Unicode's rules are dialled as other names.
+// lookAlikes are names that fold to a listed name by Unicode's rules, but are dialled as other names.
 func lookAlikes() []string {
 	return []string{
 		"https://api.openaİ.com/", "http://api.openaİ.com/", "https://api.openaı.com/", "https://straße.example/",
-		"https://σιγμας.example/", "https://xn--openai-uyd.com/", "https://api.openai.com.evil.test/", "https://api.openai.com%2eevil.test/",
-		"https://api.openai.com\u2024evil.test/", "https://api.openai.com\u200b.evil.test/", "https://evil.test#.api.openai.com/", "https://[::ffff:127.0.0.1]/",
+		"https://σιγμας.example/", "https://xn--openai-uyd.com/", "https://api.openai.com.evil.test/",
+		"https://api.openai.com%2eevil.test/",
+		"https://api.openai.com\u2024evil.test/", "https://api.openai.com\u200b.evil.test/",
+		"https://evil.test#.api.openai.com/", "https://[::ffff:127.0.0.1]/",
 	}
 }
 
@@ -58,14 +60,15 @@ func TestLookAlikesAreNotDialled(t *testing.T) {
 		Secrets: map[string]web.Secret{"API_KEY": {Value: secret, Hosts: []string{"api.openai.com", "strasse.example"}}},
 	})
 	for _, url := range lookAlikes() {
-		_, err := client.Run(t.Context(), web.Request{URL: url, Header: map[string]string{"Authorization": "${API_KEY}"}}, nil)
+		_, err := client.Run(t.Context(), web.Request{URL: url, Header: map[string]string{"Authorization": "${API_KEY}"}},
+			nil)
 		if _, refused := errors.AsType[*web.RequestError](err); !refused || len(d.taken()) > 0 {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
 }
 
-// What is listed is dialled, in whatever form a task or the list names it.
+// A listed host is dialled, in whatever form a task or the list names it.
 func TestListedHostsAreDialled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ listed, url, want string }{
@@ -89,14 +92,15 @@ func TestListedHostsAreDialled(t *testing.T) {
 	}
 }
 
-// A secret goes to its own hosts only, and over http only where that is listed.
+// A secret is sent to its own hosts only, and over http only if the list says http.
 func TestSecretsStayWithTheirHosts(t *testing.T) {
 	t.Parallel()
 	var d dials
 	config := web.Config{
 		AllowHosts: []string{"a.example", "b.example", "c.example:8080", "c.example"}, HTTPClient: d.client(),
 		Secrets: map[string]web.Secret{
-			"A": {Value: secret, Hosts: []string{"a.example"}}, "C": {Value: secret, Hosts: []string{"http://c.example:8080", "c.example"}},
+			"A": {Value: secret, Hosts: []string{"a.example"}},
+			"C": {Value: secret, Hosts: []string{"http://c.example:8080", "c.example"}},
 		},
 	}
 	client := newClient(t, config)
@@ -149,7 +153,7 @@ func TestFaultsOfSecrets(t *testing.T) {
 	}
 }
 
-// Whatever a payload holds, it is refused, or what is dialled is a listed host, and its headers are of one line.
+// Any payload is refused, or its request goes to a listed host and each of its headers has one line.
 func FuzzRequest(f *testing.F) {
 	for _, c := range faults {
 		for name, value := range c.request.Header {
@@ -183,7 +187,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// lines looks at what a transport is given.
+// lines is a transport that checks the headers of requests.
 type lines struct {
 	next   http.RoundTripper
 	broken string

@@ -42,9 +42,11 @@ func TestSecretsDoNotComeBackOverHTTP2(t *testing.T) {
 		"goaway 2": func(f *http2.Framer, id uint32) error {
 			return f.WriteGoAway(id, http2.ErrCodeEnhanceYourCalm, []byte(key))
 		},
-		"status":        func(f *http2.Framer, id uint32) error { return headers(f, id, true, ":status", key) },
-		"pseudo header": func(f *http2.Framer, id uint32) error { return headers(f, id, true, ":status", "200", ":"+key, key) },
-		"name":          func(f *http2.Framer, id uint32) error { return headers(f, id, true, ":status", "200", key, key) },
+		"status": func(f *http2.Framer, id uint32) error { return headers(f, id, true, ":status", key) },
+		"pseudo header": func(f *http2.Framer, id uint32) error {
+			return headers(f, id, true, ":status", "200", ":"+key, key)
+		},
+		"name": func(f *http2.Framer, id uint32) error { return headers(f, id, true, ":status", "200", key, key) },
 		"value": func(f *http2.Framer, id uint32) error {
 			return headers(f, id, true, ":status", "400", "x-request-id", key)
 		},
@@ -55,7 +57,9 @@ func TestSecretsDoNotComeBackOverHTTP2(t *testing.T) {
 		"no frame": func(f *http2.Framer, id uint32) error {
 			return f.WriteRawFrame(http2.FrameSettings, 0, id, []byte(key))
 		},
-		"compressed text": func(f *http2.Framer, id uint32) error { return f.WriteRawFrame(http2.FrameHeaders, 4, id, []byte(key)) },
+		"compressed text": func(f *http2.Framer, id uint32) error {
+			return f.WriteRawFrame(http2.FrameHeaders, 4, id, []byte(key))
+		},
 		"trailer": func(f *http2.Framer, id uint32) error {
 			return errors.Join(headers(f, id, false, ":status", "200"), f.WriteData(id, false, []byte(key)),
 				headers(f, id, true, "x-"+key, key))

@@ -14,8 +14,8 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 )
 
-// However a service repeats a secret, neither an error nor what is kept of the answer holds it, in any case of letters
-// and with any escapes.
+// If a service repeats a secret, in any letter case and with any escapes, neither the error nor the stored answer
+// contains it.
 func TestSecretsDoNotComeBack(t *testing.T) {
 	t.Parallel()
 	const special = `quo"ted\and<spéc>ial`
@@ -31,7 +31,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 	}
 }
 
-// notShown makes a call with the secret, and looks for texts in all that can be seen of the answer.
+// notShown makes a call with the secret, and looks for texts in everything that is visible of the answer.
 func notShown(t *testing.T, name, secret, answer string, texts ...string) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -80,7 +80,8 @@ func TestPackedAnswersAreRefused(t *testing.T) {
 	}
 	address := testenv.Raw(t, fmt.Sprintf(answer, "Identity")+"plain")
 	client := newClient(t, web.Config{AllowHosts: []string{address}})
-	if got, err := client.Run(t.Context(), web.Request{URL: "http://" + address}, nil); err != nil || string(got.Body) != "plain" {
+	if got, err := client.Run(t.Context(), web.Request{URL: "http://" + address},
+		nil); err != nil || string(got.Body) != "plain" {
 		t.Errorf("identity: %q, %v", got.Body, err)
 	}
 	for _, name := range []string{"Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"} {

@@ -13,25 +13,25 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// TaskType is the type of the tasks that a Request makes.
+// TaskType is the type of tasks with a Request.
 const TaskType = "web:request"
 
 // Request is one HTTP request as a task.
 type Request struct {
-	// Terms are what the request takes from limits, and how it shares them.
+	// Terms are the charges of the request, and how it shares its limits.
 	tasks.Terms
-	// Method is GET where it is empty.
+	// Method is GET if empty.
 	Method string `json:"method,omitempty"`
-	// URL is absolute, of http or https, without a user.
+	// URL is an absolute URL of http or https, without a user.
 	URL string `json:"url"`
-	// Header is what is sent beside what every request has. A value may hold ${NAME}, see the package.
+	// Header is sent beside the standard headers. A value may contain ${NAME}: see the package.
 	Header map[string]string `json:"header,omitempty"`
-	// Body is sent as it is, where it is a JSON text as that text. Empty means no body. Where Header names no Content-Type it is
-	// application/json, or text/plain for a text.
+	// Body is sent unchanged; of a JSON string, the string is sent. Empty means no body. The default Content-Type is
+	// application/json, or text/plain for a string.
 	Body json.RawMessage `json:"body,omitempty"`
-	// OK are the statuses that are an answer. Empty means all of 2xx.
+	// OK are the statuses that count as an answer. Empty means all of 2xx.
 	OK []int `json:"ok,omitempty"`
-	// TimeoutSeconds bounds the call where it is less than the client's Timeout. Zero means that.
+	// TimeoutSeconds bounds the call, if it is less than the client's Timeout. Zero means the client's Timeout.
 	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
 }
 
@@ -41,7 +41,7 @@ func (Request) TaskType() string { return TaskType }
 // methodLength is the length of the longest method, in bytes.
 const methodLength = 40
 
-// Validate returns a *RequestError for the first fault that needs no client to see, or nil.
+// Validate returns a *RequestError for the first fault that does not depend on a client, or nil.
 func (r Request) Validate() error {
 	if r.Method != "" && !isToken(r.Method) || len(r.Method) > methodLength || r.Method == http.MethodConnect {
 		return &RequestError{Field: "method", Problem: fmt.Sprintf("%.40q can't be sent", r.Method)}
@@ -55,10 +55,10 @@ func (r Request) Validate() error {
 		}
 	}
 	if len(r.Body) > 0 && !json.Valid(r.Body) {
-		return &RequestError{Field: "body", Problem: "is not valid JSON; a text stands in quotes"}
+		return &RequestError{Field: "body", Problem: "is not valid JSON; put a text in quotes"}
 	}
 	if i := slices.IndexFunc(r.OK, func(status int) bool { return status < 200 || status > 599 }); i >= 0 {
-		return &RequestError{Field: "ok", Problem: fmt.Sprintf("%d is no status that ends a request", r.OK[i])}
+		return &RequestError{Field: "ok", Problem: fmt.Sprintf("%d is not a final HTTP status", r.OK[i])}
 	}
 	if !(r.TimeoutSeconds >= 0) {
 		return &RequestError{Field: "timeout_seconds", Problem: "must not be negative"}
@@ -66,7 +66,7 @@ func (r Request) Validate() error {
 	return nil
 }
 
-// target is the parsed URL, and where it goes.
+// target returns the parsed URL and its origin.
 func (r Request) target() (*url.URL, origin, error) {
 	fault := func(problem string) (*url.URL, origin, error) {
 		return nil, origin{}, &RequestError{Field: "url", Problem: problem}
@@ -78,7 +78,7 @@ func (r Request) target() (*url.URL, origin, error) {
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
 		return fault("must be absolute, of http or https") // without itself, which may hold a password
 	case u.User != nil:
-		return fault("holds a user: send an Authorization header with a ${NAME} instead")
+		return fault("contains a user: send an Authorization header with a ${NAME} instead")
 	}
 	to, err := originOf(u)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r Request) target() (*url.URL, origin, error) {
 	return u, to, nil
 }
 
-// content is what is sent, and of which type.
+// content returns the body to send and its content type.
 func (r Request) content() (body []byte, kind string) {
 	if len(r.Body) == 0 {
 		return nil, ""
@@ -99,7 +99,7 @@ func (r Request) content() (body []byte, kind string) {
 	return r.Body, "application/json"
 }
 
-// accepts says whether the status is an answer.
+// accepts returns whether the status counts as an answer.
 func (r Request) accepts(status int) bool {
 	if len(r.OK) == 0 {
 		return status >= 200 && status < 300
@@ -107,7 +107,7 @@ func (r Request) accepts(status int) bool {
 	return slices.Contains(r.OK, status)
 }
 
-// timeout bounds the call.
+// timeout returns the timeout of the call.
 func (r Request) timeout(most time.Duration) time.Duration {
 	if r.TimeoutSeconds > 0 && r.TimeoutSeconds < most.Seconds() {
 		return time.Duration(r.TimeoutSeconds * float64(time.Second))
@@ -115,10 +115,13 @@ func (r Request) timeout(most time.Duration) time.Duration {
 	return most
 }
 
-// ownHeaders are those that the connection itself is made of. An answer that a task had packed by Accept-Encoding would
-// stay packed, and nothing would find a secret in it.
+// ownHeaders are the headers that the transport sets. An answer that a task had packed by Accept-Encoding would stay
+// packed, and nothing would find a secret in it.
 func ownHeaders() []string {
-	return []string{"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+	return []string{
+		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization",
+		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	}
 }
 
 func checkHeader(name, value string) error {
@@ -127,23 +130,23 @@ func checkHeader(name, value string) error {
 	}
 	switch {
 	case !isToken(name):
-		return &RequestError{Field: "header", Problem: fmt.Sprintf("%.60q is no name of a header", name)}
+		return &RequestError{Field: "header", Problem: fmt.Sprintf("%.60q is not a valid name of a header", name)}
 	case slices.Contains(ownHeaders(), textproto.CanonicalMIMEHeaderKey(name)):
-		return fault("is not a request's to set")
+		return fault("can't be set by a request")
 	case !isValue(value):
 		return fault("has a control character in its value")
 	}
 	return nil
 }
 
-// isToken says whether a text can be a method or the name of a header.
+// isToken returns whether a text can be a method or the name of a header.
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
 		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
 	})
 }
 
-// isValue says whether a text can be the value of a header: it must not begin another one.
+// isValue returns whether a text can be the value of a header. It must not begin another header.
 func isValue(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }

@@ -22,7 +22,7 @@ func writeZeros(w io.Writer, encoding string, n int) {
 		defer func() { _ = zipped.Close() }()
 		w = zipped
 	}
-	_, _ = io.CopyN(w, zeros{}, int64(n)) // the client goes away
+	_, _ = io.CopyN(w, zeros{}, int64(n)) // the client closes the connection
 }
 
 type zeros struct{}
@@ -32,7 +32,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// faults are requests that are never sent, by the field at fault.
+// faults are requests that are never sent, with their invalid field.
 var faults = []struct {
 	field   string
 	request web.Request
@@ -59,7 +59,10 @@ var faults = []struct {
 	{"header", web.Request{URL: "http://api.example", Header: map[string]string{"X-A: 1\r\nX-Evil": "1"}}},
 	{"header", web.Request{URL: "http://api.example", Header: map[string]string{"": "1"}}},
 	{"header.host", web.Request{URL: "http://api.example", Header: map[string]string{"host": "evil.test"}}},
-	{"header.Transfer-Encoding", web.Request{URL: "http://api.example", Header: map[string]string{"Transfer-Encoding": "chunked"}}},
+	{
+		"header.Transfer-Encoding",
+		web.Request{URL: "http://api.example", Header: map[string]string{"Transfer-Encoding": "chunked"}},
+	},
 	{"header.content-length", web.Request{URL: "http://api.example", Header: map[string]string{"content-length": "0"}}},
 	{"body", web.Request{URL: "http://api.example", Body: json.RawMessage(`{"a":`)}},
 	{"ok", web.Request{URL: "http://api.example", OK: []int{200, 100}}},
@@ -68,7 +71,10 @@ var faults = []struct {
 
 func TestRequestsThatAreNeverSent(t *testing.T) {
 	t.Parallel()
-	config := web.Config{AllowHosts: []string{"api.example"}, HTTPClient: &http.Client{Transport: nobody{t}}, Secrets: secretsFor("api.example")}
+	config := web.Config{
+		AllowHosts: []string{"api.example"}, HTTPClient: &http.Client{Transport: unreachable{t}},
+		Secrets: secretsFor("api.example"),
+	}
 	client := newClient(t, config)
 	for _, c := range faults {
 		if checked, ok := errors.AsType[*web.RequestError](config.Check(c.request)); !ok || checked.Field != c.field {
@@ -82,18 +88,19 @@ func TestRequestsThatAreNeverSent(t *testing.T) {
 	}
 }
 
-// nobody must not be called.
-type nobody struct{ t *testing.T }
+// unreachable fails the test if a client uses it.
+type unreachable struct{ t *testing.T }
 
-func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
+func (n unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.t.Errorf("%s %s was sent", r.Method, r.URL)
-	return nil, errors.New("nobody is there")
+	return nil, errors.New("unreachable")
 }
 
 func TestRequestTask(t *testing.T) {
 	t.Parallel()
 	r := web.Request{
-		Method: "POST", URL: "https://api.example/a?b=c&d", Header: map[string]string{"X-A": "${API_KEY}"}, Body: json.RawMessage(`{"a":1.50}`),
+		Method: "POST", URL: "https://api.example/a?b=c&d", Header: map[string]string{"X-A": "${API_KEY}"},
+		Body: json.RawMessage(`{"a":1.50}`),
 		Terms: tasks.Terms{
 			CustomID: "1", Taken: []reservations.Charge{{Limit: "api", Key: "k", Tokens: reservations.Tokens{"requests": 2}}},
 		}, OK: []int{200, 404}, TimeoutSeconds: 2.5,
@@ -106,7 +113,8 @@ func TestRequestTask(t *testing.T) {
 		t.Error(diff)
 	}
 	want := `{"charges":[{"limit":"api","key":"k","tokens":{"requests":2}}],"custom_id":"1","method":"POST",` +
-		`"url":"https://api.example/a?b=c&d","header":{"X-A":"${API_KEY}"},"body":{"a":1.50},"ok":[200,404],"timeout_seconds":2.5}`
+		`"url":"https://api.example/a?b=c&d","header":{"X-A":"${API_KEY}"},"body":{"a":1.50},"ok":[200,404],` +
+		`"timeout_seconds":2.5}`
 	if got := string(e.Task.Payload()); got != want {
 		t.Errorf("payload\n%s, want\n%s", got, want)
 	}
@@ -134,7 +142,9 @@ func TestAnswerAsJSON(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
-	for _, host := range []string{"", "*", "*.example.com", "http://api.example.com", "api.example.com/a", "a:b", "api.example.com:", "u@h", "a b"} {
+	for _, host := range []string{
+		"", "*", "*.example.com", "http://api.example.com", "api.example.com/a", "a:b", "api.example.com:", "u@h", "a b",
+	} {
 		_, err := web.NewClient(web.Config{AllowHosts: []string{host}})
 		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || fault.Field != "allow_hosts" {
 			t.Errorf("%q: %v", host, err)
@@ -148,7 +158,10 @@ func TestConfigFaults(t *testing.T) {
 
 func TestUrgentRequest(t *testing.T) {
 	t.Parallel()
-	r := web.Request{URL: "http://api.example", Terms: tasks.Terms{Taken: []reservations.Charge{{Limit: "tenants", Key: "a"}, {Limit: "api"}}}}
+	r := web.Request{
+		URL:   "http://api.example",
+		Terms: tasks.Terms{Taken: []reservations.Charge{{Limit: "tenants", Key: "a"}, {Limit: "api"}}},
+	}
 	for _, urgent := range []bool{true, false} {
 		r.Urgent = urgent
 		for _, charge := range r.Charges() {
@@ -158,6 +171,6 @@ func TestUrgentRequest(t *testing.T) {
 		}
 	}
 	if r.Taken[0].Urgent {
-		t.Error("what was given is changed")
+		t.Error("Charges changed r.Taken")
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Secret is a value that tasks may have a worker send, and where to.
+// Secret is a value that a worker may send for tasks, and the hosts that may receive it.
 type Secret struct {
-	// Value is what is sent. It may be empty where requests are only checked.
+	// Value is sent in place of ${NAME}. It may be empty if requests are only checked.
 	Value string
-	// Hosts are where it may be sent, each one of Config.AllowHosts: "host" or "host:port" over https, and over http only
-	// as "http://host:port".
+	// Hosts may receive the value. Each is one of Config.AllowHosts: "host" or "host:port" over https, and over http
+	// only as "http://host:port".
 	Hosts []string
 }
 
-// checkSecret finds the faults of a listed secret.
+// checkSecret reports the faults of a listed secret.
 func (c Config) checkSecret(name string, fault func(field, format string, args ...any)) {
 	field := "secrets." + name
 	if name == "" || strings.ContainsAny(name, "${}= \t") {
@@ -25,19 +25,19 @@ func (c Config) checkSecret(name string, fault func(field, format string, args .
 	}
 	hosts := c.Secrets[name].Hosts
 	if len(hosts) == 0 {
-		fault(field, "lists no host that the secret may be sent to")
+		fault(field, "lists no host for the secret")
 	}
 	for _, host := range hosts {
 		switch l, err := parseListing(host, true); {
 		case err != nil:
 			fault(field, "%q must be a host or host:port for https, or begin with http://", host)
 		case !c.allows(l.origin()):
-			fault(field, "%q is none of allow_hosts", host)
+			fault(field, "%q is not in allow_hosts", host)
 		}
 	}
 }
 
-// sendable says whether the secret may be sent to an origin.
+// sendable returns whether the secret may be sent to an origin.
 func (s Secret) sendable(to origin) bool {
 	return slices.ContainsFunc(s.Hosts, func(text string) bool {
 		l, err := parseListing(text, true)
@@ -45,7 +45,7 @@ func (s Secret) sendable(to origin) bool {
 	})
 }
 
-// header is what is sent to an origin, with its secrets filled in, and whether there are any.
+// header returns the headers for an origin, with secrets filled in, and whether there are any secrets.
 func (c Config) header(r Request, to origin) (header http.Header, secret bool, err error) {
 	header = http.Header{}
 	for _, name := range sorted(r.Header) {
@@ -59,7 +59,7 @@ func (c Config) header(r Request, to origin) (header http.Header, secret bool, e
 	return header, secret, nil
 }
 
-// fill replaces each ${NAME} in the value of a header. What a secret holds is not looked at again.
+// fill replaces each ${NAME} in the value of a header. It does not replace ${NAME} inside of secrets.
 func (c Config) fill(header, value string, to origin) (filled string, secret bool, err error) {
 	var b strings.Builder
 	for rest := value; ; {
@@ -73,14 +73,14 @@ func (c Config) fill(header, value string, to origin) (filled string, secret boo
 			return "", false, &RequestError{Field: fmt.Sprintf("header.%.60s", header), Problem: fmt.Sprintf(format, args...)}
 		}
 		if !closed {
-			return fault("has a ${ without its }")
+			return fault("has a ${ without a }")
 		}
 		s, ok := c.Secrets[name]
 		switch {
 		case !ok:
-			return fault("wants the secret %.60q, which is not one that workers may send: list it under http.secrets", name)
+			return fault("wants the secret %.60q, which is not listed under http.secrets", name)
 		case !s.sendable(to):
-			return fault("wants the secret %.60q, which workers do not send to %.200s: list that under http.secrets", name, to)
+			return fault("wants the secret %.60q, which is not listed for %.200s under http.secrets", name, to)
 		case !isValue(s.Value):
 			return fault("wants the secret %.60q, which has a control character", name)
 		}

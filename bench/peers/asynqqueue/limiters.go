@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// Limiters makes a limiter of x/time/rate for each limit of env, by key. Each of share processes gets its share of the rate and of
-// the burst (at least 1 token); a share of 1 gives every process the whole limit.
+// Limiters returns a limiter of x/time/rate for each limit of env, by key. Each of share processes gets its part of
+// the rate and of the burst (at least 1 token). A share of 1 gives every process the whole limit.
 func Limiters(env contest.Env, share int) map[string]*rate.Limiter {
 	limiters := make(map[string]*rate.Limiter, len(env.Limits))
 	for _, l := range env.Limits {

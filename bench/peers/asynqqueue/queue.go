@@ -1,5 +1,5 @@
-// Package asynqqueue is what the peers that run on asynq have in common: sending tasks, and a server that runs a handler. What
-// makes them different, and what their documentation says, is in their own packages.
+// Package asynqqueue is the shared part of the peers on asynq: sending tasks, and a server that runs a handler. Their
+// own packages contain their differences and quote their documentation.
 package asynqqueue
 
 import (
@@ -16,10 +16,10 @@ import (
 // taskType is the type of all tasks.
 const taskType = "bench"
 
-// producer enqueues one task after the other: asynq has no call for many.
+// producer enqueues tasks one by one, because asynq has no bulk call.
 type producer struct{ client *asynq.Client }
 
-// NewProducer returns a producer of tasks with asynq's own defaults. It fails when the Redis of env has no valid address.
+// NewProducer returns a producer of tasks with asynq's own defaults. It fails if the Redis address of env is invalid.
 func NewProducer(env contest.Env) (contest.Producer, error) {
 	redis, err := asynq.ParseRedisURI(env.RedisURL)
 	if err != nil {
@@ -35,7 +35,8 @@ func (p *producer) Enqueue(ctx context.Context, tasks []contest.Task) error {
 		if err != nil {
 			return fmt.Errorf("asynqqueue: task %d: %w", task.Seq, err)
 		}
-		if _, err = p.client.EnqueueContext(ctx, asynq.NewTask(taskType, payload), asynq.Queue(contest.QueueName)); err != nil {
+		if _, err = p.client.EnqueueContext(ctx, asynq.NewTask(taskType, payload),
+			asynq.Queue(contest.QueueName)); err != nil {
 			return fmt.Errorf("asynqqueue: enqueue task %d: %w", task.Seq, err)
 		}
 	}
@@ -45,12 +46,12 @@ func (p *producer) Enqueue(ctx context.Context, tasks []contest.Task) error {
 // Close implements contest.Producer.
 func (p *producer) Close() error { return p.client.Close() }
 
-// Handler does what a peer does with a task that was delivered: take from its limit, call, or give an error that has asynq deliver
-// it again.
+// Handler handles a delivered task for a peer: it takes tokens from the limit and calls, or returns an error so that
+// asynq delivers the task again.
 type Handler func(ctx context.Context, task contest.Task) error
 
-// Serve is one worker process: a server with these settings, until ctx ends. It sets concurrency and queues to those of env,
-// and counts each delivery before handle sees it.
+// Serve is one worker process: a server with these settings, until ctx ends. It sets concurrency and queues from env,
+// and counts each delivery before it calls handle.
 func Serve(ctx context.Context, env contest.Env, probe *contest.Probe, settings asynq.Config, handle Handler) error {
 	redis, err := asynq.ParseRedisURI(env.RedisURL)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// RateLimitError is what a handler returns for a task that may not start yet: asynq's documentation (wiki, "Rate Limiting") has
-// the application define it.
+// RateLimitError is the error of a handler for a task that may not start yet. In asynq's documentation (wiki, "Rate
+// Limiting") the application defines it.
 type RateLimitError struct {
-	// RetryIn is when the task is to be delivered again.
+	// RetryIn is the time until the next delivery of the task.
 	RetryIn time.Duration
 }
 
-// Error says when the task comes back.
+// Error names the time until the next delivery.
 func (e *RateLimitError) Error() string { return fmt.Sprintf("rate limited: again in %v", e.RetryIn) }
 
-// RetryLater adds to settings the two functions by which asynq's documentation keeps tasks that may not start yet: a RateLimitError is
-// no failure, so it uses up no retry however often it comes, and it says itself when the task is delivered again.
+// RetryLater adds the two functions of asynq's documentation for tasks that may not start yet. A RateLimitError is no
+// failure, so it uses no retry. Its RetryIn is the delay until the next delivery.
 func RetryLater(settings asynq.Config) asynq.Config {
 	settings.IsFailure = func(err error) bool {
 		_, limited := errors.AsType[*RateLimitError](err)

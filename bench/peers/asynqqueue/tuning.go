@@ -8,14 +8,15 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// shortest is the shortest interval that tuning uses; without limits there is no reason for a longer one.
+// shortest is the shortest interval that tuning uses. It is the interval without limits.
 const shortest = 50 * time.Millisecond
 
-// CheckInterval is how often a worker should look for tasks that were told to come back: so many times (looks) in the time in which the
-// burst of a limit fills up, so that none of it is lost, and not more often, as each look delivers all who wait.
+// CheckInterval returns how often a worker should look for delayed tasks: looks times in the time in which the burst
+// of a limit fills up, so that no token is lost. More looks only cost deliveries, because each look delivers all
+// waiting tasks.
 //
-// It, not the delay that a handler asks for, is what brings tasks back within a second: asynq keeps the times of delayed tasks in whole
-// seconds, rounded down.
+// This interval, not the delay of a handler, decides when a task returns within a second: asynq stores the times of
+// delayed tasks in whole seconds, rounded down.
 func CheckInterval(env contest.Env, looks int) time.Duration {
 	if len(env.Limits) == 0 {
 		return shortest
@@ -28,7 +29,7 @@ func CheckInterval(env contest.Env, looks int) time.Duration {
 	return max(interval, shortest)
 }
 
-// Tuned are settings with that interval.
+// Tuned returns settings with that interval.
 func Tuned(env contest.Env, looks int) asynq.Config {
 	return asynq.Config{TaskCheckInterval: shortest, DelayedTaskCheckInterval: CheckInterval(env, looks)}
 }

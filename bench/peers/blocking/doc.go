@@ -1,3 +1,3 @@
-// Package blocking is the two ways to wait inside the handler: a slot of the worker is taken until the task may start. With one
-// limit for everything nothing is simpler, and nothing is better: they are the bar.
+// Package blocking has two contestants that wait inside the handler: a task occupies a slot of the worker until it
+// may start. With one limit for all tasks nothing is simpler or better, so they are the bar for others.
 package blocking

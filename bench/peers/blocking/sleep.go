@@ -14,8 +14,8 @@ import (
 
 type sleeping struct{}
 
-// Sleep asks redis_rate in the handler until it allows the task, and sleeps as long as each answer's RetryAfter says. The limit is one
-// for the whole fleet.
+// Sleep returns a contestant whose handler asks redis_rate until it allows the task. Between requests it sleeps for
+// RetryAfter. The whole fleet shares one limit.
 func Sleep() contest.Contestant { return sleeping{} }
 
 // Name implements contest.Contestant.
@@ -47,7 +47,7 @@ func (sleeping) Work(ctx context.Context, env contest.Env, probe *contest.Probe)
 	return errors.Join(asynqqueue.Serve(ctx, env, probe, asynq.Config{}, handle), limiter.Close())
 }
 
-// take returns when the task may start.
+// take waits until the task may start.
 func take(ctx context.Context, limiter *sharedlimit.Limiter, task contest.Task) error {
 	for {
 		taken, after, err := limiter.Take(ctx, task)

@@ -11,8 +11,8 @@ import (
 
 type waiting struct{}
 
-// Wait calls Limiter.Wait of x/time/rate in the handler, as the documentation of that package has it for callers that want to
-// wait. Each process is given its share of the limit.
+// Wait returns a contestant whose handler calls Limiter.Wait of x/time/rate, as that package's documentation advises
+// for callers that wait. Each process has its share of the limit.
 func Wait() contest.Contestant { return waiting{} }
 
 // Name implements contest.Contestant.

@@ -1,6 +1,6 @@
-// Package bullmq is BullMQ (npm) with the limiter of its workers, as its guide has it ("Rate limiting"): max jobs in each duration,
-// for all workers of a queue. Its workers and its producer are programs for Node, kept in this package and installed by it (see
-// install.go).
+// Package bullmq is BullMQ (npm) with the limiter of its workers, as in its guide ("Rate limiting"): max jobs in each
+// duration, for all workers of a queue. Its workers and its producer are programs for Node. This package contains and
+// installs them (see install.go).
 package bullmq
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// limiter is BullMQ's: at most Max jobs in Duration milliseconds, counted from the first one.
+// limiter is a limiter of BullMQ: at most Max jobs in Duration milliseconds, counted from the first job.
 type limiter struct {
 	Max      int `json:"max"`
 	Duration int `json:"duration"`
@@ -27,15 +27,15 @@ type contestant struct {
 	installed   func() (installation, error)
 }
 
-// All are the two ways to say a limit in BullMQ's terms. One limits the jobs of each second, as BullMQ's guide does: 100 a second are 100
-// in 1000 ms. The other lets one job start in each interval, so that they are spread evenly: 1 in 10 ms. Both have BullMQ installed,
-// once, when they are first asked for something that needs it.
+// All returns the two ways to set a limit in BullMQ. One limits the jobs of each second, as in BullMQ's guide: 100 a
+// second are 100 in 1000 ms. The other starts one job in each interval, so that jobs are spread evenly: 1 in 10 ms.
+// Both install BullMQ, once, when they first need it.
 func All() []contest.Contestant {
 	installed := sync.OnceValues(install)
 	return []contest.Contestant{
 		contestant{
 			name:      "bullmq-per-second",
-			about:     "BullMQ (Node) with the limiter of its workers as its guide has it: a second's jobs in 1000 ms",
+			about:     "BullMQ (Node) with the limiter of its workers as in its guide: a second's jobs in 1000 ms",
 			installed: installed,
 		},
 		contestant{
@@ -53,7 +53,8 @@ func (c contestant) Name() string { return c.name }
 // About implements contest.Contestant.
 func (c contestant) About() string { return c.about }
 
-// Refuses implements contest.Picky. It installs BullMQ at its first call; where that can't be done, BullMQ takes no part in anything.
+// Refuses implements contest.Picky. It installs BullMQ at its first call. If that fails, BullMQ takes part in no
+// work.
 func (c contestant) Refuses(work contest.Work) string {
 	switch {
 	case len(work.Limits) > 1:
@@ -86,7 +87,8 @@ func (c contestant) Command(env contest.Env) (*exec.Cmd, error) {
 	return in.command(env, workerProgram, variables...)
 }
 
-// limiterFor is the limit in BullMQ's terms: as many as the rate allows, never more. It knows no bursts: max is one.
+// limiterFor returns the limit in BullMQ's terms: as many jobs as the rate allows, never more. BullMQ has no bursts:
+// max is one.
 func (c contestant) limiterFor(limit contest.Limit) limiter {
 	const second = 1000
 	n := 1
@@ -96,7 +98,7 @@ func (c contestant) limiterFor(limit contest.Limit) limiter {
 	return limiter{Max: n, Duration: int(math.Ceil(float64(n) * second / limit.Rate))}
 }
 
-// Work implements contest.Contestant. It is never called: Command is what runs.
+// Work implements contest.Contestant. It is never called, because the runner starts Command.
 func (contestant) Work(context.Context, contest.Env, *contest.Probe) error {
 	return fmt.Errorf("bullmq: run a worker in this process: %w", errors.ErrUnsupported)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/bench/peers/bullmq"
 )
 
-// A machine without Node leaves BullMQ out, and says why.
+// On a machine without Node, BullMQ takes no part, with that reason.
 func TestWithoutNode(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	work := contest.Work{Name: "burst", Limits: []contest.Limit{{Key: "fast", Rate: 100, Burst: 10}}}
@@ -36,7 +36,9 @@ func TestLimiterOfTheWorker(t *testing.T) {
 		{300, `{"max":300,"duration":1000}`, `{"max":1,"duration":4}`}, // whole milliseconds: never above the limit
 	} {
 		for i, want := range []string{c.perSecond, c.spaced} {
-			cmd, err := bullmq.All()[i].(contest.Commander).Command(contest.Env{Limits: []contest.Limit{{Key: "a", Rate: c.rate, Burst: 1}}})
+			cmd, err := bullmq.All()[i].(contest.Commander).Command(contest.Env{
+				Limits: []contest.Limit{{Key: "a", Rate: c.rate, Burst: 1}},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

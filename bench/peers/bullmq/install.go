@@ -17,29 +17,30 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// The programs, and the variable in which a worker is given its limiter.
+// The programs, and the variable with the limiter of a worker.
 const (
 	workerProgram   = "worker.mjs"
 	producerProgram = "producer.mjs"
 	limiterVariable = "BULLMQ_LIMITER"
 )
 
-// installTimeout is how long npm may take.
+// installTimeout is the timeout of npm.
 const installTimeout = 3 * time.Minute
 
-// ErrNoNode says that a machine can't run BullMQ.
-var ErrNoNode = errors.New("node and npm are needed for BullMQ, and not in PATH")
+// ErrNoNode means that a machine can't run BullMQ.
+var ErrNoNode = errors.New("BullMQ needs node and npm, which are not in PATH")
 
 // programs are the files of this package that Node needs.
 //
 //go:embed package.json package-lock.json worker.mjs producer.mjs
 var programs embed.FS
 
-// installation is where the programs lie with the packages that they need.
+// installation is the folder of the programs and their packages.
 type installation struct{ node, dir string }
 
-// install puts programs and packages into a directory of the user's cache that is named after what they hold, where they are not
-// there yet. What stands in package-lock.json is what is installed, and no script of a package runs.
+// install puts programs and packages into a directory of the user's cache, unless they are there already. The
+// directory is named after a hash of the programs. install installs exactly the packages of package-lock.json, and
+// runs no script of a package.
 func install() (installation, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -79,7 +80,7 @@ func install() (installation, error) {
 	return in, nil
 }
 
-// unpack writes the programs to dir, and returns what tells these from others.
+// unpack writes the programs to dir, and returns a hash of them.
 func unpack(dir string) (name string, err error) {
 	entries, err := programs.ReadDir(".")
 	if err != nil {
@@ -99,7 +100,7 @@ func unpack(dir string) (name string, err error) {
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-// fetch has npm install what package-lock.json in dir names.
+// fetch lets npm install the packages of package-lock.json in dir.
 func fetch(npm, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
 	defer cancel()
@@ -111,24 +112,25 @@ func fetch(npm, dir string) error {
 	return nil
 }
 
-// complete says whether everything is there: the directory gets its name only after that.
+// complete returns whether the installation is complete: the directory gets its name last.
 func (i installation) complete() bool {
 	_, err := os.Stat(i.dir)
 	return err == nil
 }
 
-// command is one of the programs, which reads env from its environment.
+// command returns the command of a program, with env in its environment.
 func (i installation) command(env contest.Env, program string, variables ...string) (*exec.Cmd, error) {
 	text, err := json.Marshal(env)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: environment: %w", err)
 	}
-	cmd := exec.Command(i.node, filepath.Join(i.dir, program)) //nolint:gosec,noctx // our own program; whoever starts it stops it by a signal
+	cmd := exec.Command(i.node,
+		filepath.Join(i.dir, program)) //nolint:gosec,noctx // our own program; the runner stops it by a signal
 	cmd.Env = append(append(os.Environ(), contest.EnvVariable+"="+string(text)), variables...)
 	return cmd, nil
 }
 
-// Version is that of BullMQ in package.json.
+// Version returns the version of BullMQ in package.json.
 func Version() string {
 	var manifest struct {
 		Dependencies map[string]string `json:"dependencies"`
@@ -138,7 +140,7 @@ func Version() string {
 		err = json.Unmarshal(text, &manifest)
 	}
 	if err != nil {
-		return "" // never: the file is a part of this program
+		return "" // impossible: the file is part of this program
 	}
 	return manifest.Dependencies["bullmq"]
 }

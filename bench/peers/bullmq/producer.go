@@ -18,10 +18,10 @@ import (
 // bulk is how many jobs are added in one call.
 const bulk = 1000
 
-// ErrRefused says that BullMQ did not take jobs; the message says why.
-var ErrRefused = errors.New("bullmq: the queue did not take the jobs")
+// ErrRefused means that BullMQ refused jobs. The message has the reason.
+var ErrRefused = errors.New("bullmq: the queue refused the jobs")
 
-// producer is a Node process that adds the jobs it is told to.
+// producer is a Node process that adds jobs.
 type producer struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -51,7 +51,7 @@ func (c contestant) Producer(_ context.Context, env contest.Env, _ *contest.Prob
 		return nil, fmt.Errorf("bullmq: start the producer: %w", err)
 	}
 	p := &producer{cmd: cmd, in: to, answers: bufio.NewReader(from)}
-	if err = p.add(nil); err != nil { // its start is no part of what is measured
+	if err = p.add(nil); err != nil { // the start of Node is not measured
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -67,7 +67,7 @@ func (p *producer) Enqueue(_ context.Context, tasks []contest.Task) error {
 	return nil
 }
 
-// add has the process add the jobs, and waits for its answer.
+// add sends the jobs to the process, and waits for its answer.
 func (p *producer) add(tasks []contest.Task) error {
 	if tasks == nil {
 		tasks = []contest.Task{}

@@ -1,11 +1,12 @@
-// Adds jobs: reads a line of JSON, a list of tasks, and answers "ok" when they are stored, or what went wrong. Ends with its input.
+// Adds jobs. Reads lines of JSON, each a list of tasks, and answers "ok" when they are stored, or an error. Ends with its
+// input.
 import readline from 'node:readline';
 import { Queue } from 'bullmq';
 
 const env = JSON.parse(process.env.HEADWAY_BENCH_ENV);
 const queue = new Queue('bench', {
   connection: { url: env.redis_url },
-  // Jobs that ended are not kept; asynq does not keep them either.
+  // Ended jobs are deleted, as in asynq.
   defaultJobOptions: { removeOnComplete: true },
 });
 queue.on('error', (error) => console.error(`queue: ${error.message}`));

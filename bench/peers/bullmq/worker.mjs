@@ -1,5 +1,5 @@
-// One worker process of BullMQ. It is given what a run is as JSON in HEADWAY_BENCH_ENV and its limiter in BULLMQ_LIMITER, and
-// tells what it saw on stdout, a line of JSON at a time, as the contestants in Go do.
+// One worker process of BullMQ. HEADWAY_BENCH_ENV describes the run as JSON, and BULLMQ_LIMITER is its limiter. It writes
+// the same lines of JSON to stdout as the contestants in Go.
 import http from 'node:http';
 import { Worker } from 'bullmq';
 
@@ -7,7 +7,7 @@ const flushEveryMs = 100;
 const env = JSON.parse(process.env.HEADWAY_BENCH_ENV);
 const limiter = process.env.BULLMQ_LIMITER ? JSON.parse(process.env.BULLMQ_LIMITER) : undefined;
 
-// now is the moment in nanoseconds since 1970, exact to the microsecond; a string, as numbers are not exact that far.
+// now is the time in nanoseconds since 1970, exact to the microsecond. It is a string, because numbers are not as exact.
 const now = () => `${Math.round((performance.timeOrigin + performance.now()) * 1000)}000`;
 
 let ready = false;

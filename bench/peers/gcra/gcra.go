@@ -1,5 +1,6 @@
-// Package gcra is asynq with one limit for the whole fleet: the recipe of asynq's wiki page "Rate Limiting", its limiter replaced
-// by redis_rate, as the README of redis_rate shows it (Allow, RetryAfter). A refused task comes back when redis_rate says so.
+// Package gcra is asynq with one limit for the whole fleet. It is the recipe of asynq's wiki page "Rate Limiting"
+// with redis_rate as the limiter, used as in the README of redis_rate (Allow, RetryAfter). A refused task comes back
+// after the RetryAfter of redis_rate.
 package gcra
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/headway-go/headway/bench/peers/sharedlimit"
 )
 
-// looks is how many times delayed tasks are looked for while the burst fills up. Measured at 4 a second: all of the limit at 25
-// deliveries a task.
+// looks is how often a worker looks for delayed tasks while the burst fills up. At 4 a second, 2 looks use the whole
+// limit with 25 deliveries per task.
 const looks = 2
 
 type contestant struct {
@@ -22,21 +23,22 @@ type contestant struct {
 	settings    func(contest.Env) asynq.Config
 }
 
-// AsWritten retries after RetryAfter, with asynq's own intervals.
+// AsWritten returns a contestant that retries after RetryAfter, with asynq's own intervals.
 func AsWritten() contest.Contestant {
 	return contestant{
 		name: "asynq-gcra",
-		about: "asynq with a limit shared in Redis (redis_rate, GCRA), as both are documented: refused tasks come back after RetryAfter, " +
-			"asynq's default intervals",
+		about: "asynq with a limit shared in Redis (redis_rate, GCRA), as both are documented: refused tasks come back " +
+			"after RetryAfter, asynq's default intervals",
 		settings: func(contest.Env) asynq.Config { return asynq.Config{} },
 	}
 }
 
-// Tuned looks for tasks that may come back as often as the limit needs.
+// Tuned returns a contestant that looks for delayed tasks as often as the limit needs.
 func Tuned() contest.Contestant {
 	return contestant{
-		name:     "asynq-gcra-tuned",
-		about:    "the same, tuned: delayed tasks are looked for twice in the time in which the burst fills up (at least every 50 ms)",
+		name: "asynq-gcra-tuned",
+		about: "the same, tuned: delayed tasks are looked for twice in the time in which the burst fills up (at least " +
+			"every 50 ms)",
 		settings: func(env contest.Env) asynq.Config { return asynqqueue.Tuned(env, looks) },
 	}
 }

@@ -1,4 +1,4 @@
-// Package rawasynq is asynq without any limit: the ceiling of what the others can reach.
+// Package rawasynq is asynq without any limit: the upper bound of the others.
 package rawasynq
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/headway-go/headway/bench/peers/asynqqueue"
 )
 
-// The intervals at which it looks for work: those of Headway's workers, so that what differs is not how often one asks. asynq's own
-// are 1 s and 5 s.
+// The poll intervals are the intervals of Headway's workers, so that both poll equally often. asynq's own are 1 s and
+// 5 s.
 const (
 	TaskCheckInterval        = 50 * time.Millisecond
 	DelayedTaskCheckInterval = time.Second

@@ -1,6 +1,6 @@
-// Package recipe is how asynq's documentation says to keep a limit: the page "Rate Limiting" of its wiki. A limiter of
-// golang.org/x/time/rate in each process; a task that it does not allow returns a RateLimitError, which IsFailure does not count and
-// RetryDelayFunc turns into the delay that the error names.
+// Package recipe is the recipe for limits in asynq's documentation: the page "Rate Limiting" of its wiki. Each
+// process has a limiter of golang.org/x/time/rate. If the limiter refuses a task, the handler returns a
+// RateLimitError. IsFailure does not count that error, and RetryDelayFunc returns its delay.
 package recipe
 
 import (
@@ -15,8 +15,9 @@ import (
 	"github.com/headway-go/headway/bench/peers/asynqqueue"
 )
 
-// looks is how many times delayed tasks are looked for while the burst fills up. More than with a shared limit: one process may take
-// all tasks of a look, and the share of the other is lost. Measured at 4 a second: 69 % of the limit with 2 looks, 99 % with 10.
+// looks is how often a worker looks for delayed tasks while the burst fills up. It is more than with a shared limit.
+// One process may take all tasks of a look, and the share of the other one is lost. At 4 a second, 2 looks use 69 %
+// of the limit, 10 looks 99 %.
 const looks = 10
 
 type contestant struct {
@@ -24,23 +25,23 @@ type contestant struct {
 	tuned       bool
 }
 
-// AsWritten is the page's example: 0 to 9 whole seconds until the next try, asynq's own intervals, and the whole limit in each
-// process (the page says that it is per server instance, and leaves it at that).
+// AsWritten returns the page's example: 0 to 9 whole seconds until the next try, asynq's own intervals, and the whole
+// limit in each process. The page mentions that the limit is per server instance.
 func AsWritten() contest.Contestant {
 	return contestant{
 		name: "asynq-recipe",
-		about: "asynq with the example of its wiki page \"Rate Limiting\", as written: x/time/rate with the whole limit in each process, " +
-			"refused tasks come back after 0 to 9 s, asynq's default intervals",
+		about: "asynq with the example of its wiki page \"Rate Limiting\", as written: x/time/rate with the whole limit in " +
+			"each process, refused tasks come back after 0 to 9 s, asynq's default intervals",
 	}
 }
 
-// Tuned is the same with each process given its share of the limit, and refused tasks delivered again at the next look for them, which
-// comes as often as the limit needs. Refusals never use up retries, so their number needs no tuning.
+// Tuned returns the same, with a share of the limit in each process. Refused tasks are delivered again at the next
+// look, as often as the limit needs. Refusals use no retries, so the number of retries needs no tuning.
 func Tuned() contest.Contestant {
 	return contestant{
 		name: "asynq-recipe-tuned",
-		about: "the same, tuned: the limit divided by the number of processes, refused tasks come back at the next look, which " +
-			"is taken ten times in the time in which the burst fills up (at least every 50 ms)",
+		about: "the same, tuned: the limit divided by the number of processes, refused tasks come back at the next look, " +
+			"ten times in the time in which the burst fills up (at least every 50 ms)",
 		tuned: true,
 	}
 }
@@ -64,7 +65,9 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 		retryIn = func() time.Duration { return settings.DelayedTaskCheckInterval }
 	}
 	limiters := asynqqueue.Limiters(env, share)
-	return asynqqueue.Serve(ctx, env, probe, asynqqueue.RetryLater(settings), func(ctx context.Context, task contest.Task) error {
+	return asynqqueue.Serve(ctx, env, probe, asynqqueue.RetryLater(settings), func(
+		ctx context.Context, task contest.Task,
+	) error {
 		if !allowed(limiters[task.Key], task) {
 			return &asynqqueue.RateLimitError{RetryIn: retryIn()}
 		}
@@ -73,12 +76,12 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 	})
 }
 
-// wholeSeconds is the page's delay: 0 to 9 s.
+// wholeSeconds returns the page's delay: 0 to 9 s.
 func wholeSeconds() time.Duration {
 	return time.Duration(rand.IntN(10)) * time.Second //nolint:gosec // spreads retries, guards nothing
 }
 
-// allowed says whether the task may start; one without a limit always may.
+// allowed returns whether the task may start. A task without a limit always may.
 func allowed(limiter *rate.Limiter, task contest.Task) bool {
 	return limiter == nil || limiter.AllowN(time.Now(), task.Reserved)
 }

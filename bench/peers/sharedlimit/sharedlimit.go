@@ -1,5 +1,5 @@
-// Package sharedlimit is the limiter that peers share in Redis: github.com/go-redis/redis_rate, which keeps limits by GCRA, one
-// script a question.
+// Package sharedlimit is a limiter that peers share in Redis: github.com/go-redis/redis_rate, which implements GCRA
+// with one script per request.
 package sharedlimit
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// Limiter asks for tokens of the limits of one run. Safe for concurrent use.
+// Limiter takes tokens from the limits of one run. It is safe for concurrent use.
 type Limiter struct {
 	client  *redis.Client
 	limiter *redis_rate.Limiter
 	limits  map[string]redis_rate.Limit
 }
 
-// New returns a limiter on the Redis of env; Close it in the end.
+// New returns a limiter on the Redis of env. Close it at the end.
 func New(env contest.Env) (*Limiter, error) {
 	options, err := redis.ParseURL(env.RedisURL)
 	if err != nil {
@@ -35,7 +35,7 @@ func New(env contest.Env) (*Limiter, error) {
 	return l, nil
 }
 
-// exact is the limit in whole numbers, as redis_rate wants it: 2.5 tokens a second are 2500 in 1000 s.
+// exact returns the limit in whole numbers, for redis_rate: 2.5 tokens a second are 2500 in 1000 s.
 func exact(limit contest.Limit) redis_rate.Limit {
 	const millis = 1000
 	if whole := int(limit.Rate); float64(whole) == limit.Rate {
@@ -44,7 +44,8 @@ func exact(limit contest.Limit) redis_rate.Limit {
 	return redis_rate.Limit{Rate: int(limit.Rate * millis), Burst: int(limit.Burst), Period: millis * time.Second}
 }
 
-// Take takes what the task reserves, or says after which time to ask again. A task without a limit always may start.
+// Take takes the tokens that the task reserves, or returns the time until the next try. A task without a limit may
+// always start.
 func (l *Limiter) Take(ctx context.Context, task contest.Task) (taken bool, again time.Duration, err error) {
 	limit, ok := l.limits[task.Key]
 	if !ok {
@@ -57,5 +58,5 @@ func (l *Limiter) Take(ctx context.Context, task contest.Task) (taken bool, agai
 	return answer.Allowed > 0, answer.RetryAfter, nil
 }
 
-// Close gives back the connections.
+// Close closes the connections.
 func (l *Limiter) Close() error { return l.client.Close() }

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/bench/contest"
 )
 
-// buckets are token buckets, a document each: what was left at the last try, and when that was by the server's clock.
+// buckets are token buckets, one document each: the tokens after the last try, and its time by the server's clock.
 type buckets struct {
 	client *mongo.Client
 	docs   *mongo.Collection
@@ -27,7 +27,7 @@ func open(env contest.Env, probe *contest.Probe) (*buckets, error) {
 	return &buckets{client: client, docs: client.Database(env.Database).Collection("buckets")}, nil
 }
 
-// take takes n tokens if there are so many. A bucket that does not exist yet is full.
+// take takes n tokens, if the bucket has as many. A missing bucket is full.
 func (b *buckets) take(ctx context.Context, limit contest.Limit, n int) (taken bool, err error) {
 	elapsed := bson.M{"$subtract": bson.A{"$$NOW", bson.M{"$ifNull": bson.A{"$at", "$$NOW"}}}}
 	filled := bson.M{"$add": bson.A{
@@ -37,15 +37,18 @@ func (b *buckets) take(ctx context.Context, limit contest.Limit, n int) (taken b
 	update := bson.A{
 		bson.M{"$set": bson.M{"tokens": bson.M{"$min": bson.A{limit.Burst, filled}}, "at": "$$NOW"}},
 		bson.M{"$set": bson.M{"taken": bson.M{"$gte": bson.A{"$tokens", n}}}},
-		bson.M{"$set": bson.M{"tokens": bson.M{"$cond": bson.A{"$taken", bson.M{"$subtract": bson.A{"$tokens", n}}, "$tokens"}}}},
+		bson.M{
+			"$set": bson.M{"tokens": bson.M{"$cond": bson.A{"$taken", bson.M{"$subtract": bson.A{"$tokens", n}}, "$tokens"}}},
+		},
 	}
 	var answer struct {
 		Taken bool `bson:"taken"`
 	}
 	err = b.docs.FindOneAndUpdate(ctx, bson.M{"_id": limit.Key}, update,
-		options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(bson.M{"taken": 1})).Decode(&answer)
+		options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).
+			SetProjection(bson.M{"taken": 1})).Decode(&answer)
 	if mongo.IsDuplicateKeyError(err) {
-		return false, nil // somebody else made the bucket at the same moment
+		return false, nil // another process created the bucket at the same time
 	}
 	if err != nil {
 		return false, fmt.Errorf("spinning: take %d of %s: %w", n, limit.Key, err)

@@ -1,5 +1,5 @@
-// Package spinning is what one writes when the limit is to be kept in the database that is there already: a token bucket in a
-// MongoDB document, and a handler that asks for it every 100 ms until it is given what it needs.
+// Package spinning is a simple limit in an existing database: a token bucket in a MongoDB document. The handler tries
+// to take its tokens every 100 ms until it succeeds.
 package spinning
 
 import (
@@ -27,8 +27,9 @@ func (contestant) Name() string { return "spinning-mongo" }
 
 // About implements contest.Contestant.
 func (contestant) About() string {
-	return "asynq, the handler tries every " + every.String() + " to take from a token bucket in MongoDB (one findOneAndUpdate a try), " +
-		"and gives back what the call did not use"
+	return "asynq, the handler tries every " + every.String() +
+		" to take from a token bucket in MongoDB (one findOneAndUpdate per try), " +
+		"and gives unused tokens back"
 }
 
 // Producer implements contest.Contestant.
@@ -55,10 +56,11 @@ func (contestant) Work(ctx context.Context, env contest.Env, probe *contest.Prob
 		}
 		return err
 	}
-	return errors.Join(asynqqueue.Serve(ctx, env, probe, asynq.Config{}, handle), buckets.close(context.WithoutCancel(ctx)))
+	return errors.Join(asynqqueue.Serve(ctx, env, probe, asynq.Config{}, handle),
+		buckets.close(context.WithoutCancel(ctx)))
 }
 
-// spin returns when n tokens were taken.
+// spin returns after it has taken n tokens.
 func spin(ctx context.Context, b *buckets, limit contest.Limit, n int) error {
 	for {
 		taken, err := b.take(ctx, limit, n)

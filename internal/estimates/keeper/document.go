@@ -14,14 +14,14 @@ import (
 	"github.com/headway-go/headway/internal/estimates"
 )
 
-// ErrMalformed is matched when the collection holds a document that is none of this package's.
+// ErrMalformed means that the collection contains a document that was not written by this package.
 var ErrMalformed = errors.New("keeper: malformed document")
 
-// The stored form. Counts are only ever added to, so the order in which processes write does not matter.
+// The stored form. Processes only add to counts, so the order of their writes does not matter.
 //
 //	_id      "limit/model", escaped
 //	limit, model
-//	at       when it was written last
+//	at       when it was last written
 //	number   of the current generation; missing for 0
 //	g7       the counts of generation 7: n; reserved, used; "0_n" of each kind; "0_120" of each kind and bin
 const (
@@ -39,7 +39,7 @@ func documentID(k estimates.Key) string {
 
 func generation(number int64) string { return prefix + strconv.FormatInt(number, 10) }
 
-// addition is the one update that adds counts.
+// addition returns the update that adds counts.
 func addition(key estimates.Key, number int64, c *estimates.Counts) bson.M {
 	in := generation(number) + "."
 	inc := bson.M{in + "n": c.N, in + "reserved": c.Reserved, in + "used": c.Used}
@@ -60,10 +60,10 @@ func addition(key estimates.Key, number int64, c *estimates.Counts) bson.M {
 	}
 }
 
-// next begins the generation after number, and drops all but that and number.
+// next returns the update that begins the generation after number. It drops all older generations than number.
 func next(number int64, found bson.Raw) bson.M {
 	update, old := bson.M{"$set": bson.M{fieldNumber: number + 1}}, bson.M{}
-	elements, _ := found.Elements() // it was decoded before
+	elements, _ := found.Elements() // found was decoded before
 	for _, e := range elements {
 		digits, ok := strings.CutPrefix(e.Key(), prefix)
 		n, err := strconv.ParseInt(digits, 10, 64)
@@ -95,13 +95,13 @@ func decode(raw bson.Raw) (key estimates.Key, s estimates.State, err error) {
 	return estimates.Key{Limit: d.Limit, Model: d.Model}, s, nil
 }
 
-// countMost is more than a generation can count, and sumMost than its requests can take.
+// countMost is more than a generation can count. sumMost is more than its requests can use.
 const (
 	countMost = 1e9
 	sumMost   = 1e24
 )
 
-// sane is zero for what no sum can be.
+// sane returns n, or zero if n can't be a sum.
 func sane(n float64) float64 {
 	if n >= 0 && n <= sumMost {
 		return n
@@ -109,7 +109,7 @@ func sane(n float64) float64 {
 	return 0
 }
 
-// countsIn are those of one generation; none where it is missing.
+// countsIn decodes the counts of one generation. They are empty if the generation is missing.
 func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 	value := raw.Lookup(generation(number))
 	if value.IsZero() {
@@ -120,7 +120,7 @@ func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 		return c, err
 	}
 	if n := fields["n"]; !(n >= 0 && n <= countMost) {
-		return estimates.Counts{N: estimates.Generation}, nil // broken: nothing is learned of it, and it ends
+		return estimates.Counts{N: estimates.Generation}, nil // malformed: ends the generation, without ratios
 	}
 	c.N, c.Reserved, c.Used = int64(fields["n"]), sane(fields["reserved"]), sane(fields["used"])
 	for name, n := range fields {
@@ -136,7 +136,7 @@ func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 		}
 	}
 	for kind := range c.Seen {
-		if c.Seen[kind] == 0 { // written when each counted as one
+		if c.Seen[kind] == 0 { // an older version wrote it: each request counts as one
 			c.Seen[kind] = c.Ratios[kind].N()
 		}
 	}
@@ -148,7 +148,7 @@ const (
 	codeWriteConflict = 112
 )
 
-// meets says whether a write did nothing because another one was faster.
+// meets returns whether a write did nothing because another writer was faster.
 func meets(err error) bool {
 	var se mongo.ServerError
 	return errors.As(err, &se) && (se.HasErrorCode(codeDuplicate) || se.HasErrorCode(codeWriteConflict))

@@ -1,6 +1,6 @@
-// Package keeper shares what a fleet has learned of its estimates, through one small document in MongoDB for each limit
-// and model. Every process adds its own counts every few seconds, and takes over the sum. What is lost with a process
-// that is killed are its last seconds.
+// Package keeper shares learned estimates in a fleet, through one small document in MongoDB for each limit and model.
+// Every few seconds, each process adds its counts and reads the sum. A killed process loses the counts of its last
+// seconds.
 package keeper
 
 import (
@@ -18,34 +18,33 @@ import (
 )
 
 const (
-	// CollectionDefault is the collection that holds estimates.
+	// CollectionDefault is the default collection of estimates.
 	CollectionDefault = "headway_estimates"
-	// EveryDefault is how often a process shares what it learned.
+	// EveryDefault is how often a process shares its counts.
 	EveryDefault = 5 * time.Second
 
-	// tellEvery is how often what is known is logged.
-	tellEvery = 5 * time.Minute
-	// keptFor is how long a model without calls is remembered.
+	// reportEvery is how often Run logs the learned estimates.
+	reportEvery = 5 * time.Minute
+	// keptFor is how long the document of a model without calls is stored.
 	keptFor = 90 * 24 * time.Hour
-	// farewell bounds the last time that a process shares.
+	// farewell is the timeout of the last Share of a process.
 	farewell = 5 * time.Second
-	// attempts is how often one document is written where others write it too.
+	// attempts bounds the writes of one document while other processes write it too.
 	attempts = 5
 )
 
-// ErrUnavailable is matched when the database did not answer. Nothing is lost: what could not be shared is shared the
-// next time.
+// ErrUnavailable means that the database did not answer. No counts are lost: the next Share sends them.
 var ErrUnavailable = errors.New("keeper: the database is not available")
 
-// Options of a Keeper. The zero value is right for production.
+// Options are the options of a Keeper. The zero value is right for production.
 type Options struct {
 	// Every is how often Run shares. Defaults to EveryDefault.
 	Every time.Duration
-	// Logger gets what is known now and then, at INFO. Nil logs nothing.
+	// Logger gets the learned estimates now and then, at INFO. Nil logs nothing.
 	Logger *slog.Logger
 }
 
-// Keeper shares what one Learner learns. Safe for concurrent use, by any number of processes.
+// Keeper shares the counts of one Learner. It is safe for concurrent use, by any number of processes.
 type Keeper struct {
 	learner   *estimates.Learner
 	documents *mongo.Collection
@@ -53,8 +52,7 @@ type Keeper struct {
 	log       *slog.Logger
 }
 
-// New returns a Keeper of learner in db. It sends nothing; see Load and Run. The client of db stays the caller's to
-// disconnect.
+// New returns a Keeper of learner in db. It sends nothing; see Load and Run. The caller disconnects the client.
 func New(db *mongo.Database, learner *estimates.Learner, o Options) *Keeper {
 	if o.Every <= 0 {
 		o.Every = EveryDefault
@@ -76,8 +74,8 @@ func (k *Keeper) EnsureIndexes(ctx context.Context) error {
 	return nil
 }
 
-// Load reads what the fleet knows, at most estimates.Known models, those called last. A document that makes no sense is
-// left out and named in the error; the others are taken.
+// Load reads the estimates of the fleet: at most estimates.Known models, the last called ones. It skips a malformed
+// document and names it in the error.
 func (k *Keeper) Load(ctx context.Context) error {
 	cursor, err := k.documents.Find(ctx, bson.D{},
 		options.Find().SetSort(bson.M{fieldAt: -1}).SetLimit(estimates.Known))
@@ -99,8 +97,7 @@ func (k *Keeper) Load(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// Share adds what was learned since the last Share, one round trip for each model that was called, and takes over the
-// sum.
+// Share adds the counts since the last Share and reads the sums, in one round trip for each called model.
 func (k *Keeper) Share(ctx context.Context) error {
 	var faults []error
 	for key, counts := range k.learner.Take() {
@@ -138,7 +135,7 @@ func (k *Keeper) share(ctx context.Context, key estimates.Key, counts *estimates
 	return nil
 }
 
-// turn begins a generation. Where another process did so before, nothing changes.
+// turn begins a generation. If another process has begun it, nothing changes.
 func (k *Keeper) turn(ctx context.Context, key estimates.Key, number int64, found bson.Raw) error {
 	err := k.patiently(func() error {
 		_, err := k.documents.UpdateOne(ctx, bson.M{"_id": documentID(key), fieldNumber: number}, next(number, found))
@@ -150,7 +147,7 @@ func (k *Keeper) turn(ctx context.Context, key estimates.Key, number int64, foun
 	return nil
 }
 
-// patiently repeats a write that met others.
+// patiently repeats a write that met other writers.
 func (k *Keeper) patiently(write func() error) (err error) {
 	for range attempts {
 		if err = write(); !meets(err) {
@@ -160,41 +157,41 @@ func (k *Keeper) patiently(write func() error) (err error) {
 	return err
 }
 
-// Run loads, and then shares until ctx ends, and once more. An error of the database is logged once until it is over;
-// what was learned stays.
+// Run loads the estimates, and then shares them until ctx ends, and once more. It logs the first of consecutive
+// errors of the database. Errors lose no counts.
 func (k *Keeper) Run(ctx context.Context) {
-	_ = k.tell(ctx, k.Load(ctx), false)
+	_ = k.logError(ctx, k.Load(ctx), false)
 	ticker := time.NewTicker(k.every)
 	defer ticker.Stop()
 	told, failing := time.Now(), false
 	for {
 		select {
 		case <-ticker.C:
-			failing = k.tell(ctx, k.Share(ctx), failing)
-			if time.Since(told) >= tellEvery {
+			failing = k.logError(ctx, k.Share(ctx), failing)
+			if time.Since(told) >= reportEvery {
 				told = time.Now()
-				failing = k.tell(ctx, k.Load(ctx), failing) // models that only others call
+				failing = k.logError(ctx, k.Load(ctx), failing) // models that only other processes call
 				k.report(ctx)
 			}
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 			defer cancel()
-			_ = k.tell(last, k.Share(last), failing)
+			_ = k.logError(last, k.Share(last), failing)
 			k.report(last)
 			return
 		}
 	}
 }
 
-// tell logs the first error of a row.
-func (k *Keeper) tell(ctx context.Context, err error, failing bool) bool {
+// logError logs the first of consecutive errors.
+func (k *Keeper) logError(ctx context.Context, err error, failing bool) bool {
 	if err != nil && !failing && ctx.Err() == nil {
 		k.log.WarnContext(ctx, "estimates are not shared", slog.Any("error", err))
 	}
 	return err != nil
 }
 
-// report logs what is known.
+// report logs the learned estimates.
 func (k *Keeper) report(ctx context.Context) {
 	for _, l := range k.learner.Learned() {
 		k.log.InfoContext(

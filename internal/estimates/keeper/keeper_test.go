@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// process is one process of a fleet.
+// process returns the learner and keeper of one process of a fleet.
 func process(t *testing.T, db *mongo.Database, o keeper.Options) (*estimates.Learner, *keeper.Keeper) {
 	t.Helper()
 	learner, err := estimates.New(estimates.Config{Quantile: 0.5})
@@ -77,7 +77,7 @@ func TestAFleetLearnsTogether(t *testing.T) {
 	}
 }
 
-// What is old is forgotten by all, and the document stays small.
+// All processes drop old generations, and the document stays small.
 func TestAFleetForgets(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -130,7 +130,7 @@ func TestWhatCannotBeSharedIsKept(t *testing.T) {
 	}
 }
 
-// One large request counts by its size, but it is still one: nothing is scaled by it, wherever it is read.
+// One large request counts by its size, but it is one request: no process scales by it.
 func TestFewLargeRequestsSayNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -181,7 +181,7 @@ func TestDocumentsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// Run shares while it runs and when it ends, and says what is known.
+// Run shares while it runs and when it ends, and logs the learned estimates.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// Counts that no fleet can have made leave every estimate as it is, and are forgotten with the next generations.
+// Impossible counts change no estimate, and are dropped with the next generations.
 func TestCountsBeyondAllMeasure(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -1,5 +1,5 @@
-// Command provider runs the stand-in provider as a process of its own. It prints its base URL as the first line on
-// stdout, serves until SIGTERM or an interrupt, and then prints its report as one line of JSON.
+// Command provider runs the stand-in provider as a process of its own. Its first line on stdout is its base URL. It
+// serves until SIGTERM or an interrupt, and then prints its report as one line of JSON.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.BoolVar(&cfg.CountUsed, "count-used", false,
 		"count the prompt on arrival and the answer as it is, instead of max_tokens")
 	flags.BoolVar(&cfg.KeepEstimate, "keep-estimate", false, "never correct the estimate to the real usage")
-	flags.DurationVar(&cfg.Slack, "slack", provider.SlackDefault, "how much rate each bucket is larger by")
+	flags.DurationVar(&cfg.Slack, "slack", provider.SlackDefault, "by how much rate each bucket is larger")
 	flags.DurationVar(&cfg.MinLatency, "min-latency", provider.MinLatencyDefault, "shortest time of an answer")
 	flags.DurationVar(&cfg.MaxLatency, "max-latency", provider.MaxLatencyDefault, "longest time of an answer")
 	flags.Float64Var(&cfg.UsedMin, "used-min", provider.UsedMinDefault, "least share of max_tokens that is used")
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	// A zero that was asked for is meant, where the fields of Config take theirs for the default.
+	// A zero flag means zero. In the fields of Config zero means the default.
 	if cfg.Slack == 0 {
 		cfg.Slack = -1
 	}
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 func addBlock(flags *flag.FlagSet, block *provider.Block) {
 	flags.IntVar(&block.Number, "block-number", 0, "refuse this request with a 429 that names a time (0: none)")
-	flags.DurationVar(&block.For, "block-for", 0, "the time that it names")
+	flags.DurationVar(&block.For, "block-for", 0, "the time that the 429 names")
 }
 
 func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble, hidden *provider.Hidden) {
@@ -90,7 +90,7 @@ func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble, hidden *provider
 	flags.DurationVar(&hidden.For, "hidden-for", 0, "the time for which it is halved")
 	flags.Float64Var(&trouble.Refuse, "trouble-refuse", 0,
 		"share of the requests to refuse with a 429 that names a time")
-	flags.DurationVar(&trouble.For, "trouble-refuse-for", 0, "the time that it names")
+	flags.DurationVar(&trouble.For, "trouble-refuse-for", 0, "the time that the 429 names")
 	flags.Float64Var(&trouble.Fail, "trouble-fail", 0, "share of the requests to answer with a 500")
 	flags.Float64Var(&trouble.Drop, "trouble-drop", 0, "share of the requests to close the connection of")
 }
