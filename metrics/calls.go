@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,12 +52,9 @@ func (s *store) note(operation string, began time.Time, err error) {
 }
 
 // RedisHook measures the calls of a Redis client: pass it to the client's AddHook before the client is used.
-func (m *Metrics) RedisHook() redis.Hook { return redisHook{m: m, known: &sync.Map{}} }
+func (m *Metrics) RedisHook() redis.Hook { return redisHook{m} }
 
-type redisHook struct {
-	m     *Metrics
-	known *sync.Map // prometheus.Observers by command
-}
+type redisHook struct{ m *Metrics }
 
 // DialHook implements redis.Hook.
 func (h redisHook) DialHook(next redis.DialHook) redis.DialHook {
@@ -100,13 +96,8 @@ func (h redisHook) note(command string, began time.Time, err error) {
 
 // observer measures a command. There are many calls of few commands.
 func (h redisHook) observer(command string) prometheus.Observer {
-	if o, ok := h.known.Load(command); ok {
-		return o.(prometheus.Observer) //nolint:forcetypeassert // it holds no other
-	}
-	label := h.m.commands.label(command)
-	o := h.m.histograms[redisSeconds].WithLabelValues(label)
-	if label != other { // as many as there are labels
-		h.known.Store(command, o)
-	}
-	return o
+	return h.m.calls.get(command, func() (prometheus.Observer, bool) {
+		label := h.m.commands.label(command)
+		return h.m.histograms[redisSeconds].WithLabelValues(label), label != other
+	})
 }

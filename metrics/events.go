@@ -17,9 +17,7 @@ func (m *Metrics) Events() worker.Events {
 }
 
 func (m *Metrics) started(s worker.Start) {
-	if _, twice := m.runs.LoadOrStore(s.Task, nil); !twice {
-		m.running.WithLabelValues(m.queues.label(s.Task.Queue)).Inc()
-	}
+	m.of(s.Task).running.Inc()
 	for _, c := range s.Charges {
 		m.count(starts, c.Limit, m.keys.label(c.Limit, c.Key))
 	}
@@ -31,12 +29,16 @@ func (m *Metrics) started(s worker.Start) {
 }
 
 func (m *Metrics) finished(f worker.Finish) {
-	queue, name := m.queues.label(f.Task.Queue), m.types.label(f.Task.Type)
-	if _, ran := m.runs.LoadAndDelete(f.Task); ran { // a foreign task that was refused had no start
-		m.running.WithLabelValues(queue).Dec()
+	c := m.of(f.Task)
+	if !f.Foreign {
+		c.running.Dec()
 	}
-	m.count(finished, queue, name, string(f.Result))
-	m.observe(f.Elapsed, duration, name)
+	if f.Result == worker.ResultSucceeded {
+		c.succeeded.Inc()
+	} else {
+		m.count(finished, c.queue, c.name, string(f.Result))
+	}
+	c.duration.Observe(f.Elapsed.Seconds())
 	for _, c := range f.Charges {
 		key := m.keys.label(c.Limit, c.Key)
 		for meter, n := range c.Tokens {

@@ -3,7 +3,6 @@ package metrics
 import (
 	"cmp"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,7 +44,8 @@ type Metrics struct {
 	counters   map[string]*prometheus.CounterVec
 	histograms map[string]*prometheus.HistogramVec
 	running    *prometheus.GaugeVec
-	runs       sync.Map // TaskRefs whose handlers run
+	kinds      cache[kind, *counts]
+	calls      cache[string, prometheus.Observer] // of Redis, by command
 	fleet      *fleet
 }
 

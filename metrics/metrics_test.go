@@ -35,7 +35,7 @@ func all(e worker.Events) {
 	e.OnSettle(worker.Settlement{Task: ref("a"), Charge: charges[0], Err: reservations.ErrUnavailable})
 	e.OnSync(worker.Sync{Task: ref("a"), Charge: charges[0]})
 	e.OnFinish(worker.Finish{
-		Task: ref("d"), Charges: charges, Result: worker.ResultRefused,
+		Task: ref("d"), Charges: charges, Result: worker.ResultRefused, Foreign: true,
 		Err: tasks.RetryAfter(time.Second, errors.New("429")),
 	})
 }

@@ -105,6 +105,8 @@ type Finish struct {
 	Result  Result
 	// Used is what the handler has reported so far, by meter: a meter that is not there was used as estimated.
 	Used reservations.Tokens
+	// Foreign says that there was no Start: Limits let a task without a charge pass, and its provider refused it.
+	Foreign bool
 	// Elapsed is the time since the start.
 	Elapsed time.Duration
 	// Err is the result that asynq got. Nil if the task succeeded; the handler's error if the provider refused the

@@ -160,7 +160,8 @@ func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed
 	used := d.used(e.err)
 	d.traceEnd(ResultRefused, used, e.err)
 	hook(g.log, g.events.OnFinish, Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Result: ResultRefused, Elapsed: elapsed, Err: e.err,
+		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Result: ResultRefused, Foreign: !d.runs.Load(),
+		Elapsed: elapsed, Err: e.err,
 	})
 	wait, c := e.refusal.After, d.charge()
 	if !e.blocked.At.IsZero() {
