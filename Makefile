@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile vuln lint fmt services-up services-down compiler
+.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile test-browser vuln lint fmt services-up services-down compiler
 
 GOLANGCI_VERSION := 2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
@@ -48,6 +48,9 @@ fuzz: ## each fuzz test for FUZZTIME (20s)
 test-hostile: compiler ## hostile tasks, services, documents and files, and the seeds of all fuzz tests, with counts
 	@scripts/services run scripts/test-hostile
 
+test-browser: ## the page in a real Chromium, which it installs; pictures in screenshots/
+	@scripts/services run bash -c 'found=$$(scripts/browser) && eval "$$found" && go -C browser test -count=1 ./...'
+
 GOVULNCHECK_VERSION := 1.3.0
 vuln: ## known vulnerabilities of what the binaries call; passes where their database can't be reached
 	@scripts/vuln $(GOVULNCHECK_VERSION)
@@ -55,11 +58,13 @@ vuln: ## known vulnerabilities of what the binaries call; passes where their dat
 lint: $(GOLANGCI) ## golangci-lint, with the settings in .golangci.yaml
 	@$(GOLANGCI) run ./...
 	@cd bench && $(GOLANGCI) run ./...
+	@cd browser && $(GOLANGCI) run ./...
 	@cd deploy/ruletest && $(GOLANGCI) run ./...
 
 fmt: $(GOLANGCI) ## format as lint wants it
 	@$(GOLANGCI) fmt ./...
 	@cd bench && $(GOLANGCI) fmt ./...
+	@cd browser && $(GOLANGCI) fmt ./...
 	@cd deploy/ruletest && $(GOLANGCI) fmt ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):

@@ -11,11 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
-
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/testenv"
@@ -24,6 +21,8 @@ import (
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 )
 
 // hostile is what no page may run, nor a reader mistake: a script, a tag that runs one, and a character that turns the
@@ -115,7 +114,7 @@ func (f *fleet) past(t *testing.T) {
 			continue // nothing was recorded
 		}
 		text := fmt.Sprintf(`{"t":%d,"a":%d,"p":%d,"w":%d,"d":5,"n":%d,"b":{"openai":{"w":%d,"u":%.2f}}}`, at,
-			12+int(6*math.Sin(float64(i)/5)), i%4, max(0, waiting), 9000-7*i, max(0, waiting), 0.6+0.4*math.Sin(float64(i)/30))
+			12+int(6*math.Sin(float64(i)/5)), i/20%4, max(0, waiting), 9000-7*i-i*i/90, max(0, waiting), 0.6+0.4*math.Sin(float64(i)/30))
 		if err := f.client.HSet(t.Context(), "headway:{dashboard}:history", (at/10)%360, text).Err(); err != nil {
 			t.Fatal(err)
 		}

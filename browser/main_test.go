@@ -14,7 +14,10 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // screenshots is where the tests write what they saw; CI keeps it.
 const screenshots = "../screenshots"
@@ -58,7 +61,7 @@ func tab(t *testing.T, in context.Context, width int64, scheme string) context.C
 		case *runtime.EventExceptionThrown:
 			t.Errorf("the page threw: %v", e.ExceptionDetails)
 		case *log.EventEntryAdded:
-			if e.Entry.Level == log.EntryLevelError && !strings.HasSuffix(string(e.Entry.URL), unknown) {
+			if e.Entry.Level == log.EntryLevelError && !strings.HasSuffix(e.Entry.URL, unknown) {
 				t.Errorf("the browser complains: %s (%v)", e.Entry.Text, e.Entry.URL)
 			}
 		}
@@ -126,6 +129,13 @@ func text(t *testing.T, ctx context.Context, selector string) string {
 	return script[string](t, ctx, fmt.Sprintf("document.querySelector(%q).innerText", selector))
 }
 
+// click clicks an element as soon as it is there.
+func click(t *testing.T, ctx context.Context, selector string) {
+	t.Helper()
+	eventually(t, ctx, fmt.Sprintf("document.querySelector(%q)", selector))
+	script[bool](t, ctx, fmt.Sprintf("document.querySelector(%q).click() ?? true", selector))
+}
+
 // eventually waits until an expression of JavaScript is true in the page.
 func eventually(t *testing.T, ctx context.Context, expression string) {
 	t.Helper()
@@ -171,10 +181,11 @@ func judge(t *testing.T, ctx context.Context, rules, where string) {
 		Nodes: v.nodes.map((n) => ({HTML: n.html, FailureSummary: n.failureSummary})),
 	})))`)
 	for _, f := range found {
-		message := fmt.Sprintf("%s: %s (%s): %s", where, f.ID, f.Impact, f.Help)
+		lines := []string{fmt.Sprintf("%s: %s (%s): %s", where, f.ID, f.Impact, f.Help)}
 		for _, n := range f.Nodes[:min(3, len(f.Nodes))] {
-			message += fmt.Sprintf("\n  %s\n  %s", n.HTML, n.FailureSummary)
+			lines = append(lines, n.HTML, n.FailureSummary)
 		}
+		message := strings.Join(lines, "\n  ")
 		if f.Impact == "serious" || f.Impact == "critical" {
 			t.Error(message)
 		} else {

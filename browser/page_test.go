@@ -8,20 +8,29 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-
 	"github.com/headway-go/headway/deadtasks"
 )
 
 // Every page fits, is accessible, complains of nothing, and shows hostile texts as texts.
+//
+//nolint:paralleltest // a browser wants the machine for itself
 func TestPages(t *testing.T) {
 	f := startFleet(t)
 	at := f.serve(t, true)
 	b, rules := browser(t), rulesText(t)
 	task := "/task?queue=default&id=" + url.QueryEscape(f.waiting)
 	pages := []struct{ name, path string }{
-		{"overview", "/"}, {"limits", "/limit"}, {"tasks", "/task"}, {"task-waits", task},
-		{"task-died", "/task?id=" + url.QueryEscape(f.failed)}, {"batches", "/batches"}, {"batch", "/batch?id=3f2a9c1e"},
-		{"dead", "/dead"}, {"queues", "/queues"}, {"queue", "/queue?name=nightly"}, {"unknown", unknown},
+		{"overview", "/"},
+		{"limits", "/limit"},
+		{"tasks", "/task"},
+		{"task-waits", task},
+		{"task-died", "/task?id=" + url.QueryEscape(f.failed)},
+		{"batches", "/batches"},
+		{"batch", "/batch?id=3f2a9c1e"},
+		{"dead", "/dead"},
+		{"queues", "/queues"},
+		{"queue", "/queue?name=nightly"},
+		{"unknown", unknown},
 	}
 	for _, look := range []struct {
 		width  int64
@@ -45,6 +54,8 @@ func TestPages(t *testing.T) {
 }
 
 // A payload that is a script is shown as its text, and a character that turns the direction of writing as an escape.
+//
+//nolint:paralleltest // a browser wants the machine for itself
 func TestHostileTextsAreShown(t *testing.T) {
 	f := startFleet(t)
 	at := f.serve(t, false)
@@ -62,6 +73,8 @@ func TestHostileTextsAreShown(t *testing.T) {
 }
 
 // One look at the first page says what is stuck and why.
+//
+//nolint:paralleltest // a browser wants the machine for itself
 func TestSaysWhatIsStuck(t *testing.T) {
 	f := startFleet(t)
 	ctx := tab(t, browser(t), 1280, "light")
@@ -72,6 +85,8 @@ func TestSaysWhatIsStuck(t *testing.T) {
 }
 
 // A reader finds a waiting task by its ID, and sees it end without doing anything.
+//
+//nolint:paralleltest // a browser wants the machine for itself
 func TestTaskIsFollowed(t *testing.T) {
 	f := startFleet(t)
 	ctx := tab(t, browser(t), 1280, "light")
@@ -90,6 +105,8 @@ func TestTaskIsFollowed(t *testing.T) {
 }
 
 // A reader can requeue a dead task with --allow-changes alone: without, there is no button, and a request is refused.
+//
+//nolint:paralleltest // a browser wants the machine for itself
 func TestRequeue(t *testing.T) {
 	f := startFleet(t)
 	b := browser(t)
@@ -118,8 +135,9 @@ func TestRequeue(t *testing.T) {
 	}
 
 	writable := tab(t, b, 390, "light")
-	run(t, writable, chromedp.Navigate(f.serve(t, true)+task), chromedp.Click(chromedp.CSS("main form button.main")),
-		chromedp.WaitVisible(chromedp.CSS(".notice")))
+	run(t, writable, chromedp.Navigate(f.serve(t, true)+task))
+	click(t, writable, "main form button.main")
+	eventually(t, writable, `document.querySelector(".notice")`)
 	if seen := text(t, writable, ".notice"); seen != "1 task requeued." {
 		t.Errorf("the page says %q", seen)
 	}
@@ -130,6 +148,8 @@ func TestRequeue(t *testing.T) {
 }
 
 // A queue is paused and resumed by its button.
+//
+//nolint:paralleltest // a browser wants the machine for itself
 func TestPauseAndResume(t *testing.T) {
 	f := startFleet(t)
 	ctx := tab(t, browser(t), 1280, "light")
@@ -140,12 +160,13 @@ func TestPauseAndResume(t *testing.T) {
 		}
 		return info.Paused
 	}
-	run(t, ctx, chromedp.Navigate(f.serve(t, true)+"/queue?name=nightly"),
-		chromedp.Click(chromedp.CSS(`form[action="/queues/resume"] button`)), chromedp.WaitVisible(chromedp.CSS(".notice")))
+	run(t, ctx, chromedp.Navigate(f.serve(t, true)+"/queue?name=nightly"))
+	click(t, ctx, `form[action="/queues/resume"] button`)
+	eventually(t, ctx, `document.querySelector(".notice")?.textContent.startsWith("The queue is resumed")`)
 	if paused() {
 		t.Error("the queue is still paused")
 	}
-	run(t, ctx, chromedp.Click(chromedp.CSS(`form[action="/queues/pause"] input[value="nightly"] + button`)))
+	click(t, ctx, `form[action="/queues/pause"] input[value="nightly"] + button`)
 	eventually(t, ctx, `document.querySelector(".notice")?.textContent.startsWith("The queue is paused")`)
 	if !paused() {
 		t.Error("the queue is not paused")
@@ -153,6 +174,8 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 // Without JavaScript the tables are there.
+//
+//nolint:paralleltest // a browser wants the machine for itself
 func TestWithoutJavaScript(t *testing.T) {
 	f := startFleet(t)
 	ctx := tab(t, browser(t), 1280, "light")

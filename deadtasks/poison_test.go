@@ -71,8 +71,13 @@ func TestPoisonIsPassedOver(t *testing.T) {
 	}
 	first, last := died(-1).At, died(1000).At
 	for i, d := range []bson.M{
-		{"at": "never"}, {"at": 5, "tries": "x"}, {"at": first, "tries": "x"}, {"at": died(130).At, "payload": 5},
-		{"at": last, "headers": "x"}, {"at": bson.M{}, "requeues": 5}, {"at": died(200).At, "task": bson.A{}},
+		{"at": "never"},
+		{"at": 5, "tries": "x"},
+		{"at": first, "tries": "x"},
+		{"at": died(130).At, "payload": 5},
+		{"at": last, "headers": "x"},
+		{"at": bson.M{}, "requeues": 5},
+		{"at": died(200).At, "task": bson.A{}},
 	} {
 		d["_id"], d["state"] = fmt.Sprintf("poison %d", i), deadtasks.StateDead
 		if _, err := records.InsertOne(t.Context(), d); err != nil {

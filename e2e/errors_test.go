@@ -144,7 +144,7 @@ func TestTasksThatCanNeverRun(t *testing.T) {
 	enqueue("batch", "-", "--limit", "anthropic", "--config", other) // the workers have no such limit
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: w.redis.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
-	for name, payload := range map[string]string{"llm:chat": "no JSON", "nobody:knows": "{}"} {
+	for name, payload := range map[string]string{"llm:call": "no JSON", "nobody:knows": "{}"} {
 		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask(name, []byte(payload)), asynq.Queue(queue)); err != nil {
 			t.Fatal(err)
 		}

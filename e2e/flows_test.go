@@ -87,7 +87,7 @@ func (w *world) sendQuietly(t *testing.T, n int, enqueued map[string]time.Time) 
 			t.Error(err)
 			return
 		}
-		chat, err := llm.NewChat("openai", body, llm.MeterRequests)
+		chat, err := llm.NewCall(llm.EndpointChat, "openai", body, llm.MeterRequests)
 		if err != nil {
 			t.Error(err)
 			return

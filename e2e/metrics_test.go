@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -83,12 +84,11 @@ func get(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	var body strings.Builder
-	if err = res.Write(&body); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v", url, body.String(), err)
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d, %v: %s", url, res.StatusCode, err, body)
 	}
-	_, text, _ := strings.Cut(body.String(), "\r\n\r\n")
-	return text
+	return string(body)
 }
 
 func (s scrape) want(t *testing.T, want float64, name string) {
@@ -103,7 +103,7 @@ func (s scrape) want(t *testing.T, want float64, name string) {
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestMetrics(t *testing.T) {
-	measures(t, 25*time.Second)
+	measures(t, 40*time.Second)
 	const tasks = 150
 	w := newWorld(t, setting{
 		limit:    "{meters: {requests: {rate: 40/s, capacity: 40}, tokens: {rate: 3500/s, capacity: 10000}}, settle: adjust}",
@@ -126,13 +126,30 @@ func TestMetrics(t *testing.T) {
 	}
 	w.awaitCompleted(t, tasks, time.Minute)
 	r, all := w.report(t), w.scrapeAll(t)
-	all.wantReport(t, r.Accepted, r.Violations, r.Meters["tokens"].Estimated, r.Meters["tokens"].Used)
+	all.wantReport(t, r.Accepted, r.Violations, w.estimated(t), r.Meters["tokens"].Used)
 	for _, p := range w.workers {
 		if got := get(t, p.metricsURL(t)+"/readyz"); got != "ok\n" {
 			t.Errorf("ready: %q", got)
 		}
 	}
 	w.finish(t)
+}
+
+// estimated are the tokens that ended tasks were charged, as their log lines have it.
+func (w *world) estimated(t *testing.T) (tokens float64) {
+	t.Helper()
+	for _, p := range w.workers {
+		for line := range strings.Lines(p.log(t)) {
+			var ended struct {
+				Text      string             `json:"msg"`
+				Estimated map[string]float64 `json:"estimated"`
+			}
+			if json.Unmarshal([]byte(line), &ended) == nil && ended.Text == "task done" {
+				tokens += ended.Estimated["tokens"]
+			}
+		}
+	}
+	return tokens
 }
 
 // wantReport compares the counters with what the provider counted.
@@ -148,45 +165,65 @@ func (s scrape) wantReport(t *testing.T, accepted, violations int, estimated, us
 	s.want(t, 1, "headway_up{service=buckets}")
 }
 
-// compare compares the metrics of a paused fleet with the provider and with `limits show`, as soon as they were read
-// anew.
-func (w *world) compare(t *testing.T) {
+// shown is the limit as `limits show` prints it.
+func (w *world) shown(t *testing.T) overview.Bucket {
 	t.Helper()
-	var all scrape
 	var shown overview.Limits
-	paused := time.Now()
-	await(t, time.Minute, "the fleet's state was read since the pause", func() (bool, string) {
-		w.scrapeAll(t)
-		for _, p := range w.workers { // each process reads for itself
-			families := scrapeOne(t, p.metricsURL(t)+"/metrics")
-			read := families["headway_fleet_read_timestamp_seconds"].GetMetric()
-			if len(read) == 0 || read[0].GetGauge().GetValue() < float64(paused.Unix()+3) {
-				return false, fmt.Sprint(read)
-			}
-		}
-		return true, ""
-	})
 	if err := json.Unmarshal([]byte(w.worker(t, "limits", "show", "openai", "--json")), &shown); err != nil {
 		t.Fatal(err)
 	}
-	all = w.scrapeAll(t)
-	b := shown.Limits[0].Buckets[0]
+	return shown.Limits[0].Buckets[0]
+}
+
+// readSince waits until each worker has read the state of the fleet since now, and returns their metrics.
+func (w *world) readSince(t *testing.T) scrape {
+	t.Helper()
+	began := float64(time.Now().UnixMicro()) / 1e6
+	for _, p := range w.workers {
+		await(t, time.Minute, p.name+" has read the state of the fleet", func() (bool, string) {
+			families := scrapeOne(t, p.metricsURL(t)+"/metrics")
+			read, took := families["headway_fleet_read_timestamp_seconds"], families["headway_fleet_read_duration_seconds"]
+			if read == nil || took == nil {
+				return false, "it was not read"
+			}
+			at := read.GetMetric()[0].GetGauge().GetValue() - took.GetMetric()[0].GetGauge().GetValue()
+			return at > began, fmt.Sprintf("%v s before", began-at)
+		})
+	}
+	return w.scrapeAll(t)
+}
+
+// compare compares the metrics of a paused fleet with the provider and with `limits show`, once the promoted tasks are
+// back in their places and nothing has changed while the metrics were read.
+func (w *world) compare(t *testing.T) {
+	t.Helper()
+	var all scrape
+	var before, b overview.Bucket
+	await(t, 2*time.Minute, "nothing changes", func() (bool, string) {
+		before = w.shown(t)
+		all, b = w.readSince(t), w.shown(t)
+		return b.Promoted == 0 && before.Waiting == b.Waiting, fmt.Sprintf("%d waiting, %d promoted", b.Waiting, b.Promoted)
+	})
 	if b.Waiting == 0 {
 		t.Fatal("no task waits: there is nothing to compare")
 	}
 	t.Logf("paused with %d waiting tasks", b.Waiting)
 	all.want(t, float64(b.Waiting), "headway_waitlist_tasks{key=,limit=openai,state=waiting}")
 	all.want(t, float64(b.Promoted), "headway_waitlist_tasks{key=,limit=openai,state=promoted}")
-	for _, m := range b.Meters {
+	for i, m := range b.Meters {
 		labels := "{key=,limit=openai,meter=" + m.Meter + "}"
 		all.want(t, m.Capacity, "headway_meter_capacity_tokens"+labels)
 		all.want(t, m.Level, "headway_meter_level_tokens"+labels) // full again: nothing starts
-		all.want(t, m.Promised, "headway_meter_reserved_tokens"+labels)
+		// What is reserved comes back while no task starts: the metrics were read between the two looks.
+		if got := all["headway_meter_reserved_tokens"+labels]; got < m.Promised || got > before.Meters[i].Promised {
+			t.Errorf("%s: %v are reserved, limits show says %v before and %v after", m.Meter, got,
+				before.Meters[i].Promised, m.Promised)
+		}
 		all.want(t, m.Waiting, "headway_waitlist_tokens"+labels)
 	}
 	i, r := w.info(t), w.report(t)
 	all.want(t, float64(i.Completed), "headway_queue_tasks{queue=default,state=completed}")
 	all.want(t, 1, "headway_queue_paused{queue=default}")
-	all.want(t, float64(i.Completed), "headway_tasks_finished_total{queue=default,result=succeeded,type=llm:chat}")
-	all.wantReport(t, r.Accepted, r.Violations, r.Meters["tokens"].Estimated, r.Meters["tokens"].Used)
+	all.want(t, float64(i.Completed), "headway_tasks_finished_total{queue=default,result=succeeded,type=llm:call}")
+	all.wantReport(t, r.Accepted, r.Violations, w.estimated(t), r.Meters["tokens"].Used)
 }

@@ -22,7 +22,7 @@ recurring:
     every: 2s
     queue: ticks
     task:
-      type: llm:chat
+      type: llm:call
       payload: {limit: openai, request: {model: m, max_tokens: 5, messages: [{role: user, content: tick}]}}
 `
 )

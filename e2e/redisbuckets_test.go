@@ -77,7 +77,7 @@ func (w *world) enqueueChats(t *testing.T, n int) {
 	for i := range chats {
 		request := fmt.Sprintf(`{"model":"gpt-4o-mini","max_tokens":20,"messages":[{"role":"user","content":"Count to %d."}],`+
 			`"metadata":{"headway_task":"t%05d"}}`, i, i)
-		if chats[i], err = llm.NewChat("openai", json.RawMessage(request), llm.MeterRequests); err != nil {
+		if chats[i], err = llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(request), llm.MeterRequests); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/reservations"
@@ -51,9 +53,12 @@ func (s *store) note(operation string, began time.Time, err error) {
 }
 
 // RedisHook measures the calls of a Redis client: pass it to the client's AddHook before the client is used.
-func (m *Metrics) RedisHook() redis.Hook { return redisHook{m} }
+func (m *Metrics) RedisHook() redis.Hook { return redisHook{m: m, known: &sync.Map{}} }
 
-type redisHook struct{ m *Metrics }
+type redisHook struct {
+	m     *Metrics
+	known *sync.Map // prometheus.Observers by command
+}
 
 // DialHook implements redis.Hook.
 func (h redisHook) DialHook(next redis.DialHook) redis.DialHook {
@@ -71,7 +76,7 @@ func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		began := time.Now()
 		err := next(ctx, cmd)
-		h.note(h.m.commands.label(cmd.Name()), began, err)
+		h.note(cmd.Name(), began, err)
 		return err
 	}
 }
@@ -87,8 +92,21 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 }
 
 func (h redisHook) note(command string, began time.Time, err error) {
-	h.m.observe(time.Since(began), redisSeconds, command)
+	h.observer(command).Observe(time.Since(began).Seconds())
 	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		h.m.count(redisErrors, command)
+		h.m.count(redisErrors, h.m.commands.label(command))
 	}
+}
+
+// observer measures a command. There are many calls of few commands.
+func (h redisHook) observer(command string) prometheus.Observer {
+	if o, ok := h.known.Load(command); ok {
+		return o.(prometheus.Observer) //nolint:forcetypeassert // it holds no other
+	}
+	label := h.m.commands.label(command)
+	o := h.m.histograms[redisSeconds].WithLabelValues(label)
+	if label != other { // as many as there are labels
+		h.known.Store(command, o)
+	}
+	return o
 }

@@ -41,23 +41,23 @@ type bundle struct {
 	registry *prometheus.Registry
 }
 
-func newBundle(t testing.TB, config metrics.Config) *bundle {
-	t.Helper()
-	server := miniredis.RunT(t)
-	b := bundleAt(t, server.Addr(), config)
+func newBundle(tb testing.TB, config metrics.Config) *bundle {
+	tb.Helper()
+	server := miniredis.RunT(tb)
+	b := bundleAt(tb, server.Addr(), config)
 	b.redis = server
 	return b
 }
 
 // bundleAt is a fleet on the Redis at addr.
-func bundleAt(t testing.TB, addr string, config metrics.Config) *bundle {
-	t.Helper()
-	b := &bundle{registry: registryOf(t)}
+func bundleAt(tb testing.TB, addr string, config metrics.Config) *bundle {
+	tb.Helper()
+	b := &bundle{registry: registryOf(tb)}
 	config.Logger = slog.New(slog.DiscardHandler)
 	b.metrics = metrics.New(config)
 	b.client = redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	b.client.AddHook(b.metrics.RedisHook())
-	t.Cleanup(func() { _ = b.client.Close() })
+	tb.Cleanup(func() { _ = b.client.Close() })
 	var err error
 	b.limiter, err = reservations.New(b.metrics.Store(memstore.New(nil)), []reservations.Limit{{
 		Name: "api", MaxWait: 0,
@@ -66,47 +66,48 @@ func bundleAt(t testing.TB, addr string, config metrics.Config) *bundle {
 		},
 	}}, reservations.Config{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if b.sched, err = scheduler.New(b.client, b.limiter, scheduler.Config{}); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err = b.metrics.Watch(b.client, b.limiter); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(b.metrics.Close)
+	tb.Cleanup(b.metrics.Close)
 	b.registry.MustRegister(b.metrics)
 	return b
 }
 
 // registryOf returns a registry that checks what it collects; in a benchmark it does not, as in production.
-func registryOf(t testing.TB) *prometheus.Registry {
-	if _, measures := t.(*testing.B); measures {
+func registryOf(tb testing.TB) *prometheus.Registry {
+	tb.Helper()
+	if _, measures := tb.(*testing.B); measures {
 		return prometheus.NewRegistry()
 	}
 	return prometheus.NewPedanticRegistry()
 }
 
 // enqueue gives a task a place in the waitlist of its bucket.
-func (b *bundle) enqueue(t testing.TB, c call) {
-	t.Helper()
-	if _, err := b.sched.Enqueue(t.Context(), c, scheduler.Reserved()); err != nil {
-		t.Fatal(err)
+func (b *bundle) enqueue(tb testing.TB, c call) {
+	tb.Helper()
+	if _, err := b.sched.Enqueue(tb.Context(), c, scheduler.Reserved()); err != nil {
+		tb.Fatal(err)
 	}
 }
 
 // gather returns all metrics by name, after a fresh read of the fleet.
-func (b *bundle) gather(t testing.TB) map[string]*dto.MetricFamily {
-	t.Helper()
-	b.metrics.Read(context.WithoutCancel(t.Context()))
-	return gather(t, b.registry)
+func (b *bundle) gather(tb testing.TB) map[string]*dto.MetricFamily {
+	tb.Helper()
+	b.metrics.Read(context.WithoutCancel(tb.Context()))
+	return gather(tb, b.registry)
 }
 
-func gather(t testing.TB, from prometheus.Gatherer) map[string]*dto.MetricFamily {
-	t.Helper()
+func gather(tb testing.TB, from prometheus.Gatherer) map[string]*dto.MetricFamily {
+	tb.Helper()
 	families, err := from.Gather()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	all := map[string]*dto.MetricFamily{}
 	for _, f := range families {

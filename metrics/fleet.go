@@ -48,6 +48,8 @@ type fleet struct {
 	scraped  time.Time
 	parts    map[string]*part
 	lists    map[string][]scheduler.Waitlist // by limit, of the last read
+	views    []reservations.View             // of the last read
+	viewed   time.Time                       // when it began
 }
 
 // part is what was last read of one service.
@@ -171,6 +173,9 @@ func (f *fleet) read(ctx context.Context, name string, p *part, began time.Time)
 	p.began, p.err = time.Time{}, err
 	if err == nil {
 		p.metrics, p.at, p.took = metrics, time.Now(), time.Since(began)
+		if buckets := f.parts[serviceBuckets]; f.views != nil {
+			buckets.metrics = f.bucketMetrics() // with the newest waitlists
+		}
 	}
 	if !p.ended {
 		p.ended = true

@@ -1,5 +1,7 @@
 package metrics
 
+import "slices"
+
 // Type is how a metric behaves.
 type Type string
 
@@ -92,6 +94,11 @@ const (
 
 // List returns the definitions of all metrics, in the order of docs/metrics.md.
 func List() []Metric {
+	return slices.Concat(serviceMetrics(), limitMetrics(), taskMetrics(), startMetrics(), callMetrics())
+}
+
+// serviceMetrics are those of the services and the dispatcher.
+func serviceMetrics() []Metric {
 	return []Metric{
 		{
 			Name: up, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelService},
@@ -109,6 +116,12 @@ func List() []Metric {
 			Name: dispatcher, Type: Gauge, Scope: ScopeFleet,
 			Help: "1 if a process of the fleet is on duty as dispatcher, 0 if none is.",
 		},
+	}
+}
+
+// limitMetrics are those of buckets and waitlists.
+func limitMetrics() []Metric {
+	return []Metric{
 		{
 			Name: capacity, Type: Gauge, Scope: ScopeFleet,
 			Labels: []string{labelLimit, labelKey, labelMeter}, Help: "Most tokens that the bucket holds.",
@@ -155,6 +168,12 @@ func List() []Metric {
 			Name: waitGoal, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelLimit},
 			Help: "How long a task may wait before an alert fires: max_wait of the limit, else the default of the process.",
 		},
+	}
+}
+
+// taskMetrics are those of queues and tasks.
+func taskMetrics() []Metric {
+	return []Metric{
 		{
 			Name: queueTasks, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelQueue, labelState},
 			Help: "Tasks in asynq's queue by state: pending, active, scheduled, retry, completed, archived (dead).",
@@ -193,6 +212,12 @@ func List() []Metric {
 			Name: sorted, Type: Counter, Scope: ScopeProcess, Labels: []string{labelQueue},
 			Help: "Tasks of a backlog that joined their waitlists without a delivery.",
 		},
+	}
+}
+
+// startMetrics are those of starts and settlements.
+func startMetrics() []Metric {
+	return []Metric{
 		{
 			Name: starts, Type: Counter, Scope: ScopeProcess,
 			Labels: []string{labelLimit, labelKey},
@@ -230,6 +255,12 @@ func List() []Metric {
 			Name: syncs, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit, labelResult},
 			Help: "Corrections of buckets by what a provider said is left: applied or failed.",
 		},
+	}
+}
+
+// callMetrics are those of calls of services.
+func callMetrics() []Metric {
+	return []Metric{
 		{
 			Name: storeSeconds, Type: Histogram, Scope: ScopeProcess,
 			Labels: []string{labelOperation}, Help: "Duration of calls of the store of the buckets.", Buckets: fast(),

@@ -101,10 +101,10 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. It waits for no store, but for the first read of the fleet: half a second
 // at most.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.fleet.collect(to) // first: its calls are counted below
 	for _, c := range m.own {
 		c.Collect(to)
 	}
-	m.fleet.collect(to)
 }
 
 // Close ends the reads of the fleet's state. Later scrapes show what the process counted.

@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -128,43 +127,56 @@ func (w *waitlist) add(l scheduler.Waitlist) {
 	}
 }
 
-// readBuckets reads the bucket that all keys share of each limit, and those of keys that have a label.
-func (f *fleet) readBuckets(ctx context.Context, now time.Time) (all []prometheus.Metric, err error) {
-	f.mu.Lock()
-	lists := f.lists
-	f.mu.Unlock()
+// readBuckets reads the bucket that all keys share of each limit, and those of keys that have a label. Its metrics are
+// made with the waitlists.
+func (f *fleet) readBuckets(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
+	views := []reservations.View{}
 	for _, limit := range f.reader.Limiter.Names() {
 		for _, key := range append([]string{""}, f.m.keys.of(limit)...) {
 			v, err := f.reader.Limiter.View(ctx, limit, key)
 			if err != nil {
 				return nil, err
 			}
-			b := f.reader.Bucket(v)
-			for _, l := range lists[limit] {
-				if l.Key == key {
-					b = b.With(l)
-				}
-			}
-			all = append(all, f.bucketMetrics(b, f.m.keys.label(limit, key), now)...)
+			views = append(views, v)
 		}
 	}
-	return all, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.views, f.viewed = views, now
+	return nil, nil
 }
 
-func (f *fleet) bucketMetrics(b overview.Bucket, key string, now time.Time) []prometheus.Metric {
-	until := 0.
-	if b.Blocked > 0 {
-		until = unix(now) + b.Blocked
+// bucketMetrics shows the views with the waitlists, as `limits show` does. The caller holds the lock.
+func (f *fleet) bucketMetrics() (all []prometheus.Metric) {
+	for _, v := range f.views {
+		b := f.reader.Bucket(v)
+		for _, l := range f.lists[v.Limit] {
+			if l.Key == v.Key {
+				b = b.With(l)
+			}
+		}
+		key, until := f.m.keys.label(b.Limit, b.Key), 0.
+		if b.Blocked > 0 {
+			until = unix(f.viewed) + b.Blocked
+		}
+		all = append(all, f.gauge(blockedUntil, until, b.Limit, key))
+		for _, m := range b.Meters {
+			all = append(all,
+				f.gauge(capacity, m.Capacity, b.Limit, key, m.Meter),
+				f.gauge(refill, refilled(m), b.Limit, key, m.Meter),
+				f.gauge(level, m.Level, b.Limit, key, m.Meter),
+				f.gauge(reserved, m.Promised, b.Limit, key, m.Meter))
+		}
 	}
-	all := []prometheus.Metric{f.gauge(blockedUntil, until, b.Limit, key)}
-	for _, m := range b.Meters {
-		all = append(all,
-			f.gauge(capacity, m.Capacity, b.Limit, key, m.Meter),
-			f.gauge(refill, m.View.RatePerSecond(), b.Limit, key, m.Meter),
-			f.gauge(level, m.Level, b.Limit, key, m.Meter),
-			f.gauge(reserved, m.Promised, b.Limit, key, m.Meter))
+	return all
+}
+
+// refilled are the tokens that come back every second now: an adaptive meter changes its rate.
+func refilled(m overview.Meter) float64 {
+	if m.Kind == string(reservations.KindInFlight) || m.Period <= 0 {
+		return 0
 	}
-	return slices.Clip(all)
+	return m.Rate / m.Period
 }
 
 func truth(b bool) float64 {

@@ -33,7 +33,7 @@ type worldEvent struct {
 	do func(at float64)
 }
 
-type worldEvents []worldEvent
+type worldEvents []worldEvent //nolint:recvcheck // as container/heap has it
 
 func (e worldEvents) Len() int           { return len(e) }
 func (e worldEvents) Less(i, j int) bool { return e[i].at < e[j].at }

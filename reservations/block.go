@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // Block lets nothing start in the bucket of the charge's limit and key for d, counted from the store's answer: a
@@ -27,13 +29,13 @@ func (l *Limiter) Block(ctx context.Context, c Charge, d time.Duration) ([]Outco
 
 func (l *Limiter) blockOne(ctx context.Context, known Limit, key string, d time.Duration) (Outcome, error) {
 	end := time.Now().Add(min(d, known.LongestBlock()))
-	for pause, left := settleRetryMin, d; ; pause, left = min(2*pause, settleRetryMax), time.Until(end) {
+	for between, left := settleRetryMin, d; ; between, left = min(2*between, settleRetryMax), time.Until(end) {
 		o, err := l.askOne(ctx, known, key, Request{Op: OpBlock, For: left})
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return o, err
 		}
-		wait := min(pause/2+rand.N(pause), time.Until(end)) //nolint:gosec // jitter needs no secrecy
-		if !sleep(ctx, wait) || time.Until(end) <= 0 {
+		wait := min(between/2+rand.N(between), time.Until(end)) //nolint:gosec // jitter needs no secrecy
+		if pause.For(ctx, wait) != nil || time.Until(end) <= 0 {
 			return o, err
 		}
 	}

@@ -167,7 +167,7 @@ func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
 	adapted := b.adapted(s, f, to)
 	s.Started = min(f.Capacity, s.Filling.Capacity, s.Started+came)
 	s.Reserved = min(s.Started, s.Reserved+came)
-	s.Filling = adapted
+	s.Filling, s.Leased = adapted, nil // only a document that was changed by hand has leases here
 	return s.endHolds(to)
 }
 

@@ -31,7 +31,7 @@ func TestWeightsThatAreRefused(t *testing.T) {
 		"infinite":       {priorities: map[string]float64{"low": math.Inf(1)}, want: []string{"priorities.low: weight +Inf"}},
 		"no name":        {weights: map[string]float64{"": 1}, want: []string{"weights: a flow must have a name"}},
 		"10 kB":          {weights: map[string]float64{strings.Repeat("x", 10000): 1}, want: []string{"10000 bytes: must be at most 128"}},
-		"control":        {weights: map[string]float64{"a\nb": 1}, want: []string{`flow "a\nb" must be valid UTF-8 without control`}},
+		"control":        {weights: map[string]float64{"a\nb": 1}, want: []string{`flow "a\nb" must hold no control characters`}},
 		"priority blank": {priorities: map[string]float64{"a b": 1}, want: []string{`name "a b" must be 1 to 64 letters`}},
 		"all faults":     {map[string]float64{"a": 0}, map[string]float64{"b": 0}, []string{"weights.a: ", "priorities.b: "}},
 	} {

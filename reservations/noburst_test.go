@@ -2,7 +2,7 @@ package reservations_test
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -38,11 +38,12 @@ func TestNoBurstStartsOneAfterAnother(t *testing.T) {
 		}
 		at += n / 10
 	}
-	starts := b.Plan(clock(at+1000), []reservations.Ask{
+	now := clock(at + 1000)
+	starts := b.Plan(now, []reservations.Ask{
 		{Tokens: reservations.Tokens{"tokens": 3}}, {Tokens: reservations.Tokens{"tokens": 3}},
 	}, clock(at+2000))
-	if d := starts[1].Sub(starts[0]); d != 300*time.Millisecond {
-		t.Errorf("planned %v apart, want 300ms", d)
+	if d := starts[1].Sub(starts[0]); !starts[0].Equal(now) || d != 300*time.Millisecond {
+		t.Errorf("planned at %v and %v later, want at %v and 300ms later", starts[0], d, now)
 	}
 }
 
@@ -59,7 +60,7 @@ func TestOverrideOfCapacities(t *testing.T) {
 		Limit: "fleet", Meter: "tokens", Rate: 5, Period: time.Second, Capacity: reservations.NoBurst,
 	}
 	calls := reservations.Override{Limit: "fleet", Meter: reservations.MeterInFlight, Capacity: 2}
-	if err := l.SetOverrides([]reservations.Override{queue, calls}); err != nil {
+	if err = l.SetOverrides([]reservations.Override{queue, calls}); err != nil {
 		t.Fatal(err)
 	}
 	charge := reservations.Charge{Limit: "fleet", Tokens: reservations.Tokens{"tokens": 30}}
@@ -79,7 +80,7 @@ func TestOverrideOfCapacities(t *testing.T) {
 		{Limit: "fleet", Meter: reservations.MeterInFlight, Capacity: 5, Rate: 5, Period: time.Second},
 	} {
 		var f *reservations.FieldError
-		if err := l.SetOverrides([]reservations.Override{o}); !errors.As(err, &f) || f.Field != reservations.MeterInFlight {
+		if err = l.SetOverrides([]reservations.Override{o}); !errors.As(err, &f) || f.Field != reservations.MeterInFlight {
 			t.Errorf("%+v: got %v, want a fault of in_flight", o, err)
 		}
 	}
@@ -114,7 +115,7 @@ func TestOverrideOfCallsThatRun(t *testing.T) {
 		t.Helper()
 		ended := c
 		ended.Lease = running[k].Lease
-		if _, err := l.Settle(t.Context(), ended, nil, fmt.Sprint(k)); err != nil {
+		if _, err := l.Settle(t.Context(), ended, nil, strconv.Itoa(k)); err != nil {
 			t.Fatal(err)
 		}
 	}

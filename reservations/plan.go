@@ -75,9 +75,6 @@ func (b Bucket) limit() (l Limit) {
 		if m.Capacity, m.Headroom = f.Capacity, f.Headroom; f.Capacity == 0 {
 			m.Capacity = NoBurst
 		}
-		if f.adaptive() {
-			m.Rate, m.Adaptive = f.Least, Adaptive{Max: f.Most, Ramp: f.Ramp}
-		}
 		switch {
 		case f.InFlight:
 			m = Meter{Name: s.Name, Kind: KindInFlight, Capacity: f.Capacity}

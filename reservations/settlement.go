@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/headway-go/headway/internal/pause"
 )
 
 const (
@@ -71,7 +73,7 @@ func (l *Limiter) correct(
 ) (Outcome, error) {
 	r.Op, r.ID, r.Lease = OpSettle, settlementID(id), c.Lease.ID
 	first := time.Now()
-	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
+	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
 		if nothing(r.Tokens) {
 			if r.ID = 0; r.Lease == 0 {
 				return Outcome{}, faults
@@ -81,7 +83,7 @@ func (l *Limiter) correct(
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return outcome, errors.Join(faults, err)
 		}
-		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // jitter needs no secrecy
+		if pause.For(ctx, wait/2+rand.N(wait)) != nil { //nolint:gosec // jitter needs no secrecy
 			return outcome, errors.Join(faults, err)
 		}
 		if u := (*UnavailableError)(nil); r.For == 0 && errors.As(err, &u) && u.Applied == AppliedNo {
@@ -131,16 +133,4 @@ func (c Charge) validateUse(l Limit) error {
 		l.Meters[k].MaxReserved = Unlimited
 	}
 	return c.Validate(l)
-}
-
-// sleep waits for d, and says whether ctx did not end before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

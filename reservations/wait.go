@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // Wait waits until all charges have started, all or nothing, and returns when the call may be made. Name the narrowest
@@ -122,7 +124,7 @@ func (l *Limiter) grant(charges []Charge) (*Grant, error) {
 // let the caller start, with the error where its bucket could not be asked or ctx ended; nil where all have started.
 func (g *Grant) start(ctx context.Context) (stopped *Claim, err error) {
 	hold := func() error {
-		if !sleep(ctx, time.Until(g.claims.Ready())) {
+		if pause.For(ctx, time.Until(g.claims.Ready())) != nil {
 			return context.Cause(ctx)
 		}
 		return nil

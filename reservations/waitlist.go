@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // Waitlist is where callers of Wait and Do wait in line with the tasks of a fleet: a *scheduler.Scheduler.
@@ -88,7 +90,7 @@ func (a *alone) Wait(ctx context.Context, stopped *Claim, cause error) error {
 		held := stopped.Outcome.Reservation()
 		stopped.Held = &held
 	}
-	if !sleep(ctx, time.Until(until)) {
+	if pause.For(ctx, time.Until(until)) != nil {
 		return context.Cause(ctx)
 	}
 	return nil

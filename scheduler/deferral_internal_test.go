@@ -29,28 +29,34 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-func TestOutages(t *testing.T) {
+// The first answer of a store that was away ends the outage of all its buckets, and no fault of a bucket.
+func TestFaults(t *testing.T) {
 	t.Parallel()
-	var o outages
+	var f faults
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	if o.over("a") {
+	if f.over("a") {
 		t.Error("an outage ended that never began")
 	}
-	for _, c := range []struct{ at, want time.Duration }{{0, 0}, {4 * time.Second, 4 * time.Second}, {time.Minute, 0}} {
-		if got := o.lasted("a", now.Add(c.at)); got != c.want {
-			t.Errorf("after %v the outage has lasted %v, want %v", c.at, got, c.want)
-		}
+	f.note("a", fault{until: now.Add(time.Second)})
+	f.note("b", fault{until: now.Add(time.Second), alone: true})
+	if _, ok := f.find("a", now); ok {
+		t.Error("a bucket is not asked whose store was away")
 	}
-	if !o.over("a") || o.over("a") {
+	if _, ok := f.find("b", now); !ok {
+		t.Error("a bucket is asked that alone can't be asked")
+	}
+	if _, ok := f.find("b", now.Add(time.Second)); ok {
+		t.Error("a pause does not end")
+	}
+	if !f.over("a") || f.over("a") {
 		t.Error("an outage ends once")
 	}
-	for _, c := range []struct {
-		lasted time.Duration
-		random float64
-		want   time.Duration
-	}{{0, 0, time.Second}, {0, 1, 2 * time.Second}, {4 * time.Second, .5, 6 * time.Second}, {time.Hour, 0, 10 * time.Second}} {
-		if got := outageDelay(c.lasted, c.random); got != c.want {
-			t.Errorf("%v: %v, want %v", c.lasted, got, c.want)
-		}
+	f.note("a", fault{until: now.Add(time.Second)})
+	f.back()
+	if f.over("a") || len(f.buckets) != 1 {
+		t.Errorf("after the end of the outage: %v", f.buckets)
+	}
+	if f.over("b") {
+		t.Error("the end of a fault is taken for that of an outage")
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -31,34 +33,47 @@ func (s *Scheduler) Faulty(bucket string) error {
 	return nil
 }
 
-// fault has nothing promoted for a bucket that alone can't be asked, for a time that grows: as long as the fault has
-// lasted for the fleet, 1 to 10 seconds, and up to as much again. It returns that time. The process that sees the fault
-// first logs it, once.
-func (s *Scheduler) fault(ctx context.Context, bucket string, cause error) time.Duration {
+// fail has nothing promoted for a bucket that could not be asked, for a time that grows: as long as the failure has
+// lasted for the fleet, 1 to 10 seconds, and up to as much again. It returns that time. The process that first sees that
+// a bucket alone can't be asked logs it, once.
+func (s *Scheduler) fail(ctx context.Context, bucket string, cause error) time.Duration {
 	if known, ok := errors.AsType[*faultyError](cause); ok {
 		return known.left
 	}
-	random := rand.Float64() //nolint:gosec // jitter needs no secrecy
-	s.faults.note(bucket, fault{until: time.Now().Add(outageDelayMin), cause: cause})
-	pause, began, err := s.list.Fault(ctx, bucket, outageDelayMin, outageDelayMax, random)
-	if err != nil {
-		s.config.Logger.DebugContext(ctx, "fault of a bucket not noted",
-			slog.String("bucket", bucket), slog.Any("error", err))
-		return outageDelay(0, random)
+	f := fault{until: time.Now().Add(pauseShortest), cause: cause, alone: isFault(cause)}
+	s.faults.note(bucket, f)
+	failure := waitlist.Failure{
+		Away: !f.alone, Shortest: pauseShortest, Longest: pauseLongest,
+		Random: rand.Float64(), //nolint:gosec // jitter needs no secrecy
 	}
-	if began {
+	pause, began, err := s.list.Fail(ctx, bucket, failure)
+	if err != nil {
+		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted",
+			slog.String("bucket", bucket), slog.Any("error", err))
+		return time.Duration((1 + failure.Random) * float64(pauseShortest))
+	}
+	if began && f.alone {
 		s.config.Logger.WarnContext(ctx, "a bucket can't be asked, its tasks wait",
 			slog.String("bucket", bucket), slog.Any("error", cause))
 	}
-	s.faults.note(bucket, fault{until: time.Now().Add(pause), cause: cause})
+	f.until = time.Now().Add(pause)
+	s.faults.note(bucket, f)
 	return pause
 }
 
 // isFault says whether a bucket could not be asked although the store answers.
 func isFault(err error) bool { return errors.Is(err, reservations.ErrBucket) }
 
-// faults are the buckets that alone could not be asked, as far as this process has seen. The zero value is ready. Safe
-// for concurrent use.
+const (
+	// pauseShortest and pauseLongest bound how long a bucket is left alone that could not be asked.
+	pauseShortest = time.Second
+	pauseLongest  = 10 * time.Second
+	// faultsMost is how many buckets are remembered; beyond that all are forgotten.
+	faultsMost = 4096
+)
+
+// faults are the buckets that could not be asked, as far as this process has seen. The zero value is ready. Safe for
+// concurrent use.
 type faults struct {
 	mu      sync.Mutex // guards buckets
 	buckets map[string]fault
@@ -67,36 +82,39 @@ type faults struct {
 type fault struct {
 	until time.Time // the end of the pause
 	cause error
+	alone bool // the store answers
 }
 
-// note remembers a fault until its pause ends.
+// note remembers a fault.
 func (f *faults) note(bucket string, noted fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.buckets) >= outagesMost {
-		clear(f.buckets)
-	}
-	if f.buckets == nil {
+	if f.buckets == nil || len(f.buckets) >= faultsMost {
 		f.buckets = map[string]fault{}
 	}
 	f.buckets[bucket] = noted
 }
 
-// find returns the fault of a bucket whose pause is not over.
+// find returns the fault of a bucket that alone can't be asked and whose pause is not over.
 func (f *faults) find(bucket string, now time.Time) (fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found, ok := f.buckets[bucket]
-	if ok && !now.Before(found.until) {
-		delete(f.buckets, bucket)
-		ok = false
-	}
-	return found, ok
+	found := f.buckets[bucket]
+	return found, found.alone && now.Before(found.until)
 }
 
-// over notes that the bucket answers.
-func (f *faults) over(bucket string) {
+// over notes that the bucket answers, and says whether that shows that its store is back.
+func (f *faults) over(bucket string) (back bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	found, ok := f.buckets[bucket]
 	delete(f.buckets, bucket)
+	return ok && !found.alone
+}
+
+// back notes that the store answers.
+func (f *faults) back() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.buckets, func(_ string, known fault) bool { return !known.alone })
 }

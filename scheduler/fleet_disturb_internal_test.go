@@ -101,7 +101,7 @@ func (w *world) killWorkers() {
 	for _, p := range w.workers {
 		clear(p.answers)
 		p.begun = nil
-		p.outages = outages{}
+		p.faults = faults{}
 	}
 	for task, t := range w.all {
 		if t.state != stateActive {

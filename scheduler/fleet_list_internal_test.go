@@ -36,7 +36,7 @@ type simBucket struct {
 	state               []byte
 	generation, version int64
 	offset              time.Duration
-	failed              time.Duration // zero: it answers
+	failed, away        time.Duration // zero: it answers
 }
 
 // simClass is what the waitlist keeps of one class of a bucket.
@@ -319,13 +319,19 @@ func (l *simList) leave(task int) {
 	l.wakeIfSooner(before)
 }
 
-func (l *simList) fail(name string, pause time.Duration) {
-	b := l.bucket(name)
+// fail is failScript for a store that is away.
+func (l *simList) fail(name string, random float64) (pause time.Duration) {
+	b, now := l.bucket(name), l.now()
+	if b.failed == 0 || b.failed < now-30*time.Second {
+		b.away = now
+	}
 	b.known = true
-	b.failed = max(b.failed, l.now()+pause)
+	pause = time.Duration(float64(min(max(now-b.away, pauseShortest), pauseLongest)) * (1 + random))
+	b.failed = max(b.failed, now+pause)
 	if !l.tidy(name) {
 		l.index[name] = b.failed
 	}
+	return b.failed - now
 }
 
 func (l *simList) recover() {

@@ -18,7 +18,7 @@ type simProcess struct {
 	answers  map[string]reported
 	begun    []int
 	flushing bool
-	outages  outages
+	faults   faults
 }
 
 // pump delivers pending tasks to free handlers.
@@ -161,7 +161,7 @@ func vector(l reservations.Limit, tokens reservations.Tokens) []float64 {
 // answered goes on with the answer of a bucket.
 func (d *simDelivery) answered(c reservations.Charge, o reservations.Outcome) {
 	w := d.w
-	if d.p.outages.over(c.Bucket()) {
+	if d.p.faults.over(c.Bucket()) {
 		w.call(w.redis, w.list.recover)
 	}
 	if !o.Started() {
@@ -255,8 +255,8 @@ func (d *simDelivery) unavailable(c reservations.Charge) {
 	d.giveBack()
 	info := d.turn.info
 	info.Why = whyStore
-	pause := outageDelay(d.p.outages.lasted(c.Bucket(), simBase.Add(w.now)), w.random.Float64())
-	w.list.fail(c.Bucket(), pause)
+	d.p.faults.note(c.Bucket(), fault{})
+	pause := w.list.fail(c.Bucket(), w.random.Float64())
 	d.join(w.sched.entry(context.Background(), Task(w.all[d.task].name), d.turn, c), info, pause, nil)
 }
 

@@ -33,7 +33,7 @@ func (s *Scheduler) refreshBucket(ctx context.Context, limits *reservations.Limi
 	}
 	answers, err := s.limiter.Refresh(ctx, c)
 	if isFault(err) {
-		s.fault(ctx, l.Bucket, err)
+		s.fail(ctx, l.Bucket, err)
 		return nil
 	}
 	if err != nil {

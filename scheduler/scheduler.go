@@ -39,7 +39,6 @@ type Scheduler struct {
 	list      *waitlist.Waitlist
 	report    *reporter
 	sorter    sorter
-	outages   outages
 	faults    faults
 	arrivals  coalesce.Group[struct{}, waitlist.Arrival, waitlist.Arrived]
 	joins     coalesce.Group[struct{}, waitlist.Entry, reservations.Tokens]

@@ -60,7 +60,7 @@ func (p *parcel) endSpan() {
 }
 
 // Since is when the task began to wait, by a worker's clock; zero for a task that does not wait.
-func (t Turn) Since() time.Time {
+func (t *Turn) Since() time.Time {
 	if t.info.Since == 0 {
 		return time.Time{}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/headway-go/headway/internal/waitlist"
@@ -52,23 +51,9 @@ func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservat
 	return e
 }
 
-// fail has nothing promoted for the bucket for a time, because it could not be asked, and returns that.
-func (s *Scheduler) fail(ctx context.Context, bucket string, cause error) time.Duration {
-	if isFault(cause) {
-		return s.fault(ctx, bucket, cause)
-	}
-	delay := outageDelay(s.outages.lasted(bucket, time.Now()), rand.Float64()) //nolint:gosec // jitter needs no secrecy
-	if err := s.list.Fail(ctx, bucket, delay); err != nil {
-		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted",
-			slog.String("bucket", bucket), slog.Any("error", err))
-	}
-	return delay
-}
-
 // Answered says that the bucket answers. If that ends an outage that this process has seen, it is as Recovered.
 func (s *Scheduler) Answered(ctx context.Context, bucket string) {
-	s.faults.over(bucket)
-	if s.outages.over(bucket) {
+	if s.faults.over(bucket) {
 		s.recover(ctx)
 	}
 }
@@ -76,7 +61,7 @@ func (s *Scheduler) Answered(ctx context.Context, bucket string) {
 // Recovered says that the store answers again. The tasks of all buckets that wait for the store are due at once, also
 // those of other processes. The pauses of buckets that alone can't be asked go on.
 func (s *Scheduler) Recovered(ctx context.Context) {
-	s.outages.forget()
+	s.faults.back()
 	s.recover(ctx)
 }
 

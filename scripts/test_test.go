@@ -52,7 +52,7 @@ func TestTest(t *testing.T) {
 		"all": {
 			all: true, env: []string{in(5 * time.Hour), later},
 			says: []string{
-				`left by -short: ` + listed + `, they run now\nran -C \. test .*-coverpkg=\./reservations/\.\.\. \./reservations/\.\.\.\n`,
+				`left by -short: ` + listed + `, they run now\nran -C browser test -count=1 -timeout \d+s \./\.\.\.\nran -C \. test .*-coverpkg=\./reservations/\.\.\. \./reservations/\.\.\.\n`,
 				`(?m)^ran -C \S+/e2e test -count=1 -race .*-run \^\(TestFleet\|TestKilled\)\$ \.$`,
 				`did NOT run for want of time: 2 tests .*\n  \./scripts: cold-start test-hostile\ntests passed`,
 			},
@@ -66,12 +66,17 @@ func TestTest(t *testing.T) {
 			all: true, env: []string{in(-time.Hour)},
 			says: []string{
 				`-timeout 60s`,
-				`did NOT run for want of time: 5 tests .*\n  \./e2e: TestKilled\n  \./reservations: TestHistories\n  \./scripts: cold-start coverage test-hostile\n`,
+				`did NOT run for want of time: 6 tests .*\n  \./e2e: TestKilled\n  \./reservations: TestHistories\n  \./scripts: browser cold-start coverage test-hostile\n`,
 			},
 			not: "-cover",
 		},
-		"a package fails":   {env: []string{"FAILS=mod/a"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
-		"the bench fails":   {env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
+		"a package fails": {env: []string{"FAILS=mod/a"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
+		"the bench fails": {env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
+		"no browser": {
+			all: true, env: []string{in(5 * time.Hour), later, "CHROMIUM=nothing-of-that-name"}, code: 1,
+			says: []string{"nothing-of-that-name is no program", "FAIL: scripts/browser", "-coverpkg"}, not: "ran -C browser",
+		},
+		"a page fails":      {all: true, env: []string{"FAILS=-C browser", in(5 * time.Hour), later}, code: 1, says: []string{"FAIL: see above"}, not: "passed"},
 		"an alert fails":    {env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed"},
 		"a long test fails": {all: true, env: []string{"FAILS=-run", in(5 * time.Hour), later}, code: 1, says: []string{"FAIL: see above"}, not: "passed"},
 		"not covered":       {all: true, env: []string{"COVERED=0", in(5 * time.Hour), later}, code: 1, says: []string{"FAIL: coverage"}, not: "passed"},
@@ -82,7 +87,7 @@ func TestTest(t *testing.T) {
 			if tc.all {
 				args = append(args, "all")
 			}
-			code, out := runWith(t, "scripts/test", args, append(tc.env, other), program{"go", fakeGo})
+			code, out := runWith(t, "scripts/test", args, append([]string{"CHROMIUM=bash", "AXE_CORE=axe.js", other}, tc.env...), program{"go", fakeGo})
 			if code != tc.code || tc.not != "" && strings.Contains(out, tc.not) {
 				t.Errorf("exit code %d, wanted %d, and no %q", code, tc.code, tc.not)
 			}

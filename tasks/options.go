@@ -21,9 +21,10 @@ const (
 	MaxRetryLargest = 1_000_000
 	// NoRetry as Options.MaxRetry lets a task fail for good at its first failure.
 	NoRetry = -1
-	// QueueLongest is the length of the longest Options.Queue, in bytes, IDLongest that of Options.ID.
+	// QueueLongest is the length of the longest Options.Queue, in bytes.
 	QueueLongest = 200
-	IDLongest    = 512
+	// IDLongest is the length of the longest Options.ID, in bytes.
+	IDLongest = 512
 	// queueReserved begins the names of queues that Headway has for itself.
 	queueReserved = "headway:"
 	// UniqueLongest is the length of the longest Options.Unique, in bytes.

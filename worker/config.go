@@ -72,7 +72,7 @@ type Config struct {
 	SweepEvery time.Duration
 	// Scheduler is the config of the dispatcher. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
-	// Logger gets a line for each event of a task. Waits, starts and ends are at debug level, failures at warn,
+	// Logger gets a line for each event of a task. Waits and starts are at debug level, ends at info, failures at warn,
 	// archived tasks at error. Payloads are never logged. Defaults to slog.Default().
 	Logger *slog.Logger
 	// Events are called as tasks go by. Defaults to none.

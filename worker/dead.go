@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -181,7 +182,7 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause Cause, last 
 	trying, cancel := context.WithTimeout(soon, recordPatience)
 	defer cancel()
 	var refused error
-	err := untilDone(trying, func() error {
+	err := pause.Until(trying, retryPauseMin, retryPauseMost, func() error {
 		err := g.dead.graves.Bury(trying, []DeadTask{task})
 		if errors.Is(err, ErrNotKept) {
 			refused, err = err, nil

@@ -16,13 +16,14 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
 const (
-	successorPauseMin = 50 * time.Millisecond
-	successorPauseMax = 2 * time.Second
+	retryPauseMin  = 50 * time.Millisecond
+	retryPauseMost = 2 * time.Second
 	// wholeSecond is what asynq may cut off a time.
 	wholeSecond = time.Second
 )
@@ -44,7 +45,7 @@ func newSuccessors(client redis.UniversalClient) successors {
 // attempt whatever the error says. The copy exists before it joins a waitlist, so that the dispatcher finds it. If
 // Redis does not take the copy before ctx ends, asynq archives the task with that error.
 func (g *guard) succeed(ctx context.Context, d *delivery, wait time.Duration) (id string, err error) {
-	err = untilDone(ctx, func() error {
+	err = pause.Until(ctx, retryPauseMin, retryPauseMost, func() error {
 		if id, err = g.successors.find(ctx, d); err != nil {
 			return err
 		}
@@ -77,23 +78,6 @@ func (s successors) find(ctx context.Context, d *delivery) (string, error) {
 func copies(info *asynq.TaskInfo, d *delivery) bool {
 	return info.State != asynq.TaskStateArchived && info.State != asynq.TaskStateCompleted &&
 		info.Headers[headerOriginal] == d.id && info.Type == d.task.Type() && bytes.Equal(info.Payload, d.task.Payload())
-}
-
-// untilDone tries again, with growing pauses, until it works or ctx ends; then it returns the last error.
-func untilDone(ctx context.Context, try func() error) error {
-	for pause := successorPauseMin; ; pause = min(2*pause, successorPauseMax) {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		}
-	}
 }
 
 // enqueue sends the copy, to run no later than the safety net of the wait. The copy of an unlimited task is in no

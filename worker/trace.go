@@ -52,26 +52,31 @@ func newTracing(provider trace.TracerProvider, client redis.UniversalClient) tra
 	return tracing{tracer: provider.Tracer(tracerName), redis: client}
 }
 
-// begin begins the span of a delivery. The handler's context has it.
+// begin begins the span of a delivery. The handler's context has it. Whether a task is sampled is decided where it is
+// enqueued: one that is not has no span, and its context says so to the spans of the handler.
 func (t tracing) begin(ctx context.Context, d *delivery) context.Context {
 	if t.tracer == nil {
 		return ctx
 	}
-	d.traced.parent = tasks.TraceOf(ctx, d.task)
-	ctx, d.traced.span = t.tracer.Start(d.traced.parent, "process "+d.queue, trace.WithSpanKind(trace.SpanKindConsumer))
-	if !d.traced.span.IsRecording() {
-		return ctx
+	parent := tasks.TraceOf(ctx, d.task)
+	if sent := trace.SpanContextFromContext(parent); sent.IsValid() && !sent.IsSampled() {
+		return parent
 	}
-	d.traced.span.SetAttributes(
+	spanned, span := t.tracer.Start(parent, "process "+d.queue, trace.WithSpanKind(trace.SpanKindConsumer))
+	d.traced = traced{span: span, parent: parent}
+	if !span.IsRecording() {
+		return spanned
+	}
+	span.SetAttributes(
 		semconv.MessagingSystemKey.String("asynq"), semconv.MessagingOperationName("process"),
 		semconv.MessagingOperationTypeProcess, semconv.MessagingDestinationName(d.queue),
 		semconv.MessagingMessageID(d.id), semconv.MessagingMessageBodySize(len(d.task.Payload())),
 		attribute.String("headway.type", d.task.Type()), attribute.Int("headway.attempt", d.retried+1))
 	if link, ok := t.before(ctx, d); ok {
 		d.traced.linked = true
-		d.traced.span.AddLink(link)
+		span.AddLink(link)
 	}
-	return ctx
+	return spanned
 }
 
 // before is the link to the delivery of the task before this one.
@@ -83,7 +88,8 @@ func (t tracing) before(ctx context.Context, d *delivery) (trace.Link, bool) {
 		return trace.Link{}, false
 	}
 	carrier := propagation.MapCarrier{"traceparent": parent}
-	last := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+	none := trace.ContextWithSpanContext(ctx, trace.SpanContext{})
+	last := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(none, carrier))
 	return trace.Link{SpanContext: last}, last.IsValid()
 }
 

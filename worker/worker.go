@@ -219,7 +219,7 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 	}
 	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stops",
 		slog.Duration("shutdown_timeout", w.config.ShutdownTimeout))
-	go func() {
+	go func() { //nolint:contextcheck // goes on after ctx
 		defer close(w.closed)
 		w.server.Shutdown()
 		w.broker.PutBack()

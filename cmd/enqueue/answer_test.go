@@ -10,6 +10,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // What came back for one request is there to see, and until then why not.
@@ -72,7 +73,7 @@ func (w *world) until(t *testing.T, so func(*asynq.QueueInfo) bool) {
 		if info, err := inspector.GetQueueInfo("default"); err == nil && so(info) {
 			return
 		}
-		if err := pause(t.Context(), 5*time.Millisecond); err != nil {
+		if err := pause.For(t.Context(), 5*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

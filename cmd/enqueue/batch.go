@@ -13,9 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // keepBatch is how long Redis keeps the finished tasks of a batch, without their answers: long enough that one which
@@ -212,7 +213,7 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 			return b, existed, err
 		}
 		b.State = batches.StateOpen
-		err = pause(ctx, settleDown)
+		err = pause.For(ctx, settleDown)
 	}
 	return b, existed, err
 }

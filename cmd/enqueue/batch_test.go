@@ -19,6 +19,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // outputLine is a line of an output or error file, as OpenAI's documentation has it, with the body in the types of the
@@ -277,7 +278,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 	for turn := range 3 {
 		stop := w.work(t, nil)
 		for w.judge.Report().Accepted < (turn+1)*n/4 {
-			if err := pause(t.Context(), lookMin/10); err != nil {
+			if err := pause.For(t.Context(), lookMin/10); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -326,7 +327,7 @@ func TestWorkersDropWhatIsCancelled(t *testing.T) {
 			t.Fatal(err)
 		}
 		left = info.Size - info.Completed
-		if err := pause(t.Context(), lookMin/3); err != nil {
+		if err := pause.For(t.Context(), lookMin/3); err != nil {
 			t.Fatal(err)
 		}
 	}

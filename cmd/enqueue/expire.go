@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/scheduler"

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"

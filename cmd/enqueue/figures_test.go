@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 )
 
 // What is above the rate while the bucket empties is no breach of the limit, and is said to be none.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/reservations"
 )
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // Whoever is interrupted while he enqueues says how far he came, and writes the answers that are there.
@@ -28,7 +29,7 @@ func TestInterruptedWhileEnqueueing(t *testing.T) {
 			cli.Environment{Getenv: w.getenv, Out: &told, Err: &errs})
 	}()
 	for (call{redis: w.redis}).pending(t) == 0 {
-		if err := pause(t.Context(), lookMin/30); err != nil {
+		if err := pause.For(t.Context(), lookMin/30); err != nil {
 			t.Fatal(err)
 		}
 	}

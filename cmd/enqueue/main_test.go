@@ -324,7 +324,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		"has 10000 bytes: must be at most 128": {"--limit", "openai", "--flow", strings.Repeat("x", 10000)},
 		`there are ["batch" "interactive"]`:    {"--limit", "openai", "--priority", "urgent"},
 		"limit tenants:a has no priorities":    {"--limit", "tenants:a", "--priority", "batch"},
-		"without control characters":           {"--limit", "openai", "--flow", "a\tb"},
+		"must hold no control characters":      {"--limit", "openai", "--flow", "a\tb"},
 	} {
 		for _, command := range [][]string{{"one", "hi"}, {"batch", "-"}} {
 			c := enqueueCommand(t, line("a", 5), append(append(command, "--config", file), args...)...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,9 +21,16 @@ import (
 )
 
 // request is the task of a line.
-type request interface {
-	tasks.Args
-	tasks.Charger
+type request struct {
+	*tasks.Terms // of args
+
+	args tasks.Args
+}
+
+// of makes the task that of a line of a batch.
+func (r request) of(id string, line, round int) tasks.Args {
+	r.Batch = &tasks.BatchRef{Batch: id, Line: line, Round: round}
+	return r.args
 }
 
 // maker makes tasks of the lines of a batch.
@@ -34,63 +42,17 @@ type maker struct {
 // task is the task of a line, of no batch yet, which shares its limits as the source says. The error says why it can
 // never be served.
 func (m maker) task(line batch.Line) (request, error) {
-	task, err := m.ordinary(line)
-	if err != nil {
-		return nil, err
-	}
-	task = sharing(task, m.from.common)
-	return task, m.from.valid(task)
-}
-
-func (m maker) ordinary(line batch.Line) (request, error) {
 	if line.HTTP() {
-		return m.from.request(line)
+		task, err := m.from.request(line)
+		return request{&task.Terms, task}, cmp.Or(err, m.from.valid(task))
 	}
 	body, err := withModel(line.Body, m.model)
 	if err != nil {
-		return nil, err
-	}
-	if line.URL == string(llm.EndpointChat) {
-		task, failed := m.from.chat(body)
-		task.CustomID = line.CustomID
-		return task, failed
+		return request{}, err
 	}
 	task, err := m.from.call(llm.Endpoint(line.URL), body)
 	task.CustomID = line.CustomID
-	return task, err
-}
-
-// sharing is the task with the urgency, the flow and the priority of common, whatever it takes from limits.
-func sharing(task request, common reservations.Charge) request {
-	switch t := task.(type) {
-	case llm.Chat:
-		t.Urgent, t.Flow, t.Priority = common.Urgent, common.Flow, common.Priority
-		return t
-	case llm.Call:
-		t.Urgent, t.Flow, t.Priority = common.Urgent, common.Flow, common.Priority
-		return t
-	case web.Request:
-		t.Urgent, t.Flow, t.Priority = common.Urgent, common.Flow, common.Priority
-		return t
-	}
-	return task
-}
-
-// of makes a task that of a line of a batch.
-func of(id string, line, round int, task request) tasks.Args {
-	ref := &tasks.BatchRef{Batch: id, Line: line, Round: round}
-	switch t := task.(type) {
-	case llm.Chat:
-		t.Batch = ref
-		return t
-	case llm.Call:
-		t.Batch = ref
-		return t
-	case web.Request:
-		t.Batch = ref
-		return t
-	}
-	return task
+	return request{&task.Terms, task}, cmp.Or(err, m.from.valid(task))
 }
 
 // withModel is the body with another model in it.
@@ -111,30 +73,29 @@ func withModel(body json.RawMessage, model string) (json.RawMessage, error) {
 }
 
 // call is the task for a request to any endpoint.
-func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (llm.Call, error) {
-	provider := s.provider()
-	task, err := llm.NewCall(endpoint, provider.limit.Name, body, provider.meters...)
-	if err != nil {
-		return llm.Call{}, err
+func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (*llm.Call, error) {
+	task := &llm.Call{Terms: s.common, Endpoint: endpoint, Request: body}
+	for _, b := range s.buckets {
+		charge, err := endpoint.Charge(b.limit.Name, b.key, body, b.meters...)
+		if err != nil {
+			return task, err
+		}
+		task.Taken = append(task.Taken, charge)
 	}
-	task.Key = provider.key
-	task.Also, err = s.narrower(endpoint, body)
-	return task, err
+	return task, nil
 }
 
 // request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it
 // names nothing, one request.
-func (s *source) request(line batch.Line) (web.Request, error) {
-	task := web.Request{
-		Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body,
-		CustomID: line.CustomID,
-	}
+func (s *source) request(line batch.Line) (*web.Request, error) {
+	task := &web.Request{Terms: s.common, Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body}
+	task.CustomID = line.CustomID
 	err := task.Validate()
 	if len(s.http.AllowHosts) > 0 {
-		err = s.http.Client(func(string) string { return "" }).Check(task)
+		err = s.http.Client(func(string) string { return "" }).Check(*task)
 	}
 	if err != nil {
-		return web.Request{}, err
+		return task, err
 	}
 	charge := line.Charge
 	if charge == nil {
@@ -158,11 +119,11 @@ func (s *source) request(line batch.Line) (web.Request, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return web.Request{}, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter,
+		return task, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter,
 			slices.Sorted(maps.Keys(unknown)), s)
 	}
 	if len(task.Taken) == 0 {
-		return web.Request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of "+
+		return task, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of "+
 			"which meter", s)
 	}
 	return task, nil

@@ -130,7 +130,7 @@ func enqueueOne(
 		return err
 	}
 	defer s.close(c.Context())
-	info, err := s.scheduler.Enqueue(c.Context(), task, append(options, more...)...)
+	info, err := s.scheduler.Enqueue(c.Context(), task.args, append(options, more...)...)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 )
 
 // errFaulty is the end of a batch of which some lines were left out.

@@ -16,6 +16,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
@@ -92,7 +93,7 @@ func TestKilledEnqueuerGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for size() < (kill+1)*n/5 {
-			if err := pause(t.Context(), time.Millisecond); err != nil {
+			if err := pause.For(t.Context(), time.Millisecond); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 		}

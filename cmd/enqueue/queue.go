@@ -9,8 +9,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/tasks"

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 )
 
 const (

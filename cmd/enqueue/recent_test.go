@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 )
 
 // run are ends at even distances, until a moment.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -100,7 +100,7 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 			if err != nil {
 				return err
 			}
-			args[i] = of(b.ID, r.Line, r.Round, task)
+			args[i] = task.of(b.ID, r.Line, r.Round)
 		}
 		_, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...)
 		return err
@@ -111,11 +111,11 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 func (m maker) kept(r batches.Result) (request, error) {
 	line, err := batch.NewReader(bytes.NewReader(r.Request), batch.Config{MaxLine: len(r.Request)}).Next()
 	if err != nil {
-		return nil, fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
+		return request{}, fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
 	}
 	task, err := m.task(line)
 	if err != nil {
-		return nil, fmt.Errorf("line %d: %w", r.Line, err)
+		return request{}, fmt.Errorf("line %d: %w", r.Line, err)
 	}
 	return task, nil
 }

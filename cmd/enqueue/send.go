@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -91,7 +91,7 @@ func (o *sender) flush(ctx context.Context) error {
 	args := make([]tasks.Args, 0, len(o.lines))
 	for i, line := range o.lines {
 		if done == nil || !done.Has(line) {
-			args = append(args, of(o.batch.ID, line, rounds[line], o.gathered[i]))
+			args = append(args, o.gathered[i].of(o.batch.ID, line, rounds[line]))
 		}
 	}
 	infos, err := o.s.scheduler.EnqueueMany(ctx, args, o.options...)
@@ -126,16 +126,4 @@ func (o *sender) before(ctx context.Context, first, last int) (done *batches.Lin
 	}
 	done, err = o.s.batches.Finished(ctx, o.batch.ID, first, last)
 	return done, rounds, err
-}
-
-// pause waits, or returns why it can't.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

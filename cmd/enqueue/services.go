@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/tracing"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -73,13 +75,23 @@ func (t *target) warnOfQueue(env cli.Environment) {
 }
 
 func (s *services) openQueue(ctx context.Context, env cli.Environment) error {
-	client, err := connect.Redis(ctx, env.Getenv)
+	client, err := openRedis(ctx, env)
 	if err != nil {
 		return err
 	}
 	s.queue = client
 	s.closers = append(s.closers, func(context.Context) error { return client.Close() })
 	return nil
+}
+
+// openRedis connects to the queue, and says so where that is the queue of `worker dev`: nothing in it lasts.
+func openRedis(ctx context.Context, env cli.Environment) (redis.UniversalClient, error) {
+	if env.Getenv("REDIS_URL") == "" {
+		if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
+			fmt.Fprintf(env.Err, "enqueue: to the fleet of `worker dev`, whose page is at %s\n", dev.Page)
+		}
+	}
+	return connect.Redis(ctx, env.Getenv)
 }
 
 func (s *services) openBuckets(ctx context.Context, t *target, env cli.Environment) (*connect.Buckets, error) {
@@ -129,8 +141,13 @@ func (s *services) schedule(
 	if err = limiter.SetOverrides(overrides); err != nil { // workers warn as well, and use the others
 		t.warn(env, "%v", err)
 	}
-	way, err := scheduler.New(s.queue, limiter,
-		scheduler.Config{Logger: slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	stopTraces, err := tracing.Start(ctx, "headway-enqueue", env.Getenv, logger)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, func(context.Context) error { stopTraces(); return nil })
+	way, err := scheduler.New(s.queue, limiter, scheduler.Config{Logger: logger})
 	if err != nil {
 		return err
 	}

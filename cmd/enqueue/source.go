@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/tasks/llm"
 )
 
 // source is what the requests take from: one or several limits, each with a key, the narrowest first, the provider's
@@ -19,8 +17,8 @@ import (
 type source struct {
 	checker *reservations.Limiter
 	buckets []bucket
-	common  reservations.Charge // how the requests share the limits: Urgent, Flow, Priority
-	http    config.HTTP         // what workers with the same file may call and send
+	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
+	http    config.HTTP // what workers with the same file may call and send
 }
 
 // bucket is one LIMIT[:KEY] of the command line.
@@ -77,34 +75,6 @@ func (s *source) String() string {
 		names[i] = b.String()
 	}
 	return strings.Join(names, ", ")
-}
-
-// chat is the task for a chat request.
-func (s *source) chat(request json.RawMessage) (llm.Chat, error) {
-	provider := s.provider()
-	task, err := llm.NewChat(provider.limit.Name, request, provider.meters...)
-	if err != nil {
-		return llm.Chat{}, err
-	}
-	task.Key = provider.key
-	task.Also, err = s.narrower(llm.EndpointChat, request)
-	return task, err
-}
-
-// provider is the last bucket.
-func (s *source) provider() bucket { return s.buckets[len(s.buckets)-1] }
-
-// narrower is what a request takes from all buckets but the provider's.
-func (s *source) narrower(endpoint llm.Endpoint, request json.RawMessage) ([]reservations.Charge, error) {
-	var charges []reservations.Charge
-	for _, b := range s.buckets[:len(s.buckets)-1] {
-		charge, err := endpoint.Charge(b.limit.Name, b.key, request, b.meters...)
-		if err != nil {
-			return nil, err
-		}
-		charges = append(charges, charge)
-	}
-	return charges, nil
 }
 
 // hasHeadroom says whether any of the limits has room that only urgent requests may use.

@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // target is where tasks go, as the flags say: a queue, a limit, now or later.
@@ -23,7 +24,7 @@ type target struct {
 	at      string
 	startBy string
 	reserve bool
-	common  reservations.Charge // how the requests share the limits: Urgent, Flow, Priority
+	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
 	retries int
 	keep    time.Duration
 
@@ -148,9 +149,9 @@ func (t *target) share(from *source) error {
 			"e.g. priorities: {interactive: 9, batch: 1}", t.common.Priority, from, t.file)
 	}
 	for _, b := range from.buckets {
-		charge := t.common
-		charge.Limit, charge.Key = b.limit.Name, b.key
-		if err := from.checker.ValidateNew(charge); err != nil {
+		if err := from.checker.ValidateNew(reservations.Charge{
+			Limit: b.limit.Name, Key: b.key, Urgent: t.common.Urgent, Flow: t.common.Flow, Priority: t.common.Priority,
+		}); err != nil {
 			return err
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -75,7 +76,7 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 			last = f
 			w.show.progress(f)
 		}
-		if pause(ctx, min(lookMax, max(lookMin, lookShare*time.Since(began)))) != nil {
+		if pause.For(ctx, min(lookMax, max(lookMin, lookShare*time.Since(began)))) != nil {
 			return last, context.Canceled
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/headway-go/headway/estimates"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/estimates"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/intake"

@@ -124,7 +124,7 @@ func newPage(
 	ctx context.Context, s *sight, file string, settings config.Config, env cli.Environment,
 ) (dashboard.Config, error) {
 	page := dashboard.Config{
-		Reader: s.reader(), Client: s.queue, Refresh: s.follow(file), Secrets: secretsOf(env, settings),
+		Reader: s.reader(), Client: s.queue, Refresh: s.follow(file), Secrets: secretsOf(ctx, env, settings),
 	}
 	if !s.buckets.InMongo() {
 		return page, nil
@@ -163,7 +163,7 @@ func (s *sight) follow(file string) func(context.Context) error {
 }
 
 // secretsOf are the values of the environment that no page may show.
-func secretsOf(env cli.Environment, settings config.Config) redact.Secrets {
+func secretsOf(ctx context.Context, env cli.Environment, settings config.Config) redact.Secrets {
 	var values []string
 	names := []string{"OPENAI_API_KEY", "HEADWAY_DASHBOARD_PASSWORD", "HEADWAY_DASHBOARD_TOKEN"}
 	for name := range settings.HTTP.Secrets {
@@ -180,7 +180,7 @@ func secretsOf(env cli.Environment, settings config.Config) redact.Secrets {
 			}
 		}
 	}
-	if dev, lives := connect.FindDev(context.Background(), env.Getenv); lives {
+	if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
 		if u, err := url.Parse(dev.RedisURL); err == nil {
 			password, _ := u.User.Password()
 			values = append(values, password)

@@ -115,10 +115,10 @@ func openBoth(ctx context.Context, env cli.Environment) (*deadtasks.Store, redis
 
 // recordsOf are the records of a task, whatever their state; the error is that there is none.
 func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (found []deadtasks.Task, err error) {
-	var unreadable error
+	var broken error
 	for t, err := range store.Whole(ctx, deadtasks.Filter{ID: id, Queue: queue, States: deadtasks.EveryState()}) {
 		if errors.Is(err, deadtasks.ErrMalformed) {
-			unreadable = err
+			broken = err
 			continue
 		}
 		if err != nil {
@@ -126,8 +126,8 @@ func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (f
 		}
 		found = append(found, t)
 	}
-	if len(found) == 0 && unreadable != nil {
-		return nil, unreadable
+	if len(found) == 0 && broken != nil {
+		return nil, broken
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%w of task %s: it did not fail, or that is more than 30 days ago",
@@ -185,7 +185,7 @@ func exportDeadTo(
 		}
 		bar = cli.NewProgress(env.Err, "exported", total)
 	}
-	n, unreadable, err := exportDead(ctx, file, store, f, bar.Set)
+	n, broken, err := exportDead(ctx, file, store, f, bar.Set)
 	bar.Close()
 	if err != nil {
 		return errors.Join(err, file.Drop())
@@ -193,28 +193,28 @@ func exportDeadTo(
 	if err = file.Keep(); err == nil && name != "-" {
 		_, err = fmt.Fprintf(env.Err, "%s in %s\n", counted(n, "task"), name)
 	}
-	return errors.Join(err, unreadable.err())
+	return errors.Join(err, broken.err())
 }
 
 func exportDead(
 	ctx context.Context, w io.Writer, store *deadtasks.Store, f deadtasks.Filter, progress func(n int),
-) (n int, unreadable unreadable, err error) {
+) (n int, broken unreadable, err error) {
 	buffer := bufio.NewWriter(w)
 	out := encoderTo(buffer)
 	for t, err := range store.Whole(ctx, f) {
-		if unreadable.counts(err) {
+		if broken.counts(err) {
 			continue
 		}
 		if err == nil {
 			err = out.Encode(wholeRowOf(t))
 		}
 		if err != nil {
-			return n, unreadable, errors.Join(err, buffer.Flush())
+			return n, broken, errors.Join(err, buffer.Flush())
 		}
 		n++
 		progress(n)
 	}
-	return n, unreadable, buffer.Flush()
+	return n, broken, buffer.Flush()
 }
 
 // unreadable counts records that can't be read, and keeps the first fault. They do not keep others back.

@@ -69,19 +69,19 @@ func listDeadAsJSON(
 	ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int,
 ) error {
 	out, n := encoderTo(env.Out), 0
-	var unreadable unreadable
+	var broken unreadable
 	for t, err := range store.List(ctx, f) {
-		if unreadable.counts(err) {
+		if broken.counts(err) {
 			continue
 		}
 		if err == nil {
 			err = out.Encode(rowOf(t))
 		}
 		if n++; err != nil || n == most {
-			return errors.Join(err, unreadable.err())
+			return errors.Join(err, broken.err())
 		}
 	}
-	return unreadable.err()
+	return broken.err()
 }
 
 // listDead prints the rows page by page, so that any number of them takes no memory.
@@ -103,9 +103,9 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 		}
 		page, began = page[:0], true
 	}
-	var unreadable unreadable
+	var broken unreadable
 	for t, err := range store.List(ctx, f) {
-		if unreadable.counts(err) {
+		if broken.counts(err) {
 			continue
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 		}
 	}
 	flush()
-	return errors.Join(deadSummary(ctx, s, store, f, n, most), unreadable.err())
+	return errors.Join(deadSummary(ctx, s, store, f, n, most), broken.err())
 }
 
 // deadTable shows tasks in lines that fit into so many columns; zero is any number. A narrow table has shorter times

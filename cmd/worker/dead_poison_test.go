@@ -31,7 +31,10 @@ func TestDeadCommandsPassWhatTheyCannotRead(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "dead.jsonl")
 	for _, args := range [][]string{
-		{"dead", "list"}, {"dead", "list", "--json"}, {"dead", "export"}, {"dead", "export", "--out", file},
+		{"dead", "list"},
+		{"dead", "list", "--json"},
+		{"dead", "export"},
+		{"dead", "export", "--out", file},
 		{"dead", "requeue", "--all"},
 	} {
 		code, out, errs := command(t, env, args...)

@@ -102,7 +102,7 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	for _, at := range t.Requeues {
 		row("requeued", cli.Moment(at, now))
 	}
-	s.table("  ", rows)
+	s.table(rows)
 	if text := payloadText(t); text != "" {
 		fmt.Fprintf(s, "\n%s\n", cli.Printable(text))
 	}

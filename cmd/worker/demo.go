@@ -75,9 +75,9 @@ func demoWithPage(
 	var ended *demo.Report
 	var failed error
 	s.Page = func(ctx context.Context, fleet overview.Reader, queue redis.UniversalClient) error {
-		server, err := dashboard.New(dashboard.Config{Reader: fleet, Client: queue, AllowChanges: true})
-		if err != nil {
-			return err
+		server, faulty := dashboard.New(dashboard.Config{Reader: fleet, Client: queue, AllowChanges: true})
+		if faulty != nil {
+			return faulty
 		}
 		return server.Run(ctx, on)
 	}

@@ -222,14 +222,14 @@ func (d *devFleet) welcome(env cli.Environment, page string, settings config.Con
 	}
 	out := screenOf(env)
 	fmt.Fprintf(out, "%s\n\n", out.title("Headway runs in this process; nothing else is needed."))
-	out.table("  ", [][]string{
+	out.table([][]string{
 		{"page", "http://" + page},
 		{"settings", d.file + ", in force as soon as you save it"},
 		{"provider", d.provider.url() + ", which enforces the limits and makes up its answers"},
 		{"queue", "an embedded Redis: all is gone when this ends"},
 	})
 	fmt.Fprintf(out, "\nNow type in another terminal, in this folder:\n\n")
-	out.table("  ", [][]string{
+	out.table([][]string{
 		{`go run ./cmd/enqueue one "Why is the sky blue?" --limit ` + limit, "# one task"},
 		{`go run ./cmd/worker limits show`, "# its limit"},
 	})

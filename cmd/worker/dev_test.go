@@ -118,7 +118,7 @@ func TestDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat, err := llm.NewChat("openai", []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`))
+	chat, err := llm.NewCall(llm.EndpointChat, "openai", []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,12 @@ func TestDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.until(t, func() bool { return strings.Contains(d.get(t, "/task?id="+info.ID), "was done at") })
-	if page := d.get(t, "/"); !strings.Contains(page, "Nothing is stuck") || !strings.Contains(page, "<b>1</b> worker") {
+	var page string
+	d.until(t, func() bool { // the page reads the fleet from time to time
+		page = d.get(t, "/")
+		return strings.Contains(page, "<b>1</b> worker")
+	})
+	if !strings.Contains(page, "Nothing is stuck") {
 		t.Errorf("the page is\n%s", page)
 	}
 	code, out, errs := command(t, d.env, "limits", "show", "--config", d.file)

@@ -78,7 +78,7 @@ The exit code is 1 where there is no such task.`,
 // printExplained shows the sentence, then what it rests on, then the bucket.
 func printExplained(s screen, t explained.Task) {
 	fmt.Fprintf(s, "%s\n\n", s.title(cli.Line(t.Summary)))
-	s.table("  ", t.Rows())
+	s.table(t.Rows())
 	if t.Bucket != nil {
 		fmt.Fprintln(s)
 		printBucket(s, *t.Bucket)

@@ -74,7 +74,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	set := reservations.Override{
 		Limit: limit, Key: s.key, Meter: meter, Capacity: capacity, SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
 	}
-	if err := setRate(&set, rate); err != nil {
+	if err = setRate(&set, rate); err != nil {
 		return &cli.UsageError{Err: err}
 	}
 	checker, err := reservations.New(nil, c.Limits, reservations.Config{})

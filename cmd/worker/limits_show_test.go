@@ -126,7 +126,7 @@ func TestRatesThatAreFoundAreShown(t *testing.T) {
 	found, queue := reservations.PerMinute("found", 10), reservations.PerSecond("queue", 2)
 	found.Adaptive.Max, queue.Capacity = 500, reservations.NoBurst
 	b := overview.NewBucket(reservations.View{Limit: "api", Found: true, Meters: []reservations.MeterView{
-		{Meter: found, Current: 123.456, Level: 4}, {Meter: queue, Current: 2, Level: -1},
+		{Meter: found, Current: 123.456, Level: 4}, {Meter: queue, Current: 2},
 	}})
 	if m := b.Meters[0]; m.Rate != 123.456 || *m.Least != 10 || *m.Most != 500 || b.Meters[1].Most != nil {
 		t.Errorf("meters %+v", b.Meters)
@@ -134,7 +134,7 @@ func TestRatesThatAreFoundAreShown(t *testing.T) {
 	const want = `api  no task waits
   METER  RATE               LEVEL                     PROMISED  AHEAD  WAITING
   found  123/m (10 to 500)  ██████░░░░░░░░░░ 4 of 10  -         -      -
-  queue  2/s                ░░░░░░░░░░░░░░░░ -1 of 0  -         -      -
+  queue  2/s                ░░░░░░░░░░░░░░░░ 0 of 0   -         -      -
 `
 	var out bytes.Buffer
 	printBucket(screen{Writer: &out, bars: true}, b)

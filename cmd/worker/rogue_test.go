@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
 )
 
@@ -72,9 +73,9 @@ func TestRogueRetryAfter(t *testing.T) {
 			enqueue := func(n int) {
 				t.Helper()
 				for range n {
-					task := web.Request{URL: service.URL, Taken: []reservations.Charge{
+					task := web.Request{URL: service.URL, Terms: tasks.Terms{Taken: []reservations.Charge{
 						{Limit: "api", Tokens: reservations.Tokens{"requests": 1}},
-					}}
+					}}}
 					if _, err := fleet.scheduler.Enqueue(t.Context(), task); err != nil {
 						t.Fatal(err)
 					}

@@ -55,7 +55,7 @@ limits set" has set counts before the file.
 SIGUSR1 switches the log between debug and --log-level.
 
 --metrics serves /metrics for Prometheus, and /healthz and /readyz, on loopback unless the address has another host.
-Whoever reaches it sees the names of limits, queues and keys: put nothing but your own network before it. Traces are
+Its clients see the names of limits, queues and keys: give it another host only in a network of your own. Traces are
 sent if OTEL_EXPORTER_OTLP_ENDPOINT is set. docs/observing.md has more.`,
 		Example: `  worker run
   worker run --config prod.yaml --concurrency 200 --log-format json

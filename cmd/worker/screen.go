@@ -67,7 +67,7 @@ func printBucket(s screen, b overview.Bucket) {
 			some(shown.Waiting),
 		})
 	}
-	s.table("  ", rows)
+	s.table(rows)
 	if len(b.Flows) > 0 {
 		fmt.Fprintf(s, "  %s\n", flowsText(b))
 	}
@@ -172,10 +172,10 @@ func kindText(k reservations.Kind) string {
 	return ""
 }
 
-// table prints rows in columns of the same width. What their texts hold for a terminal is shown, not done.
-func (s screen) table(indent string, rows [][]string) {
+// table prints rows below a line, in columns of the same width. What their texts hold for a terminal is shown, not done.
+func (s screen) table(rows [][]string) {
 	for _, line := range cli.Aligned(rows) {
-		fmt.Fprintln(s, indent+line)
+		fmt.Fprintln(s, "  "+line)
 	}
 }
 

@@ -78,11 +78,11 @@ func TestDeadTableFitsTheTerminal(t *testing.T) {
 	failure := "openai: 401 Unauthorized: the key that was given is \x1b[2Jnot one of ours"
 	tasks := []deadtasks.Task{
 		{
-			ID: "0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11", Queue: "default", Type: "llm:chat", State: deadtasks.StateDead,
+			ID: "0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11", Queue: "default", Type: "llm:call", State: deadtasks.StateDead,
 			At: at, Error: failure, Attempts: make([]worker.FailedAttempt, 3),
 		},
 		{
-			ID: "batch-1", Queue: "bulk", Type: "llm:chat", State: deadtasks.StateDead, At: at,
+			ID: "batch-1", Queue: "bulk", Type: "llm:call", State: deadtasks.StateDead, At: at,
 			Batch: "0123456789abcdef",
 			Error: "no",
 		},

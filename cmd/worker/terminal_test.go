@@ -47,6 +47,8 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 			{"--log-format", esc},
 			{"--concurrency", esc},
 		},
+		"dashboard":      {{"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--listen", "127.0.0.1:" + esc}, {esc}},
+		"dev":            {{"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--log-level", esc}, {esc}},
 		"demo":           {{esc}, {"--tasks", esc}},
 		"check":          {{"--config", bad}, {"--config", bad, "--json"}, {"--config", esc}},
 		"explain":        {{"waits"}, {"waits", "--json"}, {esc}, {esc, "--queue", esc}, {"--config", bad, "x"}},

@@ -34,16 +34,16 @@ func rows() []row {
 }
 
 func fleetRow() row {
-	single := func(title, about, unit, expr, legend string) chart {
-		return chart{title: title, about: about, unit: unit, kind: "stat", queries: []query{{expr, legend}}}
+	single := func(title, about, expr, legend string) chart {
+		return chart{title: title, about: about, unit: "none", kind: "stat", queries: []query{{expr, legend}}}
 	}
 	return row{"Fleet", []chart{
-		single("Dispatcher", "1: a process is on duty.", "none", "max(headway_dispatcher_on_duty)", ""),
-		single("Services", "1: all workers read it.", "none", "min by (service) (headway_up)", "{{service}}"),
-		single("Workers", "", "none", `count(headway_up{service="redis"})`, ""),
-		single("Waiting", "", "none", `sum(max by (limit, key, state) (headway_waitlist_tasks`+ofLimit+`))`, ""),
-		single("Running", "", "none", "sum(headway_tasks_running)", ""),
-		single("Dead", "", "none", `sum(max by (queue) (headway_queue_tasks{state="archived"}))`, ""),
+		single("Dispatcher", "1: a process is on duty.", "max(headway_dispatcher_on_duty)", ""),
+		single("Services", "1: all workers read it.", "min by (service) (headway_up)", "{{service}}"),
+		single("Workers", "", `count(headway_up{service="redis"})`, ""),
+		single("Waiting", "", `sum(max by (limit, key, state) (headway_waitlist_tasks`+ofLimit+`))`, ""),
+		single("Running", "", "sum(headway_tasks_running)", ""),
+		single("Dead", "", `sum(max by (queue) (headway_queue_tasks{state="archived"}))`, ""),
 	}}
 }
 

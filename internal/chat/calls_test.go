@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/estimates"
 	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/estimates"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
@@ -81,7 +81,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	request := web.Request{
 		Method: "POST", URL: upstream.URL() + "/tick", Header: map[string]string{"Authorization": "Bearer ${KEY}"},
 		Body:  []byte(`{"id":"1"}`),
-		Taken: []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}}},
+		Terms: tasks.Terms{Taken: []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}}}},
 	}
 	all := []tasks.Args{call, request, call, request, call, request}
 	if _, err := w.Scheduler().EnqueueMany(t.Context(), all); err != nil {
@@ -135,7 +135,7 @@ func TestAWorkerLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleRecorded(w, client, nil, &chat.Learning{Learner: learner, Limits: []string{"openai"}})
+	chat.HandleCalls(w, client, nil, &chat.Learning{Learner: learner, Limits: []string{"openai"}})
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestAWorkerLearns(t *testing.T) {
 	})
 	all := make([]tasks.Args, requests)
 	for i := range all {
-		all[i], err = llm.NewChat("openai", fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%d"}],"max_tokens":%d}`, i, 500+i), "tokens")
+		all[i], err = llm.NewCall(llm.EndpointChat, "openai", fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%d"}],"max_tokens":%d}`, i, 500+i), "tokens")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,14 +191,16 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 		line string
 	}{
 		{
-			llm.Call{Endpoint: llm.EndpointEmbeddings, CustomID: "a", Batch: &ref, Request: []byte(`{"model":"m","input":"<"}`)},
+			llm.Call{Endpoint: llm.EndpointEmbeddings, Terms: tasks.Terms{CustomID: "a", Batch: &ref}, Request: []byte(`{"model":"m","input":"<"}`)},
 			record.Request{Ref: ref, CustomID: "a", Method: "POST", URL: "/v1/embeddings", Model: "m", Body: []byte(`{"model":"m","input":"<"}`)},
 			`{"custom_id":"a","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"<"}}`,
 		},
 		{
 			web.Request{
-				Method: "GET", URL: "https://api.example/?a&b", CustomID: "a", Batch: &ref, Header: map[string]string{"X-A": "${B}"},
-				Taken: []reservations.Charge{{Limit: "tenant", Tokens: reservations.Tokens{"pages": 3, "requests": 2}}, {Limit: "api", Tokens: reservations.Tokens{"requests": 2}}},
+				Method: "GET", URL: "https://api.example/?a&b", Header: map[string]string{"X-A": "${B}"}, Terms: tasks.Terms{
+					CustomID: "a", Batch: &ref,
+					Taken: []reservations.Charge{{Limit: "tenant", Tokens: reservations.Tokens{"pages": 3, "requests": 2}}, {Limit: "api", Tokens: reservations.Tokens{"requests": 2}}},
+				},
 			},
 			record.Request{
 				Ref: ref, CustomID: "a", Method: "GET", URL: "https://api.example/?a&b", Headers: map[string]string{"X-A": "${B}"}, Charge: map[string]float64{"requests": 2, "pages": 3},
@@ -218,7 +220,7 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 			t.Errorf("got %s", got.Line())
 		}
 	}
-	for _, args := range []tasks.Args{llm.Chat{}, llm.Call{}, web.Request{}} {
+	for _, args := range []tasks.Args{llm.Call{}, web.Request{}} {
 		text, err := json.Marshal(args)
 		if _, ok := read[args.TaskType()](text); ok || err != nil {
 			t.Errorf("%T of no batch: %v", args, err)

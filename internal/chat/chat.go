@@ -1,4 +1,4 @@
-// Package chat runs chat completions on a worker: what the commands and the demo share.
+// Package chat runs calls of language models and HTTP requests on a worker: what the commands and the demo share.
 package chat
 
 import (
@@ -6,68 +6,131 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
 
-// Handle lets the worker run chat completions through client. What a call really used settles its charge, and what the provider says is
-// left of its limits corrects the bucket; the body of the
-// answer becomes the task's result, which asynq keeps as long as the task's retention says.
-func Handle(w *worker.Worker, client *llm.Client) { HandleRecorded(w, client, nil, nil) }
-
-// HandleAll lets a worker that serves batches run chats and calls through client, and HTTP requests through requests. Without a client the worker
-// sends chats and calls back to the queue, for one that has it; they use no retry.
-func HandleAll(w *worker.Worker, client *llm.Client, requests *web.Client, recorder *record.Recorder, learning *Learning) {
-	if client == nil {
-		turnAway(w)
-	} else {
-		HandleRecorded(w, client, recorder, learning)
-		HandleCalls(w, client, recorder, learning)
-	}
+// HandleAll lets a worker run calls through client, and HTTP requests through requests.
+func HandleAll(
+	w *worker.Worker, client *llm.Client, requests *web.Client, recorder *record.Recorder, learning *Learning,
+) {
+	HandleCalls(w, client, recorder, learning)
 	HandleRequests(w, requests, recorder)
 }
 
-// HandleRecorded is Handle for a worker that serves batches as well, and that learns from its answers: the result of a chat that belongs to a batch is written by recorder instead.
-func HandleRecorded(w *worker.Worker, client *llm.Client, recorder *record.Recorder, learning *Learning) {
-	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
+// HandleCalls lets a worker run calls through client. What a call really used settles its charge, and what the provider
+// says is left of its limits corrects the bucket. The body of the answer becomes the task's result, or recorder writes
+// the result of a task that belongs to a batch. Without a client the worker sends calls back to the queue, for a worker
+// that has one, and without a recorder the calls of batches.
+func HandleCalls(w *worker.Worker, client *llm.Client, recorder *record.Recorder, learning *Learning) {
+	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Call]) error {
+		if client == nil {
+			return giveBack(job, "OPENAI_API_KEY")
+		}
 		ctx, release := client.Hold(ctx)
 		defer release()
-		q, ok := requestOf(job.Args)
-		return run(ctx, job, job.Args.Call(), learning, recorder, q, ok, func(ctx context.Context) (llm.Answer, error) {
-			return client.Run(ctx, job.Args, job.Use, job.Saw)
-		})
+		call, limit := job.Args, charged(job).Limit
+		if learning != nil && slices.Contains(learning.Limits, limit) {
+			job.Expect(learning.expect(call, limit))
+		}
+		var body []byte
+		return run(ctx, job, recorder, callOf, func(ctx context.Context) (record.Answer, error) {
+			answer, err := client.Run(ctx, call, job.Use, job.Saw)
+			if err != nil {
+				return record.Answer{}, err
+			}
+			if learning != nil {
+				learning.learn(call, answer, charged(job))
+			}
+			body = answer.Body
+			return record.Answer{
+				Response: batches.Response{StatusCode: http.StatusOK, RequestID: answer.RequestID, Body: body},
+				Usage: batches.Usage{
+					Used: answer.Usage.Total(), Prompt: answer.Usage.Input, Completion: answer.Usage.Output,
+				},
+			}, nil
+		}, func() ([]byte, error) { return body, nil })
 	})
 }
 
-// run makes one call and keeps its answer: recorder does where the call belongs to a batch. Without a recorder such a
+// HandleRequests lets a worker make HTTP requests through client. The answer becomes the task's result, or that of its
+// line, as in HandleCalls.
+func HandleRequests(w *worker.Worker, client *web.Client, recorder *record.Recorder) {
+	worker.Handle(w, func(ctx context.Context, job *worker.Job[web.Request]) error {
+		ctx, release := client.Hold(ctx)
+		defer release()
+		var answer web.Answer
+		return run(ctx, job, recorder, webOf, func(ctx context.Context) (_ record.Answer, err error) {
+			answer, err = client.Run(ctx, job.Args, job.Use)
+			return record.Answer{Response: batches.Response{
+				StatusCode: answer.StatusCode, RequestID: answer.RequestID, Body: answer.Body,
+			}}, err
+		}, func() ([]byte, error) { return answer.MarshalJSON() }) // json.Marshal would copy it once more
+	})
+}
+
+// run makes one call and keeps its answer: recorder does where the task belongs to a batch. Without a recorder such a
 // task goes back.
 func run[T tasks.Args](
-	ctx context.Context, job *worker.Job[T], call llm.Call, learning *Learning, recorder *record.Recorder, q record.Request, ofBatch bool,
-	send func(context.Context) (llm.Answer, error),
+	ctx context.Context, job *worker.Job[T], recorder *record.Recorder, request func(T) (record.Request, bool),
+	send func(context.Context) (record.Answer, error), result func() ([]byte, error),
 ) error {
-	if ofBatch && recorder == nil {
-		return giveBack(job, "MONGODB_URI")
+	if q, ofBatch := request(job.Args); ofBatch {
+		if recorder == nil {
+			return giveBack(job, "MONGODB_URI")
+		}
+		return recorder.Run(ctx, record.Attempt{
+			ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: reserved(charged(job)),
+			Unused: func() { job.Use(reservations.Unused(job.Charges...)) },
+		}, q, send)
 	}
-	expect(learning, job, call)
-	if ofBatch {
-		return recorder.Run(ctx, attemptOf(job), q, func(ctx context.Context) (record.Answer, error) {
-			answer, err := send(ctx)
-			return recorded(learnt(learning, job, call, answer, err))
-		})
-	}
-	answer, err := send(ctx)
-	if answer, err = learnt(learning, job, call, answer, err); err != nil {
+	if _, err := send(ctx); err != nil {
 		return err
 	}
-	if err := keep(ctx, job.Task.ResultWriter(), answer.Body); err != nil {
+	text, err := result()
+	if err == nil {
+		err = keep(ctx, job.Task.ResultWriter(), text)
+	}
+	if err != nil {
 		return fmt.Errorf("keep the answer of task %s: %w", job.ID, err)
 	}
 	return nil
+}
+
+// charged is what is charged to the last limit of a job, the provider's.
+func charged[T tasks.Args](job *worker.Job[T]) (charge reservations.Charge) {
+	if n := len(job.Charges); n > 0 {
+		charge = job.Charges[n-1]
+	}
+	return charge
+}
+
+// absentError sends a task back to the queue, because this worker lacks a setting for it. It is no failure of the
+// task, so it uses no retry: a key that one machine lacks must not archive what others could do.
+type absentError struct{ setting string }
+
+func (e *absentError) Error() string {
+	return "waiting for another worker: the one that took the task has no " + e.setting
+}
+
+// Is makes it no failure for the scheduler.
+func (*absentError) Is(target error) bool { return target == scheduler.ErrDeferred }
+
+// giveBack sends one task back, with all that was taken for it.
+func giveBack[T tasks.Args](job *worker.Job[T], setting string) error {
+	job.Use(reservations.Unused(job.Charges...))
+	return &absentError{setting: setting}
 }
 
 const (
@@ -77,21 +140,17 @@ const (
 	keepPauseMax = time.Second
 )
 
-// keep writes the answer to Redis, again and again while Redis is away: to fail would mean to ask, and to pay, once more.
+// keep writes the answer to Redis, and tries again while Redis is away: to fail would mean to ask, and to pay, once
+// more.
 func keep(ctx context.Context, result io.Writer, answer []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, keepPatience)
 	defer cancel()
-	for pause := keepPauseMin; ; pause = min(2*pause, keepPauseMax) {
+	err := pause.Until(ctx, keepPauseMin, keepPauseMax, func() error {
 		_, err := result.Write(answer)
-		if err == nil {
-			return nil
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(err, ctx.Err())
-		}
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, ctx.Err())
 	}
+	return nil
 }

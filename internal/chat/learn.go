@@ -1,41 +1,50 @@
 package chat
 
 import (
-	"slices"
-
-	"github.com/headway-go/headway/estimates"
+	"github.com/headway-go/headway/internal/estimates"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
-	"github.com/headway-go/headway/worker"
 )
+
+// modelLength bounds the names of models that are learned about, in bytes.
+const modelLength = 200
 
 // Learning is what a worker does with what it learns of its estimates. Nil learns nothing.
 type Learning struct {
 	Learner *estimates.Learner
-	// Limits are those whose tasks are charged by what was learned. Of all others it is only told.
+	// Limits are those whose tasks are charged by what was learned.
 	Limits []string
 }
 
-// expect lowers what is charged for the job to what was learned.
-func expect[T tasks.Args](l *Learning, job *worker.Job[T], call llm.Call) {
-	if l != nil && slices.Contains(l.Limits, call.Limit) {
-		job.Expect(call.Expect(l.Learner))
+// expect is what a call will take, by what was learned about its model in a limit: the estimate of its request, scaled.
+// Where nothing is known, it is the estimate. Nil for a request that can't be sent.
+func (l *Learning) expect(call llm.Call, limit string) reservations.Tokens {
+	e, err := call.Endpoint.Estimate(call.Request)
+	if err != nil {
+		return nil
 	}
+	return llm.Usage(l.Learner.Ratios(limit, e.Model).Scale(estimates.Tokens(e.Usage), e.Open)).Tokens()
 }
 
-// learnt learns from an answer.
-func learnt[T tasks.Args](l *Learning, job *worker.Job[T], call llm.Call, answer llm.Answer, err error) (llm.Answer, error) {
-	if l != nil && err == nil && call.Limit != "" {
-		call.Learn(l.Learner, answer, taken(job))
+// learn learns from an answer of which the provider has counted the tokens. Charge is what was charged for the call
+// while it ran.
+func (l *Learning) learn(call llm.Call, answer llm.Answer, charge reservations.Charge) {
+	e, err := call.Endpoint.Estimate(call.Request)
+	if err != nil || answer.Usage.Total() <= 0 || len(e.Model) > modelLength || charge.Limit == "" {
+		return
 	}
-	return answer, err
+	l.Learner.Observe(estimates.Sample{
+		Limit: charge.Limit, Model: e.Model, Estimated: estimates.Tokens(e.Usage), Open: e.Open,
+		Reserved: reserved(charge), Used: estimates.Tokens(answer.Usage),
+	})
 }
 
-// taken is what is charged to the last limit of a job, the provider's.
-func taken[T tasks.Args](job *worker.Job[T]) reservations.Tokens {
-	if n := len(job.Charges); n > 0 {
-		return job.Charges[n-1].Tokens
+// reserved are the tokens of a charge, whichever meters count them.
+func reserved(charge reservations.Charge) float64 {
+	for _, meter := range []string{llm.MeterTokens, llm.MeterTokensPerDay} {
+		if n, ok := charge.Tokens[meter]; ok {
+			return n
+		}
 	}
-	return nil
+	return charge.Tokens[llm.MeterInput] + charge.Tokens[llm.MeterOutput]
 }

@@ -50,7 +50,7 @@ func TestChatSyncsTheBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.Handle(w, client)
+	chat.HandleCalls(w, client, nil, nil)
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestChatSyncsTheBucket(t *testing.T) {
 			t.Error(stopping)
 		}
 	})
-	task, err := llm.NewChat("openai", json.RawMessage(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`), llm.MeterRequestsPerDay)
+	task, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`), llm.MeterRequestsPerDay)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/reservations"

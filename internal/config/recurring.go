@@ -69,8 +69,8 @@ func (r recurringFile) recurring(name string, limits []reservations.Limit) (sche
 	return made, errors.Join(faults...)
 }
 
-// args are the arguments of the task. A chat or call that names a limit and no charge takes what its request allows
-// itself of all meters of the limit, as `enqueue one` has it.
+// args are the arguments of the task. A call that names a limit takes what its request allows itself of all
+// meters of the limit, as `enqueue one` has it.
 func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 	payload, err := json.Marshal(t.Payload)
 	if err != nil {
@@ -82,17 +82,18 @@ func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 	}
 	switch t.Type {
 	case llm.TaskType:
-		var c llm.Chat
-		if err = strictly(payload, &c); err == nil && c.Charge == nil {
-			c.Charge, err = charge(limits, llm.EndpointChat, c.Limit, c.Key, c.Request)
+		var c struct {
+			llm.Call
+
+			Limit string `json:"limit"` // instead of charges
+			Key   string `json:"key"`
 		}
-		args = c
-	case llm.CallType:
-		var c llm.Call
-		if err = strictly(payload, &c); err == nil && c.Charge == nil {
-			c.Charge, err = charge(limits, c.Endpoint, c.Limit, c.Key, c.Request)
+		if err = strictly(payload, &c); err == nil && c.Limit != "" {
+			var last reservations.Charge
+			last, err = charge(limits, c.Endpoint, c.Limit, c.Key, c.Request)
+			c.Taken = append(c.Taken, last)
 		}
-		args = c
+		args = c.Call
 	case web.TaskType:
 		var q web.Request
 		if err = strictly(payload, &q); err == nil {
@@ -100,7 +101,7 @@ func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 		}
 		args = q
 	default:
-		return nil, fmt.Errorf("type %.40q must be %s, %s or %s", t.Type, llm.TaskType, llm.CallType, web.TaskType)
+		return nil, fmt.Errorf("type %.40q must be %s or %s", t.Type, llm.TaskType, web.TaskType)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
@@ -124,10 +125,10 @@ func strictly(payload []byte, into any) error {
 	return d.Decode(into)
 }
 
-// charge is what a request takes from a limit; nothing without one.
+// charge is what a request takes from a limit.
 func charge(
 	limits []reservations.Limit, endpoint llm.Endpoint, name, key string, request json.RawMessage,
-) (reservations.Tokens, error) {
+) (reservations.Charge, error) {
 	var meters []string
 	for _, l := range limits {
 		if l.Name == name {
@@ -136,9 +137,8 @@ func charge(
 			}
 		}
 	}
-	if name != "" && meters == nil {
-		return nil, fmt.Errorf("there is no limit %q", name)
+	if meters == nil {
+		return reservations.Charge{}, fmt.Errorf("there is no limit %q", name)
 	}
-	c, err := endpoint.Charge(name, key, request, meters...)
-	return c.Tokens, err
+	return endpoint.Charge(name, key, request, meters...)
 }

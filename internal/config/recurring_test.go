@@ -24,7 +24,7 @@ recurring:
     start_within: 1h
     queue: reports
     task:
-      type: llm:chat
+      type: llm:call
       payload:
         limit: openai
         request: {model: gpt-4o-mini, max_tokens: 100, messages: [{role: user, content: "What was new?"}]}
@@ -45,8 +45,8 @@ recurring:
 			t.Error(err)
 		}
 	}
-	chat, ok := got[0].Args.(llm.Chat)
-	if !ok || chat.Charge["requests"] != 1 || chat.Charge["tokens"] < 100 {
+	chat, ok := got[0].Args.(llm.Call)
+	if !ok || chat.Taken[0].Tokens["requests"] != 1 || chat.Taken[0].Tokens["tokens"] < 100 {
 		t.Errorf("the task is %+v", got[0].Args)
 	}
 	if diff := cmp.Diff("web:request", got[1].Args.TaskType()); diff != "" {
@@ -69,8 +69,8 @@ concurrency: -1
 recurring:
   a: {cron: "every day", task: {type: "web:request", payload: {url: "https://a.example.com"}}}
   b: {every: -5m, task: {type: nonsense}}
-  c: {cron: "@daily", every: 5m, zone: Mars, task: {type: "llm:chat", payload: {limit: none, request: {model: m}}}}
-  d: {cron: "@daily", zone: Mars, start_within: -1s, queue: " ", task: {type: "llm:chat", payload: {limits: x}}}
+  c: {cron: "@daily", every: 5m, zone: Mars, task: {type: "llm:call", payload: {limit: none, request: {model: m}}}}
+  d: {cron: "@daily", zone: Mars, start_within: -1s, queue: " ", task: {type: "llm:call", payload: {limits: x}}}
   e: {cron: "@daily", at: 5, task: {type: "web:request", payload: {url: "ftp://a"}}}
   f: {}
   "g h": {cron: "0 0 31 2 *", task: {type: "web:request", payload: {url: "https://a.example.com"}}}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/testenv"

@@ -92,16 +92,16 @@ func TestOtherDevFilesAreNotUsed(t *testing.T) {
 		"cut in the middle":    {`{"redis_url":"redis`, 0o600},
 		"another kind of text": {`[]`, 0o600},
 	} {
-		if err := os.WriteFile(file, []byte(one.text), 0o600); err != nil {
+		if err = os.WriteFile(file, []byte(one.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(file, one.mode); err != nil {
+		if err = os.Chmod(file, one.mode); err != nil {
 			t.Fatal(err)
 		}
 		if got, lives := connect.FindDev(t.Context(), getenv(env)); lives {
 			t.Errorf("%s: found %v", name, got)
 		}
-		if err := os.Remove(file); err != nil {
+		if err = os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+
+	"github.com/headway-go/headway/internal/pause"
 )
 
 const (
@@ -48,11 +50,7 @@ func openAfterElection(ctx context.Context, uri, database string) (*Buckets, err
 		if err == nil || !electing(err) || time.Now().After(end) {
 			return b, err
 		}
-		timer := time.NewTimer(electionPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if pause.For(ctx, electionPause) != nil {
 			return nil, err
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/estimates"
-	"github.com/headway-go/headway/estimates/keeper"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/estimates"
+	"github.com/headway-go/headway/internal/estimates/keeper"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 )

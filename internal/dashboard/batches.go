@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/tasks"
 )
 

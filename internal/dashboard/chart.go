@@ -48,9 +48,11 @@ func newChart(title, unit string, points []point, now time.Time, top float64) ch
 	began := 0.
 	x := func(p point) float64 { return chartWidth * (1 - now.Sub(p.At).Seconds()/time.Hour.Seconds()) }
 	y := func(p point) float64 { return 1 + (chartHeight-2)*(1-math.Max(0, math.Min(1, p.Value/top))) }
+	before := time.Time{}
 	for i, p := range points {
-		first := i == 0 || p.At.Sub(points[i-1].At) > 3*sampleEvery
+		first := p.At.Sub(before) > 3*sampleEvery
 		last := i == len(points)-1 || points[i+1].At.Sub(p.At) > 3*sampleEvery
+		before = p.At
 		at := x(p)
 		if first {
 			began = at

@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/redact"
 )

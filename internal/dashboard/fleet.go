@@ -163,7 +163,7 @@ func (s *Server) lookDead(ctx context.Context, f *fleet) (err error) {
 }
 
 // Buckets are the buckets of all limits, those with the longest waitlists first.
-func (f fleet) Buckets() []overview.Bucket {
+func (f *fleet) Buckets() []overview.Bucket {
 	var all []overview.Bucket
 	for _, limit := range f.Limits {
 		all = append(all, limit.Buckets...)
@@ -180,7 +180,7 @@ type totals struct {
 
 // Totals sums up the fleet. Tasks that wait for a limit are in asynq's scheduled and retry sets as well: Later are the
 // others there, which wait for their time or for their next attempt.
-func (f fleet) Totals() totals {
+func (f *fleet) Totals() totals {
 	t := totals{Dead: f.Dead, Workers: len(f.Workers)}
 	later := 0
 	for _, q := range f.Queues {

@@ -71,7 +71,10 @@ func TestHistoryOfOthers(t *testing.T) {
 func TestRates(t *testing.T) {
 	t.Parallel()
 	samples := []sample{
-		{At: 0, Processed: 100}, {At: 10, Processed: 120}, {At: 20, Processed: 5}, {At: 500, Processed: 900},
+		{At: 0, Processed: 100},
+		{At: 10, Processed: 120},
+		{At: 20, Processed: 5},
+		{At: 500, Processed: 900},
 		{At: 510, Processed: 900},
 	}
 	var got []float64

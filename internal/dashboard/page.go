@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 )
 
@@ -68,13 +69,14 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	v := s.view(r)
 	text, err := s.execute("layout.html", v)
 	if err != nil {
-		s.config.Logger.ErrorContext(r.Context(), "page can't be shown", "path", r.URL.Path, "error", err)
+		s.config.Logger.ErrorContext(r.Context(), "page can't be shown",
+			slog.String("path", r.URL.Path), slog.Any("error", err))
 		s.refuse(w, r, http.StatusInternalServerError, "This page can't be shown; the log says why.")
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(v.Status)
-	_, _ = w.Write(text) // an error means that the client went away
+	_, _ = w.Write(text) //nolint:gosec // html/template escapes; an error means that the client went away
 }
 
 // view looks at the fleet for a request of a page.
@@ -84,7 +86,8 @@ func (s *Server) view(r *http.Request) view {
 	if err != nil {
 		v = view{Name: "error", Title: "Not shown", Data: err.Error(), Status: status(err)}
 	}
-	for _, p := range s.look(r.Context()).stuck() {
+	f := s.look(r.Context())
+	for _, p := range f.stuck() {
 		if p.Severity != news {
 			v.Stuck++
 		}

@@ -23,7 +23,7 @@ type queueView struct {
 	State   string
 }
 
-func (f fleet) queueViews() []queueView {
+func (f *fleet) queueViews() []queueView {
 	var all []queueView
 	for _, q := range f.Queues {
 		v := queueView{Queue: q, Link: "/queue?name=" + url.QueryEscape(q.Queue), State: "served"}

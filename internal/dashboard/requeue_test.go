@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/worker"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/batches"
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
 )
 
 //go:embed assets

@@ -33,7 +33,7 @@ type problem struct {
 }
 
 // stuck returns the problems of the fleet, the worst first.
-func (f fleet) stuck() []problem {
+func (f *fleet) stuck() []problem {
 	var all []problem
 	add := func(severity, link, do, what string, args ...any) {
 		all = append(all, problem{Severity: severity, Link: link, Do: do, What: fmt.Sprintf(what, args...)})
@@ -64,7 +64,7 @@ func (f fleet) stuck() []problem {
 type addProblem func(severity, link, do, what string, args ...any)
 
 // stuckQueues finds queues of which nothing is taken, or too slowly.
-func (f fleet) stuckQueues(add addProblem) {
+func (f *fleet) stuckQueues(add addProblem) {
 	unserved := f.faulty("workers")
 	for _, q := range f.Queues {
 		tasks := q.Pending + q.Scheduled + q.Retry
@@ -90,7 +90,7 @@ func (f fleet) stuckQueues(add addProblem) {
 }
 
 // stuckBuckets finds waitlists that do not move, or not soon.
-func (f fleet) stuckBuckets(add addProblem) {
+func (f *fleet) stuckBuckets(add addProblem) {
 	waiting := 0
 	for _, b := range f.Buckets() {
 		waiting += b.Waiting
@@ -116,7 +116,7 @@ func (f fleet) stuckBuckets(add addProblem) {
 }
 
 // faulty says whether a part of the fleet could not be read.
-func (f fleet) faulty(what string) bool {
+func (f *fleet) faulty(what string) bool {
 	return slices.ContainsFunc(f.Faults, func(fault fault) bool { return fault.What == what })
 }
 

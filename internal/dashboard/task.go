@@ -78,8 +78,10 @@ func (s *Server) recent(ctx context.Context) []taskRow {
 		note string
 		list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
 	}{
-		{"runs", s.inspector.ListActiveTasks}, {"ready", s.inspector.ListPendingTasks},
-		{"waits", s.inspector.ListRetryTasks}, {"waits", s.inspector.ListScheduledTasks},
+		{"runs", s.inspector.ListActiveTasks},
+		{"ready", s.inspector.ListPendingTasks},
+		{"waits", s.inspector.ListRetryTasks},
+		{"waits", s.inspector.ListScheduledTasks},
 	}
 	var rows []taskRow
 	for _, l := range lists {

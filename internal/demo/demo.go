@@ -122,7 +122,7 @@ func requests() ([]tasks.Args, error) {
 		if err != nil {
 			return nil, fmt.Errorf("examples/godoc.jsonl: %w", err)
 		}
-		chat, err := llm.NewChat(limitName, line.Body)
+		chat, err := llm.NewCall(llm.EndpointChat, limitName, line.Body)
 		if err != nil {
 			return nil, fmt.Errorf("examples/godoc.jsonl: line %d: %w", line.Number, err)
 		}

@@ -44,7 +44,7 @@ func startFleet(
 		if err != nil {
 			return f, err
 		}
-		chat.Handle(w, client)
+		chat.HandleCalls(w, client, nil, nil)
 		if err := w.Start(ctx); err != nil {
 			return f, err
 		}

@@ -6,6 +6,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/coalesce"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -197,19 +199,14 @@ func (r *Recorder) patiently(ctx context.Context, do func(context.Context) error
 		context.AfterFunc(lasting, func() { timer.Stop() })
 	})
 	defer stop()
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-		err := do(lasting)
-		if err == nil || !errors.Is(err, batches.ErrUnavailable) {
-			return err
+	var last error
+	away := pause.Until(lasting, pauseMin, pauseMax, func() error {
+		if last = do(lasting); errors.Is(last, batches.ErrUnavailable) {
+			return last
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-lasting.Done():
-			timer.Stop()
-			return err
-		}
-	}
+		return nil
+	})
+	return cmp.Or(away, last)
 }
 
 const (

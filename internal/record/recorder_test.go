@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations/mongostore"

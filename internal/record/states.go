@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/headway-go/headway/batches"
+	"github.com/headway-go/headway/internal/batches"
 )
 
 // Results that come during a round trip share the next one, up to 8 MB. Each handler receives the error of its own

@@ -206,8 +206,8 @@ func TestComposeObserves(t *testing.T) {
 		t.Errorf("scrapes %+v, the workers listen at %q", dns, command)
 	}
 	for _, name := range []string{"datasources/prometheus.yml", "dashboards/headway.yml"} {
-		var any map[string]any
-		if err := yaml.Unmarshal([]byte(read(t, "deploy/grafana/provisioning/"+name)), &any); err != nil || any["apiVersion"] == nil {
+		var provisioned map[string]any
+		if err := yaml.Unmarshal([]byte(read(t, "deploy/grafana/provisioning/"+name)), &provisioned); err != nil || provisioned["apiVersion"] == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -140,12 +140,19 @@ func TestAnAnswerIsKeptUnlessItIsOlder(t *testing.T) {
 	same(t, "offset", -time.Second, due.Offset)
 }
 
+// fail notes a bucket whose store is away, for a pause of d.
+func (f fixture) fail(bucket string, d time.Duration) {
+	f.t.Helper()
+	_, _, err := f.Fail(f.t.Context(), bucket, waitlist.Failure{Away: true, Shortest: d, Longest: d})
+	f.check(err)
+}
+
 func TestAFailedBucketRests(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
 	fail := func(d time.Duration) {
 		t.Helper()
-		f.check(f.Fail(t.Context(), "openai", d))
+		f.fail("openai", d)
 	}
 	fail(10 * time.Second)
 	fail(time.Second)
@@ -170,7 +177,7 @@ func TestAFailedBucketRests(t *testing.T) {
 	other := entry("b")
 	other.Bucket = "other"
 	f.join(other)
-	f.check(f.Fail(t.Context(), "other", time.Hour))
+	f.fail("other", time.Hour)
 	same(t, "due", 0, len(f.look().Due))
 	f.check(f.Recover(t.Context()))
 	look = f.look()
@@ -185,13 +192,15 @@ func TestAFaultyBucketRests(t *testing.T) {
 	f := onMini(t)
 	fault := func(begins bool, want time.Duration) {
 		t.Helper()
-		pause, began, err := f.Fault(t.Context(), "openai", time.Second, 10*time.Second, .5)
+		pause, began, err := f.Fail(t.Context(), "openai", waitlist.Failure{
+			Shortest: time.Second, Longest: 10 * time.Second, Random: .5,
+		})
 		f.check(err)
 		same(t, "pause", want, pause)
 		same(t, "began", begins, began)
 	}
 	f.join(entry("a"))
-	f.check(f.Fail(t.Context(), "openai", time.Millisecond))
+	f.fail("openai", time.Millisecond)
 	fault(true, 1500*time.Millisecond)
 	fault(false, 1500*time.Millisecond)
 	f.check(f.Recover(t.Context()))
@@ -208,19 +217,43 @@ func TestAFaultyBucketRests(t *testing.T) {
 	fault(true, 1500*time.Millisecond)
 }
 
+// The pauses of a store that is away grow too, until it is back, or nothing was seen of it for half a minute.
+func TestAnOutageLasts(t *testing.T) {
+	t.Parallel()
+	f := onMini(t)
+	fail := func(want time.Duration) {
+		t.Helper()
+		pause, _, err := f.Fail(t.Context(), "openai", waitlist.Failure{
+			Away: true, Shortest: time.Second, Longest: 10 * time.Second, Random: .5,
+		})
+		f.check(err)
+		same(t, "pause", want, pause)
+	}
+	f.join(entry("a"))
+	fail(1500 * time.Millisecond)
+	f.pass(4 * time.Second)
+	fail(6 * time.Second)
+	f.check(f.Recover(t.Context()))
+	fail(1500 * time.Millisecond)
+	f.pass(20 * time.Second)
+	fail(15 * time.Second)
+	f.pass(50 * time.Second)
+	fail(1500 * time.Millisecond)
+}
+
 // A store that fails for an hour leaves nothing behind in buckets where no task waits.
 func TestFailuresAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := onMini(t)
 	for i := range 300 {
-		f.check(f.Fail(t.Context(), fmt.Sprint("b", i), time.Second))
+		f.fail(fmt.Sprint("b", i), time.Second)
 	}
 	f.check(f.Recover(t.Context()))
 	f.pass(11 * time.Minute)
 	same(t, "keys", []string{}, f.server.Keys())
-	f.check(f.Fail(t.Context(), "old", time.Second))
+	f.fail("old", time.Second)
 	f.pass(11 * time.Minute)
-	f.check(f.Fail(t.Context(), "new", time.Second))
+	f.fail("new", time.Second)
 	same(t, "failed", int64(1), f.client.ZCard(t.Context(), "headway:{wait}:failed").Val())
 }
 

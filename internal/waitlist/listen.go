@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // listenPause is how soon Listen subscribes again after an error.
@@ -38,7 +40,7 @@ func receive(
 				m, err = messages.ReceiveMessage(ctx)
 			}
 			if err != nil { // Redis is away: all else fails too
-				pause(ctx, listenPause)
+				_ = pause.For(ctx, listenPause)
 				err = nil
 				continue
 			}
@@ -49,15 +51,5 @@ func receive(
 		cancel()
 		_ = messages.Close() // ends the reading
 		<-done
-	}
-}
-
-// pause waits, but no longer than ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

@@ -141,9 +141,8 @@ func TestErrorsOfRedis(t *testing.T) {
 	for operation, call := range map[string]func() error{
 		"join":   func() error { _, err := f.Join(ctx, entries("a")); return err },
 		"report": func() error { return f.Report(ctx, nil, tasks("a")) },
-		"fail":   func() error { return f.Fail(ctx, "openai", time.Second) },
-		"fault": func() error {
-			_, _, err := f.Fault(t.Context(), "openai", time.Second, time.Minute, 0)
+		"fail": func() error {
+			_, _, err := f.Fail(ctx, "openai", waitlist.Failure{Shortest: time.Second, Longest: time.Minute})
 			return err
 		},
 		"recover":  func() error { return f.Recover(ctx) },

@@ -142,10 +142,12 @@ func TestPoisonInRedisKeepsNothingBack(t *testing.T) {
 				if _, err := f.List(t.Context(), "bad"); err != nil {
 					t.Errorf("list: %v", err)
 				}
-				if err := f.Fail(t.Context(), "bad", time.Minute); err != nil {
+				failure := waitlist.Failure{Away: true, Shortest: time.Minute, Longest: time.Minute}
+				if _, _, err := f.Fail(t.Context(), "bad", failure); err != nil {
 					t.Errorf("fail: %v", err)
 				}
-				if _, _, err := f.Fault(t.Context(), "bad", time.Second, time.Minute, 0); err != nil {
+				failure.Away = false
+				if _, _, err := f.Fail(t.Context(), "bad", failure); err != nil {
 					t.Errorf("fault: %v", err)
 				}
 				if err := f.Park(t.Context(), tasks("bad")); err != nil {

@@ -33,7 +33,7 @@ for _ = 1, tonumber(ARGV[2]) do
 			redis.call("HSET", meta, "generation", ARGV[i + 1], "version", ARGV[i + 2], "state", ARGV[i + 4],
 				"offset", whole(tonumber(ARGV[i + 3]) - now))
 			if failed then
-				redis.call("HDEL", meta, "failed_until", "faulty_since")
+				redis.call("HDEL", meta, "failed_until", "faulty_since", "away_since")
 				redis.call("ZREM", KEYS[2], bucket)
 				look = true
 			end
@@ -59,43 +59,36 @@ wake(before)
 return {}
 `
 
-// failScript notes that a bucket could not be asked. Buckets that failed long ago are no longer in use.
-//
-//	ARGV[2] -> bucket
-//	ARGV[3] -> for how long it is not asked, in microseconds
-//
-// Output: nothing.
-const failScript = `
-local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
-redis.call("HSETNX", meta, "epoch", whole(now))
-local at = math.max(now + tonumber(ARGV[3]), number(redis.call("HGET", meta, "failed_until")))
-redis.call("HSET", meta, "failed_until", whole(at))
-redis.call("ZADD", KEYS[2], whole(at), bucket)
-redis.call("ZREMRANGEBYSCORE", KEYS[2], "-inf", now - 600000000)
-if not tidy(bucket) then
-	redis.call("ZADD", KEYS[1], whole(at), bucket)
-end
-return {}
-`
-
-// faultScript notes that one bucket can't be asked although the store answers: the end of other failures is not its
-// own.
+// failScript notes that a bucket could not be asked. The end of an outage of the store is not that of a bucket that
+// alone can't be asked. An outage of which nothing was seen for 30 s is over; buckets that failed long ago are no longer
+// in use.
 //
 //	ARGV[2] -> bucket
 //	ARGV[3] -> the shortest pause, in microseconds
 //	ARGV[4] -> the longest pause
 //	ARGV[5] -> how much longer the pause is, 0 to 1
+//	ARGV[6] -> "1" if the store is away, "0" if the bucket alone can't be asked
 //
-// Output: the pause, "1" if the fault began.
-const faultScript = `
-local bucket, meta = ARGV[2], root .. "meta:" .. ARGV[2]
+// Output: the pause in force, "1" if the failure began.
+const failScript = `
+local bucket, meta, away = ARGV[2], root .. "meta:" .. ARGV[2], ARGV[6] == "1"
+local since = away and "away_since" or "faulty_since"
+local before = number(redis.call("HGET", meta, "failed_until"))
+if away and before < now - 30000000 then
+	redis.call("HDEL", meta, since)
+end
 redis.call("HSETNX", meta, "epoch", whole(now))
-local began = redis.call("HSETNX", meta, "faulty_since", whole(now))
-local lasted = now - number(redis.call("HGET", meta, "faulty_since"))
+local began = redis.call("HSETNX", meta, since, whole(now))
+local lasted = now - number(redis.call("HGET", meta, since))
 local pause = math.min(math.max(lasted, tonumber(ARGV[3])), tonumber(ARGV[4])) * (1 + tonumber(ARGV[5]))
-local at = math.max(now + pause, number(redis.call("HGET", meta, "failed_until")))
+local at = math.max(now + pause, before)
 redis.call("HSET", meta, "failed_until", whole(at))
-redis.call("ZREM", KEYS[2], bucket)
+if away then
+	redis.call("ZADD", KEYS[2], whole(at), bucket)
+	redis.call("ZREMRANGEBYSCORE", KEYS[2], "-inf", now - 600000000)
+else
+	redis.call("ZREM", KEYS[2], bucket)
+end
 if not tidy(bucket) then
 	redis.call("ZADD", KEYS[1], whole(at), bucket)
 end
@@ -111,7 +104,7 @@ const recoverScript = `
 local before = soonest()
 local buckets = redis.call("ZRANGE", KEYS[2], 0, tonumber(ARGV[2]) - 1)
 for _, bucket in ipairs(buckets) do
-	redis.call("HDEL", root .. "meta:" .. bucket, "failed_until")
+	redis.call("HDEL", root .. "meta:" .. bucket, "failed_until", "away_since")
 	redis.call("ZREM", KEYS[2], bucket)
 	if not tidy(bucket) then
 		forward(bucket)
@@ -152,21 +145,22 @@ func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) e
 	return err
 }
 
-// Fail notes that the bucket could not be asked, as its store is away. No look at it is due for the pause, unless an
-// answer is reported or Recover is called. A shorter pause does not replace a longer one.
-func (w *Waitlist) Fail(ctx context.Context, bucket string, pause time.Duration) error {
-	_, err := w.run(ctx, "note a bucket that could not be asked", w.scripts.fail, bucket, pause.Microseconds())
-	return err
+// Failure is why a bucket could not be asked.
+type Failure struct {
+	// Away says that its store is away, and not that the bucket alone can't be asked.
+	Away bool
+	// The pause is as long as the failure has lasted, at least Shortest and at most Longest, and longer by the part that
+	// Random says.
+	Shortest, Longest time.Duration
+	Random            float64
 }
 
-// Fault notes that the bucket alone can't be asked: no look at it is due for the pause, unless an answer is reported.
-// The pause is as long as the fault has lasted, at least the shortest and at most the longest, and longer by the part
-// that random says. It returns the pause in force, and whether the fault began.
-func (w *Waitlist) Fault(
-	ctx context.Context, bucket string, shortest, longest time.Duration, random float64,
-) (pause time.Duration, began bool, err error) {
-	r, err := w.run(ctx, "note a bucket that can't be asked", w.scripts.fault,
-		bucket, shortest.Microseconds(), longest.Microseconds(), random)
+// Fail notes that the bucket could not be asked: no look at it is due for a pause, unless an answer is reported, or
+// Recover is called where the store is away. A shorter pause does not replace a longer one. It returns the pause in
+// force, and whether the failure began.
+func (w *Waitlist) Fail(ctx context.Context, bucket string, f Failure) (pause time.Duration, began bool, err error) {
+	r, err := w.run(ctx, "note a bucket that could not be asked", w.scripts.fail,
+		bucket, f.Shortest.Microseconds(), f.Longest.Microseconds(), f.Random, f.Away)
 	if err != nil {
 		return 0, false, err
 	}
@@ -174,7 +168,7 @@ func (w *Waitlist) Fault(
 	return pause, began, r.err
 }
 
-// Recover ends the failure of every bucket that Fail noted. A look at each in which tasks wait is due.
+// Recover ends the failure of every bucket whose store was away. A look at each in which tasks wait is due.
 func (w *Waitlist) Recover(ctx context.Context) error {
 	for {
 		r, err := w.run(ctx, "ask buckets again", w.scripts.recover, together)

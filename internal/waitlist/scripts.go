@@ -11,8 +11,8 @@ package waitlist
 //	list:BUCKET\0LANE  sorted set: ids of waiting tasks, by tag. A paused queue is passed over as a whole
 //	promoted:BUCKET    sorted set: promoted tasks, by when they were promoted
 //	meta:BUCKET        hash: epoch (when the hash was created), generation, version, state, offset (all of the last
-//	                   answer), failed_until, faulty_since (when the bucket alone could not be asked for the first time
-//	                   since it answered), inner:CLASS (the largest tag that was promoted), outer:CLASS (the end of the
+//	                   answer), failed_until, faulty_since and away_since (when the bucket alone, or its store, could not
+//	                   be asked for the first time since it answered), inner:CLASS (the largest tag that was promoted), outer:CLASS (the end of the
 //	                   last turn of the class), virtual (the largest beginning of a turn)
 //	flows:BUCKET       sorted set: flows by their ends (tags), without those that end before inner:CLASS. That of a class
 //	                   with a name is flows:BUCKET\0CLASS

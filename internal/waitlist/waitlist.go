@@ -31,7 +31,7 @@ type Waitlist struct {
 }
 
 type scripts struct {
-	join, arrive, leave, report, fail, fault, recover, look, promote, park, resign, lists, position, timers, onDuty *redis.Script
+	join, arrive, leave, report, fail, recover, look, promote, park, resign, lists, position, timers, onDuty *redis.Script
 }
 
 // New returns the waitlists in the Redis of the client. All processes of a fleet share them.
@@ -39,7 +39,7 @@ func New(client redis.UniversalClient) *Waitlist {
 	script := func(body string) *redis.Script { return redis.NewScript(preamble + body) }
 	return &Waitlist{client: client, scripts: scripts{
 		join: script(joinScript), arrive: script(arriveScript), leave: script(leaveScript),
-		report: script(reportScript), fail: script(failScript), fault: script(faultScript), recover: script(recoverScript),
+		report: script(reportScript), fail: script(failScript), recover: script(recoverScript),
 		look: script(order + lookScript), promote: script(promoteScript), park: script(parkScript), resign: script(resignScript),
 		lists: script(describe + listsScript), position: script(describe + order + positionScript),
 		timers: script(setTimersScript), onDuty: script(onDutyScript),

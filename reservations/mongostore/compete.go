@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -38,7 +39,7 @@ func (s *Store) leave(
 		return nil, err
 	}
 	began, gone := time.Now(), false
-	for pause := pauseMin; ; pause = min(2*pause, pauseMost) {
+	for wait := pauseMin; ; wait = min(2*wait, pauseMost) {
 		if r, ok := seen.answers[key(mine.ID)]; ok && len(r.Outcomes) == len(requests) {
 			s.memory.saw(name, seen, key(mine.ID))
 			return r.outcomes(seen.bucket), nil
@@ -63,7 +64,7 @@ func (s *Store) leave(
 			if gone = errors.Is(err, errLost); !gone { // else the answer is there
 				break
 			}
-		} else if err = sleep(ctx, rand.N(pause)); err != nil { //nolint:gosec // jitter needs no secrecy
+		} else if err = pause.For(ctx, rand.N(wait)); err != nil { //nolint:gosec // jitter needs no secrecy
 			err = &reservations.UnavailableError{Bucket: name, Err: err}
 			break
 		}

@@ -49,14 +49,3 @@ func (s *Store) send(ctx context.Context, bucket string, call func(context.Conte
 func (s *Store) isSlowAlone(err error) bool {
 	return mongo.IsTimeout(err) && time.Since(time.Unix(0, s.answered.Load())) < answersWithin
 }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -34,7 +35,7 @@ func (s *Store) Apply(
 			}
 		}
 	}
-	pause := pauseMin
+	wait := pauseMin
 	for n, began := 0, time.Now(); time.Since(began) < s.patience; n++ {
 		if n >= lossesMost || s.memory.busy(name) && !allDry(requests) {
 			outcomes, err := s.leave(ctx, name, limit, requests)
@@ -54,10 +55,10 @@ func (s *Store) Apply(
 			return c.outcomes, err
 		}
 		s.memory.saw(name, before, c.old...)
-		if err = sleep(ctx, rand.N(pause)); err != nil { //nolint:gosec // jitter needs no secrecy
+		if err = pause.For(ctx, rand.N(wait)); err != nil { //nolint:gosec // jitter needs no secrecy
 			return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
 		}
-		pause = min(2*pause, pauseMost)
+		wait = min(2*wait, pauseMost)
 	}
 	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
 	return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}

@@ -29,7 +29,7 @@ func TestAnswersAreBounded(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, "}")
 			})
-			_, err := client.Do(t.Context(), newChat(t, hello))
+			_, err := client.Run(t.Context(), newChat(t, hello), nil)
 			large, permanent := errors.Is(err, llm.ErrTooLarge), errors.Is(err, tasks.ErrPermanent)
 			failed, _ := errors.AsType[*llm.Error](err)
 			if code == 200 && (large == fits || permanent == fits) ||
@@ -65,7 +65,7 @@ func TestAGoodStatusIsNoAnswer(t *testing.T) {
 				w.WriteHeader(c.code)
 				_, _ = io.WriteString(w, c.body)
 			})
-			_, err := client.Do(t.Context(), newChat(t, hello))
+			_, err := client.Run(t.Context(), newChat(t, hello), nil)
 			e, ok := errors.AsType[*llm.Error](err)
 			if !ok || e.StatusCode != c.code || errors.Is(err, tasks.ErrPermanent) || !strings.Contains(err.Error(),
 				c.text) {
@@ -86,7 +86,7 @@ func TestAFailedResponseIsAnAnswer(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, body)
 	})
-	answer, err := client.RunCall(t.Context(), llm.Call{
+	answer, err := client.Run(t.Context(), llm.Call{
 		Endpoint: llm.EndpointResponses,
 		Request:  []byte(`{"model":"m","input":"hi"}`),
 	}, nil)

@@ -2,57 +2,61 @@ package llm
 
 import (
 	"encoding/json"
+	"maps"
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
-// CallType is the type of the tasks that a Call makes.
-const CallType = "llm:call"
+// TaskType is the type of the tasks that a Call makes.
+const TaskType = "llm:call"
+
+// The meters that a call can be charged for. Others in a limit are not taken from.
+const (
+	// MeterRequests counts one for each attempt.
+	MeterRequests = "requests"
+	// MeterTokens counts the tokens of the prompt and of the answer.
+	MeterTokens = "tokens"
+	// MeterInput counts the tokens of the prompt, for providers that count them apart.
+	MeterInput = "input_tokens"
+	// MeterOutput counts the tokens of the answer, for providers that count them apart.
+	MeterOutput = "output_tokens"
+	// MeterRequestsPerDay counts one for each attempt, beside MeterRequests, for providers that limit both.
+	MeterRequestsPerDay = MeterRequests + perDay
+	// MeterTokensPerDay counts what MeterTokens counts, for a day.
+	MeterTokensPerDay = MeterTokens + perDay
+)
 
 // Call is one request to an endpoint as a task: a chat completion, a response, embeddings, a completion or a
-// moderation. Make it with NewCall, then set Key and CustomID as needed. Chat is the same for EndpointChat only, and
-// another task type.
+// moderation. Make it with NewCall, then set other Terms as needed.
 type Call struct {
-	// Endpoint is where the request goes.
-	Endpoint Endpoint `json:"endpoint"`
-	// Limit is the name of the limit that the task takes from. Empty means that the task takes from no more than Also.
-	Limit string `json:"limit,omitempty"`
-	// Key chooses the bucket of the limit, e.g. a tenant or a model.
-	Key string `json:"key,omitempty"`
-	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
-	CustomID string `json:"custom_id,omitempty"`
-	// Urgent lets the task start before ordinary ones where the limit has headroom: a person waits for the answer.
-	Urgent bool `json:"urgent,omitempty"`
-	// Flow names what the call belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty
-	// means its batch, in the first limit.
-	Flow string `json:"flow,omitempty"`
-	// Priority is one of the limits' priorities; see reservations.Charge.
-	Priority string `json:"priority,omitempty"`
-	// Charge is what the task takes from each meter of the limit. It must not name meters that the limit does not have.
-	Charge reservations.Tokens `json:"charge,omitempty"`
-	// Batch says which request of a batch file the call is. Nil for any other.
-	Batch *tasks.BatchRef `json:"batch,omitempty"`
-	// Also are charges of narrower limits, a tenant's or a model's, the narrowest first; see Chat. Make them with
-	// Endpoint.Charge.
-	Also []reservations.Charge `json:"also,omitempty"`
+	// Terms are what the call takes from limits, and how it shares them. What the call really used settles all of them.
+	tasks.Terms
+	// Endpoint is where the request goes. Empty means EndpointChat.
+	Endpoint Endpoint `json:"endpoint,omitempty"`
 	// Request is the body of the call, sent as it is.
 	Request json.RawMessage `json:"request"`
 }
 
-// NewCall returns the task for a request body that takes from limit. Meters are as for NewChat; a meter of which the
-// endpoint takes nothing (the tokens of moderations) is left out. The error is a *RequestError, matches
-// ErrUnknownEndpoint, or is a *reservations.ChargeError that matches reservations.ErrUnknownMeter.
+// NewCall returns the task for a request body that takes from limit. Meters are names of the limit's meters; each must
+// be one of those that have a constant here. Without any the call takes from MeterRequests and MeterTokens. A meter of
+// which the endpoint takes nothing (the tokens of moderations) is left out. An empty limit makes an unlimited task. The
+// error is a *RequestError, matches ErrUnknownEndpoint, or is a *reservations.ChargeError that matches
+// reservations.ErrUnknownMeter.
 func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ...string) (Call, error) {
 	charge, err := endpoint.Charge(limit, "", request, meters...)
 	if err != nil {
 		return Call{}, err
 	}
-	return Call{Endpoint: endpoint, Limit: limit, Charge: charge.Tokens, Request: request}, nil
+	call := Call{Endpoint: endpoint, Request: request}
+	if limit != "" {
+		call.Taken = []reservations.Charge{charge}
+	}
+	return call, nil
 }
 
-// Charge returns what a request body takes from one limit, e.g. for Call.Also. Limit, meters and the error are those of
-// NewCall; an empty limit takes nothing.
+// Charge returns what a request body takes from one limit, e.g. from a tenant's for Terms.Taken. Limit, meters and the
+// error are those of NewCall; an empty limit takes nothing.
 func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
 	estimate, err := e.Estimate(request)
 	if err != nil {
@@ -65,33 +69,49 @@ func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...s
 	if len(meters) == 0 {
 		meters = []string{MeterRequests, MeterTokens}
 	}
+	all := estimate.Tokens()
+	all[MeterRequests], all[MeterRequestsPerDay], all[reservations.MeterInFlight] = 1, 1, 1
 	charge.Tokens = reservations.Tokens{}
 	for _, name := range meters {
-		n, ok := estimate.of(name)
+		n, ok := all[name]
 		if !ok {
 			return reservations.Charge{}, unknownMeter(limit, key, name)
 		}
-		if charge.Tokens[name] = n; n == 0 && e != EndpointChat {
-			delete(charge.Tokens, name)
+		if n != 0 || e.path() == EndpointChat {
+			charge.Tokens[name] = n
 		}
 	}
 	return charge, nil
 }
 
 // TaskType implements tasks.Args.
-func (Call) TaskType() string { return CallType }
+func (Call) TaskType() string { return TaskType }
 
-// Charges implements tasks.Charger: those of Also, then that of Limit, as for Chat.
-func (c Call) Charges() []reservations.Charge { return c.chat().Charges() }
-
-// TaskOptions implements tasks.Optioner: a call of a batch has an ID of its own, so that it is enqueued once.
-func (c Call) TaskOptions() tasks.Options { return optionsOf(c.Batch) }
-
-// chat is the same with another type: what a call takes and has used does not depend on where it goes.
-func (c Call) chat() Chat {
-	return Chat{
-		Also: c.Also, Limit: c.Limit, Key: c.Key, Charge: c.Charge, Urgent: c.Urgent, Flow: c.Flow,
-		Priority: c.Priority,
-		Batch:    c.Batch,
+// provider is what the call takes from its last limit, the provider's.
+func (c Call) provider() reservations.Charge {
+	if len(c.Taken) == 0 {
+		return reservations.Charge{}
 	}
+	return c.Taken[len(c.Taken)-1]
+}
+
+// used is what a call really used, in the meters that it is charged for: the others may not exist.
+func (c Call) used(u Usage) reservations.Tokens {
+	charged, used := c.reserved(), u.Tokens()
+	maps.DeleteFunc(used, func(name string, _ float64) bool {
+		_, ok := charged[name]
+		return !ok
+	})
+	return used
+}
+
+// reserved is the most that was reserved of each meter.
+func (c Call) reserved() reservations.Tokens {
+	reserved := reservations.Tokens{}
+	for _, charge := range c.Taken {
+		for name, n := range charge.Tokens {
+			reserved[name] = max(reserved[name], n)
+		}
+	}
+	return reserved
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,7 @@ func TestEndpointEstimates(t *testing.T) {
 				err != nil {
 				t.Fatalf("got %v", err)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, got.Usage); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -122,9 +123,10 @@ func TestCallCharges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call.Key = "k"
-	call.Also = []reservations.Charge{{Limit: "tenant", Key: "t", Tokens: reservations.Tokens{"requests": 1}}}
-	want := []reservations.Charge{call.Also[0], {Limit: "openai", Key: "k", Tokens: reservations.Tokens{"requests": 1}}}
+	call.Taken[0].Key = "k"
+	tenant := reservations.Charge{Limit: "tenant", Key: "t", Tokens: reservations.Tokens{"requests": 1}}
+	call.Taken = slices.Insert(call.Taken, 0, tenant)
+	want := []reservations.Charge{tenant, {Limit: "openai", Key: "k", Tokens: reservations.Tokens{"requests": 1}}}
 	if diff := cmp.Diff(want, call.Charges()); diff != "" {
 		t.Error(diff)
 	}
@@ -170,13 +172,13 @@ func TestRunCallAtEveryEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		var used reservations.Tokens
-		answer, err := client.RunCall(t.Context(), call, func(u reservations.Tokens) { used = u })
+		answer, err := client.Run(t.Context(), call, func(u reservations.Tokens) { used = u })
 		if err != nil || !strings.Contains(string(answer.Body), c.answer) || answer.RequestID == "" {
 			t.Errorf("%s: %s, %v", endpoint, answer.Body, err)
 		}
-		if got := used["tokens"]; got != answer.Usage.Total() || got > call.Charge["tokens"] ||
+		if got := used["tokens"]; got != answer.Usage.Total() || got > call.Taken[0].Tokens["tokens"] ||
 			(got == 0) != (endpoint == llm.EndpointModerations) {
-			t.Errorf("%s: used %v of %v, usage %v", endpoint, used, call.Charge, answer.Usage)
+			t.Errorf("%s: used %v of %v, usage %v", endpoint, used, call.Taken[0].Tokens, answer.Usage)
 		}
 		if _, named := used["requests"]; named {
 			t.Errorf("%s: used %v", endpoint, used)
@@ -201,7 +203,7 @@ func TestRunCallSendsTheBytesAsTheyAre(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":8,"total_tokens":8}}`)
 	})
-	answer, err := client.RunCall(t.Context(), llm.Call{
+	answer, err := client.Run(t.Context(), llm.Call{
 		Endpoint: llm.EndpointEmbeddings,
 		Request:  json.RawMessage(body),
 	}, nil)
@@ -221,7 +223,7 @@ func TestRunCallFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.RunCall(t.Context(), call, nil)
+	_, err = client.Run(t.Context(), call, nil)
 	refusal, ok := errors.AsType[*tasks.RetryAfterError](err)
 	if !ok || refusal.After != 3*time.Second || !strings.HasPrefix(err.Error(), "embeddings: 429") {
 		t.Errorf("got %v", err)
@@ -232,7 +234,7 @@ func TestRunCallFailures(t *testing.T) {
 	}
 	call.Endpoint = "/v1/images"
 	var used reservations.Tokens
-	_, err = client.RunCall(t.Context(), call, func(u reservations.Tokens) { used = u })
+	_, err = client.Run(t.Context(), call, func(u reservations.Tokens) { used = u })
 	if !errors.Is(err, llm.ErrUnknownEndpoint) || !errors.Is(err, tasks.ErrPermanent) {
 		t.Errorf("got %v", err)
 	}

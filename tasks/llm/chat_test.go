@@ -3,6 +3,7 @@ package llm_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,11 +31,11 @@ func TestNewChatChargesTheMetersOfTheLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			chat, err := llm.NewChat("openai", json.RawMessage(hello), c.meters...)
+			chat, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(hello), c.meters...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			chat.Key = "team-a"
+			chat.Taken[0].Key = "team-a"
 			want := []reservations.Charge{{Limit: "openai", Key: "team-a", Tokens: c.want}}
 			if diff := cmp.Diff(want, chat.Charges()); diff != "" {
 				t.Error(diff)
@@ -46,7 +47,7 @@ func TestNewChatChargesTheMetersOfTheLimit(t *testing.T) {
 // Narrower limits are asked first, the chat's own last; a payload keeps them.
 func TestChatOfSeveralLimits(t *testing.T) {
 	t.Parallel()
-	chat, err := llm.NewChat("openai", json.RawMessage(hello), "requests", "tokens")
+	chat, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(hello), "requests", "tokens")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestChatOfSeveralLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.Also = append(chat.Also, tenant)
+	chat.Taken = slices.Insert(chat.Taken, 0, tenant)
 	want := []reservations.Charge{
 		{Limit: "tenants", Key: "acme", Tokens: reservations.Tokens{"requests": 1, "output_tokens": 10}},
 		{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 19}},
@@ -67,16 +68,12 @@ func TestChatOfSeveralLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(e.Task.Payload()),
-		`"also":[{"limit":"tenants","key":"acme","tokens":{"output_tokens":10,"requests":1}}]`) {
+		`"charges":[{"limit":"tenants","key":"acme","tokens":{"output_tokens":10,"requests":1}},{"limit":"openai"`) {
 		t.Errorf("payload %s", e.Task.Payload())
 	}
-	got, err := tasks.Decode[llm.Chat](e.Task)
+	got, err := tasks.Decode[llm.Call](e.Task)
 	if diff := cmp.Diff(chat, got); err != nil || diff != "" {
 		t.Error(err, diff)
-	}
-	got.Limit = ""
-	if diff := cmp.Diff(want[:1], got.Charges()); diff != "" {
-		t.Error(diff)
 	}
 	if _, err = llm.EndpointChat.Charge("tenants", "acme", json.RawMessage(hello), "images"); !errors.Is(err,
 		reservations.ErrUnknownMeter) || !strings.Contains(err.Error(), "tenants:acme") {
@@ -86,11 +83,11 @@ func TestChatOfSeveralLimits(t *testing.T) {
 
 func TestNewChatErrors(t *testing.T) {
 	t.Parallel()
-	_, err := llm.NewChat("openai", json.RawMessage(hello), "requests", "images")
+	_, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(hello), "requests", "images")
 	if !errors.Is(err, reservations.ErrUnknownMeter) || !strings.Contains(err.Error(), "images of openai") {
 		t.Errorf("got %v, want an unknown meter", err)
 	}
-	_, err = llm.NewChat("openai", json.RawMessage(`{}`))
+	_, err = llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(`{}`))
 	if _, ok := errors.AsType[*llm.RequestError](err); !ok {
 		t.Errorf("got %v, want a *RequestError", err)
 	}
@@ -98,7 +95,7 @@ func TestNewChatErrors(t *testing.T) {
 
 func TestUnlimitedChat(t *testing.T) {
 	t.Parallel()
-	chat, err := llm.NewChat("", json.RawMessage(hello))
+	chat, err := llm.NewCall(llm.EndpointChat, "", json.RawMessage(hello))
 	if err != nil || chat.Charges() != nil {
 		t.Errorf("charges %v, %v, want none", chat.Charges(), err)
 	}
@@ -108,7 +105,7 @@ func TestUnlimitedChat(t *testing.T) {
 func TestChatRoundTrip(t *testing.T) {
 	t.Parallel()
 	body := `{"messages":[{"role":"user","content":"a<b & c \u00e9"}],"seed":12345678901234567890,"x_new":{"a":[1.50,null]}}`
-	chat, err := llm.NewChat("openai", json.RawMessage(body))
+	chat, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +114,12 @@ func TestChatRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"limit":"openai","custom_id":"request-1","charge":{"requests":1,"tokens":1034},"request":` + body + `}`
+	want := `{"charges":[{"limit":"openai","tokens":{"requests":1,"tokens":1034}}],"custom_id":"request-1",` +
+		`"endpoint":"/v1/chat/completions","request":` + body + `}`
 	if got := string(e.Task.Payload()); got != want {
 		t.Errorf("payload\n%s, want\n%s", got, want)
 	}
-	got, err := tasks.Decode[llm.Chat](e.Task)
+	got, err := tasks.Decode[llm.Call](e.Task)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 	return c.config.Memory.Hold(ctx)
 }
 
-// Run is Do, and passes to use what was really used, in the meters that the chat is charged for:
+// Run makes the call once, and passes to use what was really used, in the meters that the call is charged for:
 //
 //   - the provider's own count for an answer, where it says;
 //   - no tokens for a request that the provider rejected (a 4xx other than 408); the request itself counts as charged;
@@ -85,31 +85,20 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 //
 // In all other cases use is not called and the estimate stands: the provider may have counted the call.
 //
-// Run passes to saw, where one is given, what the provider says is left of its limits: of the meters that the chat is
+// Run passes to saw, where one is given, what the provider says is left of its limits: of the meters that the call is
 // charged for, as Config.Sync and Config.Meters have it. Run calls use and each saw at most once, before it returns.
+//
+// The error is an *Error, or a *RequestError for a body that can't be sent. It matches tasks.ErrPermanent where no retry
+// mends it, and is wrapped in a *tasks.RetryAfterError where the provider refused the call (429, 503) and named a time.
 func (c *Client) Run(
-	ctx context.Context, chat Chat, use func(reservations.Tokens), saw ...func(reservations.Observation),
-) (Answer, error) {
-	return c.run(ctx, EndpointChat, chat.Request, chat, use, saw)
-}
-
-// RunCall is Run for a call to any endpoint.
-func (c *Client) RunCall(
 	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
 ) (Answer, error) {
-	return c.run(ctx, call.Endpoint, call.Request, call.chat(), use, saw)
-}
-
-func (c *Client) run(
-	ctx context.Context, to Endpoint, request json.RawMessage, by Chat, use func(reservations.Tokens),
-	saw []func(reservations.Observation),
-) (Answer, error) {
 	sent := time.Now()
-	called, end := traceCall(ctx, to, request)
-	answer, err := c.do(called, to, request)
+	called, end := traceCall(ctx, call.Endpoint.path(), call.Request)
+	answer, err := c.send(called, call)
 	end(answer, err)
-	c.report(ctx, by, to, request, answer, err, use)
-	if o, ok := c.config.observation(by.Charge, seenIn(answer, err), time.Since(sent)); ok {
+	c.report(ctx, call, answer, err, use)
+	if o, ok := c.config.observation(call.provider().Tokens, seenIn(answer, err), time.Since(sent)); ok {
 		for _, tell := range saw {
 			if tell != nil {
 				tell(o)
@@ -119,22 +108,17 @@ func (c *Client) run(
 	return answer, err
 }
 
-// Do sends the request of chat as it is, once. The error is an *Error, or a *RequestError for a body that can't be
-// sent; it matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the
-// provider refused the call (429, 503) and named a time.
-func (c *Client) Do(ctx context.Context, chat Chat) (Answer, error) {
-	return c.do(ctx, EndpointChat, chat.Request)
-}
-
-func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (Answer, error) {
-	if _, err := to.Estimate(request); err != nil {
+// send sends the request as it is.
+func (c *Client) send(ctx context.Context, call Call) (Answer, error) {
+	to := call.Endpoint.path()
+	if _, err := to.Estimate(call.Request); err != nil {
 		return Answer{}, tasks.Permanent(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	var res *http.Response
 	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, &res, option.WithRequestBody("application/json",
-		[]byte(request)))
+		[]byte(call.Request)))
 	if err != nil {
 		return Answer{}, c.failure(to, res, err)
 	}
@@ -148,7 +132,7 @@ func (c *Client) do(ctx context.Context, to Endpoint, request json.RawMessage) (
 		time.Now())}
 	if problem := c.unusable(res, body); problem != "" {
 		return Answer{}, &Error{
-			Endpoint: to.other(), StatusCode: res.StatusCode, RequestID: answer.RequestID,
+			Endpoint: to, StatusCode: res.StatusCode, RequestID: answer.RequestID,
 			Seen: answer.Seen, Message: problem,
 		}
 	}
@@ -204,7 +188,7 @@ func (p *problem) UnmarshalJSON(text []byte) error {
 // failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the
 // key.
 func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
-	e := &Error{Endpoint: to.other()}
+	e := &Error{Endpoint: to}
 	if errors.Is(err, intake.ErrTooLarge) {
 		e.StatusCode, e.RequestID = res.StatusCode, c.redact(res.Header.Get("X-Request-Id"))
 		e.Err = fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,9 +47,9 @@ func provider(tb testing.TB, config llm.Config, handle http.HandlerFunc) *llm.Cl
 	return client
 }
 
-func newChat(tb testing.TB, body string, meters ...string) llm.Chat {
+func newChat(tb testing.TB, body string, meters ...string) llm.Call {
 	tb.Helper()
-	chat, err := llm.NewChat("openai", json.RawMessage(body), meters...)
+	chat, err := llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(body), meters...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestDoSendsTheRequestAsItIs(t *testing.T) {
 		w.Header().Set("X-Request-Id", "req_1")
 		_, _ = io.WriteString(w, done)
 	})
-	answer, err := client.Do(t.Context(), newChat(t, body))
+	answer, err := client.Run(t.Context(), newChat(t, body), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestNoEnvironmentIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	if _, err := client.Do(t.Context(), newChat(t, hello)); err != nil {
+	if _, err := client.Run(t.Context(), newChat(t, hello), nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -257,6 +258,7 @@ func TestRunFailures(t *testing.T) {
 			if !ok {
 				t.Fatalf("got %T %v", err, err)
 			}
+			c.want.Endpoint = llm.EndpointChat
 			seen := *got
 			seen.Err, seen.Body = nil, nil
 			if diff := cmp.Diff(c.want, seen); diff != "" {
@@ -282,7 +284,7 @@ func TestRunFailures(t *testing.T) {
 }
 
 // run returns what was reported as used; nil where nothing was.
-func run(ctx context.Context, client *llm.Client, chat llm.Chat) (used reservations.Tokens, err error) {
+func run(ctx context.Context, client *llm.Client, chat llm.Call) (used reservations.Tokens, err error) {
 	_, err = client.Run(ctx, chat, func(u reservations.Tokens) { used = u })
 	return used, err
 }
@@ -346,7 +348,7 @@ func TestRunReportsTheMetersOfAllLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.Also = []reservations.Charge{tenant}
+	chat.Taken = slices.Insert(chat.Taken, 0, tenant)
 	used, err := run(t.Context(), client, chat)
 	if diff := cmp.Diff(reservations.Tokens{"input_tokens": 7, "tokens": 12}, used); err != nil || diff != "" {
 		t.Error(err, diff)
@@ -356,7 +358,7 @@ func TestRunReportsTheMetersOfAllLimits(t *testing.T) {
 func TestRunOfAnUnlimitedChatReportsNothing(t *testing.T) {
 	t.Parallel()
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })
-	used, err := run(t.Context(), client, llm.Chat{Request: json.RawMessage(hello)})
+	used, err := run(t.Context(), client, llm.Call{Request: json.RawMessage(hello)})
 	if err != nil || used != nil {
 		t.Errorf("used %v, %v", used, err)
 	}
@@ -453,7 +455,7 @@ func TestOptionsReachTheProviderButRetriesStayOff(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	if _, err := client.Do(t.Context(), newChat(t, hello)); err == nil || calls.Load() != 1 {
+	if _, err := client.Run(t.Context(), newChat(t, hello), nil); err == nil || calls.Load() != 1 {
 		t.Errorf("%d calls, %v", calls.Load(), err)
 	}
 }
@@ -465,7 +467,7 @@ func TestErrorKeepsNeitherTheRequestNorALongMessage(t *testing.T) {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, `{"error":{"message":"`+strings.Repeat("é", 2000)+`","param":"messages"}}`)
 	})
-	_, err := client.Do(t.Context(), newChat(t, hello))
+	_, err := client.Run(t.Context(), newChat(t, hello), nil)
 	if _, ok := errors.AsType[*openai.Error](err); ok {
 		t.Error("the official error is there")
 	}
@@ -524,7 +526,7 @@ func TestHeadersInErrorsAreShortAndHoldNoKey(t *testing.T) {
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, "no object")
 		})
-		_, err := client.Do(t.Context(), newChat(t, hello))
+		_, err := client.Run(t.Context(), newChat(t, hello), nil)
 		if err == nil || len(err.Error()) > 3000 || strings.Contains(err.Error(), secret) {
 			t.Errorf("status %d: %d bytes: %.200s", status, len(err.Error()), err)
 		}

@@ -47,12 +47,12 @@ type Config struct {
 	Memory *intake.Budget
 	// Logger is where the client says that it does not believe an answer. Defaults to slog.Default().
 	Logger *slog.Logger
-	// Sync says what the rate limit headers of answers may do to the bucket of a chat, see Client.Run. Defaults to
+	// Sync says what the rate limit headers of answers may do to the bucket of a call, see Client.Run. Defaults to
 	// SyncDown.
 	Sync Sync
 	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is
 	// not here stands for the meter of the same name; only the "tokens" of Anthropic stand for none, because they are
-	// those of whichever limit is nearest. A chat that is not charged for the meter is not concerned.
+	// those of whichever limit is nearest. A call that is not charged for the meter is not concerned.
 	Meters map[string]string
 	// Options are further options of the official client, e.g. an organization. They can't bring back its retries.
 	Options []option.RequestOption

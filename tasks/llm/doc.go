@@ -1,18 +1,18 @@
-// Package llm has ready-made task types for chat completions ([Chat]) and for every endpoint that a batch file may name
-// ([Call]), called through the official openai-go client. It works with every provider that speaks the same protocol.
+// Package llm has a ready-made task type, [Call], for chat completions and every other endpoint that a batch file may
+// name, called through the official openai-go client. It works with every provider that speaks the same protocol.
 //
-// # A chat as a task
+// # A call as a task
 //
-// [Chat] is the payload: the request body exactly as a line of an OpenAI batch file holds it, so that parameters this
-// package has never heard of arrive at the provider, and what the task takes from its limit. [NewChat] computes that
-// from the body, see [Estimate]; [Endpoint.Charge] does for narrower limits beside it, a tenant's share say
-// ([Chat.Also]). A payload never holds an API key; the [Client] of the worker does.
+// [Call] is the payload: the request body exactly as a line of an OpenAI batch file holds it, so that all parameters
+// arrive at the provider, and what the task takes from its limits. [NewCall] computes that from the body, see
+// [Endpoint.Estimate]; [Endpoint.Charge] does for narrower limits beside it, e.g. a tenant's share. A payload never holds
+// an API key; the [Client] of the worker does.
 //
 // # Running it
 //
 // [Client.Run] fits into a worker's handler:
 //
-//	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Chat]) error {
+//	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Call]) error {
 //		answer, err := client.Run(ctx, job.Args, job.Use, job.Saw)
 //		...
 //	})
@@ -20,8 +20,6 @@
 // It reports what was really used, so that the estimate is settled: the real usage of an answer, no tokens for a
 // request that the provider rejected, nothing at all for one that never reached it. Where it is not known whether the
 // provider counted (a timeout, a broken connection, a 5xx) nothing is reported and the estimate stands.
-//
-// [Client.RunCall] is the same for a [Call], whose estimate is that of its [Endpoint].
 //
 // # The provider's own count
 //

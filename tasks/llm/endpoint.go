@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,16 @@ func (e Endpoint) Validate() error {
 	return fmt.Errorf("%w %.80q, known: %s", ErrUnknownEndpoint, string(e), strings.Join(names, ", "))
 }
 
+// Estimate is what a request says of itself, before it is sent.
+type Estimate struct {
+	// Usage is how many tokens the call may take, mostly too many.
+	Usage
+	// Model is the model that the request names.
+	Model string
+	// Open says that nothing bounds the answer: OutputDefault is a guess.
+	Open bool
+}
+
 // Estimate returns before a call how many tokens it may take, mostly too many:
 //
 //   - chats: the messages, tools and the format of the response, 4 bytes a token; images with 1500 tokens (85 with
@@ -52,21 +63,10 @@ func (e Endpoint) Validate() error {
 //   - moderations: nothing, they are limited by requests
 //
 // The error is a *RequestError, or matches ErrUnknownEndpoint.
-func (e Endpoint) Estimate(request json.RawMessage) (Usage, error) {
-	a, err := e.assess(request)
-	return a.usage, err
-}
-
-// assessment is what a request says of itself.
-type assessment struct {
-	usage Usage
-	model string
-	open  bool // nothing bounds the answer: OutputDefault is a guess
-}
-
-func (e Endpoint) assess(request json.RawMessage) (assessment, error) {
+func (e Endpoint) Estimate(request json.RawMessage) (Estimate, error) {
+	e = e.path()
 	if err := e.Validate(); err != nil {
-		return assessment{}, err
+		return Estimate{}, err
 	}
 	var body map[string]json.RawMessage
 	err := json.Unmarshal(request, &body)
@@ -76,19 +76,19 @@ func (e Endpoint) assess(request json.RawMessage) (assessment, error) {
 	case string(body["stream"]) == "true":
 		err = &RequestError{Field: "stream", Problem: "is not supported: answers are read whole"}
 	default:
-		var a assessment
+		var a Estimate
 		if a, err = e.read(body); err == nil {
-			_ = json.Unmarshal(body["model"], &a.model) // the provider's to judge
+			_ = json.Unmarshal(body["model"], &a.Model) // the provider's to judge
 			return a, nil
 		}
 	}
 	if fault, ok := errors.AsType[*RequestError](err); ok {
-		fault.Endpoint = e.other()
+		fault.Endpoint = e
 	}
-	return assessment{}, err
+	return Estimate{}, err
 }
 
-func (e Endpoint) read(body map[string]json.RawMessage) (assessment, error) {
+func (e Endpoint) read(body map[string]json.RawMessage) (Estimate, error) {
 	switch e {
 	case EndpointChat:
 		return chatOf(body)
@@ -96,33 +96,28 @@ func (e Endpoint) read(body map[string]json.RawMessage) (assessment, error) {
 		return responseOf(body)
 	case EndpointEmbeddings:
 		input, err := inputsOf(body, "input")
-		return assessment{usage: Usage{Input: float64(input.sum())}}, err
+		return Estimate{Usage: Usage{Input: float64(input.sum())}}, err
 	case EndpointCompletions:
 		return completionOf(body)
 	case EndpointModerations:
 		if absent(body["input"]) {
-			return assessment{}, &RequestError{Field: "input", Problem: "is missing"}
+			return Estimate{}, &RequestError{Field: "input", Problem: "is missing"}
 		}
-		return assessment{}, nil
+		return Estimate{}, nil
 	default:
-		return assessment{}, e.Validate()
+		return Estimate{}, e.Validate()
 	}
 }
 
-// call is what the endpoint's calls are named in errors; the empty one is a chat.
+// path is the endpoint itself, or EndpointChat for the empty one.
+func (e Endpoint) path() Endpoint { return cmp.Or(e, EndpointChat) }
+
+// call is what the endpoint's calls are named in errors.
 func (e Endpoint) call() string {
-	if e == "" || e == EndpointChat {
+	if e.path() == EndpointChat {
 		return "chat completion"
 	}
 	return strings.TrimPrefix(string(e), "/v1/")
-}
-
-// other is empty for EndpointChat.
-func (e Endpoint) other() Endpoint {
-	if e == EndpointChat {
-		return ""
-	}
-	return e
 }
 
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

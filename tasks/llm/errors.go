@@ -13,20 +13,17 @@ type RequestError struct {
 	// Field is the field of the body, or "request" for the body itself.
 	Field   string
 	Problem string
-	// Endpoint is where the body was to go; empty means EndpointChat.
+	// Endpoint is where the body was to go.
 	Endpoint Endpoint
 }
 
 func (e *RequestError) Error() string {
-	if e.Endpoint == "" {
-		return fmt.Sprintf("chat request: %s %s", e.Field, e.Problem)
-	}
-	return fmt.Sprintf("%s request: %s %s", e.Endpoint.call(), e.Field, e.Problem)
+	return fmt.Sprintf("%s request: %s %s", strings.TrimSuffix(e.Endpoint.call(), " completion"), e.Field, e.Problem)
 }
 
 // Error is a call that failed. Its text never holds the API key.
 type Error struct {
-	// Endpoint is what was called; empty means EndpointChat.
+	// Endpoint is what was called.
 	Endpoint Endpoint
 	// StatusCode is that of the answer; zero where none came.
 	StatusCode int

@@ -33,14 +33,14 @@ const (
 //     several
 //
 // Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that.
-func chatOf(body map[string]json.RawMessage) (assessment, error) {
+func chatOf(body map[string]json.RawMessage) (Estimate, error) {
 	var messages []any
 	if err := json.Unmarshal(body["messages"], &messages); err != nil || len(messages) == 0 {
-		return assessment{}, &RequestError{Field: "messages", Problem: "is not a list with at least one message"}
+		return Estimate{}, &RequestError{Field: "messages", Problem: "is not a list with at least one message"}
 	}
 	output, open, err := outputOf(body)
 	if err != nil {
-		return assessment{}, err
+		return Estimate{}, err
 	}
 	var p prompt
 	for _, m := range messages {
@@ -50,7 +50,7 @@ func chatOf(body map[string]json.RawMessage) (assessment, error) {
 		p.bytes += len(body[field])
 	}
 	input := p.tokens + messageTokens*len(messages) + replyTokens + perToken(p.bytes, bytesPerToken)
-	return assessment{usage: Usage{Input: float64(input), Output: output}, open: open}, nil
+	return Estimate{Usage: Usage{Input: float64(input), Output: output}, Open: open}, nil
 }
 
 // outputOf is how long the answers may become together, open where nothing bounds them.

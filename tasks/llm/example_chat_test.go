@@ -28,13 +28,13 @@ func Example() {
 	}
 	defer client.Close()
 
-	chat, err := llm.NewChat("openai",
+	chat, err := llm.NewCall(llm.EndpointChat, "openai",
 		json.RawMessage(`{"model":"small","max_tokens":200,"messages":[{"role":"user","content":"What is headway?"}]}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("charged", chat.Charge)
+	fmt.Println("charged", chat.Taken[0].Tokens)
 	answer, err := client.Run(context.Background(), chat, func(used reservations.Tokens) { fmt.Println("used", used) })
 	fmt.Println(string(answer.Body[:46]), err)
 	// Output:
@@ -58,8 +58,8 @@ func ExampleError() {
 	}
 	defer client.Close()
 
-	_, err = client.Do(context.Background(),
-		llm.Chat{Request: json.RawMessage(`{"messages":[{"role":"user","content":"hi"}]}`)})
+	_, err = client.Run(context.Background(),
+		llm.Call{Request: json.RawMessage(`{"messages":[{"role":"user","content":"hi"}]}`)}, nil)
 	fmt.Println(err)
 	if failed, ok := errors.AsType[*llm.Error](err); ok {
 		fmt.Println(failed.StatusCode, failed.RetryAfter, errors.Is(err, tasks.ErrPermanent))

@@ -91,7 +91,7 @@ func (c scene) play(t *testing.T, mode llm.Sync) judge.Report {
 		}
 		if c.before > 0 {
 			body := fmt.Sprintf(`{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}`, c.before)
-			if _, err := f.client.Do(t.Context(), newChat(t, body)); err != nil {
+			if _, err := f.client.Run(t.Context(), newChat(t, body), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -121,7 +121,7 @@ func (f *fleet) run(ctx context.Context, c scene) {
 }
 
 // attempt is one start of a task, as a worker makes it; false where the provider refused it.
-func (f *fleet) attempt(ctx context.Context, chat llm.Chat) bool {
+func (f *fleet) attempt(ctx context.Context, chat llm.Call) bool {
 	charge := chat.Charges()[0]
 	hold, ok := f.start(ctx, charge)
 	if !ok {

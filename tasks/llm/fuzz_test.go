@@ -53,7 +53,7 @@ func FuzzAnswer(f *testing.F) {
 		chat := newChat(t, hello)
 		answer, err := client.Run(t.Context(), chat, func(used reservations.Tokens) {
 			for meter, n := range used {
-				if math.IsNaN(n) || n < 0 || n > 20*chat.Charge[meter] {
+				if math.IsNaN(n) || n < 0 || n > 20*chat.Taken[0].Tokens[meter] {
 					t.Errorf("used %v of %s", n, meter)
 				}
 			}

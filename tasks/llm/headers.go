@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/retryheader"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/retryheader"
 )
 
 // Provider is a family of providers whose headers mean the same.

@@ -9,20 +9,20 @@ import (
 const completionDefault = 16
 
 // responseOf assesses a request to EndpointResponses.
-func responseOf(body map[string]json.RawMessage) (assessment, error) {
+func responseOf(body map[string]json.RawMessage) (Estimate, error) {
 	if string(body["background"]) == "true" {
-		return assessment{}, &RequestError{
+		return Estimate{}, &RequestError{
 			Field:   "background",
 			Problem: "is not supported: the answer would not be there yet",
 		}
 	}
 	if absent(body["input"]) && absent(body["prompt"]) {
-		return assessment{}, &RequestError{Field: "input", Problem: "is missing"}
+		return Estimate{}, &RequestError{Field: "input", Problem: "is missing"}
 	}
 	var input any
 	if !absent(body["input"]) {
 		if err := json.Unmarshal(body["input"], &input); err != nil {
-			return assessment{}, &RequestError{Field: "input", Problem: "is not valid JSON"}
+			return Estimate{}, &RequestError{Field: "input", Problem: "is not valid JSON"}
 		}
 	}
 	var p prompt
@@ -32,7 +32,7 @@ func responseOf(body map[string]json.RawMessage) (assessment, error) {
 	case []any:
 		items = len(v)
 	default:
-		return assessment{}, &RequestError{Field: "input", Problem: "is neither a text nor a list"}
+		return Estimate{}, &RequestError{Field: "input", Problem: "is neither a text nor a list"}
 	}
 	p.add(input)
 	for _, field := range []string{"instructions", "tools", "text", "prompt"} {
@@ -40,24 +40,24 @@ func responseOf(body map[string]json.RawMessage) (assessment, error) {
 	}
 	most, bounded, err := number(body, "max_output_tokens", 0)
 	if err != nil {
-		return assessment{}, err
+		return Estimate{}, err
 	}
 	if !bounded {
 		most = OutputDefault
 	}
 	tokens := p.tokens + messageTokens*items + replyTokens + perToken(p.bytes, bytesPerToken)
-	return assessment{usage: Usage{Input: float64(tokens), Output: math.Ceil(most)}, open: !bounded}, nil
+	return Estimate{Usage: Usage{Input: float64(tokens), Output: math.Ceil(most)}, Open: !bounded}, nil
 }
 
 // completionOf assesses a request to EndpointCompletions.
-func completionOf(body map[string]json.RawMessage) (assessment, error) {
+func completionOf(body map[string]json.RawMessage) (Estimate, error) {
 	prompts, err := inputsOf(body, "prompt")
 	if err != nil {
-		return assessment{}, err
+		return Estimate{}, err
 	}
 	most, bounded, err := number(body, "max_tokens", 0)
 	if err != nil {
-		return assessment{}, err
+		return Estimate{}, err
 	}
 	if !bounded {
 		most = completionDefault
@@ -66,14 +66,14 @@ func completionOf(body map[string]json.RawMessage) (assessment, error) {
 	for _, field := range []string{"n", "best_of"} {
 		n, ok, err := number(body, field, 1)
 		if err != nil {
-			return assessment{}, err
+			return Estimate{}, err
 		}
 		if ok {
 			answers = max(answers, n)
 		}
 	}
 	input := prompts.sum() + perToken(len(body["suffix"]), bytesPerToken)
-	return assessment{usage: Usage{
+	return Estimate{Usage: Usage{
 		Input:  float64(input),
 		Output: math.Ceil(most) * answers * float64(len(prompts)),
 	}}, nil

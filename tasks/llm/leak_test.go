@@ -24,7 +24,7 @@ func TestTheKeyDoesNotComeBack(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(client.Close)
-				got, err := client.Do(t.Context(), newChat(t, hello))
+				got, err := client.Run(t.Context(), newChat(t, hello), nil)
 				seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
 				if e, ok := errors.AsType[*llm.Error](err); ok {
 					status, id, body := e.Answered()

@@ -41,7 +41,7 @@ func unpacks(tb testing.TB, megabytes int) http.HandlerFunc {
 func TestAnswersThatUnpackAreBounded(t *testing.T) {
 	t.Parallel()
 	client := provider(t, llm.Config{}, unpacks(t, 33))
-	if _, err := client.Do(t.Context(), newChat(t, hello)); !errors.Is(err, llm.ErrTooLarge) {
+	if _, err := client.Run(t.Context(), newChat(t, hello), nil); !errors.Is(err, llm.ErrTooLarge) {
 		t.Error(err)
 	}
 }
@@ -54,19 +54,19 @@ func TestAnswersShareMemory(t *testing.T) {
 	config := llm.Config{MaxBody: most, Memory: memory}
 	large, small := provider(t, config, unpacks(t, 3)), provider(t, config, unpacks(t, 0))
 	held, letGo := memory.Hold(t.Context())
-	if _, err := large.Do(held, newChat(t, hello)); err != nil {
+	if _, err := large.Run(held, newChat(t, hello), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := small.Do(t.Context(), newChat(t, hello)); err != nil {
+	if _, err := small.Run(t.Context(), newChat(t, hello), nil); err != nil {
 		t.Fatal(err)
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := large.Do(soon, newChat(t, hello)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := large.Run(soon, newChat(t, hello), nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a second one did not wait: %v", err)
 	}
 	letGo()
-	if _, err := large.Do(t.Context(), newChat(t, hello)); err != nil {
+	if _, err := large.Run(t.Context(), newChat(t, hello), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -83,7 +83,7 @@ func BenchmarkAnswersThatUnpack(b *testing.B) {
 			for b.Loop() {
 				var calls sync.WaitGroup
 				for range 8 {
-					calls.Go(func() { _, _ = client.Do(b.Context(), chat) })
+					calls.Go(func() { _, _ = client.Run(b.Context(), chat, nil) })
 				}
 				calls.Wait()
 			}
@@ -118,8 +118,8 @@ func TestUsageIsBoundByWhatWasReserved(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := used[llm.MeterTokens]
-		if got <= 0 || got > c.most*chat.Charge[llm.MeterTokens] || c.exact > 0 && got != c.exact {
-			t.Errorf("%s: used %v of %v reserved", c.usage, got, chat.Charge)
+		if got <= 0 || got > c.most*chat.Taken[0].Tokens[llm.MeterTokens] || c.exact > 0 && got != c.exact {
+			t.Errorf("%s: used %v of %v reserved", c.usage, got, chat.Taken[0].Tokens)
 		}
 		if logged := strings.Contains(log.String(), "level=WARN"); logged != c.logged {
 			t.Errorf("%s: log %q", c.usage, log.String())

@@ -155,7 +155,7 @@ func TestRefusedCalls(t *testing.T) {
 				w.WriteHeader(c.status)
 				_, _ = io.WriteString(w, `{"error":{"message":"slow down"}}`)
 			})
-			_, err := client.Do(t.Context(), newChat(t, hello))
+			_, err := client.Run(t.Context(), newChat(t, hello), nil)
 			if e, ok := errors.AsType[*llm.Error](err); !ok || e.StatusCode != c.status ||
 				errors.Is(err, tasks.ErrPermanent) {
 				t.Fatalf("%v", err)
@@ -174,7 +174,7 @@ func TestRefusedCalls(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(w, `{"error":{"message":"Request too large for gpt"}}`)
 	})
-	_, err := client.Do(t.Context(), newChat(t, hello))
+	_, err := client.Run(t.Context(), newChat(t, hello), nil)
 	if _, ok := errors.AsType[*tasks.RetryAfterError](err); ok || !errors.Is(err, tasks.ErrPermanent) {
 		t.Errorf("a request that is too large: %v", err)
 	}
@@ -197,7 +197,7 @@ func TestRefusedCallsAsRecorded(t *testing.T) {
 				w.WriteHeader(http.StatusTooManyRequests)
 				_, _ = io.WriteString(w, `{"error":{"message":"slow down"}}`)
 			})
-			_, err := client.Do(t.Context(), newChat(t, hello))
+			_, err := client.Run(t.Context(), newChat(t, hello), nil)
 			e, ok := errors.AsType[*llm.Error](err)
 			if !ok || e.RetryAfter != want {
 				t.Errorf("retry after %v, want %v (%v)", e.RetryAfter, want, err)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/retryheader"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/retryheader"
 )
 
 // Sync says what the provider's rate limit headers may do to the bucket.

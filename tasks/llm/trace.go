@@ -53,9 +53,9 @@ func (e Endpoint) operation() string {
 		return "text_completion"
 	case EndpointModerations:
 		return "moderation"
-	default:
-		return "chat"
+	case EndpointChat, EndpointResponses:
 	}
+	return "chat"
 }
 
 // modelOf is the model that a request or an answer names, at most 100 bytes of it.

@@ -9,30 +9,21 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// Of an urgent task all charges are urgent, also where it takes from narrower limits only.
+// Of an urgent task all charges are urgent.
 func TestUrgentTasks(t *testing.T) {
 	t.Parallel()
-	also := []reservations.Charge{{Limit: "tenants", Key: "acme", Tokens: reservations.Tokens{"requests": 1}}}
-	request := json.RawMessage(`{"model":"m","input":"a"}`)
-	chat := llm.Chat{Also: also, Limit: "openai", Urgent: true, Request: json.RawMessage(hello)}
-	narrow := chat
-	narrow.Limit = ""
-	call := llm.Call{Endpoint: llm.EndpointEmbeddings, Also: also, Limit: "openai", Urgent: true, Request: request}
-	for name, c := range map[string]struct {
-		task tasks.Charger
-		want int
-	}{"chat": {chat, 2}, "narrow": {narrow, 1}, "chat as a call": {chat.Call(), 2}, "call": {call, 2}} {
-		charges := c.task.Charges()
-		if len(charges) != c.want {
-			t.Errorf("%s: %v", name, charges)
-		}
-		for _, charge := range charges {
-			if !charge.Urgent {
-				t.Errorf("%s: %v is not urgent", name, charge)
-			}
+	call := llm.Call{
+		Terms:   tasks.Terms{Taken: []reservations.Charge{{Limit: "tenants", Key: "acme"}, {Limit: "openai"}}},
+		Request: json.RawMessage(hello),
+	}
+	for _, urgent := range []bool{true, false} {
+		call.Urgent = urgent
+		charges := call.Charges()
+		if len(charges) != 2 || charges[0].Urgent != urgent || charges[1].Urgent != urgent {
+			t.Errorf("%v of a call that is urgent: %v", charges, urgent)
 		}
 	}
-	if also[0].Urgent || (llm.Call{Also: also, Limit: "openai"}).Charges()[0].Urgent {
+	if call.Taken[0].Urgent {
 		t.Error("what was given is changed")
 	}
 }

@@ -22,19 +22,10 @@ type Usage struct {
 // Total is the sum of both.
 func (u Usage) Total() float64 { return u.Input + u.Output }
 
-// of is what one request takes from a meter.
-func (u Usage) of(meter string) (float64, bool) {
-	switch meter {
-	case MeterRequests, MeterRequestsPerDay, reservations.MeterInFlight:
-		return 1, true
-	case MeterTokens, MeterTokensPerDay:
-		return u.Total(), true
-	case MeterInput:
-		return u.Input, true
-	case MeterOutput:
-		return u.Output, true
-	default:
-		return 0, false
+// Tokens are what the meters of this package count, but for those of requests.
+func (u Usage) Tokens() reservations.Tokens {
+	return reservations.Tokens{
+		MeterTokens: u.Total(), MeterTokensPerDay: u.Total(), MeterInput: u.Input, MeterOutput: u.Output,
 	}
 }
 
@@ -83,16 +74,17 @@ const usageTimes = 20
 
 // report calls use with what was used.
 func (c *Client) report(
-	ctx context.Context, by Chat, to Endpoint, request json.RawMessage, answer Answer, err error,
-	use func(reservations.Tokens),
+	ctx context.Context, call Call, answer Answer, err error, use func(reservations.Tokens),
 ) {
-	if use == nil || len(by.nothing()) == 0 {
+	nothing := reservations.Unused(call.Taken...)
+	if use == nil || len(nothing) == 0 {
 		return
 	}
 	switch {
 	case err == nil && answer.Usage.Total() > 0:
-		used := by.used(answer.Usage)
-		if expected, failed := to.Estimate(request); failed == nil && bound(used, by.reserved(), by.used(expected)) {
+		used := call.used(answer.Usage)
+		if expected, failed := call.Endpoint.Estimate(call.Request); failed == nil &&
+			bound(used, call.reserved(), call.used(expected.Usage)) {
 			c.config.Logger.WarnContext(ctx,
 				"the answer names a usage far above what was reserved: no more than a multiple of that is charged",
 				slog.Float64("input_tokens", answer.Usage.Input), slog.Float64("output_tokens", answer.Usage.Output),
@@ -101,9 +93,9 @@ func (c *Client) report(
 		use(used)
 	case err == nil:
 	case unsent(err):
-		use(by.nothing())
+		use(nothing)
 	case rejected(err):
-		use(by.used(Usage{}))
+		use(call.used(Usage{}))
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/internal/retryheader"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/intake"
-	"github.com/headway-go/headway/tasks/retryheader"
 )
 
 // Client makes requests, once for each call. Safe for concurrent use.
@@ -40,20 +40,23 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 	return c.config.Memory.Hold(ctx)
 }
 
-// Run is Do, and tells use, where it is not nil, that nothing was used of what the request takes where it never reached the service: it can't be sent, or no
-// connection came about. In all other cases use is not called and what it takes stands.
+// Run makes the request once. It reports to use, where use is not nil, that nothing was used of what the request takes
+// if it never reached the service: it can't be sent, or no connection came about. In all other cases use is not called
+// and what the request takes stands.
+//
+// The error is an *Error, or a *RequestError for a request that can't be sent, which matches ErrHostNotAllowed where its
+// host is not listed. It matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError
+// where the service refused the call (429, 503) and named a time.
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
-	answer, err := c.Do(ctx, r)
+	answer, err := c.send(ctx, r)
 	if use != nil && unsent(err) && len(r.Taken) > 0 {
 		use(reservations.Unused(r.Taken...))
 	}
 	return answer, err
 }
 
-// Do makes the request once. The error is an *Error, or a *RequestError for one that can't be sent, which matches ErrHostNotAllowed
-// where its host is not listed. It matches tasks.ErrPermanent where no retry mends it, and is wrapped in a *tasks.RetryAfterError where the
-// service refused the call (429, 503) and named a time.
-func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+// send makes the request.
+func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout(c.config.Timeout))
 	defer cancel()
 	request, secret, err := c.request(ctx, r)

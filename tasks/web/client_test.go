@@ -89,7 +89,7 @@ func TestDoSendsWhatTheTaskSays(t *testing.T) {
 				_, _ = io.WriteString(w, `{"ok": true}`)
 			})
 			c.request.URL = url + "/a?b=%20c"
-			answer, err := client.Do(t.Context(), c.request)
+			answer, err := client.Run(t.Context(), c.request, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestNothingIsCalledThatIsNotListed(t *testing.T) {
 		client := newClient(t, web.Config{AllowHosts: c.allowed})
 		for _, url := range c.urls {
 			var used reservations.Tokens
-			r := web.Request{URL: url, Taken: []reservations.Charge{{Limit: "a", Tokens: reservations.Tokens{"requests": 1}}}}
+			r := web.Request{URL: url, Terms: tasks.Terms{Taken: []reservations.Charge{{Limit: "a", Tokens: reservations.Tokens{"requests": 1}}}}}
 			_, err := client.Run(t.Context(), r, func(u reservations.Tokens) { used = u })
 			if !errors.Is(err, web.ErrHostNotAllowed) || !errors.Is(err, tasks.ErrPermanent) {
 				t.Errorf("%s: %v", url, err)
@@ -155,13 +155,13 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				w.WriteHeader(status)
 			})
 			r := web.Request{Method: "POST", URL: url, Body: json.RawMessage(`{}`), Header: map[string]string{"Authorization": "${API_KEY}"}}
-			_, err := client.Do(t.Context(), r)
+			_, err := client.Run(t.Context(), r, nil)
 			e, ok := errors.AsType[*web.Error](err)
 			if !ok || e.Answer.StatusCode != status || e.Answer.Header["Location"] != to || !errors.Is(err, tasks.ErrPermanent) || calls != 1 {
 				t.Errorf("%d to %s: %v, %d calls", status, to, err, calls)
 			}
 			r.OK = []int{status}
-			if answer, err := client.Do(t.Context(), r); err != nil || answer.StatusCode != status {
+			if answer, err := client.Run(t.Context(), r, nil); err != nil || answer.StatusCode != status {
 				t.Errorf("asked for: %+v, %v", answer, err)
 			}
 		}
@@ -177,11 +177,11 @@ func TestHugeAnswers(t *testing.T) {
 				w.Header().Set("Content-Encoding", encoding)
 				writeZeros(w, encoding, map[string]int{"/fits": 1000, "/more": 1001, "/endless": 10 << 20}[r.URL.Path])
 			})
-			if answer, err := client.Do(t.Context(), web.Request{URL: url + "/fits"}); err != nil || len(answer.Body) != 1000 {
+			if answer, err := client.Run(t.Context(), web.Request{URL: url + "/fits"}, nil); err != nil || len(answer.Body) != 1000 {
 				t.Errorf("%d bytes, %v", len(answer.Body), err)
 			}
 			for _, path := range []string{"/more", "/endless"} {
-				_, err := client.Do(t.Context(), web.Request{URL: url + path})
+				_, err := client.Run(t.Context(), web.Request{URL: url + path}, nil)
 				e, ok := errors.AsType[*web.Error](err)
 				if !ok || !errors.Is(err, web.ErrTooLarge) || !errors.Is(err, tasks.ErrPermanent) || len(e.Answer.Body) > 0 {
 					t.Errorf("%s: %v", path, err)
@@ -192,7 +192,7 @@ func TestHugeAnswers(t *testing.T) {
 	client, url := service(t, web.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Request-Id", strings.Repeat("x", 2<<20))
 	})
-	if _, err := client.Do(t.Context(), web.Request{URL: url}); err == nil {
+	if _, err := client.Run(t.Context(), web.Request{URL: url}, nil); err == nil {
 		t.Error("endless headers were read")
 	}
 }
@@ -211,17 +211,17 @@ func TestKindsOfFailures(t *testing.T) {
 	})
 	again := map[int]bool{408: true, 409: true, 425: true, 429: true}
 	for status := 400; status < 600; status++ {
-		_, err := client.Do(t.Context(), web.Request{URL: fmt.Sprintf("%s/%d", url, status)})
+		_, err := client.Run(t.Context(), web.Request{URL: fmt.Sprintf("%s/%d", url, status)}, nil)
 		if want := again[status] || status >= 500; errors.Is(err, tasks.ErrPermanent) == want || err == nil {
 			t.Errorf("%d: tried again: want %v, got %v", status, want, err)
 		}
 	}
-	_, err := client.Do(t.Context(), web.Request{URL: url + "/401", Header: map[string]string{"Authorization": "${API_KEY}"}})
+	_, err := client.Run(t.Context(), web.Request{URL: url + "/401", Header: map[string]string{"Authorization": "${API_KEY}"}}, nil)
 	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) || !strings.Contains(err.Error(), "no, ***") {
 		t.Errorf("a refused secret: %v", err)
 	}
 	for path, want := range map[string]time.Duration{"/429?5": 5 * time.Second, "/503?5": 5 * time.Second, "/500?5": 0, "/429": 0, "/429?soon": 0, "/403?5": 0} {
-		_, err := client.Do(t.Context(), web.Request{URL: url + path})
+		_, err := client.Run(t.Context(), web.Request{URL: url + path}, nil)
 		var got time.Duration
 		if refusal, ok := errors.AsType[*tasks.RetryAfterError](err); ok {
 			got = refusal.After

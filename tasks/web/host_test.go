@@ -58,7 +58,7 @@ func TestLookAlikesAreNotDialled(t *testing.T) {
 		Secrets: map[string]web.Secret{"API_KEY": {Value: secret, Hosts: []string{"api.openai.com", "strasse.example"}}},
 	})
 	for _, url := range lookAlikes() {
-		_, err := client.Do(t.Context(), web.Request{URL: url, Header: map[string]string{"Authorization": "${API_KEY}"}})
+		_, err := client.Run(t.Context(), web.Request{URL: url, Header: map[string]string{"Authorization": "${API_KEY}"}}, nil)
 		if _, refused := errors.AsType[*web.RequestError](err); !refused || len(d.taken()) > 0 {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -82,7 +82,7 @@ func TestListedHostsAreDialled(t *testing.T) {
 	} {
 		var d dials
 		client := newClient(t, web.Config{AllowHosts: []string{c.listed}, HTTPClient: d.client()})
-		_, err := client.Do(t.Context(), web.Request{URL: c.url})
+		_, err := client.Run(t.Context(), web.Request{URL: c.url}, nil)
 		if got := d.taken(); !slices.Equal(got, []string{c.want}) || !errors.Is(err, errNoNetwork) {
 			t.Errorf("%s with %s listed: dialled %q, %v", c.url, c.listed, got, err)
 		}
@@ -125,7 +125,7 @@ func TestSecretsStayWithTheirHosts(t *testing.T) {
 		if _, refused := errors.AsType[*web.RequestError](config.Check(r)); refused == c.sent {
 			t.Errorf("%s with %s: refused by Check: %v", c.url, c.secret, refused)
 		}
-		_, err := client.Do(t.Context(), r)
+		_, err := client.Run(t.Context(), r, nil)
 		if dialled := len(d.taken()) > 0; dialled != c.sent || err == nil {
 			t.Errorf("%s with %s: dialled: %v, %v", c.url, c.secret, dialled, err)
 		}
@@ -168,7 +168,7 @@ func FuzzRequest(f *testing.F) {
 			AllowHosts: []string{"api.openai.com", "bücher.example"}, HTTPClient: &http.Client{Transport: seen},
 			Secrets: map[string]web.Secret{"API_KEY": {Value: secret, Hosts: []string{"api.openai.com"}}},
 		})
-		_, err := client.Do(t.Context(), web.Request{Method: method, URL: url, Header: map[string]string{name: value}})
+		_, err := client.Run(t.Context(), web.Request{Method: method, URL: url, Header: map[string]string{name: value}}, nil)
 		for _, addr := range d.taken() {
 			if !slices.Contains(allowed, addr) || seen.secret && addr != "api.openai.com:443" {
 				t.Errorf("%q dialled %q, with the secret: %v", url, addr, seen.secret)

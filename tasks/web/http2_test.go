@@ -73,7 +73,7 @@ func TestSecretsDoNotComeBackOverHTTP2(t *testing.T) {
 				Secrets: map[string]web.Secret{"KEY": {Value: key, Hosts: []string{address}}},
 			})
 			r := web.Request{URL: "https://" + address, Header: map[string]string{"X-Key": "${KEY}"}, TimeoutSeconds: 2}
-			got, err := client.Do(t.Context(), r)
+			got, err := client.Run(t.Context(), r, nil)
 			seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
 			if e, ok := errors.AsType[*web.Error](err); ok {
 				seen += fmt.Sprintf("%s %v", e.Answer.Body, e.Answer)

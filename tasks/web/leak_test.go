@@ -42,7 +42,7 @@ func notShown(t *testing.T, name, secret, answer string, texts ...string) {
 			Secrets:    map[string]web.Secret{"KEY": {Value: secret, Hosts: []string{"http://" + address}}},
 		})
 		r := web.Request{URL: "http://" + address + "/", Header: map[string]string{"Authorization": "Bearer ${KEY}"}}
-		got, err := client.Do(t.Context(), r)
+		got, err := client.Run(t.Context(), r, nil)
 		seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
 		if e, ok := errors.AsType[*web.Error](err); ok {
 			status, id, body := e.Answered()
@@ -73,14 +73,14 @@ func TestPackedAnswersAreRefused(t *testing.T) {
 	for _, encoding := range []string{"br", "deflate", "zstd", "gzip, gzip", "x-gzip", "GZIP, identity"} {
 		address := testenv.Raw(t, fmt.Sprintf(answer, encoding)+packed.String())
 		client := newClient(t, web.Config{AllowHosts: []string{address}})
-		got, err := client.Do(t.Context(), web.Request{URL: "http://" + address})
+		got, err := client.Run(t.Context(), web.Request{URL: "http://" + address}, nil)
 		if !errors.Is(err, web.ErrPacked) || !errors.Is(err, tasks.ErrPermanent) || len(got.Body) > 0 {
 			t.Errorf("%s: %q, %v", encoding, got.Body, err)
 		}
 	}
 	address := testenv.Raw(t, fmt.Sprintf(answer, "Identity")+"plain")
 	client := newClient(t, web.Config{AllowHosts: []string{address}})
-	if got, err := client.Do(t.Context(), web.Request{URL: "http://" + address}); err != nil || string(got.Body) != "plain" {
+	if got, err := client.Run(t.Context(), web.Request{URL: "http://" + address}, nil); err != nil || string(got.Body) != "plain" {
 		t.Errorf("identity: %q, %v", got.Body, err)
 	}
 	for _, name := range []string{"Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"} {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -19,6 +18,8 @@ const TaskType = "web:request"
 
 // Request is one HTTP request as a task.
 type Request struct {
+	// Terms are what the request takes from limits, and how it shares them.
+	tasks.Terms
 	// Method is GET where it is empty.
 	Method string `json:"method,omitempty"`
 	// URL is absolute, of http or https, without a user.
@@ -28,19 +29,6 @@ type Request struct {
 	// Body is sent as it is, where it is a JSON text as that text. Empty means no body. Where Header names no Content-Type it is
 	// application/json, or text/plain for a text.
 	Body json.RawMessage `json:"body,omitempty"`
-	// CustomID is the caller's own name for the request, as in a batch file. It is not sent.
-	CustomID string `json:"custom_id,omitempty"`
-	// Batch says which request of a batch file it is. Nil for any other.
-	Batch *tasks.BatchRef `json:"batch,omitempty"`
-	// Taken is what the request takes from limits, narrowest first. None means that it is unlimited.
-	Taken []reservations.Charge `json:"charges,omitempty"`
-	// Urgent lets the task start before ordinary ones where the limits have headroom: all that is taken is urgent then.
-	Urgent bool `json:"urgent,omitempty"`
-	// Flow names what the request belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge.
-	// Empty means its batch, in the first limit.
-	Flow string `json:"flow,omitempty"`
-	// Priority is one of the limits' priorities; see reservations.Charge.
-	Priority string `json:"priority,omitempty"`
 	// OK are the statuses that are an answer. Empty means all of 2xx.
 	OK []int `json:"ok,omitempty"`
 	// TimeoutSeconds bounds the call where it is less than the client's Timeout. Zero means that.
@@ -49,21 +37,6 @@ type Request struct {
 
 // TaskType implements tasks.Args.
 func (Request) TaskType() string { return TaskType }
-
-// Charges implements tasks.Charger: what is taken. What the request says of urgency, flow and priority counts for all,
-// see tasks.Share.
-func (r Request) Charges() []reservations.Charge {
-	common := reservations.Charge{Urgent: r.Urgent, Flow: r.Flow, Priority: r.Priority}
-	return tasks.Share(slices.Clone(r.Taken), common, r.Batch)
-}
-
-// TaskOptions implements tasks.Optioner: a request of a batch has an ID of its own, so that it is enqueued once.
-func (r Request) TaskOptions() tasks.Options {
-	if r.Batch == nil {
-		return tasks.Options{}
-	}
-	return tasks.Options{ID: r.Batch.TaskID()}
-}
 
 // methodLength is the length of the longest method, in bytes.
 const methodLength = 40

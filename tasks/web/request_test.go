@@ -74,7 +74,7 @@ func TestRequestsThatAreNeverSent(t *testing.T) {
 		if checked, ok := errors.AsType[*web.RequestError](config.Check(c.request)); !ok || checked.Field != c.field {
 			t.Errorf("%+v: checked: %v, want a fault at %q", c.request, checked, c.field)
 		}
-		_, err := client.Do(t.Context(), c.request)
+		_, err := client.Run(t.Context(), c.request, nil)
 		fault, ok := errors.AsType[*web.RequestError](err)
 		if !ok || fault.Field != c.field || !errors.Is(err, tasks.ErrPermanent) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%+v: got %v, want a fault at %q", c.request, err, c.field)
@@ -93,8 +93,10 @@ func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestRequestTask(t *testing.T) {
 	t.Parallel()
 	r := web.Request{
-		Method: "POST", URL: "https://api.example/a?b=c&d", Header: map[string]string{"X-A": "${API_KEY}"}, Body: json.RawMessage(`{"a":1.50}`), CustomID: "1",
-		Taken: []reservations.Charge{{Limit: "api", Key: "k", Tokens: reservations.Tokens{"requests": 2}}}, OK: []int{200, 404}, TimeoutSeconds: 2.5,
+		Method: "POST", URL: "https://api.example/a?b=c&d", Header: map[string]string{"X-A": "${API_KEY}"}, Body: json.RawMessage(`{"a":1.50}`),
+		Terms: tasks.Terms{
+			CustomID: "1", Taken: []reservations.Charge{{Limit: "api", Key: "k", Tokens: reservations.Tokens{"requests": 2}}},
+		}, OK: []int{200, 404}, TimeoutSeconds: 2.5,
 	}
 	e, err := tasks.Encode(r)
 	if err != nil {
@@ -103,8 +105,8 @@ func TestRequestTask(t *testing.T) {
 	if diff := cmp.Diff(r.Taken, e.Charges); diff != "" {
 		t.Error(diff)
 	}
-	want := `{"method":"POST","url":"https://api.example/a?b=c&d","header":{"X-A":"${API_KEY}"},"body":{"a":1.50},"custom_id":"1",` +
-		`"charges":[{"limit":"api","key":"k","tokens":{"requests":2}}],"ok":[200,404],"timeout_seconds":2.5}`
+	want := `{"charges":[{"limit":"api","key":"k","tokens":{"requests":2}}],"custom_id":"1","method":"POST",` +
+		`"url":"https://api.example/a?b=c&d","header":{"X-A":"${API_KEY}"},"body":{"a":1.50},"ok":[200,404],"timeout_seconds":2.5}`
 	if got := string(e.Task.Payload()); got != want {
 		t.Errorf("payload\n%s, want\n%s", got, want)
 	}
@@ -146,7 +148,7 @@ func TestConfigFaults(t *testing.T) {
 
 func TestUrgentRequest(t *testing.T) {
 	t.Parallel()
-	r := web.Request{URL: "http://api.example", Taken: []reservations.Charge{{Limit: "tenants", Key: "a"}, {Limit: "api"}}}
+	r := web.Request{URL: "http://api.example", Terms: tasks.Terms{Taken: []reservations.Charge{{Limit: "tenants", Key: "a"}, {Limit: "api"}}}}
 	for _, urgent := range []bool{true, false} {
 		r.Urgent = urgent
 		for _, charge := range r.Charges() {

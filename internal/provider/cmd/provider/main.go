@@ -52,9 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Func("tenant", "limit of a tenant, as `name=rate/capacity` in requests per second; may be repeated",
 		func(text string) error { return addTenant(&cfg, text) })
 	addBlock(flags, &cfg.Block)
-	addTrouble(flags, &cfg.Trouble)
-	flags.DurationVar(&cfg.Hidden.After, "hidden-after", 0, "halve the rate of requests then, and tell no limits (0: never)")
-	flags.DurationVar(&cfg.Hidden.For, "hidden-for", 0, "the time for which it is halved")
+	addTrouble(flags, &cfg.Trouble, &cfg.Hidden)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -87,7 +85,9 @@ func addBlock(flags *flag.FlagSet, block *provider.Block) {
 	flags.DurationVar(&block.For, "block-for", 0, "the time that it names")
 }
 
-func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble) {
+func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble, hidden *provider.Hidden) {
+	flags.DurationVar(&hidden.After, "hidden-after", 0, "halve the rate of requests then, and send no limits (0: never)")
+	flags.DurationVar(&hidden.For, "hidden-for", 0, "the time for which it is halved")
 	flags.Float64Var(&trouble.Refuse, "trouble-refuse", 0,
 		"share of the requests to refuse with a 429 that names a time")
 	flags.DurationVar(&trouble.For, "trouble-refuse-for", 0, "the time that it names")

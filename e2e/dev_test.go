@@ -1,0 +1,83 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// devWithin is how long `worker dev` may take from its start to a page with a fleet that runs.
+const devWithin = time.Minute
+
+// One command is a fleet with a page, on a machine without services, keys and settings; commands in other processes find
+// it. A fleet that was killed leaves a file behind, which nobody follows, and which the next one replaces.
+func TestDevFromNothing(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	file := filepath.Join(home, "headway.yaml")
+	if err := os.WriteFile(file, []byte("limits: {openai: {meters: {requests: 50/s, tokens: 90000/m}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"HOME=" + home}
+	for _, run := range []string{"first", "second"} {
+		began := time.Now()
+		dev := spawn(t, "dev-"+run, programPlain, env, "dev", "--config", file, "--listen", "127.0.0.1:0")
+		page := ""
+		for !strings.Contains(page, "<b>1</b> worker") {
+			if time.Since(began) > devWithin {
+				t.Fatalf("no page with a worker after %v", devWithin)
+			}
+			<-time.After(pollEvery)
+			page = devPage(t, dev)
+		}
+		t.Logf("%s: the page shows a worker after %v", run, time.Since(began).Round(time.Millisecond))
+		sent := command(t, "enqueue", env, "", "one", "Hi", "--limit", "openai", "--config", file)
+		if sent.code != 0 || !strings.Contains(sent.err, "worker dev") {
+			t.Fatalf("enqueue: exit code %d: %s%s", sent.code, sent.out, sent.err)
+		}
+		answer := result{code: -1}
+		for answer.code != 0 && time.Since(began) < 2*devWithin {
+			answer = command(t, "enqueue", env, "", "answer", strings.TrimSpace(sent.out))
+		}
+		if answer.code != 0 || answer.out == "" {
+			t.Errorf("answer: exit code %d: %s%s", answer.code, answer.out, answer.err)
+		}
+		if run == "first" {
+			dev.kill()
+			continue
+		}
+		dev.terminate(t)
+		dev.exit(t, stopWithin)
+		if left, err := filepath.Glob(filepath.Join(home, ".cache", "headway", "*")); err != nil || left != nil {
+			t.Errorf("files are left: %v, %v", left, err)
+		}
+	}
+}
+
+var devAddress = regexp.MustCompile(`page +(http://\S+)`)
+
+// devPage is the first page of a fleet, empty as long as there is none.
+func devPage(t *testing.T, dev *process) string {
+	t.Helper()
+	address := devAddress.FindStringSubmatch(dev.out.String())
+	if address == nil {
+		return ""
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address[1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, _ := io.ReadAll(answer.Body)
+	return string(text)
+}

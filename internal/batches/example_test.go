@@ -1,0 +1,53 @@
+package batches_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/reservations/mongostore"
+)
+
+// A worker stores what became of a request. A task that is delivered twice changes nothing.
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	client, err := mongostore.Connect(ctx, os.Getenv("MONGODB_URI"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = client.Disconnect(ctx) }()
+	db := client.Database(fmt.Sprintf("hw_example_%d", os.Getpid()))
+	defer func() { _ = db.Drop(ctx) }()
+
+	store := batches.New(db, batches.Options{})
+	if err = store.EnsureIndexes(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	b, existed, err := store.Open(ctx, batches.Batch{
+		ID: "b-1", Name: "in.jsonl", Hash: "sha256 of the file", Lines: 2,
+		Limit: "openai",
+	})
+	fmt.Println(b.Name, existed, err)
+
+	for range 2 {
+		first, err := store.Finish(ctx, batches.Result{
+			Batch: b.ID, Line: 1, CustomID: "request-1",
+			Response: &batches.Response{StatusCode: 200, RequestID: "req_1", Body: []byte(`{"id":"chatcmpl-1"}`)},
+		})
+		fmt.Println("first:", first, err)
+	}
+
+	for r, err := range store.Results(ctx, b.ID) {
+		fmt.Println(r.Line, r.CustomID, string(r.Response.Body), err)
+	}
+	// Output:
+	// in.jsonl false <nil>
+	// first: true <nil>
+	// first: false <nil>
+	// 1 request-1 {"id":"chatcmpl-1"} <nil>
+}

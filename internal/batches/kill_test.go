@@ -1,0 +1,121 @@
+package batches_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations/mongostore"
+)
+
+// Environment of the process that TestKilled starts.
+const (
+	killURI      = "HEADWAY_TEST_BATCHES_URI"
+	killDatabase = "HEADWAY_TEST_BATCHES_DATABASE"
+)
+
+const killLines = 2000
+
+// finishLines finishes all lines with 8 handlers, and prints each of which it was the first.
+func finishLines(ctx context.Context, uri, database string, out io.Writer) error {
+	client, err := mongostore.Connect(ctx, uri)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	finish, wait := together(batches.New(client.Database(database), batches.Options{}))
+	defer wait()
+	var line atomic.Int64
+	var group sync.WaitGroup
+	failures := make(chan error, 8)
+	var mu sync.Mutex // of out
+	for range 8 {
+		group.Go(func() {
+			for n := int(line.Add(1)); n <= killLines; n = int(line.Add(1)) {
+				first, err := finish(ctx, answered("b", n, bodyLength))
+				if err != nil {
+					failures <- err
+					return
+				}
+				if first {
+					mu.Lock()
+					_, _ = fmt.Fprintln(out, n)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	close(failures)
+	return <-failures
+}
+
+// Whoever is killed when: a line has its whole result or none, no line has two firsts, and the counts are exact.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	uri, name := testenv.Mongo(t)
+	firsts := map[string]int{}
+	for _, after := range []int{1, 50, 300} {
+		c := exec.CommandContext(t.Context(), os.Args[0])
+		c.Env = append(os.Environ(), killURI+"="+uri, killDatabase+"="+name)
+		c.Stderr = os.Stderr
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		printed := bufio.NewScanner(out)
+		for n := 1; printed.Scan(); n++ {
+			firsts[printed.Text()]++
+			if n == after {
+				_ = c.Process.Kill()
+			}
+		}
+		if err := c.Wait(); err == nil {
+			t.Errorf("it was not killed after %d lines", after)
+		}
+	}
+	var rest bytes.Buffer
+	if err := finishLines(t.Context(), uri, name, &rest); err != nil {
+		t.Fatal(err)
+	}
+	for printed := bufio.NewScanner(&rest); printed.Scan(); {
+		firsts[printed.Text()]++
+	}
+	if len(firsts) < killLines/2 || len(firsts) > killLines {
+		t.Errorf("%d firsts of %d lines", len(firsts), killLines) // the killed took some with them, but never many
+	}
+	for line, n := range firsts {
+		if n != 1 {
+			t.Errorf("line %s: %d firsts", line, n)
+		}
+	}
+	client, err := mongostore.Connect(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
+	s := batches.New(client.Database(name), batches.Options{})
+	line := 0
+	for r, err := range s.Results(t.Context(), "b") {
+		line++
+		if err != nil || r.Line != line || r.Failed() || !bytes.Equal(r.Response.Body, completion(line, bodyLength)) {
+			t.Fatalf("line %d: %+v %v", line, r, err)
+		}
+	}
+	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Done != killLines || c.Usage.Used != 200*killLines ||
+		line != killLines {
+		t.Errorf("%+v %v", c, err)
+	}
+}

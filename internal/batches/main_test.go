@@ -1,0 +1,121 @@
+package batches_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/coalesce"
+	"github.com/headway-go/headway/internal/testenv"
+)
+
+// TestMain runs this binary as a process to be killed where TestKilled asks for it.
+func TestMain(m *testing.M) {
+	if uri := os.Getenv(killURI); uri != "" {
+		if err := finishLines(context.Background(), uri, os.Getenv(killDatabase), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func newStore(tb testing.TB) *batches.Store {
+	tb.Helper()
+	s := batches.New(testenv.Database(tb), batches.Options{})
+	if err := s.EnsureIndexes(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// together returns a Finish whose callers share round trips, as those of a worker do, and a function that waits for the
+// round trips of callers that have left.
+func together(s *batches.Store) (finish func(context.Context, batches.Result) (bool, error), wait func()) {
+	group := &coalesce.Group[struct{}, batches.Result, batches.Outcome]{
+		Call: func(ctx context.Context, _ struct{}, results []batches.Result) ([]batches.Outcome, error) {
+			return s.FinishMany(ctx, results), nil
+		},
+	}
+	return func(ctx context.Context, r batches.Result) (bool, error) {
+		outcomes, err := group.Do(ctx, struct{}{}, r)
+		if err != nil {
+			return false, err
+		}
+		return outcomes[0].First, outcomes[0].Err
+	}, group.Close
+}
+
+// completion is an answer of a chat, about as long as content; words make it about as compressible as prose.
+func completion(n, length int) []byte {
+	var content strings.Builder
+	for i := n; content.Len() < length; i++ {
+		content.WriteString(words[(i*7919+i/13)%len(words)] + " ")
+	}
+	return fmt.Appendf(nil, `{"id":"chatcmpl-%024x","object":"chat.completion","created":%d,"model":"gpt-4o-mini-2024-07-18",`+
+		`"choices":[{"index":0,"message":{"role":"assistant","content":%q,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],`+
+		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},`+
+		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},`+
+		`"service_tier":"default","system_fingerprint":"fp_%x"}`, n*7907, 1700000000+n, content.String(), n%900, n%500, n%900+n%500, n%77)
+}
+
+func answered(batch string, line, length int) batches.Result {
+	return batches.Result{
+		Batch: batch, Line: line, CustomID: fmt.Sprintf("request-%d", line), Model: "gpt-4o-mini",
+		Response: &batches.Response{
+			StatusCode: 200, RequestID: fmt.Sprintf("req_%d", line),
+			Body: completion(line, length),
+		},
+		Usage: batches.Usage{Reserved: 300, Used: 200, Prompt: 150, Completion: 50},
+	}
+}
+
+func failed(batch string, line int) batches.Result {
+	return batches.Result{
+		Batch: batch, Line: line, CustomID: fmt.Sprintf("request-%d", line), Model: "gpt-4o-mini",
+		Response: &batches.Response{
+			StatusCode: 400, RequestID: fmt.Sprintf("req_%d", line),
+			Body: []byte(`{"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}}`),
+		},
+		Attempts: []batches.Attempt{{
+			At: time.UnixMilli(int64(line) * 1000).UTC(), Elapsed: time.Second,
+			StatusCode: 400, Error: "no",
+		}},
+		Request: fmt.Appendf(nil, `{"model":"gpt-4o-mini","n":%d}`, line),
+	}
+}
+
+var words = strings.Fields(`
+comes suite sleeps permanent retry under estimated efer onvex code counts settlement promised start rule long
+storetest delay reserved call being break loses came charges much iagram lateness were high conformance right
+checked slack ms window state to hey new task on instead there delivery held finish stays
+balance their can harges settle less named that starts hy hen tail chain egin room othing
+reports enforces hours cmd efusals refunds package error several asynq usable small distance grants with atomic
+begin have requests come rate down puts trip given ledgers still provider plan moves between number
+really clocks waiting update deliveries which where again effect refund growing web last enqueueing database full
+exact wakes goes charge did shift settled meaning waits mongostore together things round fter however note
+eserved becomes nqueue ticket within graceful hat up are ettlements admitted fill top as charged refusals
+worker using person leaves decides hile archive killed burst unlucky line will locally others while passes
+refill at backlog share no differ take told left everybody paid stalls empty followed word nobody
+asking settles may past capacity lost fleet who ithout its pending place main keeps archived nothing
+hold tokens would too takes whatever words little every the spend started changes brings does ours
+attempt into failed seconds learned llm be lease chat replace return stalled they per repeated clock
+delivered those arrive end beside or used life has far wasted arrival struct token old not
+overtakes them same why tandard leave uses before this than wait reserve scheduler key tickets anybody
+violations returning nything very reaches most found balances placed forward arithmetic document xactly fixed asks promise
+order it slow more each workers missed ts never stop then when completions answers choose ith
+all eadway allowed whose without writes enough woken ero deferral lasts he in from along by
+lose meanwhile go limits first eturning settlements updates plain commands contract back travel script decision buckets
+times ends execution ahead limited ake been background another enqueue newer behind day once newcomers crash
+pipeline well ups other lines handler ow payload set ne about headers survives hift make kills
+tells taken was now holds machines ask later different none missing carries middleware imports accepted whole
+served put your tried here of un minute judge two store net demo against earliest memory
+correction count process sorted okens only own retries forwarder archives longer waker second max how tell
+`)

@@ -1,0 +1,163 @@
+package batches_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/headway-go/headway/internal/batches"
+)
+
+// fill stores results of the lines 1 to n; every tenth failed.
+func fill(tb testing.TB, s *batches.Store, batch string, n, length int) {
+	tb.Helper()
+	var results []batches.Result
+	for line := 1; line <= n; line++ {
+		r := answered(batch, line, length)
+		if line%10 == 0 {
+			r = failed(batch, line)
+		}
+		results = append(results, r)
+		if len(results) == 500 || line == n {
+			for i, o := range s.FinishMany(tb.Context(), results) {
+				if o.Err != nil || !o.First {
+					tb.Fatalf("line %d: %+v", results[i].Line, o)
+				}
+			}
+			results = results[:0]
+		}
+	}
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for batch, n := range map[string]int{"b": 400, "b-": 401, "none": 0, "a": 399} { // around whole pages
+		fill(t, s, batch, n, 10)
+		if err := s.Attempt(t.Context(), batch, n+1, "not finished", attempt(1)); err != nil {
+			t.Fatal(err)
+		}
+		next, bad := 1, 0
+		for r, err := range s.Results(t.Context(), batch) {
+			if err != nil || r.Batch != batch || r.Line != next || r.Failed() != (next%10 == 0) {
+				t.Fatalf("%s: %+v %v, want line %d", batch, r, err, next)
+			}
+			next++
+		}
+		for r, err := range s.FailedOnes(t.Context(), batch) {
+			bad++
+			if err != nil || r.Line != 10*bad || !r.Failed() {
+				t.Fatalf("%s: %+v %v", batch, r, err)
+			}
+		}
+		if next != n+1 || bad != n/10 {
+			t.Errorf("%s: %d results, %d failed", batch, next-1, bad)
+		}
+	}
+	n := 0
+	for _, err := range s.Results(t.Context(), "b") {
+		if n++; n == 3 || err != nil {
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n = 0
+	var last error
+	for _, err := range s.Results(ctx, "b") {
+		if n++; n == 5 {
+			cancel()
+		}
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) || n < 5 {
+		t.Errorf("ended after %d with %v", n, last)
+	}
+}
+
+func TestFinished(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for _, line := range []int{1, 2, 64, 65, 130, 999} {
+		if _, err := s.Finish(t.Context(), answered("b", line, 10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Attempt(t.Context(), "b", 3, "a", attempt(1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from, to int
+		want     []int
+	}{{1, 1000, []int{1, 2, 64, 65, 130, 999}}, {2, 65, []int{2, 64, 65}}, {3, 63, nil}, {999, 999, []int{999}}, {
+		5, 4,
+		nil,
+	}} {
+		set, err := s.Finished(t.Context(), "b", c.from, c.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if set.Len() != len(c.want) {
+			t.Errorf("%d to %d: %d lines", c.from, c.to, set.Len())
+		}
+		for line := range 1100 {
+			if set.Has(line) != slices.Contains(c.want, line) {
+				t.Errorf("%d to %d: %d", c.from, c.to, line)
+			}
+		}
+	}
+	if _, err := s.Finished(t.Context(), "b", 0, 3); !errors.Is(err, batches.ErrLine) {
+		t.Error(err)
+	}
+	if _, err := s.Finished(t.Context(), "b", 1, 1<<40); !errors.Is(err, batches.ErrLine) {
+		t.Error(err)
+	}
+}
+
+// What is stored comes back, whatever it is.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	line := 0
+	rapid.Check(t, func(t *rapid.T) {
+		line++
+		want := batches.Result{
+			Batch: "b", Line: line, CustomID: rapid.String().Draw(t, "id"), Model: rapid.String().Draw(t, "model"),
+			Usage: batches.Usage{
+				Reserved: rapid.Float64Range(0, 1e9).Draw(t, "reserved"),
+				Used:     rapid.Float64Range(0, 1e9).Draw(t, "used"),
+			},
+			Finished: attempt(line).At,
+		}
+		if rapid.Bool().Draw(t, "answered") {
+			want.Response = &batches.Response{
+				StatusCode: rapid.IntRange(0, 999).Draw(t, "code"),
+				RequestID:  rapid.String().Draw(t, "rid"),
+			}
+			if body := rapid.SliceOfN(rapid.Byte(), 0, 3000).Draw(t, "body"); len(body) > 0 {
+				want.Response.Body = body
+			}
+		}
+		if rapid.Bool().Draw(t, "failure") {
+			want.Failure = &batches.Failure{Code: rapid.String().Draw(t, "failure code"), Message: rapid.StringN(0, 100,
+				1000).Draw(t, "message")}
+		}
+		if want.Failed() {
+			want.Request = []byte("{}")
+		}
+		for n := range rapid.IntRange(0, 3).Draw(t, "attempts") {
+			want.Attempts = append(want.Attempts, attempt(n))
+		}
+		if first, err := s.Finish(context.Background(), want); !first || err != nil {
+			t.Fatal(first, err)
+		}
+		got, ok, err := s.Find(context.Background(), "b", line)
+		if diff := cmp.Diff(want, got); !ok || err != nil || diff != "" {
+			t.Fatal(ok, err, diff)
+		}
+	})
+}

@@ -1,0 +1,210 @@
+// Package keeper shares what a fleet has learned of its estimates, through one small document in MongoDB for each limit
+// and model. Every process adds its own counts every few seconds, and takes over the sum. What is lost with a process
+// that is killed are its last seconds.
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/estimates"
+)
+
+const (
+	// CollectionDefault is the collection that holds estimates.
+	CollectionDefault = "headway_estimates"
+	// EveryDefault is how often a process shares what it learned.
+	EveryDefault = 5 * time.Second
+
+	// tellEvery is how often what is known is logged.
+	tellEvery = 5 * time.Minute
+	// keptFor is how long a model without calls is remembered.
+	keptFor = 90 * 24 * time.Hour
+	// farewell bounds the last time that a process shares.
+	farewell = 5 * time.Second
+	// attempts is how often one document is written where others write it too.
+	attempts = 5
+)
+
+// ErrUnavailable is matched when the database did not answer. Nothing is lost: what could not be shared is shared the
+// next time.
+var ErrUnavailable = errors.New("keeper: the database is not available")
+
+// Options of a Keeper. The zero value is right for production.
+type Options struct {
+	// Every is how often Run shares. Defaults to EveryDefault.
+	Every time.Duration
+	// Logger gets what is known now and then, at INFO. Nil logs nothing.
+	Logger *slog.Logger
+}
+
+// Keeper shares what one Learner learns. Safe for concurrent use, by any number of processes.
+type Keeper struct {
+	learner   *estimates.Learner
+	documents *mongo.Collection
+	every     time.Duration
+	log       *slog.Logger
+}
+
+// New returns a Keeper of learner in db. It sends nothing; see Load and Run. The client of db stays the caller's to
+// disconnect.
+func New(db *mongo.Database, learner *estimates.Learner, o Options) *Keeper {
+	if o.Every <= 0 {
+		o.Every = EveryDefault
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Keeper{learner: learner, documents: db.Collection(CollectionDefault), every: o.Every, log: o.Logger}
+}
+
+// EnsureIndexes creates the index that deletes models without calls for 90 days.
+func (k *Keeper) EnsureIndexes(ctx context.Context) error {
+	_, err := k.documents.Indexes().CreateOne(ctx, mongo.IndexModel{
+		Keys: bson.M{fieldAt: 1}, Options: options.Index().SetExpireAfterSeconds(int32(keptFor.Seconds())),
+	})
+	if err != nil {
+		return fmt.Errorf("%w: make the index: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Load reads what the fleet knows, at most estimates.Known models, those called last. A document that makes no sense is
+// left out and named in the error; the others are taken.
+func (k *Keeper) Load(ctx context.Context) error {
+	cursor, err := k.documents.Find(ctx, bson.D{},
+		options.Find().SetSort(bson.M{fieldAt: -1}).SetLimit(estimates.Known))
+	var found []bson.Raw
+	if err == nil {
+		err = cursor.All(ctx, &found)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: load estimates: %w", ErrUnavailable, err)
+	}
+	var faults []error
+	for _, raw := range found {
+		if key, state, err := decode(raw); err != nil {
+			faults = append(faults, err)
+		} else {
+			k.learner.Set(key, state)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Share adds what was learned since the last Share, one round trip for each model that was called, and takes over the
+// sum.
+func (k *Keeper) Share(ctx context.Context) error {
+	var faults []error
+	for key, counts := range k.learner.Take() {
+		if err := k.share(ctx, key, counts); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (k *Keeper) share(ctx context.Context, key estimates.Key, counts *estimates.Counts) error {
+	var found bson.Raw
+	number := k.learner.Generation(key)
+	err := k.patiently(func() (err error) {
+		o := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)
+		found, err = k.documents.FindOneAndUpdate(ctx, bson.M{"_id": documentID(key)}, addition(key, number, counts),
+			o).Raw()
+		return err
+	})
+	if err != nil {
+		k.learner.GiveBack(key, counts)
+		return fmt.Errorf("%w: share the estimates of %s: %w", ErrUnavailable, documentID(key), err)
+	}
+	_, state, err := decode(found)
+	if err != nil {
+		return err
+	}
+	if state.Full() {
+		if err := k.turn(ctx, key, state.Number, found); err != nil {
+			return err
+		}
+		state.Next()
+	}
+	k.learner.Set(key, state)
+	return nil
+}
+
+// turn begins a generation. Where another process did so before, nothing changes.
+func (k *Keeper) turn(ctx context.Context, key estimates.Key, number int64, found bson.Raw) error {
+	err := k.patiently(func() error {
+		_, err := k.documents.UpdateOne(ctx, bson.M{"_id": documentID(key), fieldNumber: number}, next(number, found))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: begin a generation of the estimates of %s: %w", ErrUnavailable, documentID(key), err)
+	}
+	return nil
+}
+
+// patiently repeats a write that met others.
+func (k *Keeper) patiently(write func() error) (err error) {
+	for range attempts {
+		if err = write(); !meets(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// Run loads, and then shares until ctx ends, and once more. An error of the database is logged once until it is over;
+// what was learned stays.
+func (k *Keeper) Run(ctx context.Context) {
+	_ = k.tell(ctx, k.Load(ctx), false)
+	ticker := time.NewTicker(k.every)
+	defer ticker.Stop()
+	told, failing := time.Now(), false
+	for {
+		select {
+		case <-ticker.C:
+			failing = k.tell(ctx, k.Share(ctx), failing)
+			if time.Since(told) >= tellEvery {
+				told = time.Now()
+				failing = k.tell(ctx, k.Load(ctx), failing) // models that only others call
+				k.report(ctx)
+			}
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			defer cancel()
+			_ = k.tell(last, k.Share(last), failing)
+			k.report(last)
+			return
+		}
+	}
+}
+
+// tell logs the first error of a row.
+func (k *Keeper) tell(ctx context.Context, err error, failing bool) bool {
+	if err != nil && !failing && ctx.Err() == nil {
+		k.log.WarnContext(ctx, "estimates are not shared", slog.Any("error", err))
+	}
+	return err != nil
+}
+
+// report logs what is known.
+func (k *Keeper) report(ctx context.Context) {
+	for _, l := range k.learner.Learned() {
+		k.log.InfoContext(
+			ctx, "estimates have learned", slog.String("limit", l.Limit), slog.String("model",
+				l.Model), slog.Int64("requests", l.N),
+			slog.Float64("input_ratio", l.Input), slog.Float64("output_ratio", l.Output), slog.Float64("open_ratio",
+				l.Open),
+			slog.Float64("reserved_to_used_p10", l.ErrorP10), slog.Float64("reserved_to_used_p50",
+				l.ErrorP50), slog.Float64("reserved_to_used_p90", l.ErrorP90),
+			slog.Float64("reserved", l.Reserved), slog.Float64("used", l.Used),
+		)
+	}
+}

@@ -1,0 +1,71 @@
+package keeper_test
+
+import (
+	"math"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/headway-go/headway/internal/estimates"
+	"github.com/headway-go/headway/internal/estimates/keeper"
+	"github.com/headway-go/headway/internal/testenv"
+)
+
+// Counts that no fleet can have made leave every estimate as it is, and are forgotten with the next generations.
+func TestCountsBeyondAllMeasure(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	var documents []any
+	values := map[string]any{
+		"huge": 1e300, "inf": math.Inf(1), "nan": math.NaN(), "negative": -5,
+		"below": math.Inf(-1),
+	}
+	for name, v := range values {
+		documents = append(documents, bson.D{
+			{Key: "_id", Value: "a/" + name},
+			{Key: "limit", Value: "a"},
+			{Key: "model", Value: name},
+			{Key: "number", Value: int64(0)},
+			{Key: "g0", Value: bson.D{
+				{Key: "n", Value: v}, {Key: "reserved", Value: v}, {Key: "used", Value: v}, {
+					Key:   "1_100",
+					Value: v,
+				}, {Key: "1_101", Value: v}, {Key: "2_7", Value: v}, {Key: "3_7", Value: v},
+			}},
+		})
+	}
+	if _, err := db.Collection(keeper.CollectionDefault).InsertMany(t.Context(), documents); err != nil {
+		t.Fatal(err)
+	}
+	learner, k := process(t, db, keeper.Options{})
+	if err := k.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name := range values {
+		scaled := learner.Ratios("a", name).Scale(estimates.Tokens{Input: 10, Output: 100}, false)
+		if !(scaled.Input >= 1 && scaled.Input <= 40 && scaled.Output >= 1 && scaled.Output <= 100) {
+			t.Errorf("%s: %+v", name, scaled)
+		}
+		for range 3 {
+			for range estimates.Generation {
+				learner.Observe(estimates.Sample{
+					Limit: "a", Model: name, Estimated: estimates.Tokens{
+						Input:  10,
+						Output: 100,
+					}, Reserved: 110, Used: estimates.Tokens{Input: 10, Output: 30},
+				})
+			}
+			if err := k.Share(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := learner.Ratios("a", name).Output; math.Abs(got/0.3-1) > 0.05 {
+			t.Errorf("%s: still %v, want 0.3", name, got)
+		}
+	}
+	for _, l := range learner.Learned() {
+		if math.IsInf(l.Reserved+l.Used, 0) || math.IsNaN(l.Reserved+l.Used) || l.N < 0 {
+			t.Errorf("%+v", l)
+		}
+	}
+}
