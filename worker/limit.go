@@ -36,6 +36,7 @@ type guard struct {
 	lateMost   time.Duration        // see reservations.LateMost
 	goroutines goroutines           // of deliveries
 	deliveries atomic.Int64         // that asynq waits for
+	unlimited  atomic.Int64         // deliveries of tasks without a limit since the last one with a limit
 	pending    pending
 	stopping   chan struct{} // closed when the process is about to end: no task is held any more
 }
@@ -93,12 +94,29 @@ func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (
 	return g.run(ctx, early, d, run)
 }
 
+// unlimitedRow is how many tasks without a limit have to come in a row before several tasks are taken at once. Workers
+// take tasks with a limit in turn: so these arrive at their waitlists about in the order of the queue.
+const unlimitedRow = 16
+
+// free returns how many tasks the process can take at once.
+func (g *guard) free(concurrency int) int {
+	if g.unlimited.Load() < unlimitedRow {
+		return 1
+	}
+	return concurrency - int(g.deliveries.Load())
+}
+
 // price sets the charges of the task, and checks that they can be served.
 func (g *guard) price(d *delivery) error {
 	charges, err := g.charges(d.task)
-	if err != nil || len(charges) == 0 {
+	if err != nil {
 		return err
 	}
+	if len(charges) == 0 {
+		g.unlimited.Add(1)
+		return nil
+	}
+	g.unlimited.Store(0)
 	if err := tasks.CheckCharges(charges); err != nil {
 		return tasks.Permanent(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -216,17 +217,20 @@ func TestStopLeavesNoTaskTaken(t *testing.T) {
 	for i := range all {
 		b.enqueue(free{N: i})
 	}
-	first := make(chan struct{})
-	begun := sync.OnceFunc(func() { close(first) })
+	several := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(several) })
+	var n atomic.Int64
 	w := b.worker(worker.Config{Concurrency: 40})
 	worker.Handle(w, func(context.Context, *worker.Job[free]) error {
-		begun()
+		if n.Add(1) > 40 { // by then tasks are taken together
+			begun()
+		}
 		return nil
 	})
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	<-first
+	<-several
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
 	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
 		Stopping: stopping, Sorting: sched.Sorting,
-		Free: func() int { return config.Concurrency - int(w.guard.deliveries.Load()) },
+		Free: func() int { return w.guard.free(config.Concurrency) },
 	})
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
 	if limiter != nil {
