@@ -87,8 +87,8 @@ func writePage(where paths, file *results.File) error {
 	if in.Plots, err = report.Plots(in, where.folder()); err != nil {
 		return err
 	}
-	if err = os.WriteFile(where.page(), []byte(report.Markdown(in)),
-		0o644); err != nil { //nolint:gosec // a public file
+	//nolint:gosec // a public file
+	if err = os.WriteFile(where.page(), []byte(report.Markdown(in)), 0o644); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil

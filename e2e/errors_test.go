@@ -69,15 +69,18 @@ func TestErrorsOfSettings(t *testing.T) {
 		"enqueue, many faults": {"enqueue", []string{"one", "Hi", "--limit", "openai", "--config", bad}, faults},
 		"worker, no YAML":      {"worker", []string{"run", "--config", noYAML}, []string{noYAML, "not valid YAML"}},
 		"enqueue, unknown limit": {
-			"enqueue", []string{"one", "Hi", "--limit", "opnai", "--config", good},
+			"enqueue",
+			[]string{"one", "Hi", "--limit", "opnai", "--config", good},
 			[]string{"unknown limit", `"opnai"`, `"openai"`},
 		},
 		"enqueue, charge": {
-			"enqueue", []string{"batch", "-", "--limit", "openai", "--config", small},
+			"enqueue",
+			[]string{"batch", "-", "--limit", "openai", "--config", small},
 			[]string{"line 1", "line 2", "more than can ever be served"},
 		},
 		"enqueue, broken line": {
-			"enqueue", []string{"batch", "-", "--limit", "openai", "--config", good},
+			"enqueue",
+			[]string{"batch", "-", "--limit", "openai", "--config", good},
 			[]string{"line 3", "nothing was enqueued", "--skip-invalid"},
 		},
 		"worker, unknown command": {"worker", []string{"rum"}, []string{"rum"}},
@@ -105,22 +108,30 @@ func TestErrorsOfServices(t *testing.T) {
 		want    []string
 	}{
 		"worker, no Redis": {
-			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away}, "worker", []string{"run"},
+			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away},
+			"worker",
+			[]string{"run"},
 			[]string{"REDIS_URL", nowhere},
 		},
 		"worker, no MongoDB": {
 			[]string{"REDIS_URL=" + redis.URL(), away}, "worker", []string{"run"}, []string{"MONGODB_URI", nowhere},
 		},
 		"check, neither": {
-			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away}, "worker", []string{"check"},
+			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away},
+			"worker",
+			[]string{"check"},
 			[]string{"REDIS_URL", "MONGODB_URI", nowhere},
 		},
 		"enqueue, no Redis": {
-			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere}, "enqueue", []string{"one", "Hi", "--limit", "openai"},
+			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere},
+			"enqueue",
+			[]string{"one", "Hi", "--limit", "openai"},
 			[]string{"REDIS_URL", nowhere},
 		},
 		"reserve, no MongoDB": {
-			[]string{"REDIS_URL=" + redis.URL(), away}, "enqueue", []string{"one", "Hi", "--limit", "openai", "--reserve"},
+			[]string{"REDIS_URL=" + redis.URL(), away},
+			"enqueue",
+			[]string{"one", "Hi", "--limit", "openai", "--reserve"},
 			[]string{"MONGODB_URI", nowhere},
 		},
 	} {

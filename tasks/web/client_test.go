@@ -67,7 +67,8 @@ func TestDoSendsWhatTheTaskSays(t *testing.T) {
 	}{
 		"a plain GET": {web.Request{}, "GET", "", "", ""},
 		"JSON as it is": {
-			web.Request{Method: "POST", Body: json.RawMessage(`{"a":1.50, "b":12345678901234567890}`)}, "POST",
+			web.Request{Method: "POST", Body: json.RawMessage(`{"a":1.50, "b":12345678901234567890}`)},
+			"POST",
 			`{"a":1.50, "b":12345678901234567890}`, "application/json", "",
 		},
 		"a text": {
@@ -79,11 +80,13 @@ func TestDoSendsWhatTheTaskSays(t *testing.T) {
 			"POST", "<a/>", "text/xml", "",
 		},
 		"a secret": {
-			web.Request{Method: "DELETE", Header: map[string]string{"Authorization": "Bearer ${API_KEY}"}}, "DELETE", "", "",
+			web.Request{Method: "DELETE", Header: map[string]string{"Authorization": "Bearer ${API_KEY}"}},
+			"DELETE", "", "",
 			"Bearer " + secret,
 		},
 		"two secrets": {
-			web.Request{Header: map[string]string{"Authorization": "${API_KEY}:${API_KEY}$"}}, "GET", "", "",
+			web.Request{Header: map[string]string{"Authorization": "${API_KEY}:${API_KEY}$"}},
+			"GET", "", "",
 			secret + ":" + secret + "$",
 		},
 	} {

@@ -124,8 +124,8 @@ func (i installation) command(env contest.Env, program string, variables ...stri
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: environment: %w", err)
 	}
-	cmd := exec.Command(i.node,
-		filepath.Join(i.dir, program)) //nolint:gosec,noctx // our own program; the runner stops it by a signal
+	//nolint:gosec,noctx // our own program; the runner stops it by a signal
+	cmd := exec.Command(i.node, filepath.Join(i.dir, program))
 	cmd.Env = append(append(os.Environ(), contest.EnvVariable+"="+string(text)), variables...)
 	return cmd, nil
 }
