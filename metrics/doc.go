@@ -12,10 +12,10 @@
 //
 //   - Counters and histograms are of this process: add them up over the fleet.
 //   - Gauges of buckets, waitlists, queues and the dispatcher are of the whole fleet, and every process exports the
-//     same: take max, not sum. They are read in the background while scrapes come, so a scrape waits for no store. Where
+//     same: take max, not sum. They are read in the background while scrapes come, so a scrape waits for no store. If
 //     a service does not answer, its gauges are left out after [Config.Stale], and headway_up is 0.
 //
 // Labels are bounded. A limit, a meter and a state have few values. Keys are labels only for the limits in
-// [Config.Keys], the first so many; the others count as "other". Queues, task types and commands of Redis are bounded
-// alike.
+// [Config.Keys], up to a maximum number; further keys count as "other". Queues, task types and commands of Redis are
+// bounded alike.
 package metrics

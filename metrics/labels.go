@@ -8,7 +8,7 @@ import (
 // other is the label of all values for which there is no label of their own.
 const other = "other"
 
-// bounded are label values, at most so many: the first ones. Safe for concurrent use.
+// bounded holds label values: the first ones, up to most of them. Safe for concurrent use.
 type bounded struct {
 	most int
 

@@ -97,7 +97,7 @@ func List() []Metric {
 	return slices.Concat(serviceMetrics(), limitMetrics(), taskMetrics(), startMetrics(), callMetrics())
 }
 
-// serviceMetrics are those of the services and the dispatcher.
+// serviceMetrics are the metrics of the services and the dispatcher.
 func serviceMetrics() []Metric {
 	return []Metric{
 		{
@@ -119,7 +119,7 @@ func serviceMetrics() []Metric {
 	}
 }
 
-// limitMetrics are those of buckets and waitlists.
+// limitMetrics are the metrics of buckets and waitlists.
 func limitMetrics() []Metric {
 	return []Metric{
 		{
@@ -171,7 +171,7 @@ func limitMetrics() []Metric {
 	}
 }
 
-// taskMetrics are those of queues and tasks.
+// taskMetrics are the metrics of queues and tasks.
 func taskMetrics() []Metric {
 	return []Metric{
 		{
@@ -215,7 +215,7 @@ func taskMetrics() []Metric {
 	}
 }
 
-// startMetrics are those of starts and settlements.
+// startMetrics are the metrics of starts and settlements.
 func startMetrics() []Metric {
 	return []Metric{
 		{
@@ -258,7 +258,7 @@ func startMetrics() []Metric {
 	}
 }
 
-// callMetrics are those of calls of services.
+// callMetrics are the metrics of calls of services.
 func callMetrics() []Metric {
 	return []Metric{
 		{

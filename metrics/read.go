@@ -127,8 +127,8 @@ func (w *waitlist) add(l scheduler.Waitlist) {
 	}
 }
 
-// readBuckets reads the bucket that all keys share of each limit, and those of keys that have a label. Its metrics are
-// made with the waitlists.
+// readBuckets reads the bucket that all keys share of each limit, and the buckets of keys that have a label. Its
+// metrics are made with the waitlists.
 func (f *fleet) readBuckets(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
 	views := []reservations.View{}
 	for _, limit := range f.reader.Limiter.Names() {

@@ -7,7 +7,8 @@ import (
 )
 
 // Ready is nil if Redis and the store of the buckets answered when they were last read, which a scrape and Ready cause.
-// It waits for no store, but for the first read: half a second at most. The error names the services that do not answer.
+// It waits for no store, but for the first read: half a second at most. The error names the services that do not
+// answer.
 func (m *Metrics) Ready() error {
 	f := m.fleet
 	if !f.want() {

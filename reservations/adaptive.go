@@ -20,8 +20,8 @@ const RampDefault = 2 * time.Minute
 const (
 	// slowedTo is what a refusal leaves of the rate. See docs/decisions/0005-adaptive-limits.md for all constants.
 	slowedTo = .7
-	// slowedFor is how soon a refusal may lower the rate again: others within it are those of calls that were on their
-	// way.
+	// slowedFor is how soon a refusal may lower the rate again: others within it come from calls that were already
+	// under way.
 	slowedFor = time.Second
 	// usedBelow is the part of the capacity below which a meter is in use, so that its rate climbs.
 	usedBelow = .5

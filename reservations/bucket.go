@@ -31,7 +31,7 @@ type Bucket struct { //nolint:recvcheck // Step changes its own copy through poi
 	Version int64 `json:"v"`
 	// Blocked is when the block in force ends; nothing starts before. A moment that is not after At blocks nothing.
 	Blocked time.Time `json:"blocked,omitzero"`
-	// Meters are those of the limit of the last request, in its order. Behind them are meters that this limit lacks,
+	// Meters are the meters of the last request's limit, in its order. Behind them are meters that this limit lacks,
 	// until they are full.
 	Meters []Balance `json:"meters"`
 	// Settled are the IDs of the last settlements, the oldest first. Forgot is when one was last dropped from there.
@@ -69,7 +69,7 @@ func (b Bucket) Newer(other Bucket) bool {
 	return b.Version > other.Version
 }
 
-// Follows says whether the bucket's meters fill as those of the limit do. If not, Limiter.Refresh makes the bucket
+// Follows says whether the bucket's meters fill as the limit's meters do. If not, Limiter.Refresh makes the bucket
 // follow.
 func (b Bucket) Follows(l Limit) bool {
 	if len(b.Meters) < len(l.Meters) {

@@ -8,7 +8,10 @@ import (
 
 // The name of a bucket is that of no other one: a good charge comes back from it.
 func FuzzParseBucket(f *testing.F) {
-	for _, key := range []string{"", "acme", ":", "#2", "a:b#3", "{x}", "$set.a", "%2e", "a\nb", "\x00", "\xff", "\u202e"} {
+	for _, key := range []string{
+		"", "acme", ":", "#2", "a:b#3", "{x}", "$set.a", "%2e", "a\nb", "\x00", "\xff",
+		"\u202e",
+	} {
 		f.Add("api", key, 0)
 		f.Add("api.v2-x_y", key, 3)
 		f.Add(key, key, -1)

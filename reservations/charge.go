@@ -90,13 +90,14 @@ const (
 	MaxKey = 512
 )
 
-// ValidateKey refuses a name of a limit that no limit can have, and a key that stores could not keep or people could
-// not read as it is: above MaxKey, not UTF-8, or with a control character, a line separator or a character that turns
-// the direction of writing. The error matches ErrInvalidCharge.
+// ValidateKey refuses a name that no limit can have, and a key that stores could not keep or people could not read as
+// it is. Such a key is above MaxKey or is not UTF-8, or it has a bad character: a control character, a line separator
+// or a character that turns the direction of writing. The error matches ErrInvalidCharge.
 func (c Charge) ValidateKey() error {
 	problem := NameProblem("key", c.Key, MaxKey)
 	if !nameShape.MatchString(c.Limit) {
-		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'", shortText(c.Limit))
+		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'",
+			shortText(c.Limit))
 	}
 	if problem == "" {
 		return nil
@@ -105,9 +106,9 @@ func (c Charge) ValidateKey() error {
 	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 }
 
-// NameProblem says why no key, flow, queue or ID of a task can have this name: it has more bytes than most, is not UTF-8,
-// or holds a control character, a line separator or a character that turns the direction of writing. Empty for a good
-// one. Kind is what the text calls the name.
+// NameProblem says why no key, flow, queue or ID of a task can have this name. A bad name has more bytes than most, is
+// not UTF-8, or holds a bad character: a control character, a line separator or a character that turns the direction of
+// writing. Empty for a good name. Kind is what the text calls the name.
 func NameProblem(kind, name string, most int) string {
 	switch {
 	case len(name) > most:

@@ -106,7 +106,7 @@ func (cs Claims) Ready() (ready time.Time) {
 	return ready
 }
 
-// Charges are those of the claims, with the shards that answered, and leases.
+// Charges are the charges of the claims, with the shards that answered, and leases.
 func (cs Claims) Charges() (charges []Charge) {
 	for _, c := range cs {
 		charges = append(charges, c.Charge)

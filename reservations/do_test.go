@@ -30,16 +30,28 @@ func TestDo(t *testing.T) {
 		blocked  time.Duration
 		want     []error
 	}{
-		"as estimated":          {left: 60, requests: 9},
-		"less":                  {used: tokens{"tokens": 10}, left: 90, requests: 9},
-		"more":                  {used: tokens{"tokens": 70}, left: 30, requests: 9},
-		"failed":                {err: broken, left: 60, requests: 9, want: []error{broken}},
-		"failed half-way":       {used: tokens{"tokens": 25}, err: broken, left: 75, requests: 9, want: []error{broken}},
-		"never called":          {used: tokens{"tokens": 25}, err: reservations.ErrNotCalled, left: 100, requests: 10, want: []error{reservations.ErrNotCalled}},
-		"refused":               {err: reservations.RetryAfter(time.Minute, broken), blocked: time.Minute, want: []error{broken}},
-		"refused with no time":  {err: reservations.RetryAfter(0, broken), left: 60, requests: 9, want: []error{broken}},
-		"refused, not counted":  {used: tokens{"tokens": 0, "requests": 0}, err: reservations.RetryAfter(time.Minute, nil), blocked: time.Minute, left: 40, requests: 1},
-		"an amount that is not": {used: tokens{"tokens": 10, "pages": 3}, left: 90, requests: 9, want: []error{reservations.ErrUnknownMeter}},
+		"as estimated":    {left: 60, requests: 9},
+		"less":            {used: tokens{"tokens": 10}, left: 90, requests: 9},
+		"more":            {used: tokens{"tokens": 70}, left: 30, requests: 9},
+		"failed":          {err: broken, left: 60, requests: 9, want: []error{broken}},
+		"failed half-way": {used: tokens{"tokens": 25}, err: broken, left: 75, requests: 9, want: []error{broken}},
+		"never called": {
+			used: tokens{"tokens": 25}, err: reservations.ErrNotCalled, left: 100, requests: 10,
+			want: []error{reservations.ErrNotCalled},
+		},
+		"refused": {
+			err: reservations.RetryAfter(time.Minute, broken), blocked: time.Minute,
+			want: []error{broken},
+		},
+		"refused with no time": {err: reservations.RetryAfter(0, broken), left: 60, requests: 9, want: []error{broken}},
+		"refused, not counted": {
+			used: tokens{"tokens": 0, "requests": 0}, err: reservations.RetryAfter(time.Minute, nil),
+			blocked: time.Minute, left: 40, requests: 1,
+		},
+		"an amount that is not": {
+			used: tokens{"tokens": 10, "pages": 3}, left: 90, requests: 9,
+			want: []error{reservations.ErrUnknownMeter},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +75,8 @@ func TestDo(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := [2]float64{v.Meters[0].Level, v.Meters[1].Level}; got != [2]float64{c.left, c.requests} || v.Blocked != c.blocked {
+				if got := [2]float64{v.Meters[0].Level, v.Meters[1].Level}; got != [2]float64{c.left, c.requests} ||
+					v.Blocked != c.blocked {
 					t.Errorf("left %v, blocked for %v; want %v, %v and %v", got, v.Blocked, c.left, c.requests, c.blocked)
 				}
 			})
@@ -88,7 +101,8 @@ func TestDoThatPanics(t *testing.T) {
 		t.Errorf("left %v", left)
 	}
 	shares := l.Shares(t.Context(), charges, reservations.Tokens{"tokens": 3, "requests": 2, "pages": 1})
-	if p, a := shares["pool"], shares["api"]; len(p) != 2 || p["requests"] != 2 || len(a) != 2 || a["pages"] != 1 || a["tokens"] != 3 {
+	if p, a := shares["pool"], shares["api"]; len(p) != 2 || p["requests"] != 2 || len(a) != 2 || a["pages"] != 1 ||
+		a["tokens"] != 3 {
 		t.Errorf("shares %v", shares)
 	}
 }
@@ -99,10 +113,11 @@ func TestDoWithoutAStoreInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, store := virtual(t, reservations.Config{}, pool())
 		began := time.Now()
-		err := l.Do(t.Context(), []reservations.Charge{chargeOf("pool", 40)}, func(context.Context) (reservations.Tokens, error) {
-			store.away.Store(true)
-			return reservations.Tokens{"tokens": 1}, nil
-		})
+		err := l.Do(t.Context(), []reservations.Charge{chargeOf("pool", 40)},
+			func(context.Context) (reservations.Tokens, error) {
+				store.away.Store(true)
+				return reservations.Tokens{"tokens": 1}, nil
+			})
 		if took := time.Since(began); err != nil || took > reservations.CallTimeoutDefault {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -118,23 +133,27 @@ func TestAllowAll(t *testing.T) {
 	if err != nil || !g.Started() {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if o := g.Outcomes(); o[0].Remaining()["tokens"] != 60 || o[0].Remaining()["requests"] != 10 || o[1].Remaining()["tokens"] != 0 {
+	if o := g.Outcomes(); o[0].Remaining()["tokens"] != 60 || o[0].Remaining()["requests"] != 10 ||
+		o[1].Remaining()["tokens"] != 0 {
 		t.Errorf("%v and %v remain", o[0].Remaining(), o[1].Remaining())
 	}
 	g, err = l.AllowAll(t.Context(), charges...)
 	if err != nil || g.Started() {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if o := g.Outcomes(); o[0].Remaining()["tokens"] != 60 || o[1].State != reservations.StateRefused || o[1].Wait() != time.Second {
+	if o := g.Outcomes(); o[0].Remaining()["tokens"] != 60 || o[1].State != reservations.StateRefused ||
+		o[1].Wait() != time.Second {
 		t.Errorf("%+v", o)
 	}
-	if _, err = l.AllowAll(t.Context(), chargeOf("pool", 10), chargeOf("api", 2)); !errors.Is(err, reservations.ErrChargeTooLarge) {
+	if _, err = l.AllowAll(t.Context(), chargeOf("pool", 10), chargeOf("api", 2)); !errors.Is(err,
+		reservations.ErrChargeTooLarge) {
 		t.Errorf("%v", err)
 	}
 	if left := l.left("pool", ""); left["tokens"] != 60 {
 		t.Errorf("left %v", left)
 	}
-	if blocked, err := l.Block(t.Context(), chargeOf("pool", 0), time.Minute); err != nil || blocked[0].Remaining()["requests"] != 0 {
+	if blocked, err := l.Block(t.Context(), chargeOf("pool", 0), time.Minute); err != nil ||
+		blocked[0].Remaining()["requests"] != 0 {
 		t.Errorf("%v remain in a block, %v", blocked[0].Remaining(), err)
 	}
 }

@@ -7,10 +7,10 @@
 //	charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 1500}}
 //	outcome, err := limiter.Start(ctx, charge, nil)
 //	if err == nil && outcome.Started() {
-//		time.Sleep(outcome.Hold) // at most 250 ms
+//		time.Sleep(outcome.Hold) // at most 250 ms.
 //		used := call()
 //		_, err = limiter.Settle(ctx, charge, reservations.Tokens{"tokens": used}, "task-1/1")
-//	} // else the task waits until outcome.RetryAt, and starts with outcome.Reservation()
+//	} // Otherwise the task waits until outcome.RetryAt. It starts with outcome.Reservation().
 //
 // The store is one of package memstore, for one process, or of package mongostore, for a fleet.
 //
@@ -49,8 +49,8 @@
 //
 // [Limiter.Allow] is for callers that can't wait, e.g. a web handler: it starts a task now or not at all.
 // [Limiter.Check] answers as Allow and changes nothing. [Limiter.Reserve] promises without the right to start, and
-// [Limiter.Reset] fills the bucket. Their semantics are those of Convex's rate limiter, whose recorded decisions the
-// tests replay; max_reserved zero means none here, and unlimited there.
+// [Limiter.Reset] fills the bucket. Their semantics are the same as in Convex's rate limiter, whose recorded decisions
+// the tests replay; max_reserved zero means none here, and unlimited there.
 //
 // # Direct calls
 //
@@ -68,11 +68,11 @@
 //
 //   - A settlement that is sent twice, or after the lease has ended, changes nothing.
 //   - A process that was killed, or a start whose answer was lost, has its slots for at most 26 seconds more.
-//   - Where a lease can't be renewed, the context of the call ends 20 seconds after the last renewal was sent, 5 seconds
-//     before the bucket gives the slot away. A call that goes on beyond that may be one too many.
+//   - If a lease can't be renewed, the context of the call ends 20 seconds after the last renewal was sent. This is 5
+//     seconds before the bucket gives the slot away. A call that goes on beyond that may be one too many.
 //   - A lower number counts at once: calls that run go on, and none starts until enough have ended.
-//   - A store's clock that runs back makes leases last longer, by up to a minute. One that jumps forwards, or a store that
-//     loses its data, ends leases too early; so does [Limiter.Reset]. The calls end at their next renewal.
+//   - A store's clock that runs back makes leases last longer, by up to a minute. A clock that jumps forwards, or a
+//     store that loses its data, ends leases too early; so does [Limiter.Reset]. The calls end at their next renewal.
 //   - Each shard has an even part of the slots.
 //
 // # Guarantees
@@ -85,8 +85,8 @@
 // A provider that fills as the meter does and counts a call when it comes has room for every call. While tasks hold, a
 // refund and the end of a block leave no more than this provider has.
 //
-// Where a limit changes, or processes have different limits, the largest of those in force counts, and what comes back
-// in Hold may start in addition. Shards together keep the limit.
+// If a limit changes, or processes have different limits, the largest limit in force counts. Tokens that come back in
+// Hold may start in addition. Shards together keep the limit.
 //
 // Nothing starts during a block, whatever is given back meanwhile. A settlement with an ID counts once. A lost
 // [Reservation] delays new tasks once, and never affects the limit. When the store can't answer, nothing starts.
@@ -95,8 +95,8 @@
 //
 // The bucket does not keep the order of tasks: the waitlist does. RetryAt is the earliest time if nothing else asks,
 // not a promise. Tokens of a worker that dies between the grant and the start are lost until they are refilled. So are
-// those of a start that is cancelled while it holds, where the meter is nearly full. Usage above the estimate is known
-// only when the call ends, and is then owed. The provider may count otherwise than the limit says.
+// the tokens of a start that is cancelled while it holds, where the meter is nearly full. Usage above the estimate is
+// known only when the call ends, and is then owed. The provider may count otherwise than the limit says.
 //
 // While processes have different windows for one meter, only what both have in common comes back.
 //
@@ -106,6 +106,6 @@
 // that. Settlements are repeated until they are applied or ctx ends.
 //
 // The store's clock is the only one that decides. The arithmetic ([Step]) is pure and has it as an argument. A clock
-// that runs back by up to a minute changes nothing; a clock that runs back by more is followed, and nothing is filled
+// that runs back by up to a minute changes nothing. A clock that runs back by more is followed, and nothing is filled
 // for that step.
 package reservations

@@ -20,9 +20,9 @@ var (
 	ErrInvalidLimit = errors.New("reservations: invalid limit")
 	// ErrUnavailable is matched when the store could not answer. Nothing that is limited may start.
 	ErrUnavailable = errors.New("reservations: store unavailable")
-	// ErrBucket is matched when the store answers and only this bucket can't be asked: its document does not decode, it or
-	// its key is too large, it takes too long while others are answered, or too many writers contend for it. Other buckets may well work. It matches ErrUnavailable
-	// too.
+	// ErrBucket is matched when the store answers and only this bucket can't be asked. The causes: its document does
+	// not decode; the document or its key is too large; too many writers contend for it; or it takes too long while
+	// other buckets are answered. Other buckets may well work. It matches ErrUnavailable too.
 	ErrBucket = errors.New("reservations: bucket unavailable")
 	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches ErrBucket and
 	// ErrUnavailable too.

@@ -23,22 +23,38 @@ func TestWeightsThatAreRefused(t *testing.T) {
 		weights, priorities map[string]float64
 		want                []string
 	}{
-		"bounds":         {weights: map[string]float64{"a": reservations.MinWeight, "b c": reservations.MaxWeight}},
-		"zero":           {weights: map[string]float64{"acme": 0}, want: []string{"weights.acme: weight 0 must be from 0.001 to 1000"}},
-		"negative":       {priorities: map[string]float64{"low": -1}, want: []string{"priorities.low: weight -1 must be from"}},
-		"a million":      {weights: map[string]float64{"acme": 1e6}, want: []string{"weights.acme: weight 1e+06 must be from"}},
-		"not a number":   {weights: map[string]float64{"acme": math.NaN()}, want: []string{"weights.acme: weight NaN"}},
-		"infinite":       {priorities: map[string]float64{"low": math.Inf(1)}, want: []string{"priorities.low: weight +Inf"}},
-		"no name":        {weights: map[string]float64{"": 1}, want: []string{"weights: a flow must have a name"}},
-		"10 kB":          {weights: map[string]float64{strings.Repeat("x", 10000): 1}, want: []string{"10000 bytes: must be at most 128"}},
-		"control":        {weights: map[string]float64{"a\nb": 1}, want: []string{`flow "a\nb" must hold no control characters`}},
+		"bounds": {weights: map[string]float64{"a": reservations.MinWeight, "b c": reservations.MaxWeight}},
+		"zero": {
+			weights: map[string]float64{"acme": 0},
+			want:    []string{"weights.acme: weight 0 must be from 0.001 to 1000"},
+		},
+		"negative": {
+			priorities: map[string]float64{"low": -1},
+			want:       []string{"priorities.low: weight -1 must be from"},
+		},
+		"a million": {
+			weights: map[string]float64{"acme": 1e6},
+			want:    []string{"weights.acme: weight 1e+06 must be from"},
+		},
+		"not a number": {weights: map[string]float64{"acme": math.NaN()}, want: []string{"weights.acme: weight NaN"}},
+		"infinite":     {priorities: map[string]float64{"low": math.Inf(1)}, want: []string{"priorities.low: weight +Inf"}},
+		"no name":      {weights: map[string]float64{"": 1}, want: []string{"weights: a flow must have a name"}},
+		"10 kB": {
+			weights: map[string]float64{strings.Repeat("x", 10000): 1},
+			want:    []string{"10000 bytes: must be at most 128"},
+		},
+		"control": {
+			weights: map[string]float64{"a\nb": 1},
+			want:    []string{`flow "a\nb" must hold no control characters`},
+		},
 		"priority blank": {priorities: map[string]float64{"a b": 1}, want: []string{`name "a b" must be 1 to 64 letters`}},
 		"all faults":     {map[string]float64{"a": 0}, map[string]float64{"b": 0}, []string{"weights.a: ", "priorities.b: "}},
 	} {
 		limit := shared()
 		limit.Weights, limit.Priorities = tc.weights, tc.priorities
 		err := limit.Validate()
-		if (err == nil) != (tc.want == nil) || err != nil && (!errors.Is(err, reservations.ErrInvalidLimit) || len(err.Error()) > 300) {
+		if (err == nil) != (tc.want == nil) || err != nil &&
+			(!errors.Is(err, reservations.ErrInvalidLimit) || len(err.Error()) > 300) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, want := range tc.want {

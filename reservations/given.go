@@ -46,7 +46,8 @@ func (l *Limiter) known(c Charge) (*LimitSet, error) {
 	return c.Given, nil
 }
 
-// limits is the set of limits that has the charge's: those in force, the one that the caller gave, or that of Resolve.
+// limits is the set that has the charge's limit: the limits in force, the limit that the caller gave, or that of
+// Resolve.
 func (l *Limiter) limits(ctx context.Context, c Charge) (*LimitSet, error) {
 	if err := c.ValidateKey(); err != nil {
 		return nil, err

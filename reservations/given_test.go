@@ -41,7 +41,8 @@ func TestInline(t *testing.T) {
 		"not valid":  reservations.Inline(per("mine", -1), "", nil),
 		"configured": reservations.Inline(per("pool", 1), "", nil),
 	} {
-		if _, err := l.Wait(t.Context(), c); !errors.Is(err, reservations.ErrInvalidCharge) || !reservations.IsPermanent(err) {
+		if _, err := l.Wait(t.Context(), c); !errors.Is(err, reservations.ErrInvalidCharge) ||
+			!reservations.IsPermanent(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -57,7 +58,9 @@ func TestResolve(t *testing.T) {
 		var rate atomic.Int64
 		var asked atomic.Int64
 		rate.Store(1)
-		l, _ := virtual(t, reservations.Config{Resolve: func(_ context.Context, name, key string) (reservations.Limit, error) {
+		l, _ := virtual(t, reservations.Config{Resolve: func(_ context.Context, name, key string) (reservations.Limit,
+			error,
+		) {
 			<-time.After(time.Millisecond)
 			asked.Add(1)
 			switch {
@@ -90,12 +93,14 @@ func TestResolve(t *testing.T) {
 			t.Errorf("within ResolvedFor: %+v, %v", o, err)
 		}
 		<-time.After(reservations.ResolvedFor)
-		if _, err := l.Allow(t.Context(), charge); !errors.Is(err, reservations.ErrUnavailable) || !errors.Is(err, reservations.ErrBucket) {
+		if _, err := l.Allow(t.Context(), charge); !errors.Is(err, reservations.ErrUnavailable) ||
+			!errors.Is(err, reservations.ErrBucket) {
 			t.Errorf("Resolve fails: %v", err)
 		}
 		time.AfterFunc(time.Minute, func() { rate.Store(100) })
 		began = time.Now()
-		if _, err := l.Wait(t.Context(), charge); err != nil || time.Since(began) < time.Minute || time.Since(began) > 70*time.Second {
+		if _, err := l.Wait(t.Context(), charge); err != nil || time.Since(began) < time.Minute ||
+			time.Since(began) > 70*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		if limit, err := l.LimitFor(t.Context(), charge); err != nil || limit.Name != "users" || limit.Meters[0].Rate != 100 {

@@ -16,7 +16,7 @@ type Grant struct {
 // Started says whether all charges have started. It is true for a Grant of Wait.
 func (g *Grant) Started() bool { return len(g.claims.Started()) == len(g.claims) }
 
-// Charges are those of the Grant, in their order, with the shards that answered.
+// Charges are the charges of the Grant, in their order, with the shards that answered.
 func (g *Grant) Charges() []Charge { return g.claims.Charges() }
 
 // Outcomes are the last answers of the buckets, in the order of the charges; see Outcome.Remaining. An outcome is zero
@@ -37,8 +37,8 @@ func (g *Grant) Keep(ctx context.Context) (kept context.Context, stop func()) {
 }
 
 // Settle replaces the estimates by what the call used, in every limit that has the meter. Nil, and a meter that is not
-// named, were as estimated. While the store is unavailable Settle tries again until ctx ends. Errors are those of
-// Limiter.Settle, joined.
+// named, were as estimated. While the store is unavailable Settle tries again until ctx ends. The error joins the
+// errors of Limiter.Settle.
 func (g *Grant) Settle(ctx context.Context, used Tokens) error {
 	shares := g.limiter.Shares(ctx, g.Charges(), used)
 	return g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// limitNames are those of a history's limits, in the order in which a task names them.
+// limitNames are the names of a history's limits, in the order in which a task names them.
 var limitNames = []string{"tenant", "model", "day", "provider"}
 
 // pick draws one of the values.
@@ -333,7 +333,7 @@ func (h *history) syncs(ctx context.Context) {
 	h.note("%d syncs %s to %+v: %v", h.asking, c.Bucket(), seen, err)
 }
 
-// resets is rare: the judges begin anew.
+// resets is rare: the judges start over.
 func (h *history) resets(ctx context.Context) {
 	if h.IntN(4) > 0 {
 		return

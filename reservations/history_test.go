@@ -250,7 +250,8 @@ func (h *history) judge(
 					h.wrong("%s of %s:%s: %s", m.Name, l.Name, key, fault)
 				}
 			}
-		case reservations.OpReserve, reservations.OpRelease, reservations.OpRenew, reservations.OpSync, reservations.OpRefresh:
+		case reservations.OpReserve, reservations.OpRelease, reservations.OpRenew, reservations.OpSync,
+			reservations.OpRefresh:
 		}
 	}
 }

@@ -14,7 +14,7 @@ const holdStep = 50 * time.Millisecond
 type Held struct {
 	// Until is when the holds end, rounded up to 50 ms.
 	Until time.Time
-	// Tokens are those of all tasks that hold until then.
+	// Tokens are the tokens of all tasks that hold until then.
 	Tokens float64
 }
 

@@ -21,7 +21,7 @@ const (
 // leaseStep is how exactly a bucket remembers when leases end: a lease lasts until the next multiple.
 const leaseStep = time.Second
 
-// InFlight returns a meter that lets at most so many calls run at once. A charge takes one of them unless its Tokens
+// InFlight returns a meter that lets at most that many calls run at once. A charge takes one of them unless its Tokens
 // name MeterInFlight. The meter promises nothing to waiting tasks, and no task holds for it.
 func InFlight(calls int) Meter {
 	return Meter{Name: MeterInFlight, Kind: KindInFlight, Capacity: float64(calls)}

@@ -146,7 +146,7 @@ func (f *fleetOfCalls) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// Whatever processes do, never more calls run than the limit of the one that starts allows, a call that runs has its
+// Whatever processes do, never more calls run than the limit of the starting process allows. A call that runs has its
 // lease, and all slots are back within 26 seconds.
 func TestCallsInFlightHistories(t *testing.T) {
 	t.Parallel()

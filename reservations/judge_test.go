@@ -13,7 +13,7 @@ import (
 type judge struct {
 	force  []reservations.Meter // the limits in force
 	last   reservations.Meter   // the one that was asked for last, where it is kept
-	filled float64              // what the most generous of them has brought so far
+	filled float64              // refilled so far: by the most generous of them
 	events []event              // the last ones, by time
 	count  int                  // of all
 }
@@ -61,8 +61,8 @@ func (j *judge) pass(from time.Time, d time.Duration) { j.filled += j.most(from,
 // rounding is how late or early a start may be: until rounds to nanoseconds, and Allow does not hold for ten of them.
 const rounding = 20 * time.Nanosecond
 
-// begins adds a start of so many tokens, asked at passed seconds when the bucket's clock was at, and says what is
-// wrong. Capacity is that of the asking limit.
+// begins adds a start of tokens, asked at passed seconds when the bucket's clock was at, and says what is wrong.
+// Capacity is that of the asking limit.
 func (j *judge) begins(passed float64, at time.Time, hold time.Duration, tokens, capacity float64) string {
 	e := event{at: passed + hold.Seconds(), tokens: tokens, counts: min(tokens, capacity), start: true}
 	e.filled, e.before = j.filled+j.most(at, hold+rounding), j.filled+j.most(at, max(0, hold-rounding))

@@ -35,7 +35,7 @@ func (e *LeaseError) Unwrap() error { return e.Err }
 // errNotYet is why a lease ends that has not been renewed yet.
 var errNotYet = errors.New("the process was too slow to renew it")
 
-// Keeper renews the leases of calls in flight, those of one bucket together: one request every 5 seconds. Safe for
+// Keeper renews the leases of calls in flight, all leases of one bucket together: one request every 5 seconds. Safe for
 // concurrent use.
 type Keeper struct {
 	limiter  *Limiter

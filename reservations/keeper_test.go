@@ -30,7 +30,7 @@ func (s *cutStore) Apply(
 	return s.Store.Apply(ctx, limit, key, requests)
 }
 
-// callers is a process with a Limiter for so many calls in flight.
+// callers is a process with a Limiter for a number of calls in flight.
 type callers struct {
 	*reservations.Limiter
 	store  *cutStore

@@ -67,10 +67,10 @@ func (u *startDelays) of(c *Claim) *punctuality {
 // That happens after a process or a machine was suspended. A process that is always late is exempt: its calls are as
 // far apart as they should be. The zero value expects starts in time. Safe for concurrent use.
 type punctuality struct {
-	mu      sync.Mutex    // guards what is below
-	typical time.Duration // by how much the soonest start was late in the last period with a start
+	mu      sync.Mutex    // guards the fields below
+	typical time.Duration // the least delay in the last period with a start
 	since   time.Time     // when this period began
-	least   time.Duration // and by how much the soonest was late in it
+	least   time.Duration // the least delay in this period
 }
 
 // stale records the delay of a start, and reports whether it is more than most above the typical one.

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// leaseLasts is how long a call may go on after its lease was last renewed, counted on its own machine from before
-	// the renewal was sent.
+	// leaseLasts is how long a call may go on after its lease was last renewed. Its own machine counts from before the
+	// renewal was sent.
 	leaseLasts = 20 * time.Second
 	// leaseSpare is how much longer the bucket keeps the slots: for the call to end, for a decision by a store's clock
 	// that is a little behind, and for clocks that drift.
@@ -33,7 +33,7 @@ func (l Limit) leased(r Request) (Request, Lease) {
 		return r, Lease{}
 	}
 	if r.Lease == 0 {
-		r.Lease = rand.Int64() | 1 //nolint:gosec // tells leases apart, needs no secrecy
+		r.Lease = rand.Int64() | 1 //nolint:gosec // distinguishes leases, needs no secrecy
 	}
 	r.For = leaseLasts + leaseSpare
 	return r, Lease{ID: r.Lease, End: time.Now().Add(leaseLasts)}

@@ -12,8 +12,8 @@ import (
 // Unlimited as a Meter's MaxReserved lets a bucket promise tokens as far ahead as tasks ask.
 const Unlimited = math.MaxFloat64
 
-// NoBurst as a Meter's Capacity makes it a pure queue: no tokens are kept, so each task starts when those of the task
-// before it have come back.
+// NoBurst as a Meter's Capacity makes it a pure queue: no tokens are kept, so each task starts when the tokens of the
+// task before it have come back.
 const NoBurst = -math.MaxFloat64
 
 const (
@@ -64,11 +64,11 @@ type Limit struct {
 	// They share the limit first, however many flows each has, and each shares its part among its flows. None means one
 	// priority.
 	Priorities map[string]float64
-	// Shards splits each bucket into so many that share its meters evenly, for a bucket that is too hot for one
-	// document. At most MaxShards; zero and one mean one. The limit still holds exactly. A charge can be no larger than
-	// the capacity of one shard. A task waits in the waitlist of one shard although another may have room, so tasks of
-	// different shards may change places. Each shard's capacity must hold a token, and a window's rate must be a
-	// multiple of Shards. Shards can't change at run time.
+	// Shards splits each bucket into this number of shards that share its meters evenly, for a bucket that is too hot
+	// for one document. At most MaxShards; zero and one mean one. The limit still holds exactly. A charge can be no
+	// larger than the capacity of one shard. A task waits in the waitlist of one shard although another may have room,
+	// so tasks of different shards may change places. Each shard's capacity must hold a token, and a window's rate must
+	// be a multiple of Shards. Shards can't change at run time.
 	Shards int
 }
 

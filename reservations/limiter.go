@@ -77,8 +77,8 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 // Names are the names of the limits, sorted.
 func (l *Limiter) Names() []string { return l.Limits().Names() }
 
-// Limit returns the limit of that name as it is for every key that has no override of its own, or an error that matches
-// ErrUnknownLimit. Limits returns more.
+// Limit returns the limit of that name, as it is for every key without an override of its own. Otherwise the error
+// matches ErrUnknownLimit. Limits returns more.
 func (l *Limiter) Limit(name string) (Limit, error) { return l.Limits().Limit(name) }
 
 // Validate reports why a charge could never be served; see IsPermanent. It asks neither the store nor Config.Resolve: a
@@ -310,7 +310,7 @@ func (l *Limiter) askOne(ctx context.Context, limit Limit, key string, r Request
 	return o, nil
 }
 
-// ask sends requests to a bucket together with those of other callers.
+// ask sends requests to a bucket together with the requests of other callers.
 func (l *Limiter) ask(ctx context.Context, limit Limit, key string, requests ...Request) ([]Outcome, error) {
 	limit = limit.forKey(key)
 	together := make([]asked, len(requests))

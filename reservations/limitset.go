@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// LimitSet holds the limits of a Limiter at one moment: those that are configured, and the overrides above them. It
-// never changes; a change makes another LimitSet. Safe for concurrent use.
+// LimitSet holds the limits of a Limiter at one moment: the configured limits, and the overrides above them. It never
+// changes; a change makes another LimitSet. Safe for concurrent use.
 type LimitSet struct {
 	configured map[string]Limit
 	names      []string   // sorted
-	given      []Override // all that were set, those of unknown limits too: SetLimits may add these limits
+	given      []Override // all that were set, also for unknown limits: SetLimits may add these limits
 	inForce    map[string]Limit
-	keyed      map[string]Limit // by bucket; only those whose key has an override of its own
-	known      []Override       // those of given that are in force
+	keyed      map[string]Limit // by bucket; only limits whose key has an override of its own
+	known      []Override       // the part of given that is in force
 	fault      error            // of a limit that a caller gave; nil if it is valid
 }
 
@@ -47,7 +47,7 @@ func (s *LimitSet) Names() []string { return slices.Clone(s.names) }
 // Configured is the limit of that name without any override, or an error that matches ErrUnknownLimit.
 func (s *LimitSet) Configured(name string) (Limit, error) { return s.find(s.configured, name) }
 
-// Limit is the limit of that name as it is for every key that has no override of its own, or an error that matches
+// Limit is the limit of that name, as it is for every key without an override of its own. Otherwise the error matches
 // ErrUnknownLimit.
 func (s *LimitSet) Limit(name string) (Limit, error) { return s.find(s.inForce, name) }
 
@@ -62,7 +62,7 @@ func (s *LimitSet) For(name, key string) (Limit, error) {
 	return s.find(s.inForce, name)
 }
 
-// Overrides are those in force, sorted by limit, key and meter.
+// Overrides are the overrides in force, sorted by limit, key and meter.
 func (s *LimitSet) Overrides() []Override { return slices.Clone(s.known) }
 
 func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
@@ -149,7 +149,7 @@ func (l *Limiter) SetLimits(limits []Limit) error {
 	return err
 }
 
-// Limits are those in force at this moment.
+// Limits are the limits in force at this moment.
 func (l *Limiter) Limits() *LimitSet { return l.set.Load() }
 
 // equal says whether two limits are the same in everything.

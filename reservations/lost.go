@@ -6,7 +6,7 @@ import "time"
 const lostLease = -1
 
 // lost is the bucket without what may have been taken before Since, which is all that was there then. Tasks that were
-// started before may hold for a while, calls may run until their leases end, and a settlement that was first sent
+// started before may hold for a while, and calls may run until their leases end. A settlement that was first sent
 // before may have counted. B owns its meters.
 func (b Bucket) lost() Bucket {
 	if b.Since.IsZero() {

@@ -14,7 +14,8 @@ func TestLostBucket(t *testing.T) {
 	t.Parallel()
 	limit := ten(inf)
 	take := func(b reservations.Bucket, seconds, n float64) (reservations.Bucket, reservations.Outcome) {
-		return reservations.Step(b, limit, clock(seconds), reservations.Request{Op: reservations.OpAllow, Tokens: []float64{n}})
+		return reservations.Step(b, limit, clock(seconds),
+			reservations.Request{Op: reservations.OpAllow, Tokens: []float64{n}})
 	}
 	older, _ := take(reservations.Bucket{}, 100, 1)
 	for what, b := range map[string]reservations.Bucket{"missing": {}, "older": older} {
@@ -99,7 +100,10 @@ func loseBuckets(t *testing.T, r *rand.Rand, what string) (losses int) {
 			losses++
 		case 1:
 			if len(running) > 0 { // a call ends, and gives back what it did not use
-				q = reservations.Request{Op: reservations.OpSettle, ID: int64(step + 1), Tokens: []float64{running[0] * r.Float64()}}
+				q = reservations.Request{
+					Op: reservations.OpSettle, ID: int64(step + 1),
+					Tokens: []float64{running[0] * r.Float64()},
+				}
 				running = running[1:]
 				p.refund(q.Tokens[0])
 			}

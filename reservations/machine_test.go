@@ -22,7 +22,7 @@ type machine struct {
 	now    float64 // the store's clock
 	passed float64 // seconds that the clock ran forwards
 	judges []*judge
-	// providers are those of the meters, where all callers have the same limit.
+	// providers are the providers of the meters, where all callers have the same limit.
 	providers []*provider
 	blocked   float64 // in passed: until then nothing starts that is asked for now
 	waiting   []ticket
@@ -38,7 +38,7 @@ type run struct {
 	end    float64 // of its hold, in passed
 	tokens []float64
 	id     int64
-	// numbers are those of the judges' events.
+	// numbers are the numbers of the judges' events.
 	numbers []int
 }
 
@@ -153,7 +153,7 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// wellFormed: reserved <= started <= capacity, and the holds are those to come, in order.
+// wellFormed: reserved <= started <= capacity, and the holds are all in the future, in order.
 func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 	if len(b.Meters) < len(l.Meters) || b.At.IsZero() || len(b.Settled) > 64 {
 		t.Fatalf("bucket %+v", b)

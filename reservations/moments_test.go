@@ -19,7 +19,7 @@ const (
 // virtualStart is a midnight in UTC.
 var virtualStart = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// clock is so many seconds after virtualStart.
+// clock is that many seconds after virtualStart.
 func clock(seconds float64) time.Time {
 	return virtualStart.Add(time.Duration(math.Round(seconds * float64(time.Second))))
 }
@@ -31,7 +31,7 @@ func perSecond(name string, rate, capacity, maxReserved float64) reservations.Me
 	}
 }
 
-// window is rate tokens every so many seconds, from virtualStart on.
+// window is rate tokens in each period of that many seconds, from virtualStart on.
 func window(name string, rate, capacity, seconds, maxReserved float64) reservations.Meter {
 	m := perSecond(name, rate, capacity, maxReserved)
 	m.Kind, m.Period = reservations.KindWindow, time.Duration(seconds)*time.Second
@@ -85,7 +85,7 @@ func settle(n ...float64) reservations.Request {
 	return reservations.Request{Op: reservations.OpSettle, Tokens: n}
 }
 
-// settleID is a settlement with an ID that was first sent so many seconds ago.
+// settleID is a settlement with an ID that was first sent ago seconds before.
 func settleID(id int64, ago float64, n ...float64) reservations.Request {
 	return reservations.Request{
 		Op: reservations.OpSettle, Tokens: n, ID: id,
@@ -100,7 +100,7 @@ func block(seconds float64) reservations.Request {
 func unblock() reservations.Request { return reservations.Request{Op: reservations.OpUnblock} }
 func refresh() reservations.Request { return reservations.Request{Op: reservations.OpRefresh} }
 
-// synced is what was left so many seconds ago; negative is not known.
+// synced is what was left ago seconds before; negative is not known.
 func synced(ago float64, left ...float64) reservations.Request {
 	return reservations.Request{Op: reservations.OpSync, Tokens: left, For: time.Duration(ago * float64(time.Second))}
 }
@@ -115,8 +115,8 @@ func dry(r reservations.Request) reservations.Request {
 	return r
 }
 
-// moment is a line of a table: at a second of the virtual clock the bucket gets a request, and answers with a state and
-// the seconds to wait (the hold of a task that starts, and what is left of a block).
+// moment is a line of a table: at a second of the virtual clock the bucket gets a request. The answer is a state and
+// the seconds to wait: the hold of a task that starts, or what is left of a block.
 type moment struct {
 	at   float64
 	r    reservations.Request
@@ -147,7 +147,7 @@ func life(t *testing.T, l reservations.Limit, moments []moment) reservations.Buc
 	return b
 }
 
-// balances are those of all meters: started, reserved, started, reserved.
+// balances are the balances of all meters: started, reserved, started, reserved.
 func balances(b reservations.Bucket) (all []float64) {
 	for _, m := range b.Meters {
 		all = append(all, m.Started, m.Reserved)

@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/reservations/memstore"
 )
 
-// A pure queue starts one task after another, each when the tokens of the one before have come back. No quiet time saves
-// up for a burst.
+// A pure queue starts one task after another, each when the tokens of the previous task have come back. No quiet time
+// saves up for a burst.
 func TestNoBurstStartsOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	l := limitOf(perSecond("tokens", 10, reservations.NoBurst, inf))

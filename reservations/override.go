@@ -48,9 +48,9 @@ func (e *OverrideError) Error() string { return fmt.Sprintf("override %v: %v", e
 // Unwrap returns the fault.
 func (e *OverrideError) Unwrap() error { return e.Err }
 
-// SetOverrides replaces all overrides by those of the list; of two for the same meter and key the later one counts.
-// They take effect with the next call. Faulty overrides are left out, and the error joins an *OverrideError for each;
-// the others count all the same. An override of an unknown limit comes into force when SetLimits adds that limit.
+// SetOverrides replaces all overrides by the list; of two for the same meter and key the later one counts. They take
+// effect with the next call. Faulty overrides are left out, and the error joins an *OverrideError for each; the others
+// count all the same. An override of an unknown limit comes into force when SetLimits adds that limit.
 //
 // An override never refuses a task: what the limit serves as it is configured, it serves with the override. If the new
 // capacity is smaller, max_reserved grows by as much: a charge above the new capacity waits for a full bucket, starts

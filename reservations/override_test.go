@@ -212,7 +212,7 @@ func TestSetLimits(t *testing.T) {
 	}
 }
 
-// Limits that change while others ask are always whole: the meters of a request are those of its limit.
+// Limits that change while others ask are always whole: a request has the meters of its limit.
 func TestLimitsChangeWhileOthersAsk(t *testing.T) {
 	t.Parallel()
 	two, one := openai(), openai()

@@ -48,9 +48,9 @@ func (s Balance) planned(n float64, at time.Time) Balance {
 	return s
 }
 
-// Expect says when so many tokens in all could have started: those of the tasks ahead and a task's own. It is an
-// estimate for people and for the queue's net, exact where nothing else takes tokens or gives any back. Capacities do
-// not matter to it. The zero time means that no time is known: calls in flight have to end first.
+// Expect says when tokens in all could have started: the tokens of the tasks ahead and a task's own. It is an estimate
+// for people and for the queue's net, exact where nothing else takes tokens or gives any back. Capacities do not matter
+// to it. The zero time means that no time is known: calls in flight have to end first.
 func (b Bucket) Expect(now time.Time, tokens Tokens) time.Time {
 	if b.At.IsZero() {
 		return now
@@ -67,7 +67,7 @@ func (b Bucket) Expect(now time.Time, tokens Tokens) time.Time {
 	return b.At.Add(w)
 }
 
-// limit is a limit whose meters fill as those of the bucket do.
+// limit is a limit whose meters fill as the bucket's meters do.
 func (b Bucket) limit() (l Limit) {
 	for _, s := range b.Meters {
 		f := s.Filling

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// provider keeps the balance of one meter as a provider does: a call counts when it comes, at the end of its hold, a
+// provider keeps the balance of one meter as a provider does: a call counts when it comes, at the end of its hold. A
 // refund counts when the call is settled, and the balance fills up to the capacity. It must always have room for a
 // call.
 type provider struct {

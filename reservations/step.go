@@ -65,8 +65,8 @@ type Request struct {
 
 // Step is the arithmetic of the bucket: what the request makes of b at now, and the answer. It is pure: no clock, no
 // I/O, and b is left as it was. It assumes a valid limit and len(request.Tokens) == len(limit.Meters) or no tokens;
-// Limiter sees to both. Version grows exactly where the bucket changed by more than what comes back in time, so a store
-// need not write it where it did not grow.
+// Limiter sees to both. Version grows exactly if the bucket changed by more than what comes back in time. A store need
+// not write a bucket whose Version did not grow.
 func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcome) {
 	before := b.accrue(limit, now)
 	after := before
@@ -239,8 +239,8 @@ func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 	return Outcome{State: StateSettled, RetryAt: b.Blocked}
 }
 
-// unblock ends the block in force. From now on tokens come back beside those of tasks that hold until the end of the
-// block: what would be above the capacity then is lost.
+// unblock ends the block in force. From now on tokens come back beside the tokens of tasks that hold until the end of
+// the block: what would be above the capacity then is lost.
 func (b *Bucket) unblock() {
 	b.Blocked = time.Time{}
 	for k := range b.Meters {

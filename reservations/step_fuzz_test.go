@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzStep reads a limit and then requests from the bytes. Whatever they say, Step must not panic, its buckets are well
-// formed, nothing starts during a block, and the judge, which knows no balances, finds nothing wrong with the starts.
+// formed, and nothing starts during a block. The judge, which knows no balances, finds nothing wrong with the starts.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte{1, 9, 9, 9, 0, 0, 10, 10, 0, 0, 0, 0, 1, 1, 200, 0, 0, 0, 3, 4, 100, 100, 0, 0})
 	f.Add([]byte{0, 1, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 3, 0, 255, 0, 255, 255})

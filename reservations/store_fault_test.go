@@ -23,7 +23,7 @@ type fault string
 const (
 	down     fault = "down"     // certainly not applied
 	lost     fault = "lost"     // applied, but the answer was lost
-	unsaid   fault = "unsaid"   // an ErrUnavailable that does not say whether it was applied
+	unsaid   fault = "unsaid"   // ErrUnavailable: unknown whether it was applied
 	hanging  fault = "hanging"  // no answer until the call's context ends
 	breaking fault = "breaking" // an error that no store should give
 )

@@ -18,10 +18,10 @@ const (
 // bounds is tighter than trusting the fastest response, above all at the start of a process, where all responses are
 // slow. The zero value has seen no answer. Safe for concurrent use.
 type storeClock struct {
-	mu sync.Mutex // guards what is below
+	mu sync.Mutex // guards the fields below
 
-	here, store time.Time     // a moment on this machine's clock and on the store's, from which both are counted
-	least, most time.Duration // that this machine's clock is ahead of the store's
+	here, store time.Time     // one moment on both clocks: the origin of both counts
+	least, most time.Duration // bounds of this machine's lead over the store's clock
 	seen        time.Time     // when the last answer came
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Wait waits until all charges have started, all or nothing, and returns when the call may be made. Name the narrowest
 // limit first and the provider's last: buckets are asked in this order, and while one of them has the caller wait, what
-// those before it granted is given back. A caller never holds tokens while it waits.
+// earlier buckets granted is given back. A caller never holds tokens while it waits.
 //
 // With a waitlist (WaitIn), the caller takes a place in line with the tasks of the fleet. Without one it waits by
 // itself: with a promise of the bucket until RetryAt, and where the bucket promises nothing until RetryAt and a little
@@ -56,7 +56,7 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
 }
 
 // AllowAll is Allow for several limits: all charges start at once, or none does. Grant.Started says which, and
-// Grant.Outcomes what remains. The errors are those of Allow; then none has started.
+// Grant.Outcomes what remains. The errors are the errors of Allow; then none has started.
 func (l *Limiter) AllowAll(ctx context.Context, charges ...Charge) (*Grant, error) {
 	g, err := l.grant(charges)
 	if err != nil {

@@ -34,7 +34,8 @@ func (s *switched) Apply(
 }
 
 // virtual is a limiter above a store in memory, for the virtual clock of a synctest.
-func virtual(t *testing.T, config reservations.Config, limits ...reservations.Limit) (*reservations.Limiter, *switched) {
+func virtual(t *testing.T, config reservations.Config, limits ...reservations.Limit,
+) (*reservations.Limiter, *switched) {
 	t.Helper()
 	store := &switched{Store: memstore.New(nil)}
 	l, err := reservations.New(store, limits, config)
@@ -44,7 +45,7 @@ func virtual(t *testing.T, config reservations.Config, limits ...reservations.Li
 	return l, store
 }
 
-// per is a limit of so many tokens a second, one at once.
+// per is a limit of rate tokens a second, one at once.
 func per(name string, rate float64) reservations.Limit {
 	return reservations.Limit{Name: name, Meters: []reservations.Meter{
 		{Name: "tokens", Rate: rate, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
@@ -87,7 +88,8 @@ func TestWaitByItself(t *testing.T) {
 				}
 				callers.Wait()
 				last := starts[len(starts)-1]
-				if most := 2*time.Second + map[bool]time.Duration{false: 3 * time.Second}[reserved > 0]; last < 2*time.Second || last > most {
+				if most := 2*time.Second + map[bool]time.Duration{false: 3 * time.Second}[reserved > 0]; last < 2*time.Second ||
+					last > most {
 					t.Errorf("the last of 21 started after %v", last)
 				}
 				for i, at := range starts {
@@ -144,7 +146,8 @@ func TestWaitForTheStore(t *testing.T) {
 		}
 		began := time.Now()
 		time.AfterFunc(time.Hour, func() { store.away.Store(false) })
-		if _, err = l.Wait(t.Context(), chargeOf("api", 1)); err != nil || time.Since(began) < time.Hour || time.Since(began) > time.Hour+10*time.Second {
+		if _, err = l.Wait(t.Context(), chargeOf("api", 1)); err != nil || time.Since(began) < time.Hour ||
+			time.Since(began) > time.Hour+10*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
@@ -158,10 +161,12 @@ func TestWaitForNothing(t *testing.T) {
 	if _, err := l.Wait(t.Context(), twice...); !errors.Is(err, reservations.ErrDuplicateCharge) {
 		t.Errorf("%v", err)
 	}
-	if _, err := l.Wait(t.Context(), chargeOf("tenant", 1), chargeOf("none", 1)); !errors.Is(err, reservations.ErrUnknownLimit) {
+	if _, err := l.Wait(t.Context(), chargeOf("tenant", 1), chargeOf("none", 1)); !errors.Is(err,
+		reservations.ErrUnknownLimit) {
 		t.Errorf("%v", err)
 	}
-	if g, err := l.Wait(t.Context()); err != nil || !g.Started() || g.Settle(t.Context(), nil) != nil || g.Block(t.Context(), time.Hour) != nil {
+	if g, err := l.Wait(t.Context()); err != nil || !g.Started() || g.Settle(t.Context(), nil) != nil ||
+		g.Block(t.Context(), time.Hour) != nil {
 		t.Errorf("no charges: %+v, %v", g, err)
 	}
 	if len(l.store.calls) > 0 {
@@ -181,7 +186,8 @@ func TestAllOrNothing(t *testing.T) {
 				MaxReserved: rapid.SampledFrom([]float64{0, 5, reservations.Unlimited}).Draw(r, "max_reserved"),
 			}}})
 		}
-		calls := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) pooledCall { return drawPooled(r, limits) }), 1, 12).Draw(r, "calls")
+		calls := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) pooledCall { return drawPooled(r, limits) }), 1, 12).
+			Draw(r, "calls")
 		var faults []string
 		synctest.Test(t, func(t *testing.T) {
 			l, _ := virtual(t, reservations.Config{}, limits...)

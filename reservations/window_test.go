@@ -86,7 +86,8 @@ func TestHoldOverMidnight(t *testing.T) {
 	}
 }
 
-// A promise is a number of tokens: what comes back until another meter lets the task start fills the reserved balance again.
+// A promise is a number of tokens: what comes back until another meter lets the task start fills the reserved balance
+// again.
 func TestPromiseBehindAnotherMeter(t *testing.T) {
 	t.Parallel()
 	l := limitOf(window("w", 10, 0, 60, inf), perSecond("slow", 1, 100, inf))
@@ -131,7 +132,7 @@ func TestSpreadWindows(t *testing.T) {
 // Before its Start a meter lacks what comes back until then, so that it is full at its Start.
 func TestWindowThatStartsLater(t *testing.T) {
 	t.Parallel()
-	for _, days := range []int{2, 200 * 365} { // so many nanoseconds are no exact float64
+	for _, days := range []int{2, 200 * 365} { // such numbers of nanoseconds are no exact float64
 		first := virtualStart.AddDate(0, 0, days)
 		l := windowOfDay(func(m *reservations.Meter) { m.Capacity, m.Start = 25, time.Duration(first.UnixNano()) })
 		for _, early := range []time.Duration{time.Microsecond, time.Hour, day} { // one window is to come

@@ -33,7 +33,7 @@ type callers struct {
 
 // listening is one time of listening.
 type listening struct {
-	ready chan struct{} // closed when calls are heard
+	ready chan struct{} // closed when calls are received
 	ended chan struct{} // closed when the callers have to give up
 	done  sync.WaitGroup
 }
@@ -50,8 +50,8 @@ func (c *callers) number() string {
 	return strconv.Itoa(c.last)
 }
 
-// listen registers a caller, and returns when calls are heard: the channel with the calls, and one that is closed when
-// the scheduler stops. The error is that of ctx.
+// listen registers a caller, and returns when calls are received: the channel with the calls, and one that is closed
+// when the scheduler stops. The error is that of ctx.
 func (c *callers) listen(ctx context.Context, number string) (called, ended <-chan struct{}, err error) {
 	c.mu.Lock()
 	own, ok := c.waiting[number]
@@ -85,7 +85,7 @@ func (c *callers) forget(number string) {
 	delete(c.waiting, number)
 }
 
-// run hears calls and shows signs of life until close.
+// run receives calls and shows signs of life until close.
 func (c *callers) run(l *listening) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -84,10 +84,10 @@ func roundText(d time.Duration) string {
 func IsFailure(err error) bool { return err != nil && !errors.Is(err, ErrDeferred) }
 
 // RetryDelay is for asynq.Config.RetryDelayFunc. For a deferral it is when asynq's own forwarder delivers the task
-// should no dispatcher promote it: two minutes and a tenth of the wait after its time, and up to ten seconds more,
+// should no dispatcher promote it: two minutes and a tenth of the wait after its time. Up to ten seconds are added,
 // so that tasks do not return together. For a failure it is 2 seconds, doubled with each failure before (n of them)
-// up to an hour, and drawn anew from the half to the one and a half of that. A task with StartBy is back within a
-// second after that time, to end as expired.
+// up to an hour. Each delay is then drawn at random from the half to the one and a half of that. A task with StartBy
+// is back within a second after that time, to end as expired.
 func RetryDelay(n int, err error, t *asynq.Task) time.Duration {
 	delay := retryDelay(n, err, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	return beforeExpiry(delay, t, time.Now())

@@ -15,20 +15,19 @@ import (
 
 const (
 	// callerNet is how long a direct caller waits, and up to as long again, until it looks by itself whether it still
-	// has its place. It finds one that Redis lost, and a call that was lost beside those that are repeated.
+	// has its place. It finds a place that Redis lost, and a call that was lost despite being repeated.
 	callerNet = 30 * time.Second
 	// callerRetry is how soon it looks again where Redis does not answer.
 	callerRetry = time.Second
 )
 
 // Enter makes the Scheduler a reservations.Waitlist: after limiter.WaitIn(scheduler), callers of limiter.Wait and
-// limiter.Do wait in line with tasks. A caller has a place among the tasks of its bucket, by the same order, and the
-// dispatcher on duty calls it when its turn has come; a scheduler has to be started somewhere in the fleet. This one
-// need not be started, but has to be stopped.
-//
-// A caller whose process is killed leaves its waitlists within five seconds, as soon as it would be promoted or is in
-// sight of its turn; until then the tokens of its turn are not used. Where Redis does not answer, a new caller waits
-// by RetryAt without a place, and a caller that has a place waits for Redis.
+// limiter.Do wait in line with tasks. A caller has a place among the tasks of its bucket, by the same order. The
+// dispatcher on duty calls it when its turn has come, so a scheduler has to be started somewhere in the fleet. This
+// one need not be started, but has to be stopped.
+// A caller whose process is killed leaves its waitlists within five seconds. The time counts from when it would be
+// promoted or is in sight of its turn. Until then the tokens of its turn are not used. If Redis does not answer, a
+// new caller waits by RetryAt without a place, and a caller that has a place waits for Redis.
 func (s *Scheduler) Enter(ctx context.Context, claims reservations.Claims) reservations.Place {
 	p := &place{s: s, number: s.callers.number(), claims: claims}
 	p.task = Task(waitlist.Caller(s.callers.process, p.number))

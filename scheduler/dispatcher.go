@@ -349,8 +349,8 @@ func (d *dispatcher) takeOver(ctx context.Context) error {
 // pausedQueues are the queues whose tasks are passed over.
 func (d *dispatcher) pausedQueues() []string { return slices.Collect(maps.Keys(d.paused)) }
 
-// checkPauses finds out which queues are paused: those of the tasks in sight once a second, and those that are new
-// at once.
+// checkPauses finds out which queues are paused: the queues of the tasks in sight once a second, and new queues at
+// once.
 func (d *dispatcher) checkPauses(ctx context.Context, look waitlist.Look) error {
 	queues := map[string]bool{}
 	unknown := false

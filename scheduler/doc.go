@@ -20,19 +20,18 @@
 //
 // # Promoting
 //
-// Every started [Scheduler] runs a dispatcher; the one that holds a lease in Redis is on duty for the fleet. At each
-// look it takes the last answer of each bucket that is due, filled up to now, plans the promoted tasks that have not
-// begun, then the head of the waitlist, and promotes the tasks that can start before its next look. A promoted task
-// goes to the head of its queue, behind tasks that were promoted before, urgent tasks first of all. Promotion
+// Every started [Scheduler] runs a dispatcher. The one that holds a lease in Redis is on duty for the fleet. At each
+// look it takes the last answer of each bucket that is due, filled up to now. It plans the promoted tasks that have
+// not begun, then the head of the waitlist. It promotes the tasks that can start before its next look. A promoted
+// task goes to the head of its queue, behind tasks that were promoted before, urgent tasks first of all. Promotion
 // promises nothing: the task asks its bucket, and starts, holds for at most [reservations.Hold], or goes back to its
 // place. A promoted task that does not begin within five seconds waits again.
-//
 // Workers send the newest answer of each bucket at most every 10 ms ([Scheduler.Changed], [Scheduler.Begun]). So a
 // settlement, a block, or a changed limit takes effect at the next look, and no task is delivered for it.
 //
-// If no dispatcher runs, or Redis loses the waitlists, asynq delivers each task by itself, two minutes and a tenth of
-// the wait after its time ([RetryDelay]): the net. A waiting task that is delivered without having been promoted goes
-// back to its place, and its bucket is not asked ([Scheduler.Return]).
+// If no dispatcher runs, or Redis loses the waitlists, asynq delivers each task by itself: the net. It does so two
+// minutes and a tenth of the wait after the time of the task ([RetryDelay]). A waiting task that is delivered without
+// having been promoted goes back to its place, and its bucket is not asked ([Scheduler.Return]).
 //
 // # Several limits
 //
@@ -47,8 +46,8 @@
 // # Sorting
 //
 // A long backlog of tasks that were enqueued without a reservation is not delivered task by task only to be sent back.
-// [Scheduler.Sort] takes many at once from the head of asynq's pending list, reserves for them, and puts them into the
-// waitlists, as Reserved does at enqueue.
+// [Scheduler.Sort] takes many tasks at once from the head of asynq's pending list. It reserves for them, and puts
+// them into the waitlists, as Reserved does at enqueue.
 //
 // # Times and recurring tasks
 //
@@ -72,9 +71,9 @@
 // # What a task costs in Redis
 //
 // Tasks of one process that arrive within half a millisecond share a script; so do tasks that join while another one
-// joins. The dispatcher needs two scripts a look and one for each queue that it promotes to. At 100 tasks a second,
-// with two workers, a task that arrives, waits and is promoted takes 3.3 round trips beside asynq's own, and a
-// reserved task 1.6. All keys begin with "headway:{wait}:" and so live on one node of a cluster.
+// joins. The dispatcher needs two scripts a look and one for each queue that it promotes to. Measured at 100 tasks a
+// second, with two workers: a task that arrives, waits and is promoted takes 3.3 round trips beside asynq's own. A
+// reserved task takes 1.6. All keys begin with "headway:{wait}:" and so live on one node of a cluster.
 //
 // # Promised
 //

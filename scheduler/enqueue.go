@@ -25,10 +25,10 @@ const sendTogether = 8
 // a time.
 //
 // Nothing is enqueued if the arguments can't be encoded (*tasks.EncodeError), if the charge could never be served
-// (reservations.IsPermanent), if an option is invalid (ErrInvalidOption), if the task exists already
-// (asynq.ErrTaskIDConflict, ErrDuplicate), if it would start too late (*TooLateError), or, with Reserved, if the bucket
-// could not answer (reservations.ErrUnavailable). After any other error, one of Redis, the task may or may not be
-// enqueued: give it an ID and enqueue it again.
+// (reservations.IsPermanent), or if an option is invalid (ErrInvalidOption). The same holds if the task exists
+// already (asynq.ErrTaskIDConflict, ErrDuplicate), or if it would start too late (*TooLateError). With Reserved, it
+// also holds if the bucket could not answer (reservations.ErrUnavailable). After any other error, one of Redis, the
+// task may or may not be enqueued: give it an ID and enqueue it again.
 func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option) (*asynq.TaskInfo, error) {
 	infos, err := s.EnqueueMany(ctx, []tasks.Args{args}, opts...)
 	if item, ok := errors.AsType[*ItemError](err); ok {
@@ -43,9 +43,9 @@ func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option
 // EnqueueMany sends tasks. With Reserved, reservations are made in the order of args, in few round trips. Without it,
 // tasks are sent side by side and may change places.
 //
-// All tasks are checked before one is sent: then the error joins an *ItemError for each invalid task, with the
-// errors of Enqueue. Once sending has begun, there is one info for each task, nil for a task that was not enqueued,
-// and the error joins an *ItemError for each refused task. If Redis or a bucket can't be reached, EnqueueMany stops
+// All tasks are checked before one is sent: then the error joins an *ItemError for each invalid task, with the errors
+// of Enqueue. Once sending has begun, there is one info for each task, nil for a task that was not enqueued. The
+// error then joins an *ItemError for each refused task. If Redis or a bucket can't be reached, EnqueueMany stops
 // there and leaves out the rest.
 func (s *Scheduler) EnqueueMany(ctx context.Context, args []tasks.Args, opts ...Option) ([]*asynq.TaskInfo, error) {
 	o, err := s.collect(opts, len(args))

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Explanation tells why a task does not run. Times are on Redis's clock, but Since, which a worker wrote.
+// Explanation says why a task does not run. Times are on Redis's clock, but Since, which a worker wrote.
 type Explanation struct {
 	Task Task   `json:"-"`
 	Type string `json:"type"`
@@ -52,7 +52,7 @@ type Explanation struct {
 	// at most.
 	Failures int `json:"failures"`
 	MaxRetry int `json:"max_retry"`
-	// LastError is the last failure, Note what asynq's tools show for a task that waits and did not fail, and Cause
+	// LastError is the last failure. Note is what asynq's tools show for a task that waits and did not fail. Cause is
 	// the part of it that says what the provider or the store answered.
 	LastError string `json:"last_error,omitempty"`
 	Note      string `json:"note,omitempty"`
@@ -74,9 +74,9 @@ type Waiting struct {
 	// Urgent says that the task may use the headroom of the limit, Reserved that the bucket has promised its tokens.
 	Urgent   bool `json:"urgent,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
-	// Flow is the flow that the task belongs to, of so many named ones that wait there, and FlowTasks how many tasks it
-	// has, where it is one of the ten largest. Weight is that of the flow in the limit; zero without a limiter
-	// and without a name.
+	// Flow is the flow that the task belongs to, and Flows the number of named flows that wait there. FlowTasks is
+	// how many tasks the flow has, if it is one of the ten largest. Weight is that of the flow in the limit; zero
+	// without a limiter and without a name.
 	Flow      string  `json:"flow,omitempty"`
 	Flows     int     `json:"flows,omitempty"`
 	FlowTasks int     `json:"flow_tasks,omitempty"`
@@ -85,7 +85,8 @@ type Waiting struct {
 	// the limit has none.
 	Priority       string  `json:"priority,omitempty"`
 	PriorityWeight float64 `json:"priority_weight,omitempty"`
-	// Position is the task's place in the waitlist, from 1, of so many that wait there. Zero for a promoted task.
+	// Position is the task's place in the waitlist, from 1; Of is the number of tasks that wait there. Zero for a
+	// promoted task.
 	Position int `json:"position"`
 	Of       int `json:"of"`
 	// TokensAhead is what the tasks before it take, with the promoted ones; an estimate unless AheadExact.

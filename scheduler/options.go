@@ -43,12 +43,11 @@ func In(d time.Duration) Option {
 	return func(o *options) error { return At(time.Now().Add(d))(o) }
 }
 
-// StartBy ends the task as expired unless it starts before t, to the millisecond: the task goes to the archive and to
-// the dead tasks, with an error that matches tasks.ErrExpired, and what is reserved for it is released at t. An
-// attempt after a failure has to start before t as well.
-//
-// If the waitlist of one of its limits is so long that the task is expected to start later than t, it is not enqueued,
-// and the error is a *TooLateError. t must be in the future.
+// StartBy ends the task as expired unless it starts before t, to the millisecond. The task goes to the archive and to
+// the dead tasks, with an error that matches tasks.ErrExpired. What is reserved for it is released at t. An attempt
+// after a failure has to start before t as well.
+// If the waitlist of one of its limits is so long that the task is expected to start later than t, it is not
+// enqueued. The error is then a *TooLateError. t must be in the future.
 func StartBy(t time.Time) Option {
 	return func(o *options) error {
 		o.StartBy = t
@@ -115,12 +114,12 @@ func Retention(d time.Duration) Option {
 	}
 }
 
-// Unique refuses, with a *DuplicateError, another task of the same type and queue with this key, for as long as the
-// task waits or runs, however long that is. A task that ended, also one in the archive, refuses none. 1 to 500 bytes.
-// If EnqueueMany gets several tasks, their type must give the keys (tasks.Optioner).
+// Unique refuses, with a *DuplicateError, another task of the same type and queue with this key. It does so for as
+// long as the task waits or runs, however long that is. A task that ended, also one in the archive, refuses none. 1
+// to 500 bytes. If EnqueueMany gets several tasks, their type must give the keys (tasks.Optioner).
 //
 // Not promised: a task that asynq's own tools or `worker dead requeue` run again after its end may meet a newer one
-// with its key, and so may a task that more than 20 workers died with.
+// with its key. So may a task that more than 20 workers died with.
 func Unique(key string) Option {
 	return func(o *options) error {
 		o.Unique = key

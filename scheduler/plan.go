@@ -22,7 +22,7 @@ const (
 // plan decides which tasks of a waitlist are promoted, and when to look again. It is pure.
 //
 // The bucket's last answer is filled up to now. The tasks that were promoted and have not begun are planned first,
-// then the heads of the list, in order: those are promoted that can start before the next look, plus what a delivery
+// then the heads of the list, in order. A task is promoted if it can start before the next look, plus what a delivery
 // takes. The first one that is later says when to look again. Nothing is promised: a promoted task asks its bucket.
 func plan(due waitlist.Due, now time.Time, delivery time.Duration) (waitlist.Plan, error) {
 	p := waitlist.Plan{Bucket: due.Bucket, Planned: due.Planned}

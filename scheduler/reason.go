@@ -53,8 +53,8 @@ const (
 	ReasonCompleted Reason = "completed"
 )
 
-// Workers look for tasks whose worker is gone when they start and every recoverEvery, and take those whose lease
-// ended recoverAfter ago. Both are asynq's.
+// Workers look for tasks whose worker is gone when they start and every recoverEvery. They take tasks whose lease
+// ended recoverAfter ago. Both constants are asynq's.
 const (
 	recoverAfter = 30 * time.Second
 	recoverEvery = time.Minute
@@ -124,7 +124,8 @@ func setWait(e *Explanation, at waitlist.Position) {
 	_ = json.Unmarshal(at.Info, &info) // what can't be read is not shown
 	w := &Waiting{
 		Bucket: at.Bucket, Tokens: at.Tokens, Urgent: at.Urgent, Reserved: at.Reserved,
-		Flow: at.Flow, Flows: at.List.FlowCount, Position: at.Rank, Of: at.List.Waiting, TokensAhead: at.TokensAhead, AheadExact: at.Exact,
+		Flow: at.Flow, Flows: at.List.FlowCount, Position: at.Rank, Of: at.List.Waiting,
+		TokensAhead: at.TokensAhead, AheadExact: at.Exact,
 	}
 	if at.Class != reservations.ClassUrgent {
 		w.Priority = at.Class

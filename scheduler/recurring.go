@@ -39,10 +39,10 @@ type Recurring struct {
 	// StartWithin bounds how late a tick may start: its task ends as expired then, and a missed tick that is older is
 	// not enqueued. Zero means any time.
 	StartWithin time.Duration
-	// Args are those of each task. The ID of the task is "NAME@" and the time of the tick, in UTC.
+	// Args are the arguments of each task. The ID of the task is "NAME@" and the time of the tick, in UTC.
 	Args tasks.Args
-	// Options are those of each task, but ID, At, In and StartBy. With Unique, a tick is skipped while the task of an
-	// earlier one waits or runs.
+	// Options apply to each task, but ID, At, In and StartBy are not allowed. With Unique, a tick is skipped while
+	// the task of an earlier one waits or runs.
 	Options []Option
 }
 

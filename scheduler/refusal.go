@@ -8,7 +8,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// refusalsKept is how much longer than the wait refusals are remembered: those further apart are not counted together.
+// refusalsKept is how much longer than the wait refusals are remembered: refusals further apart are not counted
+// together.
 const refusalsKept = time.Hour
 
 func (e *DeferredError) refusalText(when string) string {
@@ -52,9 +53,9 @@ func (s *Scheduler) WaitRefused(
 	return e
 }
 
-// Refused counts that the provider refused a task, which asks for a block of d, and returns how often it did so in a
-// row and for how long the task's refusals asked before. Both are forgotten an hour after the task should have been
-// back. On an error the count is 1.
+// Refused counts that the provider refused a task, which asks for a block of d. It returns how often the provider did
+// so in a row, and for how long the task's refusals asked before. Both are forgotten an hour after the task should
+// have been back. On an error the count is 1.
 func (s *Scheduler) Refused(ctx context.Context, t Task, d time.Duration) (times int, before time.Duration, err error) {
 	d = max(0, d).Truncate(time.Millisecond)
 	pipe := s.redis.TxPipeline()
@@ -67,7 +68,7 @@ func (s *Scheduler) Refused(ctx context.Context, t Task, d time.Duration) (times
 	return int(count.Val()), time.Duration(sum.Val())*time.Millisecond - d, nil
 }
 
-// ForgetRefusals begins the count of Refused anew. What the task's refusals asked for stays.
+// ForgetRefusals sets the count of Refused back to zero. What the task's refusals asked for stays.
 func (s *Scheduler) ForgetRefusals(ctx context.Context, t Task) error {
 	if err := s.redis.HDel(ctx, refusalsKey(t), refusalsTimes).Err(); err != nil {
 		return fmt.Errorf("forget the refusals of %s: %w", t, err)

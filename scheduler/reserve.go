@@ -72,9 +72,9 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*parcel) error {
 	return nil
 }
 
-// reserveBatch reserves for the first charge of each parcel, then, where that need not wait, for the second instead, and
-// so on: a task waits for one bucket, and holds nothing that another task could use meanwhile. Where some parcels have to
-// wait for a bucket, all others of the bucket join the same waitlist: they come first, so they keep their order.
+// reserveBatch reserves for the first charge of each parcel, then, if that need not wait, for the second instead, and
+// so on: a task waits for one bucket, and holds nothing that another task could use meanwhile. If some parcels have
+// to wait for a bucket, all others of the bucket join the same waitlist: they come first, so they keep their order.
 func (s *Scheduler) reserveBatch(ctx context.Context, batch []*parcel) error {
 	left := slices.DeleteFunc(slices.Clone(batch), func(p *parcel) bool { return len(p.Charges) == 0 })
 	for next := 0; len(left) > 0; next++ {

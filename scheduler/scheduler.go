@@ -107,10 +107,10 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the promoting, waits for what is under way, ends the waits of direct callers with ErrStopped, and sends the
-// answers that Changed and Begun left. When ctx
-// ends first, what is under way is aborted; nothing is lost by that, another scheduler goes on. Stopping twice, or
-// without Start, is fine; a stopped scheduler can be started again.
+// Stop ends the promoting and waits for what is under way. It ends the waits of direct callers with ErrStopped, and
+// sends the answers that Changed and Begun left. When ctx ends first, what is under way is aborted; nothing is lost
+// by that, another scheduler goes on. Stopping twice, or without Start, is fine; a stopped scheduler can be started
+// again.
 func (s *Scheduler) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,15 +16,15 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// A backlog of tasks that were enqueued without a reservation is sorted: a process whose task has to wait takes many
-// tasks from the head of the queue and puts them into their waitlists, as Reserved does at enqueue. So they are not
+// A backlog of tasks that were enqueued without a reservation is sorted. A process whose task has to wait takes many
+// tasks from the head of the queue. It puts them into their waitlists, as Reserved does at enqueue. So they are not
 // delivered one by one only to be sent back, and they start in the order of their arrival.
 
 const (
 	// sortFrom is the smallest number of pending tasks for which a queue is sorted. Fewer are delivered as fast.
 	sortFrom = 64
-	// sortSoon is how long a queue is left alone after its backlog was sorted, and sortPause after an error, or where
-	// few tasks have a limit.
+	// sortSoon is how long a queue is left alone after its backlog was sorted. sortPause is how long after an error,
+	// or if few tasks have a limit.
 	sortSoon  = 50 * time.Millisecond
 	sortPause = time.Second
 	// sortGate is how long a pass keeps workers from taking the tasks that it sorts. A pass takes longer only where Redis
@@ -76,8 +76,8 @@ func (s *sorter) close() (done <-chan struct{}) {
 	return ended
 }
 
-// begin calls some until it returns a pause, in a goroutine of its own, unless the queue is being sorted or its pause is
-// not over.
+// begin calls some until it returns a pause, in a goroutine of its own. It does nothing while the queue is being
+// sorted or its pause is not over.
 func (s *sorter) begin(queue string, some func(context.Context) (pause time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,10 +217,10 @@ func (s *Scheduler) joinSorted(ctx context.Context, queue string, parcels []*par
 	return err
 }
 
-// takeLimited takes the pending tasks that have a limit and do not wait yet; wanted is how many these were. Before that, they and the active tasks
-// arrive, in the order of delivery: so an active task whose bucket answers late waits before them, and a task that is
-// delivered after they are taken waits behind them. Several processes may sort one queue: the first arrival of a task
-// counts.
+// takeLimited takes the pending tasks that have a limit and do not wait yet; wanted is the number of such tasks.
+// Before that, they and the active tasks arrive, in the order of delivery. So an active task whose bucket answers
+// late waits before them, and a task that is delivered after they are taken waits behind them. Several processes may
+// sort one queue: the first arrival of a task counts.
 func (s *Scheduler) takeLimited(
 	ctx context.Context, queue string, active, pending []asynqdb.Pending, price Pricer,
 ) (batch []*parcel, wanted int, err error) {

@@ -181,7 +181,7 @@ func (a *ahead) add(tokens reservations.Tokens) {
 }
 
 // ring has asynq deliver the tasks whose timers were due. What is reserved for a task that had to start by now is
-// released at once, also if no worker is free to end the task.
+// released at once. That is so even if no worker is free to end the task.
 func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
 	ids := map[string][]string{}
 	var expired []Task

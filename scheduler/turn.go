@@ -29,7 +29,7 @@ type Turn struct {
 	Status Status
 	// Bucket is the bucket in whose waitlist the task is; empty for a new one.
 	Bucket string
-	// Charges are those of the task, each with its shard where its limit has Shards.
+	// Charges are the charges of the task, each with its shard if its limit has Shards.
 	Charges []reservations.Charge
 
 	held   map[string]reservations.Reservation // by bucket

@@ -39,9 +39,9 @@ func (s *Scheduler) Return(turn Turn) error {
 	return &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: now.Add(d), Delay: d}
 }
 
-// WaitStore sends a task back because the bucket of c could not be asked: nothing is promoted there for a time that
-// grows with the outage, 1 to 10 seconds and up to as much again, or until the store answers (Recovered) where it was
-// away. No retry is used. The answer is as for Wait, with cause in it.
+// WaitStore sends a task back because the bucket of c could not be asked. Nothing is promoted there for a time that
+// grows with the outage, 1 to 10 seconds and up to as much again. If the store was away, the pause also ends as soon
+// as the store answers (Recovered). No retry is used. The answer is as for Wait, with cause in it.
 func (s *Scheduler) WaitStore(ctx context.Context, t Task, turn Turn, c reservations.Charge, cause error) error {
 	bucket := c.Bucket()
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
@@ -59,7 +59,7 @@ func (s *Scheduler) Answered(ctx context.Context, bucket string) {
 }
 
 // Recovered says that the store answers again. The tasks of all buckets that wait for the store are due at once, also
-// those of other processes. The pauses of buckets that alone can't be asked go on.
+// tasks of other processes. The pauses of buckets that alone can't be asked go on.
 func (s *Scheduler) Recovered(ctx context.Context) {
 	s.faults.back()
 	s.recover(ctx)
@@ -140,8 +140,8 @@ func (s *Scheduler) joinAll(ctx context.Context, _ struct{}, entries []waitlist.
 	return joined, nil
 }
 
-// Begun says that a task started which had waited: it leaves the waitlists. The answers are those of its buckets to
-// the starts.
+// Begun says that a task started which had waited: it leaves the waitlists. The answers are what its buckets answered
+// to the starts.
 func (s *Scheduler) Begun(t Task, turn Turn, answers ...Answer) {
 	for _, a := range answers {
 		if turn.Status != StatusNew || turn.behind[a.Bucket] > 0 {
@@ -167,8 +167,9 @@ func Answers(claims reservations.Claims) (all []Answer) {
 	return all
 }
 
-// Changed says that a bucket's answer, to a settlement, a block, or a sync above all, may let waiting tasks start
-// earlier or later than expected. It never blocks: the newest answer of each bucket is sent within 30 ms. The zero Outcome is ignored.
+// Changed says that a bucket's answer may let waiting tasks start earlier or later than expected. Such an answer is
+// above all one to a settlement, a block, or a sync. It never blocks: the newest answer of each bucket is sent within
+// 30 ms. The zero Outcome is ignored.
 func (s *Scheduler) Changed(bucket string, o reservations.Outcome) {
 	s.report.answer(bucket, o.Bucket, true)
 }

@@ -20,7 +20,8 @@ type Waitlist struct {
 	// together.
 	Waiting, Promoted int
 	Tokens            reservations.Tokens
-	// FlowCount is how many named flows these tasks belong to, Flows are the ten that have most of them, those first.
+	// FlowCount is how many named flows these tasks belong to. Flows are the ten flows with the most tasks, the
+	// largest first.
 	FlowCount int
 	Flows     []FlowTasks
 	// Now is the moment for which that is true. End is when the last of them is expected to start; zero where that is
@@ -35,8 +36,8 @@ type FlowTasks struct {
 	Tasks int    `json:"tasks"`
 }
 
-// Waitlists returns the waitlists of one limit, or of all with the empty name, the longest first. It reads at most
-// so many, and more says that there are others. It changes nothing. The error is Redis's.
+// Waitlists returns the waitlists of one limit, or of all with the empty name, the longest first. It reads no more
+// than most of them; more says that there are others. It changes nothing. The error is Redis's.
 func (s *Scheduler) Waitlists(ctx context.Context, limit string, most int) (all []Waitlist, more bool, err error) {
 	lists, more, err := s.list.Lists(ctx, limit, most)
 	for _, l := range lists {

@@ -28,14 +28,15 @@ const Version = 1
 type Envelope struct {
 	// Task has the type, the payload and the headers. It carries no options: send it with Options.Asynq.
 	Task *asynq.Task
-	// Charges are those of the headers.
+	// Charges are the charges in the headers.
 	Charges []reservations.Charge
-	// Options are those in force; Queue is always set.
+	// Options are the options in force; Queue is always set.
 	Options Options
 }
 
-// Encode makes a task of args. Options are those of args, where it is an Optioner, and then each of over, field by field. The
-// error is an *EncodeError that matches ErrInvalidOptions, ErrBadPayload, ErrTooManyCharges, ErrDuplicateCharge or reservations.ErrInvalidCharge.
+// Encode makes a task of args. The options come from args, if it is an Optioner, and then from each of over, field by
+// field. The error is an *EncodeError that matches ErrInvalidOptions, ErrBadPayload, ErrTooManyCharges,
+// ErrDuplicateCharge or reservations.ErrInvalidCharge.
 func Encode(args Args, over ...Options) (Envelope, error) {
 	if isNil(args) {
 		return Envelope{}, &EncodeError{Err: fmt.Errorf("%w: no arguments", ErrBadPayload)}
@@ -96,8 +97,8 @@ func marshal(v any) ([]byte, error) {
 	return text, nil
 }
 
-// Decode returns the arguments of a task. A foreign task is decoded as well. JSON fields that T does not have are ignored. The
-// error is a *DecodeError, which is permanent: ErrUnknownVersion, ErrWrongType or ErrBadPayload.
+// Decode returns the arguments of a task. A foreign task is decoded as well. JSON fields that T does not have are
+// ignored. The error is a *DecodeError, which is permanent: ErrUnknownVersion, ErrWrongType or ErrBadPayload.
 func Decode[T Args](t *asynq.Task) (T, error) {
 	args, ok := blank[T]()
 	fail := func(err error) (T, error) {
@@ -171,8 +172,8 @@ func ChargesAs[T Args](t *asynq.Task) ([]reservations.Charge, error) {
 	return charges, nil
 }
 
-// MaxRetry returns how often a task is retried after its first failure, where asynq's own count is asynqs: Slack less for
-// a task of Headway, never below zero, and the same for a foreign task.
+// MaxRetry returns how often a task is retried after its first failure, where asynq's own count is asynqs: Slack less
+// for a task of Headway, never below zero, and the same for a foreign task.
 func MaxRetry(t *asynq.Task, asynqs int) int {
 	if alien, err := foreign(t); err != nil || alien {
 		return asynqs
@@ -187,10 +188,16 @@ func foreign(t *asynq.Task) (bool, error) {
 		return false, nil
 	}
 	if ok {
-		return false, &DecodeError{Type: t.Type(), Header: HeaderVersion, Err: fmt.Errorf("%w %.20q, this is %d", ErrUnknownVersion, version, Version)}
+		return false, &DecodeError{
+			Type: t.Type(), Header: HeaderVersion,
+			Err: fmt.Errorf("%w %.20q, this is %d", ErrUnknownVersion, version, Version),
+		}
 	}
 	if _, charged := t.Headers()[HeaderCharges]; charged {
-		return false, &DecodeError{Type: t.Type(), Header: HeaderVersion, Err: fmt.Errorf("%w: missing beside %s", ErrUnknownVersion, HeaderCharges)}
+		return false, &DecodeError{
+			Type: t.Type(), Header: HeaderVersion,
+			Err: fmt.Errorf("%w: missing beside %s", ErrUnknownVersion, HeaderCharges),
+		}
 	}
 	return true, nil
 }

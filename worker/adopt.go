@@ -31,7 +31,7 @@ type AdoptConfig struct {
 	SettleTimeout time.Duration
 	// MaxRefusals is as for Config. Defaults to 20.
 	MaxRefusals int
-	// Dead and SweepEvery are as for Config; the queues are those of the server's Config. The record of a foreign
+	// Dead and SweepEvery are as for Config; the queues are the ones in the server's Config. The record of a foreign
 	// task without a charge is made from asynq's archive, with its last error alone.
 	Dead       Graveyard
 	SweepEvery time.Duration

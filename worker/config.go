@@ -20,7 +20,8 @@ const (
 	ConcurrencyDefault = 50
 	// ConcurrencyMost bounds Config.Concurrency.
 	ConcurrencyMost = 100_000
-	// WeightMost bounds the weights of Config.Queues: asynq makes a list of so many names each time it takes a task.
+	// WeightMost bounds the weights of Config.Queues: asynq makes a list with one name for each unit of weight, each
+	// time it takes a task.
 	WeightMost = 1000
 	// ShutdownTimeoutDefault is how long running handlers may go on when the worker stops.
 	ShutdownTimeoutDefault = 30 * time.Second

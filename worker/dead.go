@@ -79,7 +79,7 @@ const (
 // DeadTask is a task that asynq archives, with all that is needed to enqueue it again.
 type DeadTask struct {
 	ID, Queue, Type string
-	// Payload and Headers are those of asynq's task; they must not be changed. The charges are a header.
+	// Payload and Headers are the ones of asynq's task; they must not be changed. The charges are a header.
 	Payload []byte
 	Headers map[string]string
 	// MaxRetry is asynq's count, which is higher than Headway's by tasks.Slack.

@@ -24,7 +24,8 @@ func ahead(ctx context.Context, margins float64) (context.Context, context.Cance
 	return context.WithDeadline(ctx, end)
 }
 
-// before is so many margins before asynq's deadline. It is false where there is none.
+// before returns the time that lies the given number of margins before asynq's deadline. It is false if there is
+// none.
 func before(ctx context.Context, margins float64) (time.Time, bool) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

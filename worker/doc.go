@@ -2,8 +2,10 @@
 //
 // # The path of one delivery
 //
+// The steps of a delivery:
+//
 //	asynq ─▶ decode ─▶ charges ─▶ waitlists ─▶ buckets ─┬─▶ hold ─▶ handler ─▶ result to asynq
-//	           │          │           │                 │             └──▶ settle, in the background
+//	           │          │           │                 │             └──▶ settle: in the background
 //	           ▼          ▼           ▼                 ├─▶ not now: to the waitlist, no retry used
 //	        archived   archived   back to its place     └─▶ store down: to the waitlist, no retry used
 //
@@ -14,9 +16,9 @@
 //
 //   - A limited task starts only if its bucket lets it; of several charges, all of them. If a bucket can't answer, the
 //     task waits.
-//   - If a provider refuses a call and names a time ([tasks.RetryAfter]), no task of the fleet starts in that bucket,
-//     that of the last charge, before that time. The refused task starts first afterwards and uses no retry, up to
-//     [Config].MaxRefusals times in a row; waiting tasks keep their order.
+//   - If a provider refuses a call and names a time ([tasks.RetryAfter]), no task of the fleet starts in that bucket
+//     before that time. The bucket is that of the last charge. The refused task starts first afterwards and uses no
+//     retry, up to [Config].MaxRefusals times in a row; waiting tasks keep their order.
 //   - Waiting uses no retry, however often, with MaxRetry 0 as well.
 //   - A task that fails is archived after exactly its retries. Each attempt is charged: the API may have been called.
 //   - A task that can never run is archived at once with the reason, and nothing is charged: its payload does not
@@ -32,13 +34,13 @@
 // # Tasks of others
 //
 // A task that Headway did not enqueue runs as well, with asynq's own count of retries. asynq archives a task on its
-// last attempt whatever the error says; so when such a task has to wait there, a copy waits instead, with
-// the ID "id~1" (or the next such ID that no task has), and the original ends as done. The copy has the same type,
+// last attempt whatever the error says. So when such a task has to wait there, a copy waits instead, and the original
+// ends as done. The copy has the ID "id~1", or the next such ID that no task has. The copy has the same type,
 // payload, headers and retention, but no Unique lock.
 //
 // # Timeouts
 //
-// asynq fails a task at its Timeout by itself. So handlers get a context that ends a little earlier (5 %
-// of the time, at most a second), and a handler that ignores it is left behind: asynq gets a failure,
-// and the settlement follows when the handler really ends.
+// asynq fails a task at its Timeout by itself. So handlers get a context that ends a little earlier (5 % of the time,
+// at most a second). A handler that ignores it is left behind: asynq gets a failure, and the settlement follows when
+// the handler really ends.
 package worker

@@ -81,8 +81,8 @@ func (f *Follower) Load(ctx context.Context) error {
 	return nil
 }
 
-// Start loads the overrides and then follows them until Stop. Errors are those of Load; then nothing is started. Of
-// ctx only the values are kept after that. Starting twice does nothing.
+// Start loads the overrides and then follows them until Stop. If Load fails, its error is returned and nothing is
+// started. Of ctx only the values are kept after that. Starting twice does nothing.
 func (f *Follower) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -26,7 +26,7 @@ func canAgain(err error) bool {
 }
 
 // deferLost sends a task back whose call ended because its slots could not be kept. No retry is used, and the task
-// starts before those that wait.
+// starts before the waiting tasks.
 func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
 	g.logTask(ctx, d, slog.LevelWarn, "task lost its lease of a call in flight, will be delivered again",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.lost))

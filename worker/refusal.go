@@ -56,7 +56,7 @@ func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 	return e
 }
 
-// count counts a refusal, and returns how many there were in a row and for how long those before it asked.
+// count counts a refusal. It returns how many refusals there were in a row and for how long the earlier ones asked.
 func (g *guard) count(
 	ctx context.Context, d *delivery, refusal *tasks.RetryAfterError,
 ) (times int, before time.Duration) {

@@ -40,7 +40,7 @@ type tracing struct {
 // traced is the span of a delivery.
 type traced struct {
 	span   trace.Span      // nil before begin
-	parent context.Context //nolint:containedctx // that of the task's headers, for the span of its wait
+	parent context.Context //nolint:containedctx // the context of the task's headers; the span of its wait uses it
 	again  bool            // the task will be delivered again
 	linked bool            // Redis has a span of the task
 }
@@ -107,7 +107,7 @@ func (t tracing) started(d *delivery) {
 	}
 }
 
-// startAttributes are those of a task that started under limits. The log line of its end has the same.
+// startAttributes are the attributes of a task that started under limits. The log line of its end has the same.
 func (d *delivery) startAttributes() []attribute.KeyValue {
 	limits, buckets := namesOf(d.claims)
 	all := []attribute.KeyValue{
@@ -180,7 +180,7 @@ func (t *traced) recording() bool { return t.span != nil && t.span.IsRecording()
 
 func linkKey(d *delivery) string { return "headway:{trace}:" + d.handle().String() }
 
-// endAttrs are the fields of the log line of a task that ended: those of its span.
+// endAttrs are the fields of the log line of a task that ended: the attributes of its span.
 func (d *delivery) endAttrs(f Finish) []slog.Attr {
 	attrs := []slog.Attr{slog.String("result", string(f.Result)), slog.Duration("elapsed", f.Elapsed)}
 	if len(d.claims) > 0 {

@@ -54,7 +54,8 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
 	stopping := make(chan struct{})
 	w.guard = &guard{
-		limiter: limiter, sched: sched, successors: newSuccessors(client), trace: newTracing(config.Scheduler.Tracer, client), charges: w.charges,
+		limiter: limiter, sched: sched, successors: newSuccessors(client),
+		trace: newTracing(config.Scheduler.Tracer, client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
 		lateMost: reservations.LateMost, stopping: stopping,
 		goroutines: goroutines{next: make(chan func()), stop: stopping},
@@ -161,7 +162,7 @@ func (w *Worker) stopFollowing() {
 }
 
 // Run starts the worker, waits until ctx is done and stops it, for which it allows ShutdownTimeout and five seconds
-// more. Errors are those of Start and Stop.
+// more. Errors are the ones of Start and Stop.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -172,9 +173,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.Stop(stop)
 }
 
-// Stop takes no more tasks, lets running handlers go on for ShutdownTimeout, requeues the tasks of handlers that
-// still run with no retry used, and waits for handlers and settlements to end. Held tasks go back to their places at
-// once.
+// Stop takes no more tasks and lets running handlers go on for ShutdownTimeout. It then requeues the tasks of
+// handlers that still run, with no retry used, and waits for handlers and settlements to end. Held tasks go back to
+// their places at once.
 //
 // If ctx ends first, Stop returns a *StopError that names the unfinished tasks and settlements; nothing is lost. Stop
 // may be called again to go on waiting, and without Start.

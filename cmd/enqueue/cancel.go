@@ -27,7 +27,7 @@ type cancelled struct {
 	Batch     string `json:"batch"`
 	Withdrawn int    `json:"withdrawn"` // taken back out of the queue
 	Ended     int    `json:"ended"`     // have a result
-	Left      int    `json:"left"`      // all others but those that were cancelled before
+	Left      int    `json:"left"`      // all others, except requests that were cancelled before
 	Before    int    `json:"cancelled_before"`
 	Running   int    `json:"running"` // come to their end, and their results count
 	Never     int    `json:"never_enqueued"`
@@ -151,8 +151,8 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string) (ca
 	return r, s.tellApart(ctx, b, &r)
 }
 
-// tellApart finds out about those that are neither taken back nor ended: they run, were cancelled before, or were never
-// enqueued. What a worker has dropped since the batch was cancelled counts as taken back, when that was just now.
+// tellApart sorts the requests that were neither deleted nor ended: each one runs, was cancelled before, or was never
+// enqueued. If this call cancelled the batch, a request that a worker dropped since then counts as deleted.
 func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) error {
 	if r.Left == 0 || b.Lines == 0 {
 		return nil
@@ -188,7 +188,8 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 	return nil
 }
 
-// withdraw takes back some lines, several side by side, and returns those that were there. The first error ends it.
+// withdraw deletes the tasks of some lines, several in parallel, and returns the lines that had one. The first error
+// ends it.
 func (s *services) withdraw(
 	ctx context.Context, b batches.Batch, from, to int, done *batches.LineSet, rounds map[int]int,
 ) ([]batches.Named, error) {

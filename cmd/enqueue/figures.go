@@ -23,7 +23,7 @@ type figures struct {
 	Enqueued int       `json:"enqueued_to_line"`
 	Done     int       `json:"done"`
 	Failed   int       `json:"failed"`
-	// without a result: queued, running, or not enqueued yet; of a cancelled batch those that run
+	// without a result: queued, running, or not enqueued yet; of a cancelled batch only running requests
 	Waiting   int      `json:"waiting"`
 	Cancelled int      `json:"cancelled"` // of a cancelled batch: have no result, and do not run
 	Retried   int      `json:"retried"`
@@ -42,11 +42,11 @@ type figures struct {
 	Workers   *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
 	Paused    bool   `json:"paused,omitempty"`  // the queue is
 	lastEnded time.Time
-	measured  bool          // the rates are of so long a time that a burst at the beginning does not count for much
-	stalled   time.Duration // how long nothing has ended, if that is out of the ordinary
+	measured  bool          // the rates cover enough time to outweigh a burst at the beginning
+	stalled   time.Duration // how long no request has ended; zero if that is ordinary
 	lostIn    time.Duration // until asynq puts lost requests back, at the earliest
 	unseen    int           // of the cancelled: not known to be taken back
-	unsent    bool          // some of those may never have been enqueued
+	unsent    bool          // some of the unseen requests may never have been enqueued
 }
 
 // rate is what a meter of the last limit gave lately, beside what it may give.
@@ -84,8 +84,8 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 // stateEnded is the state of a batch all of whose requests have a result.
 const stateEnded = "ended"
 
-// amount is what is taken of a meter. One that keeps its estimates is given back nothing where less was used. Of those
-// that count input and output apart only what was used is known.
+// amount is what the batch takes from a meter. A meter that keeps its estimates refunds nothing if less was used. For
+// meters that count input and output apart, only the used tokens are known.
 func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 	switch m.Name {
 	case llm.MeterRequests, llm.MeterRequestsPerDay:
@@ -174,14 +174,14 @@ func (f *figures) price(usage map[string]batches.Usage, prices map[string]config
 	f.Cost = &cost
 }
 
-// cancel counts what a cancelled batch has left: none of its requests starts any more, so all that have no
-// result are cancelled, but those that run.
+// cancel counts the rest of a cancelled batch. None of its requests starts any more: a request without a result is
+// cancelled, unless it runs.
 func (f *figures) cancel(b batches.Batch, c batches.Counts) {
 	f.Cancelled, f.Waiting = f.Waiting, 0
 	f.unseen, f.unsent = max(0, f.Cancelled-c.Unanswered), b.Enqueued < b.Lines
 }
 
-// run says that so many of a cancelled batch have still begun.
+// run counts n requests of a cancelled batch as running.
 func (f *figures) run(n int) {
 	n = min(n, f.Cancelled)
 	f.Cancelled, f.Waiting, f.unseen = f.Cancelled-n, f.Waiting+n, max(0, f.unseen-n)

@@ -209,8 +209,7 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 // dashes.
 var batchName = regexp.MustCompile("^[0-9a-f]{1,16}$")
 
-// orBatch adds to why there is no task where its answers may be, if that may be a batch. Whether it is one, only
-// MongoDB could tell.
+// orBatch adds to a missing task's error where the answers are if the ID is a batch's. Only MongoDB has the batches.
 func orBatch(err error, id string) error {
 	missing := errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 	if !missing || !batchName.MatchString(id) {

@@ -109,9 +109,9 @@ func displayName(name string) string {
 	return name
 }
 
-// leave writes the results so far, when the command waits for no more. Why is what went wrong before, if anything: of
-// a batch that was cancelled meanwhile, the requests of the file that have no result are named first, so that each of
-// them has a line, also those that were never enqueued.
+// leave writes the results so far, when the command waits for no more. Why is the earlier error, if any. If the batch
+// was cancelled meanwhile, leave first names the requests of the file without a result. Each of them has a line then,
+// even if it was never enqueued.
 func (j *batchJob) leave(ctx context.Context, s *services, b batches.Batch, file *input, why error) error {
 	if errors.Is(why, batches.ErrCancelled) {
 		if err := j.nameRest(ctx, s.batches, b, file); err != nil {

@@ -12,7 +12,7 @@ const (
 	window = time.Minute
 	// slot is how exact that is where the results are read, instead of watched.
 	slot = time.Second
-	// quiet is how long nothing has to end, at least, until that is shown, and until the time before it counts no more
+	// quiet is the shortest time without an ended request that is shown. After it, the time before it does not count
 	// for the rate.
 	quiet = 10 * time.Second
 	// shortest is the least time that a rate is measured for.

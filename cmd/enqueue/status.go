@@ -141,7 +141,7 @@ func status(
 	return err
 }
 
-// figures are those of a batch at this moment.
+// figures returns the figures of a batch at this moment.
 func (s *services) figures(
 	ctx context.Context, b batches.Batch, prices map[string]config.Price, running map[string]map[string][]int,
 ) (figures, error) {
@@ -216,15 +216,15 @@ const (
 	fileShown = 8
 )
 
-// whole is all about one batch, in lines that fit into so many columns; zero is any number.
+// whole shows all about one batch, in lines of at most columns characters; zero is no bound.
 func (f *figures) whole(columns int) []string {
 	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit,
 		f.Created.Local().Format(time.DateTime))
 	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
 }
 
-// list is a table of batches that fits into so many columns; zero is any number. A narrow table has shorter texts and
-// no limits; where that does not fit no times, then no files.
+// list is a table of batches, in lines of at most columns characters; zero is no bound. A narrow table has shorter
+// texts and no limits. If that does not fit, it has no times, then no files.
 func list(all []figures, columns int) []string {
 	if len(all) == 0 {
 		return []string{"no batches"}

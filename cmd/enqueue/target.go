@@ -48,7 +48,7 @@ func (t *target) sharingFlags(c *cobra.Command) {
 	f.StringVar(&t.common.Priority, "priority", "", "one of the `priorities` of the limit; the lowest when left out")
 }
 
-// flags are those of a command that enqueues; keep is how long Redis keeps finished tasks by default.
+// flags defines the flags of a command that enqueues. Redis keeps finished tasks for keep by default.
 func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f := c.Flags()
 	t.configFlag(c)
@@ -62,7 +62,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
 	f.StringVar(&t.startBy, "start-by", "",
 		"end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
-	f.BoolVar(&t.reserve, "reserve", false, "reserve tokens already now, so that each task is delivered exactly when it may start")
+	f.BoolVar(&t.reserve, "reserve", false,
+		"reserve tokens already now, so that each task is delivered exactly when it may start")
 	t.sharingFlags(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
 	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)

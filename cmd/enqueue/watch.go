@@ -17,9 +17,9 @@ import (
 const (
 	lookMin   = 300 * time.Millisecond
 	lookMax   = 5 * time.Second
-	lookShare = 10               // a look takes at most a tenth of the time
-	healEvery = 20 * time.Second // how long nothing has to end until the archive is looked through
-	askEvery  = 5 * time.Second  // how long nothing has to end until Redis is asked what works, and how often then
+	lookShare = 10               // Looks take at most a tenth of the time.
+	healEvery = 20 * time.Second // After this time without an ended request, the archive is read.
+	askEvery  = 5 * time.Second  // The same until Redis is asked for running tasks, and then the interval.
 )
 
 // watch follows a batch until all of its requests have ended.
@@ -35,11 +35,11 @@ type watch struct {
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 
 	samples []sample
-	moved   time.Time        // when something ended last, or the archive was looked through
-	asked   time.Time        // when Redis was asked last what works, or something ended
-	by      *asynqdb.Serving // nil while something ends, and where Redis could not be asked
-	gone    lost             // as of asked
-	priced  time.Time        // when usage is asked for next
+	moved   time.Time        // When a request ended last, or the archive was read.
+	asked   time.Time        // When Redis was last asked for running tasks, or a request ended.
+	by      *asynqdb.Serving // Nil while requests end, and if Redis could not be asked.
+	gone    lost             // As of asked.
+	priced  time.Time        // When usage is asked for next.
 	usage   map[string]batches.Usage
 }
 

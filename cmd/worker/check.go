@@ -145,7 +145,7 @@ func checkStores(
 	}
 }
 
-// checkedLimits tells each limit as it was understood, and what is allowed and may still be a mistake.
+// checkedLimits returns each limit as it was understood, and settings that are allowed but may be a mistake.
 func checkedLimits(limits []reservations.Limit) []checked {
 	var findings []checked
 	for _, l := range limits {
@@ -182,7 +182,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 	return findings
 }
 
-// meterSettings are those of a meter that a person would want to see confirmed.
+// meterSettings returns the settings of a meter that a person would want to see confirmed.
 func meterSettings(m reservations.Meter) string {
 	text := meterLine(m)
 	if m.MaxReserved != reservations.Unlimited && m.Kind != reservations.KindInFlight {

@@ -22,8 +22,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// clients are those that the tasks' calls go through: the provider that the environment names, and the hosts that the
-// file lists.
+// clients make the calls of tasks: to the provider that the environment names, and to the hosts that the file lists.
 type clients struct {
 	provider *llm.Client // nil without a key: chats and calls are left to other workers
 	requests *web.Client

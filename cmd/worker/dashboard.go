@@ -80,7 +80,8 @@ The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front 
 	return c
 }
 
-// pageCredentials are those of the environment. Without any, the page must be read-only and on loopback.
+// pageCredentials returns the credentials from the environment. Without any, the page must be read-only and on
+// loopback.
 func pageCredentials(env cli.Environment, listen string, changes bool) (dashboard.Credentials, error) {
 	c := dashboard.Credentials{
 		User: env.Getenv("HEADWAY_DASHBOARD_USER"), Password: env.Getenv("HEADWAY_DASHBOARD_PASSWORD"),
@@ -136,8 +137,8 @@ func newPage(
 	return page, err
 }
 
-// follow has the limiter go by the file, whenever that has changed, and by the overrides of the fleet, which are read
-// at most as often as workers do.
+// follow applies each change of the file to the limiter, and the overrides of the fleet. It reads overrides at most as
+// often as workers do.
 func (s *sight) follow(file string) func(context.Context) error {
 	const every = 2 * time.Second
 	watched := newWatchedFile(file)

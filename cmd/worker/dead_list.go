@@ -123,9 +123,9 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 	return errors.Join(deadSummary(ctx, s, store, f, n, most), broken.err())
 }
 
-// deadTable shows tasks in lines that fit into so many columns; zero is any number. A narrow table has shorter times
-// and errors; where that does not fit no types and attempts, and the state only of tasks that are not dead; then only
-// the ID and the error. IDs are whole, because the commands need them so. The first line is the header.
+// deadTable shows tasks in lines of at most columns characters; zero is no bound. A narrow table has shorter times and
+// errors. If that does not fit, it has no types and attempts, and the state only of tasks that are not dead; then only
+// the ID and the error. IDs are whole, because the commands need whole IDs. The first line is the header.
 func deadTable(all []deadtasks.Task, columns int) []string {
 	state := 0
 	if slices.ContainsFunc(all, func(t deadtasks.Task) bool { return t.State != deadtasks.StateDead }) {

@@ -25,7 +25,10 @@ func TestDeadCommandsPassWhatTheyCannotRead(t *testing.T) {
 	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
 	path, _, _ := strings.Cut(env["MONGODB_URI"], "?")
 	records := client.Database(path[strings.LastIndex(path, "/")+1:]).Collection("headway_dead")
-	bad := bson.M{"_id": "bad" + testenv.Escapes, "state": deadtasks.StateDead, "at": deadMail("", 1).At, "tries": testenv.Escapes}
+	bad := bson.M{
+		"_id": "bad" + testenv.Escapes, "state": deadtasks.StateDead,
+		"at": deadMail("", 1).At, "tries": testenv.Escapes,
+	}
 	if _, err := records.InsertOne(t.Context(), bad); err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ export them first. The exit code is 1 where one is not dead.`,
 	return c
 }
 
-// deleteDead deletes those that are dead. What can't be of one does not keep the others.
+// deleteDead deletes the dead tasks among ids. An ID that can't be a dead task's does not stop the others.
 func deleteDead(
 	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, queue string, ids []string,
 ) (n int, err error) {

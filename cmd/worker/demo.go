@@ -54,8 +54,10 @@ lets waiting tasks start sooner. The exit code is 1 when there was a violation, 
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON object on standard output")
 	c.Flags().BoolVar(&keep, "keep-estimate", false, "the provider counts the estimate and never corrects it")
-	c.Flags().BoolVar(&ui, "ui", false, "serve the page of the fleet beside it, also when the tasks have ended, until Ctrl-C")
-	c.Flags().StringVar(&listen, "listen", pageAddress, "the loopback `address` of the page; the default moves if it is taken")
+	c.Flags().BoolVar(&ui, "ui", false,
+		"serve the page of the fleet beside it, also when the tasks have ended, until Ctrl-C")
+	c.Flags().StringVar(&listen, "listen", pageAddress,
+		"the loopback `address` of the page; the default moves if it is taken")
 	return c
 }
 

@@ -37,7 +37,8 @@ The page may change things, and needs no credentials: it is on loopback, and not
 		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &s.file)
-	c.Flags().StringVar(&listen, "listen", pageAddress, "the loopback `address` of the page; the default moves if it is taken")
+	c.Flags().StringVar(&listen, "listen", pageAddress,
+		"the loopback `address` of the page; the default moves if it is taken")
 	c.Flags().StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
 	c.RunE = func(c *cobra.Command, _ []string) error {

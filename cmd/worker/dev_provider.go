@@ -47,7 +47,7 @@ type devProvider struct {
 	mu      sync.RWMutex // guards what is below
 	quotas  quotas
 	current *provider.Server
-	all     []*provider.Server // also those whose last calls may still run
+	all     []*provider.Server // also replaced servers, whose last calls may still run
 }
 
 func startDevProvider(limits []reservations.Limit) (*devProvider, error) {

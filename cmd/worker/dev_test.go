@@ -23,7 +23,7 @@ import (
 
 const devLimits = "limits: {openai: {meters: {requests: 50/s, tokens: 90000/m}}}\n"
 
-// heard is what a command has written so far. Safe for concurrent use.
+// This type holds what a command has written so far. It is safe for concurrent use.
 type heard struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -118,7 +118,8 @@ func TestDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat, err := llm.NewCall(llm.EndpointChat, "openai", []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`))
+	chat, err := llm.NewCall(llm.EndpointChat, "openai",
+		[]byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,8 @@ func TestDev(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "openai") {
 		t.Errorf("limits show: exit %d, %s%s", code, out, errs)
 	}
-	if code, _, errs = command(t, d.env, "dev", "--config", d.file); code != cli.ExitUsage || !strings.Contains(errs, "runs already") {
+	code, _, errs = command(t, d.env, "dev", "--config", d.file)
+	if code != cli.ExitUsage || !strings.Contains(errs, "runs already") {
 		t.Errorf("a second one: exit %d, %s", code, errs)
 	}
 	if code = d.end(); code != cli.ExitInterrupted && code != cli.ExitOK {
@@ -178,7 +180,9 @@ func TestDevProviderHasTheLimits(t *testing.T) {
 	tokens := reservations.PerMinute("tokens", 6000)
 	tokens.Capacity = 50
 	limits := []reservations.Limit{
-		{Name: "window", Meters: []reservations.Meter{{Name: "requests", Rate: 9, Period: time.Hour, Kind: reservations.KindWindow}}},
+		{Name: "window", Meters: []reservations.Meter{
+			{Name: "requests", Rate: 9, Period: time.Hour, Kind: reservations.KindWindow},
+		}},
 		{Name: "api", Meters: []reservations.Meter{reservations.PerMinute("requests", 300), tokens}},
 		{Name: "other", Meters: []reservations.Meter{reservations.PerMinute("requests", 6)}},
 	}

@@ -79,7 +79,8 @@ func TestExplainCommand(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for _, want := range []string{
-		`^Task b waits for limit api: it is number 3 of 3 in its waitlist, expected to start in (2m0|1m5\S+)s; no worker takes from queue default\.\n\n`,
+		`^Task b waits for limit api: it is number 3 of 3 in its waitlist, expected to start in (2m0|1m5\S+)s; ` +
+			`no worker takes from queue default\.\n\n`,
 		`\n  state     scheduled in asynq; position 3 of 3 in the waitlist of api\n`,
 		`\n  charges   api: requests 60\n`,
 		`\n  ahead     requests 120\n`, `\n  reserved  its tokens are promised\n`,

@@ -107,7 +107,7 @@ func openStored(ctx context.Context, env cli.Environment, file string) (*stored,
 	if err != nil {
 		_, _ = fmt.Fprintf(env.Err, "worker: warning: %v\n", err) // there is nowhere else to say it
 	}
-	_ = s.limiter.SetOverrides(s.list) // those that can't be had are shown as such
+	_ = s.limiter.SetOverrides(s.list) // overrides that can't be applied are shown as such
 	return s, nil
 }
 

@@ -149,12 +149,12 @@ func (r *listed) set(now *stored, o reservations.Override) {
 	}
 }
 
-// byShown is the least of the text that says by whom a limit was set in a narrow table.
+// byShown is the least width of the author of a setting in a narrow table.
 const byShown = 6
 
-// limitsTable shows limits in lines that fit into so many columns; zero is any number. A narrow table has shorter
-// times, and keys where there are some; where that does not fit no bursts, then neither by whom nor when a limit was
-// set. In colour the lines of limits that were set are bold.
+// limitsTable shows limits in lines of at most columns characters; zero is no bound. A narrow table has shorter times,
+// and the column of keys only if there are keys. If that does not fit, it has no bursts, then neither the author nor
+// the time of a setting. In colour the lines of limits that were set are bold.
 func limitsTable(rows []listed, columns int, colour bool) string {
 	key := 0
 	if slices.ContainsFunc(rows, func(r listed) bool { return r.Key != "" }) {

@@ -111,7 +111,7 @@ func changeBucket(
 	return err
 }
 
-// announce sends the states of a bucket's shards to the dispatcher, which plans anew with them.
+// announce sends the states of a bucket's shards to the dispatcher, which plans again with them.
 func (s *sight) announce(ctx context.Context, at reservations.Charge) error {
 	outcomes, err := s.limiter.Refresh(ctx, at)
 	if err != nil {

@@ -160,7 +160,7 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if o.Meter != reservations.MeterInFlight && o.Capacity != 0 {
 			was = rateLine(was, max(0, o.Capacity))
 		}
-		// those that can't be had are shown by list
+		// list shows the overrides that can't be applied
 		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...))
 		line := "is not in " + s.file
 		if m := now.meter(o.Limit, o.Key, o.Meter); m.Name != "" {

@@ -61,7 +61,8 @@ func TestLimitsShow(t *testing.T) {
 		t.Errorf("keys of a meter (-want +got):\n%s", d)
 	}
 	code, out, errs = command(t, env, "limits", "show", "api:acme", "--config", file)
-	if code != cli.ExitOK || !regexp.MustCompile(`^api:acme  2 tasks wait, the last is expected to start in (1m0|5\S+)s\n`).MatchString(out) {
+	line := regexp.MustCompile(`^api:acme  2 tasks wait, the last is expected to start in (1m0|5\S+)s\n`)
+	if code != cli.ExitOK || !line.MatchString(out) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

@@ -145,7 +145,8 @@ func TestLimitsOfOtherKindsAreSet(t *testing.T) {
 		b.run(cli.ExitUsage, []string{`"` + n + `" must be a whole number of calls, from 1 to 1000`},
 			"set", "openai.in_flight", n)
 	}
-	b.run(cli.ExitUsage, []string{"--capacity: calls in flight have none"}, "set", "openai.in_flight", "3", "--capacity", "4")
+	b.run(cli.ExitUsage, []string{"--capacity: calls in flight have none"},
+		"set", "openai.in_flight", "3", "--capacity", "4")
 	b.run(cli.ExitOK, []string{"openai.in_flight: at most 20 at once", "was: at most 30 at once"}, "unset",
 		"openai.in_flight")
 	b.run(cli.ExitOK, []string{"requests: adaptive from 10/m", "was: 60/m, one after another"}, "unset",
@@ -210,15 +211,19 @@ func TestLimitsOfAFileWithoutThem(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	b.write("limits: {}")
-	b.run(cli.ExitUsage, []string{`there is no meter "a.b": the file has no limits; name the one that the workers read with --config`}, "set", "a.b", "1/m")
+	b.run(cli.ExitUsage, []string{
+		`there is no meter "a.b": the file has no limits; name the one that the workers read with --config`,
+	}, "set", "a.b", "1/m")
 }
 
-// Nobody is to wonder later which of two meters was set.
+// An ambiguous name is refused, so that it is clear which of two meters was set.
 func TestLimitsThatCanBeMeantTwice(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	b.write("limits: {a: {meters: {b.c: 5/m}}, a.b: {meters: {c: 7/m}}}")
-	b.run(cli.ExitUsage, []string{`"a.b.c" is meter b.c of limit a, and meter c of limit a.b: give one of them another name`}, "set", "a.b.c", "1/m")
+	b.run(cli.ExitUsage, []string{
+		`"a.b.c" is meter b.c of limit a, and meter c of limit a.b: give one of them another name`,
+	}, "set", "a.b.c", "1/m")
 }
 
 func TestLimitsWithoutMongoDB(t *testing.T) {

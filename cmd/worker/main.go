@@ -1,8 +1,8 @@
-// Command worker runs Headway's workers: `worker demo` shows a fleet at work with nothing installed, `worker run`
-// serves the queue, `worker check` validates the settings and pings the services, `worker explain` and `worker limits
-// show` show why tasks wait, `worker limits` changes limits while the fleet runs, and `worker dead` lists, exports and
-// requeues the tasks that failed for good. `worker dashboard` serves a page of all that, and `worker dev` runs everything
-// in one process.
+// Command worker runs Headway's workers: `worker run` serves the queue, and `worker demo` shows a fleet at work with
+// nothing installed. `worker check` validates the settings and pings the services. `worker explain` and `worker limits
+// show` show why tasks wait. `worker limits` changes limits while the fleet runs. `worker dead` lists, exports and
+// requeues the tasks that failed for good. `worker dashboard` serves a page of all that, and `worker dev` runs
+// everything in one process.
 package main
 
 import (

@@ -79,7 +79,7 @@ func TestCheckAsJSON(t *testing.T) {
 	}
 }
 
-// The README says that check tells how each setting was understood.
+// The README says that check prints how each setting was understood.
 func TestCheckTellsEachSetting(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "headway.yaml")

@@ -110,7 +110,7 @@ func (o *observer) measure(queue redis.UniversalClient, buckets *connect.Buckets
 	}
 }
 
-// events are the worker's, with those that are counted.
+// events returns the worker's events, joined with the events that the metrics count.
 func (o *observer) events(others worker.Events) worker.Events {
 	if o == nil {
 		return others

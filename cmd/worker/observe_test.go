@@ -111,7 +111,8 @@ func TestServesMetrics(t *testing.T) {
 	}
 	status, body := fetch(t, url+"/metrics")
 	for _, want := range []string{
-		`headway_tasks_sorted_total{queue="default"} 7`, `headway_meter_capacity_tokens{key="",limit="api",meter="requests"} 1`,
+		`headway_tasks_sorted_total{queue="default"} 7`,
+		`headway_meter_capacity_tokens{key="",limit="api",meter="requests"} 1`,
 		"headway_store_call_duration_seconds_bucket", "headway_redis_call_duration_seconds_bucket", "go_goroutines",
 	} {
 		if status != http.StatusOK || !strings.Contains(body, want) {
@@ -124,7 +125,8 @@ func TestServesMetrics(t *testing.T) {
 		}
 	}
 	cancel()
-	if status, body := fetch(t, url+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "stops") {
+	status, body = fetch(t, url+"/readyz")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "stops") {
 		t.Errorf("a worker that stops is ready: %d: %s", status, body)
 	}
 }

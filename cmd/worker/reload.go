@@ -28,7 +28,7 @@ type reloader struct {
 	fresh   bool   // another worker is needed
 }
 
-// onHangup reloads for each SIGHUP, and whenever changed says so, until stop is called, which waits for a reload that is
+// onHangup reloads for each SIGHUP and for each value of changed, until stop is called. Stop waits for a reload that is
 // under way.
 func (r *reloader) onHangup(ctx context.Context, changed <-chan struct{}) (stop func()) {
 	signals := make(chan os.Signal, 1)

@@ -172,7 +172,8 @@ func kindText(k reservations.Kind) string {
 	return ""
 }
 
-// table prints rows below a line, in columns of the same width. What their texts hold for a terminal is shown, not done.
+// table prints rows below a line, in columns of the same width. Control characters in their texts are shown, not
+// executed.
 func (s screen) table(rows [][]string) {
 	for _, line := range cli.Aligned(rows) {
 		fmt.Fprintln(s, "  "+line)

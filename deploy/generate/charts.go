@@ -50,12 +50,15 @@ func fleetRow() row {
 func limitsRow() row {
 	const meter, legend = "limit, key, meter", "{{limit}} {{key}} {{meter}}"
 	return row{"Limits", []chart{
-		{title: "Level", about: "What may start now, of the capacity; below zero is a debt.", unit: "percentunit", queries: []query{
-			{
-				"max by (limit, key, meter) (headway_meter_level_tokens" + ofLimit + ") / max by (limit, key, meter) " +
-					"(headway_meter_capacity_tokens" + ofLimit + ")", legend,
+		{
+			title: "Level", about: "What may start now, of the capacity; below zero is a debt.", unit: "percentunit",
+			queries: []query{
+				{
+					"max by (limit, key, meter) (headway_meter_level_tokens" + ofLimit + ") / max by (limit, key, meter) " +
+						"(headway_meter_capacity_tokens" + ofLimit + ")", legend,
+				},
 			},
-		}},
+		},
 		{title: "Tokens used and refilled", unit: "none", queries: []query{
 			perSecond("headway_tokens_settled_total", meter, ofLimit, legend+" used/s"),
 			most("headway_meter_refill_tokens_per_second", meter, ofLimit, legend+" refill/s"),
@@ -86,13 +89,16 @@ func startsRow() row {
 			perSecond("headway_starts_total", "limit, key", ofLimit, "{{limit}} {{key}} starts"),
 			perSecond("headway_provider_refusals_total", "limit, key", ofLimit, "{{limit}} {{key}} refused"),
 		}},
-		{title: "Used of what was estimated", about: "Below 100 % estimates are too high.", unit: "percentunit", queries: []query{
-			{
-				"sum by (limit, meter) (rate(headway_tokens_settled_total" + ofLimit + "[$__rate_interval])) / " +
-					"sum by (limit, meter) (rate(headway_tokens_estimated_total" + ofLimit + "[$__rate_interval]))",
-				"{{limit}} {{meter}}",
+		{
+			title: "Used of what was estimated", about: "Below 100 % estimates are too high.", unit: "percentunit",
+			queries: []query{
+				{
+					"sum by (limit, meter) (rate(headway_tokens_settled_total" + ofLimit + "[$__rate_interval])) / " +
+						"sum by (limit, meter) (rate(headway_tokens_estimated_total" + ofLimit + "[$__rate_interval]))",
+					"{{limit}} {{meter}}",
+				},
 			},
-		}},
+		},
 		{title: "Lateness of starts", unit: "s", queries: quantiles("headway_start_lateness_seconds", "limit", ofLimit)},
 		{title: "Hold before starts", unit: "s", queries: quantiles("headway_start_hold_seconds", "limit", ofLimit)},
 		{title: "Corrections", unit: "ops", queries: []query{
@@ -128,7 +134,8 @@ func servicesRow() row {
 		{title: "Calls of the store of the buckets", unit: "s", queries: quantiles("headway_store_call_duration_seconds",
 			"operation", "")},
 		{title: "Calls of Redis", unit: "s", queries: []query{{
-			"histogram_quantile(0.99, sum by (le, command) (rate(headway_redis_call_duration_seconds_bucket[$__rate_interval])))",
+			"histogram_quantile(0.99, sum by (le, command) " +
+				"(rate(headway_redis_call_duration_seconds_bucket[$__rate_interval])))",
 			"{{command}} p99",
 		}}},
 		{title: "Errors of services", unit: "ops", queries: []query{

@@ -13,15 +13,15 @@ import (
 
 // dequeueScript delivers tasks of one queue, as asynq's script delivers one.
 //
-//	KEYS[1] -> asynq's pending list
-//	KEYS[2] -> exists while the queue is paused
-//	KEYS[3] -> asynq's list of active tasks
-//	KEYS[4] -> asynq's set of leases
-//	ARGV[1] -> prefix of asynq's task keys
-//	ARGV[2] -> the lease
-//	ARGV[3] -> largest number of tasks
-//	ARGV[4] -> part of the pending list that one server takes at once, apart from its first task
-//	ARGV[5] -> "1" for woken tasks and tasks that Take left alone, else "0"
+//	KEYS[1] -> asynq's pending list.
+//	KEYS[2] -> exists while the queue is paused.
+//	KEYS[3] -> asynq's list of active tasks.
+//	KEYS[4] -> asynq's set of leases.
+//	ARGV[1] -> prefix of asynq's task keys.
+//	ARGV[2] -> the lease.
+//	ARGV[3] -> largest number of tasks.
+//	ARGV[4] -> part of the pending list that one server takes at once, apart from its first task.
+//	ARGV[5] -> "1" for woken tasks and tasks that Take left alone, else "0".
 //
 // Output: for each task its ID and asynq's message.
 const dequeueScript = luaWoken + `
@@ -73,10 +73,10 @@ return nil`
 
 // putBackScript moves delivered tasks that still have a known lease back to the head of asynq's pending list.
 //
-//	KEYS    -> as for dequeueScript
-//	ARGV[1] -> prefix of asynq's task keys
-//	ARGV[2] -> the known lease
-//	then the IDs, in the order of delivery
+//	KEYS    -> as for dequeueScript.
+//	ARGV[1] -> prefix of asynq's task keys.
+//	ARGV[2] -> the known lease.
+//	then the IDs, in the order of delivery.
 //
 // Output: nothing.
 const putBackScript = `
@@ -179,8 +179,8 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 	return redis.NewCmdResult(found[1], nil)
 }
 
-// most returns how many tasks the server may take at once: one, and half of those that it can run beside that one. The
-// other half is for tasks that asynq has and that have not begun.
+// most returns how many tasks the server may take at once: one, and half of the tasks that it can run beside that
+// one. The other half is for tasks that asynq has and that have not begun.
 func (s *Server) most() int {
 	select {
 	case <-s.Stopping:

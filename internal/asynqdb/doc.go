@@ -4,6 +4,6 @@
 // A [DB] changes where asynq keeps tasks. Each change is one script, so it is atomic: a process that is killed leaves
 // each task where asynq itself will deliver it.
 //
-// [ForServer] returns the Redis client of an asynq server. With that client a delivery that ends, or begins, while
-// Redis is away is not lost, and a server takes several tasks in one round trip.
+// [ForServer] returns the Redis client of an asynq server. With that client, a server takes several tasks in one
+// round trip. A delivery that ends, or begins, while Redis is away is not lost.
 package asynqdb

@@ -11,7 +11,7 @@ import (
 // Guard decides, in the script in which asynq enqueues a task, whether it does: what the guard checks, what it stores
 // and the task itself are one atomic change. A refused task is an asynq.ErrTaskIDConflict to asynq's client.
 type Guard struct {
-	// Queue and ID are those of the task.
+	// Queue and ID identify the task.
 	Queue, ID string
 	// Unique refuses the task while the last task that was enqueued with this key waits or runs. Empty refuses none.
 	Unique string
@@ -34,19 +34,19 @@ type Tick struct {
 
 // guardScript is put around asynq's script, which has its own keys and arguments before these:
 //
-//	KEYS[-2]  -> hash of the unique keys of the queue: the ID of the last task of each
-//	KEYS[-1]  -> hash of the series of the queue: the last tick of each, as "milliseconds schedule"
-//	ARGV[-6]  -> prefix of asynq's task keys
-//	ARGV[-5]  -> ID of the task
-//	ARGV[-4]  -> unique key, or empty
-//	ARGV[-3]  -> series, or empty
-//	ARGV[-2]  -> milliseconds of the tick
-//	ARGV[-1]  -> schedule
+//	KEYS[-2]  -> hash of the unique keys of the queue: the ID of the last task of each.
+//	KEYS[-1]  -> hash of the series of the queue: the last tick of each, as "milliseconds schedule".
+//	ARGV[-6]  -> prefix of asynq's task keys.
+//	ARGV[-5]  -> ID of the task.
+//	ARGV[-4]  -> unique key, or empty.
+//	ARGV[-3]  -> series, or empty.
+//	ARGV[-2]  -> milliseconds of the tick.
+//	ARGV[-1]  -> schedule.
 //
-// Output: 0 for a refused task, or the ID of the task that has the key; else that of asynq's script.
+// Output: 0 for a refused task, or the ID of the task that has the key; else the output of asynq's script.
 //
-// Each new unique task also deletes two keys, drawn at random, whose tasks have ended: the hash stays about as long as
-// the list of tasks that have not.
+// Each new unique task also deletes two keys, drawn at random, whose tasks have ended. So the hash stays about as
+// long as the list of tasks that have not ended.
 const guardScript = `
 local unique, series = KEYS[#KEYS - 1], KEYS[#KEYS]
 local prefix, id, key = ARGV[#ARGV - 5], ARGV[#ARGV - 4], ARGV[#ARGV - 3]

@@ -18,21 +18,21 @@ type Pending struct {
 
 // pendingScript reads the head of the pending list of one queue, and the active tasks.
 //
-//	KEYS[1] -> asynq's pending list
-//	KEYS[2] -> exists while the queue is paused
-//	KEYS[3] -> asynq's list of active tasks: a task that is delivered is pushed on its left
-//	KEYS[4] -> the process that takes the backlog, and until when in milliseconds
-//	ARGV[1] -> prefix of asynq's task keys
-//	ARGV[2] -> largest number of tasks to read
-//	ARGV[3] -> smallest length of the list
-//	ARGV[4] -> bytes of messages after which no further task is read
-//	ARGV[5] -> largest number of woken tasks to skip
-//	ARGV[6] -> largest number of active tasks to read: the newest ones
-//	ARGV[7] -> this process
-//	ARGV[8] -> for how many milliseconds it takes the backlog
+//	KEYS[1] -> asynq's pending list.
+//	KEYS[2] -> exists while the queue is paused.
+//	KEYS[3] -> asynq's list of active tasks: a task that is delivered is pushed on its left.
+//	KEYS[4] -> the process that takes the backlog, and until when in milliseconds.
+//	ARGV[1] -> prefix of asynq's task keys.
+//	ARGV[2] -> largest number of tasks to read.
+//	ARGV[3] -> smallest length of the list.
+//	ARGV[4] -> bytes of messages after which no further task is read.
+//	ARGV[5] -> largest number of woken tasks to skip.
+//	ARGV[6] -> largest number of active tasks to read: the newest ones.
+//	ARGV[7] -> this process.
+//	ARGV[8] -> for how many milliseconds it takes the backlog.
 //
-// Output: the number of active tasks, or -1 if another process takes the backlog; then for each active and each pending task, in the order of delivery, its ID and
-// asynq's message.
+// Output: the number of active tasks, or -1 if another process takes the backlog. Then, for each active and each
+// pending task, in the order of delivery: its ID and asynq's message.
 const pendingScript = luaWoken + `
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -95,13 +95,13 @@ const TakesFor = 250 * time.Millisecond
 // ErrTakenElsewhere is returned by Pending while another process takes the backlog.
 var ErrTakenElsewhere = errors.New("another process takes the backlog")
 
-// Pending reads at most so many tasks from the head of a queue's pending list, in the order of delivery. It returns
-// none where the queue is paused, or where fewer than from tasks are pending. It leaves out woken tasks, tasks of a
-// group, and tasks that Take left. Active are the tasks that workers held at that moment, in the order in which they
-// were delivered, without tasks that Take left.
+// Pending reads tasks from the head of a queue's pending list, in the order of delivery; most is their largest
+// number. It returns none if the queue is paused, or if fewer than from tasks are pending. It leaves out woken tasks,
+// tasks of a group, and tasks that Take left. Active are the tasks that workers held at that moment, in the order of
+// their delivery, without tasks that Take left.
 //
-// One process at a time takes the backlog of a queue, until few tasks are left or TakesFor has passed since its last
-// call of Pending. For others, the error is ErrTakenElsewhere.
+// One process at a time takes the backlog of a queue. It does so until few tasks are left, or until TakesFor has
+// passed since its last call of Pending. For other processes, the error is ErrTakenElsewhere.
 func (d *DB) Pending(ctx context.Context, queue string, most, from int) (active, pending []Pending, err error) {
 	k := keysOf(queue)
 	args := []any{k.tasks(), most, from, pendingBytes, passMost, activeMost, d.process, TakesFor.Milliseconds()}

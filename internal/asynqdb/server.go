@@ -48,7 +48,7 @@ type script struct {
 	args []any
 }
 
-// EvalSha runs one of asynq's scripts. Only those that end a delivery have a deadline: that of the task's lease.
+// EvalSha runs one of asynq's scripts. Only scripts that end a delivery have a deadline: the end of the task's lease.
 func (s *Server) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
 	call := script{sha1: sha1, keys: keys, args: args}
 	if _, bounded := ctx.Deadline(); bounded {

@@ -27,7 +27,7 @@ type QueueState struct {
 }
 
 // Orphaned reports whether the worker that had the task is gone: its lease has ended, or no worker of the queue sends
-// signs of life. Those of a worker end before its leases.
+// signs of life. The signs of life of a worker end before its leases.
 //
 // asynq sets TaskInfo.IsOrphaned only where it lists tasks.
 func (q QueueState) Orphaned(now time.Time) bool {

@@ -10,12 +10,12 @@ import (
 // takeScript moves tasks of one queue from asynq's pending list to its scheduled set, and marks other tasks. It skips
 // tasks that were delivered or woken meanwhile.
 //
-//	KEYS[1] -> asynq's pending list
-//	KEYS[2] -> asynq's scheduled set
-//	ARGV[1] -> prefix of asynq's task keys
-//	ARGV[2] -> after how many seconds asynq delivers the moved tasks
-//	ARGV[3] -> number of tasks to move
-//	then the IDs of the tasks to move, and of the tasks to mark
+//	KEYS[1] -> asynq's pending list.
+//	KEYS[2] -> asynq's scheduled set.
+//	ARGV[1] -> prefix of asynq's task keys.
+//	ARGV[2] -> after how many seconds asynq delivers the moved tasks.
+//	ARGV[3] -> number of tasks to move.
+//	then the IDs of the tasks to move, and of the tasks to mark.
 //
 // Output: the IDs of the moved tasks.
 const takeScript = luaWoken + `
@@ -58,9 +58,9 @@ end
 return gone
 `
 
-// Take moves the wanted tasks from a queue's pending list to its scheduled set, and returns the IDs of those it moved.
-// asynq delivers them after net, unless they are delayed or woken before. The tasks of left stay pending or active, and
-// Pending does not return them again.
+// Take moves the wanted tasks from a queue's pending list to its scheduled set, and returns the IDs of the moved
+// tasks. asynq delivers them after net, unless they are delayed or woken before. The tasks of left stay pending or
+// active, and Pending does not return them again.
 func (d *DB) Take(ctx context.Context, queue string, wanted, left []string, net time.Duration) ([]string, error) {
 	if len(wanted)+len(left) == 0 {
 		return nil, nil

@@ -34,13 +34,13 @@ func (w Wake) String() string {
 
 // wakeScript moves tasks of one queue from asynq's scheduled or retry set to the head of its pending list.
 //
-//	KEYS[1] -> asynq's pending list: new tasks are pushed on its left, workers take from its right
-//	KEYS[2] -> asynq's scheduled set
-//	KEYS[3] -> asynq's retry set
-//	ARGV[1] -> prefix of asynq's task keys
-//	ARGV[2] -> number of urgent tasks
-//	ARGV[3] -> largest number of tasks woken before that the other tasks are put behind
-//	then the task IDs: the urgent ones first, each part in the order of delivery
+//	KEYS[1] -> asynq's pending list: new tasks are pushed on its left, workers take from its right.
+//	KEYS[2] -> asynq's scheduled set.
+//	KEYS[3] -> asynq's retry set.
+//	ARGV[1] -> prefix of asynq's task keys.
+//	ARGV[2] -> number of urgent tasks.
+//	ARGV[3] -> largest number of tasks woken before that the other tasks are put behind.
+//	then the task IDs: the urgent ones first, each part in the order of delivery.
 //
 // Output: for each task a number, the Wake.
 const wakeScript = luaWoken + `
@@ -124,10 +124,10 @@ end
 `
 
 // passMost is the largest number of tasks that Wake puts others behind. A fleet has more due tasks at once only after
-// an outage, and Redis moves so many within a millisecond.
+// an outage, and Redis moves that number within a millisecond.
 const passMost = 1024
 
-// Wake moves tasks of one queue from asynq's scheduled or retry set to the head of its pending list, and returns what
+// Wake moves tasks of one queue from asynq's scheduled or retry set to the head of its pending list. It returns what
 // it did with each. The first tasks of ids, as many as urgent says, go before all other tasks. The others go behind
 // the tasks that were woken before and are not delivered yet. Both parts keep the order of ids.
 //

@@ -12,7 +12,7 @@ const modelLength = 200
 // Learning is what a worker does with what it learns of its estimates. Nil learns nothing.
 type Learning struct {
 	Learner *estimates.Learner
-	// Limits are those whose tasks are charged by what was learned.
+	// Limits names the limits whose tasks are charged by what was learned.
 	Limits []string
 }
 

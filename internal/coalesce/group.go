@@ -59,7 +59,7 @@ type Group[K comparable, Q, A any] struct {
 // serves the key.
 type queue[Q, A any] struct {
 	callers []*caller[Q, A]
-	want    int           // so many callers end the gathering; zero while the queue does not gather
+	want    int           // this number of callers ends the gathering; zero while the queue does not gather
 	enough  chan struct{} // closed when the gathering ends early
 }
 
@@ -159,7 +159,7 @@ func (g *Group[K, Q, A]) serve(key K, q *queue[Q, A]) {
 	}
 }
 
-// gather waits until so many callers wait for the next call, or until the wait is over.
+// gather waits until want callers wait for the next call, or until the wait is over.
 func (g *Group[K, Q, A]) gather(q *queue[Q, A], want int, wait time.Duration) {
 	if wait <= 0 {
 		return

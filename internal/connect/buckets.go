@@ -110,9 +110,9 @@ func agree(ctx context.Context, queue redis.UniversalClient, kept string) error 
 	case err != nil:
 		return fmt.Errorf("%w: ask where buckets are kept: %w", reservations.ErrUnavailable, err)
 	case others != kept:
-		return fmt.Errorf("%w: other workers of this Redis keep theirs in %s, this process would in %s, and each limit would "+
-			"count twice. Give it their MONGODB_URI and their `buckets` in headway.yaml. To move the fleet, stop all workers "+
-			"and delete the key %s", ErrKeptElsewhere, others, kept, keyKept)
+		return fmt.Errorf("%w: other workers of this Redis keep theirs in %s, this process would in %s, "+
+			"and each limit would count twice. Give it their MONGODB_URI and their `buckets` in headway.yaml. "+
+			"To move the fleet, stop all workers and delete the key %s", ErrKeptElsewhere, others, kept, keyKept)
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ import (
 // DatabaseDefault holds the buckets where MONGODB_URI names no database.
 const DatabaseDefault = "headway"
 
-// briefError says of a failed selection of a server only what the first server failed with: the driver's text lists them all.
+// briefError says of a failed selection of a server only what the first server failed with: the driver's text lists
+// them all.
 type briefError struct{ err error }
 
 func (e *briefError) Error() string {
@@ -105,7 +106,8 @@ func Mongo(ctx context.Context, getenv func(string) string, notice io.Writer) (*
 	hosts := strings.Join(parsed.Hosts, ",")
 	b, err := open(ctx, uri, database)
 	if err != nil && electing(err) && notice != nil {
-		_, _ = fmt.Fprintf(notice, "MongoDB at %s has no primary, as during an election: waiting for one, at most %v\n", hosts, electionPatience)
+		_, _ = fmt.Fprintf(notice, "MongoDB at %s has no primary, as during an election: waiting for one, at most %v\n",
+			hosts, electionPatience)
 		b, err = openAfterElection(ctx, uri, database)
 	}
 	switch {

@@ -21,11 +21,14 @@ var ErrUnreachable = errors.New("is not reachable")
 
 // These stand for what the parsers say, whose texts show the address.
 var (
-	errNotRedis = errors.New("it must look like redis://user:password@host:port/0, or rediss:// for TLS, with special characters as %XX")
-	errNotMongo = errors.New("it must look like mongodb://user:password@host:port/database, with special characters as %XX")
+	errNotRedis = errors.New("it must look like redis://user:password@host:port/0, or rediss:// for TLS, " +
+		"with special characters as %XX")
+	errNotMongo = errors.New("it must look like mongodb://user:password@host:port/database, " +
+		"with special characters as %XX")
 )
 
-// ErrInvalidURL is matched when an address could not be read. The text never shows the address, which may hold a password.
+// ErrInvalidURL is matched when an address could not be read. The text never shows the address, which may hold a
+// password.
 var ErrInvalidURL = errors.New("is not a valid address")
 
 // ErrNotSet is matched when a command needs a service of which no address is given.
@@ -43,7 +46,8 @@ func (e *ServiceError) Error() string {
 	if errors.Is(e.Kind, ErrInvalidURL) || errors.Is(e.Kind, ErrNotSet) {
 		return fmt.Sprintf("%s %v: %v", e.Setting, e.Kind, e.Err)
 	}
-	return fmt.Sprintf("%s: %s %v: %v. Start the services with `docker compose up -d`, or set %s", e.Setting, e.Address, e.Kind, e.Err, e.Setting)
+	return fmt.Sprintf("%s: %s %v: %v. Start the services with `docker compose up -d`, or set %s",
+		e.Setting, e.Address, e.Kind, e.Err, e.Setting)
 }
 
 // Unwrap returns the kind and the cause.

@@ -56,7 +56,7 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		}
 		rows = append(rows, newBatchRow(now, counts))
 	}
-	s.counters = counters // those of older batches are forgotten
+	s.counters = counters // drops the counters of older batches
 	return rows, nil
 }
 

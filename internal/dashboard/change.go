@@ -11,8 +11,8 @@ import (
 // formMost bounds the body of a change, in bytes.
 const formMost = 64 << 10
 
-// change serves a request that changes something: only with AllowChanges. Requests of other sites do not get here. After
-// the change the browser is sent to a page, so that a reload repeats nothing.
+// change serves a request that changes something: only with AllowChanges. Requests of other sites do not get here.
+// After the change the browser is sent to a page, so that a reload repeats nothing.
 func (s *Server) change(do func(*http.Request) (page string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.config.AllowChanges {
@@ -47,7 +47,7 @@ func (s *Server) change(do func(*http.Request) (page string, err error)) http.Ha
 	})
 }
 
-// forget has the next look read everything anew.
+// forget clears the cached state: the next look reads everything again.
 func (s *Server) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

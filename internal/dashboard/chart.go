@@ -29,8 +29,8 @@ type chart struct {
 	Line, Area string
 }
 
-// newChart draws points in the order of time. Where two are further apart than three samples, the line has a gap. Top is
-// the value at the upper edge; zero takes the largest value.
+// newChart draws points in the order of time. If two points are further apart than three samples, the line has a gap.
+// Top is the value at the upper edge; zero takes the largest value.
 func newChart(title, unit string, points []point, now time.Time, top float64) chart {
 	c := chart{Title: title, Unit: unit, Now: "–", Most: "–"}
 	if len(points) == 0 {
@@ -83,7 +83,7 @@ func series(samples []sample, value func(sample) (float64, bool)) []point {
 	return points
 }
 
-// perMinute are the rates between samples of a count that begins anew at midnight.
+// perMinute are the rates between samples of a count that restarts at midnight.
 func perMinute(samples []sample, value func(sample) int) []point {
 	var points []point
 	for i := 1; i < len(samples); i++ {
@@ -101,7 +101,7 @@ func perMinute(samples []sample, value func(sample) int) []point {
 	return points
 }
 
-// fleetCharts are those of the whole fleet.
+// fleetCharts returns the charts of the whole fleet.
 func fleetCharts(samples []sample, now time.Time) []chart {
 	of := func(value func(sample) int) []point {
 		return series(samples, func(s sample) (float64, bool) { return float64(value(s)), true })
@@ -114,7 +114,7 @@ func fleetCharts(samples []sample, now time.Time) []chart {
 	}
 }
 
-// bucketCharts are those of one bucket.
+// bucketCharts returns the charts of one bucket.
 func bucketCharts(samples []sample, bucket string, now time.Time) []chart {
 	of := func(value func(bucketPart) float64) []point {
 		return series(samples, func(s sample) (float64, bool) {

@@ -25,7 +25,7 @@ type Config struct {
 	Refresh func(context.Context) error
 	// AllowChanges allows to pause and resume queues, and to requeue dead tasks.
 	AllowChanges bool
-	// Credentials are those that a request needs. Empty ones let every request pass.
+	// Credentials are what a request must present. Empty ones let every request pass.
 	Credentials Credentials
 	// AnyHost accepts any Host header. Otherwise a request must name loopback, so that no other site can read the page
 	// by a name that it points to loopback (DNS rebinding).

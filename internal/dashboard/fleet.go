@@ -162,7 +162,7 @@ func (s *Server) lookDead(ctx context.Context, f *fleet) (err error) {
 	return err
 }
 
-// Buckets are the buckets of all limits, those with the longest waitlists first.
+// Buckets are the buckets of all limits, the longest waitlists first.
 func (f *fleet) Buckets() []overview.Bucket {
 	var all []overview.Bucket
 	for _, limit := range f.Limits {

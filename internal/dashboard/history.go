@@ -20,7 +20,7 @@ const (
 	keyHistory  = "headway:{dashboard}:history"
 	sampleEvery = 10 * time.Second
 	slots       = int(time.Hour / sampleEvery)
-	// bucketsMost is how many buckets a sample has: those with the longest waitlists.
+	// bucketsMost is how many buckets a sample has: the buckets with the longest waitlists.
 	bucketsMost = 40
 	// historyKept is how long the hash outlives the last page.
 	historyKept = 2 * time.Hour
@@ -98,7 +98,7 @@ func (h *history) write(ctx context.Context, s sample) error {
 	return nil
 }
 
-// samples are those of the last hour, the oldest first. Redis is asked once for each place of the ring.
+// samples returns the samples of the last hour, the oldest first. Redis is asked once for each place of the ring.
 func (h *history) samples(ctx context.Context) ([]sample, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

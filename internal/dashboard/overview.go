@@ -72,7 +72,8 @@ func (s *Server) limitPage(r *http.Request) (view, error) {
 	var found []overview.Bucket
 	if name == "" {
 		found = f.Buckets()
-	} else if limit, key, single := strings.Cut(name, ":"); single || slices.Contains(s.config.Reader.Limiter.Names(), limit) {
+	} else if limit, key, single := strings.Cut(name, ":"); single ||
+		slices.Contains(s.config.Reader.Limiter.Names(), limit) {
 		b, err := s.config.Reader.One(r.Context(), limit, key)
 		if err != nil {
 			return view{}, &notFoundError{what: err.Error()}

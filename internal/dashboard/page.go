@@ -50,7 +50,9 @@ var pageTemplates = parsePages() //nolint:gochecknoglobals // parsed once, never
 func parsePages() map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"number": func(n int) string { return number(float64(n)) }, "amount": number, "count": count,
-		"seconds": seconds, "duration": duration, "clock": clock, "ago": ago, "join": func(texts []string) string { return strings.Join(texts, ", ") }, "taskLink": taskLink, "add": func(a, b int) int { return a + b }, "tab": newTab, "queuesOf": newQueueTable,
+		"seconds": seconds, "duration": duration, "clock": clock, "ago": ago,
+		"join":     func(texts []string) string { return strings.Join(texts, ", ") },
+		"taskLink": taskLink, "add": func(a, b int) int { return a + b }, "tab": newTab, "queuesOf": newQueueTable,
 		"sinces": func() [][2]string {
 			return [][2]string{{"", "ever"}, {"1h", "1 hour ago"}, {"24h", "1 day ago"}, {"168h", "7 days ago"}}
 		},

@@ -148,7 +148,7 @@ func (s *Server) findTask(ctx context.Context, queue, id string) ([]taskView, er
 	return found, nil
 }
 
-// records are those of a task that failed.
+// records returns the records of a failed task.
 func (s *Server) records(ctx context.Context, queue, id string) (found []deadtasks.Task, err error) {
 	if s.config.Dead == nil {
 		return nil, nil
@@ -223,8 +223,9 @@ func stepTitle(r scheduler.Reason) string {
 		scheduler.ReasonUnserved: "Ready, but no worker takes from its queue", scheduler.ReasonRunning: "Runs",
 		scheduler.ReasonOrphaned: "Ran on a worker that is gone", scheduler.ReasonLimit: "Waits for its limit",
 		scheduler.ReasonPromoted: "Promoted: on its way to a worker", scheduler.ReasonBlocked: "Waits: its limit is blocked",
-		scheduler.ReasonInFlight: "Waits for a call in flight to end", scheduler.ReasonProvider: "Was refused by its provider",
-		scheduler.ReasonStore: "Waits: its bucket could not be asked", scheduler.ReasonNet: "Waits outside of a waitlist",
+		scheduler.ReasonInFlight: "Waits for a call in flight to end",
+		scheduler.ReasonProvider: "Was refused by its provider",
+		scheduler.ReasonStore:    "Waits: its bucket could not be asked", scheduler.ReasonNet: "Waits outside of a waitlist",
 		scheduler.ReasonScheduled: "Scheduled", scheduler.ReasonRetry: "Waits for its next attempt",
 		scheduler.ReasonGroup: "Waits for its group", scheduler.ReasonArchived: "In the archive",
 		scheduler.ReasonCompleted: "Done",

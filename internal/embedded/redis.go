@@ -26,7 +26,10 @@ type Redis struct {
 
 // Start starts a server. The caller closes it.
 func Start() (*Redis, error) {
-	r := &Redis{server: miniredis.NewMiniRedis(), password: rand.Text(), stop: make(chan struct{}), stopped: make(chan struct{})}
+	r := &Redis{
+		server: miniredis.NewMiniRedis(), password: rand.Text(), stop: make(chan struct{}),
+		stopped: make(chan struct{}),
+	}
 	r.server.RequireAuth(r.password)
 	if err := r.server.Start(); err != nil {
 		return nil, fmt.Errorf("start the embedded Redis: %w", err)
@@ -36,7 +39,8 @@ func Start() (*Redis, error) {
 	return r, nil
 }
 
-// info answers INFO with the fields that redisstore reads, which miniredis lacks. Run is the ID of this run of the server.
+// info answers INFO with the fields that redisstore reads, which miniredis lacks. Run is the ID of this run of the
+// server.
 func info(run string) server.Hook {
 	text := "run_id:" + strings.ToLower(run) + "\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
 	return func(c *server.Peer, command string, args ...string) bool {

@@ -114,7 +114,7 @@ func (t Task) priorityText() string {
 // untilText is when the task goes on; where its queue is paused, not before.
 func (t Task) untilText() string {
 	text := cli.Moment(t.Until, t.Now)
-	if text != "" && t.Resume != "" && t.Reason != scheduler.ReasonStore { // those go on as soon as the store answers
+	if text != "" && t.Resume != "" && t.Reason != scheduler.ReasonStore { // such tasks go on as soon as the store answers
 		text += ", at the earliest"
 	}
 	return text
@@ -135,7 +135,7 @@ func (t Task) failuresText() string {
 	return fmt.Sprintf("%d; it is tried again %d times at most", t.Failures, max(0, t.MaxRetry-t.Failures))
 }
 
-// chargeLines are the task's charges, one a line: those of its headers, or else what its waitlist has.
+// chargeLines are the task's charges, one a line: the charges of its headers, or else of its waitlist.
 func (t Task) chargeLines() []string {
 	charges := t.Charges
 	if len(charges) == 0 && t.Waits != nil && len(t.Waits.Tokens) > 0 {

@@ -57,7 +57,7 @@ func (r Reader) Read(ctx context.Context, what string) (Limits, error) {
 	return all, nil
 }
 
-// One reads one bucket and its waitlist, or those of its shards.
+// One reads one bucket and its waitlist, or the buckets and waitlists of its shards.
 func (r Reader) One(ctx context.Context, limit, key string) (Bucket, error) {
 	v, err := r.Limiter.View(ctx, limit, key)
 	if err != nil {
@@ -86,7 +86,8 @@ func stored(v reservations.View) []string {
 	return names
 }
 
-// Limit reads the shared bucket of a limit, and the buckets of keys for which tasks wait, of at most so many waitlists.
+// Limit reads the shared bucket of a limit, and the buckets of keys for which tasks wait, of at most that many
+// waitlists.
 func (r Reader) Limit(ctx context.Context, name string, waitlists int) (Limit, error) {
 	lists, more, err := r.Scheduler.Waitlists(ctx, name, waitlists)
 	if err != nil {

@@ -72,7 +72,7 @@ func braced(text []byte) (r rune, length int) {
 	return r, 2 + digits + 1
 }
 
-// hexadecimal reads so many hexadecimal digits; not ok where there are fewer, or none are to be read.
+// hexadecimal reads that many hexadecimal digits. Not ok if text has fewer, or if digits is zero or less.
 func hexadecimal(text []byte, digits int) (r rune, ok bool) {
 	if digits <= 0 || len(text) < digits {
 		return 0, false

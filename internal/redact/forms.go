@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// parts are the secrets that a value holds: itself, as HTTP sends it without spaces around it, and the credentials behind
-// the name of a scheme, also a user and a password that Basic packs.
+// parts are the secrets that a value holds: the value as HTTP sends it, without spaces around it, and the credentials
+// behind the name of a scheme. A user and a password that Basic packs are parts too.
 func parts(value string) []string {
 	all := []string{value}
 	words := strings.Fields(value)
@@ -49,7 +49,7 @@ func formsOf(secret string) []string {
 	return append(forms, hex.EncodeToString([]byte(secret)))
 }
 
-// packed is the part of a text in base64 that depends on the secret alone, which stands so many bytes behind a multiple
+// packed is the part of a text in base64 that depends on the secret alone, which starts before bytes behind a multiple
 // of three.
 func packed(encoding *base64.Encoding, secret string, before int) string {
 	const bitsOfByte, bitsOfLetter = 8, 6

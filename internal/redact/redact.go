@@ -1,11 +1,12 @@
 // Package redact takes secrets out of texts by their values, before a text leaves the package that sent them.
 //
-// A secret is found in any case of ASCII letters, as it is, and with any of its characters escaped as JSON, Go, URLs or
-// HTML do: `\/`, `\u002B`, `\u{2b}`, `\x2b`, `%2B`, `&#43;`, `&amp;`, also where JSON is quoted in JSON; as base64 or
-// hexadecimal digits, also in the middle of a longer text. Spaces around a value do not count, and a value with a
-// scheme, such as "Bearer KEY", is two secrets: both together, and the key. A part of a secret, or another encoding of
-// it (lines of base64, spaces between letters), is not found. Values of fewer than [Shortest] bytes occur by chance and
-// stay. The time is linear in the length of the text, however many secrets there are.
+// A secret is found in any case of ASCII letters, and with any of its characters escaped as in JSON, Go, URLs or HTML.
+// Examples are `\/`, `\u002B`, `\u{2b}`, `\x2b`, `%2B`, `&#43;` and `&amp;`, also where JSON is quoted in JSON. A
+// secret is also found as base64 or hexadecimal digits, even in the middle of a longer text. Spaces around a value do
+// not count, and a value with a scheme, such as "Bearer KEY", is two secrets: both together, and the key. A part of a
+// secret, or another encoding of it (lines of base64, spaces between letters), is not found. Values of fewer than
+// [Shortest] bytes occur by chance and stay. The time is linear in the length of the text, however many secrets there
+// are.
 package redact
 
 import (
@@ -63,8 +64,8 @@ func cut(text []byte, spans []span) []byte {
 	return text[:left+copy(text[left:], text[from:])]
 }
 
-// Error is err with a text without the secrets, of which at most so many bytes are shown. It matches what err matches, and has
-// no chain that leads to err's text. Nil stays nil.
+// Error is err with a text without the secrets, of at most that many bytes. It matches what err matches, and has no
+// chain that leads to err's text. Nil stays nil.
 func (s Secrets) Error(err error, most int) error {
 	if err == nil {
 		return nil

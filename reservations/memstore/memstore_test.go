@@ -92,7 +92,7 @@ func TestFullBucketsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clock.advance(2 * time.Minute) // those that were charged are full in an hour
+	clock.advance(2 * time.Minute) // the charged buckets are full in an hour
 	for range 5000 {
 		if _, err := store.Apply(t.Context(), hourly(), "busy", startOf(1e-9)); err != nil {
 			t.Fatal(err)

@@ -21,9 +21,9 @@ const (
 	dialTimeout      = 5 * time.Second
 )
 
-// Connect returns a client for the server at uri, which has answered. TLS, credentials and timeouts are those of the
-// uri; where it does not say, calls look for a server for 2 seconds. An error never shows the uri's credentials; where
-// the server does not answer it matches reservations.ErrUnavailable. The caller disconnects the client.
+// Connect returns a client for the server at uri, which has answered. TLS, credentials and timeouts come from the uri;
+// if it sets no timeout, calls look for a server for 2 seconds. An error never shows the uri's credentials; where the
+// server does not answer it matches reservations.ErrUnavailable. The caller disconnects the client.
 func Connect(ctx context.Context, uri string) (*mongo.Client, error) {
 	settings, err := ClientOptions(uri)
 	if err != nil {

@@ -79,7 +79,7 @@ func withSent(ctx context.Context) (context.Context, *atomic.Int32) {
 }
 
 // monitor counts the commands that leave. The driver repeats some calls itself, and then returns an error of any of the
-// attempts, so the error alone does not say whether another attempt arrived.
+// attempts. So the error alone does not say whether another attempt arrived.
 func monitor() *event.CommandMonitor {
 	return &event.CommandMonitor{Started: func(ctx context.Context, _ *event.CommandStartedEvent) {
 		if sent, ok := ctx.Value(sentKey{}).(*atomic.Int32); ok {

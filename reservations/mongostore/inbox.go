@@ -12,7 +12,7 @@ import (
 )
 
 // A process that lost twice leaves its requests in the inbox of the document, which does not change the tag. Every swap
-// after that answers all requests of the inbox that its process has read, in their order, and so does that of the
+// after that answers all requests of the inbox that its process has read, in their order. So does the swap of the
 // process itself. Each loss is a win of another process, so a request waits for about two wins.
 
 const (
@@ -55,13 +55,14 @@ func (r reply) outcomes(b reservations.Bucket) []reservations.Outcome {
 	outcomes := make([]reservations.Outcome, len(r.Outcomes))
 	for i, o := range r.Outcomes {
 		outcomes[i] = reservations.Outcome{
-			State: o.State, Hold: time.Duration(o.Hold), RetryAt: stored.Moment(o.RetryAt), At: time.Unix(0, r.At).UTC(), Bucket: b,
+			State: o.State, Hold: time.Duration(o.Hold), RetryAt: stored.Moment(o.RetryAt), At: time.Unix(0, r.At).UTC(),
+			Bucket: b,
 		}
 	}
 	return outcomes
 }
 
-// fingerprint tells limits apart.
+// fingerprint distinguishes limits.
 func fingerprint(l reservations.Limit) int64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%v", l) // a hash takes all

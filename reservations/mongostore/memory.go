@@ -27,10 +27,10 @@ type memory struct {
 }
 
 type remembered struct {
-	state               // of the last swap of this process
-	steady    bool      // no other process wrote between the last two swaps of this one
-	busy      time.Time // when other processes were last seen in the inbox
-	discarded []string  // answers that the next push removes
+	state               // of this process's last swap
+	steady    bool      // no other process wrote between its last two swaps
+	busy      time.Time // last sight of other processes in the inbox
+	discarded []string  // answers: the next push removes them
 }
 
 // steady returns a state from which a swap may start without a read, and the moment at which it decides.

@@ -16,10 +16,10 @@ import (
 // state is a bucket as the server holds it.
 type state struct {
 	bucket  reservations.Bucket // zero where there is none
-	tag     int64               // of the last swap; zero where there is no document
+	tag     int64               // of the last swap; zero without a document
 	clock   time.Time           // the server's clock
-	heard   time.Time           // the moment on this machine's clock at which clock arrived
-	blind   bool                // known from a swap of this process, which does not return the inbox
+	heard   time.Time           // when clock arrived, on this machine's clock
+	blind   bool                // from this process's swap, which returns no inbox
 	inbox   []entry
 	answers map[string]reply
 }

@@ -44,8 +44,8 @@ func (s *Store) send(ctx context.Context, bucket string, call func(context.Conte
 	}
 }
 
-// isSlowAlone says whether a call timed out because of its document, e.g. one of many megabytes: the server has answered
-// a call up to the end.
+// isSlowAlone says whether a call timed out because of its document, e.g. one of many megabytes: the server has
+// answered a call up to the end.
 func (s *Store) isSlowAlone(err error) bool {
 	return mongo.IsTimeout(err) && time.Since(time.Unix(0, s.answered.Load())) < answersWithin
 }

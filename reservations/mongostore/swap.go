@@ -131,4 +131,4 @@ func (s *Store) swap(ctx context.Context, name string, before state, c change) e
 }
 
 // newTag is positive.
-func newTag() int64 { return rand.Int64() | 1 } //nolint:gosec // tells writes apart, needs no secrecy
+func newTag() int64 { return rand.Int64() | 1 } //nolint:gosec // distinguishes writes, needs no secrecy

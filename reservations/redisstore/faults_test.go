@@ -102,7 +102,7 @@ func TestForgottenBuckets(t *testing.T) {
 	}
 }
 
-// A restart with persistence keeps a debt, and the epoch begins anew as the last second may be lost.
+// A restart with persistence keeps a debt, and a new epoch begins, as the last second may be lost.
 func TestRestartWithPersistence(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedisServer(t, "--appendfsync", "always")
@@ -131,7 +131,8 @@ func TestFailover(t *testing.T) {
 	if err := other.ReplicaOf(ctx, host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for client.Wait(ctx, 1, 100*time.Millisecond).Val() < 1 || other.Exists(ctx, "headway:{buckets}:bucket:daily").Val() < 1 {
+	for client.Wait(ctx, 1, 100*time.Millisecond).Val() < 1 ||
+		other.Exists(ctx, "headway:{buckets}:bucket:daily").Val() < 1 {
 		if ctx.Err() != nil {
 			t.Fatal("the replica does not follow")
 		}
@@ -206,7 +207,8 @@ func TestAway(t *testing.T) {
 	wantUnavailable(t, store.Reset(t.Context(), "api", ""), reservations.AppliedNo, reservations.AppliedMaybe)
 	_, _, err = store.Load(t.Context(), "api", "")
 	wantUnavailable(t, err, reservations.AppliedNo)
-	if _, err = redisstore.Open(t.Context(), connect(t, "redis://"+proxy.Addr()+"/0")); !errors.Is(err, reservations.ErrUnavailable) {
+	if _, err = redisstore.Open(t.Context(), connect(t, "redis://"+proxy.Addr()+"/0")); !errors.Is(err,
+		reservations.ErrUnavailable) {
 		t.Errorf("open: %v", err)
 	}
 	proxy.Restore()

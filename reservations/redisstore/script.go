@@ -4,8 +4,8 @@ import "github.com/redis/go-redis/v9"
 
 // The keys, below root. All times are whole microseconds of Redis's clock, in 16 digits.
 //
-//	bucket:NAME  string: the header, which is the epoch in which it was written and the ID of the call that wrote it,
-//	             then the bucket as BSON, which is empty after a reset
+//	bucket:NAME  string: the header, then the bucket as BSON, which is empty after a reset. The header is the epoch in
+//	             which it was written, and the ID of the call that wrote it.
 //	epoch        string: when this run of the server was first seen, and its run_id
 //	queue:NAME   list: IDs of calls that lost a swap. Only the first of them may swap; if it does not for queueKept, the
 //	             whole queue is forgotten
@@ -60,9 +60,9 @@ var loadScript = newScript(preamble + `return {epoch .. now .. stored, 0}`) //no
 // what loadScript does, and its place. The swap of a call at place 0 that follows is the next.
 //
 //	ARGV[1] -> the header that was loaded, empty if there was no bucket; anyHeader writes in any case, noHeader never
-//	ARGV[2] -> the epoch that was loaded
-//	ARGV[3] -> the ID of the call, 16 characters, and the bucket
-//	ARGV[4] -> milliseconds after which the bucket is forgotten
+//	ARGV[2] -> the epoch that was loaded;
+//	ARGV[3] -> the ID of the call, 16 characters, and the bucket;
+//	ARGV[4] -> milliseconds after which the bucket is forgotten;
 //	ARGV[5] -> queueKept, in milliseconds
 //	ARGV[6] -> root
 //

@@ -127,7 +127,8 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, store, limit, start(5), start(15)) // full in 2 s
-	if kept := client.PTTL(t.Context(), "headway:{buckets}:bucket:api").Val(); kept < 50*time.Second || kept > 62*time.Second {
+	if kept := client.PTTL(t.Context(), "headway:{buckets}:bucket:api").Val(); kept < 50*time.Second ||
+		kept > 62*time.Second {
 		t.Errorf("the bucket is kept for %v, want 62s", kept)
 	}
 }

@@ -258,8 +258,8 @@ func testSync(d driver) {
 	d.wantStart(d.one(allow(5)), 0)
 }
 
-// A store keeps the rate that an adaptive meter has found, also for another process, and for a while after the bucket is
-// full.
+// A store keeps the rate that an adaptive meter has found, also for another process, and for a while after the bucket
+// is full.
 func testAdaptive(d driver) {
 	d.limit = oneMeter(1, 10, reservations.Unlimited)
 	d.limit.Meters[0].Adaptive = reservations.Adaptive{Max: 121}

@@ -39,7 +39,7 @@ type Call struct {
 }
 
 // NewCall returns the task for a request body that takes from limit. Meters are names of the limit's meters; each must
-// be one of those that have a constant here. Without any the call takes from MeterRequests and MeterTokens. A meter of
+// have a constant in this package. Without any the call takes from MeterRequests and MeterTokens. A meter of
 // which the endpoint takes nothing (the tokens of moderations) is left out. An empty limit makes an unlimited task. The
 // error is a *RequestError, matches ErrUnknownEndpoint, or is a *reservations.ChargeError that matches
 // reservations.ErrUnknownMeter.
@@ -56,7 +56,7 @@ func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ..
 }
 
 // Charge returns what a request body takes from one limit, e.g. from a tenant's for Terms.Taken. Limit, meters and the
-// error are those of NewCall; an empty limit takes nothing.
+// error are as for NewCall; an empty limit takes nothing.
 func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...string) (reservations.Charge, error) {
 	estimate, err := e.Estimate(request)
 	if err != nil {

@@ -71,8 +71,8 @@ func NewClient(config Config) (*Client, error) {
 // Close lets go of idle connections. The client can still be used.
 func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 
-// Hold lets the answer that is got with the returned context count against Config.Memory until release is called, and
-// not only while the call is made. One call is made with each such context.
+// Hold makes an answer count against Config.Memory until release is called, and not only while the call is made. The
+// returned context is for one call.
 func (c *Client) Hold(ctx context.Context) (held context.Context, release func()) {
 	return c.config.Memory.Hold(ctx)
 }
@@ -88,8 +88,8 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 // Run passes to saw, where one is given, what the provider says is left of its limits: of the meters that the call is
 // charged for, as Config.Sync and Config.Meters have it. Run calls use and each saw at most once, before it returns.
 //
-// The error is an *Error, or a *RequestError for a body that can't be sent. It matches tasks.ErrPermanent where no retry
-// mends it, and is wrapped in a *tasks.RetryAfterError where the provider refused the call (429, 503) and named a time.
+// The error is an *Error, or a *RequestError for a body that can't be sent. It matches tasks.ErrPermanent if no retry
+// can succeed. It is wrapped in a *tasks.RetryAfterError if the provider refused the call (429, 503) and named a time.
 func (c *Client) Run(
 	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
 ) (Answer, error) {

@@ -51,8 +51,8 @@ type Config struct {
 	// SyncDown.
 	Sync Sync
 	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is
-	// not here stands for the meter of the same name; only the "tokens" of Anthropic stand for none, because they are
-	// those of whichever limit is nearest. A call that is not charged for the meter is not concerned.
+	// not here stands for the meter of the same name; only the "tokens" of Anthropic stand for none, because they
+	// belong to whichever limit is nearest. A call that is not charged for the meter is not concerned.
 	Meters map[string]string
 	// Options are further options of the official client, e.g. an organization. They can't bring back its retries.
 	Options []option.RequestOption

@@ -1,12 +1,12 @@
 // Package llm has a ready-made task type, [Call], for chat completions and every other endpoint that a batch file may
-// name, called through the official openai-go client. It works with every provider that speaks the same protocol.
+// name. Calls go through the official openai-go client, to every provider that speaks the same protocol.
 //
 // # A call as a task
 //
-// [Call] is the payload: the request body exactly as a line of an OpenAI batch file holds it, so that all parameters
-// arrive at the provider, and what the task takes from its limits. [NewCall] computes that from the body, see
-// [Endpoint.Estimate]; [Endpoint.Charge] does for narrower limits beside it, e.g. a tenant's share. A payload never holds
-// an API key; the [Client] of the worker does.
+// [Call] is the payload: the request body, and what the task takes from its limits. The body is exactly as a line of an
+// OpenAI batch file holds it, so that all parameters arrive at the provider. [NewCall] computes the charge from the
+// body, see [Endpoint.Estimate]. [Endpoint.Charge] does so for narrower limits beside it, e.g. a tenant's share. A
+// payload never holds an API key; the [Client] of the worker does.
 //
 // # Running it
 //
@@ -18,22 +18,26 @@
 //	})
 //
 // It reports what was really used, so that the estimate is settled: the real usage of an answer, no tokens for a
-// request that the provider rejected, nothing at all for one that never reached it. Where it is not known whether the
-// provider counted (a timeout, a broken connection, a 5xx) nothing is reported and the estimate stands.
+// request that the provider rejected, nothing at all for one that never reached it. If it is unknown whether the
+// provider counted (a timeout, a broken connection, a 5xx), nothing is reported and the estimate stands.
 //
 // # The provider's own count
 //
-// Most providers say with each answer what is left of their limits. [ReadHeaders] reads it, and [Client.Run] hands it
-// to job.Saw, so that the bucket goes down to it ([SyncDown]) where another program spends the same limit, or the
-// provider counts more than was estimated. A handler without job.Saw goes without.
+// Most providers say with each answer what is left of their limits. [ReadHeaders] reads it, and [Client.Run] passes it
+// to job.Saw, so that the bucket goes down to it ([SyncDown]). That matters if another program spends the same limit,
+// or if the provider counts more than was estimated. A handler without job.Saw goes without.
 //
 // # Errors
 //
-// Every failed call is an *[Error]. One that no retry mends (a 4xx other than 408, 409, 425 and 429, a body that is not
-// a chat request) is permanent as in package tasks; all others may be retried. A 429 or 503 that names a time
-// (Retry-After, Retry-After-Ms; for a 429 without either also the resets of X-Ratelimit-* and Anthropic-Ratelimit-*) is
-// a [tasks.RetryAfterError]: the bucket is blocked for that long, at most reservations.MaxBlockMost. The client itself
-// never retries, because each attempt has to pass the limit. The texts of errors never hold the API key.
+// Every failed call is an *[Error]. A failure that no retry mends is permanent as in package tasks: a 4xx other than
+// 408, 409, 425 and 429, or a body that is not a chat request. All others may be retried.
+//
+// A 429 or 503 that names a time is a [tasks.RetryAfterError]: the bucket is blocked for that long, at most
+// reservations.MaxBlockMost. The time is in Retry-After or Retry-After-Ms. For a 429 without either, it is in the
+// resets of X-Ratelimit-* and Anthropic-Ratelimit-*.
+//
+// The client itself never retries, because each attempt has to pass the limit. The texts of errors never hold the API
+// key.
 //
 // # Not promised
 //

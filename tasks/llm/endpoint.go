@@ -21,10 +21,10 @@ const (
 	EndpointModerations Endpoint = "/v1/moderations"
 )
 
-// ErrUnknownEndpoint is matched where an Endpoint is none of those of this package.
+// ErrUnknownEndpoint is matched if this package has no such Endpoint.
 var ErrUnknownEndpoint = errors.New("llm: unknown endpoint")
 
-// Endpoints are those that a Call can be made to.
+// Endpoints returns the endpoints that a Call can use.
 func Endpoints() []Endpoint {
 	return []Endpoint{EndpointChat, EndpointResponses, EndpointEmbeddings, EndpointCompletions, EndpointModerations}
 }

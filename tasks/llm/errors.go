@@ -70,13 +70,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
-// tooLarge is how the message begins in which OpenAI's API refuses a request that is above the whole limit. Its status
-// and code are those of a request that only comes too early.
+// tooLarge begins the message in which OpenAI's API refuses a request that is above the whole limit. A request that
+// only comes too early gets the same status and code.
 const tooLarge = "Request too large"
 
-// Permanent says whether no retry mends the failure: a 4xx that is neither a timeout (408), a conflict (409), too early
-// (425), too many requests (429) nor a refused key (401), which is the worker's fault and not the task's; and a 429 for
-// a request that is larger than the provider's whole limit.
+// Permanent reports whether no retry mends the failure. That is a 4xx other than a timeout (408), a conflict (409), too
+// early (425), too many requests (429) and a refused key (401). A refused key is the worker's fault and not the task's.
+// A 429 is permanent if the request is larger than the provider's whole limit.
 func (e *Error) Permanent() bool {
 	if e.StatusCode == http.StatusTooManyRequests {
 		return strings.HasPrefix(e.Message, tooLarge)
@@ -89,9 +89,9 @@ func (e *Error) Permanent() bool {
 	}
 }
 
-// Answered is the answer that the provider gave, for where answers are kept: its status (zero where none came, or one
-// that is no error and can't be used), the provider's name for the call, and the body as it came where that is a JSON
-// object, else in the shape of OpenAI's errors. It never holds the API key.
+// Answered is the provider's answer, for stored answers. Status is zero if there was no answer, or one that is no error
+// and can't be used. RequestID is the provider's name for the call. Body is the answer's body if that is a JSON object,
+// else an object in the shape of OpenAI's errors. It never holds the API key.
 func (e *Error) Answered() (status int, requestID string, body json.RawMessage) {
 	if e.StatusCode < http.StatusBadRequest {
 		return 0, "", nil

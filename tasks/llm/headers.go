@@ -21,7 +21,7 @@ const (
 	ProviderOpenAI Provider = "openai"
 	// ProviderAzure sends X-Ratelimit-* too, often what remains and nothing else.
 	ProviderAzure Provider = "azure"
-	// ProviderGroq sends X-Ratelimit-*; its requests are those of a day.
+	// ProviderGroq sends X-Ratelimit-*; its limit of requests is per day.
 	ProviderGroq Provider = "groq"
 	// ProviderAnthropic sends Anthropic-Ratelimit-*, with tokens rounded to thousands.
 	ProviderAnthropic Provider = "anthropic"
@@ -44,14 +44,15 @@ type Seen struct {
 	Reset time.Duration
 }
 
-// ReadHeaders reads the rate limit headers of an answer: those of OpenAI and of all that use the same names, and those
-// of Anthropic. Now is what times are compared with where the answer has no Date. What is missing, said in two ways,
-// not a number from 0 to 1e15 or of a period that is neither about a minute nor a day is left out, one by one: there is
-// no error.
+// ReadHeaders reads the rate limit headers of an answer: the names of OpenAI, which other providers use too, and the
+// names of Anthropic. Times are compared with now if the answer has no Date.
 //
-// OpenAI and Groq use one name for limits of a minute and of a day. It is a day's for the requests of Groq, where the
-// name ends in -Day, where the reset is more than an hour away, and where the requests that are gone come back at the
-// rate of a day's limit.
+// There is no error: a value is left out alone if it is missing, contradictory, or not a number from 0 to 1e15. So is a
+// value whose period is neither about a minute nor a day.
+//
+// OpenAI and Groq use one name for limits of a minute and of a day. The limit is a day's for the requests of Groq, and
+// for a name that ends in -Day. So is a limit with a reset more than an hour away. So is a limit whose used requests
+// come back at the rate of a day's limit.
 func ReadHeaders(h http.Header, now time.Time) []Seen {
 	var all []Seen
 	now = answered(h, now)
@@ -108,7 +109,7 @@ const (
 )
 
 // period distinguishes a day and a minute. Reset is at least so long. The rate of refill counts for requests only:
-// the resets of tokens, even in the providers' own examples, are not always those of a bucket.
+// the resets of tokens, even in the providers' own examples, do not always follow a bucket.
 func (s Seen) period(reset time.Duration) string {
 	used := s.Limit - s.Remaining
 	switch {
@@ -163,8 +164,8 @@ func groups() []group {
 	return all
 }
 
-// providerOf finds the family by the headers that only it sends. Those of OpenAI count last: gateways in front of
-// others send them too.
+// providerOf finds the family by the headers that only it sends. OpenAI's headers count last: gateways in front of
+// other providers send them too.
 func providerOf(h http.Header) Provider {
 	for _, family := range []struct {
 		provider Provider

@@ -19,10 +19,10 @@ const (
 	// SyncDown lowers balances to what the provider says is left, and never raises them: it follows other programs that
 	// spend the same limit, and counts that differ, and leaves an exact bucket as it is. The zero value means SyncDown.
 	SyncDown Sync = "down"
-	// SyncBoth raises them too. It gives back what was charged for calls that are still under way and that the provider
-	// has not counted yet, so it can break the limit: it is for a single caller that makes one call at a time.
+	// SyncBoth raises them too. It also refunds calls under way that the provider has not counted yet, so it can break
+	// the limit. It is for a single caller that makes one call at a time.
 	SyncBoth Sync = "both"
-	// SyncOff ignores the headers, for a gateway that passes on those of several limits.
+	// SyncOff ignores the headers, for a gateway that passes on headers of several limits.
 	SyncOff Sync = "off"
 )
 

@@ -17,7 +17,9 @@ const tracerName = "github.com/headway-go/headway/tasks/llm"
 
 // traceCall begins the span of a call, in the trace of ctx. Where that is not recorded, there is none. Prompts and
 // answers are never in it.
-func traceCall(ctx context.Context, to Endpoint, request json.RawMessage) (traced context.Context, end func(Answer, error)) {
+func traceCall(
+	ctx context.Context, to Endpoint, request json.RawMessage,
+) (traced context.Context, end func(Answer, error)) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
 		return ctx, func(Answer, error) {}

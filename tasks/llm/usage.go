@@ -22,7 +22,7 @@ type Usage struct {
 // Total is the sum of both.
 func (u Usage) Total() float64 { return u.Input + u.Output }
 
-// Tokens are what the meters of this package count, but for those of requests.
+// Tokens returns what the meters of this package count, except for the meters of requests.
 func (u Usage) Tokens() reservations.Tokens {
 	return reservations.Tokens{
 		MeterTokens: u.Total(), MeterTokensPerDay: u.Total(), MeterInput: u.Input, MeterOutput: u.Output,
@@ -99,8 +99,8 @@ func (c *Client) report(
 	}
 }
 
-// bound lowers what was used of each meter to usageTimes of what was reserved of it, or of what the request lets expect
-// where that is more, and says whether anything was lowered.
+// bound lowers the used tokens of each meter to usageTimes the reserved or the expected tokens, whichever is more. It
+// reports whether anything was lowered.
 func bound(used, reserved, expected reservations.Tokens) (lowered bool) {
 	for meter, n := range used {
 		if most := usageTimes * max(reserved[meter], expected[meter], 1); n > most {

@@ -28,7 +28,7 @@ type Override struct {
 }
 
 // OverrideID is "limit/meter" or "limit:key/meter": never the same for two meters, as the names of limits hold no
-// colon, and those of meters no slash.
+// colon, and the names of meters no slash.
 func OverrideID(limit, key, meter string) string {
 	return reservations.BucketName(limit, key) + "/" + meter
 }
