@@ -54,9 +54,9 @@ func Markdown(in Input) string {
 }
 
 const intro = "`make bench` runs all of this again, `make bench ONLY=name` a part, `make bench QUICK=1` small\n" +
-	"works. It writes this page. Every contestant gets the same tasks in the same order, as many worker\n" +
-	"processes and handlers, and a Redis server and a database of its own for each run. All call the same\n" +
-	"provider, which stores the arrival of each call, refuses none and answers within 5 ms. Contestants\n" +
+	"works. It writes this page. Every contestant gets the same tasks in the same order, and as many\n" +
+	"worker processes and handlers. Each run has a Redis server and a database of its own. All call the\n" +
+	"same provider: it stores the arrival of each call, refuses none and answers within 5 ms. Contestants\n" +
 	"take turns within a repetition. Figures are medians of the runs that the tables name; ratios are of\n" +
 	"one repetition. The figures depend on this machine, so compare the rows.\n\n"
 

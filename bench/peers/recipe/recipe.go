@@ -40,7 +40,7 @@ func AsWritten() contest.Contestant {
 func Tuned() contest.Contestant {
 	return contestant{
 		name: "asynq-recipe-tuned",
-		about: "the same, tuned: the limit divided by the number of processes, refused tasks come back at the next look, " +
+		about: "the same, tuned: the limit divided by the number of processes. Refused tasks come back at the next look, " +
 			"ten times in the time in which the burst fills up (at least every 50 ms)",
 		tuned: true,
 	}
