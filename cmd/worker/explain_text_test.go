@@ -48,7 +48,8 @@ func TestTaskIsShown(t *testing.T) {
   charges   tenant:acme: requests 1, tokens 1201
             openai: requests 1
   ahead     about requests 701, tokens 84000
-  reserved  none of its tokens are promised: max_reserved or max_wait leaves no room for that; it starts in its turn all the same; urgent, so it may use the headroom
+  reserved  none of its tokens are promised: max_reserved or max_wait leaves no room for that; ` +
+		`it starts in its turn all the same; urgent, so it may use the headroom
   also in   tenant:acme
   failures  1; it is tried again 4 times at most
   refusals  2 in a row

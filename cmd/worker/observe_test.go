@@ -120,7 +120,7 @@ func TestServesMetrics(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 404, "/debug/pprof/": 404} {
-		if status, body := fetch(t, url+path); status != want {
+		if status, body = fetch(t, url+path); status != want {
 			t.Errorf("%s: %d: %s", path, status, body)
 		}
 	}
