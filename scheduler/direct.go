@@ -25,9 +25,11 @@ const (
 // limiter.Do wait in line with tasks. A caller has a place among the tasks of its bucket, by the same order. The
 // dispatcher on duty calls it when its turn has come, so a scheduler has to be started somewhere in the fleet. This
 // one need not be started, but has to be stopped.
-// A caller whose process is killed leaves its waitlists within five seconds. The time counts from when it would be
-// promoted or is in sight of its turn. Until then the tokens of its turn are not used. If Redis does not answer, a
-// new caller waits by RetryAt without a place, and a caller that has a place waits for Redis.
+//
+// If the process of a caller is killed, its sign of life expires within five seconds. The caller then leaves its
+// waitlists as soon as it would be promoted or is in sight of its turn. Until then the tokens of its turn are not
+// used. If Redis does not answer, a new caller waits by RetryAt without a place, and a caller that has a place waits
+// for Redis.
 func (s *Scheduler) Enter(ctx context.Context, claims reservations.Claims) reservations.Place {
 	p := &place{s: s, number: s.callers.number(), claims: claims}
 	p.task = Task(waitlist.Caller(s.callers.process, p.number))

@@ -26,6 +26,7 @@
 // task goes to the head of its queue, behind tasks that were promoted before, urgent tasks first of all. Promotion
 // promises nothing: the task asks its bucket, and starts, holds for at most [reservations.Hold], or goes back to its
 // place. A promoted task that does not begin within five seconds waits again.
+//
 // Workers send the newest answer of each bucket at most every 10 ms ([Scheduler.Changed], [Scheduler.Begun]). So a
 // settlement, a block, or a changed limit takes effect at the next look, and no task is delivered for it.
 //
@@ -71,7 +72,7 @@
 // # What a task costs in Redis
 //
 // Tasks of one process that arrive within half a millisecond share a script; so do tasks that join while another one
-// joins. The dispatcher needs two scripts a look and one for each queue that it promotes to. Measured at 100 tasks a
+// joins. The dispatcher needs two scripts a look and one for each queue that it promotes to. At 100 tasks a
 // second, with two workers: a task that arrives, waits and is promoted takes 3.3 round trips beside asynq's own. A
 // reserved task takes 1.6. All keys begin with "headway:{wait}:" and so live on one node of a cluster.
 //

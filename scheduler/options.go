@@ -46,6 +46,7 @@ func In(d time.Duration) Option {
 // StartBy ends the task as expired unless it starts before t, to the millisecond. The task goes to the archive and to
 // the dead tasks, with an error that matches tasks.ErrExpired. What is reserved for it is released at t. An attempt
 // after a failure has to start before t as well.
+//
 // If the waitlist of one of its limits is so long that the task is expected to start later than t, it is not
 // enqueued. The error is then a *TooLateError. t must be in the future.
 func StartBy(t time.Time) Option {
