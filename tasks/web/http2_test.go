@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
@@ -110,7 +111,7 @@ func overHTTP2(t *testing.T, answer func(f *http2.Framer, id uint32) error) (add
 			if err != nil {
 				return
 			}
-			serveHTTP2(conn, answer)
+			serveHTTP2(t.Context(), conn, answer)
 		}
 	}()
 	trusting, ok := made.Client().Transport.(*http.Transport)
@@ -128,8 +129,11 @@ func overHTTP2(t *testing.T, answer func(f *http2.Framer, id uint32) error) (add
 	return inner.Addr().String(), client
 }
 
-func serveHTTP2(conn net.Conn, answer func(f *http2.Framer, id uint32) error) {
+// serveHTTP2 serves one connection until its first request is answered, or ctx ends: a client may open a connection
+// that it does not use.
+func serveHTTP2(ctx context.Context, conn net.Conn, answer func(f *http2.Framer, id uint32) error) {
 	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}
