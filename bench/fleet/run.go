@@ -15,9 +15,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/bench/contest"
-	"github.com/headway-go/headway/bench/pause"
 	"github.com/headway-go/headway/bench/provider"
 	"github.com/headway-go/headway/bench/works"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 const (

@@ -155,10 +155,7 @@ func (s *sight) follow(file string) func(context.Context) error {
 			return fault
 		}
 		last = time.Now()
-		list, err := s.buckets.Overrides().List(ctx)
-		if list != nil || err == nil {
-			err = errors.Join(err, s.limiter.SetOverrides(list))
-		}
+		_, err := s.setOverrides(ctx)
 		return errors.Join(fault, err)
 	}
 }

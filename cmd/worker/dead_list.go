@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -149,7 +148,7 @@ func deadTable(all []deadtasks.Task, columns int) []string {
 		}
 		return []string{
 			t.ID, t.Queue, t.Type, state, at, strconv.Itoa(len(t.Attempts)),
-			firstLetters(t.Error, errorShown),
+			cli.FirstLine(t.Error, errorShown, "..."),
 		}
 	})
 }
@@ -184,16 +183,4 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return strconv.Itoa(n) + " " + what + "s"
-}
-
-// firstLetters is the first line of a text, or the beginning of that.
-func firstLetters(text string, most int) string {
-	text, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
-	if letters := []rune(text); len(letters) > most {
-		text, cut = string(letters[:most]), true
-	}
-	if cut {
-		return text + "..."
-	}
-	return text
 }

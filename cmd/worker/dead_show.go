@@ -79,7 +79,7 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	for i, a := range t.Attempts {
 		name := [...]string{"attempts", ""}[min(i, 1)]
 		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), cli.Seconds(a.Elapsed.Seconds()),
-			firstLetters(a.Error, 2*errorShown))
+			cli.FirstLine(a.Error, 2*errorShown, "..."))
 		if a.Worker != "" {
 			text += "  (" + a.Worker + ")"
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -114,7 +113,7 @@ func openBuckets(
 		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
 	}
 	if err == nil {
-		err = s.readOverrides(ctx, buckets, env)
+		err = s.readOverrides(ctx, env)
 	}
 	if err != nil {
 		s.close()
@@ -125,28 +124,30 @@ func openBuckets(
 
 // readOverrides sets the limits that the fleet goes by. An override that can't be in force is a warning, and left out
 // there as well.
-func (s *sight) readOverrides(ctx context.Context, buckets *connect.Buckets, env cli.Environment) error {
-	list, err := buckets.Overrides().List(ctx)
-	if list == nil && err != nil {
+func (s *sight) readOverrides(ctx context.Context, env cli.Environment) error {
+	read, err := s.setOverrides(ctx)
+	if !read {
 		return err
 	}
-	if err = errors.Join(err, s.limiter.SetOverrides(list)); err != nil {
+	if err != nil {
 		_, _ = fmt.Fprintf(env.Err, "worker: warning: %v\n", err) // there is nowhere else to say it
 	}
 	return nil
 }
 
+// setOverrides sets the overrides that the fleet has. Read is false if they can't be read. Otherwise the error is of
+// single overrides, which are left out.
+func (s *sight) setOverrides(ctx context.Context) (read bool, err error) {
+	list, err := s.buckets.Overrides().List(ctx)
+	if list == nil && err != nil {
+		return false, err
+	}
+	return true, errors.Join(err, s.limiter.SetOverrides(list))
+}
+
 // rateText is the present rate as headway.yaml has it, and the bounds of an adaptive one.
 func rateText(m reservations.MeterView) string {
-	unit := m.Period.String()
-	for name, d := range map[string]time.Duration{
-		"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
-	} {
-		if m.Period == d {
-			unit = name
-		}
-	}
-	text := cli.Amount(m.Current) + "/" + unit
+	text := cli.Rate(m.Current, m.Period)
 	if m.Adaptive.Max > 0 {
 		text += fmt.Sprintf(" (%s to %s)", cli.Amount(m.Rate), cli.Amount(m.Adaptive.Max))
 	}

@@ -13,11 +13,19 @@ import (
 )
 
 // Amount is a number of tokens with what a person wants to see of it.
-func Amount(n float64) string {
+func Amount(n float64) string { return strconv.FormatFloat(rounded(n), 'f', -1, 64) }
+
+// Rate is a rate with as much of its tokens as Amount shows.
+func Rate(tokens float64, period time.Duration) string {
+	return reservations.RateText(rounded(tokens), period)
+}
+
+// rounded has no decimals from 100 on, else two.
+func rounded(n float64) float64 {
 	if math.Abs(n) >= 100 {
 		n = math.Round(n)
 	}
-	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
+	return math.Round(n*100) / 100
 }
 
 // Seconds is a time in seconds, rounded.
@@ -70,4 +78,16 @@ func TextRows(name, text string) [][]string {
 		name = ""
 	}
 	return rows
+}
+
+// FirstLine is the first line of a text, or the first letters of that line. If that leaves something out, more is added.
+func FirstLine(text string, most int, more string) string {
+	text, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
+	if letters := []rune(text); len(letters) > most {
+		text, cut = string(letters[:most]), true
+	}
+	if cut {
+		return text + more
+	}
+	return text
 }

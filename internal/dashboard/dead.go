@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/cli"
 )
 
 const (
@@ -148,14 +149,5 @@ func (s *Server) requeue(r *http.Request) (string, error) {
 	return back(to, "requeued", report.Requeued), nil
 }
 
-// firstLine is the first line of a text, or the beginning of that.
-func firstLine(text string) string {
-	text, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
-	if letters := []rune(text); len(letters) > lineShown {
-		text, cut = string(letters[:lineShown]), true
-	}
-	if cut {
-		return text + "…"
-	}
-	return text
-}
+// firstLine is the first line of a text, as a list shows it.
+func firstLine(text string) string { return cli.FirstLine(text, lineShown, "…") }

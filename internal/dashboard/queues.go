@@ -111,26 +111,25 @@ func (s *Server) queuePage(r *http.Request) (view, error) {
 	return view{Name: "queue", Title: "Queue " + name, Nav: "/queues", Data: d}, nil
 }
 
+// pause pauses the queue of the form, resume resumes it.
 func (s *Server) pause(r *http.Request) (string, error) {
-	name := r.PostFormValue("queue")
-	if err := s.known(name); err != nil {
-		return "", err
-	}
-	if err := s.inspector.PauseQueue(name); err != nil && !s.paused(name, true) {
-		return "", fmt.Errorf("pause queue %s: %w", name, err)
-	}
-	return back("/queues", "paused", 1), nil
+	return s.setPaused(r, true, "pause", s.inspector.PauseQueue)
 }
 
 func (s *Server) resume(r *http.Request) (string, error) {
+	return s.setPaused(r, false, "resume", s.inspector.UnpauseQueue)
+}
+
+// setPaused has set make a queue as it should be. The notice is the verb in the past.
+func (s *Server) setPaused(r *http.Request, want bool, verb string, set func(string) error) (string, error) {
 	name := r.PostFormValue("queue")
 	if err := s.known(name); err != nil {
 		return "", err
 	}
-	if err := s.inspector.UnpauseQueue(name); err != nil && !s.paused(name, false) {
-		return "", fmt.Errorf("resume queue %s: %w", name, err)
+	if err := set(name); err != nil && !s.paused(name, want) {
+		return "", fmt.Errorf("%s queue %s: %w", verb, name, err)
 	}
-	return back("/queues", "resumed", 1), nil
+	return back("/queues", verb+"d", 1), nil
 }
 
 // known returns an error unless there is such a queue: asynq pauses any name.

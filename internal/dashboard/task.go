@@ -84,8 +84,9 @@ func (s *Server) recent(ctx context.Context) []taskRow {
 		{"waits", s.inspector.ListScheduledTasks},
 	}
 	var rows []taskRow
+	queues := s.look(ctx).Queues
 	for _, l := range lists {
-		for _, q := range s.look(ctx).Queues {
+		for _, q := range queues {
 			found, _ := l.list(q.Queue, asynq.PageSize(each)) // it is only a beginning
 			for _, t := range found {
 				rows = append(rows, taskRow{ID: t.ID, Queue: t.Queue, Type: t.Type, Note: l.note})

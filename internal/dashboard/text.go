@@ -1,23 +1,17 @@
 package dashboard
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
 )
 
 // number is an amount with what a person wants to see of it, in groups of three digits.
 func number(n float64) string {
-	digits := 2
-	if math.Abs(n) >= 100 {
-		digits = 0
-	}
-	factor := math.Pow10(digits)
-	text := strconv.FormatFloat(math.Round(n*factor)/factor, 'f', -1, 64)
-	whole, part, _ := strings.Cut(text, ".")
+	whole, part, _ := strings.Cut(cli.Amount(n), ".")
 	sign := ""
 	if rest, negative := strings.CutPrefix(whole, "-"); negative {
 		sign, whole = "−", rest

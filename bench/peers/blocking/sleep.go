@@ -7,9 +7,9 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/bench/contest"
-	"github.com/headway-go/headway/bench/pause"
 	"github.com/headway-go/headway/bench/peers/asynqqueue"
 	"github.com/headway-go/headway/bench/peers/sharedlimit"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 type sleeping struct{}

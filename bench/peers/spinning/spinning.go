@@ -10,8 +10,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/bench/contest"
-	"github.com/headway-go/headway/bench/pause"
 	"github.com/headway-go/headway/bench/peers/asynqqueue"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 // every is how long a handler sleeps between two tries.
