@@ -40,12 +40,12 @@ func (s *Scheduler) Withdraw(ctx context.Context, t Task) (*asynq.TaskInfo, erro
 		}
 		return nil, fmt.Errorf("withdraw %s: %w", t, err)
 	}
-	return info, s.Leave(ctx, t, info)
+	return info, s.leaveAs(ctx, t, info)
 }
 
-// Leave removes every trace of a task that will not start from the waitlists, and releases its reservations. Info is
+// leaveAs removes every trace of a task that will not start from the waitlists, and releases its reservations. Info is
 // what asynq knew of the task, nil where that is not known: then reservations heal by refill. The error is Redis's.
-func (s *Scheduler) Leave(ctx context.Context, t Task, info *asynq.TaskInfo) error {
+func (s *Scheduler) leaveAs(ctx context.Context, t Task, info *asynq.TaskInfo) error {
 	var charges []reservations.Charge
 	if info != nil {
 		task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
@@ -71,7 +71,7 @@ func (s *Scheduler) leave(ctx context.Context, t Task, charges []reservations.Ch
 	return nil
 }
 
-// Drop is Leave for a delivered task that will not start: its worker refuses it.
+// Drop removes every trace of a delivered task that will not start, because its worker refuses it.
 func (s *Scheduler) Drop(ctx context.Context, t Task, turn Turn) error {
 	if turn.Status == StatusNew {
 		return nil
