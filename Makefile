@@ -16,7 +16,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a fleet of workers against a limited provider, on this machine alone (no services)
-	go run ./cmd/worker demo
+	go run ./cmd/headway demo
 
 test: compiler ## the tests with the race detector, six minutes; starts Redis and MongoDB, and stops them
 	@scripts/services run scripts/test

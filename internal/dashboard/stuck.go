@@ -50,7 +50,7 @@ func (f *fleet) stuck() []problem {
 	}
 	for _, b := range f.Batches {
 		if b.State == "open" && b.Failed > 0 {
-			add(news, "/batch?id="+url.QueryEscape(b.ID), "Send them again with `enqueue retry "+b.ID+" --failed`.",
+			add(news, "/batch?id="+url.QueryEscape(b.ID), "Send them again with `headway retry "+b.ID+" --failed`.",
 				"%s of batch %s failed.", count(b.Failed, "request"), b.Name)
 		}
 	}
@@ -76,7 +76,7 @@ func (f *fleet) stuckQueues(add addProblem) {
 			add(severe, link, "Resume it.", "Queue %s is paused: %s %s not start.", q.Queue, count(tasks, "task"),
 				plural(tasks, "does", "do"))
 		case !served && len(f.Workers) == 0:
-			add(severe, link, "Start `worker run`.", "No worker is running: %s in queue %s %s.", count(tasks, "task"),
+			add(severe, link, "Start `headway worker`.", "No worker is running: %s in queue %s %s.", count(tasks, "task"),
 				q.Queue, plural(tasks, "waits", "wait"))
 		case !served:
 			add(severe, link, "List the queue under `queues` in headway.yaml, and restart the workers.",
@@ -101,7 +101,7 @@ func (f *fleet) stuckBuckets(add addProblem) {
 			add(severe, link, "Check the store of the buckets.",
 				"The bucket of %s could not be asked: %s. It is asked again in %s.", b.Bucket, who, seconds(b.FailedIn))
 		case b.Blocked > 0 && b.Waiting > 0:
-			add(slow, link, "`worker limits unblock "+b.Bucket+"` ends the block.",
+			add(slow, link, "`headway limits unblock "+b.Bucket+"` ends the block.",
 				"Nothing of %s starts for %s, because a provider refused a call: %s.", b.Bucket, seconds(b.Blocked), who)
 		case b.EndIn != nil && *b.EndIn > longWait:
 			add(slow, link, "Raise the limit, or let the tasks wait.", "%s for %s; the last is expected to start in %s.",
