@@ -35,7 +35,7 @@ func TestReferenceIsTrue(t *testing.T) {
 	}
 }
 
-// describe writes the help of the command at path, and of those below it.
+// describe writes the help of the command at path, and of the commands below it.
 func describe(t *testing.T, page *bytes.Buffer, path []string) {
 	t.Helper()
 	var out bytes.Buffer
