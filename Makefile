@@ -12,7 +12,7 @@ GOLANGCI := $(or $(shell golangci-lint version 2>/dev/null | grep -q 'version v\
 VALE_VERSION := 3.7.1
 VALE := $(TOOLS)/vale-$(VALE_VERSION)
 
-GORELEASER_VERSION := 2.17.0
+GORELEASER_VERSION := 2.14.3
 GORELEASER := $(TOOLS)/goreleaser-$(GORELEASER_VERSION)
 
 help: ## print this list
