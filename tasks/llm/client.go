@@ -18,7 +18,7 @@ import (
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/tasks/intake"
+	"github.com/headway-go/headway/internal/intake"
 )
 
 // messageLength is how much of a provider's message an Error keeps, in bytes.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/intake"
+	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/tasks/llm"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/retryheader"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/tasks/intake"
+	"github.com/headway-go/headway/internal/intake"
 )
 
 // Client makes each request once. It is safe for concurrent use.

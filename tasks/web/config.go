@@ -11,7 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/intake"
+	"github.com/headway-go/headway/internal/intake"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/estimates"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/intake"
+	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
