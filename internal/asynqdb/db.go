@@ -16,7 +16,7 @@ type DB struct {
 	inspector *asynq.Inspector
 	process   string // unique
 
-	wake, pending, take, delay, first, skip *redis.Script
+	wake, pending, take, delay, first, skip, remove *redis.Script
 }
 
 // New returns a DB that uses client. The caller remains responsible for closing client.
@@ -26,6 +26,7 @@ func New(client redis.UniversalClient) *DB {
 		wake: redis.NewScript(wakeScript), pending: redis.NewScript(pendingScript),
 		take: redis.NewScript(takeScript), delay: redis.NewScript(delayScript),
 		first: redis.NewScript(firstScript), skip: redis.NewScript(skipScript),
+		remove: redis.NewScript(deleteScript),
 	}
 }
 
