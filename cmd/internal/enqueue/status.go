@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -158,6 +159,13 @@ func (s *services) figures(
 		}
 		f.run(len(running[b.Queue][b.ID]))
 	}
+	if f.Failed+f.Retried > 0 {
+		trouble, err := s.batches.Trouble(ctx, b.ID)
+		if err != nil {
+			return figures{}, err
+		}
+		f.erred(trouble)
+	}
 	if f.State == string(batches.StateOpen) {
 		if err = s.foresee(ctx, b, counts, &f); err != nil {
 			return figures{}, err
@@ -173,6 +181,20 @@ func (s *services) figures(
 	return f, nil
 }
 
+// missing adds how many requests are not in the queue any more. They are counted again: what has ended meanwhile is
+// not missing.
+func (s *services) missing(ctx context.Context, b batches.Batch, by asynqdb.Serving, f *figures) error {
+	if f.gone(by.Tasks) == 0 {
+		return nil
+	}
+	now, err := s.batches.Counts(ctx, b.ID)
+	if err == nil {
+		again := newFigures(b, now)
+		f.Missing = again.gone(by.Tasks)
+	}
+	return err
+}
+
 // foresee adds what works on a batch that has not ended, how fast, and until when.
 func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.Counts, f *figures) error {
 	by, err := s.serving(ctx, b.Queue)
@@ -180,6 +202,9 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 		return err
 	}
 	f.served(by)
+	if err = s.missing(ctx, b, by, f); err != nil {
+		return err
+	}
 	now := time.Now()
 	l := lately{within: window}
 	if counts.Done+counts.Failed > 0 {
