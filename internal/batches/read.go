@@ -32,6 +32,18 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 	return r, err == nil && d.Status != "", err
 }
 
+// FindNamed returns the stored document of the request with this custom_id. Found is false if there is none, as of a
+// request that waits for its first attempt. FindNamed reads the documents of the batch.
+func (s *Store) FindNamed(ctx context.Context, batch, customID string) (r Result, found bool, err error) {
+	if err := checkID(batch); err != nil {
+		return Result{}, false, err
+	}
+	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: name(customID)}) {
+		return r, err == nil, err
+	}
+	return Result{}, false, nil
+}
+
 // Finished returns the lines from to to (both included) that have a result, good or bad. The set takes a byte per
 // line.
 func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/requests"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -205,17 +206,8 @@ func (s *services) withdraw(
 	var named []batches.Named
 	for i, task := range withdrawn {
 		if task != nil {
-			named = append(named, batches.Named{Line: lines[i], CustomID: customID(task.Payload())})
+			named = append(named, batches.Named{Line: lines[i], CustomID: requests.CustomID(task.Payload())})
 		}
 	}
 	return named, err
-}
-
-// customID is that of a task, whatever its type.
-func customID(payload []byte) string {
-	var request struct {
-		CustomID string `json:"custom_id"`
-	}
-	_ = json.Unmarshal(payload, &request) // a task of a batch has one
-	return request.CustomID
 }

@@ -31,7 +31,7 @@ func lastBucket(limits string) reservations.Charge {
 
 func statusCommand(env cli.Environment) *cobra.Command {
 	var t target
-	var asJSON bool
+	var asJSON, failed bool
 	c := &cobra.Command{
 		Use:   "status [BATCH]",
 		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
@@ -47,12 +47,17 @@ as waiting.
 
 The exit code is 0 even if requests failed or the batch was cancelled; --json shows that.`,
 		Example: `  headway status
+  headway status 3f2a --failed
   headway status 3f2a --json`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object for each batch and line")
+	c.Flags().BoolVar(&failed, "failed", false, "list the failed requests of BATCH: custom_id, task ID and error")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if failed && len(args) == 0 {
+			return &cli.UsageError{Err: errors.New("--failed lists the requests of one batch: name its BATCH")}
+		}
 		s, err := t.openStored(c.Context(), env)
 		if err != nil {
 			return err
@@ -63,6 +68,9 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 			b, unknown := s.find(c.Context(), args[0])
 			if unknown != nil {
 				return unknown
+			}
+			if failed {
+				return listFailed(c.Context(), env, s.batches, b, asJSON)
 			}
 			found = []batches.Batch{b}
 		} else if found, err = s.batches.List(c.Context(), listed); err != nil {

@@ -72,3 +72,25 @@ func TestStatusNamesWhatIsNotInTheQueue(t *testing.T) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
+
+// The failed requests of a batch are listed with the IDs of their tasks.
+func TestStatusListsFailedRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	upstream := &refusing{}
+	upstream.on.Store(true)
+	w.work(t, upstream)
+	in := write(t, "in.jsonl", chatLine("good", "hi")+chatLine("bad", "never works"))
+	id := batchOf(t, w.call(t, "batch", in, "--limit", "openai", "--wait"))
+	c := w.call(t, "status", id, "--failed")
+	if lines := strings.Split(strings.TrimSpace(c.out), "\n"); c.code != cli.ExitOK || len(lines) != 2 ||
+		!strings.HasPrefix(lines[1], "bad        "+id+"-2-0  1      ") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status", id, "--failed", "--json"); !strings.Contains(c.out, `"task":"`+id+`-2-0"`) {
+		t.Error(c.out)
+	}
+	if c = w.call(t, "status", "--failed"); c.code != cli.ExitUsage {
+		t.Errorf("exit %d: %s", c.code, c.out)
+	}
+}
