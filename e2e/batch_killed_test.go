@@ -48,7 +48,7 @@ func (r *batchRun) begin(t *testing.T) {
 	r.up = time.Now()
 	r.start(t, fleet)
 	r.enqueuers = append(r.enqueuers,
-		spawn(t, fmt.Sprintf("enqueue%d", len(r.enqueuers)+1), "enqueue", r.env(r.redis.URL()), r.args()...))
+		spawn(t, fmt.Sprintf("enqueue%d", len(r.enqueuers)+1), "headway", r.env(r.redis.URL()), r.args()...))
 }
 
 // ended returns how many requests have ended, according to asynq.
@@ -122,10 +122,10 @@ func (p *process) printed(event string) (last batchFigures) {
 	return last
 }
 
-// status returns the figures of `enqueue status`.
+// status returns the figures of `headway status`.
 func (r *batchRun) status(t *testing.T) (f batchFigures) {
 	t.Helper()
-	c := command(t, "enqueue", r.env(r.redis.URL()), "", "status", "--json", "--config", r.config)
+	c := command(t, "headway", r.env(r.redis.URL()), "", "status", "--json", "--config", r.config)
 	if err := json.Unmarshal([]byte(c.out), &f); err != nil || c.code != 0 {
 		t.Fatalf("status: exit %d, %v: %s%s", c.code, err, c.out, c.err)
 	}

@@ -26,7 +26,7 @@ func TestCancelled(t *testing.T) {
 	w.awaitCompleted(t, 150, time.Minute)
 	began := time.Now()
 	for _, id := range []string{cancelled, between} {
-		r := command(t, "enqueue", w.env(w.redis.URL()), "", "cancel", id, "--json", "--config", w.config)
+		r := command(t, "headway", w.env(w.redis.URL()), "", "cancel", id, "--json", "--config", w.config)
 		var got struct{ Withdrawn, Running int }
 		if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Withdrawn < 200 {
 			t.Fatalf("cancel: exit %d, %v: %s%s", r.code, err, r.out, r.err)

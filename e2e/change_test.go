@@ -62,7 +62,7 @@ func (p phase) want(t *testing.T, f *figures, capacity float64) {
 	}
 }
 
-// The fields of `worker explain` and `worker limits show` that the test checks.
+// The fields of `headway explain` and `headway limits show` that the test checks.
 type (
 	shownBucket struct {
 		Bucket   string  `json:"bucket"`

@@ -62,7 +62,7 @@ func buildSkewed(t *testing.T) {
 	programs[programSkewed] = filepath.Join(t.TempDir(), programSkewed)
 	args := []string{
 		"build", "-overlay", writeFile(t, "overlay.json", string(overlay)),
-		"-o", programs[programSkewed], module + "cmd/worker",
+		"-o", programs[programSkewed], module + "cmd/headway",
 	}
 	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("build the worker with another clock: %v\n%s", err, out)

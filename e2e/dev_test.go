@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// devWithin is how long `worker dev` may take from its start to a page with a fleet that runs.
+// devWithin is how long `headway dev` may take from its start to a page with a fleet that runs.
 const devWithin = time.Minute
 
 // One command runs a fleet with a page, on a machine without services, keys and settings. Commands in other processes
@@ -37,13 +37,13 @@ func TestDevFromNothing(t *testing.T) {
 			page = devPage(t, dev)
 		}
 		t.Logf("%s: the page shows a worker after %v", run, time.Since(began).Round(time.Millisecond))
-		sent := command(t, "enqueue", env, "", "one", "Hi", "--limit", "openai", "--config", file)
-		if sent.code != 0 || !strings.Contains(sent.err, "worker dev") {
+		sent := command(t, "headway", env, "", "enqueue", "Hi", "--limit", "openai", "--config", file)
+		if sent.code != 0 || !strings.Contains(sent.err, "headway dev") {
 			t.Fatalf("enqueue: exit code %d: %s%s", sent.code, sent.out, sent.err)
 		}
 		answer := result{code: -1}
 		for answer.code != 0 && time.Since(began) < 2*devWithin {
-			answer = command(t, "enqueue", env, "", "answer", strings.TrimSpace(sent.out))
+			answer = command(t, "headway", env, "", "answer", strings.TrimSpace(sent.out))
 		}
 		if answer.code != 0 || answer.out == "" {
 			t.Errorf("answer: exit code %d: %s%s", answer.code, answer.out, answer.err)

@@ -59,31 +59,31 @@ func TestErrorsOfSettings(t *testing.T) {
 		args    []string
 		want    []string
 	}{
-		"worker, no config": {"worker", []string{"run", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
-		"check, no config":  {"worker", []string{"check", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
+		"worker, no config": {"headway", []string{"worker", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
+		"check, no config":  {"headway", []string{"check", "--config", "none.yaml"}, []string{"none.yaml", "--config"}},
 		"enqueue, no config": {
-			"enqueue", []string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"},
+			"headway", []string{"batch", "-", "--limit", "openai", "--config", "none.yaml"}, []string{"none.yaml", "--config"},
 		},
-		"worker, many faults":  {"worker", []string{"run", "--config", bad}, faults},
-		"check, many faults":   {"worker", []string{"check", "--config", bad}, faults},
-		"enqueue, many faults": {"enqueue", []string{"one", "Hi", "--limit", "openai", "--config", bad}, faults},
-		"worker, no YAML":      {"worker", []string{"run", "--config", noYAML}, []string{noYAML, "not valid YAML"}},
+		"worker, many faults":  {"headway", []string{"worker", "--config", bad}, faults},
+		"check, many faults":   {"headway", []string{"check", "--config", bad}, faults},
+		"enqueue, many faults": {"headway", []string{"enqueue", "Hi", "--limit", "openai", "--config", bad}, faults},
+		"worker, no YAML":      {"headway", []string{"worker", "--config", noYAML}, []string{noYAML, "not valid YAML"}},
 		"enqueue, unknown limit": {
-			"enqueue",
-			[]string{"one", "Hi", "--limit", "opnai", "--config", good},
+			"headway",
+			[]string{"enqueue", "Hi", "--limit", "opnai", "--config", good},
 			[]string{"unknown limit", `"opnai"`, `"openai"`},
 		},
 		"enqueue, charge": {
-			"enqueue",
+			"headway",
 			[]string{"batch", "-", "--limit", "openai", "--config", small},
 			[]string{"line 1", "line 2", "more than can ever be served"},
 		},
 		"enqueue, broken line": {
-			"enqueue",
+			"headway",
 			[]string{"batch", "-", "--limit", "openai", "--config", good},
 			[]string{"line 3", "nothing was enqueued", "--skip-invalid"},
 		},
-		"worker, unknown command": {"worker", []string{"rum"}, []string{"rum"}},
+		"worker, unknown command": {"headway", []string{"rum"}, []string{"rum"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,29 +109,29 @@ func TestErrorsOfServices(t *testing.T) {
 	}{
 		"worker, no Redis": {
 			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away},
-			"worker",
-			[]string{"run"},
+			"headway",
+			[]string{"worker"},
 			[]string{"REDIS_URL", nowhere},
 		},
 		"worker, no MongoDB": {
-			[]string{"REDIS_URL=" + redis.URL(), away}, "worker", []string{"run"}, []string{"MONGODB_URI", nowhere},
+			[]string{"REDIS_URL=" + redis.URL(), away}, "headway", []string{"worker"}, []string{"MONGODB_URI", nowhere},
 		},
 		"check, neither": {
 			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere, away},
-			"worker",
+			"headway",
 			[]string{"check"},
 			[]string{"REDIS_URL", "MONGODB_URI", nowhere},
 		},
 		"enqueue, no Redis": {
 			[]string{"REDIS_URL=redis://user:hunter2@" + nowhere},
-			"enqueue",
-			[]string{"one", "Hi", "--limit", "openai"},
+			"headway",
+			[]string{"enqueue", "Hi", "--limit", "openai"},
 			[]string{"REDIS_URL", nowhere},
 		},
 		"reserve, no MongoDB": {
 			[]string{"REDIS_URL=" + redis.URL(), away},
-			"enqueue",
-			[]string{"one", "Hi", "--limit", "openai", "--reserve"},
+			"headway",
+			[]string{"enqueue", "Hi", "--limit", "openai", "--reserve"},
 			[]string{"MONGODB_URI", nowhere},
 		},
 	} {
@@ -153,7 +153,7 @@ func TestWorkerStartsWhileStoreIsDown(t *testing.T) {
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.mongoProxy.Cut()
-	r := command(t, "worker", w.env(w.redisURL), "", "run", "--config", w.config)
+	r := command(t, "headway", w.env(w.redisURL), "", "worker", "--config", w.config)
 	r.want(t, exitUnavailable, "MONGODB_URI", w.mongoProxy.Addr())
 	if i := w.info(t); i.Pending != tasks {
 		t.Errorf("after the failed start: %s", describe(i))
@@ -176,7 +176,7 @@ func TestTasksThatCanNeverRun(t *testing.T) {
 		"limits: {anthropic: {meters: {requests: 50/s}}, openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
 	enqueue := func(args ...string) {
 		t.Helper()
-		command(t, "enqueue", w.env(w.redis.URL()), smallChats(1, 1), args...).want(t, 0)
+		command(t, "headway", w.env(w.redis.URL()), smallChats(1, 1), args...).want(t, 0)
 	}
 	enqueue("batch", "-", "--limit", "anthropic", "--config", other) // the workers have no such limit
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: w.redis.Addr()})
@@ -229,7 +229,7 @@ func TestSkipInvalid(t *testing.T) {
 	good := writeFile(t, "good.yaml", "limits: {openai: {meters: {requests: {rate: 50/s, capacity: 5}}}}")
 	uri, database := testenv.Mongo(t)
 	env := []string{"REDIS_URL=" + redis.URL(), "MONGODB_URI=" + mongoURI(t, uri, database, "")}
-	r := command(t, "enqueue", env, smallChats(1, 2)+"{\n"+smallChats(3, 2),
+	r := command(t, "headway", env, smallChats(1, 2)+"{\n"+smallChats(3, 2),
 		"batch", "-", "--limit", "openai", "--config", good, "--skip-invalid")
 	r.want(t, exitFailed, "line 3")
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: redis.Addr()})

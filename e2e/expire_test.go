@@ -44,7 +44,7 @@ func TestExpiredOnceWhenDispatchersAreKilled(t *testing.T) {
 	archived := w.info(t).Archived
 	folder := t.TempDir()
 	out, errs := filepath.Join(folder, "out.jsonl"), filepath.Join(folder, "errors.jsonl")
-	if r := command(t, "enqueue", w.env(w.redis.URL()), "", "results", batch, "--out", out, "--errors", errs, "--config",
+	if r := command(t, "headway", w.env(w.redis.URL()), "", "results", batch, "--out", out, "--errors", errs, "--config",
 		w.config); r.code > 1 {
 		t.Fatalf("results: exit %d: %s%s", r.code, r.out, r.err)
 	}
@@ -73,7 +73,7 @@ func TestExpiredOnceWhenDispatchersAreKilled(t *testing.T) {
 			t.Errorf("%s has %d results", id, n)
 		}
 	}
-	listed := command(t, "worker", w.env(w.redis.URL()), "", "dead", "list", "--json", "--limit", "0")
+	listed := command(t, "headway", w.env(w.redis.URL()), "", "dead", "list", "--json", "--limit", "0")
 	dead := strings.Count(listed.out, `"expired"`)
 	starts := w.report(t).Starts
 	t.Logf("%d started, %d expired, %d archived, %d dead tasks", len(starts), expired, archived, dead)

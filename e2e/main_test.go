@@ -35,17 +35,16 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// buildAll builds the commands with the race detector, and also the worker without it, for the demo and for tests of
+// buildAll builds headway with the race detector, and also without it, for the demo and for tests of
 // usage.
 func buildAll(folder string) error {
 	for _, b := range []struct {
 		name, path string
 		flags      []string
 	}{
-		{"worker", "cmd/worker", []string{"-race"}},
-		{"enqueue", "cmd/enqueue", []string{"-race"}},
+		{"headway", "cmd/headway", []string{"-race"}},
 		{"provider", "internal/provider/cmd/provider", []string{"-race"}},
-		{programPlain, "cmd/worker", nil},
+		{programPlain, "cmd/headway", nil},
 	} {
 		programs[b.name] = filepath.Join(folder, b.name)
 		args := append(append([]string{"build"}, b.flags...), "-o", programs[b.name], module+b.path)

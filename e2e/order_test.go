@@ -218,7 +218,7 @@ func TestOrderAfterCancel(t *testing.T) {
 	}
 	w.start(t, fleet)
 	w.awaitCompleted(t, 200, time.Minute)
-	r := command(t, "enqueue", w.env(w.redis.URL()), "", "cancel", batches[1], "--json", "--config", w.config)
+	r := command(t, "headway", w.env(w.redis.URL()), "", "cancel", batches[1], "--json", "--config", w.config)
 	var got struct{ Withdrawn, Running int }
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Withdrawn != third {
 		t.Fatalf("cancel: exit %d, %v: %s%s", r.code, err, r.out, r.err)

@@ -46,7 +46,7 @@ func TestBucketsInRedis(t *testing.T) {
 			t.Errorf("a worker does not log %s", want)
 		}
 	}
-	for _, args := range [][]string{{"enqueue", "batch", "-", "--limit", "openai"}, {"worker", "dead", "list"}} {
+	for _, args := range [][]string{{"headway", "batch", "-", "--limit", "openai"}, {"worker", "dead", "list"}} {
 		if args[1] == "batch" {
 			args = append(args, "--config", w.config)
 		}

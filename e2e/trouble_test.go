@@ -32,7 +32,7 @@ func TestTroubledProvider(t *testing.T) {
 	id := w.enqueue(t, smallChats(1, tasks))
 	w.awaitCompleted(t, tasks, 3*time.Minute)
 	out := filepath.Join(t.TempDir(), "out.jsonl")
-	r := command(t, "enqueue", w.env(w.redis.URL()), "",
+	r := command(t, "headway", w.env(w.redis.URL()), "",
 		"results", id, "--out", out, "--errors", out+".errors", "--config", w.config)
 	if r.code != 0 {
 		t.Fatalf("results: exit %d: %s%s", r.code, r.out, r.err)

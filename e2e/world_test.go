@@ -56,7 +56,7 @@ type world struct {
 	provider   *process
 	inspector  *asynq.Inspector
 	pulse      *pulse
-	program    string     // of the workers; "worker" when empty
+	program    string     // of the workers; "headway" when empty
 	flags      []string   // more flags of the workers
 	workers    []*process // all started workers
 }
@@ -119,7 +119,7 @@ func (w *world) env(redisURL string) []string {
 func (w *world) start(t *testing.T, n int) {
 	t.Helper()
 	for range n {
-		w.startOne(t, cmp.Or(w.program, "worker"), w.env(w.redisURL))
+		w.startOne(t, cmp.Or(w.program, "headway"), w.env(w.redisURL))
 	}
 }
 
@@ -127,7 +127,7 @@ func (w *world) start(t *testing.T, n int) {
 func (w *world) startOne(t *testing.T, program string, env []string) {
 	t.Helper()
 	w.workers = append(w.workers, spawn(t, fmt.Sprintf("worker%d", len(w.workers)+1), program, env,
-		append([]string{"run", "--config", w.config, "--log-level", "debug", "--log-format", "json"}, w.flags...)...))
+		append([]string{"worker", "--config", w.config, "--log-level", "debug", "--log-format", "json"}, w.flags...)...))
 }
 
 // awaitWorkers waits until all workers take tasks.
@@ -156,7 +156,7 @@ func (w *world) enqueueWithin(t *testing.T, narrow, batch string, flags ...strin
 		args = append(args, "--limit", narrow)
 	}
 	args = append(append(args, "--limit", "openai"), flags...)
-	r := command(t, "enqueue", w.env(w.redis.URL()), batch, args...)
+	r := command(t, "headway", w.env(w.redis.URL()), batch, args...)
 	var got struct {
 		Batch            string
 		Enqueued, Faulty int
@@ -172,7 +172,7 @@ func (w *world) enqueueWithin(t *testing.T, narrow, batch string, flags ...strin
 // worker runs a command of the worker on the world's services, fails unless it succeeds, and returns its output.
 func (w *world) worker(t *testing.T, args ...string) string {
 	t.Helper()
-	r := command(t, "worker", w.env(w.redis.URL()), "", append(args, "--config", w.config)...)
+	r := command(t, "headway", w.env(w.redis.URL()), "", append(args, "--config", w.config)...)
 	if r.code != 0 {
 		t.Fatalf("worker %s: exit %d: %s%s", strings.Join(args, " "), r.code, r.out, r.err)
 	}

@@ -119,7 +119,7 @@ func Retention(d time.Duration) Option {
 // long as the task waits or runs, however long that is. A task that ended, also one in the archive, refuses none. 1
 // to 500 bytes. If EnqueueMany gets several tasks, their type must give the keys (tasks.Optioner).
 //
-// Not promised: a task that asynq's own tools or `worker dead requeue` run again after its end may meet a newer one
+// Not promised: a task that asynq's own tools or `headway dead requeue` run again after its end may meet a newer one
 // with its key. So may a task that more than 20 workers died with.
 func Unique(key string) Option {
 	return func(o *options) error {

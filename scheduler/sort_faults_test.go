@@ -232,10 +232,9 @@ func TestWithdrawWhileSorting(t *testing.T) {
 	s.Sort("default", tasks.Charges, nil)
 	<-asked
 	const withdrawn = 10
-	for _, id := range limited[:withdrawn] {
-		if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: id}); err != nil || info == nil {
-			t.Fatalf("%+v, %v", info, err)
-		}
+	got, err := s.Withdraw(t.Context(), "default", limited[:withdrawn]...)
+	if err != nil || slices.Contains(got, nil) {
+		t.Fatalf("%+v, %v", got, err)
 	}
 	close(answer)
 	if err := s.Stop(t.Context()); err != nil {

@@ -40,15 +40,15 @@ and sum by (limit) (increase(headway_provider_refusals_total[5m])) >= 5
 `,
 			"The provider refuses calls of limit {{ $labels.limit }}.",
 			"More than 5 % of the calls were refused (429) for some minutes. The limit may be higher than the "+
-				"provider's, or other programs use the same key. Compare `worker limits show {{ $labels.limit }}` with "+
-				"the account, and lower it with `worker limits set`."),
+				"provider's, or other programs use the same key. Compare `headway limits show {{ $labels.limit }}` with "+
+				"the account, and lower it with `headway limits set`."),
 		alert("HeadwayWaitlistTooLong", "warning", "5m",
 			`max by (limit, key) (headway_waitlist_end_timestamp_seconds) - time()
   > on (limit) group_left max by (limit) (headway_waitlist_wait_goal_seconds)
 `,
 			"Tasks of limit {{ $labels.limit }} {{ $labels.key }} will wait for {{ $value | humanizeDuration }}.",
 			"The last waiting task is expected to start later than max_wait of the limit allows (or one hour, without "+
-				"max_wait). Raise the limit, or enqueue less. `worker limits show {{ $labels.limit }}` has the waitlist."),
+				"max_wait). Raise the limit, or enqueue less. `headway limits show {{ $labels.limit }}` has the waitlist."),
 		alert("HeadwayDispatcherDead", "critical", "30s",
 			`max(headway_dispatcher_on_duty) == 0
 `,
@@ -60,7 +60,7 @@ and sum by (limit) (increase(headway_provider_refusals_total[5m])) >= 5
 `,
 			"A worker can't read {{ $labels.service }}.",
 			"While the buckets are away nothing limited starts; while Redis is away nothing does. No task is lost. "+
-				"`worker check` on the machine of the worker says more."),
+				"`headway check` on the machine of the worker says more."),
 		alert("HeadwayNotScraped", "critical", "2m",
 			`absent(headway_up{service="redis"})
 `,

@@ -71,7 +71,7 @@ func (r recurringFile) recurring(name string, limits []reservations.Limit) (sche
 }
 
 // args returns the arguments of the task. A call may name a limit without a charge. Its charge is then the largest
-// usage that the request allows, on all meters of the limit, as in `enqueue one`.
+// usage that the request allows, on all meters of the limit, as in `headway enqueue`.
 func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 	payload, err := json.Marshal(t.Payload)
 	if err != nil {

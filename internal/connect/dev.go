@@ -16,7 +16,7 @@ import (
 // devPatience bounds the question whether the fleet of a file lives.
 const devPatience = time.Second
 
-// Dev is the fleet of a running `worker dev`, as its file names it. Commands without REDIS_URL use it.
+// Dev is the fleet of a running `headway dev`, as its file names it. Commands without REDIS_URL use it.
 type Dev struct {
 	// RedisURL is its queue, with the password.
 	RedisURL string `json:"redis_url"`
@@ -25,7 +25,7 @@ type Dev struct {
 	PID  int    `json:"pid"`
 }
 
-// devFile is where `worker dev` writes its addresses: below the user's own folder for this session, or for caches.
+// devFile is where `headway dev` writes its addresses: below the user's own folder for this session, or for caches.
 // Empty without any.
 func devFile(getenv func(string) string) string {
 	for _, place := range []struct{ variable, below string }{
@@ -73,7 +73,7 @@ func (d Dev) Write(getenv func(string) string) (remove func(), err error) {
 	}, nil
 }
 
-// FindDev returns the fleet of a `worker dev` that lives. A file that a killed process has left is not found: nothing
+// FindDev returns the fleet of a `headway dev` that lives. A file that a killed process has left is not found: nothing
 // answers with the password there.
 func FindDev(ctx context.Context, getenv func(string) string) (Dev, bool) {
 	name := devFile(getenv)

@@ -54,7 +54,7 @@ func (e *ServiceError) Error() string {
 func (e *ServiceError) Unwrap() []error { return []error{e.Kind, e.Err} }
 
 // Redis connects to REDIS_URL (redis:// or rediss://) and waits for an answer. If it is not set, that is the Redis of a
-// running `worker dev`, or else RedisDefault. Getenv is os.Getenv in a command. The caller closes the client.
+// running `headway dev`, or else RedisDefault. Getenv is os.Getenv in a command. The caller closes the client.
 func Redis(ctx context.Context, getenv func(string) string) (redis.UniversalClient, error) {
 	address := getenv("REDIS_URL")
 	if address == "" {

@@ -1,5 +1,5 @@
 // Package dashboard is the page that shows a fleet: what is stuck and why, limits with their waitlists, the path of one
-// task, batches, dead tasks and queues. `worker dashboard`, `worker dev` and `worker demo --ui` serve it.
+// task, batches, dead tasks and queues. `headway dashboard`, `headway dev` and `headway demo --ui` serve it.
 //
 // The page is read-only unless Config.AllowChanges is set. It works without JavaScript; a script of 60 lines keeps it
 // live by server-sent events. It loads nothing from elsewhere, and its content security policy allows only its own

@@ -1,4 +1,4 @@
-// Package embedded runs a Redis inside the process, for `worker demo` and `worker dev`. It keeps all data in memory.
+// Package embedded runs a Redis inside the process, for `headway demo` and `headway dev`. It keeps all data in memory.
 package embedded
 
 import (

@@ -1,4 +1,4 @@
-// Package explained is a task with the reason why it does not run, as `worker explain` and the page show it.
+// Package explained is a task with the reason why it does not run, as `headway explain` and the page show it.
 package explained
 
 import (

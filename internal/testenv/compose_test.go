@@ -109,10 +109,10 @@ func TestComposeWorkers(t *testing.T) {
 		}
 	}
 	const config = "/etc/headway/headway.yaml"
-	if want := []string{"run", "--config", config, "--metrics", "0.0.0.0:9464"}; !slices.Equal(worker.Command, want) {
+	if want := []string{"worker", "--config", config, "--metrics", "0.0.0.0:9464"}; !slices.Equal(worker.Command, want) {
 		t.Errorf("command %q, wanted %q", worker.Command, want)
 	}
-	if want := []string{"CMD", "/worker", "check", "--config", config}; !slices.Equal(worker.Healthcheck.Test, want) {
+	if want := []string{"CMD", "/headway", "check", "--config", config}; !slices.Equal(worker.Healthcheck.Test, want) {
 		t.Errorf("health check %q, wanted %q", worker.Healthcheck.Test, want)
 	}
 	if !slices.Contains(worker.Volumes, "./headway.yaml:"+config+":ro") {
@@ -218,8 +218,8 @@ func TestDockerfileMakesASmallImageWithoutRoot(t *testing.T) {
 	t.Parallel()
 	dockerfile := read(t, "Dockerfile")
 	for _, wanted := range []string{
-		"CGO_ENABLED=0", "./cmd/worker", "./cmd/enqueue", "\nFROM scratch\n", "\nUSER 65532:65532\n",
-		`ENTRYPOINT ["/worker"]`,
+		"CGO_ENABLED=0", "./cmd/headway", "\nFROM scratch\n", "\nUSER 65532:65532\n",
+		`ENTRYPOINT ["/headway"]`,
 	} {
 		if !strings.Contains(dockerfile, wanted) {
 			t.Errorf("Dockerfile lacks %q", strings.TrimSpace(wanted))

@@ -21,8 +21,7 @@ func TestLicences(t *testing.T) {
 	}
 	text := run("scripts/licences")
 	modules := strings.Fields(
-		run("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/worker",
-			"./cmd/enqueue"))
+		run("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/headway"))
 	if len(modules) == 0 || !strings.Contains(text, "Go and its standard library") ||
 		!strings.Contains(text, "The Go Authors") {
 		t.Errorf("%d modules, and Go is missing", len(modules))

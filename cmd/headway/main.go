@@ -1,0 +1,12 @@
+// Command headway runs fleets of workers at exactly the limit that they share, enqueues tasks, and shows what waits and
+// why. `headway --help` lists its commands.
+package main
+
+import (
+	"os"
+
+	"github.com/headway-go/headway/cmd/internal/headway"
+	"github.com/headway-go/headway/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(headway.Command)) }

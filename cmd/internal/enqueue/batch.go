@@ -1,0 +1,219 @@
+package enqueue
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/pause"
+)
+
+// keepBatch is how long Redis keeps the finished tasks of a batch, without their answers: long enough that one which
+// ends while the batch is enqueued again is not taken for one that was never sent.
+const keepBatch = time.Hour
+
+// keepBatchMin is the least of it.
+const keepBatchMin = time.Minute
+
+// keptBatch says so on the command line.
+const keptBatch = ", at least 1m: one that ends while its file is enqueued again must still be found"
+
+type batchJob struct {
+	target
+	files
+
+	model  string
+	skip   bool
+	wait   bool
+	asJSON bool
+	env    cli.Environment
+
+	make  maker
+	hash  string // of the content
+	lines int    // the number of the last good one
+}
+
+func batchCommand(env cli.Environment) *cobra.Command {
+	j := &batchJob{env: env}
+	c := &cobra.Command{
+		Use:   "batch FILE|-",
+		Short: "Enqueue a file of requests in the OpenAI Batch format",
+		Long: `Batch enqueues every line of a JSONL file in the OpenAI Batch input format (custom_id, method, url,
+body), in order. "-" reads standard input. The answers are kept in MongoDB for 30 days; "headway results" writes them.
+
+The whole file is checked first. Where a line is broken, is there twice, asks for more than the limit can ever serve, or
+for a host or a secret that headway.yaml does not list (http.allow_hosts, http.secrets; where it lists no hosts, that is
+only warned of, as workers may have another file), all such lines are named and nothing is enqueued; with --skip-invalid
+the others are enqueued, and the exit code is 1.
+
+The same file for the same limits and model is the same batch, under the same name: enqueued again, it goes on where it
+was, and nothing is sent twice. So whatever was interrupted, this command or the workers, the same command once more is
+right.
+
+With --wait the command shows the progress until every request has ended, and writes the answers in the OpenAI Batch
+output format: good ones to --out, others to --errors. Either of them implies --wait; "-" is standard output.`,
+		Example: `  headway batch examples/godoc.jsonl --limit openai
+  headway batch requests.jsonl --out answers.jsonl --errors errors.jsonl --limit openai
+  headway batch requests.jsonl --limit openai:tenant-7 --reserve
+  headway batch requests.jsonl --limit tenants:acme --limit openai
+  zcat huge.jsonl.gz | headway batch - --limit openai --skip-invalid --json`,
+		Args: cli.Args(func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("wants one FILE, or - for standard input; got %d", len(args))
+			}
+			return nil
+		}),
+		RunE: func(c *cobra.Command, args []string) error { return j.run(c.Context(), args[0]) },
+	}
+	j.target.flags(c, keepBatch, keptBatch)
+	j.files.flags(c)
+	c.Flags().StringVar(&j.model, "model", "", "the model of all requests, instead of what each line says")
+	c.Flags().BoolVar(&j.wait, "wait", false, "wait until every request has ended, and show the progress")
+	c.Flags().BoolVar(&j.skip, "skip-invalid", false, "enqueue the good lines where others are faulty")
+	c.Flags().BoolVar(&j.asJSON, "json", false,
+		"print the result as JSON, with --wait also the progress, one object a line")
+	return c
+}
+
+func (j *batchJob) run(ctx context.Context, name string) error {
+	options, err := j.options()
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON, name, j.file)); err != nil {
+		return err
+	}
+	limits, from, err := j.load()
+	if err != nil {
+		return err
+	}
+	j.make = maker{from: from, model: j.model}
+	file, closeFile, err := open(ctx, name, j.env.In)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeFile() }()
+	began := time.Now()
+	r := result{Event: "enqueued"}
+	if err = j.inspect(file, name, &r); err != nil {
+		return err
+	}
+	j.warnOfQueue(j.env)
+	s, err := j.openBatches(ctx, j.env, limits)
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	b, existed, err := j.record(ctx, s, name, r.Requests)
+	if err != nil {
+		return err
+	}
+	r.Batch = b.ID
+	err = j.send(ctx, s, b, existed, file, options, &r)
+	r.Seconds = time.Since(began).Seconds()
+	if printErr := j.print(r, name); printErr != nil {
+		return printErr
+	}
+	switch {
+	case err == nil && (j.wait || j.named()):
+		err = j.await(ctx, s, b, file)
+	case errors.Is(err, batches.ErrCancelled), errors.Is(err, context.Canceled):
+		err = errors.Join(err, j.leave(ctx, s, b, file, err))
+	}
+	return errors.Join(err, leftOut(r, name))
+}
+
+// inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.
+func (j *batchJob) inspect(file *input, name string, r *result) error {
+	hash := sha256.New()
+	if err := j.check(io.TeeReader(file, hash), r); err != nil {
+		return err
+	}
+	j.hash = hex.EncodeToString(hash.Sum(nil))
+	if r.Faulty > 0 && !j.skip {
+		if j.asJSON {
+			if err := j.print(*r, name); err != nil {
+				return err
+			}
+		}
+		advice := " (--skip-invalid enqueues the others)"
+		if r.Requests == 0 {
+			advice = " (not one is a request in the OpenAI Batch format: is it the right file?)"
+		}
+		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued%s:\n%s",
+			displayName(name), r.Faulty, r.Requests+r.Faulty, advice, indented(*r))}
+	}
+	return file.rewind()
+}
+
+// check counts the good lines and notes the faulty ones.
+func (j *batchJob) check(file io.Reader, r *result) error {
+	over, anywhere := map[string]int{}, 0
+	err := j.make.each(file, false, func(line batch.Line, task request) error {
+		r.Requests++
+		j.lines = line.Number
+		if line.HTTP() && len(j.make.from.http.AllowHosts) == 0 {
+			anywhere++
+		}
+		for _, name := range j.make.from.over(task) {
+			over[name]++
+		}
+		return nil
+	}, func(fault error) {
+		r.Faulty++
+		if r.Faulty <= faultsListed {
+			r.Faults = append(r.Faults, fault.Error())
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(over)) {
+		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and "+
+			"everybody else until it is paid back", over[name], name)
+	}
+	if anywhere > 0 {
+		j.warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with "+
+			"a file that lists theirs makes them, others refuse them", anywhere, j.file)
+	}
+	if err == nil && r.Requests == 0 && (r.Faulty == 0 || j.skip) {
+		err = &cli.UsageError{Err: batch.ErrEmpty}
+	}
+	return err
+}
+
+// record finds the batch of the file, or makes it. One that was cancelled goes on.
+func (j *batchJob) record(ctx context.Context, s *services, name string, requests int) (batches.Batch, bool, error) {
+	id, err := j.make.name(j.hash)
+	if err != nil {
+		return batches.Batch{}, false, err
+	}
+	b, existed, err := s.batches.Open(ctx, batches.Batch{
+		ID: id, Name: displayName(name), Hash: j.hash, Lines: j.lines, Requests: requests, Limit: j.make.from.String(),
+		Model: j.model,
+		Queue: j.queue, Retries: j.retries,
+	})
+	if err != nil || !existed {
+		return b, existed, err
+	}
+	if b.Queue != j.queue { // there the IDs of its tasks are unknown, and all would be sent twice
+		return b, existed, &cli.UsageError{Err: fmt.Errorf("batch %s is in queue %q: send it with --queue %s", id,
+			b.Queue, b.Queue)}
+	}
+	if b.State == batches.StateCancelled {
+		if err = s.batches.Resume(ctx, id); err != nil {
+			return b, existed, err
+		}
+		b.State = batches.StateOpen
+		err = pause.For(ctx, settleDown)
+	}
+	return b, existed, err
+}

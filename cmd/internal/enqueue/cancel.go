@@ -1,0 +1,213 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/requests"
+	"github.com/headway-go/headway/tasks"
+)
+
+// errEnded is why a batch is not cancelled.
+var errEnded = errors.New("all requests have ended")
+
+// cancelled is what `headway cancel --json` prints.
+type cancelled struct {
+	Batch     string `json:"batch"`
+	Withdrawn int    `json:"withdrawn"` // taken back out of the queue
+	Ended     int    `json:"ended"`     // have a result
+	Left      int    `json:"left"`      // all others, except requests that were cancelled before
+	Before    int    `json:"cancelled_before"`
+	Running   int    `json:"running"` // come to their end, and their results count
+	Never     int    `json:"never_enqueued"`
+	Missing   int    `json:"missing"` // were enqueued, and are not in the queue
+	again     bool   // it was cancelled already
+}
+
+// text is that for people.
+func (c cancelled) text() string {
+	began := fmt.Sprintf("batch %s is cancelled: %s requests were taken back", c.Batch, count(c.Withdrawn))
+	if c.again {
+		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s were taken back now",
+			c.Batch, count(c.Before), count(c.Withdrawn))
+	}
+	text := fmt.Sprintf("%s, %s had ended, %s run, %s were never enqueued", began, count(c.Ended), count(c.Running),
+		count(c.Never))
+	if c.Missing > 0 {
+		text += fmt.Sprintf(", %s are not in the queue any more", count(c.Missing))
+	}
+	return text
+}
+
+func cancelCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "cancel BATCH",
+		Short: "Delete the waiting requests of a batch and release what they reserved",
+		Long: `Cancel deletes the waiting requests of the batch and releases the tokens that they reserved. The tasks
+behind them have these tokens at once, in their order. Requests that run come to their end, and their results count. A
+batch whose requests have all ended stays as it is.
+
+In what "headway results" writes, the others have a line in the error file, with the code batch_cancelled.
+
+Enqueue the same file again to go on where it was.`,
+		Example: `  headway cancel 3f2a`,
+		Args:    cli.Named("one BATCH, as `headway status` lists them"),
+	}
+	t.configFlag(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, b, err := t.openBatch(c.Context(), env, args[0])
+		if err != nil {
+			return err
+		}
+		defer s.close(c.Context())
+		r, err := s.cancel(c.Context(), b, t.file, env.Err)
+		if errors.Is(err, errEnded) && !asJSON {
+			_, err = fmt.Fprintf(env.Out, "batch %s has ended: there is nothing to cancel\n", b.ID)
+			return err
+		}
+		if usage := (*cli.UsageError)(nil); errors.As(err, &usage) {
+			return err // before anything was done
+		}
+		if err != nil && !errors.Is(err, errEnded) {
+			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers "+
+				"drop them: %w", b.ID, count(r.Left), err)
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(r)
+		}
+		_, err = fmt.Fprintln(env.Out, r.text())
+		return err
+	}
+	return c
+}
+
+// canGiveBack wants the limits of the batch to be in the file: reservations of an unknown limit can't be released. The
+// error is a
+// *cli.UsageError.
+func (s *services) canGiveBack(b batches.Batch, file string) error {
+	for bucket := range strings.SplitSeq(b.Limit, between) {
+		name, _, _ := strings.Cut(bucket, ":")
+		if _, err := s.limiter.Limit(name); err != nil {
+			return &cli.UsageError{Err: fmt.Errorf(
+				"batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they reserved "+
+					"could not be released; name the file of the workers with --config", b.ID, name, file)}
+		}
+	}
+	return nil
+}
+
+// cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it, and then deletes
+// what waits. File is where the limits are from, and out is for the progress. A *cli.UsageError comes before anything was
+// done.
+func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out io.Writer) (cancelled, error) {
+	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
+	counts, err := s.batches.Counts(ctx, b.ID)
+	if err != nil {
+		return r, err
+	}
+	if ended := counts.Done + counts.Failed; ended >= b.Requests && b.State == batches.StateOpen {
+		return cancelled{Batch: b.ID, Ended: ended}, errEnded
+	}
+	if err := s.canGiveBack(b, file); err != nil {
+		return r, err
+	}
+	if err := s.batches.Cancel(ctx, b.ID); err != nil {
+		return r, err
+	}
+	bar := cli.NewProgress(out, "cancelled", b.Lines)
+	defer bar.Close()
+	for from := 1; from <= b.Lines; from += chunk {
+		bar.Set(from - 1)
+		to := min(b.Lines, from+chunk-1)
+		rounds, err := s.batches.Rounds(ctx, b.ID, from, to)
+		if err != nil {
+			return r, err
+		}
+		done, err := s.batches.Finished(ctx, b.ID, from, to)
+		if err != nil {
+			return r, err
+		}
+		named, err := s.withdraw(ctx, b, from, to, done, rounds)
+		r.Ended += done.Len()
+		r.Withdrawn += len(named)
+		r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
+		if storing := s.batches.Name(context.WithoutCancel(ctx), b.ID, named); storing != nil && err == nil {
+			err = storing
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	bar.Set(b.Lines)
+	return r, s.tellApart(ctx, b, &r)
+}
+
+// tellApart sorts the requests that were neither deleted nor ended: each one runs, was cancelled before, or was never
+// enqueued. If this call cancelled the batch, a request that a worker dropped since then counts as deleted.
+func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) error {
+	if r.Left == 0 || b.Lines == 0 {
+		return nil
+	}
+	all, err := s.running(ctx, b.Queue)
+	if err != nil {
+		return err
+	}
+	running := all[b.ID]
+	known, err := s.batches.Unanswered(ctx, b.ID, 1, b.Lines)
+	if err != nil {
+		return err
+	}
+	dropped := known.Len() - r.Withdrawn
+	for _, line := range running {
+		if known.Has(line) { // an attempt failed, and the next one runs
+			dropped--
+		}
+	}
+	dropped = min(r.Left, max(0, dropped))
+	if r.again {
+		r.Before = dropped
+	} else {
+		r.Withdrawn += dropped
+	}
+	r.Left -= dropped
+	r.Running = min(r.Left, len(running))
+	if rest := r.Left - r.Running; b.Enqueued < b.Lines {
+		r.Never = rest
+	} else {
+		r.Missing = rest
+	}
+	return nil
+}
+
+// withdraw deletes the tasks of some lines, and returns the lines that had one, also after an error.
+func (s *services) withdraw(
+	ctx context.Context, b batches.Batch, from, to int, done *batches.LineSet, rounds map[int]int,
+) ([]batches.Named, error) {
+	var lines []int
+	var ids []string
+	for line := from; line <= to; line++ {
+		if !done.Has(line) {
+			lines = append(lines, line)
+			ids = append(ids, tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]}.TaskID())
+		}
+	}
+	withdrawn, err := s.scheduler.Withdraw(ctx, b.Queue, ids...)
+	var named []batches.Named
+	for i, task := range withdrawn {
+		if task != nil {
+			named = append(named, batches.Named{Line: lines[i], CustomID: requests.CustomID(task.Payload())})
+		}
+	}
+	return named, err
+}

@@ -1,0 +1,230 @@
+package enqueue
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// figures are what people want to know of a batch.
+type figures struct {
+	Event    string    `json:"event,omitempty"`
+	Batch    string    `json:"batch"`
+	Name     string    `json:"name"`
+	State    string    `json:"state"` // open, ended or cancelled
+	Limit    string    `json:"limit"`
+	Created  time.Time `json:"created"`
+	Requests int       `json:"requests"`
+	Enqueued int       `json:"enqueued_to_line"`
+	Done     int       `json:"done"`
+	Failed   int       `json:"failed"`
+	// without a result: queued, running, or not enqueued yet; of a cancelled batch only running requests
+	Waiting   int      `json:"waiting"`
+	Cancelled int      `json:"cancelled"` // of a cancelled batch: have no result, and do not run
+	Retried   int      `json:"retried"`
+	Used      float64  `json:"tokens_used"`
+	Reserved  float64  `json:"tokens_reserved"`
+	Prompt    float64  `json:"prompt_tokens"`
+	Answers   float64  `json:"completion_tokens"`
+	Cost      *float64 `json:"cost,omitempty"`     // where prices are configured
+	Unpriced  []string `json:"unpriced,omitempty"` // models without a price
+	Rates     []rate   `json:"rates,omitempty"`
+	Left      *float64 `json:"seconds_left,omitempty"`
+	LeftBy    string   `json:"left_by,omitempty"` // measured, limit or lease
+	// where all that wait were running on workers that are gone: how many
+	Lost    int    `json:"lost,omitempty"`
+	Queue   string `json:"queue,omitempty"`
+	Workers *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	Paused  bool   `json:"paused,omitempty"`  // the queue is
+	// requests that have no result, and whose tasks are not in the queue
+	Missing int `json:"not_in_queue,omitempty"`
+	// the newest error, and how many requests without a good answer have it or one with the same status
+	Error     string  `json:"last_error,omitempty"`
+	Errors    int     `json:"last_error_requests,omitempty"`
+	Blocked   float64 `json:"blocked_seconds,omitempty"` // the provider refuses calls for so long
+	Unsent    int     `json:"lines_not_enqueued,omitempty"`
+	Trouble   string  `json:"trouble,omitempty"` // why the queue could not be looked at
+	resend    string  // the command that enqueues the rest
+	lastEnded time.Time
+	measured  bool          // the rates cover enough time to outweigh a burst at the beginning
+	stalled   time.Duration // how long no request has ended; zero if that is ordinary
+	lostIn    time.Duration // until asynq puts lost requests back, at the earliest
+	unseen    int           // of the cancelled: not known to be taken back
+	unsent    bool          // some of the unseen requests may never have been enqueued
+}
+
+// rate is what a meter of the last limit gave lately, beside what it may give.
+type rate struct {
+	Meter   string        `json:"meter"`
+	Taken   float64       `json:"taken"` // in Period, by the batch
+	Allowed float64       `json:"allowed"`
+	Period  time.Duration `json:"period_ns"`
+}
+
+// How an end is estimated.
+const (
+	byMeasure = "measured" // from what ended lately
+	byLimit   = "limit"    // from what the limit allows: not sooner than that
+	byLease   = "lease"    // from when asynq puts requests back whose workers are gone: not sooner than that
+)
+
+func newFigures(b batches.Batch, c batches.Counts) figures {
+	f := figures{
+		Batch: b.ID, Name: b.Name, State: string(b.State), Limit: b.Limit, Created: b.Created, Requests: b.Requests,
+		Enqueued: b.Enqueued,
+		Done:     c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
+		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion,
+		Queue: b.Queue, lastEnded: c.Last, Unsent: max(0, b.Lines-b.Enqueued), resend: resend(b),
+	}
+	switch {
+	case b.State == batches.StateCancelled:
+		f.cancel(b, c)
+	case f.Waiting == 0 && b.State == batches.StateOpen:
+		f.State = stateEnded
+	}
+	return f
+}
+
+// stateEnded is the state of a batch all of whose requests have a result.
+const stateEnded = "ended"
+
+// amount is what the batch takes from a meter. A meter that keeps its estimates refunds nothing if less was used. For
+// meters that count input and output apart, only the used tokens are known.
+func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
+	switch m.Name {
+	case llm.MeterRequests, llm.MeterRequestsPerDay:
+		return float64(c.Done + c.Failed), true
+	case llm.MeterTokens, llm.MeterTokensPerDay:
+		if m.Settle == reservations.SettleKeep {
+			return math.Max(c.Usage.Reserved, c.Usage.Used), true
+		}
+		return c.Usage.Used, true
+	case llm.MeterInput:
+		return c.Usage.Prompt, true
+	case llm.MeterOutput:
+		return c.Usage.Completion, true
+	}
+	return 0, false
+}
+
+// served adds what takes from its queue.
+func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
+
+// erred adds the newest error.
+func (f *figures) erred(t batches.Trouble) { f.Error, f.Errors = t.Error, t.Requests }
+
+// gone returns how many requests of an open batch wait and are not in the queue, where all is counted that is in the
+// queue. Requests that were never enqueued are none of them.
+func (f *figures) gone(tasks int) int { return max(0, f.Waiting-f.Unsent-tasks) }
+
+// resend is the command that enqueues the file of a batch again.
+func resend(b batches.Batch) string {
+	text := "headway batch " + b.Name
+	for bucket := range strings.SplitSeq(b.Limit, between) {
+		text += " --limit " + bucket
+	}
+	if b.Queue != "" && b.Queue != "default" {
+		text += " --queue " + b.Queue
+	}
+	if b.Model != "" {
+		text += " --model " + b.Model
+	}
+	return text
+}
+
+// rests says that nothing works on it, so that no end can be estimated.
+func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }
+
+// estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as
+// far as it could be read, as lastView has it.
+func (f *figures) estimate(all batches.Counts, l lately, view reservations.View) {
+	if f.rests() {
+		return
+	}
+	f.measured = l.within >= shortest
+	floor := 0.
+	ended := float64(all.Done + all.Failed)
+	for _, m := range view.Meters {
+		total, known := amount(m.Meter, all)
+		if !known || m.Current <= 0 || m.Period <= 0 {
+			continue
+		}
+		r := rate{Meter: m.Name, Allowed: m.Current, Period: m.Period}
+		if recent, _ := amount(m.Meter, l.counts); l.within > 0 {
+			r.Taken = recent / l.within.Seconds() * m.Period.Seconds()
+		}
+		f.Rates = append(f.Rates, r)
+		each := 1.
+		if m.Name != llm.MeterRequests && m.Name != llm.MeterRequestsPerDay {
+			if ended == 0 {
+				continue
+			}
+			each = total / ended
+		}
+		floor = math.Max(floor, (float64(f.Waiting)*each-math.Max(0, m.Level))/m.Current*m.Period.Seconds())
+	}
+	if f.Waiting == 0 || f.Lost > 0 || f.State == string(batches.StateCancelled) {
+		return
+	}
+	f.Blocked = view.Blocked.Seconds()
+	floor = math.Max(floor, f.Blocked)
+	switch {
+	case l.enough():
+		left := float64(f.Waiting) / float64(l.counts.Done+l.counts.Failed) * l.within.Seconds()
+		f.Left, f.LeftBy = &left, byMeasure
+		if floor > left {
+			f.Left, f.LeftBy = &floor, byLimit
+		}
+	case floor > 0:
+		f.Left, f.LeftBy = &floor, byLimit
+	}
+	// A slow limit lets requests end as rarely as that.
+	l.gap = max(l.gap, usual*time.Duration(floor/float64(f.Waiting)*float64(time.Second)))
+	if !f.lastEnded.IsZero() && l.stalled() {
+		f.stalled = l.idle
+	}
+}
+
+// price adds the cost.
+func (f *figures) price(usage map[string]batches.Usage, prices map[string]config.Price) {
+	if len(prices) == 0 {
+		return
+	}
+	cost := 0.
+	for model, u := range usage {
+		p, known := prices[model]
+		if !known && u.Prompt+u.Completion > 0 {
+			f.Unpriced = append(f.Unpriced, model)
+		}
+		cost += (u.Prompt*p.Input + u.Completion*p.Output) / 1e6
+	}
+	f.Cost = &cost
+}
+
+// cancel counts the rest of a cancelled batch. None of its requests starts any more: a request without a result is
+// cancelled, unless it runs.
+func (f *figures) cancel(b batches.Batch, c batches.Counts) {
+	f.Cancelled, f.Waiting = f.Waiting, 0
+	f.unseen, f.unsent = max(0, f.Cancelled-c.Unanswered), b.Enqueued < b.Lines
+}
+
+// run counts n requests of a cancelled batch as running.
+func (f *figures) run(n int) {
+	n = min(n, f.Cancelled)
+	f.Cancelled, f.Waiting, f.unseen = f.Cancelled-n, f.Waiting+n, max(0, f.unseen-n)
+}
+
+// lose adds that all requests that wait are lost: their end is that of their leases.
+func (f *figures) lose(l lost) {
+	f.Lost, f.lostIn = l.requests, l.in
+	if f.Lost > 0 {
+		left := l.in.Seconds()
+		f.Left, f.LeftBy = &left, byLease
+	}
+}

@@ -1,0 +1,47 @@
+package enqueue
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/batches"
+)
+
+// A rate above the limit while the bucket empties is marked as a burst.
+func TestBurstIsNamed(t *testing.T) {
+	t.Parallel()
+	for taken, burst := range map[float64]bool{2925: true, 501: false, 20: false} {
+		f := figures{
+			Requests: 3000, Done: 591, Waiting: 2409, measured: true,
+			Rates: []rate{{Meter: "requests", Taken: taken, Allowed: 500, Period: time.Minute}},
+		}
+		if text := f.text(); strings.Contains(text, "of 500 requests/m (burst)") != burst {
+			t.Errorf("%v of 500: %s", taken, text)
+		}
+	}
+}
+
+// A batch without waiting requests has ended, and the rest of a cancelled batch does not wait.
+func TestStateOfABatch(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state       batches.State
+		done        int
+		want, words string
+	}{
+		{batches.StateOpen, 1, "open", "1 of 3 done, 0 failed, 2 waiting"},
+		{batches.StateOpen, 3, "ended", "3 of 3 done, 0 failed, 0 waiting; all have ended"},
+		{
+			batches.StateCancelled, 1, "cancelled",
+			"1 of 3 done, 0 failed, 2 cancelled; 2 of the cancelled may still be in the queue (`headway cancel b` " +
+				"deletes them); cancelled",
+		},
+		{batches.StateCancelled, 3, "cancelled", "3 of 3 done, 0 failed, 0 cancelled; cancelled"},
+	} {
+		f := newFigures(batches.Batch{ID: "b", State: c.state, Requests: 3}, batches.Counts{Done: c.done})
+		if f.State != c.want || !strings.HasPrefix(f.text(), c.words) {
+			t.Errorf("%s with %d done: %s: %s", c.state, c.done, f.State, f.text())
+		}
+	}
+}

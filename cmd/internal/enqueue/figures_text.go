@@ -1,0 +1,215 @@
+package enqueue
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/reservations"
+)
+
+// text is the figures on one line.
+func (f *figures) text() string { return strings.Join(f.parts(), "; ") }
+
+// parts are the texts of the figures.
+func (f *figures) parts() []string {
+	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s", count(f.Done), count(f.Requests), count(f.Failed),
+		f.left())}
+	if f.Retried > 0 {
+		parts[0] += fmt.Sprintf(" (%s retried)", count(f.Retried))
+	}
+	if text := f.unseenText(); text != "" {
+		parts = append(parts, text)
+	}
+	var rates []string
+	burst := "" // what is above the rate is what the bucket had saved, no breach of the limit
+	for _, r := range f.Rates {
+		if r.Taken > 1.05*r.Allowed {
+			burst = " (burst)"
+		}
+		rates = append(rates, fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed),
+			strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)))
+	}
+	if len(rates) > 0 && f.Waiting > 0 && f.measured {
+		parts = append(parts, strings.Join(rates, ", ")+burst)
+	}
+	if f.Used > 0 {
+		parts = append(parts, fmt.Sprintf("%s tokens used, %s reserved", amountText(f.Used), amountText(f.Reserved)))
+	}
+	if f.Cost != nil {
+		text := "cost " + costText(*f.Cost)
+		if len(f.Unpriced) > 0 {
+			text += fmt.Sprintf(" without %s, which has no price", strings.Join(f.Unpriced, ", "))
+		}
+		parts = append(parts, text)
+	}
+	return append(append(parts, f.why()...), f.end())
+}
+
+// errorShown is how many characters of the newest error are shown.
+const errorShown = 200
+
+// why is what keeps requests from an answer.
+func (f *figures) why() (parts []string) {
+	if f.Error != "" {
+		parts = append(parts, fmt.Sprintf("last error, of %s: %s", plural(f.Errors, "request", "requests"),
+			cli.FirstLine(f.Error, errorShown, " ...")))
+	}
+	if f.State != string(batches.StateOpen) {
+		return parts
+	}
+	if f.Blocked > 0 {
+		parts = append(parts, fmt.Sprintf("the provider refuses calls: limit %s is blocked for %s", lastBucket(f.Limit).Bucket(),
+			leftText(f.Blocked)))
+	}
+	if f.Unsent > 0 {
+		parts = append(parts, fmt.Sprintf("lines %s to %s are not enqueued: if their command has ended, `%s` goes on there",
+			count(f.Enqueued+1), count(f.Enqueued+f.Unsent), f.resend))
+	}
+	if f.Trouble != "" {
+		parts = append(parts, "the queue can't be looked at: "+f.Trouble)
+	}
+	return parts
+}
+
+// left is what has no result yet, for people.
+func (f *figures) left() string {
+	if f.State != string(batches.StateCancelled) {
+		return count(f.Waiting) + " waiting"
+	}
+	text := count(f.Cancelled) + " cancelled"
+	if f.Waiting > 0 {
+		text += fmt.Sprintf(", %s run", count(f.Waiting))
+	}
+	return text
+}
+
+// unseenText says how many requests are not known to be taken back, as after a cancel that was interrupted; empty
+// where that is known of all.
+func (f *figures) unseenText() string {
+	if f.unseen == 0 {
+		return ""
+	}
+	where := "may still be in the queue"
+	if f.unsent {
+		where = "were never enqueued or may still be in the queue"
+	}
+	return fmt.Sprintf("%s of the cancelled %s (`headway cancel %s` deletes them)", count(f.unseen), where, f.Batch)
+}
+
+// end says when all is done, and how that is known.
+func (f *figures) end() string {
+	left := "the end is not known yet"
+	if f.Left != nil {
+		left = map[string]string{
+			byMeasure: fmt.Sprintf("about %s left, at the measured rate", leftText(*f.Left)),
+			byLimit:   fmt.Sprintf("at least %s left, by the limit", leftText(*f.Left)),
+		}[f.LeftBy]
+	}
+	switch {
+	case f.State == string(batches.StateCancelled):
+		return "cancelled"
+	case f.Waiting == 0:
+		return "all have ended"
+	case f.Missing > 0:
+		return fmt.Sprintf("%s not in the queue any more, as if Redis had lost its data: `%s` enqueues the rest again",
+			plural(f.Missing, "request is", "requests are"), f.resend)
+	case f.Paused:
+		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue)
+	case f.rests():
+		return fmt.Sprintf("nothing runs: no worker takes from queue %q", f.Queue)
+	case f.Lost > 0:
+		return f.lostText()
+	case f.stalled > 0:
+		return fmt.Sprintf("%s; nothing has ended for %s: requests wait, take long, or come back from a worker that "+
+			"was killed", left, leftText(f.stalled.Seconds()))
+	case f.lastEnded.IsZero():
+		return left + "; nothing has ended yet"
+	}
+	return left
+}
+
+func (f *figures) lostText() string {
+	return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
+		plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
+		leftText((f.lostIn + recoverEvery).Seconds()))
+}
+
+// endShort is end in a word or two.
+func (f *figures) endShort() string {
+	switch {
+	case f.State != string(batches.StateOpen):
+		return f.State
+	case f.Missing > 0:
+		return "not in the queue"
+	case f.Paused:
+		return "paused"
+	case f.rests():
+		return "no worker"
+	case f.Lost > 0:
+		return "worker gone"
+	case f.stalled > 0:
+		return "quiet for " + leftText(f.stalled.Seconds())
+	case f.Left == nil:
+		return "not known"
+	}
+	return map[string]string{byMeasure: "about ", byLimit: "at least "}[f.LeftBy] + leftText(*f.Left)
+}
+
+func leftText(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d > 10*time.Minute:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	case d > time.Minute:
+		return d.Round(10 * time.Second).String()
+	}
+	return max(time.Second, d.Round(time.Second)).String()
+}
+
+func periodText(d time.Duration) string {
+	_, unit, _ := strings.Cut(reservations.RateText(1, d), "/")
+	return unit
+}
+
+// count is a number with commas.
+func count(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// costText has as many digits as a small amount needs.
+func costText(cost float64) string {
+	digits := 2
+	for least := 1.; cost > 0 && cost < least && digits < 6; least /= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(cost, 'f', digits, 64)
+}
+
+// amountText is a number of tokens as people read it.
+func amountText(n float64) string {
+	switch {
+	case n >= 1e7:
+		return fmt.Sprintf("%.1fM", n/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.0fk", n/1e3)
+	case n >= 10 || n == math.Trunc(n):
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.1f", n)
+}
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(n) + " " + more
+}

@@ -1,0 +1,95 @@
+package enqueue
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/pause"
+)
+
+// A command that is interrupted while it enqueues prints its progress, and writes the answers so far.
+func TestInterruptedWhileEnqueueing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in, out := write(t, "in.jsonl", chats(8000)), write(t, "out.jsonl", "old\n")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var told, errs bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Run(ctx, rootCommand, []string{
+			"batch", in, "--limit", "openai", "--out", out, "--config",
+			w.config,
+		},
+			cli.Environment{Getenv: w.getenv, Out: &told, Err: &errs})
+	}()
+	for (call{redis: w.redis}).pending(t) == 0 {
+		if err := pause.For(t.Context(), lookMin/30); err != nil {
+			t.Fatal(err)
+		}
+	}
+	interrupt()
+	code := <-ended
+	if text := errs.String(); code != cli.ExitInterrupted || !strings.Contains(text, "interrupted") ||
+		!strings.Contains(text, "of 8000 requests were enqueued") || len(readLines(t, out)) != 0 {
+		t.Errorf("exit %d: %s", code, text)
+	}
+}
+
+// A command that is interrupted while it waits prints whether workers go on.
+func TestInterruptedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		workers, paused bool
+		want            string
+	}{
+		"served": {workers: true, want: "; the workers go on, and so does the same command\n"},
+		"no worker": {
+			want: `; no worker takes from queue "default", so the others wait until one does; the same command goes on` + "\n",
+		},
+		"paused": {
+			workers: true, paused: true,
+			want: `; queue "default" is paused, so the others wait until it is resumed; the same command goes on` +
+				"\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			in := write(t, "in.jsonl", chats(3))
+			if sent := w.call(t, "batch", in, "--limit", "openai"); sent.code != cli.ExitOK {
+				t.Fatalf("exit %d: %s", sent.code, sent.err)
+			}
+			if c.paused {
+				inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})
+				defer func() { _ = inspector.Close() }()
+				if err := inspector.PauseQueue("default"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.workers {
+				upstream := &held{came: make(chan struct{}, 3), let: make(chan struct{})}
+				stop := w.work(t, upstream)
+				defer stop()
+				defer close(upstream.let)
+			}
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			progress := &lineSignal{line: "0 of 3 done", call: interrupt}
+			code := cli.Run(ctx, rootCommand, []string{
+				"batch", in, "--limit", "openai", "--wait", "--config",
+				w.config,
+			},
+				cli.Environment{Getenv: w.getenv, Out: progress, Err: progress})
+			if text := progress.text.String(); code != cli.ExitInterrupted ||
+				!strings.HasSuffix(text, "interrupted: 0 of 3 requests have ended"+c.want) {
+				t.Errorf("exit %d: %s", code, text)
+			}
+		})
+	}
+}

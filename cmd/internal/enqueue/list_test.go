@@ -1,0 +1,110 @@
+package enqueue
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+func someFigures() []figures {
+	at := time.Date(2026, 11, 21, 23, 0, 0, 0, time.Local)
+	left, none := 3725.0, 0
+	return []figures{
+		{
+			Batch: "0123456789abcdef", Name: "/data/exports/requests-of-november.jsonl", Limit: "tenants:acme, openai",
+			State: "open", Created: at, Done: 12345, Waiting: 87655, Left: &left, LeftBy: byLimit, lastEnded: at,
+		},
+		{
+			Batch: "0123456799abcdef", Name: "in.jsonl", Limit: "openai", State: "open", Created: at, Waiting: 300,
+			Workers: &none, Queue: "default",
+		},
+		{Batch: "f4261f973c1e0c74", Name: "in.jsonl", Limit: "openai", State: stateEnded, Created: at, Done: 300},
+	}
+}
+
+// On a pipe the list has all columns in full.
+func TestListOnAPipe(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"BATCH             CREATED              FILE                                      LIMIT                 " +
+			"DONE  " +
+			" FAILED  WAITING  END",
+		"0123456789abcdef  2026-11-21 23:00:00  /data/exports/requests-of-november.jsonl  tenants:acme, openai  " +
+			"12345 " +
+			" 0       87655    at least 1h2m left, by the limit",
+		`0123456799abcdef  2026-11-21 23:00:00  in.jsonl                                  openai                0      0   ` +
+			`    300      nothing runs: no worker takes from queue "default"`,
+		"f4261f973c1e0c74  2026-11-21 23:00:00  in.jsonl                                  openai                " +
+			"300   " +
+			" 0       0        all have ended",
+	}
+	for _, columns := range []int{0, 200} {
+		if diff := cmp.Diff(want, list(someFigures(), columns)); diff != "" {
+			t.Errorf("%d columns: %s", columns, diff)
+		}
+	}
+}
+
+// No line is wider than the terminal, and batch names are complete.
+func TestListFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	all := someFigures()
+	lines := list(all, 80)
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{
+		"012345678 ", "012345679 ", "f4261f97 ", "requests-of-", "…", "12345",
+		"at least 1h2m", "no worker", "ended",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for columns, header := range map[int]string{
+		80: "BATCH CREATED FILE DONE FAILED WAITING END", 60: "BATCH FILE DONE FAILED WAITING END",
+		50: "BATCH DONE FAILED WAITING END",
+	} {
+		text = strings.Join(list(all, columns), "\n")
+		if first, _, _ := strings.Cut(text, "\n"); strings.Join(strings.Fields(first), " ") != header {
+			t.Errorf("%d columns: %s", columns, text)
+		}
+	}
+	text = strings.Join(list(all[1:], 45), "\n")
+	for _, want := range []string{"WAITING", "END", "300", "no worker", "ended"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for _, columns := range []int{80, 60, 40} {
+		lines = list(all, columns)
+		for i := range all {
+			lines = append(lines, all[i].whole(columns)...)
+		}
+		for _, l := range lines {
+			if utf8.RuneCountInString(l) > columns {
+				t.Errorf("%d columns: %q", columns, l)
+			}
+		}
+	}
+}
+
+// An impossible batch name is one error message.
+func TestNamesThatNoBatchHas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, want := range map[string]string{
+		"": "headway: the name of the batch is empty; `headway status` lists the newest\n",
+		"in.jsonl": "headway: \"in.jsonl\" is no name of a batch, which is short and has only letters, " +
+			"digits, - and _; `headway status` lists the newest\n",
+		strings.Repeat("a", 999): "headway: \"" + strings.Repeat("a", 80) + "\" is no name",
+		"ffff":                   "headway: batches: unknown batch: \"ffff\"; `headway status` lists the newest\n",
+	} {
+		if c := w.call(t, "status", name); c.code != cli.ExitUsage || !strings.HasPrefix(c.err, want) {
+			t.Errorf("%q: exit %d: %s%s", name, c.code, c.out, c.err)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/tasks"
+)
+
+// leftBehind leaves a task of a batch like a killed worker does, with a lease that ends after that time.
+func (w *world) leftBehind(t *testing.T, id string, line int, lease time.Duration) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
+	defer func() { _ = client.Close() }()
+	task := tasks.BatchRef{Batch: id, Line: line}.TaskID()
+	if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask("gone", nil),
+		asynq.TaskID(task)); err != nil {
+		t.Fatal(err)
+	}
+	const root = "asynq:{default}:"
+	pipe := client.TxPipeline()
+	pipe.LRem(t.Context(), root+"pending", 1, task)
+	pipe.LPush(t.Context(), root+"active", task)
+	pipe.HSet(t.Context(), root+"t:"+task, "state", "active")
+	pipe.ZAdd(t.Context(), root+"lease", redis.Z{Score: float64(time.Now().Add(lease).Unix()), Member: task})
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// If only requests of killed workers wait, the estimated end is the end of their leases.
+func TestLostRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ago := make([]time.Duration, 98)
+	for i := range ago {
+		ago[i] = 6*time.Second + time.Duration(len(ago)-i)*100*time.Millisecond
+	}
+	id := w.opened(t, 100, ago...)
+	w.leftBehind(t, id, 99, 12*time.Second)
+	w.work(t, nil)
+	if c := w.call(t, "status", id); c.code != cli.ExitOK || strings.Contains(c.out, "gone") ||
+		!strings.Contains(c.out, "about 1s left") {
+		t.Errorf("one of two is lost: exit %d: %s%s", c.code, c.out, c.err)
+	}
+	w.leftBehind(t, id, 100, 12*time.Second)
+	c := w.call(t, "status", id)
+	want := regexp.MustCompile(
+		`2 waiting; .*nothing runs: 2 requests were on workers that are gone; asynq puts them back in (3\d|4[012])s to ` +
+			`1m[34]0s\n`)
+	if c.code != cli.ExitOK || !want.MatchString(c.out) {
+		t.Errorf("both are lost: exit %d: %s%s", c.code, c.out, c.err)
+	}
+	var f figures
+	c = w.call(t, "status", id, "--json")
+	if err := json.Unmarshal([]byte(c.out), &f); err != nil || f.Lost != 2 || f.LeftBy != byLease || *f.Left < 30 ||
+		*f.Left > 42 {
+		t.Errorf("both are lost: %v: %s%s", err, c.out, c.err)
+	}
+	if text := f.endShort(); text != "worker gone" {
+		t.Errorf("in short: %s", text)
+	}
+}
+
+// A worker that has just taken a task has not shown it in its sign of life, but the lease is new.
+func TestRequestsJustTakenAreNotLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.opened(t, 2, 20*time.Second)
+	w.leftBehind(t, id, 2, 29*time.Second)
+	w.work(t, nil)
+	if c := w.call(t, "status", id); c.code != cli.ExitOK || strings.Contains(c.out, "gone") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// A command that waits for a batch looks for lost requests if no request has ended for a while. It does so only if a
+// worker serves the queue.
+func TestWatchAsksForLostRequests(t *testing.T) {
+	t.Parallel()
+	by, asked := asynqdb.Serving{Workers: 1}, 0
+	w := &watch{
+		serving: func(context.Context, string) (asynqdb.Serving, error) { return by, nil },
+		lost: func(context.Context, batches.Batch, int) (lost, error) {
+			asked++
+			return lost{requests: 3, in: time.Minute}, nil
+		},
+	}
+	now, waiting := time.Now(), &figures{Waiting: 3, Unsent: 3}
+	w.asked = now.Add(time.Millisecond - askEvery)
+	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 0 || w.gone.requests != 0 {
+		t.Errorf("asked too soon: %+v", w.gone)
+	}
+	now = now.Add(time.Millisecond)
+	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 1 || w.gone.requests != 3 {
+		t.Errorf("asked %d times: %+v", asked, w.gone)
+	}
+	by.Workers, now = 0, now.Add(askEvery)
+	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 1 || w.gone.requests != 0 {
+		t.Errorf("asked %d times without a worker: %+v", asked, w.gone)
+	}
+}

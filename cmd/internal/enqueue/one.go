@@ -1,0 +1,234 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+)
+
+// enqueued is what `headway enqueue --json` prints.
+type enqueued struct {
+	ID    string    `json:"id"`
+	Queue string    `json:"queue"`
+	State string    `json:"state"`
+	Next  time.Time `json:"next_process_at,omitzero"`
+}
+
+func oneCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var model, body, unique string
+	var maxTokens int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "enqueue [PROMPT]",
+		Aliases: []string{"one"},
+		Short:   "Enqueue one chat request, now or for later",
+		Long: `Enqueue puts one chat request into the queue: a prompt ("-" reads it from standard input), or a whole request body
+as JSON. It prints the task's ID: "headway answer ID" prints what came back, "headway explain ID" says why the task
+waits, and asynq's tools show it.
+
+With --unique the request is refused, with exit code 1, while another one with that key waits or runs in the queue: the
+error names its task.`,
+		Example: `  headway enqueue "Why is the sky blue?" --limit openai --model gpt-4o-mini --max-tokens 200
+  headway answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
+  headway enqueue "Good morning" --limit openai --in 8h
+  headway enqueue "Hi" --limit tenants:acme --limit openai
+  headway enqueue "Sum up report 7" --limit openai --unique report-7
+  headway enqueue --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
+	}
+	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")
+	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
+	c.Flags().IntVar(&maxTokens, "max-tokens", 500, "the most tokens that the answer may have")
+	c.Flags().StringVar(&unique, "unique", "", "refuse the request while another one with this `KEY` waits or runs")
+	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the task as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if body != "" && (c.Flags().Changed("model") || c.Flags().Changed("max-tokens")) {
+			return &cli.UsageError{Err: errors.New("--body holds the whole request; it excludes --model and " +
+				"--max-tokens")}
+		}
+		if len(args) == 1 && args[0] == "-" {
+			text, err := io.ReadAll(env.In)
+			if err != nil {
+				return fmt.Errorf("read standard input: %w", err)
+			}
+			args[0] = strings.TrimSpace(string(text))
+		}
+		request, err := requestOf(args, body, model, maxTokens)
+		if err != nil {
+			return err
+		}
+		var more []scheduler.Option
+		if c.Flags().Changed("unique") {
+			if strings.TrimSpace(unique) == "" || len(unique) > tasks.UniqueLongest {
+				return &cli.UsageError{Err: fmt.Errorf("--unique: a key has 1 to %d bytes, not all blank", tasks.UniqueLongest)}
+			}
+			more = append(more, scheduler.Unique(unique))
+		}
+		return enqueueOne(c, env, &t, request, asJSON, more...)
+	}
+	return c
+}
+
+// requestOf is the body of the chat request that the command line describes.
+func requestOf(args []string, body, model string, maxTokens int) (json.RawMessage, error) {
+	switch {
+	case body != "" && len(args) > 0, body == "" && len(args) == 0:
+		return nil, &cli.UsageError{Err: errors.New("give either a PROMPT or --body")}
+	case body != "":
+		return json.RawMessage(body), nil
+	case strings.TrimSpace(args[0]) == "":
+		return nil, &cli.UsageError{Err: errors.New("the prompt is empty")}
+	case maxTokens < 1:
+		return nil, &cli.UsageError{Err: fmt.Errorf("--max-tokens %d must be at least 1", maxTokens)}
+	default:
+		return json.Marshal(map[string]any{
+			"model": model, "max_tokens": maxTokens, "messages": []map[string]string{{
+				"role":    "user",
+				"content": args[0],
+			}},
+		})
+	}
+}
+
+func enqueueOne(
+	c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, asJSON bool, more ...scheduler.Option,
+) error {
+	options, err := t.options()
+	if err != nil {
+		return err
+	}
+	limits, from, err := t.load()
+	if err != nil {
+		return err
+	}
+	task, err := maker{from: from}.task(batch.Line{URL: string(llm.EndpointChat), Body: request})
+	if err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	for _, name := range from.over(task) {
+		t.warn(env, "the request reserves more than the capacity of limit %q: it waits for a full bucket, and "+
+			"everybody else until it is paid back", name)
+	}
+	s, err := t.open(c.Context(), env, limits)
+	if err != nil {
+		return err
+	}
+	defer s.close(c.Context())
+	info, err := s.scheduler.Enqueue(c.Context(), task.args, append(options, more...)...)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(env.Out).Encode(enqueued{
+			ID: info.ID, Queue: info.Queue, State: info.State.String(),
+			Next: info.NextProcessAt,
+		})
+	}
+	fmt.Fprintln(env.Out, info.ID)
+	return nil
+}
+
+// errNoAnswer is why there is nothing to print.
+var errNoAnswer = errors.New("there is no answer")
+
+func answerCommand(env cli.Environment) *cobra.Command {
+	var queue string
+	c := &cobra.Command{
+		Use:   "answer ID",
+		Short: "Print the answer of a task that `headway enqueue` has enqueued",
+		Long: `Answer prints what came back for a task, as the API sent it (on a terminal control characters are shown
+as escapes, such as \x1b). It is kept in Redis for as long as --keep of "headway enqueue" says, a day if it says nothing.
+The answers of a batch are written by "headway results".
+
+The exit code is 1 where there is no answer, or none yet; the error says what became of the task.`,
+		Example: `  headway answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
+  headway answer "$ID" | jq -r '.choices[0].message.content'`,
+		Args: cli.Named("the ID of a task"),
+	}
+	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		text, err := answerOf(c.Context(), env, scheduler.Task{Queue: queue, ID: args[0]})
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(cli.Data(env.Out), strings.TrimRight(text, "\n")+"\n")
+		return err
+	}
+	return c
+}
+
+// answerOf is the answer that Redis keeps of a task, looked for in all queues where none is named.
+func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (string, error) {
+	if ref, ok := tasks.ParseBatchRef(t.ID); ok {
+		return "", &cli.UsageError{Err: fmt.Errorf("%s is line %d of batch %s: `headway results %s --out -` writes "+
+			"its answers", t.ID, ref.Line, ref.Batch, ref.Batch)}
+	}
+	client, err := connect.Redis(ctx, env.Getenv)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = client.Close() }()
+	if t.Queue == "" {
+		s, failed := scheduler.New(client, nil, scheduler.Config{})
+		if failed != nil {
+			return "", failed
+		}
+		found, failed := s.Find(ctx, t.ID)
+		if failed != nil {
+			return "", orBatch(failed, t.ID)
+		}
+		if t = found[0]; len(found) > 1 {
+			return "", &cli.UsageError{Err: fmt.Errorf("task %s is in several queues, such as %q and %q: name one "+
+				"with --queue", t.ID, t.Queue, found[1].Queue)}
+		}
+	}
+	info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo(t.Queue, t.ID)
+	if err != nil {
+		return "", orBatch(fmt.Errorf("look for task %s in queue %q: %w", t.ID, t.Queue, err), t.ID)
+	}
+	return answerIn(info)
+}
+
+// batchName is what a batch is called, or the beginning of it. Generated IDs of tasks are longer, with
+// dashes.
+var batchName = regexp.MustCompile("^[0-9a-f]{1,16}$")
+
+// orBatch adds to a missing task's error where the answers are if the ID is a batch's. Only MongoDB has the batches.
+func orBatch(err error, id string) error {
+	missing := errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
+	if !missing || !batchName.MatchString(id) {
+		return err
+	}
+	return fmt.Errorf("%w; if %s is a batch, `headway results %s --out -` writes its answers", err, id, id)
+}
+
+// answerIn is the answer of a task, or what became of it.
+func answerIn(info *asynq.TaskInfo) (string, error) {
+	switch {
+	case info.State == asynq.TaskStateCompleted && len(info.Result) > 0:
+		return string(info.Result), nil
+	case info.State == asynq.TaskStateCompleted:
+		return "", fmt.Errorf("%w: task %s is done, and its handler left none", errNoAnswer, info.ID)
+	case info.State == asynq.TaskStateArchived:
+		return "", fmt.Errorf("%w: task %s has failed: %s", errNoAnswer, info.ID, info.LastErr)
+	}
+	return "", fmt.Errorf("%w yet: task %s has not ended (in asynq it is %s); `headway explain %s` says why",
+		errNoAnswer, info.ID, info.State, info.ID)
+}

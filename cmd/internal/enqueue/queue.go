@@ -1,0 +1,186 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/tasks"
+)
+
+// pageSize is how many tasks of a queue are read at once.
+const pageSize = 500
+
+// eachPage calls do for all tasks that list, of asynq's inspector, returns for the queue, a page at a time. A queue
+// that does not exist has none. What names the reading in errors.
+func eachPage(
+	ctx context.Context, queue string, list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error), what string,
+	do func([]*asynq.TaskInfo) error,
+) error {
+	for page := 1; ; page++ {
+		if ctx.Err() != nil { // asynq's inspector knows no context
+			return ctx.Err()
+		}
+		infos, err := list(queue, asynq.PageSize(pageSize), asynq.Page(page))
+		if errors.Is(err, asynq.ErrQueueNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if err := do(infos); err != nil {
+			return err
+		}
+		if len(infos) < pageSize {
+			return nil
+		}
+	}
+}
+
+// serving returns what takes tasks from the queue.
+func (s *services) serving(ctx context.Context, queue string) (asynqdb.Serving, error) {
+	return asynqdb.New(s.queue).Serving(ctx, queue)
+}
+
+// goesOn says what becomes of a batch whose command ends. A context that has ended does not matter.
+func (s *services) goesOn(ctx context.Context, queue string) string {
+	by, err := s.serving(context.WithoutCancel(ctx), queue)
+	switch {
+	case err != nil:
+		return "the others stay in the queue, and the same command goes on"
+	case by.Paused:
+		return fmt.Sprintf("queue %q is paused, so the others wait until it is resumed; the same command goes on",
+			queue)
+	case by.Workers == 0:
+		return fmt.Sprintf("no worker takes from queue %q, so the others wait until one does; the same command goes on",
+			queue)
+	}
+	return "the workers go on, and so does the same command"
+}
+
+// running are the lines whose tasks a worker of the queue has, for each batch.
+func (s *services) running(ctx context.Context, queue string) (map[string][]int, error) {
+	lines := map[string][]int{}
+	err := s.eachActive(ctx, queue, func(_ string, ref tasks.BatchRef) {
+		lines[ref.Batch] = append(lines[ref.Batch],
+			ref.Line)
+	})
+	return lines, err
+}
+
+// eachActive calls do for each task of a batch that a worker of the queue has.
+func (s *services) eachActive(ctx context.Context, queue string, do func(id string, ref tasks.BatchRef)) error {
+	list := asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks
+	return eachPage(ctx, queue, list, "list the tasks of queue "+queue+" that run",
+		func(infos []*asynq.TaskInfo) error {
+			for _, info := range infos {
+				if ref, ok := tasks.ParseBatchRef(info.ID); ok {
+					do(info.ID, ref)
+				}
+			}
+			return nil
+		})
+}
+
+// A worker extends the leases of its tasks to 30 s every 5 s. Workers put a task back 30 s after its lease has ended;
+// they look for such tasks once a minute. All of that is asynq's.
+const (
+	leaseLeast   = 20 * time.Second // what a lease has left at least while its worker lives
+	recoverAfter = 30 * time.Second
+	recoverEvery = time.Minute
+)
+
+// lost are requests whose workers are gone.
+type lost struct {
+	requests int
+	in       time.Duration // until asynq puts them back, at the earliest; recoverEvery later at the latest
+}
+
+// lost returns the requests of a batch whose workers are gone, if there are no others that wait. Otherwise it returns
+// none.
+func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost, error) {
+	var active []string
+	err := s.eachActive(ctx, b.Queue, func(id string, ref tasks.BatchRef) {
+		if ref.Batch == b.ID {
+			active = append(active, id)
+		}
+	})
+	if err != nil || len(active) == 0 || len(active) < waiting {
+		return lost{}, err
+	}
+	servers, err := asynq.NewInspectorFromRedisClient(s.queue).Servers()
+	if err != nil {
+		return lost{}, fmt.Errorf("look for the workers of queue %s: %w", b.Queue, err)
+	}
+	held := map[string]bool{}
+	for _, server := range servers {
+		for _, w := range server.ActiveWorkers {
+			held[w.TaskID] = true
+		}
+	}
+	active = slices.DeleteFunc(active, func(id string) bool { return held[id] })
+	if len(active) < max(1, waiting) {
+		return lost{}, nil
+	}
+	// A worker that has just taken a task does not show it yet, but its lease is new.
+	state, err := asynqdb.New(s.queue).State(ctx, b.Queue, active[0])
+	in := time.Until(state.Lease)
+	if err != nil || state.Lease.IsZero() || in > leaseLeast {
+		return lost{}, err
+	}
+	return lost{requests: len(active), in: max(0, in+recoverAfter)}, nil
+}
+
+// heal stores a result for the archived tasks of a batch that have none: their worker died, or could not reach the
+// database. Results that exist stay.
+func (s *services) heal(ctx context.Context, b batches.Batch) error {
+	list := asynq.NewInspectorFromRedisClient(s.queue).ListArchivedTasks
+	return eachPage(ctx, b.Queue, list, "list the archived tasks of queue "+b.Queue,
+		func(infos []*asynq.TaskInfo) error {
+			return bury(ctx, s.batches, b, infos)
+		})
+}
+
+// bury stores the results of the archived tasks that belong to the batch and to its open round.
+func bury(ctx context.Context, store *batches.Store, b batches.Batch, infos []*asynq.TaskInfo) error {
+	var results []batches.Result
+	for _, info := range infos {
+		ref, ok := tasks.ParseBatchRef(info.ID)
+		if !ok || ref.Batch != b.ID {
+			continue
+		}
+		found, ended, err := store.Find(ctx, ref.Batch, ref.Line)
+		if err != nil {
+			return err
+		}
+		if ended || found.Round != ref.Round {
+			continue
+		}
+		q := record.Request{Ref: ref}
+		if read, known := chat.Requests()[info.Type]; known {
+			if whole, readable := read(info.Payload); readable {
+				q = whole
+			}
+		}
+		results = append(results, record.Failed(q, record.CodeFailed, archivedError(info.LastErr)))
+	}
+	for _, o := range store.FinishMany(ctx, results) {
+		if o.Err != nil {
+			return o.Err
+		}
+	}
+	return nil
+}
+
+// archivedError is what asynq kept of the last failure.
+type archivedError string
+
+func (e archivedError) Error() string { return "the task was archived: " + string(e) }

@@ -1,0 +1,229 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/record"
+)
+
+func resultsCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var f files
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "results BATCH",
+		Short: "Write the answers of a batch to files, as far as they are there",
+		Long: `Results writes what is there of the answers, at any time and as often as you like, in the OpenAI Batch
+output format and in the order of the lines: good ones to --out, others to --errors. They are read one by one; a file is
+replaced when the new one is whole.
+
+Of a batch that was cancelled, each request without an answer has a line in --errors, with the code batch_cancelled.
+Requests whose lines were never enqueued because the enqueuer died are not known; how many is said on standard error.
+
+The exit code is 0 also if requests failed: --json says how many.`,
+		Example: `  headway results 3f2a --out answers.jsonl --errors errors.jsonl
+  headway results 3f2a --out - | jq .response.body.usage`,
+		Args: cli.Named("one BATCH, as `headway status` lists them"),
+	}
+	t.configFlag(c)
+	f.flags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print how many lines were written as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !f.named() {
+			return &cli.UsageError{Err: errors.New("name a file with --out, with --errors, or both")}
+		}
+		if err := f.checkFiles(asJSON, "", t.file); err != nil {
+			return err
+		}
+		s, b, err := t.openBatch(c.Context(), env, args[0])
+		if err != nil {
+			return err
+		}
+		defer s.close(c.Context())
+		w, err := f.write(c.Context(), s.batches, b.ID, env)
+		if err != nil {
+			return err
+		}
+		w.Missing = max(0, b.Requests-w.Done-w.Failed-w.Cancelled)
+		if w.Missing > 0 && b.State == batches.StateCancelled {
+			t.warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never "+
+				"enqueued, and nothing is known of them", count(w.Missing))
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(w)
+		}
+		out := env.Out
+		if f.standard() {
+			out = env.Err
+		}
+		_, err = fmt.Fprintf(out, "batch %s: %s answers, %s failed, %s cancelled, %s not there yet, of %s requests\n",
+			b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(w.Missing), count(b.Requests))
+		return err
+	}
+	return c
+}
+
+// files name where the answers of a batch are written.
+type files struct{ out, errors string }
+
+// written counts the lines that were written.
+type written struct {
+	Done      int `json:"done"`
+	Failed    int `json:"failed"`
+	Cancelled int `json:"cancelled"`
+	Missing   int `json:"missing"` // without a line: without an answer yet, or unknown, of a cancelled batch
+}
+
+func (f *files) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.out, "out", "",
+		"the `file` for the good answers, in the OpenAI Batch output format; - is standard output")
+	c.Flags().StringVar(&f.errors, "errors", "", "the `file` for the requests that failed; - is standard output")
+}
+
+func (f *files) named() bool    { return f.out != "" || f.errors != "" }
+func (f *files) standard() bool { return f.out == "-" || f.errors == "-" }
+
+// checkFiles returns what is wrong with the files before anything is done. Input is the file of the requests, and
+// settings that of the limits, empty for none; "-" is standard input.
+func (f *files) checkFiles(asJSON bool, input, settings string) error {
+	if asJSON && f.standard() {
+		return &cli.UsageError{Err: errors.New("--json writes to standard output: name files with --out and --errors")}
+	}
+	for _, name := range []string{f.out, f.errors} {
+		if name == "" || name == "-" {
+			continue
+		}
+		folder, base := filepath.Split(name)
+		if info, err := os.Stat(filepath.Join(folder, ".")); err != nil || !info.IsDir() || base == "" {
+			return &cli.UsageError{Err: fmt.Errorf("%s: there is no folder %s", name, filepath.Join(folder, "."))}
+		}
+	}
+	if input == "-" {
+		input = "" // no file that an answer could replace
+	}
+	if same(f.out, f.errors) {
+		return &cli.UsageError{Err: fmt.Errorf("--out and --errors: %s and %s are the same file: one would replace "+
+			"the other", f.out, f.errors)}
+	}
+	for _, name := range []string{f.out, f.errors} {
+		if same(input, name) {
+			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the requests: the answers would replace it",
+				name)}
+		}
+		if same(settings, name) {
+			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the limits: the answers would replace it", name)}
+		}
+		if name == "" || name == "-" {
+			continue
+		}
+		if err := cli.CheckFile(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same says whether two names lead to one file, which need not exist yet.
+func same(a, b string) bool {
+	if a == "" || b == "" || a == "-" || b == "-" {
+		return a != "" && a == b
+	}
+	ofA, err := os.Stat(a)
+	ofB, failed := os.Stat(b)
+	if err == nil && failed == nil {
+		return os.SameFile(ofA, ofB)
+	}
+	return whole(a) == whole(b)
+}
+
+// whole is the path that a name leads to, as far as it exists.
+func whole(name string) string {
+	if target, err := os.Readlink(name); err == nil {
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(name), target)
+		}
+		name = target
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Dir(name))
+	if err == nil {
+		folder, err = filepath.Abs(folder)
+	}
+	if err != nil {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(folder, filepath.Base(name))
+}
+
+// write writes the results so far, in the order of the lines, while they are read. A file is replaced at the end, so
+// that a reader finds the whole old one or the whole new one.
+func (f *files) write(
+	ctx context.Context, store *batches.Store, id string, env cli.Environment,
+) (w written, err error) {
+	if !f.named() {
+		return w, nil
+	}
+	good, err := cli.CreateFile(f.out, cli.Data(env.Out))
+	if err != nil {
+		return w, err
+	}
+	bad, err := cli.CreateFile(f.errors, cli.Data(env.Out))
+	if err != nil {
+		return w, errors.Join(err, good.Drop())
+	}
+	answers, failures := batch.NewWriter(good), batch.NewWriter(bad)
+	w, err = copyResults(ctx, store, id, answers, failures)
+	if err = errors.Join(err, answers.Flush(), failures.Flush()); err != nil {
+		return w, errors.Join(err, good.Drop(), bad.Drop())
+	}
+	return w, errors.Join(good.Keep(), bad.Keep())
+}
+
+func copyResults(ctx context.Context, store *batches.Store, id string, good, bad *batch.Writer) (w written, err error) {
+	b, err := store.Batch(ctx, id)
+	if err != nil {
+		return w, err
+	}
+	for r, err := range store.All(ctx, b.ID) {
+		if err != nil {
+			return w, err
+		}
+		line := batch.Output{ID: batch.OutputID(r.Batch, r.Line), CustomID: r.CustomID}
+		if r.Response != nil {
+			response := batch.OutputResponse(*r.Response)
+			line.Response = &response
+		}
+		if r.Failure != nil {
+			failure := batch.OutputError(*r.Failure)
+			line.Error = &failure
+		}
+		to := bad
+		switch {
+		case r.Finished.IsZero() && b.State == batches.StateCancelled:
+			line.Error = &batch.OutputError{
+				Code: record.CodeCancelled, Message: "This request was not completed: its batch was cancelled.",
+			}
+			w.Cancelled++
+		case r.Finished.IsZero():
+			continue
+		case r.Failed():
+			w.Failed++
+		default:
+			to = good
+			w.Done++
+		}
+		if err := to.Write(line); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}

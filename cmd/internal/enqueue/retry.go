@@ -1,0 +1,121 @@
+package enqueue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+func retryCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var failed, asJSON bool
+	c := &cobra.Command{
+		Use:   "retry BATCH --failed",
+		Short: "Send the failed requests of a batch again",
+		Long: `Retry puts the requests of the batch back that failed, and enqueues them as the batch was: for the same
+limits, in the same queue. Their errors so far stay with them; their new results replace the old ones.`,
+		Example: `  headway retry 3f2a --failed`,
+		Args:    cli.Named("one BATCH, as `headway status` lists them"),
+	}
+	t.configFlag(c)
+	c.Flags().BoolVar(&failed, "failed", false, "failed requests (required, because only they can be sent again)")
+	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
+	t.sharingFlags(c)
+	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task"+keptBatch)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !failed {
+			return &cli.UsageError{Err: errors.New("--failed is required: requests that went well are not sent again")}
+		}
+		s, b, err := t.openBatch(c.Context(), env, args[0])
+		if err != nil {
+			return err
+		}
+		defer s.close(c.Context())
+		n, err := t.retry(c.Context(), s, b)
+		if err != nil && n == 0 {
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w",
+				n, b.ID, err)
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(struct {
+				Batch    string `json:"batch"`
+				Enqueued int    `json:"enqueued"`
+			}{b.ID, n})
+		}
+		_, err = fmt.Fprintf(env.Out, "batch %s: %s failed requests are in queue %q again\n", b.ID, count(n), b.Queue)
+		return err
+	}
+	return c
+}
+
+// errNothing is a retry that has changed nothing.
+var errNothing = errors.New("nothing was put back")
+
+// retry enqueues the failed requests of a batch again, as the batch was.
+func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, error) {
+	if b.State == batches.StateCancelled {
+		return 0, &cli.UsageError{Err: fmt.Errorf("batch %s was %w; enqueue its file again first", b.ID,
+			batches.ErrCancelled)}
+	}
+	if err := t.checkKeep(); err != nil {
+		return 0, err
+	}
+	t.limits, t.queue, t.retries = strings.Split(b.Limit, between), b.Queue, b.Retries
+	options, err := t.options()
+	if err != nil {
+		return 0, err
+	}
+	_, from, err := t.load()
+	if err != nil {
+		return 0, err
+	}
+	m := maker{from: from}                                // the kept request has its model
+	for r, err := range s.batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
+		if err == nil && len(r.Request) > 0 {
+			_, err = m.kept(r)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%w: %w", errNothing, err)
+		}
+	}
+	return s.batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
+		args := make([]tasks.Args, len(results))
+		for i, r := range results {
+			task, err := m.kept(r)
+			if err != nil {
+				return err
+			}
+			args[i] = task.of(b.ID, r.Line, r.Round)
+		}
+		_, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...)
+		return err
+	})
+}
+
+// kept is the task of a request that was kept with its result.
+func (m maker) kept(r batches.Result) (request, error) {
+	line, err := batch.NewReader(bytes.NewReader(r.Request), batch.Config{MaxLine: len(r.Request)}).Next()
+	if err != nil {
+		return request{}, fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
+	}
+	task, err := m.task(line)
+	if err != nil {
+		return request{}, fmt.Errorf("line %d: %w", r.Line, err)
+	}
+	return task, nil
+}

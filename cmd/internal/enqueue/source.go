@@ -1,0 +1,101 @@
+package enqueue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+// source is what the requests take from: one or several limits, each with a key, the narrowest first, the provider's
+// last.
+type source struct {
+	checker *reservations.Limiter
+	buckets []bucket
+	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
+	http    config.HTTP // what workers with the same file may call and send
+}
+
+// bucket is one LIMIT[:KEY] of the command line.
+type bucket struct {
+	limit  reservations.Limit
+	key    string
+	meters []string // of the limit
+}
+
+func (b bucket) String() string { return reservations.BucketName(b.limit.Name, b.key) }
+
+// newSource reads what --limit and --key name. Errors of the command line are *cli.UsageError.
+func newSource(limits []reservations.Limit, named []string, key string) (*source, error) {
+	checker, err := reservations.New(nil, limits, reservations.Config{})
+	if err != nil {
+		return nil, err
+	}
+	s := &source{checker: checker}
+	charges := make([]reservations.Charge, len(named))
+	for i, text := range named {
+		name, own, keyed := strings.Cut(text, ":")
+		if keyed && own == "" {
+			return nil, &cli.UsageError{Err: fmt.Errorf("--limit %s: a key must follow the colon", text)}
+		}
+		if i == len(named)-1 && key != "" {
+			if keyed {
+				return nil, &cli.UsageError{Err: fmt.Errorf("--limit %s and --key %s both name the key of the last "+
+					"limit: leave one out", text, key)}
+			}
+			own = key
+		}
+		limit, err := checker.Limit(name)
+		if err != nil {
+			return nil, err
+		}
+		b := bucket{limit: limit, key: own}
+		for _, m := range limit.Meters {
+			b.meters = append(b.meters, m.Name)
+		}
+		s.buckets, charges[i] = append(s.buckets, b), reservations.Charge{Limit: name, Key: own}
+	}
+	if err := tasks.CheckCharges(charges); errors.Is(err, tasks.ErrDuplicateCharge) {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--limit names a bucket twice: %s", s)}
+	} else if err != nil {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--limit: %w", err)}
+	}
+	return s, nil
+}
+
+// String is the buckets as the command line has them, in its order.
+func (s *source) String() string {
+	names := make([]string, len(s.buckets))
+	for i, b := range s.buckets {
+		names[i] = b.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// hasHeadroom says whether any of the limits has room that only urgent requests may use.
+func (s *source) hasHeadroom() bool {
+	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return b.limit.HasHeadroom() })
+}
+
+// hasPriorities says whether any of the limits has priorities.
+func (s *source) hasPriorities() bool {
+	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return len(b.limit.Priorities) > 0 })
+}
+
+// over are the limits of whose capacity the task reserves more than there is.
+func (s *source) over(task tasks.Charger) []string {
+	var names []string
+	for _, charge := range task.Charges() {
+		limit, err := s.checker.Limit(charge.Limit)
+		if err == nil && slices.ContainsFunc(limit.Meters,
+			func(m reservations.Meter) bool { return charge.Tokens[m.Name] > m.Cap() }) {
+			names = append(names, limit.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,156 @@
+package enqueue
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+const tenantsConfig = `limits:
+  tenants: {meters: {requests: {rate: 10/s, max_reserved: 0}, output_tokens: {rate: 100/s, capacity: 50}}}
+  openai: {meters: {requests: 50/s, tokens: {rate: 1000/s, capacity: 40, max_reserved: 1000}}}
+`
+
+// charged returns the charges of the tasks that a command enqueued.
+func (c call) charged(t *testing.T) [][]reservations.Charge {
+	t.Helper()
+	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
+	defer func() { _ = inspector.Close() }()
+	pending, err := inspector.ListPendingTasks("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]reservations.Charge
+	for _, p := range pending {
+		charges, err := tasks.Charges(asynq.NewTaskWithHeaders(p.Type, p.Payload, p.Headers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, charges)
+	}
+	return all
+}
+
+func TestSeveralLimits(t *testing.T) {
+	t.Parallel()
+	config := write(t, "headway.yaml", tenantsConfig)
+	const body = `{"max_tokens":10,"messages":[{"role":"user","content":"hi"}]}`
+	tenant := func(key string, n float64) reservations.Charge {
+		return reservations.Charge{Limit: "tenants", Key: key, Tokens: reservations.Tokens{
+			"requests":      1,
+			"output_tokens": n,
+		}}
+	}
+	provider := func(key string, n float64) reservations.Charge {
+		return reservations.Charge{Limit: "openai", Key: key, Tokens: reservations.Tokens{"requests": 1, "tokens": n}}
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want []reservations.Charge
+	}{
+		"enqueue":    {[]string{"--limit", "openai"}, []reservations.Charge{provider("", 18)}},
+		"with a key": {[]string{"--limit", "openai:a:b"}, []reservations.Charge{provider("a:b", 18)}},
+		"narrowest first": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai"},
+			[]reservations.Charge{tenant("acme", 10), provider("", 18)},
+		},
+		"key of the last": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai", "--key", "eu"},
+			[]reservations.Charge{tenant("acme", 10), provider("eu", 18)},
+		},
+		"one limit, keys": {
+			[]string{"--limit", "tenants:acme", "--limit", "tenants"},
+			[]reservations.Charge{tenant("acme", 10), tenant("", 10)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, args := range [][]string{{"batch", "-", "--config", config}, {
+				"enqueue", "--body", body, "--config",
+				config,
+			}} {
+				c := enqueueCommand(t, line("a", 10), append(args, tc.args...)...)
+				got := c.charged(t)
+				if flow := got[0][0].Flow; (args[0] == "batch") != (len(flow) == 16) { // a batch is a flow of its own
+					t.Errorf("%s: flow %q", args[0], flow)
+				}
+				got[0][0].Flow = ""
+				if diff := cmp.Diff([][]reservations.Charge{tc.want}, got); diff != "" ||
+					c.code != cli.ExitOK || c.err != "" {
+					t.Errorf("%s: exit %d: %s%s", args[0], c.code, c.err, diff)
+				}
+			}
+		})
+	}
+}
+
+// The command checks each limit, and prints warnings for it.
+func TestSeveralLimitsAreChecked(t *testing.T) {
+	t.Parallel()
+	config := write(t, "headway.yaml", tenantsConfig)
+	for name, tc := range map[string]struct {
+		args  []string
+		input string
+		code  int
+		want  []string
+	}{
+		"unknown": {
+			[]string{"--limit", "tenant:acme", "--limit", "openai"},
+			line("a", 10), cli.ExitUsage,
+			[]string{"unknown limit", `"tenant"`, "tenants"},
+		},
+		"twice": {
+			[]string{"--limit", "openai", "--limit", "openai"},
+			line("a", 10), cli.ExitUsage,
+			[]string{"names a bucket twice", "openai, openai"},
+		},
+		"two keys": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai:eu", "--key", "us"},
+			line("a", 10),
+			cli.ExitUsage,
+			[]string{"--limit openai:eu and --key us", "leave one out"},
+		},
+		"no key": {
+			[]string{"--limit", "openai:"},
+			line("a", 10), cli.ExitUsage,
+			[]string{"--limit openai:", "key"},
+		},
+		"too many": {strings.Fields("--limit=openai:1 --limit=openai:2 --limit=openai:3 --limit=openai:4 " +
+			"--limit=openai:5 --limit=openai:6 --limit=openai:7 --limit=openai:8 " +
+			"--limit=openai"), line("a", 10), cli.ExitUsage, []string{"8 charges at most"}},
+		"never served": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai"},
+			line("a", 1000000), cli.ExitUsage,
+			[]string{"line 1", "more than can ever be served"},
+		},
+		"above the wide": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai"},
+			line("a", 45), cli.ExitOK,
+			[]string{`1 requests reserve more than the capacity of limit "openai"`},
+		},
+		"above both": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai"},
+			line("a", 60), cli.ExitOK,
+			[]string{`limit "openai"`, `limit "tenants"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := enqueueCommand(t, tc.input, append([]string{"batch", "-", "--config", config}, tc.args...)...)
+			if queued := c.pending(t); c.code != tc.code || (queued == 1) != (tc.code == cli.ExitOK) {
+				t.Errorf("exit %d, %d enqueued: %s", c.code, queued, c.err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(c.err, want) {
+					t.Errorf("%q is missing in %s", want, c.err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package enqueue
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// blockSize is how much of a batch file is read, and compared, at once.
+const blockSize = 1 << 20
+
+// errChanged is a file that is not what it was when it was checked.
+var errChanged = errors.New("the file was changed after it had been checked; what was sent is what was checked, " +
+	"`headway cancel` takes it back")
+
+// input is a batch file that is read twice: once to check it, once to enqueue it. What the second reading gives is what
+// the first one gave, block by block, or errChanged: a line that was not checked is never given. What was added to the
+// file since is left out.
+type input struct {
+	ctx  context.Context //nolint:containedctx // of the command that reads
+	file *os.File
+
+	sums  [][sha256.Size]byte // of all blocks, when the file was read first
+	last  int                 // size of the last one
+	next  int                 // number of the block that is read next
+	again bool
+
+	block, left []byte // left is what was not given of it
+}
+
+// open opens a batch file. What can be read once only, a pipe or standard input ("-"), goes through a temporary file,
+// so that memory stays small. Close removes it.
+func open(ctx context.Context, name string, stdin io.Reader) (*input, func() error, error) {
+	info, err := os.Stat(name)
+	var file *os.File
+	switch {
+	case name == "-":
+		file, err = spool(ctx, func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil })
+	case err == nil && info.IsDir():
+		err = &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
+	case err == nil && !info.Mode().IsRegular():
+		//nolint:gosec // the user names the file
+		file, err = spool(ctx, func() (io.ReadCloser, error) { return os.Open(name) })
+	default:
+		if file, err = os.Open(name); err != nil { //nolint:gosec // the user names the file
+			err = &cli.UsageError{Err: err}
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return &input{ctx: ctx, file: file, block: make([]byte, blockSize)}, file.Close, nil
+}
+
+// spool copies what can be read once to a file without a name: nothing is left of it, however the command ends.
+func spool(ctx context.Context, source func() (io.ReadCloser, error)) (*os.File, error) {
+	f, err := os.CreateTemp("", "headway-batch-*.jsonl")
+	if err != nil {
+		return nil, err
+	}
+	copied := make(chan error, 1)
+	go func() { // ends with the source, or with the process: a read from a terminal can't be interrupted
+		in, failed := source()
+		if failed == nil {
+			_, failed = io.Copy(f, in)
+			failed = errors.Join(failed, in.Close())
+		}
+		copied <- failed
+	}()
+	if err = os.Remove(f.Name()); err == nil {
+		select {
+		case err = <-copied:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the requests: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// rewind begins the second reading.
+func (f *input) rewind() error {
+	f.next, f.again, f.left = 0, true, nil
+	_, err := f.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// Read implements io.Reader.
+func (f *input) Read(p []byte) (int, error) {
+	if len(f.left) == 0 {
+		if err := f.ctx.Err(); err != nil {
+			return 0, err
+		}
+		if err := f.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, f.left)
+	f.left = f.left[n:]
+	return n, nil
+}
+
+// fill reads the next block.
+func (f *input) fill() error {
+	want := blockSize
+	if f.again && f.next >= len(f.sums)-1 {
+		if want = f.last; f.next == len(f.sums) {
+			return io.EOF
+		}
+	}
+	n, err := io.ReadFull(f.file, f.block[:want])
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	sum := sha256.Sum256(f.block[:n])
+	switch {
+	case f.again && (n != want || sum != f.sums[f.next]):
+		return errChanged
+	case n == 0:
+		return io.EOF
+	case !f.again:
+		f.sums, f.last = append(f.sums, sum), n
+	}
+	f.next++
+	f.left = f.block[:n]
+	return nil
+}

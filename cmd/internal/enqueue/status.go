@@ -1,0 +1,303 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+)
+
+// listed is how many batches are listed.
+const listed = 20
+
+// lastBucket is the last of the buckets of a batch, as its record has them.
+func lastBucket(limits string) reservations.Charge {
+	names := strings.Split(limits, between)
+	return reservations.ParseBucket(names[len(names)-1])
+}
+
+func statusCommand(env cli.Environment) *cobra.Command {
+	var t target
+	var asJSON, failed bool
+	c := &cobra.Command{
+		Use:   "status [BATCH]",
+		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
+		Long: `Status shows one batch, or the newest 20. BATCH is its name, or a unique beginning of it. On a narrow
+terminal the table has shorter names and times and no limits, then no times, then no files.
+
+The end is estimated from the requests that ended in the last minute, without a pause before. If these are too few, or
+the limit does not allow their rate, it is estimated from the limit: then it can't be sooner. If no worker serves the
+queue of the batch, or it is paused, status prints that instead. Prices of tokens are in headway.yaml (prices).
+
+Requests of a cancelled batch without a result count as cancelled, in a column of their own; only running requests count
+as waiting.
+
+The exit code is 0 even if requests failed or the batch was cancelled; --json shows that.`,
+		Example: `  headway status
+  headway status 3f2a --failed
+  headway status 3f2a --json`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
+	}
+	t.configFlag(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object for each batch and line")
+	c.Flags().BoolVar(&failed, "failed", false, "list the failed requests of BATCH: custom_id, task ID and error")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if failed && len(args) == 0 {
+			return &cli.UsageError{Err: errors.New("--failed lists the requests of one batch: name its BATCH")}
+		}
+		s, err := t.openStored(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer s.close(c.Context())
+		var found []batches.Batch
+		if len(args) == 1 {
+			b, unknown := s.find(c.Context(), args[0])
+			if unknown != nil {
+				return unknown
+			}
+			if failed {
+				return listFailed(c.Context(), env, s.batches, b, asJSON)
+			}
+			found = []batches.Batch{b}
+		} else if found, err = s.batches.List(c.Context(), listed); err != nil {
+			return err
+		}
+		return status(c.Context(), env, s, found, t.prices, asJSON, len(args) == 1)
+	}
+	return c
+}
+
+// openStored connects to everything, for a command about a batch that is there.
+func (t *target) openStored(ctx context.Context, env cli.Environment) (*services, error) {
+	c, err := config.Load(t.file)
+	if err != nil {
+		return nil, err
+	}
+	t.buckets, t.queues, t.prices = c.Buckets, c.Queues, c.Prices
+	return t.openBatches(ctx, env, c.Limits)
+}
+
+// openBatch is openStored for a command about one batch, and the batch of that name. The caller closes.
+func (t *target) openBatch(ctx context.Context, env cli.Environment, name string) (*services, batches.Batch, error) {
+	s, err := t.openStored(ctx, env)
+	if err != nil {
+		return nil, batches.Batch{}, err
+	}
+	b, err := s.find(ctx, name)
+	if err != nil {
+		s.close(ctx)
+		return nil, b, err
+	}
+	return s, b, nil
+}
+
+// find is the batch of that name. An unknown or ambiguous name is a *cli.UsageError.
+func (s *services) find(ctx context.Context, name string) (batches.Batch, error) {
+	b, err := s.batches.Batch(ctx, name)
+	switch {
+	case name == "":
+		return b, &cli.UsageError{Err: errors.New("the name of the batch is empty; `headway status` lists the newest")}
+	case errors.Is(err, batches.ErrBatchID):
+		return b, &cli.UsageError{Err: fmt.Errorf("%.80q is no name of a batch, which is short and has only letters, "+
+			"digits, - and _; `headway status` lists the newest", name)}
+	case errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, batches.ErrAmbiguousBatch):
+		return b, &cli.UsageError{Err: fmt.Errorf("%w; `headway status` lists the newest", err)}
+	}
+	return b, err
+}
+
+func status(
+	ctx context.Context, env cli.Environment, s *services, found []batches.Batch, prices map[string]config.Price,
+	asJSON, whole bool,
+) error {
+	var all []figures
+	running := map[string]map[string][]int{} // by queue, see services.running
+	for _, b := range found {
+		f, err := s.figures(ctx, b, prices, running)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = json.NewEncoder(env.Out).Encode(f)
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, f)
+	}
+	if asJSON {
+		return nil
+	}
+	lines := list(all, cli.Columns(env.Out))
+	if whole {
+		lines = all[0].whole(cli.Columns(env.Out))
+	}
+	_, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n"))
+	return err
+}
+
+// figures returns the figures of a batch at this moment.
+func (s *services) figures(
+	ctx context.Context, b batches.Batch, prices map[string]config.Price, running map[string]map[string][]int,
+) (figures, error) {
+	counts, err := s.batches.Counts(ctx, b.ID)
+	if err != nil {
+		return figures{}, err
+	}
+	f := newFigures(b, counts)
+	if f.Cancelled > 0 {
+		if running[b.Queue] == nil {
+			if running[b.Queue], err = s.running(ctx, b.Queue); err != nil {
+				return figures{}, err
+			}
+		}
+		f.run(len(running[b.Queue][b.ID]))
+	}
+	if f.Failed+f.Retried > 0 {
+		trouble, err := s.batches.Trouble(ctx, b.ID)
+		if err != nil {
+			return figures{}, err
+		}
+		f.erred(trouble)
+	}
+	if f.State == string(batches.StateOpen) {
+		if err = s.foresee(ctx, b, counts, &f); err != nil {
+			return figures{}, err
+		}
+	}
+	if len(prices) > 0 {
+		usage, err := s.batches.UsageByModel(ctx, b.ID)
+		if err != nil {
+			return figures{}, err
+		}
+		f.price(usage, prices)
+	}
+	return f, nil
+}
+
+// missing adds how many requests are not in the queue any more. They are counted again: what has ended meanwhile is
+// not missing.
+func (s *services) missing(ctx context.Context, b batches.Batch, by asynqdb.Serving, f *figures) error {
+	if f.gone(by.Tasks) == 0 {
+		return nil
+	}
+	now, err := s.batches.Counts(ctx, b.ID)
+	if err == nil {
+		again := newFigures(b, now)
+		f.Missing = again.gone(by.Tasks)
+	}
+	return err
+}
+
+// foresee adds what works on a batch that has not ended, how fast, and until when.
+func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.Counts, f *figures) error {
+	by, err := s.serving(ctx, b.Queue)
+	if err != nil {
+		return err
+	}
+	f.served(by)
+	if err = s.missing(ctx, b, by, f); err != nil {
+		return err
+	}
+	now := time.Now()
+	l := lately{within: window}
+	if counts.Done+counts.Failed > 0 {
+		began := now.Add(-window)
+		slots, failed := s.batches.Since(ctx, b.ID, began, slot)
+		if failed != nil {
+			return failed
+		}
+		if counts.First.After(began) {
+			began = counts.First
+		}
+		l = lastRun(stepsOf(slots), began, now)
+		l.idle = now.Sub(counts.Last)
+	}
+	if !f.rests() && f.Waiting > 0 && now.Sub(counts.Last) >= askEvery {
+		gone, failed := s.lost(ctx, b, f.Waiting)
+		if failed != nil {
+			return failed
+		}
+		f.lose(gone)
+	}
+	view, err := lastView(ctx, s.limiter, b)
+	if err != nil {
+		return err
+	}
+	f.estimate(counts, l, view)
+	return nil
+}
+
+const (
+	// idShown is how much of a batch's name a narrow table has at least; the commands want no more.
+	idShown = 8
+	// fileShown is how much of a file's name it has at least.
+	fileShown = 8
+)
+
+// whole shows all about one batch, in lines of at most columns characters; zero is no bound.
+func (f *figures) whole(columns int) []string {
+	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit,
+		f.Created.Local().Format(time.DateTime))
+	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
+}
+
+// list is a table of batches, in lines of at most columns characters; zero is no bound. A narrow table has shorter
+// texts and no limits. If that does not fit, it has no times, then no files.
+func list(all []figures, columns int) []string {
+	if len(all) == 0 {
+		return []string{"no batches"}
+	}
+	cancelled := -1
+	if slices.ContainsFunc(all, func(f figures) bool { return f.Cancelled > 0 }) {
+		cancelled = 3
+	}
+	heads := []cli.Column{
+		{Head: "BATCH", Until: 3},
+		{Head: "CREATED", Until: 1},
+		{Head: "FILE", Until: 2, Least: []int{0, fileShown, fileShown}},
+		{Head: "LIMIT"},
+		{Head: "DONE", Until: 3},
+		{Head: "FAILED", Until: 3},
+		{Head: "CANCELLED", Until: cancelled},
+		{Head: "WAITING", Until: 3},
+		{Head: "END", Until: 3},
+	}
+	return cli.Table(all, columns, heads, func(f figures, level int) []string {
+		batch, created, file, end := f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.end()
+		if level > 0 {
+			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), f.endShort()
+		}
+		return []string{
+			batch, created, file, f.Limit, strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Cancelled),
+			strconv.Itoa(f.Waiting), end,
+		}
+	})
+}
+
+// prefix is as much of the name as no other batch begins with.
+func prefix(id string, all []figures) string {
+	for n := idShown; n < len(id); n++ { // a name has letters of one byte only
+		if !slices.ContainsFunc(all, func(f figures) bool {
+			return f.Batch != id &&
+				strings.HasPrefix(f.Batch, id[:n])
+		}) {
+			return id[:n]
+		}
+	}
+	return id
+}

@@ -1,0 +1,177 @@
+package enqueue
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+// target is where tasks go, as the flags say: a queue, a limit, now or later.
+type target struct {
+	file    string
+	limits  []string // as on the command line, the narrowest first
+	key     string   // of the last of them
+	queue   string
+	in      time.Duration
+	at      string
+	startBy string
+	reserve bool
+	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
+	retries int
+	keep    time.Duration
+
+	buckets string                  // where they are kept, of the configuration
+	queues  map[string]int          // of the configuration
+	prices  map[string]config.Price // of the configuration
+}
+
+func (t *target) configFlag(c *cobra.Command) {
+	c.Flags().StringVar(&t.file, "config", config.FileDefault, "the `file` with the limits")
+}
+
+// sharingFlags say how the requests share the limits with others.
+func (t *target) sharingFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&t.common.Urgent, "urgent", false,
+		"start before ordinary tasks, within the headroom of the limits' meters")
+	f.StringVar(&t.common.Flow, "flow", "",
+		"the `NAME` of what the requests belong to, e.g. a tenant: flows that wait share a limit "+
+			"by its weights; a batch is a flow of its own when left out")
+	f.StringVar(&t.common.Priority, "priority", "", "one of the `priorities` of the limit; the lowest when left out")
+}
+
+// flags defines the flags of a command that enqueues. Redis keeps finished tasks for keep by default.
+func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
+	f := c.Flags()
+	t.configFlag(c)
+	f.StringArrayVar(&t.limits, "limit", nil,
+		"a `LIMIT[:KEY]` of headway.yaml that the requests take from (required); repeat it for several, the narrowest "+
+			"first, the provider's last")
+	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the "+
+		"shared one")
+	f.StringVar(&t.queue, "queue", "default", "the queue")
+	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
+	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
+	f.StringVar(&t.startBy, "start-by", "",
+		"end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
+	f.BoolVar(&t.reserve, "reserve", false,
+		"reserve tokens already now, so that each task is delivered exactly when it may start")
+	t.sharingFlags(c)
+	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
+	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
+}
+
+// checkKeep wants finished tasks of a batch to be kept for longer than a chunk of it takes to be looked up and sent.
+func (t *target) checkKeep() error {
+	if t.keep < keepBatchMin {
+		return &cli.UsageError{Err: fmt.Errorf("--keep %v must be at least %v for a batch: a request that ends while "+
+			"its file is enqueued again would be sent twice", t.keep, keepBatchMin)}
+	}
+	return nil
+}
+
+// options are the target as options of the scheduler.
+func (t *target) options() ([]scheduler.Option, error) {
+	usage := func(format string, args ...any) error { return &cli.UsageError{Err: fmt.Errorf(format, args...)} }
+	if len(t.limits) == 0 {
+		return nil, usage("--limit is required: name a limit of %s", t.file)
+	}
+	if strings.TrimSpace(t.queue) == "" {
+		return nil, usage("--queue must not be blank")
+	}
+	if t.in != 0 && t.at != "" {
+		return nil, usage("--in and --at exclude each other")
+	}
+	if t.in < 0 || t.retries < 0 || t.keep < 0 {
+		return nil, usage("--in, --retries and --keep must not be negative")
+	}
+	options := []scheduler.Option{scheduler.Queue(t.queue), scheduler.MaxRetry(t.retries)}
+	if t.keep > 0 {
+		options = append(options, scheduler.Retention(t.keep))
+	}
+	if t.in > 0 {
+		options = append(options, scheduler.In(t.in))
+	}
+	if t.at != "" {
+		at, err := time.Parse(time.RFC3339, t.at)
+		if err != nil {
+			return nil, usage("--at: %q must look like 2026-12-24T18:00:00Z", t.at)
+		}
+		options = append(options, scheduler.At(at))
+	}
+	if t.startBy != "" {
+		by, err := moment(t.startBy)
+		if err != nil {
+			return nil, usage("--start-by: %w", err)
+		}
+		options = append(options, scheduler.StartBy(by))
+	}
+	if t.reserve {
+		options = append(options, scheduler.Reserved())
+	}
+	return options, nil
+}
+
+// load reads the configuration and returns its limits and what the requests take from. It needs no service.
+func (t *target) load() ([]reservations.Limit, *source, error) {
+	c, err := config.Load(t.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.buckets, t.queues, t.prices = c.Buckets, c.Queues, c.Prices
+	from, err := newSource(c.Limits, t.limits, t.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	from.http = c.HTTP
+	if err = t.share(from); err != nil {
+		return nil, nil, &cli.UsageError{Err: err}
+	}
+	return c.Limits, from, nil
+}
+
+// share checks how the requests share the limits.
+func (t *target) share(from *source) error {
+	from.common = t.common
+	if t.common.Urgent && !from.hasHeadroom() {
+		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50",
+			from, t.file)
+	}
+	if t.common.Priority != "" && !from.hasPriorities() {
+		return fmt.Errorf("--priority %s: limit %s has no priorities; name them in %s, "+
+			"e.g. priorities: {interactive: 9, batch: 1}", t.common.Priority, from, t.file)
+	}
+	for _, b := range from.buckets {
+		if err := from.checker.ValidateNew(reservations.Charge{
+			Limit: b.limit.Name, Key: b.key, Urgent: t.common.Urgent, Flow: t.common.Flow, Priority: t.common.Priority,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warn prints what is allowed and may still be a mistake.
+func (t *target) warn(env cli.Environment, format string, args ...any) {
+	fmt.Fprintf(env.Err, "headway: warning: "+format+"\n", args...)
+}
+
+// moment reads a time, or how far it is in the future.
+func moment(text string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return time.Now().Add(d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q must look like 10m or 2026-12-24T18:00:00Z", text)
+	}
+	return at, nil
+}

@@ -1,0 +1,208 @@
+package enqueue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	lookMin   = 300 * time.Millisecond
+	lookMax   = 5 * time.Second
+	lookShare = 10               // Looks take at most a tenth of the time.
+	healEvery = 20 * time.Second // After this time without an ended request, the archive is read.
+	askEvery  = 5 * time.Second  // The same until Redis is asked for running tasks, and then the interval.
+)
+
+// watch follows a batch until all of its requests have ended.
+type watch struct {
+	store   *batches.Store
+	limiter *reservations.Limiter
+	batch   batches.Batch
+	prices  map[string]config.Price
+	show    show
+	heal    func(context.Context, batches.Batch) error
+	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
+	running func(ctx context.Context, queue string) (map[string][]int, error)
+	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
+
+	samples []sample
+	moved   time.Time        // When a request ended last, or the archive was read.
+	asked   time.Time        // When Redis was last asked for running tasks, or a request ended.
+	by      *asynqdb.Serving // Nil while requests end, and if Redis could not be asked.
+	away    error            // Why Redis could not be asked.
+	trouble batches.Trouble  // As of asked.
+	missing int              // As of asked: requests that are not in the queue.
+	gone    lost             // As of asked.
+	priced  time.Time        // When usage is asked for next.
+	usage   map[string]batches.Usage
+}
+
+// sample is a count and its moment.
+type sample struct {
+	at     time.Time
+	counts batches.Counts
+}
+
+// run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
+// that is away.
+func (w *watch) run(ctx context.Context) (figures, error) {
+	counter := w.store.Counter(w.batch.ID)
+	last := newFigures(w.batch, batches.Counts{})
+	defer w.show.close()
+	for {
+		began := time.Now()
+		f, err := w.look(ctx, counter)
+		switch {
+		case ctx.Err() != nil:
+			return last, context.Canceled
+		case errors.Is(err, batches.ErrUnavailable), errors.Is(err, reservations.ErrUnavailable):
+			w.show.trouble(err)
+		case err != nil:
+			return last, err
+		case f.State == string(batches.StateCancelled):
+			w.show.end(f)
+			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `headway results %s` has the "+
+				"answers of requests that still run", f.Batch, batches.ErrCancelled, f.Batch)
+		case f.Waiting == 0:
+			w.show.end(f)
+			return f, nil
+		default:
+			last = f
+			w.show.progress(f)
+		}
+		if pause.For(ctx, min(lookMax, max(lookMin, lookShare*time.Since(began)))) != nil {
+			return last, context.Canceled
+		}
+	}
+}
+
+// look counts once.
+func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, error) {
+	c, b, err := counter.Counts(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	now := time.Now()
+	if n := len(w.samples); n == 0 || w.samples[n-1].counts.Done+w.samples[n-1].counts.Failed != c.Done+c.Failed {
+		w.moved = now
+		if n > 0 {
+			w.asked, w.by, w.away = now, nil, nil
+		}
+	}
+	l := w.recent(sample{at: now, counts: c})
+	f := newFigures(b, c)
+	if f.Cancelled > 0 {
+		// if Redis does not answer, the other figures are shown
+		if all, failed := w.running(ctx, b.Queue); failed == nil {
+			f.run(len(all[b.ID]))
+		}
+	}
+	w.ask(ctx, now, b, &f)
+	if f.erred(w.trouble); w.away != nil {
+		f.Trouble = w.away.Error()
+	}
+	if w.by != nil {
+		f.served(*w.by)
+		f.Missing = min(w.missing, f.Waiting)
+		if !f.rests() && w.gone.requests >= f.Waiting {
+			f.lose(w.gone)
+		}
+	}
+	view, err := lastView(ctx, w.limiter, b)
+	if err != nil {
+		return figures{}, err
+	}
+	f.estimate(c, l, view)
+	if err := w.cost(ctx, &f); err != nil {
+		return figures{}, err
+	}
+	if f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
+		w.moved = now
+		return f, w.heal(ctx, b)
+	}
+	return f, nil
+}
+
+// ask looks up what works, and the newest error, if nothing has ended for a while. If Redis does not answer, the other
+// figures are shown.
+func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figures) {
+	if now.Sub(w.asked) < askEvery && f.Waiting > 0 {
+		return
+	}
+	if f.Failed+f.Retried > 0 {
+		w.trouble, _ = w.store.Trouble(ctx, b.ID) // the counts say that the database is away
+	}
+	if f.Waiting == 0 {
+		return
+	}
+	w.asked, w.by, w.gone, w.missing = now, nil, lost{}, 0
+	by, err := w.serving(ctx, b.Queue)
+	if w.away = err; err != nil {
+		return
+	}
+	w.by = &by
+	if w.missing = f.gone(by.Tasks); w.missing > 0 { // what has ended meanwhile is not missing
+		again, err := w.store.Counts(ctx, b.ID)
+		rest := newFigures(b, again)
+		if w.missing = rest.gone(by.Tasks); err != nil {
+			w.missing = 0
+		}
+	}
+	if by.Workers > 0 {
+		w.gone, _ = w.lost(ctx, b, f.Waiting) // as above
+	}
+}
+
+// recent keeps the sample, and says what ended lately.
+func (w *watch) recent(s sample) lately {
+	for len(w.samples) > 1 && s.at.Sub(w.samples[1].at) >= window {
+		w.samples = w.samples[1:]
+	}
+	w.samples = append(w.samples, s)
+	l := lastRun(stepsBetween(w.samples), w.samples[0].at, s.at)
+	if !s.counts.Last.IsZero() {
+		l.idle = max(0, s.at.Sub(s.counts.Last))
+	}
+	return l
+}
+
+// cost asks for the usage by model, which reads the whole batch, more rarely the longer that takes, and at the end.
+func (w *watch) cost(ctx context.Context, f *figures) error {
+	if len(w.prices) == 0 {
+		return nil
+	}
+	began := time.Now()
+	if !began.Before(w.priced) || f.Waiting == 0 {
+		usage, err := w.store.UsageByModel(ctx, f.Batch)
+		if err != nil {
+			return err
+		}
+		w.usage, w.priced = usage, time.Now().Add(max(window/12, 20*time.Since(began)))
+	}
+	f.price(w.usage, w.prices)
+	return nil
+}
+
+// lastView is the bucket of the last limit of a batch, the provider's, with the SettleMode of each meter. One that is
+// not configured here has no view.
+func lastView(ctx context.Context, limiter *reservations.Limiter, b batches.Batch) (reservations.View, error) {
+	bucket := lastBucket(b.Limit)
+	limit, err := limiter.Limits().For(bucket.Limit, bucket.Key)
+	if err != nil {
+		return reservations.View{}, nil //nolint:nilerr // there is nothing to see
+	}
+	view, err := limiter.View(ctx, bucket.Limit, bucket.Key)
+	for k, m := range view.Meters {
+		view.Meters[k].Settle = cmp.Or(m.Settle, limit.Settle)
+	}
+	return view, err
+}

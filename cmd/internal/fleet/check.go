@@ -1,0 +1,205 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/reservations"
+)
+
+// checked is one thing that `headway check` looked at.
+type checked struct {
+	What   string `json:"what"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// print shows a finding: to standard output what is well, to standard error what is not.
+func (f checked) print(env cli.Environment) {
+	to, mark := env.Out, "ok   "
+	if !f.OK {
+		to, mark = env.Err, "FAULT"
+	}
+	fmt.Fprintf(to, "%s  %s: %s\n", mark, f.What, strings.ReplaceAll(f.Detail, "\n", "\n       "))
+}
+
+func checkCommand(env cli.Environment) *cobra.Command {
+	var asJSON bool
+	var file string
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Validate the settings and ping the services",
+		Long: `Check reads the settings as "headway worker" would, reports every fault at once with its file and field, and
+asks Redis and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes, and to note where buckets
+are.`,
+		Example: `  headway check
+  REDIS_URL=rediss://user:password@redis.example.com:6380/0 headway check --config prod.yaml --json`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	configFlag(c, &file)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as a JSON list")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		findings, err := check(c.Context(), file, env.Getenv)
+		if asJSON {
+			return errors.Join(json.NewEncoder(env.Out).Encode(findings), err)
+		}
+		for _, f := range findings {
+			f.print(env)
+		}
+		return err
+	}
+	return c
+}
+
+// check looks at everything, also after the first fault.
+func check(ctx context.Context, file string, getenv func(string) string) ([]checked, error) {
+	var findings []checked
+	var faults []error
+	note := func(what, detail string, err error) {
+		if err != nil {
+			detail = err.Error()
+			if f := (*config.Error)(nil); errors.As(err, &f) {
+				detail = f.Err.Error() // what names the file already
+			}
+			faults = append(faults, err)
+		}
+		findings = append(findings, checked{What: what, OK: err == nil, Detail: detail})
+	}
+	c, err := config.Load(file)
+	note(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
+
+	findings = append(findings, checkedLimits(c.Limits)...)
+	checkStores(ctx, c.Buckets, getenv, note)
+	if base := getenv("OPENAI_BASE_URL"); base != "" {
+		note("provider", base, checkBaseURL(getenv))
+	}
+	findings = append(findings, checkedSecrets(c, getenv)...)
+	if len(faults) == 0 {
+		return findings, nil
+	}
+	return findings, &cli.ShownError{
+		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
+		Err:     errors.Join(faults...),
+	}
+}
+
+// checkedSecrets says which secrets are set. A missing one is no fault where only tasks are enqueued.
+func checkedSecrets(c config.Config, getenv func(string) string) (findings []checked) {
+	key := "is set"
+	if getenv("OPENAI_API_KEY") == "" {
+		key = "is not set: enough to enqueue, but `headway worker` does not start without it"
+		if len(c.HTTP.AllowHosts) > 0 {
+			key = "is not set; this worker would make HTTP requests only"
+		}
+	}
+	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
+	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
+		if getenv(name) == "" { // no fault where only tasks are enqueued
+			findings = append(findings, checked{
+				What: name, OK: true,
+				Detail: "is not set, and http.secrets lists it: enough to enqueue, but `headway worker` does not " +
+					"start without it",
+			})
+		}
+	}
+	return findings
+}
+
+// checkStores looks at the services and at where buckets are kept.
+func checkStores(
+	ctx context.Context, said string, getenv func(string) string, note func(what, detail string, err error),
+) {
+	queue, err := connect.Redis(ctx, getenv)
+	note("Redis", "answers", err)
+	if err == nil {
+		defer func() { _ = queue.Close() }()
+	}
+	var missing error
+	if getenv("MONGODB_URI") == "" {
+		note("MongoDB", "MONGODB_URI is not set: no batches, results and records of dead tasks", nil)
+	} else {
+		var mongo *connect.Buckets
+		if mongo, missing = connect.Mongo(ctx, getenv, nil); missing == nil {
+			_ = mongo.Close(ctx) // it was only asked for a sign of life
+		}
+		note("MongoDB", "answers", missing)
+	}
+	if err != nil || missing != nil {
+		return // the buckets can't be asked
+	}
+	buckets, err := connect.Open(ctx, getenv, said, queue, nil)
+	note("buckets", "are in "+connect.Kept(getenv, said), err)
+	if err == nil {
+		_ = buckets.Close(ctx) // as above
+	}
+}
+
+// checkedLimits returns each limit as it was understood, and settings that are allowed but may be a mistake.
+func checkedLimits(limits []reservations.Limit) []checked {
+	var findings []checked
+	for _, l := range limits {
+		lines := make([]string, 0, len(l.Meters)+1)
+		for _, m := range l.Meters {
+			lines = append(lines, m.Name+" "+meterSettings(m))
+		}
+		var whole []string
+		if l.Settle != "" {
+			whole = append(whole, "settle "+string(l.Settle))
+		}
+		if l.HasHeadroom() {
+			whole = append(whole, fmt.Sprintf("ordinary_share %v", l.Share()))
+		}
+		if l.MaxWait > 0 {
+			whole = append(whole, "max_wait "+l.MaxWait.String())
+		}
+		if l.MaxBlock > 0 {
+			whole = append(whole, "max_block "+l.MaxBlock.String())
+		}
+		if l.Shards > 1 {
+			whole = append(whole, fmt.Sprintf("shards %d", l.Shards))
+		}
+		if len(whole) > 0 {
+			lines = append(lines, strings.Join(whole, ", "))
+		}
+		if w, ok := any(l).(interface{ Warnings() []string }); ok {
+			for _, warning := range w.Warnings() {
+				lines = append(lines, "warning: "+warning)
+			}
+		}
+		findings = append(findings, checked{What: "limit " + l.Name, OK: true, Detail: strings.Join(lines, "\n")})
+	}
+	return findings
+}
+
+// meterSettings returns the settings of a meter that a person would want to see confirmed.
+func meterSettings(m reservations.Meter) string {
+	text := meterLine(m)
+	if m.MaxReserved != reservations.Unlimited && m.Kind != reservations.KindInFlight {
+		text += fmt.Sprintf(", max_reserved %v", m.MaxReserved)
+	}
+	if m.Headroom > 0 {
+		text += fmt.Sprintf(", headroom %v", m.Headroom)
+	}
+	switch {
+	case m.Kind != reservations.KindWindow:
+	case m.Spread:
+		text += ", in windows that start at a time of each bucket's own"
+	default:
+		text += fmt.Sprintf(", in windows that start at %s UTC", time.Unix(0, int64(m.Offset())).UTC().Format("15:04"))
+	}
+	if m.Settle != "" {
+		text += ", settle " + string(m.Settle)
+	}
+	return text
+}

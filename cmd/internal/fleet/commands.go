@@ -1,0 +1,23 @@
+// Package fleet has the commands that run a fleet of workers, and show and change what it does.
+package fleet
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+)
+
+// Running returns the commands that start something: `headway worker`, dev, demo and check.
+func Running(env cli.Environment) []*cobra.Command {
+	return []*cobra.Command{workerCommand(env), devCommand(env), demoCommand(env), checkCommand(env)}
+}
+
+// Watching returns the commands that show and change a running fleet: `headway dashboard`, explain, limits and dead.
+func Watching(env cli.Environment) []*cobra.Command {
+	return []*cobra.Command{dashboardCommand(env), explainCommand(env), limitsCommand(env), deadCommand(env)}
+}
+
+func configFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "config", config.FileDefault, "the `file` with limits, queues and concurrency")
+}

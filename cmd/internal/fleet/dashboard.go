@@ -1,0 +1,188 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/dashboard"
+	"github.com/headway-go/headway/internal/redact"
+)
+
+// pageAddress is where the page is served unless a flag says otherwise.
+const pageAddress = "127.0.0.1:8383"
+
+func dashboardCommand(env cli.Environment) *cobra.Command {
+	var file, listen string
+	var changes bool
+	c := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Serve a page that shows the fleet: what is stuck and why, limits, tasks, batches, queues",
+		Long: `Dashboard serves a page on loopback. The page shows limits with their waitlists, the path of one task,
+batches, dead tasks and queues. It reads what the fleet keeps in Redis and MongoDB, and headway.yaml again when that
+changes. It needs no JavaScript; with it, the page is live.
+
+The page is read-only. With --allow-changes it pauses and resumes queues, and requeues dead tasks.
+
+To change something, or to listen elsewhere than on loopback, the page needs credentials from the environment:
+  HEADWAY_DASHBOARD_USER, HEADWAY_DASHBOARD_PASSWORD   what a browser asks for (basic authentication)
+  HEADWAY_DASHBOARD_TOKEN                              what a proxy sends: "Authorization: Bearer TOKEN"
+The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front of it.`,
+		Example: `  headway dashboard
+  headway dashboard --listen 127.0.0.1:9000
+  headway dashboard --allow-changes`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	configFlag(c, &file)
+	c.Flags().StringVar(&listen, "listen", pageAddress, "the `address` to listen on")
+	c.Flags().BoolVar(&changes, "allow-changes", false, "let the page pause and resume queues and requeue dead tasks")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		credentials, err := pageCredentials(env, listen, changes)
+		if err != nil {
+			return err
+		}
+		settings, err := config.Load(file)
+		if err != nil {
+			return err
+		}
+		s, err := openSight(c.Context(), settings, env)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		page, err := newPage(c.Context(), s, file, settings, env)
+		if err != nil {
+			return err
+		}
+		page.AllowChanges, page.Credentials, page.AnyHost = changes, credentials, !onLoopback(listen)
+		page.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
+		server, err := dashboard.New(page)
+		if err != nil {
+			return &cli.UsageError{Err: err}
+		}
+		on, err := listenFor(c.Context(), listen)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(env.Err, "the page is at http://%s, until Ctrl-C\n", on.Addr())
+		return server.Run(c.Context(), on)
+	}
+	return c
+}
+
+// pageCredentials returns the credentials from the environment. Without any, the page must be read-only and on
+// loopback.
+func pageCredentials(env cli.Environment, listen string, changes bool) (dashboard.Credentials, error) {
+	c := dashboard.Credentials{
+		User: env.Getenv("HEADWAY_DASHBOARD_USER"), Password: env.Getenv("HEADWAY_DASHBOARD_PASSWORD"),
+		Token: env.Getenv("HEADWAY_DASHBOARD_TOKEN"),
+	}
+	err := c.Validate()
+	const set = "set HEADWAY_DASHBOARD_USER and HEADWAY_DASHBOARD_PASSWORD, or HEADWAY_DASHBOARD_TOKEN"
+	switch {
+	case err != nil:
+	case c.Empty() && changes:
+		err = errors.New("--allow-changes needs credentials: " + set)
+	case c.Empty() && !onLoopback(listen):
+		err = fmt.Errorf("--listen %s is not loopback, so the page needs credentials: %s", listen, set)
+	}
+	if err != nil {
+		return c, &cli.UsageError{Err: err}
+	}
+	return c, nil
+}
+
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// listenFor listens on an address. A fault of it is a *cli.UsageError.
+func listenFor(ctx context.Context, address string) (net.Listener, error) {
+	on, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--listen: %w; name another address", err)}
+	}
+	return on, nil
+}
+
+// newPage is the configuration of a page for a fleet, read-only and for loopback.
+func newPage(
+	ctx context.Context, s *sight, file string, settings config.Config, env cli.Environment,
+) (dashboard.Config, error) {
+	page := dashboard.Config{
+		Reader: s.reader(), Client: s.queue, Refresh: s.follow(file), Secrets: secretsOf(ctx, env, settings),
+	}
+	if !s.buckets.InMongo() {
+		return page, nil
+	}
+	var err error
+	if page.Batches, err = s.buckets.Batches(ctx); err == nil {
+		page.Dead, err = s.buckets.Dead(ctx)
+	}
+	return page, err
+}
+
+// follow applies each change of the file to the limiter, and the overrides of the fleet. It reads overrides at most as
+// often as workers do.
+func (s *sight) follow(file string) func(context.Context) error {
+	const every = 2 * time.Second
+	watched := newWatchedFile(file)
+	var last time.Time
+	var fault error
+	return func(ctx context.Context) error {
+		if watched.changed() {
+			var next config.Config
+			if next, fault = config.Load(file); fault == nil {
+				fault = s.limiter.SetLimits(next.Limits)
+			}
+		}
+		if now := time.Now(); now.Sub(last) < every {
+			return fault
+		}
+		last = time.Now()
+		_, err := s.setOverrides(ctx)
+		return errors.Join(fault, err)
+	}
+}
+
+// secretsOf are the values of the environment that no page may show.
+func secretsOf(ctx context.Context, env cli.Environment, settings config.Config) redact.Secrets {
+	var values []string
+	names := []string{"OPENAI_API_KEY", "HEADWAY_DASHBOARD_PASSWORD", "HEADWAY_DASHBOARD_TOKEN"}
+	for name := range settings.HTTP.Secrets {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		values = append(values, env.Getenv(name))
+	}
+	for _, name := range []string{"REDIS_URL", "MONGODB_URI"} {
+		if u, err := url.Parse(env.Getenv(name)); err == nil && u.User != nil {
+			if password, set := u.User.Password(); set {
+				values = append(values, password)
+			}
+		}
+	}
+	if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
+		if u, err := url.Parse(dev.RedisURL); err == nil {
+			password, _ := u.User.Password()
+			values = append(values, password)
+		}
+	}
+	return redact.New(values...)
+}

@@ -1,0 +1,243 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/connect"
+)
+
+func deadCommand(env cli.Environment) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dead",
+		Short: "List, export and requeue the tasks that failed for good",
+		Long: `A task that fails for good (its retries are used up, its error is permanent, its workers died with it)
+has a record in MongoDB: payload, charges, options, and the errors of its attempts. Records of dead tasks are kept until
+you requeue or delete them, however many there are; those of others go after 30 days. asynq's archive, which forgets all
+but the last 10 000, is not needed for it.
+
+Requests of a batch are listed too; "headway retry BATCH --failed" sends them again.`,
+		Example: `  headway dead list --since 24h
+  headway dead show report-42
+  headway dead export --out dead.jsonl
+  headway dead requeue --all --type mail --error "connection refused"`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(deadListCommand(env), deadShowCommand(env), deadExportCommand(env), deadRequeueCommand(env),
+		deadDeleteCommand(env))
+	return c
+}
+
+// deadFilter are the flags that choose records.
+type deadFilter struct {
+	queue, kind, text, since string
+	everyState               bool // else the dead alone
+}
+
+func (f *deadFilter) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.queue, "queue", "", "only those of this `queue`")
+	c.Flags().StringVar(&f.kind, "type", "", "only those of this `type` of task")
+	c.Flags().StringVar(&f.text, "error", "", "only those whose last error has this `text` in it")
+	c.Flags().StringVar(&f.since, "since", "",
+		"only those that died since then: a `time` like 24h (ago), 2026-05-01 or 2026-05-01T12:00:00Z")
+}
+
+// statesFlag is for commands that read; verb is what they do.
+func (f *deadFilter) statesFlag(c *cobra.Command, verb string) {
+	c.Flags().BoolVar(&f.everyState, "all-states", false, verb+" those as well that are not dead (any more)")
+}
+
+func (f *deadFilter) filter() (deadtasks.Filter, error) {
+	since, err := sinceOf(f.since, time.Now())
+	chosen := deadtasks.Filter{Queue: f.queue, Type: f.kind, Error: f.text, Since: since}
+	if f.everyState {
+		chosen.States = deadtasks.EveryState()
+	}
+	return chosen, err
+}
+
+// sinceOf reads a duration before now, a day (UTC), or a time.
+func sinceOf(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, &cli.UsageError{Err: fmt.Errorf("--since %q is neither a time before now like 24h nor a time "+
+		"like 2026-05-01 or 2026-05-01T12:00:00Z", text)}
+}
+
+// openDead connects to the records. Done ends the connection.
+func openDead(ctx context.Context, env cli.Environment) (store *deadtasks.Store, done func(), err error) {
+	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { _ = buckets.Close(context.WithoutCancel(ctx)) }
+	if store, err = buckets.Dead(ctx); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return store, done, nil
+}
+
+// openBoth connects to the records and to the queue.
+func openBoth(ctx context.Context, env cli.Environment) (*deadtasks.Store, redis.UniversalClient, func(), error) {
+	client, err := connect.Redis(ctx, env.Getenv)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	store, done, err := openDead(ctx, env)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, client.Close())
+	}
+	return store, client, func() {
+		done()
+		_ = client.Close()
+	}, nil
+}
+
+// recordsOf are the records of a task, whatever their state; the error is that there is none.
+func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (found []deadtasks.Task, err error) {
+	var broken error
+	for t, err := range store.Whole(ctx, deadtasks.Filter{ID: id, Queue: queue, States: deadtasks.EveryState()}) {
+		if errors.Is(err, deadtasks.ErrMalformed) {
+			broken = err
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, t)
+	}
+	if len(found) == 0 && broken != nil {
+		return nil, broken
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w of task %s: it did not fail, or that is more than 30 days ago",
+			deadtasks.ErrNotFound, id)
+	}
+	return found, nil
+}
+
+func deadExportCommand(env cli.Environment) *cobra.Command {
+	var f deadFilter
+	var out string
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write the dead tasks as JSON lines, with their payloads",
+		Long: `Export writes one JSON object a line: ID, queue, type, when and why it died, the errors of its attempts,
+options, headers (the charges are one of them) and payload; a payload that is no JSON is in payload_base64. It takes as
+much memory for a million tasks as for one.
+
+A file appears under its name when it is complete.`,
+		Example: `  headway dead export --out dead.jsonl
+  headway dead export --type mail | jq -r .payload.to`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	f.flags(c)
+	c.Flags().StringVar(&out, "out", "-", "write to this `file`; - is the standard output")
+	f.statesFlag(c, "export")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		chosen, err := f.filter()
+		if err != nil {
+			return err
+		}
+		store, done, err := openDead(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return exportDeadTo(c.Context(), env, out, store, chosen)
+	}
+	return c
+}
+
+// exportDeadTo writes a file, or to standard output. A file has a progress bar and a last line.
+func exportDeadTo(
+	ctx context.Context, env cli.Environment, name string, store *deadtasks.Store, f deadtasks.Filter,
+) error {
+	file, err := cli.CreateFile(name, cli.Data(env.Out))
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	bar := &cli.Progress{}
+	if name != "-" {
+		total, failed := store.Count(ctx, f)
+		if failed != nil {
+			return errors.Join(failed, file.Drop())
+		}
+		bar = cli.NewProgress(env.Err, "exported", total)
+	}
+	n, broken, err := exportDead(ctx, file, store, f, bar.Set)
+	bar.Close()
+	if err != nil {
+		return errors.Join(err, file.Drop())
+	}
+	if err = file.Keep(); err == nil && name != "-" {
+		_, err = fmt.Fprintf(env.Err, "%s in %s\n", counted(n, "task"), name)
+	}
+	return errors.Join(err, broken.err())
+}
+
+func exportDead(
+	ctx context.Context, w io.Writer, store *deadtasks.Store, f deadtasks.Filter, progress func(n int),
+) (n int, broken unreadable, err error) {
+	buffer := bufio.NewWriter(w)
+	out := encoderTo(buffer)
+	for t, err := range store.Whole(ctx, f) {
+		if broken.counts(err) {
+			continue
+		}
+		if err == nil {
+			err = out.Encode(wholeRowOf(t))
+		}
+		if err != nil {
+			return n, broken, errors.Join(err, buffer.Flush())
+		}
+		n++
+		progress(n)
+	}
+	return n, broken, buffer.Flush()
+}
+
+// unreadable counts records that can't be read, and keeps the first fault. They do not keep others back.
+type unreadable struct {
+	records int
+	first   error
+}
+
+// counts says whether the error is that of one record, and counts it.
+func (u *unreadable) counts(err error) bool {
+	if !errors.Is(err, deadtasks.ErrMalformed) {
+		return false
+	}
+	if u.records++; u.first == nil {
+		u.first = err
+	}
+	return true
+}
+
+// err is nil where all records could be read.
+func (u *unreadable) err() error {
+	if u.records == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s can't be read and left out: %w", counted(u.records, "record"), u.first)
+}

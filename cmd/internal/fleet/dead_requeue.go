@@ -1,0 +1,206 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// deadRequeued is what `headway dead requeue --json` prints.
+type deadRequeued struct {
+	Requeued  int `json:"requeued"`
+	Present   int `json:"present"`
+	OfBatches int `json:"of_batches"`
+	Others    int `json:"others"`
+}
+
+func deadRequeueCommand(env cli.Environment) *cobra.Command {
+	var f deadFilter
+	var all, asJSON bool
+	c := &cobra.Command{
+		Use:   "requeue {ID... | --all}",
+		Short: "Send dead tasks again",
+		Long: `Requeue puts dead tasks into their queue again: with the same ID, payload, charges and options, and with
+all their retries. What asynq's archive has of them is taken out of it; the records stay readable for 30 days.
+
+It may be interrupted, and two may run at once: typed again it goes on, no task is lost, and none is enqueued twice. A
+task that is in the queue again already, for instance by asynq's own command, is only marked so.
+
+Requests of a batch are left: "headway retry BATCH --failed" sends them again, so that the batch has their results.`,
+		Example: `  headway dead requeue report-42 report-43
+  headway dead requeue --all
+  headway dead requeue --all --type mail --error "connection refused" --since 24h`,
+		Args: cli.Args(cobra.ArbitraryArgs),
+	}
+	f.flags(c)
+	c.Flags().BoolVar(&all, "all", false, "all that are dead, or those that the other flags choose")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	c.RunE = func(c *cobra.Command, ids []string) error {
+		if all == (len(ids) > 0) {
+			return &cli.UsageError{Err: errors.New("name tasks, or give --all: one of both; " +
+				"see \"headway dead requeue --help\"")}
+		}
+		chosen, err := f.filter()
+		if err != nil {
+			return err
+		}
+		store, client, done, err := openBoth(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer done()
+		r := deadtasks.NewRequeuer(store, client)
+		var report deadtasks.Report
+		if all {
+			report, err = requeueAll(c.Context(), env, store, r, chosen)
+		} else {
+			report, err = requeueNamed(c.Context(), store, r, chosen, ids)
+		}
+		if err != nil && report != (deadtasks.Report{}) {
+			err = fmt.Errorf("%s: %w (the same command goes on there)", requeuedText(report), err)
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(deadRequeued(report))
+		}
+		_, err = fmt.Fprintln(env.Out, requeuedText(report))
+		return err
+	}
+	return c
+}
+
+func requeueAll(
+	ctx context.Context, env cli.Environment, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter,
+) (deadtasks.Report, error) {
+	total, err := store.Count(ctx, f)
+	if err != nil {
+		return deadtasks.Report{}, err
+	}
+	bar := cli.NewProgress(env.Err, "requeued", total)
+	defer bar.Close()
+	return r.Requeue(ctx, f, func(done deadtasks.Report) {
+		bar.Set(done.Requeued + done.Present + done.OfBatches + done.Others)
+	})
+}
+
+// requeueNamed requeues tasks one by one. What can't be of one does not keep the others.
+func requeueNamed(
+	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter, ids []string,
+) (total deadtasks.Report, err error) {
+	var faults []error
+	for _, id := range ids {
+		f.ID = id
+		report, err := r.Requeue(ctx, f, nil)
+		total.Requeued += report.Requeued
+		total.Present += report.Present
+		total.Others += report.Others
+		if err == nil && report == (deadtasks.Report{}) {
+			err = notDead(ctx, store, f, &total)
+		}
+		if err == nil && report.OfBatches > 0 {
+			err = ofBatch(ctx, store, f)
+		}
+		if errors.Is(err, deadtasks.ErrUnavailable) || ctx.Err() != nil {
+			return total, err
+		}
+		faults = append(faults, err)
+	}
+	return total, errors.Join(faults...)
+}
+
+// ofBatch names the command that sends a request of a batch again.
+func ofBatch(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter) error {
+	found, err := recordsOf(ctx, store, f.Queue, f.ID)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("task %s is a request of a batch: `headway retry %s --failed` sends it again", f.ID,
+		found[0].Batch)
+}
+
+// notDead returns why nothing was requeued: a task that was requeued before is no fault.
+func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, total *deadtasks.Report) error {
+	found, err := recordsOf(ctx, store, f.Queue, f.ID)
+	if err != nil {
+		return err
+	}
+	for _, t := range found {
+		if t.State == deadtasks.StateDead {
+			return fmt.Errorf("task %s is dead, but not one of those that the flags choose: leave them out to "+
+				"requeue it", f.ID)
+		}
+	}
+	total.Present += len(found)
+	return nil
+}
+
+func requeuedText(r deadtasks.Report) string {
+	text := counted(r.Requeued, "task") + " requeued"
+	if r.Present > 0 {
+		text += fmt.Sprintf(", %d not dead (any more)", r.Present)
+	}
+	if r.Others > 0 {
+		text += fmt.Sprintf(", %d run or are requeued by another command", r.Others)
+	}
+	if r.OfBatches > 0 {
+		text += fmt.Sprintf(", %s of batches left (`headway retry BATCH --failed` sends them)",
+			counted(r.OfBatches, "request"))
+	}
+	return text
+}
+
+func deadDeleteCommand(env cli.Environment) *cobra.Command {
+	var queue string
+	c := &cobra.Command{
+		Use:   "delete ID...",
+		Short: "Forget dead tasks for good",
+		Long: `Delete removes the records of dead tasks, and the tasks from asynq's archive. Nothing of them is left:
+export them first. The exit code is 1 where one is not dead.`,
+		Example: `  headway dead delete report-42`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
+	}
+	c.Flags().StringVar(&queue, "queue", "", "only in this `queue`")
+	c.RunE = func(c *cobra.Command, ids []string) error {
+		store, client, done, err := openBoth(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		defer done()
+		n, err := deleteDead(c.Context(), store, deadtasks.NewRequeuer(store, client), queue, ids)
+		if err != nil {
+			return fmt.Errorf("%s deleted: %w", counted(n, "task"), err)
+		}
+		_, err = fmt.Fprintf(env.Out, "%s deleted\n", counted(n, "task"))
+		return err
+	}
+	return c
+}
+
+// deleteDead deletes the dead tasks among ids. An ID that can't be a dead task's does not stop the others.
+func deleteDead(
+	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, queue string, ids []string,
+) (n int, err error) {
+	var faults []error
+	for _, id := range ids {
+		found, err := recordsOf(ctx, store, queue, id)
+		for _, t := range found {
+			if err = r.Delete(ctx, t); err != nil {
+				break
+			}
+			n++
+		}
+		if errors.Is(err, deadtasks.ErrUnavailable) || ctx.Err() != nil {
+			return n, err
+		}
+		faults = append(faults, err)
+	}
+	return n, errors.Join(faults...)
+}

@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/dashboard"
+	"github.com/headway-go/headway/internal/demo"
+	"github.com/headway-go/headway/internal/overview"
+)
+
+func demoCommand(env cli.Environment) *cobra.Command {
+	var asJSON, keep, ui bool
+	var listen string
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch a fleet push some 400 chat requests through a provider's limits",
+		Long: `Demo needs no services: it brings a queue, a shared bucket, three workers, and an OpenAI-compatible
+provider on loopback that enforces its limits by its own clock and counts every violation. It takes about 40 seconds.
+
+Each request reserves what it may use at most and uses less, so settlements matter: what a call did not need
+lets waiting tasks start sooner. The exit code is 1 when there was a violation, or a task was lost or failed.`,
+		Example: `  headway demo
+  headway demo --keep-estimate     # a provider that counts what was reserved, not what was used
+  headway demo --ui                # with the page, until Ctrl-C
+  headway demo --json | jq .utilization`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			s := demo.Settings{
+				KeepEstimate: keep, View: cli.Control(env.Err),
+				Terminal: cli.Fits(env.Err, demo.ColumnsMin, demo.RowsMin),
+			}
+			if ui {
+				return demoWithPage(c.Context(), env, s, listen, !c.Flags().Changed("listen"), asJSON)
+			}
+			report, err := demo.Run(c.Context(), s)
+			if report.Enqueued == 0 {
+				return err
+			}
+			if printErr := printReport(env, report, asJSON); printErr != nil {
+				return printErr
+			}
+			if err != nil {
+				return err
+			}
+			return report.Err()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON object on standard output")
+	c.Flags().BoolVar(&keep, "keep-estimate", false, "the provider counts the estimate and never corrects it")
+	c.Flags().BoolVar(&ui, "ui", false,
+		"serve the page of the fleet beside it, also when the tasks have ended, until Ctrl-C")
+	c.Flags().StringVar(&listen, "listen", pageAddress,
+		"the loopback `address` of the page; the default moves if it is taken")
+	return c
+}
+
+// demoWithPage is a demo with its page, until ctx ends. What was not done by then is no fault.
+func demoWithPage(
+	ctx context.Context, env cli.Environment, s demo.Settings, listen string, movable, asJSON bool,
+) error {
+	if !onLoopback(listen) {
+		return &cli.UsageError{Err: fmt.Errorf("--listen %s must be an address of loopback", listen)}
+	}
+	on, err := devListen(ctx, listen, movable)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = on.Close() }()
+	fmt.Fprintf(env.Err, "the page is at http://%s, until Ctrl-C\n", on.Addr())
+	var ended *demo.Report
+	var failed error
+	s.Page = func(ctx context.Context, fleet overview.Reader, queue redis.UniversalClient) error {
+		server, faulty := dashboard.New(dashboard.Config{Reader: fleet, Client: queue, AllowChanges: true})
+		if faulty != nil {
+			return faulty
+		}
+		return server.Run(ctx, on)
+	}
+	s.Ended = func(r demo.Report) {
+		ended, failed = &r, printReport(env, r, asJSON)
+		fmt.Fprintf(env.Err, "\nthe page is still at http://%s, until Ctrl-C\n", on.Addr())
+	}
+	if _, err = demo.Run(ctx, s); ended == nil || err != nil {
+		return err
+	}
+	return errors.Join(failed, ended.Err())
+}
+
+func printReport(env cli.Environment, r demo.Report, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(env.Out).Encode(r)
+	}
+	fmt.Fprintln(env.Err)
+	return r.Write(env.Out)
+}

@@ -1,0 +1,241 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/dashboard"
+	"github.com/headway-go/headway/internal/embedded"
+	"github.com/headway-go/headway/reservations"
+)
+
+func devCommand(env cli.Environment) *cobra.Command {
+	var s runSettings
+	var listen string
+	c := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in one process: queue, buckets, provider, worker and page; needs no services",
+		Long: `Dev needs no services and no key. It runs an embedded Redis with the queue and the buckets, a provider on
+loopback that enforces the limits of headway.yaml, a worker, and the page. When headway.yaml changes, the worker and the
+provider go by it at once.
+
+In another terminal "enqueue" and "worker" find it by themselves, where REDIS_URL is not set. All is in memory, and gone
+when dev ends. With MONGODB_URI, batches and records of dead tasks are kept there, and the buckets as well.
+
+The page may change things, and needs no credentials: it is on loopback, and nothing in it lasts.`,
+		Example: `  headway dev
+  headway enqueue "Why is the sky blue?" --limit openai      # in another terminal`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	configFlag(c, &s.file)
+	c.Flags().StringVar(&listen, "listen", pageAddress,
+		"the loopback `address` of the page; the default moves if it is taken")
+	c.Flags().StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
+	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return dev(c.Context(), s, listen, !c.Flags().Changed("listen"), env)
+	}
+	return c
+}
+
+// dev runs everything until ctx ends.
+func dev(ctx context.Context, s runSettings, listen string, movable bool, env cli.Environment) (err error) {
+	if !onLoopback(listen) {
+		return &cli.UsageError{Err: fmt.Errorf("--listen %s must be an address of loopback: everybody may change things "+
+			"on this page", listen)}
+	}
+	if running, lives := connect.FindDev(ctx, env.Getenv); lives {
+		return &cli.UsageError{Err: fmt.Errorf("`headway dev` runs already, as process %d, with its page at %s: end it first",
+			running.PID, running.Page)}
+	}
+	settings, err := config.Load(s.file)
+	if err != nil {
+		return err
+	}
+	d := &devFleet{file: s.file}
+	defer func() { d.close() }()
+	if err = d.start(settings); err != nil {
+		return err
+	}
+	inside := env
+	inside.Getenv = d.getenv(env.Getenv)
+	on, err := devListen(ctx, listen, movable)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = on.Close() }()
+	remove, err := connect.Dev{
+		RedisURL: d.redis.URL(), Page: "http://" + on.Addr().String(), PID: os.Getpid(),
+	}.Write(env.Getenv)
+	if err != nil {
+		return fmt.Errorf("tell other commands of this fleet: %w", err)
+	}
+	defer remove()
+	d.welcome(env, on.Addr().String(), settings)
+	return d.run(ctx, s, on, settings, inside)
+}
+
+// devFleet is the services of `headway dev`.
+type devFleet struct {
+	file     string
+	redis    *embedded.Redis
+	provider *devProvider
+}
+
+func (d *devFleet) start(settings config.Config) (err error) {
+	if d.redis, err = embedded.Start(); err == nil {
+		d.provider, err = startDevProvider(settings.Limits)
+	}
+	return err
+}
+
+func (d *devFleet) close() {
+	if d.provider != nil {
+		d.provider.close()
+	}
+	if d.redis != nil {
+		d.redis.Close()
+	}
+}
+
+// getenv is the environment inside: the embedded Redis and the provider, and no key of a real one.
+func (d *devFleet) getenv(outside func(string) string) func(string) string {
+	return func(name string) string {
+		switch name {
+		case "REDIS_URL":
+			return d.redis.URL()
+		case "OPENAI_BASE_URL":
+			return d.provider.url()
+		case "OPENAI_API_KEY":
+			return "dev-without-a-key"
+		default:
+			return outside(name)
+		}
+	}
+}
+
+// devListen listens for the page; the default address moves to a free port if it is taken.
+func devListen(ctx context.Context, address string, movable bool) (net.Listener, error) {
+	on, err := listenFor(ctx, address)
+	if err != nil && movable {
+		host, _, _ := net.SplitHostPort(address)
+		return listenFor(ctx, net.JoinHostPort(host, "0"))
+	}
+	return on, err
+}
+
+// run runs the page and the worker until ctx ends.
+func (d *devFleet) run(
+	ctx context.Context, s runSettings, on net.Listener, settings config.Config, env cli.Environment,
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen, err := openSight(ctx, settings, env)
+	if err != nil {
+		return err
+	}
+	defer seen.close()
+	page, err := newPage(ctx, seen, s.file, settings, env)
+	if err != nil {
+		return err
+	}
+	page.AllowChanges = true
+	server, err := dashboard.New(page)
+	if err != nil {
+		return err
+	}
+	changed := make(chan struct{}, 1)
+	s.changed = changed
+	var group sync.WaitGroup
+	var failed error
+	group.Go(func() {
+		failed = server.Run(ctx, on)
+		cancel()
+	})
+	group.Go(func() {
+		watchFile(ctx, s.file, func() {
+			d.follow(env)
+			select {
+			case changed <- struct{}{}:
+			default: // a reload is due already
+			}
+		})
+	})
+	err = devServe(ctx, s, env)
+	cancel()
+	group.Wait()
+	return errors.Join(err, failed)
+}
+
+// follow has the provider go by the file.
+func (d *devFleet) follow(env cli.Environment) {
+	next, err := config.Load(d.file)
+	if err == nil {
+		err = d.provider.set(next.Limits)
+	}
+	if err != nil {
+		fmt.Fprintf(env.Err, "headway: %v; nothing has changed\n", err)
+		return
+	}
+	fmt.Fprintf(env.Err, "headway: %s has changed, and is in force\n", d.file)
+}
+
+// devServe runs a worker until ctx ends, and another one where a change of the file needs that.
+func devServe(ctx context.Context, s runSettings, env cli.Environment) error {
+	for first := true; ; first = false {
+		one, stop := context.WithCancel(ctx)
+		s.restart = stop
+		err := serve(one, s, env)
+		stop()
+		faulty := (*config.Error)(nil)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case !first && errors.As(err, &faulty): // the file was changed again: wait for the next change
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-s.changed:
+			}
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// welcome says what runs, and what to type next.
+func (d *devFleet) welcome(env cli.Environment, page string, settings config.Config) {
+	limit := "NAME"
+	for _, l := range settings.Limits {
+		if quotasOf([]reservations.Limit{l}) != (quotas{}) {
+			limit = l.Name
+			break
+		}
+	}
+	out := screenOf(env)
+	fmt.Fprintf(out, "%s\n\n", out.title("Headway runs in this process; nothing else is needed."))
+	out.table([][]string{
+		{"page", "http://" + page},
+		{"settings", d.file + ", in force as soon as you save it"},
+		{"provider", d.provider.url() + ", which enforces the limits and makes up its answers"},
+		{"queue", "an embedded Redis: all is gone when this ends"},
+	})
+	fmt.Fprintf(out, "\nNow type in another terminal, in this folder:\n\n")
+	out.table([][]string{
+		{`go run ./cmd/headway enqueue "Why is the sky blue?" --limit ` + limit, "# one task"},
+		{`go run ./cmd/headway limits show`, "# its limit"},
+	})
+	if env.Getenv("REDIS_URL") != "" {
+		fmt.Fprintf(out, "\nREDIS_URL is set here. Where it is set, these commands use it: unset it there.\n")
+	}
+	fmt.Fprintf(out, "\nCtrl-C ends it.\n")
+}

@@ -1,0 +1,142 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/explained"
+	"github.com/headway-go/headway/scheduler"
+)
+
+func explainCommand(env cli.Environment) *cobra.Command {
+	var asJSON bool
+	var file, queue string
+	c := &cobra.Command{
+		Use:   "explain ID|BATCH|BATCH:CUSTOM_ID",
+		Short: "Explain why a task does not run, since when, and until when",
+		Long: `Explain answers in one sentence why the task does not run. Below it shows what the task waits for: its
+limit, its position in the waitlist and of how many, the tokens ahead of it, its expected start, its charges, and the
+bucket. It changes nothing. A task ID that is in several queues is explained for each.
+
+The beginning of an ID is enough where it is unique. BATCH:CUSTOM_ID is one request of a batch, and BATCH the first one
+that has no result.
+
+The file is needed only to show the bucket; without one, or while MongoDB does not answer, the rest is shown.
+The exit code is 1 where there is no such task.`,
+		Example: `  headway explain 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
+  headway explain 3f2a:request-17
+  headway explain report-42 --queue batch --json | jq -r '.[0].summary'`,
+		Args: cli.Named("the ID of a task, BATCH or BATCH:CUSTOM_ID"),
+	}
+	configFlag(c, &file)
+	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
+	c.Flags().BoolVar(&asJSON, "json", false,
+		"print a JSON list, with one object for each queue in which there is such a task")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if strings.TrimSpace(args[0]) == "" {
+			return &cli.UsageError{Err: errors.New("the ID of the task is empty; name one, as it was given when the " +
+				"task was enqueued")}
+		}
+		settings, err := config.Load(file)
+		if err != nil && (!errors.Is(err, os.ErrNotExist) || c.Flags().Changed("config")) {
+			return err
+		}
+		client, err := connect.Redis(c.Context(), env.Getenv)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = client.Close() }()
+		task := scheduler.Task{Queue: queue, ID: args[0]}
+		found, err := explain(c.Context(), env, client, settings, task)
+		if errors.Is(err, asynq.ErrTaskNotFound) {
+			if task, err = meant(c.Context(), env, client, task, err); err == nil {
+				found, err = explain(c.Context(), env, client, settings, task)
+			}
+		}
+		if errors.Is(err, asynq.ErrTaskNotFound) {
+			return fmt.Errorf("%w; `headway dead show %s` has its record, should it have failed for good; "+
+				"batches are shown by `headway status`", err, args[0])
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(found)
+		}
+		for i, t := range found {
+			if i > 0 {
+				fmt.Fprintln(env.Out)
+			}
+			printExplained(screenOf(env), t)
+		}
+		return nil
+	}
+	return c
+}
+
+// printExplained shows the sentence, then what it rests on, then the bucket.
+func printExplained(s screen, t explained.Task) {
+	fmt.Fprintf(s, "%s\n\n", s.title(cli.Line(t.Summary)))
+	s.table(t.Rows())
+	if t.Bucket != nil {
+		fmt.Fprintln(s)
+		printBucket(s, *t.Bucket)
+	}
+}
+
+// explain explains the task, in all queues where none is named. MongoDB is asked only for a task that waits for a
+// bucket.
+func explain(
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task,
+) ([]explained.Task, error) {
+	s, err := scheduler.New(client, nil, scheduler.Config{})
+	if err != nil {
+		return nil, err
+	}
+	found := []scheduler.Task{task}
+	if task.Queue == "" {
+		if found, err = s.Find(ctx, task.ID); err != nil {
+			return nil, err
+		}
+	}
+	var all []explained.Task
+	for _, t := range found {
+		e, err := s.Explain(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		one := explained.New(e)
+		if e.Waits != nil && e.Reason != scheduler.ReasonStore {
+			if one, err = explainBucket(ctx, env, client, settings, t, one); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// explainBucket explains once more, with the bucket.
+func explainBucket(
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task,
+	one explained.Task,
+) (explained.Task, error) {
+	s, err := openBuckets(ctx, settings, env, client)
+	if err != nil {
+		one.Problem = err.Error()
+		return one, nil // shown beside what is known
+	}
+	defer s.close()
+	return explained.Read(ctx, s.reader(), t)
+}

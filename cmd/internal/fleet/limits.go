@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/reservations"
+)
+
+func limitsCommand(env cli.Environment) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "limits",
+		Short: "Show the limits, and change them while the fleet runs",
+		Long: `Limits shows what headway.yaml says and what was set above it, and sets another rate for a meter: the
+whole fleet goes by it within 2 seconds, without a restart. Waiting tasks start earlier or later accordingly; none is
+lost. Reset and unblock let waiting tasks start at once.
+
+What is set stays set, also when workers restart, until "limits unset". It is kept beside the buckets.`,
+		Example: `  headway limits list
+  headway limits show openai
+  headway limits set openai.requests 300/m
+  headway limits set openai.tokens 50000/m --capacity 5000 --key acme
+  headway limits unset openai.requests
+  headway limits unblock openai`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(
+		limitsSetCommand(env), limitsUnsetCommand(env), limitsListCommand(env), newLimitsShow(env),
+		limitsResetCommand(env), limitsUnblockCommand(env),
+	)
+	return c
+}
+
+// limitsSettings are the flags that the commands below limits share.
+type limitsSettings struct{ file, key string }
+
+func (s *limitsSettings) flags(c *cobra.Command) {
+	c.Flags().StringVar(&s.file, "config", config.FileDefault, "the `file` with the limits")
+	c.Flags().StringVar(&s.key, "key", "",
+		"only this key of the limit, e.g. a tenant; empty means all keys that have no rate of their own")
+}
+
+// meterOf finds the meter that a person names "limit.meter". The error lists what there is. Names may hold points: what
+// two limits can mean is an error too.
+func meterOf(limits []reservations.Limit, name string) (limit, meter string, err error) {
+	var known []string
+	for _, l := range limits {
+		for _, m := range l.Meters {
+			switch {
+			case l.Name+"."+m.Name != name:
+			case limit != "":
+				return "", "", &cli.UsageError{Err: fmt.Errorf("%q is meter %s of limit %s, and meter %s of limit %s: "+
+					"give one of them another name", name, meter, limit, m.Name, l.Name)}
+			default:
+				limit, meter = l.Name, m.Name
+			}
+			known = append(known, l.Name+"."+m.Name)
+		}
+	}
+	if limit != "" {
+		return limit, meter, nil
+	}
+	if len(known) == 0 {
+		return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q: the file has no limits; name the one "+
+			"that the workers read with --config", name)}
+	}
+	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; there are %s", name,
+		strings.Join(known, ", "))}
+}
+
+// stored are the limits of the file under the overrides that are stored now.
+type stored struct {
+	limits  []reservations.Limit
+	list    []reservations.Override
+	limiter *reservations.Limiter
+	buckets *connect.Buckets
+}
+
+// openStored reads the file, connects to the buckets and reads the overrides. Invalid overrides are warnings. Close
+// ends the connection.
+func openStored(ctx context.Context, env cli.Environment, file string) (*stored, error) {
+	c, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	s := &stored{limits: c.Limits}
+	// it is only asked what is in force
+	if s.limiter, err = reservations.New(nil, c.Limits, reservations.Config{}); err != nil {
+		return nil, err
+	}
+	if s.buckets, err = connect.Open(ctx, env.Getenv, c.Buckets, nil, env.Err); err != nil {
+		return nil, err
+	}
+	s.list, err = s.buckets.Overrides().List(ctx)
+	if s.list == nil && err != nil {
+		s.close(ctx)
+		return nil, err
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(env.Err, "headway: warning: %v\n", err) // there is nowhere else to say it
+	}
+	_ = s.limiter.SetOverrides(s.list) // overrides that can't be applied are shown as such
+	return s, nil
+}
+
+func (s *stored) close(ctx context.Context) { _ = s.buckets.Close(context.WithoutCancel(ctx)) }
+
+// meter is what is in force.
+func (s *stored) meter(limit, key, meter string) reservations.Meter {
+	l, _ := s.limiter.Limits().For(limit, key) // a limit of the file
+	for _, m := range l.Meters {
+		if m.Name == meter {
+			return m
+		}
+	}
+	return reservations.Meter{}
+}
+
+// whoSets names the user at the command line, for later readers of the override.
+func whoSets(getenv func(string) string) string {
+	user := getenv("USER")
+	if user == "" {
+		user = "unknown"
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return user
+	}
+	return user + "@" + host
+}

@@ -1,0 +1,202 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+)
+
+// inFlightRate stands where calls in flight have no rate.
+const inFlightRate = "in flight"
+
+// listedRate is a rate and its burst.
+type listedRate struct {
+	Rate     string  `json:"rate"`
+	Capacity float64 `json:"capacity"`
+}
+
+func (r *listedRate) String() string {
+	if r == nil {
+		return "-"
+	}
+	if r.Capacity == 0 {
+		return r.Rate + ", one after another"
+	}
+	return fmt.Sprintf("%s, at most %v", r.Rate, r.Capacity)
+}
+
+// short is String without the burst.
+func (r *listedRate) short() string {
+	if r == nil {
+		return "-"
+	}
+	return r.Rate
+}
+
+// listed is one meter of a limit, or of one of its keys: as headway.yaml has it and as it was set.
+type listed struct {
+	Limit      string      `json:"limit"`
+	Key        string      `json:"key,omitempty"`
+	Meter      string      `json:"meter"`
+	Configured *listedRate `json:"configured"` // null where headway.yaml does not have it
+	Override   *listedRate `json:"override"`   // null where nothing was set
+	SetBy      string      `json:"set_by,omitempty"`
+	SetAt      *time.Time  `json:"set_at,omitempty"`
+	Ignored    string      `json:"ignored,omitempty"` // why what was set is not in force
+}
+
+func limitsListCommand(env cli.Environment) *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the limits as configured and as set",
+		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, by whom and
+when. What was set counts; for a key its own first. On a terminal that is too narrow the table has shorter times, then
+no bursts, then not who has set a limit, and when.`,
+		Example: `  headway limits list
+  headway limits list --json | jq '.[] | select(.override)'`,
+		Args: cli.Args(cobra.NoArgs),
+	}
+	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
+	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON list")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		rows, err := listLimits(c.Context(), env, file)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(env.Out).Encode(rows)
+		}
+		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) &&
+			env.Getenv("NO_COLOR") == ""))
+		return err
+	}
+	return c
+}
+
+// configuredRate is a meter as the file has it.
+func configuredRate(m reservations.Meter) *listedRate {
+	if m.Kind == reservations.KindInFlight {
+		return &listedRate{Rate: inFlightRate, Capacity: m.Cap()}
+	}
+	return &listedRate{Rate: config.MeterRateText(m), Capacity: m.Cap()}
+}
+
+func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed, error) {
+	now, err := openStored(ctx, env, file)
+	if err != nil {
+		return nil, err
+	}
+	defer now.close(ctx)
+	rows := []listed{}
+	shown := map[reservations.Override]bool{}
+	for _, l := range now.limits {
+		for _, m := range l.Meters {
+			row := listed{Limit: l.Name, Meter: m.Name, Configured: configuredRate(m)}
+			keyed := []listed{}
+			for _, o := range now.list {
+				if o.Limit != l.Name || o.Meter != m.Name {
+					continue
+				}
+				shown[o] = true
+				if o.Key == "" {
+					row.set(now, o)
+					continue
+				}
+				of := listed{Limit: l.Name, Key: o.Key, Meter: m.Name, Configured: row.Configured}
+				of.set(now, o)
+				keyed = append(keyed, of)
+			}
+			rows = append(append(rows, row), keyed...)
+		}
+	}
+	for _, o := range now.list {
+		if !shown[o] {
+			row := listed{Limit: o.Limit, Key: o.Key, Meter: o.Meter}
+			row.set(now, o)
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// set fills in what was set, and why it is not in force where it is not.
+func (r *listed) set(now *stored, o reservations.Override) {
+	r.Override = &listedRate{Rate: reservations.RateText(o.Rate, o.Period), Capacity: max(0, o.Capacity)}
+	if o.Meter == reservations.MeterInFlight {
+		r.Override.Rate = inFlightRate
+	}
+	r.SetBy, r.SetAt = o.By, &o.SetAt
+	m := now.meter(o.Limit, o.Key, o.Meter)
+	switch {
+	case m.Name == "":
+		r.Ignored = "headway.yaml has no such meter"
+	case m.Rate != o.Rate || m.Period != o.Period || m.Kind == reservations.KindInFlight && m.Cap() != o.Capacity:
+		r.Ignored = "no limit can be so"
+	}
+	if r.Ignored == "" {
+		r.Override.Capacity = m.Cap()
+	}
+}
+
+// byShown is the least width of the author of a setting in a narrow table.
+const byShown = 6
+
+// limitsTable shows limits in lines of at most columns characters; zero is no bound. A narrow table has shorter times,
+// and the column of keys only if there are keys. If that does not fit, it has no bursts, then neither the author nor
+// the time of a setting. In colour the lines of limits that were set are bold.
+func limitsTable(rows []listed, columns int, colour bool) string {
+	key := 0
+	if slices.ContainsFunc(rows, func(r listed) bool { return r.Key != "" }) {
+		key = 3
+	}
+	heads := []cli.Column{
+		{Head: "LIMIT", Until: 3},
+		{Head: "METER", Until: 3},
+		{Head: "KEY", Until: key},
+		{Head: "CONFIGURED", Until: 3},
+		{Head: "SET", Until: 3},
+		{Head: "BY", Until: 2, Least: []int{0, byShown, byShown}},
+		{Head: "AT", Until: 2},
+	}
+	lines := cli.Table(rows, columns, heads, func(r listed, level int) []string { return r.cells(level) })
+	for i, r := range rows {
+		if colour && r.Override != nil {
+			lines[i+1] = "\x1b[1m" + lines[i+1] + "\x1b[0m"
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// cells are the texts of a row at a level of the table: shorter above 0, without bursts above 1.
+func (r *listed) cells(level int) []string {
+	configured, set, at := r.Configured.String(), r.Override.String(), ""
+	if level > 1 {
+		configured, set = r.Configured.short(), r.Override.short()
+	}
+	switch {
+	case r.SetAt == nil:
+	case level == 0:
+		at = r.SetAt.UTC().Format(time.RFC3339)
+	default:
+		at = cli.Day(*r.SetAt)
+	}
+	switch {
+	case r.Ignored == "":
+	case level == 0:
+		at += "  ignored: " + r.Ignored
+	default:
+		set += " (ignored)"
+	}
+	return []string{r.Limit, r.Meter, r.Key, configured, set, r.SetBy, at}
+}

@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+)
+
+func limitsResetCommand(env cli.Environment) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "reset LIMIT[:KEY]",
+		Short: "Make a bucket full again, and end its block and its debt",
+		Long: `Reset forgets what was taken from a bucket: its level, its promises, its debt and a block. Waiting tasks
+start at once, in their order, as far as a full bucket goes.
+
+The provider does not forget: it may refuse what starts now, as it may have counted all that was taken
+before. Reset a bucket when the provider has done so too, after a limit of a day was lowered by mistake, or
+when the document of the bucket is corrupt. To end only a block, use "limits unblock".`,
+		Example: `  headway limits reset openai
+  headway limits reset openai:acme`,
+		Args: cli.Named("LIMIT or LIMIT:KEY"),
+	}
+	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return changeBucket(c.Context(), env, file, args[0], reset)
+	}
+	return c
+}
+
+func reset(ctx context.Context, l *reservations.Limiter, at reservations.Charge) (string, error) {
+	return at.Bucket() + " is full again", l.Reset(ctx, at.Limit, at.Key)
+}
+
+func limitsUnblockCommand(env cli.Environment) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "unblock LIMIT[:KEY]",
+		Short: "End the block of a bucket: waiting tasks start at once",
+		Long: `Unblock ends the time for which nothing starts in a bucket because a provider refused a call and named a
+time (Retry-After). Waiting tasks start at once, in their order, at the rate of the limit.
+
+A bucket is empty when it is blocked, so no burst follows. If the provider still refuses, the next call
+blocks the bucket again. How long one refusal blocks at most is max_block in headway.yaml.`,
+		Example: `  headway limits unblock openai
+  headway limits unblock openai:acme`,
+		Args: cli.Named("LIMIT or LIMIT:KEY"),
+	}
+	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return changeBucket(c.Context(), env, file, args[0], unblock)
+	}
+	return c
+}
+
+func unblock(ctx context.Context, l *reservations.Limiter, at reservations.Charge) (string, error) {
+	v, err := l.View(ctx, at.Limit, at.Key)
+	if err != nil {
+		return "", err
+	}
+	if v.Blocked == 0 {
+		return at.Bucket() + " is not blocked", nil
+	}
+	_, err = l.Unblock(ctx, at.Limit, at.Key)
+	return fmt.Sprintf("%s is not blocked any more: %s were left", at.Bucket(), cli.Seconds(v.Blocked.Seconds())), err
+}
+
+// changeBucket changes one bucket, and lets its waiting tasks start by what it is then. Change returns the text for
+// people.
+func changeBucket(
+	ctx context.Context, env cli.Environment, file, name string,
+	change func(context.Context, *reservations.Limiter, reservations.Charge) (string, error),
+) error {
+	c, err := config.Load(file)
+	if err != nil {
+		return err
+	}
+	at := reservations.ParseBucket(name)
+	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
+	if err != nil {
+		return err
+	}
+	if _, err = checker.Limit(at.Limit); err != nil {
+		return err
+	}
+	if err = at.ValidateKey(); err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	if at.Shard != 0 {
+		return &cli.UsageError{Err: fmt.Errorf("%q is one shard; all shards of a bucket are changed together: name %q",
+			name, reservations.BucketName(at.Limit, at.Key))}
+	}
+	s, err := openSight(ctx, c, env)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	text, err := change(ctx, s.limiter, at)
+	if err != nil {
+		return err
+	}
+	if err = s.announce(ctx, at); err != nil {
+		return fmt.Errorf("%s, but waiting tasks could not be moved forward: %w", cli.Printable(text), err)
+	}
+	_, err = fmt.Fprintln(env.Out, cli.Printable(text))
+	return err
+}
+
+// announce sends the states of a bucket's shards to the dispatcher, which plans again with them.
+func (s *sight) announce(ctx context.Context, at reservations.Charge) error {
+	outcomes, err := s.limiter.Refresh(ctx, at)
+	if err != nil {
+		return err
+	}
+	for _, o := range outcomes {
+		of := at
+		of.Shard = o.Shard
+		s.scheduler.Changed(of.Bucket(), o)
+	}
+	return s.scheduler.Stop(ctx)
+}

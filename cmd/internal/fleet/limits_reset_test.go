@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// openWorld returns a fleet's limiter and scheduler in the world of a test.
+func openWorld(t *testing.T, env map[string]string, file string) *sight {
+	t.Helper()
+	settings, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openSight(t.Context(), settings, cli.Environment{Getenv: func(k string) string { return env[k] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	return s
+}
+
+// expectedIn is when the last task of a bucket is expected to start, as its dispatcher knows.
+func (s *sight) expectedIn(t *testing.T, bucket string, waiting int) time.Duration {
+	t.Helper()
+	w, err := s.scheduler.Waitlist(context.WithoutCancel(t.Context()), bucket)
+	if err != nil || w.Waiting != waiting || w.End.IsZero() {
+		t.Fatalf("waitlist of %s: %+v, %v", bucket, w, err)
+	}
+	return w.End.Sub(w.Now)
+}
+
+// A reset reaches the dispatcher, so waiting tasks start at once.
+func TestLimitsReset(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	fleet := openWorld(t, env, file)
+	b := &limitsBundle{t: t, file: file, env: env}
+	acme := reservations.Charge{Limit: "api", Key: "acme", Tokens: reservations.Tokens{"requests": 60}}
+	if o, err := fleet.limiter.Start(t.Context(), acme, &reservations.Reservation{}); err != nil || !o.Started() {
+		t.Fatal(o, err)
+	}
+	if o, err := fleet.limiter.Start(t.Context(), acme, &reservations.Reservation{}); err != nil || o.Started() {
+		t.Fatal("an empty bucket lets a task start:", o, err)
+	} else {
+		fleet.scheduler.Changed("api:acme", o)
+	}
+	if err := fleet.scheduler.Stop(t.Context()); err != nil { // sends what was changed
+		t.Fatal(err)
+	}
+	if in := fleet.expectedIn(t, "api:acme", 2); in < 100*time.Second {
+		t.Errorf("two tasks of a minute each behind an empty bucket are expected in %v", in)
+	}
+	other := fleet.expectedIn(t, "api", 3)
+	b.run(cli.ExitOK, []string{"api:acme is full again\n"}, "reset", "api:acme")
+	if in := fleet.expectedIn(t, "api:acme", 2); in > time.Minute || in < 55*time.Second {
+		t.Errorf("the second task of a minute is expected %v after the bucket was filled", in)
+	}
+	if o, err := fleet.limiter.Start(t.Context(), acme, &reservations.Reservation{}); err != nil || !o.Started() {
+		t.Error("a full bucket does not let a task start:", o, err)
+	}
+	if in := fleet.expectedIn(t, "api", 3); in > other || in < other-30*time.Second {
+		t.Errorf("the bucket of no key was changed: %v, and before %v", in, other)
+	}
+	b.run(cli.ExitUsage, []string{`"opanai" is not configured; there are ["api" "idle"]`}, "reset", "opanai")
+	b.run(cli.ExitUsage, []string{`"api#1" is one shard`, `name "api"`}, "reset", "api#1")
+	b.run(cli.ExitUsage, []string{`"api#1" is one shard`, `name "api"`}, "unblock", "api#1")
+}
+
+func TestLimitsUnblock(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	fleet := openWorld(t, env, file)
+	b := &limitsBundle{t: t, file: file, env: env}
+	b.run(cli.ExitOK, []string{"api is not blocked\n"}, "unblock", "api")
+	outcomes, err := fleet.limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := outcomes[0].Wait(); end != reservations.MaxBlockDefault {
+		t.Errorf("a refusal for a day blocks for %v", end)
+	}
+	fleet.scheduler.Changed("api", outcomes[0])
+	if err = fleet.scheduler.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if in := fleet.expectedIn(t, "api", 3); in < reservations.MaxBlockDefault {
+		t.Errorf("behind a block of %v the last task is expected in %v", reservations.MaxBlockDefault, in)
+	}
+	b.run(cli.ExitOK, []string{"blocked for ", "`headway limits unblock` ends that"}, "show", "api:")
+	b.run(cli.ExitOK, []string{"api is not blocked any more: ", "m", "were left\n"}, "unblock", "api")
+	if in := fleet.expectedIn(t, "api", 3); in > 3*time.Minute+time.Second || in < 2*time.Minute {
+		t.Errorf("three tasks of a minute each, from an empty bucket, are expected in %v", in)
+	}
+	e, err := fleet.scheduler.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "b"})
+	if err != nil || e.Reason != scheduler.ReasonLimit {
+		t.Errorf("the last task: %+v, %v", e, err)
+	}
+}

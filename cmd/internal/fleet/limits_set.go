@@ -1,0 +1,200 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
+)
+
+// negativeRate is a rate that was taken for a flag.
+var negativeRate = regexp.MustCompile(`-[0-9.][^ ]*$`)
+
+func limitsSetCommand(env cli.Environment) *cobra.Command {
+	var s limitsSettings
+	var capacity float64
+	c := &cobra.Command{
+		Use:   "set LIMIT.METER RATE|CALLS",
+		Short: "Set the rate of a meter, or the calls in flight, for the whole fleet",
+		Long: `Set gives a meter of headway.yaml another rate, for all keys of its limit or for one. The fleet follows
+within 2 seconds.
+
+The capacity (the largest burst) stays as headway.yaml says; where it says nothing, it is one period's worth of the new
+rate. With --capacity 0 tasks start one after another. A task whose charge is above a smaller capacity is still served:
+it waits for a full bucket and is paid back before others start.
+
+An adaptive meter has the rate that is set, until it is unset. Of in_flight, set the number of calls: fewer let no call
+start until enough have ended.`,
+		Example: `  headway limits set openai.requests 300/m
+  headway limits set openai.tokens 50000/m --capacity 5000 --key acme
+  headway limits set openai.in_flight 30`,
+		Args: cli.Named("LIMIT.METER", "RATE"),
+	}
+	s.flags(c)
+	c.Flags().Float64Var(&capacity, "capacity", 0, "the largest burst, in tokens")
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if negative := negativeRate.FindString(err.Error()); negative != "" {
+			err = fmt.Errorf("%s is no rate: it must be positive", negative)
+		}
+		return c.Parent().FlagErrorFunc()(c, err)
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case !c.Flags().Changed("capacity"):
+		case capacity == 0:
+			capacity = reservations.NoBurst
+		case !(capacity > 0):
+			return &cli.UsageError{Err: fmt.Errorf("--capacity: %v must not be negative; leave it out to keep what is "+
+				"configured", capacity)}
+		}
+		return setLimit(c.Context(), env, s, args[0], args[1], capacity)
+	}
+	return c
+}
+
+func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, rate string, capacity float64) error {
+	c, err := config.Load(s.file)
+	if err != nil {
+		return err
+	}
+	limit, meter, err := meterOf(c.Limits, name)
+	if err != nil {
+		return err
+	}
+	set := reservations.Override{
+		Limit: limit, Key: s.key, Meter: meter, Capacity: capacity, SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
+	}
+	if err = setRate(&set, rate); err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
+	if err != nil {
+		return err
+	}
+	if err = checker.SetOverrides([]reservations.Override{set}); err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	now, err := openStored(ctx, env, s.file)
+	if err != nil {
+		return err
+	}
+	defer now.close(ctx)
+	was := now.meter(limit, s.key, meter)
+	if err := now.buckets.Overrides().Set(ctx, set); err != nil {
+		return err
+	}
+	if err := now.limiter.SetOverrides(append(now.list, set)); err != nil &&
+		!errors.Is(err, reservations.ErrUnknownLimit) && !errors.Is(err, reservations.ErrUnknownMeter) {
+		return err
+	}
+	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. To take it back: headway limits unset %s\n",
+		set, meterLine(now.meter(limit, s.key, meter)), meterLine(was), worker.FollowEveryDefault, withKey(name, s.key))
+	return nil
+}
+
+// setRate reads a rate, or of calls in flight their number.
+func setRate(o *reservations.Override, text string) (err error) {
+	if o.Meter != reservations.MeterInFlight {
+		if o.Rate, o.Period, err = config.ParseRate(text); err != nil {
+			return fmt.Errorf("rate %w", err)
+		}
+		return nil
+	}
+	calls, err := strconv.Atoi(text)
+	switch {
+	case o.Capacity != 0:
+		return errors.New("--capacity: calls in flight have none; the number of calls is all that can be set")
+	case err != nil || calls < 1 || calls > reservations.InFlightMost:
+		return fmt.Errorf("%q must be a whole number of calls, from 1 to %d", text, reservations.InFlightMost)
+	}
+	o.Capacity = float64(calls)
+	return nil
+}
+
+func limitsUnsetCommand(env cli.Environment) *cobra.Command {
+	var s limitsSettings
+	c := &cobra.Command{
+		Use:   "unset LIMIT.METER",
+		Short: "Take a rate back that was set: headway.yaml counts again",
+		Long: `Unset takes back what "limits set" has set for a meter: the rate of headway.yaml, or for a key that of
+its limit, counts again. The fleet follows within 2 seconds. Of a limit that headway.yaml has no more, what was set can
+be taken back as well.`,
+		Example: `  headway limits unset openai.requests
+  headway limits unset openai.tokens --key acme`,
+		Args: cli.Named("LIMIT.METER"),
+	}
+	s.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error { return unsetLimit(c.Context(), env, s, args[0]) }
+	return c
+}
+
+func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name string) error {
+	if len(s.key) > reservations.MaxKey { // an override may have any other key
+		return &cli.UsageError{
+			Err: fmt.Errorf("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey),
+		}
+	}
+	now, err := openStored(ctx, env, s.file)
+	if err != nil {
+		return err
+	}
+	defer now.close(ctx)
+	for i, o := range now.list {
+		if o.Limit+"."+o.Meter != name || o.Key != s.key {
+			continue
+		}
+		if _, err := now.buckets.Overrides().Unset(ctx, o.Limit, o.Key, o.Meter); err != nil {
+			return err
+		}
+		was := overview.OverrideText(o)
+		if o.Meter != reservations.MeterInFlight && o.Capacity != 0 {
+			was = rateLine(was, max(0, o.Capacity))
+		}
+		// list shows the overrides that can't be applied
+		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...))
+		line := "is not in " + s.file
+		if m := now.meter(o.Limit, o.Key, o.Meter); m.Name != "" {
+			line = meterLine(m)
+		}
+		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, was,
+			worker.FollowEveryDefault)
+		return nil
+	}
+	if _, _, err := meterOf(now.limits, name); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Out, "%s: nothing was set\n", withKey(name, s.key))
+	return nil
+}
+
+// meterLine is what counts of a meter, for people.
+func meterLine(m reservations.Meter) string {
+	if m.Kind == reservations.KindInFlight {
+		return fmt.Sprintf("at most %v at once", m.Cap())
+	}
+	return rateLine(config.MeterRateText(m), m.Cap())
+}
+
+func rateLine(rate string, most float64) string {
+	if most == 0 {
+		return rate + ", one after another"
+	}
+	return fmt.Sprintf("%s, at most %v at once", rate, most)
+}
+
+func withKey(name, key string) string {
+	if key == "" {
+		return name
+	}
+	return fmt.Sprintf("%s --key %s", name, key)
+}

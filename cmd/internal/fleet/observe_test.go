@@ -1,0 +1,171 @@
+package fleet
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/worker"
+)
+
+func TestMetricsListenOnLoopback(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"9464": "127.0.0.1:9464", ":9464": "127.0.0.1:9464", "0.0.0.0:9464": "0.0.0.0:9464", "[::1]:1": "[::1]:1",
+		"": "", "host": "", "1:2:3": "", "127.0.0.1:99999": "", "127.0.0.1:http": "",
+	} {
+		got, err := localAddress(address)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q, %v; want %q", address, got, err, want)
+		}
+	}
+}
+
+func TestMetricsFlags(t *testing.T) {
+	t.Parallel()
+	queue := "redis://" + miniredis.RunT(t).Addr()
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"address": {args: []string{"--metrics", "nonsense"}, want: "--metrics"},
+		"keys":    {args: []string{"--metrics", "0", "--metrics-keys", "tenant=x"}, want: "--metrics-keys"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{"OPENAI_API_KEY": "k", "REDIS_URL": queue}
+			args := append([]string{"worker", "--config", "../../../headway.yaml"}, tc.args...)
+			if code, _, errs := command(t, env, args...); code != cli.ExitUsage || !strings.Contains(errs, tc.want) {
+				t.Errorf("exit %d: %s", code, errs)
+			}
+		})
+	}
+}
+
+// served is an observer that serves, and its address.
+func served(t *testing.T, ctx context.Context) (o *observer, server *miniredis.Miniredis, url string) {
+	t.Helper()
+	server = miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	o, err := newObserver(ctx, "127.0.0.1:0", []string{"api=3"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	buckets := &connect.Buckets{Store: memstore.New(nil)}
+	o.measure(client, buckets)
+	limiter, err := reservations.New(buckets, []reservations.Limit{{
+		Name: "api", Meters: []reservations.Meter{reservations.PerSecond("requests", 1)},
+	}}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := o.serve(ctx, client, limiter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return o, server, "http://" + o.listener.Addr().String()
+}
+
+func fetch(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+func TestServesMetrics(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	o, _, url := served(t, ctx)
+	seen := 0
+	events := o.events(worker.Events{OnSort: func(worker.Sorted) { seen++ }})
+	events.OnSort(worker.Sorted{Queue: "default", Tasks: 7})
+	if seen != 1 {
+		t.Error("the other events are not called")
+	}
+	status, body := fetch(t, url+"/metrics")
+	for _, want := range []string{
+		`headway_tasks_sorted_total{queue="default"} 7`,
+		`headway_meter_capacity_tokens{key="",limit="api",meter="requests"} 1`,
+		"headway_store_call_duration_seconds_bucket", "headway_redis_call_duration_seconds_bucket", "go_goroutines",
+	} {
+		if status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%d: %s is missing", status, want)
+		}
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 404, "/debug/pprof/": 404} {
+		if status, body = fetch(t, url+path); status != want {
+			t.Errorf("%s: %d: %s", path, status, body)
+		}
+	}
+	cancel()
+	status, body = fetch(t, url+"/readyz")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "stops") {
+		t.Errorf("a worker that stops is ready: %d: %s", status, body)
+	}
+}
+
+func TestIsNotReadyWithoutRedis(t *testing.T) {
+	t.Parallel()
+	_, server, url := served(t, t.Context())
+	server.Close()
+	status, body := fetch(t, url+"/readyz")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "redis") {
+		t.Errorf("%d: %s", status, body)
+	}
+	if status, _ = fetch(t, url+"/healthz"); status != http.StatusOK {
+		t.Errorf("the process lives: %d", status)
+	}
+}
+
+// SIGUSR1 switches the log to debug and back.
+//
+//nolint:paralleltest // the signal goes to the whole process
+func TestSwitchesTheLogLevel(t *testing.T) {
+	logger, level, err := newLogger(io.Discard, runSettings{logLevel: "warn", logFormat: "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := switchLevel(t.Context(), level, logger)
+	defer stop()
+	for _, want := range []slog.Level{slog.LevelDebug, slog.LevelWarn, slog.LevelDebug} {
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		deadline := time.NewTimer(30 * time.Second)
+		for level.Level() != want {
+			select {
+			case <-deadline.C:
+				t.Fatalf("the level is %v, want %v", level.Level(), want)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		deadline.Stop()
+	}
+}

@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"reflect"
+	"slices"
+	"syscall"
+
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/reservations"
+)
+
+// errNoLimits refuses a file that some editor has emptied, and not written yet: all tasks with a limit would be
+// archived.
+var errNoLimits = errors.New("limits: there are none any more; a worker that is to have none has to be restarted")
+
+// reloader reads headway.yaml again while the worker runs.
+type reloader struct {
+	file    string
+	current config.Config // as the file said
+	set     func(context.Context, []reservations.Limit) error
+	log     *slog.Logger
+	restart func() // starts another worker; nil where only a person can
+	fresh   bool   // another worker is needed
+}
+
+// onHangup reloads for each SIGHUP and for each value of changed, until stop is called. Stop waits for a reload that is
+// under way.
+func (r *reloader) onHangup(ctx context.Context, changed <-chan struct{}) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.watch(ctx, signals, changed)
+	}()
+	return func() {
+		signal.Stop(signals)
+		cancel()
+		<-done
+	}
+}
+
+func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			r.reload(ctx)
+		case <-changed:
+			r.reload(ctx)
+		}
+	}
+}
+
+// reload applies what the file says now: all of it that can change, or with any fault nothing.
+func (r *reloader) reload(ctx context.Context) {
+	next, err := config.Load(r.file)
+	if err == nil && len(next.Limits) == 0 && len(r.current.Limits) > 0 {
+		err = errNoLimits
+	}
+	if err == nil {
+		err = r.set(ctx, next.Limits)
+	}
+	if err != nil {
+		r.log.LogAttrs(ctx, slog.LevelError, "settings can't be reloaded, nothing has changed",
+			slog.String("file", r.file), slog.Any("error", err))
+		return
+	}
+	for _, l := range r.current.Limits {
+		if !slices.ContainsFunc(next.Limits, func(n reservations.Limit) bool { return n.Name == l.Name }) {
+			r.log.LogAttrs(ctx, slog.LevelWarn, "a limit is gone, tasks that name it will be archived",
+				slog.String("limit", l.Name))
+		}
+	}
+	r.fixed(ctx, "buckets", r.current.Buckets, next.Buckets)
+	r.fixed(ctx, "queues", r.current.Queues, next.Queues)
+	r.fixed(ctx, "concurrency", r.current.Concurrency, next.Concurrency)
+	r.fixed(ctx, "shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout)
+	r.fixed(ctx, "max_refusals", r.current.MaxRefusals, next.MaxRefusals)
+	r.fixed(ctx, "http", r.current.HTTP, next.HTTP)
+	r.fixed(ctx, "estimates", r.current.Estimates, next.Estimates)
+	if r.restart != nil { // their payloads belong into no log
+		r.fixed(ctx, "recurring", r.current.Recurring, next.Recurring)
+	}
+	r.log.LogAttrs(ctx, slog.LevelInfo, "settings are reloaded", slog.String("file", r.file),
+		slog.Int("limits", len(next.Limits)),
+		slog.Bool("limits_changed", !reflect.DeepEqual(r.current.Limits, next.Limits)))
+	r.current.Limits = next.Limits // what could not change is logged each time
+	if r.fresh {
+		r.restart()
+	}
+}
+
+// fixed warns of a changed setting that needs a restart, or has the worker restarted.
+func (r *reloader) fixed(ctx context.Context, field string, was, is any) {
+	if reflect.DeepEqual(was, is) {
+		return
+	}
+	if r.fresh = r.restart != nil; !r.fresh {
+		r.log.LogAttrs(ctx, slog.LevelWarn, "a setting changes only when the worker restarts",
+			slog.String("field", field), slog.Any("running", was), slog.Any("file", is))
+	}
+}

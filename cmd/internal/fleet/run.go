@@ -1,0 +1,208 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/tracing"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/worker"
+)
+
+type runSettings struct {
+	file        string
+	concurrency int
+	logLevel    string
+	logFormat   string
+	metrics     string
+	metricsKeys []string
+
+	// changed says that the file has changed; nil in `headway worker`, which reads it again on SIGHUP alone. Restart is called
+	// where what has changed needs another worker.
+	changed <-chan struct{}
+	restart func()
+}
+
+func workerCommand(env cli.Environment) *cobra.Command {
+	var s runSettings
+	c := &cobra.Command{
+		Use:     "worker",
+		Aliases: []string{"run"},
+		Short:   "Serve the queue until a signal stops it",
+		Long: `Worker takes tasks from the queues of headway.yaml and runs them within the limits. Start as many as you
+like, on as many machines as you like: they share the limits through MongoDB, or through Redis (buckets: redis in
+headway.yaml).
+
+Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
+back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a
+worker was killed is run again.
+
+SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues,
+concurrency, shutdown_timeout, max_refusals, http, estimates and recurring change only with a restart. What "headway
+limits set" has set counts before the file.
+
+SIGUSR1 switches the log between debug and --log-level.
+
+--metrics serves /metrics for Prometheus, and /healthz and /readyz, on loopback unless the address has another host.
+Its clients see the names of limits, queues and keys: give it another host only in a network of your own. Traces are
+sent if OTEL_EXPORTER_OTLP_ENDPOINT is set. docs/observing.md has more.`,
+		Example: `  headway worker
+  headway worker --config prod.yaml --concurrency 200 --log-format json
+  headway worker --metrics 127.0.0.1:9464 --metrics-keys tenant=50`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), s, env) },
+	}
+	configFlag(c, &s.file)
+	c.Flags().IntVar(&s.concurrency, "concurrency", 0, "tasks to run at once; 0 takes it from the file")
+	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
+	c.Flags().StringVar(&s.metrics, "metrics", "", "serve metrics at this `address`, e.g. 127.0.0.1:9464; off if empty")
+	c.Flags().StringSliceVar(&s.metricsKeys, "metrics-keys", nil,
+		"`limits` whose keys are labels of metrics, with how many keys at most, e.g. tenant=50; others are \"other\"")
+	return c
+}
+
+func serve(ctx context.Context, s runSettings, env cli.Environment) error {
+	logger, level, err := newLogger(env.Err, s)
+	if err != nil {
+		return err
+	}
+	if s.concurrency < 0 {
+		return &cli.UsageError{Err: fmt.Errorf("--concurrency: %d must not be negative; 0 takes it from %s",
+			s.concurrency, s.file)}
+	}
+	said, err := config.Load(s.file)
+	if err != nil {
+		return err
+	}
+	defer switchLevel(ctx, level, logger)()
+	watch, err := newObserver(ctx, s.metrics, s.metricsKeys, logger)
+	if err != nil {
+		return err
+	}
+	defer watch.close()
+	stopTraces, err := tracing.Start(ctx, "headway-worker", env.Getenv, logger)
+	if err != nil {
+		return err
+	}
+	defer stopTraces()
+	return serveWith(ctx, s, said, env, watch, logger)
+}
+
+// serveWith connects to the services and runs the worker.
+func serveWith(
+	ctx context.Context, s runSettings, said config.Config, env cli.Environment, watch *observer, logger *slog.Logger,
+) error {
+	c := s.over(said)
+	calls, err := newClients(c, env.Getenv, logger)
+	if err != nil {
+		return err
+	}
+	defer calls.close()
+	queue, buckets, closeStores, err := openStores(ctx, env, c.Buckets, logger)
+	if err != nil {
+		return err
+	}
+	defer closeStores()
+	watch.measure(queue, buckets)
+	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
+	if err != nil {
+		return err
+	}
+	settings := worker.Config{
+		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(),
+		Scheduler: scheduler.Config{Recurring: c.Recurring},
+	}
+	recorder, err := records(ctx, buckets, &settings)
+	if err != nil {
+		return err
+	}
+	if recorder != nil {
+		defer recorder.Close()
+	}
+	settings.Events = watch.events(settings.Events)
+	w, err := worker.New(queue, limiter, settings)
+	if err != nil {
+		return err
+	}
+	stopLearning, err := calls.handle(ctx, w, c.Estimates, buckets, recorder, logger)
+	if err != nil {
+		return err
+	}
+	defer stopLearning()
+	stopWatching, err := watch.serve(ctx, queue, limiter)
+	if err != nil {
+		return err
+	}
+	defer stopWatching()
+	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart}
+	defer reload.onHangup(ctx, s.changed)()
+	return runLogged(ctx, w, logger, s.file, limiter.Names())
+}
+
+// over is the configuration with what the flags say.
+func (s runSettings) over(c config.Config) config.Config {
+	if s.concurrency > 0 {
+		c.Concurrency = s.concurrency
+	}
+	return c
+}
+
+// runLogged runs the worker until ctx ends, and logs its settings and how long it ran.
+func runLogged(ctx context.Context, w *worker.Worker, logger *slog.Logger, file string, limits []string) error {
+	logger.InfoContext(ctx, "settings are read", slog.String("file", file), slog.Any("limits", limits))
+	began := time.Now()
+	err := w.Run(ctx)
+	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))
+	return err
+}
+
+// openStores connects to the queue and the buckets, and logs where the buckets are.
+func openStores(
+	ctx context.Context, env cli.Environment, kept string, log *slog.Logger,
+) (queue redis.UniversalClient, buckets *connect.Buckets, closeAll func(), err error) {
+	if queue, err = connect.Redis(ctx, env.Getenv); err != nil {
+		return nil, nil, nil, err
+	}
+	if buckets, err = connect.Open(ctx, env.Getenv, kept, queue, env.Err); err != nil {
+		return nil, nil, nil, errors.Join(err, queue.Close())
+	}
+	log.InfoContext(ctx, "buckets are open", slog.String("store", connect.Kept(env.Getenv, kept)))
+	// nothing is left to do over it
+	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) }
+	return queue, buckets, closeAll, nil
+}
+
+// records has the worker keep results of batches and records of dead tasks. Without MongoDB it keeps none, and the
+// recorder is nil.
+func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Config) (*record.Recorder, error) {
+	if !buckets.InMongo() {
+		settings.Logger.WarnContext(ctx, "MONGODB_URI is not set: tasks of batches are sent back to the queue, "+
+			"and no records of dead tasks are kept")
+		return nil, nil //nolint:nilnil // a worker without a recorder
+	}
+	results, err := buckets.Batches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	graves, err := buckets.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	recorder := record.New(results, settings.Logger, chat.Requests())
+	settings.Dead, settings.Events = graves, recorder.Events() //nolint:contextcheck // hooks have none
+	return recorder, nil
+}

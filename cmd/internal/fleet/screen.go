@@ -1,0 +1,191 @@
+package fleet
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/reservations"
+)
+
+// barWidth is that of a level's bar, in letters.
+const barWidth = 16
+
+// screen is where a command shows what it found: with bars and bold print on a terminal, plainly elsewhere.
+type screen struct {
+	io.Writer
+
+	bars, bold bool
+	columns    int // zero where nothing has to fit
+}
+
+func screenOf(env cli.Environment) screen {
+	terminal := cli.IsTerminal(env.Out)
+	bold := terminal && env.Getenv("NO_COLOR") == ""
+	return screen{Writer: env.Out, columns: cli.Columns(env.Out), bars: terminal, bold: bold}
+}
+
+func (s screen) title(text string) string {
+	if s.bold {
+		return "\x1b[1m" + text + "\x1b[0m"
+	}
+	return text
+}
+
+// printLimits shows all limits, each with its buckets.
+func printLimits(s screen, l overview.Limits) {
+	for i, limit := range l.Limits {
+		for j, b := range limit.Buckets {
+			if i+j > 0 {
+				fmt.Fprintln(s)
+			}
+			printBucket(s, b)
+		}
+		if limit.More {
+			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", overview.WaitlistsMost,
+				limit.Limit)
+		}
+	}
+}
+
+// printBucket shows one bucket: its waitlist, its meters, and what is out of the ordinary.
+func printBucket(s screen, b overview.Bucket) {
+	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), waitsText(b))
+	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
+	for _, shown := range b.Meters {
+		m := shown.View
+		if m.Kind == reservations.KindInFlight {
+			rows = append(rows, []string{m.Name, "-", s.flight(m), "-", "-", some(shown.Waiting)})
+			continue
+		}
+		rows = append(rows, []string{
+			m.Name, rateText(m) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
+			some(shown.Waiting),
+		})
+	}
+	s.table(rows)
+	if len(b.Flows) > 0 {
+		fmt.Fprintf(s, "  %s\n", flowsText(b))
+	}
+	if b.Blocked > 0 {
+		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `headway limits unblock` ends that\n",
+			cli.Seconds(b.Blocked))
+	}
+	if b.FailedIn > 0 {
+		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", cli.Seconds(b.FailedIn))
+	}
+	if b.Fault != "" {
+		fmt.Fprintf(s, "  can't be read: %s\n", cli.Line(b.Fault))
+	}
+	if b.Override != "" {
+		fmt.Fprintf(s, "  override: %s\n", cli.Line(b.Override))
+	}
+	if len(b.Shards) > 0 {
+		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
+	}
+}
+
+// flowsText is how many tasks of each flow wait.
+func flowsText(b overview.Bucket) string {
+	var texts []string
+	for _, f := range b.Flows {
+		texts = append(texts, cli.Printable(f.Flow)+" "+strconv.Itoa(f.Tasks))
+	}
+	if more := b.FlowCount - len(b.Flows); more > 0 {
+		texts = append(texts, cli.Plural(more, "smaller one", "smaller ones"))
+	}
+	return "tasks by flow: " + strings.Join(texts, ", ")
+}
+
+// waitsText says how many tasks wait for the bucket and for how long.
+func waitsText(b overview.Bucket) string {
+	switch {
+	case b.Waiting+b.Promoted == 0 && !b.InUse:
+		return "not in use, so it is full"
+	case b.Waiting+b.Promoted == 0:
+		return "no task waits"
+	case b.Waiting == 0:
+		return cli.Plural(b.Promoted, "task is", "tasks are") + " promoted, none waits"
+	}
+	text := cli.Plural(b.Waiting, "task waits", "tasks wait")
+	if b.Promoted > 0 {
+		text += fmt.Sprintf(", %d more promoted", b.Promoted)
+	}
+	if b.EndIn == nil {
+		return text
+	}
+	if b.Waiting == 1 {
+		return text + ", expected to start " + dueText(*b.EndIn)
+	}
+	return text + ", the last is expected to start " + dueText(*b.EndIn)
+}
+
+// level is how full a meter is.
+func (s screen) level(m reservations.MeterView) string {
+	left := 0. // a pure queue keeps nothing
+	if m.Cap() > 0 {
+		left = m.Level / m.Cap()
+	}
+	return s.bar(left, fmt.Sprintf("%s of %s", cli.Amount(m.Level), cli.Amount(m.Cap())))
+}
+
+// flight is how many calls run.
+func (s screen) flight(m reservations.MeterView) string {
+	return s.bar(m.Level/m.Cap(), fmt.Sprintf("in flight %s of %s", cli.Amount(m.Cap()-m.Level), cli.Amount(m.Cap())))
+}
+
+// bar shows what is left of a meter before its text.
+func (s screen) bar(left float64, text string) string {
+	if !s.bars {
+		return text
+	}
+	full := int(math.Round(barWidth * min(1, max(0, left))))
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + " " + text
+}
+
+// some is an amount of tokens, or a dash for none.
+func some(tokens float64) string {
+	if tokens == 0 {
+		return "-"
+	}
+	return cli.Amount(tokens)
+}
+
+// aheadText is how far the promises of a meter go into deficit, of what it may promise, and when that will have come
+// back.
+func aheadText(m reservations.MeterView) string {
+	text := some(m.Ahead)
+	if m.MaxReserved != reservations.Unlimited {
+		text += " of " + cli.Amount(m.MaxReserved)
+	}
+	if m.AheadIn > 0 {
+		text += ", back in " + cli.Seconds(m.AheadIn.Seconds())
+	}
+	return text
+}
+
+func kindText(k reservations.Kind) string {
+	if k == reservations.KindWindow {
+		return " window"
+	}
+	return ""
+}
+
+// table prints rows below a line, in columns of the same width. Control characters in their texts are shown, not
+// executed.
+func (s screen) table(rows [][]string) {
+	for _, line := range cli.Aligned(rows) {
+		fmt.Fprintln(s, "  "+line)
+	}
+}
+
+func dueText(seconds float64) string {
+	if seconds <= 0 {
+		return "now"
+	}
+	return "in " + cli.Seconds(seconds)
+}

@@ -1,0 +1,129 @@
+package rules_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/worker"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+// call takes ten tokens of the limit "api", which has one a minute.
+type call struct{}
+
+func (call) TaskType() string { return "call" }
+
+func (call) Charges() []reservations.Charge {
+	return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"tokens": 10}}}
+}
+
+// fleet is a process whose metrics are scraped.
+type fleet struct {
+	t         *testing.T
+	redis     *miniredis.Miniredis
+	scheduler *scheduler.Scheduler
+	events    worker.Events
+	registry  *prometheus.Registry
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{t: t, redis: miniredis.RunT(t), registry: prometheus.NewRegistry()}
+	quiet := slog.New(slog.DiscardHandler)
+	client := redis.NewClient(&redis.Options{Addr: f.redis.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	m := metrics.New(metrics.Config{Refresh: 20 * time.Millisecond, Stale: 100 * time.Millisecond, Logger: quiet})
+	limiter, err := reservations.New(m.Store(memstore.New(nil)), []reservations.Limit{{
+		Name: "api", Meters: []reservations.Meter{
+			{Name: "tokens", Rate: 1, Period: time.Minute, Capacity: 10, MaxReserved: reservations.Unlimited},
+		},
+	}}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.scheduler, err = scheduler.New(client, limiter, scheduler.Config{Logger: quiet}); err != nil {
+		t.Fatal(err)
+	}
+	if err = m.Watch(client, limiter); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	f.registry.MustRegister(m)
+	f.events = m.Events()
+	return f
+}
+
+// dispatch has a dispatcher on duty until the test ends.
+func (f *fleet) dispatch() {
+	f.t.Helper()
+	if err := f.scheduler.Start(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(f.t.Context()), time.Minute)
+		defer cancel()
+		if err := f.scheduler.Stop(ctx); err != nil {
+			f.t.Error(err)
+		}
+	})
+}
+
+// wait enqueues tasks that wait in the waitlist, ten minutes apart.
+func (f *fleet) wait(tasks int) {
+	f.t.Helper()
+	for range tasks {
+		if _, err := f.scheduler.Enqueue(f.t.Context(), call{}, scheduler.Reserved()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// calls makes n calls. The first refused of them are refused.
+func (f *fleet) calls(n, refused int) {
+	for i := range n {
+		task := worker.TaskRef{ID: "task", Queue: "default", Type: "call"}
+		charges := call{}.Charges()
+		f.events.OnStart(worker.Start{Task: task, Charges: charges})
+		end := worker.Finish{Task: task, Charges: charges, Result: worker.ResultSucceeded}
+		if i < refused {
+			end.Result, end.Err = worker.ResultRefused, errRefused
+		}
+		f.events.OnFinish(end)
+	}
+}
+
+// until scrapes until the metric without labels, or with this one value of its label, has the value.
+func (f *fleet) until(name, label string, want float64) {
+	f.t.Helper()
+	timeout := time.NewTimer(time.Minute)
+	defer timeout.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		families, err := f.registry.Gather()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				labelled := label == "" || len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == label
+				if family.GetName() == name && labelled && m.GetGauge().GetValue() == want {
+					return
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-timeout.C:
+			f.t.Fatalf("%s{%s} is not %v", name, label, want)
+		}
+	}
+}
