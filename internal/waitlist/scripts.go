@@ -226,8 +226,8 @@ local function open(bucket, class)
 	return epoch, number(inner), busy
 end
 
--- front returns a tag before all tags of a busy class, for a task that arrived before the class was busy. The earlier of
--- two arrivals has the smaller tag. It returns nil if the task arrived later.
+-- front returns a tag before all tags of a busy class, for a task that arrived before the class was busy. The earlier
+-- of two arrivals has the smaller tag. It returns nil if the task arrived later.
 local function front(busy, came)
 	local since, tag = string.match(busy, "^(%d+) (%S+)$")
 	local early = number(since) - came
