@@ -195,7 +195,11 @@ func TestCallsInFlightSet(t *testing.T) {
 	for _, p := range phases {
 		most, used := ts.mostIn(p.from, p.to), ts.used(p.from, p.to)*slots/float64(p.calls)
 		t.Logf("%d calls set: at most %d at once, %.1f %% used", p.calls, most, 100*used)
-		if most != p.calls || used < .9 {
+		least := .9
+		if p.calls == 1 { // some calls, and the pause after each counts in full
+			least = .5
+		}
+		if most != p.calls || used < least {
 			t.Errorf("%d calls set: %d ran at once, %.1f %% of the slots were used", p.calls, most, 100*used)
 		}
 	}
