@@ -87,13 +87,13 @@ func (s *source) hasPriorities() bool {
 	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return len(b.limit.Priorities) > 0 })
 }
 
-// over are the limits of whose capacity the task reserves more than there is.
+// over are the limits of whose capacity the task reserves more than there is. A pure queue has none.
 func (s *source) over(task tasks.Charger) []string {
 	var names []string
 	for _, charge := range task.Charges() {
 		limit, err := s.checker.Limit(charge.Limit)
 		if err == nil && slices.ContainsFunc(limit.Meters,
-			func(m reservations.Meter) bool { return charge.Tokens[m.Name] > m.Cap() }) {
+			func(m reservations.Meter) bool { return m.Cap() > 0 && charge.Tokens[m.Name] > m.Cap() }) {
 			names = append(names, limit.Name)
 		}
 	}
