@@ -84,7 +84,7 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 	if err != nil {
 		return 0, err
 	}
-	m := maker{from: from}                                // the kept request has its model
+	m := maker{from: from, large: true}                   // the kept request has its model
 	for r, err := range s.batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
 		if err == nil && len(r.Request) > 0 {
 			_, err = m.kept(r)
