@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,12 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
 )
 
 // checked is one thing that `headway check` looked at.
@@ -80,7 +84,7 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	note(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
 
 	findings = append(findings, checkedLimits(c.Limits)...)
-	checkStores(ctx, c.Buckets, getenv, note)
+	checkStores(ctx, c, getenv, note)
 	if base := getenv("OPENAI_BASE_URL"); base != "" {
 		note("provider", base, checkBaseURL(getenv))
 	}
@@ -118,12 +122,14 @@ func checkedSecrets(c config.Config, getenv func(string) string) (findings []che
 
 // checkStores looks at the services and at where buckets are kept.
 func checkStores(
-	ctx context.Context, said string, getenv func(string) string, note func(what, detail string, err error),
+	ctx context.Context, c config.Config, getenv func(string) string, note func(what, detail string, err error),
 ) {
+	said := c.Buckets
 	queue, err := connect.Redis(ctx, getenv)
 	note("Redis", "answers", err)
 	if err == nil {
 		defer func() { _ = queue.Close() }()
+		checkWorkers(ctx, queue, c.Limits, note)
 	}
 	var missing error
 	if getenv("MONGODB_URI") == "" {
@@ -143,6 +149,27 @@ func checkStores(
 	if err == nil {
 		_ = buckets.Close(ctx) // as above
 	}
+}
+
+// checkWorkers compares the limits of the file with the limits of the workers that run. A difference is no fault: the
+// workers may be about to get this file.
+func checkWorkers(
+	ctx context.Context, queue redis.UniversalClient, limits []reservations.Limit,
+	note func(what, detail string, err error),
+) {
+	members, err := register.New(queue).Members(ctx)
+	if err != nil || len(members) == 0 {
+		return
+	}
+	own := register.Member{Limits: worker.LimitTexts(limits)}
+	lines := []string{fmt.Sprintf("%d run", len(members))}
+	for _, m := range members {
+		for _, d := range own.Differences(m) {
+			lines = append(lines, fmt.Sprintf("warning: %s has other settings for limit %s, meter %s: %s; this file has: %s",
+				m.Name, d.Limit, d.Meter, cmp.Or(d.There, "no such meter"), cmp.Or(d.Here, "no such meter")))
+		}
+	}
+	note("workers", strings.Join(lines, "\n"), nil)
 }
 
 // checkedLimits returns each limit as it was understood, and settings that are allowed but may be a mistake.
