@@ -39,22 +39,24 @@ func (f checked) print(env cli.Environment) {
 }
 
 func checkCommand(env cli.Environment) *cobra.Command {
-	var asJSON bool
+	var asJSON, offline bool
 	var file string
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Validate the settings and ping the services",
-		Long: `Check reads the settings as "headway worker" would, reports every fault at once with its file and field, and
-asks Redis and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes, and to note where buckets
-are.`,
+		Short: "Validate the settings and ask the services",
+		Long: `Check reads the settings as "headway worker" would, and reports every fault at once with its file and field. It asks
+Redis and MongoDB for a sign of life, and the provider for its models, which costs nothing. It compares the limits with
+the limits of the workers that run. It changes nothing, except that it creates MongoDB's indexes, and stores where
+buckets are.`,
 		Example: `  headway check
   REDIS_URL=rediss://user:password@redis.example.com:6380/0 headway check --config prod.yaml --json`,
 		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &file)
+	c.Flags().BoolVar(&offline, "skip-provider", false, "do not ask the provider, e.g. in a health check")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as a JSON list")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		findings, err := check(c.Context(), file, env.Getenv)
+		findings, err := check(c.Context(), file, offline, env.Getenv)
 		if asJSON {
 			return errors.Join(json.NewEncoder(env.Out).Encode(findings), err)
 		}
@@ -67,7 +69,7 @@ are.`,
 }
 
 // check looks at everything, also after the first fault.
-func check(ctx context.Context, file string, getenv func(string) string) ([]checked, error) {
+func check(ctx context.Context, file string, offline bool, getenv func(string) string) ([]checked, error) {
 	var findings []checked
 	var faults []error
 	note := func(what, detail string, err error) {
@@ -85,8 +87,14 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 
 	findings = append(findings, checkedLimits(c.Limits)...)
 	checkStores(ctx, c, getenv, note)
-	if base := getenv("OPENAI_BASE_URL"); base != "" {
-		note("provider", base, checkBaseURL(getenv))
+	base, key := getenv("OPENAI_BASE_URL"), getenv("OPENAI_API_KEY")
+	if err := checkBaseURL(getenv); err != nil || key == "" || offline {
+		if base != "" {
+			note("provider", base, err)
+		}
+	} else {
+		detail, err := checkProvider(ctx, cmp.Or(base, openAIBase), key, "OPENAI_BASE_URL", "OPENAI_API_KEY")
+		note("provider", detail, err)
 	}
 	findings = append(findings, checkedSecrets(c, getenv)...)
 	if len(faults) == 0 {

@@ -64,7 +64,7 @@ func TestCheckAsJSON(t *testing.T) {
 	server := miniredis.RunT(t)
 	env := map[string]string{
 		"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": "mongodb://127.0.0.1:1/",
-		"OPENAI_API_KEY": "sk-hidden",
+		"OPENAI_API_KEY": "sk-hidden", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1",
 	}
 	code, out, errs := command(t, env, "check", "--config", "../../../headway.yaml", "--json")
 	var findings []checked
@@ -76,7 +76,7 @@ func TestCheckAsJSON(t *testing.T) {
 		ok[f.What] = f.OK
 	}
 	if code != cli.ExitUnavailable || !ok["../../../headway.yaml"] || !ok["Redis"] || ok["MongoDB"] ||
-		!ok["OPENAI_API_KEY"] {
+		!ok["OPENAI_API_KEY"] || ok["provider"] {
 		t.Errorf("exit %d, findings %v", code, findings)
 	}
 	if strings.Contains(out+errs, "sk-hidden") {
