@@ -5,8 +5,12 @@ import (
 	"sync"
 )
 
-// other is the label of all values for which there is no label of their own.
-const other = "other"
+const (
+	// other is the label of all values for which there is no label of their own.
+	other = "other"
+	// labelMost bounds a label, in bytes. A longer name is no label of its own.
+	labelMost = 512
+)
 
 // bounded holds label values: the first ones, up to most of them. Safe for concurrent use.
 type bounded struct {
@@ -20,6 +24,9 @@ func newBounded(most int) *bounded { return &bounded{most: most, known: map[stri
 
 // label returns the value as a label, or other.
 func (b *bounded) label(value string) string {
+	if len(value) > labelMost {
+		return other
+	}
 	b.mu.RLock()
 	label, ok := b.known[value]
 	full := len(b.known) >= b.most

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -161,7 +162,7 @@ func newExplanation(
 		e.Reason, e.Until, e.Waits = ReasonScheduled, later.UTC(), nil
 	}
 	if e.Paused && e.startsLater() {
-		e.Resume = "asynq queue unpause " + t.Queue
+		e.Resume = "asynq queue unpause " + shell.Word(t.Queue)
 	}
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,32 +16,30 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Withdraw deletes a task that is neither running nor finished, and releases its reservations: the tasks behind it
-// start sooner, in their order. It returns what asynq knew of the task; nil where there was nothing to delete: the
+// Withdraw deletes those tasks of a queue that neither run nor have ended, and releases their reservations: the tasks
+// behind them start sooner, in their order. It returns a task for each ID; nil where there was nothing to delete: the
 // task runs, has ended, or does not exist. What an archived or finished task left in Redis stays.
 //
-// After an error of Redis the task may or may not exist: Withdraw may be called again. Reservations that can't be
-// released, because a bucket does not answer or the Scheduler has no limiter, heal by refill.
-func (s *Scheduler) Withdraw(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
-	info, err := s.info(ctx, t)
-	switch {
-	case errors.Is(err, asynq.ErrTaskNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case info.State == asynq.TaskStateActive, info.State == asynq.TaskStateArchived,
-		info.State == asynq.TaskStateCompleted:
-		return nil, nil
-	}
-	// First: a worker that takes the task meanwhile keeps both the task and its place.
-	if err = s.inspector.DeleteTask(t.Queue, t.ID); err != nil {
-		now, again := s.info(ctx, t)
-		if errors.Is(again, asynq.ErrTaskNotFound) || again == nil && now.State != info.State {
-			return nil, nil // it moved on between the two calls
+// After an error of Redis, Withdraw returns the tasks that it deleted before. Others may or may not exist: Withdraw
+// may be called again. Reservations that can't be released, because a bucket does not answer or the Scheduler has no
+// limiter, heal by refill.
+func (s *Scheduler) Withdraw(ctx context.Context, queue string, ids ...string) ([]*asynq.Task, error) {
+	// First: a worker that takes a task meanwhile keeps both the task and its place.
+	deleted, err := s.queues.Delete(ctx, queue, ids)
+	withdrawn := make([]*asynq.Task, len(ids))
+	var gone []waitlist.Task
+	var charges [][]reservations.Charge
+	for i, id := range ids {
+		task, ok := deleted[id]
+		if !ok {
+			continue
 		}
-		return nil, fmt.Errorf("withdraw %s: %w", t, err)
+		delete(deleted, id) // an ID that is there twice counts once
+		withdrawn[i] = task
+		charged, _ := tasks.Charges(task) // unreadable: heals by refill
+		gone, charges = append(gone, waitlist.Task{Queue: queue, ID: id}), append(charges, charged)
 	}
-	return info, s.Leave(ctx, t, info)
+	return withdrawn, errors.Join(err, s.leaveAll(ctx, gone, charges))
 }
 
 // Leave removes every trace of a task that will not start from the waitlists, and releases its reservations. Info is
@@ -55,18 +54,31 @@ func (s *Scheduler) Leave(ctx context.Context, t Task, info *asynq.TaskInfo) err
 }
 
 func (s *Scheduler) leave(ctx context.Context, t Task, charges []reservations.Charge) error {
-	left, err := s.list.Leave(ctx, []waitlist.Task{waitlist.Task(t)})
-	if err != nil {
-		return fmt.Errorf("take %s out of the waitlists: %w", t, err)
-	}
-	for _, h := range left[0].Held {
-		at := reservations.ParseBucket(h.Bucket)
-		i := slices.IndexFunc(charges, func(c reservations.Charge) bool { return c.Limit == at.Limit && c.Key == at.Key })
-		if i >= 0 && s.limiter != nil {
-			c := charges[i]
-			c.Shard = at.Shard
-			s.releaseOne(ctx, c, reservations.Reservation{Shard: at.Shard, Promised: h.Reserved})
+	return s.leaveAll(ctx, []waitlist.Task{waitlist.Task(t)}, [][]reservations.Charge{charges})
+}
+
+// leaveAll is leave for several tasks. Their releases share round trips.
+func (s *Scheduler) leaveAll(ctx context.Context, gone []waitlist.Task, charges [][]reservations.Charge) error {
+	left, err := s.list.Leave(ctx, gone)
+	var releasing sync.WaitGroup
+	for k, task := range left {
+		for _, h := range task.Held {
+			at := reservations.ParseBucket(h.Bucket)
+			i := slices.IndexFunc(charges[k], func(c reservations.Charge) bool {
+				return c.Limit == at.Limit && c.Key == at.Key
+			})
+			if i >= 0 && s.limiter != nil {
+				c := charges[k][i]
+				c.Shard = at.Shard
+				releasing.Go(func() {
+					s.releaseOne(ctx, c, reservations.Reservation{Shard: at.Shard, Promised: h.Reserved})
+				})
+			}
 		}
+	}
+	releasing.Wait()
+	if err != nil {
+		return fmt.Errorf("take %d tasks of queue %s out of the waitlists: %w", len(gone), gone[0].Queue, err)
 	}
 	return nil
 }

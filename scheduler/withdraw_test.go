@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,9 +35,9 @@ func TestWithdrawGivesBack(t *testing.T) {
 		}
 		before := plan(t, l)
 		for i := range 5 {
-			info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: strconv.Itoa(i)})
-			if err != nil || info == nil || len(info.Payload) == 0 {
-				t.Fatalf("task %d: %+v, %v", i, info, err)
+			got, err := s.Withdraw(t.Context(), "default", strconv.Itoa(i))
+			if err != nil || got[0] == nil || len(got[0].Payload()) == 0 {
+				t.Fatalf("task %d: %+v, %v", i, got, err)
 			}
 		}
 		if after := plan(t, l); before < 8.5 || after > 5 || after < 3 {
@@ -46,16 +47,15 @@ func TestWithdrawGivesBack(t *testing.T) {
 		if err := inspector.ArchiveTask("default", "7"); err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range []string{"0", "7", "unknown"} {
-			if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "default", ID: id}); info != nil || err != nil {
-				t.Errorf("task %s: %+v, %v", id, info, err)
-			}
+		got, err := s.Withdraw(t.Context(), "default", "0", "7", "unknown")
+		if err != nil || !slices.Equal(got, make([]*asynq.Task, 3)) {
+			t.Errorf("%+v, %v", got, err)
 		}
 		if info, err := inspector.GetQueueInfo("default"); err != nil || info.Size != 5 || info.Archived != 1 {
 			t.Errorf("%+v, %v", info, err)
 		}
-		if info, err := s.Withdraw(t.Context(), scheduler.Task{Queue: "none", ID: "1"}); info != nil || err != nil {
-			t.Errorf("%+v, %v", info, err)
+		if got, err := s.Withdraw(t.Context(), "none", "1"); err != nil || got[0] != nil {
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }
@@ -82,10 +82,8 @@ func TestWithdrawWarnsOnce(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	for i := range many {
-		if info, err := s.Withdraw(t.Context(), scheduler.Task{
-			Queue: "default", ID: strconv.Itoa(i),
-		}); info == nil || err != nil {
-			t.Errorf("task %d: %+v, %v", i, info, err)
+		if got, err := s.Withdraw(t.Context(), "default", strconv.Itoa(i)); got[0] == nil || err != nil {
+			t.Errorf("task %d: %+v, %v", i, got, err)
 		}
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 {

@@ -16,7 +16,7 @@ type DB struct {
 	inspector *asynq.Inspector
 	process   string // unique
 
-	wake, pending, take, delay, first, skip *redis.Script
+	wake, pending, take, delay, first, skip, remove *redis.Script
 }
 
 // New returns a DB that uses client. The caller remains responsible for closing client.
@@ -26,6 +26,7 @@ func New(client redis.UniversalClient) *DB {
 		wake: redis.NewScript(wakeScript), pending: redis.NewScript(pendingScript),
 		take: redis.NewScript(takeScript), delay: redis.NewScript(delayScript),
 		first: redis.NewScript(firstScript), skip: redis.NewScript(skipScript),
+		remove: redis.NewScript(deleteScript),
 	}
 }
 
@@ -47,6 +48,7 @@ func (k keys) scheduled() string { return k.prefix + "scheduled" } // sorted set
 func (k keys) active() string    { return k.prefix + "active" }    // list; delivered tasks are pushed on its left
 func (k keys) retry() string     { return k.prefix + "retry" }     // sorted set by seconds
 func (k keys) archived() string  { return k.prefix + "archived" }  // sorted set by seconds
+func (k keys) completed() string { return k.prefix + "completed" } // sorted set by seconds
 func (k keys) leases() string    { return k.prefix + "lease" }     // sorted set by seconds: the active tasks
 func (k keys) paused() string    { return k.prefix + "paused" }    // exists while the queue is paused
 func (k keys) tasks() string     { return k.prefix + "t:" }        // prefix of the hash of each task

@@ -32,6 +32,18 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 	return r, err == nil && d.Status != "", err
 }
 
+// FindNamed returns the stored document of the request with this custom_id. Found is false if there is none, as of a
+// request that waits for its first attempt. FindNamed reads the documents of the batch.
+func (s *Store) FindNamed(ctx context.Context, batch, customID string) (r Result, found bool, err error) {
+	if err := checkID(batch); err != nil {
+		return Result{}, false, err
+	}
+	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: name(customID)}) {
+		return r, err == nil, err
+	}
+	return Result{}, false, nil
+}
+
 // Finished returns the lines from to to (both included) that have a result, good or bad. The set takes a byte per
 // line.
 func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {
@@ -180,17 +192,26 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 	if err != nil {
 		return err
 	}
-	models := make([]mongo.WriteModel, len(named))
+	documents := make([]bson.M, len(named))
 	for i, n := range named {
 		if err = checkLine(batch, n.Line); err != nil {
 			return err
 		}
-		filter := bson.D{{Key: "_id", Value: documentID(batch, n.Line)}, unfinished()}
-		set := bson.M{fieldCustom: name(n.CustomID), fieldExpires: expires}
-		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(bson.M{"$set": set}).SetUpsert(true)
+		documents[i] = bson.M{"_id": documentID(batch, n.Line), fieldCustom: name(n.CustomID), fieldExpires: expires}
 	}
-	_, err = s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	if err != nil && !mongo.IsDuplicateKeyError(err) { // a duplicate has a result, or another caller stored its name
+	_, err = s.results.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
+	bulk, some := errors.AsType[mongo.BulkWriteException](err)
+	var exist bson.A // these have a name
+	for _, e := range bulk.WriteErrors {
+		if some = some && mongo.IsDuplicateKeyError(e.WriteError); some {
+			exist = append(exist, documents[e.Index]["_id"])
+		}
+	}
+	if some && bulk.WriteConcernError == nil {
+		filter := bson.D{{Key: "_id", Value: bson.M{"$in": exist}}, unfinished()}
+		_, err = s.results.UpdateMany(ctx, filter, bson.M{"$set": bson.M{fieldExpires: expires}})
+	}
+	if err != nil {
 		return unavailable("store names of requests of", batch, err)
 	}
 	return nil

@@ -5,19 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/internal/requests"
 	"github.com/headway-go/headway/tasks"
 )
-
-// withdrawTogether is how many tasks are deleted side by side.
-const withdrawTogether = 16
 
 // errEnded is why a batch is not cancelled.
 var errEnded = errors.New("all requests have ended")
@@ -74,7 +71,7 @@ Enqueue the same file again to go on where it was.`,
 			return err
 		}
 		defer s.close(c.Context())
-		r, err := s.cancel(c.Context(), b, t.file)
+		r, err := s.cancel(c.Context(), b, t.file, env.Err)
 		if errors.Is(err, errEnded) && !asJSON {
 			_, err = fmt.Fprintf(env.Out, "batch %s has ended: there is nothing to cancel\n", b.ID)
 			return err
@@ -111,8 +108,9 @@ func (s *services) canGiveBack(b batches.Batch, file string) error {
 }
 
 // cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it, and then deletes
-// what waits. File is where the limits are from. A *cli.UsageError comes before anything was done.
-func (s *services) cancel(ctx context.Context, b batches.Batch, file string) (cancelled, error) {
+// what waits. File is where the limits are from, and out is for the progress. A *cli.UsageError comes before anything was
+// done.
+func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out io.Writer) (cancelled, error) {
 	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
 	counts, err := s.batches.Counts(ctx, b.ID)
 	if err != nil {
@@ -127,7 +125,10 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string) (ca
 	if err := s.batches.Cancel(ctx, b.ID); err != nil {
 		return r, err
 	}
+	bar := cli.NewProgress(out, "cancelled", b.Lines)
+	defer bar.Close()
 	for from := 1; from <= b.Lines; from += chunk {
+		bar.Set(from - 1)
 		to := min(b.Lines, from+chunk-1)
 		rounds, err := s.batches.Rounds(ctx, b.ID, from, to)
 		if err != nil {
@@ -148,6 +149,7 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string) (ca
 			return r, err
 		}
 	}
+	bar.Set(b.Lines)
 	return r, s.tellApart(ctx, b, &r)
 }
 
@@ -188,48 +190,24 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 	return nil
 }
 
-// withdraw deletes the tasks of some lines, several in parallel, and returns the lines that had one. The first error
-// ends it.
+// withdraw deletes the tasks of some lines, and returns the lines that had one, also after an error.
 func (s *services) withdraw(
 	ctx context.Context, b batches.Batch, from, to int, done *batches.LineSet, rounds map[int]int,
 ) ([]batches.Named, error) {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	lines := make(chan int)
-	var mu sync.Mutex // guards named
-	var named []batches.Named
-	var group sync.WaitGroup
-	for range withdrawTogether {
-		group.Go(func() {
-			for line := range lines {
-				ref := tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]}
-				info, err := s.scheduler.Withdraw(ctx, scheduler.Task{Queue: b.Queue, ID: ref.TaskID()})
-				if err != nil {
-					stop(err)
-				}
-				if info != nil {
-					mu.Lock()
-					named = append(named, batches.Named{Line: line, CustomID: customID(info.Payload)})
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for line := from; line <= to && ctx.Err() == nil; line++ {
+	var lines []int
+	var ids []string
+	for line := from; line <= to; line++ {
 		if !done.Has(line) {
-			lines <- line
+			lines = append(lines, line)
+			ids = append(ids, tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]}.TaskID())
 		}
 	}
-	close(lines)
-	group.Wait()
-	return named, context.Cause(ctx)
-}
-
-// customID is that of a task, whatever its type.
-func customID(payload []byte) string {
-	var request struct {
-		CustomID string `json:"custom_id"`
+	withdrawn, err := s.scheduler.Withdraw(ctx, b.Queue, ids...)
+	var named []batches.Named
+	for i, task := range withdrawn {
+		if task != nil {
+			named = append(named, batches.Named{Line: lines[i], CustomID: requests.CustomID(task.Payload())})
+		}
 	}
-	_ = json.Unmarshal(payload, &request) // a task of a batch has one
-	return request.CustomID
+	return named, err
 }

@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/asynqdb"
@@ -37,10 +38,19 @@ type figures struct {
 	Left      *float64 `json:"seconds_left,omitempty"`
 	LeftBy    string   `json:"left_by,omitempty"` // measured, limit or lease
 	// where all that wait were running on workers that are gone: how many
-	Lost      int    `json:"lost,omitempty"`
-	Queue     string `json:"queue,omitempty"`
-	Workers   *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
-	Paused    bool   `json:"paused,omitempty"`  // the queue is
+	Lost    int    `json:"lost,omitempty"`
+	Queue   string `json:"queue,omitempty"`
+	Workers *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	Paused  bool   `json:"paused,omitempty"`  // the queue is
+	// requests that have no result, and whose tasks are not in the queue
+	Missing int `json:"not_in_queue,omitempty"`
+	// the newest error, and how many requests without a good answer have it or one with the same status
+	Error     string  `json:"last_error,omitempty"`
+	Errors    int     `json:"last_error_requests,omitempty"`
+	Blocked   float64 `json:"blocked_seconds,omitempty"` // the provider refuses calls for so long
+	Unsent    int     `json:"lines_not_enqueued,omitempty"`
+	Trouble   string  `json:"trouble,omitempty"` // why the queue could not be looked at
+	resend    string  // the command that enqueues the rest
 	lastEnded time.Time
 	measured  bool          // the rates cover enough time to outweigh a burst at the beginning
 	stalled   time.Duration // how long no request has ended; zero if that is ordinary
@@ -70,7 +80,7 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 		Enqueued: b.Enqueued,
 		Done:     c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
 		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion,
-		Queue: b.Queue, lastEnded: c.Last,
+		Queue: b.Queue, lastEnded: c.Last, Unsent: max(0, b.Lines-b.Enqueued), resend: resend(b),
 	}
 	switch {
 	case b.State == batches.StateCancelled:
@@ -106,6 +116,28 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 // served adds what takes from its queue.
 func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
 
+// erred adds the newest error.
+func (f *figures) erred(t batches.Trouble) { f.Error, f.Errors = t.Error, t.Requests }
+
+// gone returns how many requests of an open batch wait and are not in the queue, where all is counted that is in the
+// queue. Requests that were never enqueued are none of them.
+func (f *figures) gone(tasks int) int { return max(0, f.Waiting-f.Unsent-tasks) }
+
+// resend is the command that enqueues the file of a batch again.
+func resend(b batches.Batch) string {
+	text := "headway batch " + b.Name
+	for bucket := range strings.SplitSeq(b.Limit, between) {
+		text += " --limit " + bucket
+	}
+	if b.Queue != "" && b.Queue != "default" {
+		text += " --queue " + b.Queue
+	}
+	if b.Model != "" {
+		text += " --model " + b.Model
+	}
+	return text
+}
+
 // rests says that nothing works on it, so that no end can be estimated.
 func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }
 
@@ -140,7 +172,8 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 	if f.Waiting == 0 || f.Lost > 0 || f.State == string(batches.StateCancelled) {
 		return
 	}
-	floor = math.Max(floor, view.Blocked.Seconds())
+	f.Blocked = view.Blocked.Seconds()
+	floor = math.Max(floor, f.Blocked)
 	switch {
 	case l.enough():
 		left := float64(f.Waiting) / float64(l.counts.Done+l.counts.Failed) * l.within.Seconds()

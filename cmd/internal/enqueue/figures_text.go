@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -46,7 +47,33 @@ func (f *figures) parts() []string {
 		}
 		parts = append(parts, text)
 	}
-	return append(parts, f.end())
+	return append(append(parts, f.why()...), f.end())
+}
+
+// errorShown is how many characters of the newest error are shown.
+const errorShown = 200
+
+// why is what keeps requests from an answer.
+func (f *figures) why() (parts []string) {
+	if f.Error != "" {
+		parts = append(parts, fmt.Sprintf("last error, of %s: %s", plural(f.Errors, "request", "requests"),
+			cli.FirstLine(f.Error, errorShown, " ...")))
+	}
+	if f.State != string(batches.StateOpen) {
+		return parts
+	}
+	if f.Blocked > 0 {
+		parts = append(parts, fmt.Sprintf("the provider refuses calls: limit %s is blocked for %s", lastBucket(f.Limit).Bucket(),
+			leftText(f.Blocked)))
+	}
+	if f.Unsent > 0 {
+		parts = append(parts, fmt.Sprintf("lines %s to %s are not enqueued: if their command has ended, `%s` goes on there",
+			count(f.Enqueued+1), count(f.Enqueued+f.Unsent), f.resend))
+	}
+	if f.Trouble != "" {
+		parts = append(parts, "the queue can't be looked at: "+f.Trouble)
+	}
+	return parts
 }
 
 // left is what has no result yet, for people.
@@ -88,6 +115,9 @@ func (f *figures) end() string {
 		return "cancelled"
 	case f.Waiting == 0:
 		return "all have ended"
+	case f.Missing > 0:
+		return fmt.Sprintf("%s not in the queue any more, as if Redis had lost its data: `%s` enqueues the rest again",
+			plural(f.Missing, "request is", "requests are"), f.resend)
 	case f.Paused:
 		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue)
 	case f.rests():
@@ -114,6 +144,8 @@ func (f *figures) endShort() string {
 	switch {
 	case f.State != string(batches.StateOpen):
 		return f.State
+	case f.Missing > 0:
+		return "not in the queue"
 	case f.Paused:
 		return "paused"
 	case f.rests():

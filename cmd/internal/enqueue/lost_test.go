@@ -96,17 +96,17 @@ func TestWatchAsksForLostRequests(t *testing.T) {
 			return lost{requests: 3, in: time.Minute}, nil
 		},
 	}
-	now := time.Now()
+	now, waiting := time.Now(), &figures{Waiting: 3, Unsent: 3}
 	w.asked = now.Add(time.Millisecond - askEvery)
-	if w.ask(t.Context(), now, batches.Batch{}, 3); asked != 0 || w.gone.requests != 0 {
+	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 0 || w.gone.requests != 0 {
 		t.Errorf("asked too soon: %+v", w.gone)
 	}
 	now = now.Add(time.Millisecond)
-	if w.ask(t.Context(), now, batches.Batch{}, 3); asked != 1 || w.gone.requests != 3 {
+	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 1 || w.gone.requests != 3 {
 		t.Errorf("asked %d times: %+v", asked, w.gone)
 	}
 	by.Workers, now = 0, now.Add(askEvery)
-	if w.ask(t.Context(), now, batches.Batch{}, 3); asked != 1 || w.gone.requests != 0 {
+	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 1 || w.gone.requests != 0 {
 		t.Errorf("asked %d times without a worker: %+v", asked, w.gone)
 	}
 }

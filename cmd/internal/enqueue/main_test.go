@@ -303,9 +303,9 @@ func TestFlowAndPriority(t *testing.T) {
 		tasks int
 		flow  string
 	}{
-		"enqueue":   {[]string{"enqueue", "hi", "--flow", "user 7"}, 1, "user 7"},
-		"batch": {[]string{"batch", "-", "--flow", "user 7"}, 3, "user 7"},
-		"plain": {[]string{"batch", "-"}, 3, ""},
+		"enqueue": {[]string{"enqueue", "hi", "--flow", "user 7"}, 1, "user 7"},
+		"batch":   {[]string{"batch", "-", "--flow", "user 7"}, 3, "user 7"},
+		"plain":   {[]string{"batch", "-"}, 3, ""},
 	} {
 		c := enqueueCommand(t, lines,
 			append(tc.args, "--priority", "interactive", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)

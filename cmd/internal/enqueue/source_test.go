@@ -54,7 +54,7 @@ func TestSeveralLimits(t *testing.T) {
 		args []string
 		want []reservations.Charge
 	}{
-		"enqueue":        {[]string{"--limit", "openai"}, []reservations.Charge{provider("", 18)}},
+		"enqueue":    {[]string{"--limit", "openai"}, []reservations.Charge{provider("", 18)}},
 		"with a key": {[]string{"--limit", "openai:a:b"}, []reservations.Charge{provider("a:b", 18)}},
 		"narrowest first": {
 			[]string{"--limit", "tenants:acme", "--limit", "openai"},

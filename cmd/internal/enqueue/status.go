@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -30,7 +31,7 @@ func lastBucket(limits string) reservations.Charge {
 
 func statusCommand(env cli.Environment) *cobra.Command {
 	var t target
-	var asJSON bool
+	var asJSON, failed bool
 	c := &cobra.Command{
 		Use:   "status [BATCH]",
 		Short: "Show how batches go: done, failed, waiting, rates, tokens, cost, the end",
@@ -46,12 +47,17 @@ as waiting.
 
 The exit code is 0 even if requests failed or the batch was cancelled; --json shows that.`,
 		Example: `  headway status
+  headway status 3f2a --failed
   headway status 3f2a --json`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object for each batch and line")
+	c.Flags().BoolVar(&failed, "failed", false, "list the failed requests of BATCH: custom_id, task ID and error")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if failed && len(args) == 0 {
+			return &cli.UsageError{Err: errors.New("--failed lists the requests of one batch: name its BATCH")}
+		}
 		s, err := t.openStored(c.Context(), env)
 		if err != nil {
 			return err
@@ -62,6 +68,9 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 			b, unknown := s.find(c.Context(), args[0])
 			if unknown != nil {
 				return unknown
+			}
+			if failed {
+				return listFailed(c.Context(), env, s.batches, b, asJSON)
 			}
 			found = []batches.Batch{b}
 		} else if found, err = s.batches.List(c.Context(), listed); err != nil {
@@ -158,6 +167,13 @@ func (s *services) figures(
 		}
 		f.run(len(running[b.Queue][b.ID]))
 	}
+	if f.Failed+f.Retried > 0 {
+		trouble, err := s.batches.Trouble(ctx, b.ID)
+		if err != nil {
+			return figures{}, err
+		}
+		f.erred(trouble)
+	}
 	if f.State == string(batches.StateOpen) {
 		if err = s.foresee(ctx, b, counts, &f); err != nil {
 			return figures{}, err
@@ -173,6 +189,20 @@ func (s *services) figures(
 	return f, nil
 }
 
+// missing adds how many requests are not in the queue any more. They are counted again: what has ended meanwhile is
+// not missing.
+func (s *services) missing(ctx context.Context, b batches.Batch, by asynqdb.Serving, f *figures) error {
+	if f.gone(by.Tasks) == 0 {
+		return nil
+	}
+	now, err := s.batches.Counts(ctx, b.ID)
+	if err == nil {
+		again := newFigures(b, now)
+		f.Missing = again.gone(by.Tasks)
+	}
+	return err
+}
+
 // foresee adds what works on a batch that has not ended, how fast, and until when.
 func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.Counts, f *figures) error {
 	by, err := s.serving(ctx, b.Queue)
@@ -180,6 +210,9 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 		return err
 	}
 	f.served(by)
+	if err = s.missing(ctx, b, by, f); err != nil {
+		return err
+	}
 	now := time.Now()
 	l := lately{within: window}
 	if counts.Done+counts.Failed > 0 {

@@ -38,6 +38,9 @@ type watch struct {
 	moved   time.Time        // When a request ended last, or the archive was read.
 	asked   time.Time        // When Redis was last asked for running tasks, or a request ended.
 	by      *asynqdb.Serving // Nil while requests end, and if Redis could not be asked.
+	away    error            // Why Redis could not be asked.
+	trouble batches.Trouble  // As of asked.
+	missing int              // As of asked: requests that are not in the queue.
 	gone    lost             // As of asked.
 	priced  time.Time        // When usage is asked for next.
 	usage   map[string]batches.Usage
@@ -92,7 +95,7 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	if n := len(w.samples); n == 0 || w.samples[n-1].counts.Done+w.samples[n-1].counts.Failed != c.Done+c.Failed {
 		w.moved = now
 		if n > 0 {
-			w.asked, w.by = now, nil
+			w.asked, w.by, w.away = now, nil, nil
 		}
 	}
 	l := w.recent(sample{at: now, counts: c})
@@ -103,8 +106,13 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 			f.run(len(all[b.ID]))
 		}
 	}
-	if w.ask(ctx, now, b, f.Waiting); w.by != nil {
+	w.ask(ctx, now, b, &f)
+	if f.erred(w.trouble); w.away != nil {
+		f.Trouble = w.away.Error()
+	}
+	if w.by != nil {
 		f.served(*w.by)
+		f.Missing = min(w.missing, f.Waiting)
 		if !f.rests() && w.gone.requests >= f.Waiting {
 			f.lose(w.gone)
 		}
@@ -124,19 +132,33 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	return f, nil
 }
 
-// ask looks up what works, if nothing has ended for a while. If Redis does not answer, the other figures are shown.
-func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, waiting int) {
-	if now.Sub(w.asked) < askEvery {
+// ask looks up what works, and the newest error, if nothing has ended for a while. If Redis does not answer, the other
+// figures are shown.
+func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figures) {
+	if now.Sub(w.asked) < askEvery && f.Waiting > 0 {
 		return
 	}
-	w.asked, w.by, w.gone = now, nil, lost{}
+	if f.Failed+f.Retried > 0 {
+		w.trouble, _ = w.store.Trouble(ctx, b.ID) // the counts say that the database is away
+	}
+	if f.Waiting == 0 {
+		return
+	}
+	w.asked, w.by, w.gone, w.missing = now, nil, lost{}, 0
 	by, err := w.serving(ctx, b.Queue)
-	if err != nil {
+	if w.away = err; err != nil {
 		return
 	}
 	w.by = &by
-	if waiting > 0 && by.Workers > 0 {
-		w.gone, _ = w.lost(ctx, b, waiting) // as above
+	if w.missing = f.gone(by.Tasks); w.missing > 0 { // what has ended meanwhile is not missing
+		again, err := w.store.Counts(ctx, b.ID)
+		rest := newFigures(b, again)
+		if w.missing = rest.gone(by.Tasks); err != nil {
+			w.missing = 0
+		}
+	}
+	if by.Workers > 0 {
+		w.gone, _ = w.lost(ctx, b, f.Waiting) // as above
 	}
 }
 

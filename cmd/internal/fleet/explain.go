@@ -23,17 +23,21 @@ func explainCommand(env cli.Environment) *cobra.Command {
 	var asJSON bool
 	var file, queue string
 	c := &cobra.Command{
-		Use:   "explain ID",
+		Use:   "explain ID|BATCH|BATCH:CUSTOM_ID",
 		Short: "Explain why a task does not run, since when, and until when",
 		Long: `Explain answers in one sentence why the task does not run. Below it shows what the task waits for: its
 limit, its position in the waitlist and of how many, the tokens ahead of it, its expected start, its charges, and the
 bucket. It changes nothing. A task ID that is in several queues is explained for each.
 
+The beginning of an ID is enough where it is unique. BATCH:CUSTOM_ID is one request of a batch, and BATCH the first one
+that has no result.
+
 The file is needed only to show the bucket; without one, or while MongoDB does not answer, the rest is shown.
 The exit code is 1 where there is no such task.`,
 		Example: `  headway explain 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
+  headway explain 3f2a:request-17
   headway explain report-42 --queue batch --json | jq -r '.[0].summary'`,
-		Args: cli.Named("the ID of a task"),
+		Args: cli.Named("the ID of a task, BATCH or BATCH:CUSTOM_ID"),
 	}
 	configFlag(c, &file)
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
@@ -53,7 +57,13 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		defer func() { _ = client.Close() }()
-		found, err := explain(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
+		task := scheduler.Task{Queue: queue, ID: args[0]}
+		found, err := explain(c.Context(), env, client, settings, task)
+		if errors.Is(err, asynq.ErrTaskNotFound) {
+			if task, err = meant(c.Context(), env, client, task, err); err == nil {
+				found, err = explain(c.Context(), env, client, settings, task)
+			}
+		}
 		if errors.Is(err, asynq.ErrTaskNotFound) {
 			return fmt.Errorf("%w; `headway dead show %s` has its record, should it have failed for good; "+
 				"batches are shown by `headway status`", err, args[0])

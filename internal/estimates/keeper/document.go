@@ -83,7 +83,10 @@ func decode(raw bson.Raw) (key estimates.Key, s estimates.State, err error) {
 		Model  string `bson:"model"`
 		Number int64  `bson:"number"`
 	}
-	if err = bson.Unmarshal(raw, &d); err == nil {
+	if err = bson.Unmarshal(raw, &d); err == nil && !(d.Number >= 0 && d.Number <= countMost) {
+		err = fmt.Errorf("generation %d", d.Number)
+	}
+	if err == nil {
 		s.Number = d.Number
 		if s.Current, err = countsIn(raw, d.Number); err == nil {
 			s.Previous, err = countsIn(raw, d.Number-1)

@@ -1,0 +1,78 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/tasks"
+)
+
+// failedRequest is a line of `headway status BATCH --failed`.
+type failedRequest struct {
+	CustomID string `json:"custom_id"`
+	Line     int    `json:"line"`
+	Task     string `json:"task"`
+	Attempts int    `json:"attempts"`
+	Status   int    `json:"status,omitempty"` // of the answer
+	Error    string `json:"error"`
+}
+
+func newFailedRequest(r batches.Result) failedRequest {
+	f := failedRequest{
+		CustomID: r.CustomID, Line: r.Line, Attempts: len(r.Attempts),
+		Task: tasks.BatchRef{Batch: r.Batch, Line: r.Line, Round: r.Round}.TaskID(),
+	}
+	if r.Response != nil {
+		f.Status = r.Response.StatusCode
+	}
+	switch {
+	case r.Failure != nil:
+		f.Error = r.Failure.Message
+	case len(r.Attempts) > 0:
+		f.Error = r.Attempts[len(r.Attempts)-1].Error
+	default:
+		f.Error = fmt.Sprintf("status %d", f.Status)
+	}
+	return f
+}
+
+// errorLeast is how much of an error a narrow table has at least.
+const errorLeast = 20
+
+// listFailed prints the failed requests of a batch, in the order of the lines.
+func listFailed(ctx context.Context, env cli.Environment, store *batches.Store, b batches.Batch, asJSON bool) error {
+	var rows []failedRequest
+	for r, err := range store.FailedOnes(ctx, b.ID) {
+		if err != nil {
+			return err
+		}
+		row := newFailedRequest(r)
+		if !asJSON {
+			rows = append(rows, row)
+		} else if err := json.NewEncoder(env.Out).Encode(row); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		return nil
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintf(env.Out, "no request of batch %s has failed\n", b.ID)
+		return err
+	}
+	heads := []cli.Column{
+		{Head: "CUSTOM_ID", Until: 1}, {Head: "TASK", Until: 1}, {Head: "TRIES"},
+		{Head: "ERROR", Until: 1, Least: []int{0, errorLeast}},
+	}
+	lines := cli.Table(rows, cli.Columns(env.Out), heads, func(f failedRequest, _ int) []string {
+		return []string{
+			cli.FirstLine(f.CustomID, 40, "..."), f.Task, count(f.Attempts), cli.FirstLine(f.Error, 100, "..."),
+		}
+	})
+	_, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n"))
+	return err
+}

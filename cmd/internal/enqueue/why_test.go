@@ -1,0 +1,96 @@
+package enqueue
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// refusingKeys answers each call with 401.
+type refusingKeys struct{}
+
+func (refusingKeys) RoundTrip(q *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}}, Request: q,
+		Body: io.NopCloser(strings.NewReader(`{"error": {"code": "invalid_api_key", "message": "no"}}`)),
+	}, nil
+}
+
+// The status names the newest error, and how many requests have it, while they wait for another attempt.
+func TestStatusNamesTheLastError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "openai"))
+	if c := w.call(t, "status", id); strings.Contains(c.out, "last error") {
+		t.Errorf("before any attempt: %s", c.out)
+	}
+	stop := w.work(t, refusingKeys{})
+	w.until(t, func(info *asynq.QueueInfo) bool { return info.Retry == 3 })
+	stop()
+	c := w.call(t, "status", id)
+	if want := "; last error, of 3 requests: chat completion: 401 Unauthorized: invalid_api_key; "; c.code != cli.ExitOK ||
+		!strings.Contains(strings.ReplaceAll(c.out, "\n", " "), want) {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status", id, "--json"); !strings.Contains(c.out, `"last_error_requests":3`) {
+		t.Error(c.out)
+	}
+}
+
+// A queue that Redis lost, and lines that were never enqueued, are named with the command that goes on.
+func TestStatusNamesWhatIsNotInTheQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := write(t, "in.jsonl", chats(3))
+	id := batchOf(t, w.call(t, "batch", in, "--limit", "openai"))
+	w.redis.FlushAll()
+	c := w.call(t, "status", id)
+	if want := "3 requests are not in the queue any more, as if Redis had lost its data: `headway batch " + in +
+		" --limit openai` enqueues the rest again"; c.code != cli.ExitOK || !strings.Contains(c.out, want) {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status"); !strings.Contains(c.out, "not in the queue") {
+		t.Error(c.out)
+	}
+	if c = w.call(t, "batch", in, "--limit", "openai"); c.code != cli.ExitOK || c.pending(t) != 3 {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status", id); strings.Contains(c.out, "not in the queue") || strings.Contains(c.out, "not enqueued") {
+		t.Error(c.out)
+	}
+	other := w.opened(t, 10)
+	if err := w.store(t).SetEnqueued(t.Context(), other, 4); err != nil {
+		t.Fatal(err)
+	}
+	c = w.call(t, "status", other)
+	if want := "lines 5 to 10 are not enqueued: if their command has ended, `headway batch "; !strings.Contains(c.out, want) {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// The failed requests of a batch are listed with the IDs of their tasks.
+func TestStatusListsFailedRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	upstream := &refusing{}
+	upstream.on.Store(true)
+	w.work(t, upstream)
+	in := write(t, "in.jsonl", chatLine("good", "hi")+chatLine("bad", "never works"))
+	id := batchOf(t, w.call(t, "batch", in, "--limit", "openai", "--wait"))
+	c := w.call(t, "status", id, "--failed")
+	if lines := strings.Split(strings.TrimSpace(c.out), "\n"); c.code != cli.ExitOK || len(lines) != 2 ||
+		!strings.HasPrefix(lines[1], "bad        "+id+"-2-0  1      ") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c = w.call(t, "status", id, "--failed", "--json"); !strings.Contains(c.out, `"task":"`+id+`-2-0"`) {
+		t.Error(c.out)
+	}
+	if c = w.call(t, "status", "--failed"); c.code != cli.ExitUsage {
+		t.Errorf("exit %d: %s", c.code, c.out)
+	}
+}

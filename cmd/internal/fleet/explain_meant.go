@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/requests"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// meant returns the task that a name means if it is no ID: a batch, a request of a batch, or the beginning of an ID.
+// Missing is the error that there is no such ID.
+func meant(
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, t scheduler.Task, missing error,
+) (scheduler.Task, error) {
+	if env.Getenv("MONGODB_URI") != "" {
+		found, err := inBatch(ctx, env, client, t.ID)
+		away := errors.Is(err, connect.ErrUnreachable) && !strings.Contains(t.ID, ":") // it may be the beginning of an ID
+		if !away && !errors.Is(err, batches.ErrUnknownBatch) {
+			return found, err
+		}
+	}
+	queues := []string{t.Queue}
+	if t.Queue == "" {
+		var err error
+		if queues, err = asynq.NewInspectorFromRedisClient(client).Queues(); err != nil {
+			return t, fmt.Errorf("list the queues: %w", err)
+		}
+	}
+	const named = 4
+	var found []scheduler.Task
+	var ids []string
+	for _, queue := range queues {
+		some, err := asynqdb.New(client).WithPrefix(ctx, queue, t.ID, named)
+		if err != nil {
+			return t, err
+		}
+		for _, id := range some {
+			found, ids = append(found, scheduler.Task{Queue: queue, ID: id}), append(ids, id)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return t, missing
+	case 1:
+		return found[0], nil
+	}
+	return t, &cli.UsageError{Err: fmt.Errorf("several tasks begin with %.80q, such as %s: name more of it", t.ID,
+		strings.Join(ids[:min(named, len(ids))], ", "))}
+}
+
+// inBatch returns the task of a request that is named BATCH:CUSTOM_ID, or the first one of BATCH that has no result.
+// The error matches batches.ErrUnknownBatch if no batch has that name.
+func inBatch(
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, name string,
+) (scheduler.Task, error) {
+	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
+	if err != nil {
+		return scheduler.Task{}, err
+	}
+	defer func() { _ = buckets.Close(context.WithoutCancel(ctx)) }()
+	store, err := buckets.Batches(ctx)
+	if err != nil {
+		return scheduler.Task{}, err
+	}
+	id, customID, one := strings.Cut(name, ":")
+	b, err := store.Batch(ctx, id)
+	if err != nil {
+		return scheduler.Task{}, err
+	}
+	finder := requests.Finder{Store: store, Queue: client}
+	if !one {
+		ref, found, err := finder.Next(ctx, b)
+		if err == nil && !found {
+			err = fmt.Errorf("no request of batch %s is in the queue: `headway status %s` says why", b.ID, b.ID)
+		}
+		return scheduler.Task{Queue: b.Queue, ID: ref.TaskID()}, err
+	}
+	ref, err := finder.Named(ctx, b, customID)
+	if err != nil {
+		return scheduler.Task{}, err
+	}
+	r, ended, err := store.Find(ctx, b.ID, ref.Line)
+	if err == nil && ended {
+		how := "was answered"
+		if r.Failed() {
+			how = "has failed"
+		}
+		err = fmt.Errorf("request %q of batch %s %s %s: `headway results %s --out - --errors -` writes its result",
+			customID, b.ID, how, cli.Day(r.Finished), b.ID)
+	}
+	return scheduler.Task{Queue: b.Queue, ID: ref.TaskID()}, err
+}

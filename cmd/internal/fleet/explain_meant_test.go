@@ -1,0 +1,57 @@
+package fleet
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/cmd/internal/enqueue"
+	"github.com/headway-go/headway/internal/cli"
+)
+
+// Explain takes a batch, a request of a batch, and the beginning of an ID.
+func TestExplainTakesNames(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	in := filepath.Join(t.TempDir(), "in.jsonl")
+	const line = `{"custom_id":"ID","method":"POST","url":"/v1/chat/completions",` +
+		`"body":{"model":"m","messages":[{"role":"user","content":"hi"}]}}`
+	lines := strings.Replace(line, "ID", "a:1", 1) + "\n" + strings.Replace(line, "ID", "b", 1) + "\n"
+	if err := os.WriteFile(in, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	root := func(env cli.Environment) *cobra.Command {
+		c := &cobra.Command{Use: "headway"}
+		c.AddCommand(enqueue.Commands(env)...)
+		return c
+	}
+	if code := cli.Run(t.Context(), root, []string{"batch", in, "--limit", "api", "--config", file}, cli.Environment{
+		Getenv: func(k string) string { return env[k] }, Out: &out, Err: &out,
+	}); code != cli.ExitOK {
+		t.Fatalf("exit %d: %s", code, &out)
+	}
+	id := regexp.MustCompile(`[0-9a-f]{16}`).FindString(out.String())
+	for name, want := range map[string]string{
+		id: id + "-1-0", id[:6]: id + "-1-0", id + ":b": id + "-2-0", id[:6] + ":a:1": id + "-1-0", id + "-2": id + "-2-0",
+		"first-": "first-acme",
+	} {
+		code, out, errs := command(t, env, "explain", name, "--config", file, "--json")
+		if code != cli.ExitOK || !strings.Contains(out, `"id":"`+want+`"`) {
+			t.Errorf("%s: exit %d: %s%s", name, code, out, errs)
+		}
+	}
+	for name, want := range map[string]string{
+		id + ":c": "no request with the custom_id", "fi": "several tasks begin with", "none:b": "there is no none:b",
+	} {
+		if code, out, errs := command(t, env, "explain", name, "--config", file); code == cli.ExitOK ||
+			!strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d: %s%s", name, code, out, errs)
+		}
+	}
+}

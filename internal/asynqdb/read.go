@@ -1,0 +1,69 @@
+package asynqdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// Read returns the tasks with these IDs, in their order; nil where there is no such task, or its message is
+// unreadable.
+func (d *DB) Read(ctx context.Context, queue string, ids []string) ([]*asynq.Task, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	pipe, messages := d.client.Pipeline(), make([]*redis.StringCmd, len(ids))
+	for i, id := range ids {
+		messages[i] = pipe.HGet(ctx, keysOf(queue).tasks()+id, "msg")
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read tasks of queue %s: %w", queue, err)
+	}
+	read := make([]*asynq.Task, len(ids))
+	for i, message := range messages {
+		if message.Err() == nil {
+			read[i], _ = DecodeMessage([]byte(message.Val()))
+		}
+	}
+	return read, nil
+}
+
+// prefixPage is how many IDs are read together.
+const prefixPage = 5000
+
+// WithPrefix returns the IDs of tasks of a queue that begin with prefix, at most that many. It reads the IDs of all
+// tasks of the queue.
+func (d *DB) WithPrefix(ctx context.Context, queue, prefix string, most int) (ids []string, err error) {
+	k := keysOf(queue)
+	for _, key := range []string{
+		k.pending(), k.active(), k.scheduled(), k.retry(), k.archived(), k.completed(),
+	} {
+		isList := key == k.pending() || key == k.active()
+		for from := int64(0); ; from += prefixPage {
+			var page []string
+			if isList {
+				page, err = d.client.LRange(ctx, key, from, from+prefixPage-1).Result()
+			} else {
+				page, err = d.client.ZRange(ctx, key, from, from+prefixPage-1).Result()
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read the IDs of queue %s: %w", queue, err)
+			}
+			for _, id := range page {
+				if strings.HasPrefix(id, prefix) {
+					if ids = append(ids, id); len(ids) == most {
+						return ids, nil
+					}
+				}
+			}
+			if len(page) < prefixPage {
+				break
+			}
+		}
+	}
+	return ids, nil
+}

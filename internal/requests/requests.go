@@ -1,0 +1,92 @@
+// Package requests finds the tasks of batch requests: by the custom_id of a request, or the next one of a batch.
+package requests
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/tasks"
+)
+
+// ErrUnknown is returned for a request that is neither stored nor in the queue.
+var ErrUnknown = errors.New("no such request")
+
+// chunk is how many tasks are read together.
+const chunk = 500
+
+// Finder looks requests up in MongoDB and in the queue.
+type Finder struct {
+	Store *batches.Store
+	Queue redis.UniversalClient
+}
+
+// Named returns the task of the request with this custom_id. The error matches [ErrUnknown] if there is none. A
+// request that has no result and no attempt is found by reading the tasks of the batch.
+func (f Finder) Named(ctx context.Context, b batches.Batch, customID string) (tasks.BatchRef, error) {
+	r, found, err := f.Store.FindNamed(ctx, b.ID, customID)
+	if err != nil || found {
+		return tasks.BatchRef{Batch: b.ID, Line: r.Line, Round: r.Round}, err
+	}
+	ref, found, err := f.first(ctx, b, func(payload []byte) bool { return CustomID(payload) == customID })
+	if err == nil && !found {
+		err = fmt.Errorf("%w: batch %s has no request with the custom_id %.200q that has a result or is in the queue",
+			ErrUnknown, b.ID, customID)
+	}
+	return ref, err
+}
+
+// Next returns the first task of the batch that has no result and is in the queue.
+func (f Finder) Next(ctx context.Context, b batches.Batch) (ref tasks.BatchRef, found bool, err error) {
+	return f.first(ctx, b, func([]byte) bool { return true })
+}
+
+// first returns the first task in the queue whose request has no result, and whose payload is the wanted one.
+func (f Finder) first(
+	ctx context.Context, b batches.Batch, wanted func(payload []byte) bool,
+) (ref tasks.BatchRef, found bool, err error) {
+	queue := asynqdb.New(f.Queue)
+	for from := 1; from <= b.Lines; from += chunk {
+		to := min(b.Lines, from+chunk-1)
+		rounds, err := f.Store.Rounds(ctx, b.ID, from, to)
+		if err != nil {
+			return ref, false, err
+		}
+		done, err := f.Store.Finished(ctx, b.ID, from, to)
+		if err != nil {
+			return ref, false, err
+		}
+		var refs []tasks.BatchRef
+		var ids []string
+		for line := from; line <= to; line++ {
+			if !done.Has(line) {
+				refs = append(refs, tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]})
+				ids = append(ids, refs[len(refs)-1].TaskID())
+			}
+		}
+		read, err := queue.Read(ctx, b.Queue, ids)
+		if err != nil {
+			return ref, false, err
+		}
+		for i, task := range read {
+			if task != nil && wanted(task.Payload()) {
+				return refs[i], true, nil
+			}
+		}
+	}
+	return ref, false, nil
+}
+
+// CustomID returns the custom_id in the payload of a task, whatever its type.
+func CustomID(payload []byte) string {
+	var request struct {
+		CustomID string `json:"custom_id"`
+	}
+	_ = json.Unmarshal(payload, &request) // a task of a batch has one
+	return request.CustomID
+}
