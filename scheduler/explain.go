@@ -188,7 +188,8 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 
 // deferral says whether a text that asynq keeps as a task's last error is that of a *DeferredError.
 func deferral(text string) bool {
-	return strings.HasPrefix(text, waitingText) || strings.HasPrefix(text, waitingUnlimited)
+	return strings.HasPrefix(text, waitingText) || strings.HasPrefix(text, waitingUnlimited) ||
+		strings.HasPrefix(text, waitingWorker)
 }
 
 var causeShape = regexp.MustCompile(`(?s): until \S+Z, \S+ from \S+Z: (.*)$`)

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +40,8 @@ type batchJob struct {
 	make  maker
 	hash  string // of the content
 	lines int    // the number of the last good one
+
+	tooLarge int // requests above a capacity
 }
 
 func batchCommand(env cli.Environment) *cobra.Command {
@@ -98,7 +98,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	j.make = maker{from: from, model: j.model}
+	j.make = maker{from: from, model: j.model, large: j.large}
 	file, closeFile, err := open(ctx, name, j.env.In)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (j *batchJob) inspect(file *input, name string, r *result) error {
 			}
 		}
 		advice := " (--skip-invalid enqueues the others)"
-		if r.Requests == 0 {
+		if r.Requests+j.tooLarge == 0 {
 			advice = " (not one is a request in the OpenAI Batch format: is it the right file?)"
 		}
 		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued%s:\n%s",
@@ -159,27 +159,23 @@ func (j *batchJob) inspect(file *input, name string, r *result) error {
 
 // check counts the good lines and notes the faulty ones.
 func (j *batchJob) check(file io.Reader, r *result) error {
-	over, anywhere := map[string]int{}, 0
-	err := j.make.each(file, false, func(line batch.Line, task request) error {
+	anywhere := 0
+	err := j.make.each(file, false, func(line batch.Line, _ request) error {
 		r.Requests++
 		j.lines = line.Number
 		if line.HTTP() && len(j.make.from.http.AllowHosts) == 0 {
 			anywhere++
 		}
-		for _, name := range j.make.from.over(task) {
-			over[name]++
-		}
 		return nil
 	}, func(fault error) {
 		r.Faulty++
+		if errors.Is(fault, errLarge) {
+			j.tooLarge++
+		}
 		if r.Faulty <= faultsListed {
 			r.Faults = append(r.Faults, fault.Error())
 		}
 	})
-	for _, name := range slices.Sorted(maps.Keys(over)) {
-		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and "+
-			"everybody else until it is paid back", over[name], name)
-	}
 	if anywhere > 0 {
 		j.warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with "+
 			"a file that lists theirs makes them, others refuse them", anywhere, j.file)

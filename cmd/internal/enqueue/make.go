@@ -37,11 +37,21 @@ func (r request) of(id string, line, round int) tasks.Args {
 type maker struct {
 	from  *source
 	model string // empty: each line's own
+	large bool   // a request may reserve more than a capacity
 }
 
 // task is the task of a line, of no batch yet, which shares its limits as the source says. The error says why it can
-// never be served.
+// never be served, or should not be.
 func (m maker) task(line batch.Line) (request, error) {
+	r, err := m.any(line)
+	if err == nil && !m.large {
+		err = m.from.fits(r)
+	}
+	return r, err
+}
+
+// any is task for a request of any size.
+func (m maker) any(line batch.Line) (request, error) {
 	if line.HTTP() {
 		task, err := m.from.request(line)
 		return request{&task.Terms, task}, cmp.Or(err, m.from.valid(task))

@@ -118,13 +118,9 @@ func enqueueOne(
 	if err != nil {
 		return err
 	}
-	task, err := maker{from: from}.task(batch.Line{URL: string(llm.EndpointChat), Body: request})
+	task, err := maker{from: from, large: t.large}.task(batch.Line{URL: string(llm.EndpointChat), Body: request})
 	if err != nil {
 		return &cli.UsageError{Err: err}
-	}
-	for _, name := range from.over(task) {
-		t.warn(env, "the request reserves more than the capacity of limit %q: it waits for a full bucket, and "+
-			"everybody else until it is paid back", name)
 	}
 	s, err := t.open(c.Context(), env, limits)
 	if err != nil {

@@ -84,7 +84,7 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 	if err != nil {
 		return 0, err
 	}
-	m := maker{from: from}                                // the kept request has its model
+	m := maker{from: from, large: true}                   // the kept request has its model
 	for r, err := range s.batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
 		if err == nil && len(r.Request) > 0 {
 			_, err = m.kept(r)
@@ -93,17 +93,27 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 			return 0, fmt.Errorf("%w: %w", errNothing, err)
 		}
 	}
+	dead, err := s.buckets.Dead(ctx)
+	if err != nil {
+		return 0, err
+	}
 	return s.batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
 		args := make([]tasks.Args, len(results))
+		var before []string
 		for i, r := range results {
 			task, err := m.kept(r)
 			if err != nil {
 				return err
 			}
 			args[i] = task.of(b.ID, r.Line, r.Round)
+			for round := range r.Round {
+				before = append(before, tasks.BatchRef{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
+			}
 		}
-		_, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...)
-		return err
+		if _, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...); err != nil {
+			return err
+		}
+		return dead.SentAgain(ctx, b.Queue, before)
 	})
 }
 

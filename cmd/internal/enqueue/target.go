@@ -24,6 +24,7 @@ type target struct {
 	at      string
 	startBy string
 	reserve bool
+	large   bool        // requests above a capacity
 	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
 	retries int
 	keep    time.Duration
@@ -64,6 +65,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 		"end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
 	f.BoolVar(&t.reserve, "reserve", false,
 		"reserve tokens already now, so that each task is delivered exactly when it may start")
+	f.BoolVar(&t.large, "allow-large", false,
+		"send requests that reserve more than a capacity: each waits for a full bucket, and all others until it is paid back")
 	t.sharingFlags(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
 	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
