@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
@@ -14,7 +15,7 @@ import (
 
 // rateShape and periodPart are the grammar of a rate, as docs/limits.md has it.
 var (
-	rateShape  = regexp.MustCompile(`^([^/]*)/ *(?:(s|sec|second|m|min|minute|h|hour|d|day)|([+-]?)([0-9a-zµμ.]+)) *$`)
+	rateShape  = regexp.MustCompile(`^([^/]*)/(?:(s|sec|second|m|min|minute|h|hour|d|day)|([+-]?)([0-9a-zµμ.]+))$`)
 	periodPart = regexp.MustCompile(`^(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)`)
 )
 
@@ -59,7 +60,7 @@ func FuzzParseRate(f *testing.F) {
 			}
 			return
 		}
-		parts := rateShape.FindStringSubmatch(strings.TrimSpace(text))
+		parts := rateShape.FindStringSubmatch(strings.Join(strings.FieldsFunc(text, unicode.IsSpace), ""))
 		if parts == nil {
 			t.Fatalf("%q is accepted as %v per %v, and is no rate", text, tokens, period)
 		}
