@@ -44,7 +44,7 @@ func exactPeriod(text string) (*big.Rat, bool) {
 	return sum, true
 }
 
-// The number and the period of an accepted rate are those that exact arithmetic reads, and its text is parsed again.
+// Exact arithmetic reads the same number and period from an accepted rate, and the text of the rate is parsed again.
 func FuzzParseRate(f *testing.F) {
 	for _, text := range []string{
 		"500/m", "10/s", "1_000 / 10s", "10000/day", "5/1h30m", "0.5/sec", "1e3/h", ".5/1.5s", "-1/m", "NaN/m", "inf/s",

@@ -19,8 +19,8 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// A page of another site may link to a page, and may not embed one: as an image, a frame or a request in the
-// background it would hold streams, or have the services searched, in the name of the reader.
+// A page of another site may link to a page, and may not embed one. As an image, a frame or a request in the background
+// it would hold streams, or have the services searched.
 func TestOtherSitesEmbedNothing(t *testing.T) {
 	t.Parallel()
 	h := newWorld(t).handler(t)
@@ -161,7 +161,7 @@ func TestCorruptBucketsHideNoOthers(t *testing.T) {
 	}
 }
 
-// A history that other programs have spoiled leaves the pages, and is made anew.
+// A history that other programs have spoiled leaves the pages, and is made again.
 func TestPoisonedHistory(t *testing.T) {
 	t.Parallel()
 	const key = "headway:{dashboard}:history"
