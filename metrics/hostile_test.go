@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	for i := range 100 {
 		e.OnRefuse(worker.Refusal{
-			Task: worker.TaskRef{Queue: fmt.Sprint(i) + long, Type: fmt.Sprint(i) + long}, Err: errors.New("no handler"),
+			Task: worker.TaskRef{Queue: strconv.Itoa(i) + long, Type: strconv.Itoa(i) + long}, Err: errors.New("no handler"),
 		})
 	}
 	size, got := 0, b.gather(t)

@@ -20,7 +20,8 @@ var traceShape = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16}
 func FuzzTraceHeaders(f *testing.F) {
 	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for _, state := range []string{
-		"", "a=1", "a=1,b=2", strings.Repeat("a=1,", 40), "a=" + strings.Repeat("x", 5000), "a=\xff", "a=1\r\nX: y", "=,=", "\x00",
+		"", "a=1", "a=1,b=2", strings.Repeat("a=1,", 40), "a=" + strings.Repeat("x", 5000), "a=\xff",
+		"a=1\r\nX: y", "=,=", "\x00",
 	} {
 		f.Add(good, state, "user=x")
 	}
