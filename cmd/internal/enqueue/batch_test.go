@@ -182,7 +182,7 @@ func TestFailuresOfABatch(t *testing.T) {
 	}
 	upstream.on.Store(false)
 	if c = w.call(t, "retry", id[:6], "--failed"); c.code != cli.ExitOK ||
-		!strings.Contains(c.out, "1 failed requests") {
+		!strings.Contains(c.out, "1 failed request is") {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	c = w.call(t, "batch", in, "--out", out, "--errors", errs, "--limit", "openai")

@@ -51,26 +51,34 @@ func cancelCommand(env cli.Environment) *cobra.Command {
 	var t target
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "cancel BATCH",
-		Short: "Delete the waiting requests of a batch and release what they reserved",
+		Use:   "cancel BATCH|BATCH:CUSTOM_ID",
+		Short: "Delete the waiting requests of a batch, or one, and release what they reserved",
 		Long: `Cancel deletes the waiting requests of the batch and releases the tokens that they reserved. The tasks
 behind them have these tokens at once, in their order. Requests that run come to their end, and their results count. A
 batch whose requests have all ended stays as it is.
 
 In what "headway results" writes, the others have a line in the error file, with the code batch_cancelled.
 
-Enqueue the same file again to go on where it was.`,
-		Example: `  headway cancel 3f2a`,
-		Args:    cli.Named("one BATCH, as `headway status` lists them"),
+Enqueue the same file again to go on where it was.
+
+BATCH:CUSTOM_ID is one request: it fails with the code request_cancelled, the others go on, and "headway retry
+BATCH:CUSTOM_ID" sends it again.`,
+		Example: `  headway cancel 3f2a
+  headway cancel 3f2a:request-17`,
+		Args: cli.Named("one BATCH, as `headway status` lists them"),
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		s, b, err := t.openBatch(c.Context(), env, args[0])
+		name, customID, one := strings.Cut(args[0], ":")
+		s, b, err := t.openBatch(c.Context(), env, name)
 		if err != nil {
 			return err
 		}
 		defer s.close(c.Context())
+		if one {
+			return s.cancelOne(c.Context(), env, b, customID, t.file, asJSON)
+		}
 		r, err := s.cancel(c.Context(), b, t.file, env.Err)
 		if errors.Is(err, errEnded) && !asJSON {
 			_, err = fmt.Fprintf(env.Out, "batch %s has ended: there is nothing to cancel\n", b.ID)

@@ -99,7 +99,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 		!strings.Contains(c.out, `"withdrawn":0,"ended":2,"left":0`) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed requests") {
+	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed request is") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

@@ -38,10 +38,13 @@ type figures struct {
 	Left      *float64 `json:"seconds_left,omitempty"`
 	LeftBy    string   `json:"left_by,omitempty"` // measured, limit or lease
 	// where all that wait were running on workers that are gone: how many
-	Lost    int    `json:"lost,omitempty"`
-	Queue   string `json:"queue,omitempty"`
-	Workers *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
-	Paused  bool   `json:"paused,omitempty"`  // the queue is
+	Lost int `json:"lost,omitempty"`
+	// of a batch whose requests have all ended
+	Ended    *time.Time `json:"ended,omitempty"`
+	Duration *float64   `json:"seconds,omitempty"` // from created to ended
+	Queue    string     `json:"queue,omitempty"`
+	Workers  *int       `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	Paused   bool       `json:"paused,omitempty"`  // the queue is
 	// requests that have no result, and whose tasks are not in the queue
 	Missing int `json:"not_in_queue,omitempty"`
 	// the newest error, and how many requests without a good answer have it or one with the same status
@@ -87,6 +90,10 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 		f.cancel(b, c)
 	case f.Waiting == 0 && b.State == batches.StateOpen:
 		f.State = stateEnded
+		if last := c.Last.UTC(); !last.IsZero() && !b.Created.IsZero() {
+			took := max(0, last.Sub(b.Created).Seconds())
+			f.Ended, f.Duration = &last, &took
+		}
 	}
 	return f
 }

@@ -252,7 +252,7 @@ const (
 // whole shows all about one batch, in lines of at most columns characters; zero is no bound.
 func (f *figures) whole(columns int) []string {
 	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit,
-		f.Created.Local().Format(time.DateTime))
+		f.Created.UTC().Format(time.RFC3339))
 	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
 }
 
@@ -278,7 +278,7 @@ func list(all []figures, columns int) []string {
 		{Head: "END", Until: 3},
 	}
 	return cli.Table(all, columns, heads, func(f figures, level int) []string {
-		batch, created, file, end := f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.end()
+		batch, created, file, end := f.Batch, f.Created.UTC().Format(time.RFC3339), f.Name, f.endOnce()
 		if level > 0 {
 			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), f.endShort()
 		}
