@@ -22,7 +22,7 @@ var errEnded = errors.New("all requests have ended")
 // cancelled is what `headway cancel --json` prints.
 type cancelled struct {
 	Batch     string `json:"batch"`
-	Withdrawn int    `json:"withdrawn"` // taken back out of the queue
+	Withdrawn int    `json:"withdrawn"` // deleted from the queue
 	Ended     int    `json:"ended"`     // have a result
 	Left      int    `json:"left"`      // all others, except requests that were cancelled before
 	Before    int    `json:"cancelled_before"`
@@ -34,12 +34,12 @@ type cancelled struct {
 
 // text is that for people.
 func (c cancelled) text() string {
-	began := fmt.Sprintf("batch %s is cancelled: %s requests were taken back", c.Batch, count(c.Withdrawn))
+	began := fmt.Sprintf("batch %s is cancelled: %s requests are deleted", c.Batch, count(c.Withdrawn))
 	if c.again {
-		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s were taken back now",
+		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s are deleted now",
 			c.Batch, count(c.Before), count(c.Withdrawn))
 	}
-	text := fmt.Sprintf("%s, %s had ended, %s run, %s were never enqueued", began, count(c.Ended), count(c.Running),
+	text := fmt.Sprintf("%s, %s had ended, %s are running, %s were never enqueued", began, count(c.Ended), count(c.Running),
 		count(c.Never))
 	if c.Missing > 0 {
 		text += fmt.Sprintf(", %s are not in the queue any more", count(c.Missing))

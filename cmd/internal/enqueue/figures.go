@@ -58,7 +58,7 @@ type figures struct {
 	measured  bool          // the rates cover enough time to outweigh a burst at the beginning
 	stalled   time.Duration // how long no request has ended; zero if that is ordinary
 	lostIn    time.Duration // until asynq puts lost requests back, at the earliest
-	unseen    int           // of the cancelled: not known to be taken back
+	unseen    int           // of the cancelled: not known to be deleted
 	unsent    bool          // some of the unseen requests may never have been enqueued
 }
 

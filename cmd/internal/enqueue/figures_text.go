@@ -83,12 +83,12 @@ func (f *figures) left() string {
 	}
 	text := count(f.Cancelled) + " cancelled"
 	if f.Waiting > 0 {
-		text += fmt.Sprintf(", %s run", count(f.Waiting))
+		text += fmt.Sprintf(", %s running", count(f.Waiting))
 	}
 	return text
 }
 
-// unseenText says how many requests are not known to be taken back, as after a cancel that was interrupted; empty
+// unseenText says how many requests are not known to be deleted, as after a cancel that was interrupted; empty
 // where that is known of all.
 func (f *figures) unseenText() string {
 	if f.unseen == 0 {

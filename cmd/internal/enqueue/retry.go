@@ -77,7 +77,7 @@ limits, in the same queue. Their errors so far stay with them; their new results
 }
 
 // errNothing is a retry that has changed nothing.
-var errNothing = errors.New("nothing was put back")
+var errNothing = errors.New("no request was sent again")
 
 // failedLine returns the line of a failed request.
 func (s *services) failedLine(ctx context.Context, b batches.Batch, customID string) (int, error) {
