@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -214,18 +215,9 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 		return err
 	}
 	now := time.Now()
-	l := lately{within: window}
-	if counts.Done+counts.Failed > 0 {
-		began := now.Add(-window)
-		slots, failed := s.batches.Since(ctx, b.ID, began, slot)
-		if failed != nil {
-			return failed
-		}
-		if counts.First.After(began) {
-			began = counts.First
-		}
-		l = lastRun(stepsOf(slots), began, now)
-		l.idle = now.Sub(counts.Last)
+	l, err := pace.Read(ctx, s.batches, b.ID, counts, now)
+	if err != nil {
+		return err
 	}
 	if !f.rests() && f.Waiting > 0 && now.Sub(counts.Last) >= askEvery {
 		gone, failed := s.lost(ctx, b, f.Waiting)
