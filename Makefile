@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile test-browser vuln lint prose fmt services-up services-down compiler
+.PHONY: help demo test test-all test-short bench bench-report bench-go fuzz test-hostile test-browser vuln lint prose fmt release release-dry-run services-up services-down compiler
 
 GOLANGCI_VERSION := 2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
@@ -11,6 +11,9 @@ GOLANGCI := $(or $(shell golangci-lint version 2>/dev/null | grep -q 'version v\
 
 VALE_VERSION := 3.7.1
 VALE := $(TOOLS)/vale-$(VALE_VERSION)
+
+GORELEASER_VERSION := 2.14.3
+GORELEASER := $(TOOLS)/goreleaser-$(GORELEASER_VERSION)
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +65,7 @@ lint: $(GOLANGCI) prose ## golangci-lint with .golangci.yaml, and the prose lint
 	@$(GOLANGCI) run ./...
 	@cd bench && $(GOLANGCI) run ./...
 	@cd browser && $(GOLANGCI) run ./...
-	@cd deploy/ruletest && $(GOLANGCI) run ./...
+	@cd deploy/tests && $(GOLANGCI) run ./...
 
 prose: $(VALE) ## comments and documents are plain technical English: .vale.ini
 	@git ls-files '*.go' '*.md' | xargs $(VALE) --output line
@@ -71,23 +74,27 @@ fmt: $(GOLANGCI) ## format as lint wants it
 	@$(GOLANGCI) fmt ./...
 	@cd bench && $(GOLANGCI) fmt ./...
 	@cd browser && $(GOLANGCI) fmt ./...
-	@cd deploy/ruletest && $(GOLANGCI) fmt ./...
+	@cd deploy/tests && $(GOLANGCI) fmt ./...
 
-$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
-	@echo "installing golangci-lint $(GOLANGCI_VERSION) (some minutes, once)" >&2
-	@mkdir -p $(TOOLS)/bin
-	@for try in 1 2 3; do \
-		GOBIN=$(TOOLS)/bin GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(GOLANGCI_VERSION) && break; \
-	done
-	@mv $(TOOLS)/bin/golangci-lint $@
+# SBOMs need syft; a dry run without it leaves them out, a release does not.
+release-dry-run: $(GORELEASER) ## build a release into dist/ (binaries, checksums, SBOMs), and publish nothing
+	@$(GORELEASER) check
+	@$(GORELEASER) release --snapshot --clean $$(command -v syft >/dev/null || echo --skip=sbom)
 
-$(VALE):
-	@echo "installing vale $(VALE_VERSION) (a minute, once)" >&2
+release: $(GORELEASER) # .github/workflows/release.yml
+	@$(GORELEASER) release --clean
+
+# tool NAME,VERSION,PACKAGE: a Go tool of its own, built once.
+define tool
+$(TOOLS)/$1-$2:
+	@echo "installing $1 $2 (some minutes, once)" >&2
 	@mkdir -p $(TOOLS)/bin
-	@for try in 1 2 3; do \
-		GOBIN=$(TOOLS)/bin GOFLAGS= go install github.com/errata-ai/vale/v3/cmd/vale@v$(VALE_VERSION) && break; \
-	done
-	@mv $(TOOLS)/bin/vale $@
+	@for try in 1 2 3; do GOBIN=$(TOOLS)/bin GOFLAGS= go install $3@v$2 && break; done
+	@mv $(TOOLS)/bin/$1 $$@
+endef
+$(eval $(call tool,golangci-lint,$(GOLANGCI_VERSION),github.com/golangci/golangci-lint/v2/cmd/golangci-lint))
+$(eval $(call tool,vale,$(VALE_VERSION),github.com/errata-ai/vale/v3/cmd/vale))
+$(eval $(call tool,goreleaser,$(GORELEASER_VERSION),github.com/goreleaser/goreleaser/v2))
 
 services-up: ## start Redis and MongoDB for tests; then: eval "$(scripts/services env)"
 	@scripts/services up

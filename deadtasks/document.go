@@ -178,9 +178,8 @@ func (d *document) task() (Task, error) {
 	t := Task{
 		key: d.ID, token: d.Token, ID: d.Task, Queue: d.Queue, Type: d.Type, State: d.State, At: d.At.UTC(),
 		Cause: d.Cause, Error: d.Error,
-		MaxRetry: d.Retries, Timeout: time.Duration(d.Timeout) * time.Millisecond,
-		Retention: time.Duration(d.Retention) * time.Millisecond,
-		Missing:   d.Missing, Batch: d.Batch,
+		MaxRetry: max(0, d.Retries), Timeout: packed.Milliseconds(d.Timeout), Retention: packed.Milliseconds(d.Retention),
+		Missing: d.Missing, Batch: d.Batch,
 	}
 	if !d.Deadline.IsZero() && d.Deadline.Unix() > 0 {
 		t.Deadline = d.Deadline.UTC()
@@ -190,7 +189,7 @@ func (d *document) task() (Task, error) {
 	}
 	for _, a := range d.Tries {
 		t.Attempts = append(t.Attempts, worker.FailedAttempt{
-			Number: a.Number, At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond, Error: a.Error,
+			Number: a.Number, At: a.At.UTC(), Elapsed: packed.Milliseconds(a.MS), Error: a.Error,
 			Worker: a.Worker,
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/mongoerr"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -50,7 +51,7 @@ func (s *Store) note(ctx context.Context, filter, update bson.M) (written bool, 
 	switch {
 	case err == nil:
 		return true, nil
-	case met(err):
+	case mongoerr.Conflict(err):
 		return false, nil
 	default:
 		return false, unavailable("store an attempt", err)

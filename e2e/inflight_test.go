@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -145,5 +146,64 @@ func TestCallsInFlightStoreAway(t *testing.T) {
 	f := w.finish(t)
 	if most := turnsOf(f.Report).most(); most != slots || f.tasks != tasks || f.repeated != slots {
 		t.Errorf("%d calls at once, %d tasks, %d of them more than once", most, f.tasks, f.repeated)
+	}
+}
+
+// mostIn returns the largest number of concurrent calls between two times.
+func (ts turns) mostIn(from, to time.Time) (most int) {
+	n := 0
+	for i, t := range ts {
+		n += t.by
+		if t.at.Before(to) && (i+1 == len(ts) || ts[i+1].at.After(from)) {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// A running fleet follows a changed number of calls: fewer let none start until enough have ended, and more are used.
+//
+//nolint:paralleltest // measures a limit: it has the machine for itself
+func TestCallsInFlightSet(t *testing.T) {
+	longtest.Only(t, 100*time.Second)
+	const tasks = 700
+	s := callsInFlight("500ms", "2s")
+	s.provider[0] = "-in-flight=30"
+	w := newWorld(t, s)
+	w.program = programPlain
+	w.enqueue(t, smallChats(1, tasks))
+	w.start(t, fleet)
+	w.awaitCompleted(t, 20, time.Minute)
+	type phase struct {
+		calls    int
+		from, to time.Time
+	}
+	var phases []phase
+	for _, calls := range []int{6, 30, 1, slots} {
+		command := []string{"limits", "set", "openai.in_flight", strconv.Itoa(calls)}
+		if calls == slots {
+			command = []string{"limits", "unset", "openai.in_flight"}
+		}
+		w.worker(t, command...)
+		from := time.Now().Add(followWithin)
+		pass(t, followWithin+5*time.Second)
+		phases = append(phases, phase{calls, from, time.Now()})
+	}
+	w.awaitCompleted(t, tasks, 2*time.Minute)
+	f := w.finish(t)
+	ts := turnsOf(f.Report)
+	for _, p := range phases {
+		most, used := ts.mostIn(p.from, p.to), ts.used(p.from, p.to)*slots/float64(p.calls)
+		t.Logf("%d calls set: at most %d at once, %.1f %% used", p.calls, most, 100*used)
+		least := .9
+		if p.calls == 1 { // some calls, and the pause after each counts in full
+			least = .5
+		}
+		if most != p.calls || used < least {
+			t.Errorf("%d calls set: %d ran at once, %.1f %% of the slots were used", p.calls, most, 100*used)
+		}
+	}
+	if f.tasks != tasks {
+		t.Errorf("%d tasks have started, wanted %d", f.tasks, tasks)
 	}
 }

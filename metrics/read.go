@@ -94,7 +94,7 @@ func (f *fleet) waitlistMetrics(
 			goal = known.MaxWait
 		}
 	}
-	sums := map[string]*waitlist{"": {tokens: none, end: -1}}
+	sums := map[string]*waitlist{"": {tokens: reservations.Tokens{}, end: -1}}
 	for _, l := range lists {
 		label := f.m.keys.label(limit, l.Key)
 		if sums[label] == nil {
@@ -107,8 +107,8 @@ func (f *fleet) waitlistMetrics(
 		all = append(all,
 			f.gauge(waitingTasks, float64(sum.waiting), limit, key, "waiting"),
 			f.gauge(waitingTasks, float64(sum.promoted), limit, key, "promoted"))
-		for meter, n := range sum.tokens {
-			all = append(all, f.gauge(waitingTokens, n, limit, key, meter))
+		for meter := range none { // not any that Redis may have
+			all = append(all, f.gauge(waitingTokens, sum.tokens[meter], limit, key, meter))
 		}
 		if sum.end >= 0 {
 			all = append(all, f.gauge(waitlistEnd, unix(now.Add(sum.end)), limit, key))
@@ -134,6 +134,9 @@ func (f *fleet) readBuckets(ctx context.Context, now time.Time) ([]prometheus.Me
 	for _, limit := range f.reader.Limiter.Names() {
 		for _, key := range append([]string{""}, f.m.keys.of(limit)...) {
 			v, err := f.reader.Limiter.View(ctx, limit, key)
+			if errors.Is(err, reservations.ErrBucket) { // the other buckets can be read
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}

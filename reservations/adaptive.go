@@ -84,7 +84,8 @@ func (b *Bucket) slow() {
 // slowOne lowers the rate of a meter, unless that was done a short while ago.
 func (b *Bucket) slowOne(k int, apart time.Duration) {
 	s := &b.Meters[k]
-	if !s.Filling.adaptive() || b.At.Before(s.Slowed.Add(apart)) {
+	lately := !s.Slowed.After(b.At) && b.At.Before(s.Slowed.Add(apart)) // a moment that lies ahead is no valid one
+	if !s.Filling.adaptive() || lately {
 		return
 	}
 	s.Filling.Rate = max(s.Filling.Least, slowedTo*s.Filling.Rate)

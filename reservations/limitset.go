@@ -6,6 +6,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/headway-go/headway/internal/nearest"
 )
 
 // LimitSet holds the limits of a Limiter at one moment: the configured limits, and the overrides above them. It never
@@ -69,7 +71,7 @@ func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 	limit, ok := limits[name]
 	if !ok {
 		c := Charge{Limit: name}
-		return Limit{}, c.fault(ErrUnknownLimit, "", "%q is not configured; there are %q", name, s.names)
+		return Limit{}, c.fault(ErrUnknownLimit, "", "%q is not configured; there are %q%s", name, s.names, nearest.Hint(name, s.names))
 	}
 	return limit, nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/internal/nearest"
 )
 
 // Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. The rest of the limit
@@ -98,7 +100,8 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 func (s *LimitSet) check(o Override) error {
 	limit, ok := s.configured[o.Limit]
 	if !ok {
-		return fmt.Errorf("%w: %q is not configured; there are %q", ErrUnknownLimit, o.Limit, s.names)
+		return fmt.Errorf("%w: %q is not configured; there are %q%s", ErrUnknownLimit, o.Limit, s.names,
+			nearest.Hint(o.Limit, s.names))
 	}
 	if limit.meter(o.Meter) < 0 {
 		has := limit.meterNames()

@@ -46,7 +46,7 @@ func splitShard(name string) (limit string, shard int) {
 		return name, 0
 	}
 	shard, err := strconv.Atoi(number)
-	if err != nil || shard < 1 {
+	if err != nil || shard < 1 || strconv.Itoa(shard) != number { // "api#02" is no other name of "api#2"
 		return name, 0
 	}
 	return limit, shard

@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -61,6 +62,31 @@ type Request struct {
 	Up bool
 	// Dry answers and changes nothing.
 	Dry bool
+}
+
+// Fits says whether the request is one that a Limiter sends for the limit. A store that reads requests from where other
+// programs write drops all others: they could make the bucket one that can't be read.
+func (r Request) Fits(l Limit) bool {
+	if len(r.Tokens) != 0 && len(r.Tokens) != len(l.Meters) {
+		return false
+	}
+	least, longest := 0., time.Duration(math.MaxInt64)
+	switch r.Op {
+	case OpStart, OpAllow:
+		longest = leaseLasts + leaseSpare
+		if len(r.Tokens) > 0 && r.Lease == 0 && l.takesSlots(r.Tokens) {
+			return false
+		}
+	case OpRenew:
+		longest = leaseLasts + leaseSpare
+	case OpSettle, OpSync:
+		least = -largestAmount
+	case OpReserve, OpRelease, OpBlock, OpUnblock, OpRefresh:
+	default:
+		return false
+	}
+	possible := func(n float64) bool { return n >= least && n <= largestAmount }
+	return r.For >= 0 && r.For <= longest && !slices.ContainsFunc(r.Tokens, func(n float64) bool { return !possible(n) })
 }
 
 // Step is the arithmetic of the bucket: what the request makes of b at now, and the answer. It is pure: no clock, no

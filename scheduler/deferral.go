@@ -20,6 +20,8 @@ const (
 	waitingText = "waiting for limit "
 	// waitingUnlimited is how that of a task without a limit begins.
 	waitingUnlimited = "waiting, refused by the provider: "
+	// waitingWorker is how that of a task begins that a worker returned because it lacks something.
+	waitingWorker = "waiting for another worker: "
 	// wholeSecond is what asynq may cut off a time.
 	wholeSecond = time.Second
 )
@@ -41,6 +43,8 @@ type DeferredError struct {
 	// Refusal is why the provider refused the call of a task that had started; nil where it did not.
 	Refusal error
 
+	// missing is what the worker lacks that returned the task; empty for other tasks.
+	missing string
 	// unwatched says that Redis could not store the wait: asynq's forwarder alone delivers the task.
 	unwatched bool
 }
@@ -51,13 +55,24 @@ func (e *DeferredError) Error() string {
 
 func (e *DeferredError) text() string {
 	when := fmt.Sprintf("until %s, %s from %s", clockText(e.Until), roundText(e.Delay), clockText(e.Until.Add(-e.Delay)))
-	if e.Refusal != nil {
+	switch {
+	case e.missing != "":
+		return waitingWorker + when + ": " + e.missing
+	case e.Refusal != nil:
 		return e.refusalText(when)
 	}
 	if e.Cause != nil {
 		return fmt.Sprintf(waitingText+"%s (%s), which could not be asked: %s: %v", e.Bucket, e.State, when, e.Cause)
 	}
 	return fmt.Sprintf(waitingText+"%s (%s): %s", e.Bucket, e.State, when)
+}
+
+// WaitWorker sends a task back that this worker can't serve and another worker may: asynq delivers it again after d, to
+// the second. No retry is used. Missing says what this worker lacks. The answer is as for Wait.
+func WaitWorker(missing string, d time.Duration) error {
+	return &DeferredError{
+		State: reservations.StateWaiting, Delay: d, Until: time.Now().Add(d), missing: missing, unwatched: true,
+	}
 }
 
 // Is makes the error match ErrDeferred and what its cause matches, but never what would have asynq archive or drop

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -161,7 +162,7 @@ func newExplanation(
 		e.Reason, e.Until, e.Waits = ReasonScheduled, later.UTC(), nil
 	}
 	if e.Paused && e.startsLater() {
-		e.Resume = "asynq queue unpause " + t.Queue
+		e.Resume = "asynq queue unpause " + shell.Word(t.Queue)
 	}
 	return e
 }
@@ -187,7 +188,8 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 
 // deferral says whether a text that asynq keeps as a task's last error is that of a *DeferredError.
 func deferral(text string) bool {
-	return strings.HasPrefix(text, waitingText) || strings.HasPrefix(text, waitingUnlimited)
+	return strings.HasPrefix(text, waitingText) || strings.HasPrefix(text, waitingUnlimited) ||
+		strings.HasPrefix(text, waitingWorker)
 }
 
 var causeShape = regexp.MustCompile(`(?s): until \S+Z, \S+ from \S+Z: (.*)$`)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -41,6 +42,8 @@ const (
 	// ReasonNet says that it was sent back and is in no waitlist: Redis could not store that, or lost it. Asynq
 	// delivers it.
 	ReasonNet Reason = "net"
+	// ReasonWorker says that a worker returned it, because that worker lacks its limit, its handler or a key.
+	ReasonWorker Reason = "worker"
 	// ReasonScheduled says that it was enqueued for a later time.
 	ReasonScheduled Reason = "scheduled"
 	// ReasonRetry says that it failed, and is tried again.
@@ -97,7 +100,9 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 			setWait(e, at)
 		case e.Note != "":
 			e.Reason, e.Since = ReasonNet, info.LastFailedAt
-			if e.Cause != "" && e.Refusals > 0 {
+			if strings.HasPrefix(e.Note, waitingWorker) {
+				e.Reason = ReasonWorker
+			} else if e.Cause != "" && e.Refusals > 0 {
 				e.Reason = ReasonProvider // a task without a limit is in no waitlist
 			}
 		case info.State == asynq.TaskStateRetry:

@@ -65,6 +65,8 @@ func (e Explanation) sentence() string {
 		return "was refused by its provider" + times(e.Refusals) + ", and runs again " + e.when() + cause(e.Cause)
 	case ReasonNet:
 		return "waits for its limit but is in no waitlist: asynq delivers it " + e.when()
+	case ReasonWorker:
+		return "waits for a worker that can serve it, and is delivered again " + e.when() + cause(e.Cause)
 	case ReasonScheduled:
 		return "is scheduled for " + clockText(e.Until) + ", " + e.when()
 	case ReasonRetry:

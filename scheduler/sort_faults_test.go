@@ -180,15 +180,19 @@ func TestSortLeavesTheOthersWhereTheyAre(t *testing.T) {
 	s.Sort("default", tasks.Charges, nil)
 	<-asked
 	want := append([]string{"woken"}, free...)
-	if diff := cmp.Diff(want, next(t, client)); diff != "" {
+	others := func() []string { // the dispatcher may put a limited task between them
+		limited := func(id string) bool { return !slices.Contains(want, id) }
+		return slices.DeleteFunc(next(t, client), limited)
+	}
+	if diff := cmp.Diff(want, others()); diff != "" {
 		t.Errorf("delivered next, while the store is asked (-want +got):\n%s", diff)
 	}
 	close(answer)
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := next(t, client); !slices.Equal(got[:min(len(got), len(want))], want) {
-		t.Errorf("delivered next: %q", got)
+	if diff := cmp.Diff(want, others()); diff != "" {
+		t.Errorf("delivered next (-want +got):\n%s", diff)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headway-go/headway/internal/spantext"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -28,7 +29,7 @@ func (c Config) tracer() trace.Tracer {
 func (s *Scheduler) trace(ctx context.Context, parcels []*parcel) (end func()) {
 	for _, p := range parcels {
 		var traced context.Context
-		traced, p.span = s.tracer.Start(ctx, "enqueue "+p.Options.Queue, trace.WithSpanKind(trace.SpanKindProducer))
+		traced, p.span = s.tracer.Start(ctx, "enqueue "+spantext.Of(p.Options.Queue), trace.WithSpanKind(trace.SpanKindProducer))
 		tasks.WithTrace(traced, p.Task)
 	}
 	return func() {
@@ -46,16 +47,17 @@ func (p *parcel) endSpan() {
 	}
 	p.span.SetAttributes(
 		semconv.MessagingSystemKey.String("asynq"), semconv.MessagingOperationName("enqueue"),
-		semconv.MessagingOperationTypeSend, semconv.MessagingDestinationName(p.Options.Queue),
-		attribute.String("headway.type", p.Task.Type()), semconv.MessagingMessageBodySize(len(p.Task.Payload())))
+		semconv.MessagingOperationTypeSend, semconv.MessagingDestinationName(spantext.Of(p.Options.Queue)),
+		attribute.String("headway.type", spantext.Of(p.Task.Type())), semconv.MessagingMessageBodySize(len(p.Task.Payload())))
 	for _, c := range p.Charges {
-		p.span.SetAttributes(attribute.String("headway.limit", c.Limit), attribute.String("headway.bucket", c.Bucket()))
+		p.span.SetAttributes(attribute.String("headway.limit", spantext.Of(c.Limit)),
+			attribute.String("headway.bucket", spantext.Of(c.Bucket())))
 	}
 	if p.info != nil {
 		p.span.SetAttributes(semconv.MessagingMessageID(p.info.ID))
 	}
 	if p.err != nil {
-		p.span.SetStatus(codes.Error, p.err.Error())
+		p.span.SetStatus(codes.Error, spantext.Of(p.err.Error()))
 	}
 }
 

@@ -35,6 +35,7 @@ type Turn struct {
 	held   map[string]reservations.Reservation // by bucket
 	behind map[string]int                      // how many tasks wait, by bucket
 	info   waitInfo
+	at     time.Time // of the delivery, by Redis's clock
 }
 
 // waitInfo is what the waitlist stores of a waiting task for people, and for its net. It is short: a long one
@@ -117,7 +118,7 @@ func (s *Scheduler) Arrive(ctx context.Context, t Task, charges []reservations.C
 
 // fill reads what the waitlists hold of the task. A task goes back to the shard that it waited in.
 func (t *Turn) fill(a waitlist.Arrived) {
-	t.Bucket = a.Bucket
+	t.Bucket, t.at = a.Bucket, a.At
 	switch a.State {
 	case waitlist.StateWaiting:
 		t.Status = StatusWaiting

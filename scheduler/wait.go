@@ -79,7 +79,9 @@ func (s *Scheduler) recover(ctx context.Context) {
 // entry is the task as it waits for the bucket of c. Tasks of one tenant are a flow of the provider's waitlist unless
 // their charge names another one.
 func (s *Scheduler) entry(ctx context.Context, t Task, turn Turn, c reservations.Charge) waitlist.Entry {
-	e := waitlist.Entry{Task: waitlist.Task(t), Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent}
+	e := waitlist.Entry{
+		Task: waitlist.Task(t), Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent, Arrived: turn.at,
+	}
 	if r := turn.Reservation(c); r != nil {
 		e.Reserved = r.Promised
 	}

@@ -51,7 +51,7 @@ func TestTest(t *testing.T) {
 			says: []string{
 				`(?m)^ran -C \. test .*-race -short .* mod/a mod/reservations$`,
 				`(?m)^ran -C bench test -count=1 -short .*\./\.\.\.$`,
-				`(?m)^ran -C deploy/ruletest test -count=1 -short .*\./\.\.\.$`,
+				`(?m)^ran -C deploy/tests test -count=1 -short .*\./\.\.\.$`,
 				`(?m)^ran -C \. test .*-race -short .* \./e2e$`,
 				`left to make test-all, or run in part: ` + listed +
 					`\n  \./e2e: TestFleet TestKilled\n  \./reservations: TestHistories\ntests passed`,

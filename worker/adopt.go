@@ -100,6 +100,7 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 		lateMost:    reservations.LateMost,
 		stopping:    make(chan struct{}),
 	}}
+	l.guard.fleet = newFleet(client, limiter, nil, config.Logger)
 	if limiter != nil {
 		l.guard.keepLeases(limiter)
 	}
@@ -194,6 +195,7 @@ func (l *Limits) Start(ctx context.Context) error {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
 	l.guard.sweeper.start(ctx)
+	l.guard.fleet.start(ctx)
 	return nil
 }
 
@@ -202,5 +204,6 @@ func (l *Limits) Start(ctx context.Context) error {
 func (l *Limits) Stop(ctx context.Context) error {
 	err := l.guard.pending.wait(ctx)
 	l.guard.sweeper.stop()
+	l.guard.fleet.end()
 	return errors.Join(err, l.guard.stopWaking(ctx))
 }

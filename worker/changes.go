@@ -129,9 +129,10 @@ func meterText(m reservations.Meter) string {
 	if m.Kind == reservations.KindInFlight {
 		return fmt.Sprintf("at most %v at once", m.Cap())
 	}
-	text := fmt.Sprintf("%v/%v capacity %v", m.Rate, m.Period, m.Cap())
+	text := fmt.Sprintf("%s capacity %v", reservations.RateText(m.Rate, m.Period), m.Cap())
 	if m.Adaptive.Max > 0 {
-		text = fmt.Sprintf("adaptive %v to %v/%v capacity %v", m.Rate, m.Adaptive.Max, m.Period, m.Cap())
+		text = fmt.Sprintf("adaptive %s to %s capacity %v", reservations.RateText(m.Rate, m.Period),
+			reservations.RateText(m.Adaptive.Max, m.Period), m.Cap())
 	}
 	if m.Adaptive.Ramp > 0 {
 		text += fmt.Sprintf(" ramp %v", m.Adaptive.Ramp)

@@ -67,7 +67,7 @@ const (
 	CauseRetries Cause = "retries"
 	// CausePermanent means that no retry would have mended it.
 	CausePermanent Cause = "permanent"
-	// CauseRefused means that it could never start: an unknown type, a charge above its limit.
+	// CauseRefused means that it could never start: no worker has its type, or its charge is above its limit.
 	CauseRefused Cause = "refused"
 	// CauseExpired means that it did not start in time (tasks.Options.StartBy).
 	CauseExpired Cause = "expired"
@@ -109,11 +109,16 @@ type dead struct {
 }
 
 func newDead(graves Graveyard, inspector *asynq.Inspector) dead {
+	return dead{graves: graves, inspector: inspector, worker: processName()}
+}
+
+// processName is host:pid.
+func processName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return dead{graves: graves, inspector: inspector, worker: fmt.Sprintf("%s:%d", host, os.Getpid())}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
 // keep has the guard keep records in graves, and search the archives of the queues. Nil graves keep none.

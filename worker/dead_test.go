@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/testenv"
@@ -154,7 +155,8 @@ func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 
 func TestWhyTasksDie(t *testing.T) {
 	t.Parallel()
-	b, g := setup(t, slow(100)), newGraves()
+	server := miniredis.RunT(t)
+	b, g := setupOn(t, server.Addr(), slow(100)), newGraves()
 	b.runDead(g, time.Hour, func(_ context.Context, job *worker.Job[call]) error {
 		switch job.Args.N {
 		case 1:
@@ -177,6 +179,10 @@ func TestWhyTasksDie(t *testing.T) {
 		"unknown type": {free{}, worker.CauseRefused, "no handler"},
 	} {
 		info := b.enqueue(tc.args, scheduler.MaxRetry(0))
+		if tc.cause == worker.CauseRefused {
+			receive(t, b.deferrals)
+			server.FastForward(worker.UnservedAfter)
+		}
 		b.info(info.ID, asynq.TaskStateArchived)
 		if d, _ := g.of(info.ID); d.Cause != tc.cause || !strings.Contains(d.Last.Error, tc.text) {
 			t.Errorf("%s: %+v", name, d)

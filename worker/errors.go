@@ -10,9 +10,10 @@ import (
 )
 
 var (
-	// ErrUnknownType is matched by the reason with which a task is archived whose type has no handler here.
+	// ErrUnknownType is matched by the reason with which a task is archived whose type has no handler in the fleet; see
+	// UnservedAfter.
 	ErrUnknownType = errors.New("worker: no handler for this task type")
-	// ErrNoHandlers is returned by Start when Handle was never called: every task would be archived.
+	// ErrNoHandlers is returned by Start when Handle was never called: the worker could serve no task.
 	ErrNoHandlers = errors.New("worker: no handlers")
 	// ErrStarted is returned by Start when the worker has been started before. A worker can't be started again.
 	ErrStarted = errors.New("worker: started before")
@@ -21,6 +22,17 @@ var (
 	// ErrLeftBehind is matched when Stop returned before everything had ended.
 	ErrLeftBehind = errors.New("worker: stopped too early for some tasks")
 )
+
+// UnservedError is the reason why a task is archived that no live worker of the fleet can serve: its task type, its limit
+// or its meter is missing. Err is what the last worker found.
+type UnservedError struct{ Err error }
+
+func (e *UnservedError) Error() string {
+	return fmt.Sprintf("no worker of the fleet could serve the task for %v: %v", UnservedAfter, e.Err)
+}
+
+// Unwrap returns what the last worker found.
+func (e *UnservedError) Unwrap() error { return e.Err }
 
 // PanicError is the failure of a handler that panicked. It matches ErrPanic. asynq.IsPanicError does not know it.
 type PanicError struct {

@@ -41,9 +41,9 @@ func TestPanicsInEventsChangeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
-	refused := b.enqueue(call{Cost: 10, Limit: "unheard"}, scheduler.MaxRetry(0))
+	refused := b.send(asynq.NewTask("call", []byte(`{"n":`)))
 	b.gone(done.ID)
-	if archived := b.info(refused.ID, asynq.TaskStateArchived); !strings.Contains(archived.LastErr, "unheard") {
+	if archived := b.info(refused.ID, asynq.TaskStateArchived); !strings.Contains(archived.LastErr, "bad payload") {
 		t.Errorf("archived with %q", archived.LastErr)
 	}
 	if err := w.Stop(t.Context()); err != nil {

@@ -29,6 +29,7 @@ type guard struct {
 	trace         tracing
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
+	fleet         *fleet
 
 	outage     outage
 	corrected  corrections
@@ -79,7 +80,7 @@ func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (
 		return err
 	})
 	if err != nil {
-		return g.refuse(ctx, d, err)
+		return g.unable(ctx, d, err)
 	}
 	early, cancel := ahead(ctx, wholeMargin)
 	defer cancel()
@@ -205,7 +206,7 @@ func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err
 		return false, g.cancelStart(ctx, d)
 	case reservations.IsPermanent(err):
 		g.giveBack(ctx, d)
-		return false, g.refuse(ctx, d, tasks.Permanent(err))
+		return false, g.unable(ctx, d, tasks.Permanent(err))
 	case err != nil && ctx.Err() != nil: // asynq has taken the task back
 		g.giveBack(ctx, d)
 		return false, ctx.Err()

@@ -15,6 +15,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headway-go/headway/internal/spantext"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -149,10 +150,10 @@ func (d *delivery) traceEnd(result Result, used reservations.Tokens, err error) 
 	}
 	d.traced.span.SetAttributes(attribute.String("headway.result", string(result)))
 	for meter, n := range used {
-		d.traced.span.SetAttributes(attribute.Float64("headway.tokens.used."+meter, n))
+		d.traced.span.SetAttributes(attribute.Float64("headway.tokens.used."+spantext.Of(meter), n))
 	}
 	if err != nil && scheduler.IsFailure(err) {
-		d.traced.span.SetStatus(codes.Error, err.Error())
+		d.traced.span.SetStatus(codes.Error, spantext.Of(err.Error()))
 	}
 }
 

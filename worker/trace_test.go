@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/attribute"
@@ -239,4 +240,31 @@ func (b *lockedBuffer) of(t *testing.T, id string) (lines []map[string]any) {
 		}
 	}
 	return slices.Clip(lines)
+}
+
+// A text of a handler that is long or no UTF-8 is cut and mended in the span: an exporter drops all spans beside one
+// that it can't write.
+func TestTraceOfHostileErrors(t *testing.T) {
+	t.Parallel()
+	b := setup(t, filling(time.Second))
+	spans, config := b.traced(sdktrace.AlwaysSample())
+	w := b.worker(worker.Config{Scheduler: config})
+	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
+		job.Use(reservations.Tokens{"tok\xff": 7})
+		return errors.New("\xff" + strings.Repeat("x", 1<<20))
+	})
+	b.enqueue(call{N: 1, Cost: 1}, scheduler.ID("first"), scheduler.MaxRetry(0))
+	b.start(w)
+	ended := spansNamed(spansOf(t, spans, 2), "process default")
+	if len(ended) != 1 {
+		t.Fatalf("%d spans", len(ended))
+	}
+	if text := ended[0].Status().Description; !utf8.ValidString(text) || len(text) > 2000 || len(text) < 100 {
+		t.Errorf("the error has %d bytes: %.40q", len(text), text)
+	}
+	for _, a := range ended[0].Attributes() {
+		if !utf8.ValidString(string(a.Key)) || !utf8.ValidString(a.Value.String()) {
+			t.Errorf("attribute %q", a.Key)
+		}
+	}
 }

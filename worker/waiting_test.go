@@ -188,13 +188,6 @@ func TestNeverStartsWhatCannotBeServed(t *testing.T) {
 			tasks.ErrBadPayload,
 		},
 		{
-			"type", func() (*asynq.TaskInfo, error) { return raw.Enqueue(asynq.NewTask("other", []byte(`{}`))) },
-			worker.ErrUnknownType,
-		},
-		{"limit", func() (*asynq.TaskInfo, error) {
-			return b.scheduler.Enqueue(t.Context(), call{Limit: "else", Cost: 1})
-		}, reservations.ErrUnknownLimit},
-		{
 			"charge", func() (*asynq.TaskInfo, error) { return b.scheduler.Enqueue(t.Context(), call{Cost: 11}) },
 			reservations.ErrChargeTooLarge,
 		},

@@ -40,8 +40,8 @@ type Worker struct {
 }
 
 // New returns a worker that takes its tasks from Redis and asks limiter before it starts them. A nil limiter knows no
-// limits: tasks that have a charge are archived with reservations.ErrUnknownLimit. The client stays the caller's:
-// close it after Stop. The error joins every fault of the config and matches ErrInvalidConfig.
+// limits: it returns tasks that have a charge to the queue (UnservedAfter). The client stays the caller's: close it
+// after Stop. The error joins every fault of the config and matches ErrInvalidConfig.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Worker, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -66,6 +66,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		Free: func() int { return w.guard.free(config.Concurrency) },
 	})
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
+	w.guard.fleet = newFleet(client, limiter, func() []string { return typesOf(w.handlers) }, config.Logger)
 	if limiter != nil {
 		w.guard.keepLeases(limiter)
 		w.follow = NewFollower(limiter, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
@@ -141,6 +142,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("start server: %w", err), w.guard.sched.Stop(ctx))
 	}
 	w.guard.sweeper.start(ctx)
+	w.guard.fleet.start(ctx)
 	w.started = true
 	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker started",
 		slog.Int("concurrency", w.config.Concurrency), slog.Any("queues", w.config.Queues),
@@ -192,6 +194,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
 	}
 	w.guard.sweeper.stop()
+	w.guard.fleet.end()
 	w.stopFollowing()
 	if w.ran() {
 		err = errors.Join(err, w.guard.stopWaking(ctx))

@@ -1,8 +1,10 @@
 // Command summary is a complete program with Headway. `summary worker` runs a worker, and `summary enqueue TEXT`
-// enqueues tasks. The README quotes it. It needs Redis and MongoDB, e.g. from `docker compose up -d redis mongo`.
+// enqueues tasks. docs/getting-started.md quotes it. It needs Redis and MongoDB, at REDIS_URL and MONGODB_URI or where
+// `docker compose up -d redis mongo` has them.
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
@@ -48,8 +50,12 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-	database, err := mongostore.Connect(ctx, "mongodb://127.0.0.1:27017")
+	address, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379"))
+	if err != nil {
+		return err
+	}
+	client := redis.NewClient(address)
+	database, err := mongostore.Connect(ctx, cmp.Or(os.Getenv("MONGODB_URI"), "mongodb://127.0.0.1:27017"))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/packed"
 )
 
 // State is whether the requests of a batch may still be sent.
@@ -71,7 +73,7 @@ type batchDocument struct {
 
 func (d batchDocument) batch() Batch {
 	b := d.Batch
-	b.Created, b.Retention = b.Created.UTC(), time.Duration(d.Retention)*time.Millisecond
+	b.Created, b.Retention = b.Created.UTC(), packed.Milliseconds(d.Retention)
 	return b
 }
 
@@ -138,7 +140,8 @@ func (s *Store) Batch(ctx context.Context, id string) (Batch, error) {
 	return found[0], nil
 }
 
-// List returns at most limit batches, the newest first. A limit of zero or less means all.
+// List returns at most limit batches, the newest first. A limit of zero or less means all. An error that matches
+// ErrMalformed names the batches that it passed over.
 func (s *Store) List(ctx context.Context, limit int) ([]Batch, error) {
 	o := options.Find().SetSort(bson.D{{Key: fieldCreated, Value: -1}, {Key: "_id", Value: 1}})
 	if limit > 0 {
@@ -146,25 +149,32 @@ func (s *Store) List(ctx context.Context, limit int) ([]Batch, error) {
 	}
 	found, err := s.readBatches(ctx, bson.M{}, o)
 	if err != nil {
-		return nil, unavailable("list", "", err)
+		err = unavailable("list", "", err)
 	}
-	return found, nil
+	return found, err
 }
 
+// readBatches returns the batches that it can read, beside an error of the others.
 func (s *Store) readBatches(ctx context.Context, filter bson.M, o *options.FindOptionsBuilder) ([]Batch, error) {
 	cursor, err := s.batches.Find(ctx, filter, o)
-	var documents []batchDocument
+	var documents []bson.Raw
 	if err == nil {
 		err = cursor.All(ctx, &documents)
 	}
 	if err != nil {
 		return nil, err
 	}
-	found := make([]Batch, len(documents))
-	for i, d := range documents {
-		found[i] = d.batch()
+	found := make([]Batch, 0, len(documents))
+	var faults []error
+	for _, document := range documents {
+		var d batchDocument
+		if err := bson.Unmarshal(document, &d); err != nil {
+			faults = append(faults, fmt.Errorf("batch %.200s: %w", document.Lookup("_id"), err))
+			continue
+		}
+		found = append(found, d.batch())
 	}
-	return found, nil
+	return found, errors.Join(faults...)
 }
 
 // SetEnqueued stores that the requests of lines 1 to upTo are enqueued. The stored number never decreases. If the

@@ -84,10 +84,11 @@ func documentID(batch string, line int) string {
 }
 
 func parseDocumentID(id string) (batch string, line int, err error) {
-	batch, digits, ok := strings.Cut(id, "/")
+	batch, digits, _ := strings.Cut(id, "/")
 	line, err = strconv.Atoi(digits)
-	if !ok || err != nil {
-		return "", 0, fmt.Errorf("%w: named %q", ErrMalformed, id)
+	// A page of results continues behind its last line. Another form of a line would repeat or skip lines.
+	if err != nil || checkLine(batch, line) != nil || documentID(batch, line) != id {
+		return "", 0, fmt.Errorf("%w: named %.200q", ErrMalformed, id)
 	}
 	return batch, line, nil
 }
@@ -205,12 +206,20 @@ func tooLarge(what string, size int, before *Failure) string {
 
 // fields returns the token counts that are not zero.
 func (u Usage) fields() bson.M {
+	u = u.sane()
 	d := bson.M{"reserved": u.Reserved, "used": u.Used, "prompt": u.Prompt, "completion": u.Completion}
-	maps.DeleteFunc(d, func(_ string, n any) bool {
-		f, _ := n.(float64)
-		return f == 0 || math.IsNaN(f) || math.IsInf(f, 0)
-	})
+	maps.DeleteFunc(d, func(_ string, n any) bool { return n == 0. })
 	return d
+}
+
+// sane returns the token counts, with zero for what is no number: JSON has no other form of it.
+func (u Usage) sane() Usage {
+	for _, n := range []*float64{&u.Reserved, &u.Used, &u.Prompt, &u.Completion} {
+		if math.IsNaN(*n) || math.IsInf(*n, 0) {
+			*n = 0
+		}
+	}
+	return u
 }
 
 // result decodes a document, which may have no result yet.
@@ -220,7 +229,7 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, err
 	}
 	r := Result{
-		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.Usage,
+		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.Usage.sane(),
 		Failure: d.Failure,
 	}
 	if d.Status != "" {
@@ -237,7 +246,7 @@ func (d *resultDocument) result() (Result, error) {
 	}
 	for _, a := range d.Tries {
 		r.Attempts = append(r.Attempts, Attempt{
-			At: a.At.UTC(), Elapsed: time.Duration(a.MS) * time.Millisecond,
+			At: a.At.UTC(), Elapsed: packed.Milliseconds(a.MS),
 			StatusCode: a.Code, Error: a.Error,
 		})
 	}

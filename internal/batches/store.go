@@ -12,6 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/headway-go/headway/internal/packed"
 )
 
 const (
@@ -143,7 +145,7 @@ func (s *Store) readLife(ctx context.Context, batch string) (life, error) {
 	if err != nil {
 		return life{}, unavailable("read", batch, err)
 	}
-	l := life{retention: time.Duration(d.Retention) * time.Millisecond, expires: d.Expires}
+	l := life{retention: packed.Milliseconds(d.Retention), expires: d.Expires}
 	if l.retention <= 0 {
 		l.retention = s.retention
 	}

@@ -116,24 +116,16 @@ func charged[T tasks.Args](job *worker.Job[T]) (charge reservations.Charge) {
 	return charge
 }
 
-// absentError sends a task back to the queue, because this worker lacks a setting for it. It is no failure of the
-// task, so it uses no retry: a key that one machine lacks must not archive what others could do.
-type absentError struct{ setting string }
-
-func (e *absentError) Error() string {
-	return "waiting for another worker: the one that took the task has no " + e.setting
-}
-
-// Is makes it no failure for the scheduler.
-func (*absentError) Is(target error) bool { return target == scheduler.ErrDeferred }
-
-// giveBack sends one task back, with all that was taken for it.
+// giveBack sends one task back to the queue, with all that was taken for it, because this worker lacks a setting. It
+// uses no retry: a key that one machine lacks must not archive what others could do.
 func giveBack[T tasks.Args](job *worker.Job[T], setting string) error {
 	job.Use(reservations.Unused(job.Charges...))
-	return &absentError{setting: setting}
+	return scheduler.WaitWorker("the worker that took the task has no "+setting, givenBackFor)
 }
 
 const (
+	// givenBackFor is how long a task waits for another worker.
+	givenBackFor = 2 * time.Second
 	// keepPatience is less than asynq's lease of 30 seconds and than the usual shutdown timeout.
 	keepPatience = 20 * time.Second
 	keepPauseMin = 100 * time.Millisecond

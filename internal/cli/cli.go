@@ -15,6 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/nearest"
 )
 
 // Environment is the environment of a command: variables, input and output.
@@ -57,7 +59,7 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 	c.SetErr(env.Err)
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.Version = version()
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, flagFault(err)) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, flagFault(c, err)) })
 	if c.RunE == nil {
 		c.Args = Args(cobra.NoArgs)
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
@@ -87,6 +89,13 @@ func version() string {
 // Args turns errors of check into usage errors that name the help.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
+		if c.HasSubCommands() && len(args) > 0 {
+			var names []string
+			for _, sub := range c.Commands() {
+				names = append(names, sub.Name())
+			}
+			return usage(c, fmt.Errorf("unknown command %.80q%s", args[0], nearest.Hint(args[0], names)))
+		}
 		if err := check(c, args); err != nil {
 			return usage(c, err)
 		}

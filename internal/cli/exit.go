@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
@@ -52,7 +54,7 @@ func exitCode(err error) int {
 	var usage *UsageError
 	var faults *config.Error
 	switch {
-	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL),
+	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL), errors.Is(err, connect.ErrRefused),
 		errors.Is(err, connect.ErrNotSet), errors.Is(err, connect.ErrKeptElsewhere),
 		errors.Is(err, redisstore.ErrEvicts), errors.Is(err, reservations.ErrInvalidLimit),
 		reservations.IsPermanent(err):
@@ -69,7 +71,7 @@ func exitCode(err error) int {
 
 // flagFault returns an error with the name of the invalid flag and the kind of value it takes. It does not change
 // other errors.
-func flagFault(err error) error {
+func flagFault(c *cobra.Command, err error) error {
 	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
 		f := wrong.GetFlag()
 		if wants := wanted(f); wants != "" {
@@ -79,6 +81,11 @@ func flagFault(err error) error {
 			}
 			return fmt.Errorf("--%s: %.80q %s", f.Name, wrong.GetValue(), problem)
 		}
+	}
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		return fmt.Errorf("%w%s", err, nearest.Hint("--"+unknown.GetSpecifiedName(), names))
 	}
 	if missing := (*pflag.ValueRequiredError)(nil); errors.As(err, &missing) {
 		f := missing.GetFlag()

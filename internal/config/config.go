@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -180,7 +181,9 @@ func Parse(text []byte) (Config, error) {
 	case errors.Is(err, errBounds):
 		return Config{}, err
 	case err != nil:
-		return Config{}, fmt.Errorf("not valid YAML: %s", shortened(yaml.FormatError(err, false, false)))
+		return Config{}, fmt.Errorf("not valid YAML: %s%s", shortened(yaml.FormatError(err, false, false)), unquoted(text))
+	case len(raw) == 0:
+		return Config{}, errors.New("the file is empty: copy the headway.yaml of the repository, or add limits")
 	}
 	f, faults := decode(raw)
 	faults = append(faults, others(f.validate(), faults)...)
@@ -200,6 +203,16 @@ func (f file) concurrency() int {
 		return ConcurrencyDefault
 	}
 	return *f.Concurrency
+}
+
+// unquoted is a hint to quote the first value that begins with a sign of YAML; empty if there is none.
+func unquoted(text []byte) string {
+	found := regexp.MustCompile("(?m)^[ \\t-]*([\\w-]+):[ \\t]+([@*%&!`].*?)[ \\t\\r]*$").FindSubmatchIndex(text)
+	if found == nil {
+		return ""
+	}
+	line := bytes.Count(text[:found[2]], []byte("\n")) + 1
+	return fmt.Sprintf("; line %d: quote the value, as in %s: %q", line, text[found[2]:found[3]], text[found[4]:found[5]])
 }
 
 func (f file) config() Config {

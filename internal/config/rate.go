@@ -17,15 +17,15 @@ func ParseRate(text string) (tokens float64, period time.Duration, err error) { 
 func parseRate(text string) (float64, time.Duration, error) {
 	number, unit, ok := strings.Cut(text, "/")
 	if !ok {
-		return 0, 0, fmt.Errorf("%q must be a number and a period, e.g. 500/m", text)
+		return 0, 0, fmt.Errorf("%.100q must be a number and a period, e.g. 500/m", text)
 	}
 	rate, err := strconv.ParseFloat(strings.NewReplacer("_", "", " ", "").Replace(number), 64)
 	if err != nil {
-		return 0, 0, fmt.Errorf("%q must begin with a number, e.g. 500/m", text)
+		return 0, 0, fmt.Errorf("%.100q must begin with a number, e.g. 500/m", text)
 	}
 	period, err := parsePeriod(strings.TrimSpace(unit))
 	if err != nil {
-		return 0, 0, fmt.Errorf("%q: %w", text, err)
+		return 0, 0, fmt.Errorf("%.100q: %w", text, err)
 	}
 	return rate, period, nil
 }
@@ -43,7 +43,7 @@ func parsePeriod(unit string) (time.Duration, error) {
 	}
 	period, err := time.ParseDuration(unit)
 	if err != nil {
-		return 0, fmt.Errorf("period %q must be s, m, h, d or a duration such as 10s", unit)
+		return 0, fmt.Errorf("period %.100q must be s, m, h, d or a duration such as 10s", unit)
 	}
 	return period, nil
 }

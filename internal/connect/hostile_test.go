@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/reservations/mongostore"
 )
 
 const password = "hunter2-secret"
@@ -49,19 +52,57 @@ func TestMalformedServiceURLs(t *testing.T) {
 	}
 }
 
+// An address with a password is accepted or refused without it, whatever else it has. No address is dialled: the
+// context has ended, and a valid address of MongoDB is only parsed.
 func FuzzServiceURLs(f *testing.F) {
 	for _, address := range append(malformed("redis"), malformed("mongodb")...) {
 		f.Add(address)
 	}
+	for _, query := range []string{
+		"tls=x", "authMechanism=X", "authMechanism=PLAIN", "authSource=" + password, "tlsCAFile=/none/" + password,
+		"readPreference=x", "w=-1", "maxPoolSize=-5", "connectTimeoutMS=x", "compressors=x", "replicaSet=", "a", "a=b;c=d",
+		"db=x", "read_timeout=x", "protocol=9", "skip_verify=x",
+	} {
+		f.Add("mongodb://u:" + password + "@h/d?" + query)
+		f.Add("redis://u:" + password + "@h/0?" + query)
+	}
 	f.Fuzz(func(t *testing.T, address string) {
+		// The name of a service is looked up for +srv. The password may be shown where it is also a host.
 		if strings.Contains(address, "+srv") || address == "" {
-			return // needs the network
+			return
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		getenv := func(string) string { return address }
-		if _, err := connect.Redis(ctx, getenv); err == nil || strings.Contains(err.Error(), password) {
-			t.Errorf("Redis at %q: %v", address, err)
+		_, err := connect.Redis(ctx, getenv)
+		if err == nil {
+			t.Errorf("Redis at %q answers", address)
+		}
+		_, invalid := connstring.ParseAndValidate(address)
+		var mongo error
+		if invalid != nil {
+			_, mongo = connect.Mongo(ctx, getenv, io.Discard)
+		} else {
+			_, mongo = mongostore.ClientOptions(address)
+		}
+		if invalid != nil && !errors.Is(mongo, connect.ErrInvalidURL) {
+			t.Errorf("MongoDB at %q: %v", address, mongo)
+		}
+		for service, err := range map[string]error{"Redis": err, "MongoDB": mongo} {
+			if err != nil && shows(err.Error(), address) {
+				t.Errorf("%s at %q: %v", service, address, err)
+			}
 		}
 	})
+}
+
+// shows says whether a text has the password of an address, which begins where its user ends and ends at the last @.
+func shows(text, address string) bool {
+	end := strings.LastIndex(address, "@")
+	if end < 0 {
+		return false
+	}
+	before, after := address[:end], address[end:]
+	_, secret, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(before, "redis://"), "mongodb://"), ":")
+	return len(secret) > 8 && !strings.Contains(after, secret) && strings.Contains(text, secret)
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"strings"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
@@ -96,6 +98,12 @@ func Mongo(ctx context.Context, getenv func(string) string, notice io.Writer) (*
 		return nil, ErrNoMongo()
 	}
 	parsed, err := connstring.ParseAndValidate(uri)
+	if dns := (*net.DNSError)(nil); errors.As(err, &dns) { // mongodb+srv
+		return nil, &ServiceError{
+			Setting: "MONGODB_URI", Address: dns.Name, Kind: ErrUnreachable,
+			Err: fmt.Errorf("DNS has no such name, or does not answer: %s", dns.Err),
+		}
+	}
 	if err != nil {
 		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: errNotMongo}
 	}
@@ -113,10 +121,30 @@ func Mongo(ctx context.Context, getenv func(string) string, notice io.Writer) (*
 	switch {
 	case err == nil:
 		return b, nil
+	case refused(err) != nil:
+		return nil, &ServiceError{Setting: "MONGODB_URI", Address: hosts, Kind: ErrRefused, Err: fmt.Errorf(
+			"%w. A user may be kept in another database: then add ?authSource=admin; or may not use database %q",
+			refused(err), database)}
 	case errors.Is(err, reservations.ErrUnavailable):
 		return nil, &ServiceError{Setting: "MONGODB_URI", Address: hosts, Kind: ErrUnreachable, Err: &briefError{err}}
 	}
 	return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: err}
+}
+
+// refused returns MongoDB's own text of a failed authentication or a missing right; nil for other errors.
+func refused(err error) error {
+	const unauthorized, authenticationFailed = 13, 18
+	var answer mongo.CommandError
+	if errors.As(err, &answer) && (answer.Code == unauthorized || answer.Code == authenticationFailed) {
+		return errors.New(answer.Message)
+	}
+	if err == nil {
+		return nil
+	}
+	if text := (&briefError{err}).Error(); strings.Contains(text, "auth error") {
+		return errors.New(text)
+	}
+	return nil
 }
 
 // open connects once.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,9 @@ var (
 // password.
 var ErrInvalidURL = errors.New("is not a valid address")
 
+// ErrRefused is matched when a service answered and refused the credentials, or the database.
+var ErrRefused = errors.New("refuses the login")
+
 // ErrNotSet is matched when a command needs a service of which no address is given.
 var ErrNotSet = errors.New("is not set")
 
@@ -38,13 +42,16 @@ var ErrNotSet = errors.New("is not set")
 type ServiceError struct {
 	Setting string // REDIS_URL or MONGODB_URI
 	Address string // host and port, without credentials; empty where unknown
-	Kind    error  // ErrUnreachable, ErrInvalidURL or ErrNotSet
+	Kind    error  // ErrUnreachable, ErrRefused, ErrInvalidURL or ErrNotSet
 	Err     error
 }
 
 func (e *ServiceError) Error() string {
 	if errors.Is(e.Kind, ErrInvalidURL) || errors.Is(e.Kind, ErrNotSet) {
 		return fmt.Sprintf("%s %v: %v", e.Setting, e.Kind, e.Err)
+	}
+	if errors.Is(e.Kind, ErrRefused) || e.Setting != "REDIS_URL" && e.Setting != "MONGODB_URI" {
+		return fmt.Sprintf("%s: %s %v: %v", e.Setting, e.Address, e.Kind, e.Err)
 	}
 	return fmt.Sprintf("%s: %s %v: %v. Start the services with `docker compose up -d`, or set %s",
 		e.Setting, e.Address, e.Kind, e.Err, e.Setting)
@@ -71,9 +78,28 @@ func Redis(ctx context.Context, getenv func(string) string) (redis.UniversalClie
 	defer cancel()
 	if err := client.Ping(ctx).Err(); err != nil {
 		_ = client.Close()
-		return nil, &ServiceError{Setting: "REDIS_URL", Address: options.Addr, Kind: ErrUnreachable, Err: err}
+		return nil, redisFault(options, err)
 	}
 	return client, nil
+}
+
+// redisFault says why Redis did not let a client in.
+func redisFault(options *redis.Options, err error) error {
+	e := &ServiceError{Setting: "REDIS_URL", Address: options.Addr, Kind: ErrUnreachable, Err: err}
+	answer := redis.Error(nil)
+	if !errors.As(err, &answer) || redis.IsLoadingError(err) {
+		return e
+	}
+	e.Kind = ErrRefused
+	switch text := answer.Error(); {
+	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "ERR invalid password"):
+		e.Err = fmt.Errorf("wrong user or password (%w)", err)
+	case strings.HasPrefix(text, "NOAUTH"):
+		e.Err = fmt.Errorf("it needs a password, as in redis://:password@host:port/0 (%w)", err)
+	case strings.Contains(text, "DB index"):
+		e.Err = fmt.Errorf("it has no database %d (%w)", options.DB, err)
+	}
+	return e
 }
 
 func redisOptions(address string) (*redis.Options, error) {

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -48,9 +49,10 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		return nil, nil
 	}
 	found, err := s.config.Batches.List(ctx, batchesShown)
-	if err != nil {
+	if err != nil && !errors.Is(err, batches.ErrMalformed) {
 		return nil, err
 	}
+	faults := []error{err} // of single batches
 	counters := make(map[string]*followed, len(found))
 	rows := make([]batchRow, 0, len(found))
 	for _, b := range found {
@@ -60,15 +62,18 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		}
 		counters[b.ID] = f
 		counts, now, err := f.counter.Counts(ctx)
-		if err != nil {
+		if err != nil && !errors.Is(err, batches.ErrMalformed) {
 			return nil, err
+		}
+		if err != nil {
+			faults, now, counts = append(faults, err), b, batches.Counts{}
 		}
 		var lately pace.Lately
 		f.samples, lately = pace.Watched(f.samples, pace.Sample{At: time.Now(), Counts: counts})
 		rows = append(rows, newBatchRow(now, counts, lately))
 	}
 	s.counters = counters // drops the counters of older batches
-	return rows, nil
+	return rows, errors.Join(faults...)
 }
 
 func newBatchRow(b batches.Batch, c batches.Counts, lately pace.Lately) batchRow {
@@ -104,6 +109,8 @@ type batchData struct {
 
 	Failures []failedRequest
 	More     bool
+	// Unread says why there are no further failures.
+	Unread string
 }
 
 // failedRequest is a request of a batch that ended badly.
@@ -131,6 +138,10 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 	}
 	d := batchData{batchRow: newBatchRow(b, counts, lately)}
 	for result, err := range s.config.Batches.FailedOnes(r.Context(), b.ID) {
+		if errors.Is(err, batches.ErrMalformed) {
+			d.Unread = err.Error()
+			break
+		}
 		if err != nil {
 			return view{}, err
 		}

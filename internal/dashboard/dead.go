@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,6 +18,8 @@ import (
 const (
 	// deadShown is how many dead tasks a page lists.
 	deadShown = 100
+	// archivePages is how many pages of that size of asynq's archive are searched.
+	archivePages = 10
 	// lineShown is how many letters of an error a line has.
 	lineShown = 160
 )
@@ -54,6 +57,8 @@ type deadData struct {
 	Kept  bool
 	Total int
 	Tasks []deadRow
+	// Unreadable is how many records were passed over.
+	Unreadable int
 }
 
 // deadRow is a dead task of the list.
@@ -79,6 +84,10 @@ func (s *Server) deadPage(r *http.Request) (view, error) {
 		return v, err
 	}
 	for t, err := range s.config.Dead.List(r.Context(), f) {
+		if errors.Is(err, deadtasks.ErrMalformed) {
+			d.Unreadable++
+			continue
+		}
 		if err != nil {
 			return v, err
 		}
@@ -94,30 +103,41 @@ func (s *Server) deadPage(r *http.Request) (view, error) {
 	return v, nil
 }
 
-// archived lists asynq's archive, which keeps 10 000 tasks of a queue.
+// archived lists asynq's archive, which keeps 10 000 tasks of a queue: the first 1000 of each. A list of asynq has the
+// payloads, so it is read in pages.
 func (s *Server) archived(ctx context.Context, d *deadData) error {
 	for _, q := range s.look(ctx).Queues {
 		if q.Archived == 0 || d.Search.Queue != "" && d.Search.Queue != q.Queue {
 			continue
 		}
-		found, err := s.inspector.ListArchivedTasks(q.Queue, asynq.PageSize(1000))
-		if err != nil {
-			return fmt.Errorf("list the archive of queue %s: %w", q.Queue, err)
-		}
-		for _, t := range found {
-			if (d.Search.ID != "" && d.Search.ID != t.ID) || (d.Search.Type != "" && d.Search.Type != t.Type) ||
-				!strings.Contains(t.LastErr, d.Search.Error) {
-				continue
+		for page := 1; page <= archivePages; page++ {
+			found, err := s.inspector.ListArchivedTasks(q.Queue, asynq.PageSize(deadShown), asynq.Page(page))
+			if err != nil {
+				return fmt.Errorf("list the archive of queue %s: %w", q.Queue, err)
 			}
-			if d.Total++; len(d.Tasks) < deadShown {
-				d.Tasks = append(d.Tasks, deadRow{
-					ID: t.ID, Queue: t.Queue, Type: t.Type, State: "archived", Error: firstLine(t.LastErr), At: t.LastFailedAt,
-					Attempts: t.Retried + 1,
-				})
+			for _, t := range found {
+				d.add(t)
+			}
+			if len(found) < deadShown || ctx.Err() != nil {
+				break
 			}
 		}
 	}
-	return nil
+	return ctx.Err()
+}
+
+// add counts a task of the archive if it is looked for.
+func (d *deadData) add(t *asynq.TaskInfo) {
+	if (d.Search.ID != "" && d.Search.ID != t.ID) || (d.Search.Type != "" && d.Search.Type != t.Type) ||
+		!strings.Contains(t.LastErr, d.Search.Error) {
+		return
+	}
+	if d.Total++; len(d.Tasks) < deadShown {
+		d.Tasks = append(d.Tasks, deadRow{
+			ID: t.ID, Queue: t.Queue, Type: t.Type, State: "archived", Error: firstLine(t.LastErr), At: t.LastFailedAt,
+			Attempts: t.Retried + 1,
+		})
+	}
 }
 
 // requeue requeues one task, or all that the form's search finds.

@@ -95,7 +95,7 @@ func newBucketView(b overview.Bucket) bucketView {
 
 func bucketState(b overview.Bucket) string {
 	switch {
-	case b.FailedIn > 0:
+	case b.FailedIn > 0, b.Fault != "":
 		return "not answering"
 	case b.Blocked > 0:
 		return "blocked"

@@ -10,7 +10,8 @@ import (
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// guard wraps the pages: headers, the name of the host, credentials, then requests from other sites.
+// guard wraps the pages: headers, the name of the host, requests from other sites, credentials, then changes that other
+// sites ask for.
 func (s *Server) guard(pages http.Handler) http.Handler {
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -23,6 +24,8 @@ func (s *Server) guard(pages http.Handler) http.Handler {
 		case !s.config.AnyHost && !loopback(r.Host):
 			s.refuse(w, r, http.StatusMisdirectedRequest,
 				"This page answers on loopback only: open it as 127.0.0.1 or localhost.")
+		case embedded(r):
+			s.refuse(w, r, http.StatusForbidden, "This request comes from another site.")
 		case !s.config.Credentials.allow(r):
 			if s.config.Credentials.Password != "" {
 				w.Header().Set("WWW-Authenticate", `Basic realm="Headway", charset="UTF-8"`)
@@ -32,6 +35,14 @@ func (s *Server) guard(pages http.Handler) http.Handler {
 			pages.ServeHTTP(w, r)
 		}
 	})
+}
+
+// embedded says whether a page of another site makes the request, unless its reader follows a link. Such a page can't
+// read the answer, but it could hold all streams of events and have the services searched.
+func embedded(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	link := r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return (site == "cross-site" || site == "same-site") && !link
 }
 
 func secure(h http.Header) {

@@ -45,6 +45,15 @@ type bucketPart struct {
 
 func slotOf(at time.Time) int64 { return at.Unix() / int64(sampleEvery/time.Second) }
 
+// places are the fields of the ring.
+func places() []string {
+	all := make([]string, slots)
+	for i := range all {
+		all[i] = strconv.Itoa(i)
+	}
+	return all
+}
+
 // history reads and writes the ring. Safe for concurrent use.
 type history struct {
 	client redis.UniversalClient
@@ -92,7 +101,11 @@ func (h *history) write(ctx context.Context, s sample) error {
 	pipe := h.client.Pipeline()
 	pipe.HSet(ctx, keyHistory, place, text)
 	pipe.Expire(ctx, keyHistory, historyKept)
-	if _, err = pipe.Exec(ctx); err != nil {
+	_, err = pipe.Exec(ctx)
+	if redis.HasErrorPrefix(err, "WRONGTYPE") { // another program has made the key
+		err = h.client.Del(ctx, keyHistory).Err()
+	}
+	if err != nil {
 		return fmt.Errorf("write the history: %w", err)
 	}
 	return nil
@@ -106,14 +119,15 @@ func (h *history) samples(ctx context.Context) ([]sample, error) {
 	if h.read == slotOf(now) {
 		return h.all, nil
 	}
-	stored, err := h.client.HGetAll(ctx, keyHistory).Result()
+	stored, err := h.client.HMGet(ctx, keyHistory, places()...).Result() // not more, whatever the hash has
 	if err != nil {
 		return nil, fmt.Errorf("read the history: %w", err)
 	}
 	var all []sample
-	for _, text := range stored {
+	for _, value := range stored {
 		var s sample
-		if json.Unmarshal([]byte(text), &s) != nil { // another version wrote it
+		text, found := value.(string)
+		if !found || json.Unmarshal([]byte(text), &s) != nil { // another version wrote it
 			continue
 		}
 		if at := time.Unix(s.At, 0); at.After(now.Add(-time.Hour)) && !at.After(now.Add(sampleEvery)) {

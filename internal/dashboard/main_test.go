@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/dashboard"
@@ -40,6 +41,7 @@ type world struct {
 	inspector *asynq.Inspector
 	scheduler *scheduler.Scheduler
 	config    dashboard.Config
+	database  *mongo.Database // nil without records
 }
 
 func newWorld(t *testing.T) *world {

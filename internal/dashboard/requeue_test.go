@@ -20,6 +20,7 @@ func withRecords(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	database := testenv.Database(t)
+	w.database = database
 	w.config.Dead = deadtasks.New(database, deadtasks.Options{})
 	w.config.Batches = batches.New(database, batches.Options{})
 	w.config.AllowChanges = true

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/shell"
 )
 
 // How bad a problem is.
@@ -22,6 +24,8 @@ const (
 	longWait = 3600
 	// longReady is for how long a ready task may wait for a free worker, in seconds.
 	longReady = 60
+	// faultShown is how many letters of an error a problem has.
+	faultShown = 300
 )
 
 // problem is something that does not go on, or not as one would expect.
@@ -40,7 +44,7 @@ func (f *fleet) stuck() []problem {
 	}
 	for _, fault := range f.Faults {
 		add(severe, "", "Check REDIS_URL, MONGODB_URI and the services.", "The page cannot read %s: %v.", fault.What,
-			strings.TrimSuffix(fault.Err.Error(), "."))
+			strings.TrimSuffix(cli.FirstLine(fault.Err.Error(), faultShown, "…"), "."))
 	}
 	f.stuckQueues(add)
 	f.stuckBuckets(add)
@@ -97,11 +101,14 @@ func (f *fleet) stuckBuckets(add addProblem) {
 		link := limitLink(b)
 		who := count(b.Waiting, "task") + " " + plural(b.Waiting, "waits", "wait")
 		switch {
+		case b.Fault != "":
+			add(severe, link, "If its document is corrupt, `headway limits reset "+shell.Word(b.Bucket)+"` deletes it.",
+				"The bucket of %s can't be read: %s.", b.Bucket, who)
 		case b.FailedIn > 0:
 			add(severe, link, "Check the store of the buckets.",
 				"The bucket of %s could not be asked: %s. It is asked again in %s.", b.Bucket, who, seconds(b.FailedIn))
 		case b.Blocked > 0 && b.Waiting > 0:
-			add(slow, link, "`headway limits unblock "+b.Bucket+"` ends the block.",
+			add(slow, link, "`headway limits unblock "+shell.Word(b.Bucket)+"` ends the block.",
 				"Nothing of %s starts for %s, because a provider refused a call: %s.", b.Bucket, seconds(b.Blocked), who)
 		case b.EndIn != nil && *b.EndIn > longWait:
 			add(slow, link, "Raise the limit, or let the tasks wait.", "%s for %s; the last is expected to start in %s.",

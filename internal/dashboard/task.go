@@ -156,6 +156,9 @@ func (s *Server) records(ctx context.Context, queue, id string) (found []deadtas
 	}
 	f := deadtasks.Filter{ID: id, Queue: queue, States: deadtasks.EveryState()}
 	for t, err := range s.config.Dead.Whole(ctx, f) {
+		if errors.Is(err, deadtasks.ErrMalformed) { // what asynq has of the task is shown all the same
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -248,6 +251,50 @@ func stepText(e *explained.Task) string {
 	}
 }
 
+// indented returns valid JSON with indents, and ends soon behind that many bytes. Nested lists of a megabyte would have
+// gigabytes of indents.
+func indented(valid []byte, most int) string {
+	var b strings.Builder
+	depth, quoted, opened := 0, false, false
+	line := func() {
+		b.WriteByte('\n')
+		b.WriteString(strings.Repeat("  ", depth))
+	}
+	for i := 0; i < len(valid) && b.Len() <= most; i++ {
+		c := valid[i]
+		switch {
+		case quoted:
+			if b.WriteByte(c); c == '\\' {
+				i++
+				b.WriteByte(valid[i])
+			}
+			quoted = c != '"'
+		case strings.IndexByte(" \t\r\n", c) >= 0:
+		case c == ']' || c == '}':
+			if depth--; !opened {
+				line()
+			}
+			b.WriteByte(c)
+			opened = false
+		default:
+			if opened {
+				line()
+			}
+			b.WriteByte(c)
+			quoted, opened = c == '"', c == '[' || c == '{'
+			switch {
+			case opened:
+				depth++
+			case c == ',':
+				line()
+			case c == ':':
+				b.WriteByte(' ')
+			}
+		}
+	}
+	return b.String()
+}
+
 // body is a payload as text: JSON with indents, other text as it is, and bytes as base64. Secrets are taken out before
 // anything is escaped twice.
 func (s *Server) body(payload []byte) string {
@@ -255,13 +302,10 @@ func (s *Server) body(payload []byte) string {
 		return ""
 	}
 	payload = s.config.Secrets.Bytes(bytes.Clone(payload))
-	var indented bytes.Buffer
-	text := string(payload)
+	text := string(payload[:min(len(payload), 2*bodyShown)])
 	switch {
 	case json.Valid(payload):
-		if json.Indent(&indented, payload, "", "  ") == nil {
-			text = indented.String()
-		}
+		text = indented(payload, bodyShown)
 	case !utf8.Valid(payload):
 		text = "base64: " + base64.StdEncoding.EncodeToString(payload[:min(len(payload), bodyShown)])
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -43,7 +44,8 @@ func (t Task) Rows() [][]string {
 	rows = append(rows, cli.TextRows("cause", t.Cause)...)
 	rows = append(rows, cli.TextRows("error", t.LastError)...)
 	if t.State == "archived" {
-		row("record", "`headway dead show "+t.ID+"` has its payload and how it ended, where the workers keep dead tasks")
+		row("record", "`headway dead show "+shell.Word(t.ID)+
+			"` has its payload and how it ended, where the workers keep dead tasks")
 	}
 	rows = append(rows, cli.TextRows("bucket", t.Problem)...)
 	return rows

@@ -3,6 +3,7 @@ package overview
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
@@ -26,6 +27,8 @@ type Bucket struct {
 	Blocked float64 `json:"blocked_seconds"`
 	// FailedIn is for how long the bucket is left alone because it could not be asked.
 	FailedIn float64 `json:"failed_seconds,omitempty"`
+	// Fault is why the bucket can't be read, while others can. It has no meters then.
+	Fault string `json:"fault,omitempty"`
 	// FlowCount is how many named flows these tasks belong to, at least where the bucket has shards; Flows are the ten
 	// that have most of them.
 	FlowCount int                   `json:"flow_count,omitempty"`
@@ -89,6 +92,18 @@ func NewBucket(v reservations.View) Bucket {
 		b.Shards = append(b.Shards, NewBucket(shard))
 	}
 	return b
+}
+
+// faultMost bounds the text of a fault, in bytes: a document may have any text in it.
+const faultMost = 300
+
+// faulty returns a bucket that can't be read.
+func faulty(limit, key string, err error) Bucket {
+	text := err.Error()
+	return Bucket{
+		Bucket: reservations.BucketName(limit, key), Limit: limit, Key: key, InUse: true,
+		Fault: strings.ToValidUTF8(text[:min(len(text), faultMost)], ""),
+	}
 }
 
 // With returns the bucket with the waitlist of it, or of one of its shards, added.

@@ -2,6 +2,7 @@ package overview
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -87,7 +88,7 @@ func stored(v reservations.View) []string {
 }
 
 // Limit reads the shared bucket of a limit, and the buckets of keys for which tasks wait, of at most that many
-// waitlists.
+// waitlists. A bucket that fails alone has a Fault.
 func (r Reader) Limit(ctx context.Context, name string, waitlists int) (Limit, error) {
 	lists, more, err := r.Scheduler.Waitlists(ctx, name, waitlists)
 	if err != nil {
@@ -103,10 +104,14 @@ func (r Reader) Limit(ctx context.Context, name string, waitlists int) (Limit, e
 	limit := Limit{Limit: name, More: more}
 	for _, key := range keys {
 		v, err := r.Limiter.View(ctx, name, key)
+		b := r.Bucket(v)
+		// The other buckets can be read. Redis may have a key that no charge has.
+		if errors.Is(err, reservations.ErrBucket) || errors.Is(err, reservations.ErrInvalidCharge) {
+			b, err = faulty(name, key, err), nil
+		}
 		if err != nil {
 			return Limit{}, err
 		}
-		b := r.Bucket(v)
 		for _, l := range waiting[key] {
 			b = b.With(l)
 		}

@@ -1,5 +1,5 @@
 // Package packed stores texts in documents of MongoDB: small texts unchanged, so that people can read them, and
-// larger texts compressed.
+// larger texts compressed. It also reads the times of documents.
 package packed
 
 import (

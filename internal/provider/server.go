@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -50,6 +51,10 @@ func New(cfg Config) (*Server, error) {
 	s.mux.HandleFunc("POST /v1/completions", s.endpoint(completionCall))
 	s.mux.HandleFunc("POST /v1/moderations", s.endpoint(moderationCall))
 	s.mux.HandleFunc("POST /v1/tick", s.endpoint(tickCall))
+	s.mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"test","object":"model"}]}`) // the client may have gone
+	})
 	s.mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.Report())
 	})

@@ -112,7 +112,8 @@ func TestComposeWorkers(t *testing.T) {
 	if want := []string{"worker", "--config", config, "--metrics", "0.0.0.0:9464"}; !slices.Equal(worker.Command, want) {
 		t.Errorf("command %q, wanted %q", worker.Command, want)
 	}
-	if want := []string{"CMD", "/headway", "check", "--config", config}; !slices.Equal(worker.Healthcheck.Test, want) {
+	want := []string{"CMD", "/headway", "check", "--skip-provider", "--config", config}
+	if !slices.Equal(worker.Healthcheck.Test, want) {
 		t.Errorf("health check %q, wanted %q", worker.Healthcheck.Test, want)
 	}
 	if !slices.Contains(worker.Volumes, "./headway.yaml:"+config+":ro") {

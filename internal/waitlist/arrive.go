@@ -13,15 +13,16 @@ import (
 //	ARGV[3...] -> for each task: task, "1" for a tag in any case, number of buckets, for each of these: bucket, flow,
 //	              cost, class, cost in the class
 //
-// Output, for each task: see arrived; then the number of waiting tasks of each of its buckets.
+// Output, for each task: see arrived; then the number of waiting tasks of each of its buckets; then the moment of its
+// arrival, which is unique in a call.
 const arriveScript = `
-local answer, counts, opened, i = {}, {}, {}, 3
+local answer, counts, opened, i, moment = {}, {}, {}, 3, now
 
 local function tag(task, bucket, flow, cost, class, turn)
 	local record, given, key = root .. "task:" .. task, "tag:" .. bucket, with(bucket, class)
 	if redis.call("HEXISTS", record, given) == 0 then
-		opened[key] = opened[key] or {bucket, open(bucket, class)}
-		local _, epoch, inner = unpack(opened[key])
+		opened[key] = opened[key] or {bucket, class, open(bucket, class)}
+		local _, _, epoch, inner = unpack(opened[key])
 		redis.call("HSET", record, given, placed(epoch, "0", behind(bucket, class, inner, flow, cost), tonumber(turn), class))
 		redis.call("PEXPIRE", record, ARGV[2])
 	end
@@ -43,10 +44,13 @@ while i < #ARGV do
 	if chosen and state == "0" then
 		tag(ARGV[i], unpack(ARGV, chosen, chosen + 4))
 	end
-	i = last + 1
+	answer[#answer + 1] = whole(moment)
+	i, moment = last + 1, moment + 1
 end
 for _, of in pairs(opened) do
-	tidy(of[1]) -- the tasks of an idle bucket may start at once, and never join
+	local bucket, class, _, _, busy = unpack(of)
+	tidy(bucket) -- the tasks of an idle bucket may start at once, and never join
+	redis.call("HSET", root .. "meta:" .. bucket, "busy:" .. class, busy)
 end
 return answer
 `
@@ -110,6 +114,8 @@ type Arrived struct {
 	Waiting []int
 	// Info is Entry.Info.
 	Info []byte
+	// At is the time of the arrival, by Redis's clock. It is not set by Leave and Position.
+	At time.Time
 }
 
 // Held is a bucket in which a task has a tag.
@@ -122,7 +128,7 @@ type Held struct {
 // gets a tag. The tag is in the first bucket of Wants in which other tasks wait. If no other task waits, a task with
 // Joins gets its tag in the first bucket of Wants. So tasks wait in the order in which they arrived, whichever bucket
 // answers first. Later arrivals do not change the tag of a task in a bucket. Redis keeps the tag of a task that does
-// not join for a minute.
+// not join for a minute. For a task that arrives while no other task waits, see Entry.Arrived.
 //
 // Each 128 arrivals are one atomic change, in their order.
 func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, error) {
@@ -144,6 +150,7 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 			for range a.Wants {
 				one.Waiting = append(one.Waiting, r.count())
 			}
+			one.At = r.moment()
 			found = append(found, one)
 		}
 		if r.err != nil {

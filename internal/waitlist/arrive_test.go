@@ -50,6 +50,55 @@ func TestTasksWaitInTheOrderOfTheirArrival(t *testing.T) {
 	}
 }
 
+// Workers hold tasks of a backlog, and other tasks of it are sorted. Each task waits in the order of its arrival,
+// whichever bucket answers first: if it arrived before another task waited, and if it joins after the sorted ones.
+func TestDeliveredTasksKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f fixture) {
+		t.Helper()
+		delivered := func(ids ...string) (all []waitlist.Entry) {
+			t.Helper()
+			for _, id := range ids {
+				all = append(all, entry(id))
+			}
+			arrivals := make([]waitlist.Arrival, len(all))
+			for i, e := range all {
+				arrivals[i] = waitlist.Arrival{Task: e.Task, Wants: []waitlist.Entry{e}}
+			}
+			found, err := f.Arrive(t.Context(), arrivals)
+			f.check(err)
+			for i, a := range found {
+				all[i].Arrived = a.At
+			}
+			if f.server != nil {
+				f.pass(time.Second)
+			}
+			return all
+		}
+		first := delivered("j", "i")
+		second := delivered("h", "g")
+		f.comes("f", "e", "d") // sorted: f was taken by a worker and did not arrive yet
+		third := delivered("f", "c")
+		f.join(third[1], second[1]) // c, g
+		f.join(entries("e", "d")...)
+		fourth := delivered("b")
+		f.join(fourth[0], third[0], second[0]) // b, f, h
+		refused := func(id string) {
+			e := entry(id)
+			e.Front = true
+			f.join(e)
+		}
+		refused("y")
+		f.join(first[1], first[0]) // i, j
+		if f.server != nil {
+			f.pass(time.Second)
+		}
+		refused("x")
+		want := []string{"y", "x", "j", "i", "h", "g", "f", "e", "d", "c", "b"}
+		same(t, "order", want, ids(f.due().Heads, waiting))
+	})
+}
+
 // A task with several buckets gets its tag in the first bucket that would make it wait.
 func TestArrivalsOfSeveralBuckets(t *testing.T) {
 	t.Parallel()

@@ -170,6 +170,7 @@ func (f fixture) arrive(id string, buckets ...string) waitlist.Arrived {
 	}
 	found, err := f.Arrive(f.t.Context(), []waitlist.Arrival{arrival})
 	f.check(err)
+	found[0].At = time.Time{}
 	return found[0]
 }
 

@@ -11,12 +11,13 @@ import (
 // joinScript puts tasks into the lists of their buckets.
 //
 //	ARGV[2...] -> for each task: task; bucket; flow; cost (negative: before all waiting tasks); reserved; urgent ("1"
-//	              or "0"); tokens (JSON); info; how long to keep the record in milliseconds; class; cost in the class
+//	              or "0"); tokens (JSON); info; how long to keep the record in milliseconds; class; cost in the class;
+//	              when the task arrived (late if it was not delivered)
 //
 // Output, for each bucket of the tasks: its name; the number of sums of tokens; the sums.
 const joinScript = `
 local before, first, left = soonest(), {}, {}
-for i = 2, #ARGV, 11 do
+for i = 2, #ARGV, 12 do
 	local task, bucket, class, turn = ARGV[i], ARGV[i + 1], ARGV[i + 9], tonumber(ARGV[i + 10])
 	local record, inside, given = root .. "task:" .. task, "in:" .. bucket, "tag:" .. bucket
 	local queue, id = split(task)
@@ -38,13 +39,16 @@ for i = 2, #ARGV, 11 do
 		local _
 		tag, _, of, turn, class = place(kept or early)
 	end
-	local epoch, inner = open(bucket, class)
+	local epoch, inner, busy = open(bucket, class)
 	if known and of ~= epoch then
 		tag, turn = inner, 0
 	elseif not known and cost < 0 then
-		tag, turn = inner - 0.000001, 0
+		tag, turn = front(busy, now - 1e15) or inner, 0 -- before all arrivals of the last 31 years
 	elseif not known then
 		tag = behind(bucket, class, inner, ARGV[i + 2], cost)
+	end
+	if not kept and cost >= 0 then
+		tag = front(busy, tonumber(ARGV[i + 11])) or tag
 	end
 	if early then
 		redis.call("HDEL", record, given)
@@ -72,7 +76,7 @@ for bucket in pairs(first) do
 end
 wake(before)
 local answer, named = {}, {}
-for i = 3, #ARGV, 11 do
+for i = 3, #ARGV, 12 do
 	local bucket = ARGV[i]
 	if not named[bucket] then
 		named[bucket] = true
@@ -124,6 +128,9 @@ type Entry struct {
 	Reserved bool
 	// Front puts the task before all waiting tasks, if it has not joined the bucket yet.
 	Front bool
+	// Arrived is Arrived.At of the delivery. A task that arrived before another task waited in the bucket has its place
+	// before all others, in the order of arrival. Its bucket may answer late. It is zero if the task was not delivered.
+	Arrived time.Time
 	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
 	// Keep is the longest time that the caller expects the task to wait. The record of the task expires a day later.
@@ -144,7 +151,7 @@ type Entry struct {
 func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]map[string]float64, err error) {
 	sums = map[string]map[string]float64{}
 	for some := range slices.Chunk(entries, together) {
-		args := make([]any, 0, 11*len(some))
+		args := make([]any, 0, 12*len(some))
 		for _, e := range some {
 			tokens, err := json.Marshal(e.Tokens)
 			if err != nil {
@@ -154,7 +161,8 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 				tokens = []byte("{}")
 			}
 			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
-				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn))
+				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn),
+				e.arrived())
 		}
 		r, err := w.run(ctx, "join a waitlist", w.scripts.join, args...)
 		if err != nil {
@@ -169,6 +177,14 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 		}
 	}
 	return sums, nil
+}
+
+// arrived is in microseconds, late if the task was not delivered.
+func (e Entry) arrived() int64 {
+	if e.Arrived.IsZero() {
+		return 1 << 53
+	}
+	return e.Arrived.UnixMicro()
 }
 
 // cost is negative for Front.

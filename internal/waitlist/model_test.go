@@ -308,6 +308,7 @@ func (s subject) arrive(t *rapid.T) {
 		for _, e := range a.Wants {
 			want.Waiting = append(want.Waiting, s.m.waiting(e.Bucket))
 		}
+		found[i].At = time.Time{}
 		s.same("arrived", want, found[i])
 		s.m.arrive(a)
 	}

@@ -13,7 +13,8 @@ package waitlist
 //	meta:BUCKET        hash: epoch (when the hash was created); generation, version, state, offset (from the last
 //	                   answer); failed_until; faulty_since and away_since (the first failure of the bucket alone, or of
 //	                   its store, since the last answer); inner:CLASS (the largest promoted tag); outer:CLASS (the end of
-//	                   the last turn of the class); virtual (the latest start of a turn).
+//	                   the last turn of the class); virtual (the latest start of a turn); busy:CLASS (when the first
+//	                   task of the class got its tag since the bucket was idle, and the smallest tag since then).
 //	flows:BUCKET       sorted set: flows by their ends (tags), without flows that end before inner:CLASS. A class
 //	                   with a name has flows:BUCKET\0CLASS.
 //	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
@@ -121,7 +122,7 @@ local function tidy(bucket)
 				redis.call("HSET", meta, field, exact(tonumber(last[2])))
 			end
 			redis.call("DEL", flows)
-		elseif string.sub(field, 1, 6) == "outer:" then
+		elseif string.sub(field, 1, 6) == "outer:" or string.sub(field, 1, 5) == "busy:" then
 			redis.call("HDEL", meta, field)
 		end
 	end
@@ -211,16 +212,26 @@ local function withdraw(task)
 	return bucket
 end
 
--- open prepares a class of a bucket for tasks with tags, and returns the epoch and the largest promoted tag.
+-- open prepares a class of a bucket for tasks with tags. It returns the epoch, the largest promoted tag, and the field
+-- busy:CLASS.
 local function open(bucket, class)
 	local meta = root .. "meta:" .. bucket
-	redis.call("HSETNX", meta, "epoch", whole(now))
-	redis.call("PERSIST", meta)
-	local epoch, inner = unpack(redis.call("HMGET", meta, "epoch", "inner:" .. class))
-	if not inner then
-		redis.call("HSET", meta, "inner:" .. class, "0")
+	local epoch, inner, busy = unpack(redis.call("HMGET", meta, "epoch", "inner:" .. class, "busy:" .. class))
+	if not epoch or not inner or not busy then
+		epoch, inner = epoch or whole(now), inner or "0"
+		busy = busy or whole(now) .. " " .. inner
+		redis.call("HSET", meta, "epoch", epoch, "inner:" .. class, inner, "busy:" .. class, busy)
 	end
-	return epoch, number(inner)
+	redis.call("PERSIST", meta)
+	return epoch, number(inner), busy
+end
+
+-- front returns a tag before all tags of a busy class, for a task that arrived before the class was busy. The earlier of
+-- two arrivals has the smaller tag. It returns nil if the task arrived later.
+local function front(busy, came)
+	local since, tag = string.match(busy, "^(%d+) (%S+)$")
+	local early = number(since) - came
+	return early > 0 and number(tag) - early / 1000000 or nil
 end
 
 -- behind returns a new tag at the end of a flow, and moves that end on by the cost.

@@ -94,9 +94,7 @@ func (s state) fold(limit reservations.Limit, now time.Time, requests []reservat
 	return c
 }
 
-// fits says whether the requests are laid out for the limit, as a document may have been changed by hand.
+// fits says whether the requests are such as a Limiter sends, as a document may have been changed by hand.
 func fits(limit reservations.Limit, requests []reservations.Request) bool {
-	return !slices.ContainsFunc(requests, func(r reservations.Request) bool {
-		return len(r.Tokens) != 0 && len(r.Tokens) != len(limit.Meters)
-	})
+	return !slices.ContainsFunc(requests, func(r reservations.Request) bool { return !r.Fits(limit) })
 }

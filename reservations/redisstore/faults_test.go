@@ -351,3 +351,18 @@ func TestContended(t *testing.T) {
 		t.Errorf("another call: %s", o.State)
 	}
 }
+
+// An epoch that lies ahead, as after Redis has started with a wrong clock, keeps no bucket back until then.
+func TestEpochsAhead(t *testing.T) {
+	t.Parallel()
+	url := testenv.Redis(t)
+	client, store := connect(t, url), open(t, url)
+	apply(t, store, limit, start(1))
+	if err := client.SetRange(t.Context(), redisstore.KeyEpoch, 0, "4102444800000000").Err(); err != nil { // 2100
+		t.Fatal(err)
+	}
+	outcomes, err := store.Apply(t.Context(), limit, "", []reservations.Request{start(1)})
+	if err != nil || outcomes[0].Wait() > time.Hour {
+		t.Errorf("%+v, %v", outcomes, err)
+	}
+}

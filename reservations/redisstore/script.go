@@ -35,13 +35,15 @@ func newScript(source string) script {
 	return script{source: source, hash: redis.NewScript(source).Hash()}
 }
 
-// preamble begins a new epoch when the server may have lost buckets. KEYS are a bucket, its queue and keyEpoch.
+// preamble begins a new epoch when the server may have lost buckets, and where the epoch is more than a minute ahead: the
+// clock was wrong when it began, and each bucket would wait until then. KEYS are a bucket, its queue and keyEpoch.
 const preamble = `
 local time = redis.call("TIME")
 local now = string.format("%s%06d", time[1], tonumber(time[2]))
 local run = string.match(redis.call("INFO", "server"), "run_id:(%w+)") or ""
 local epoch = redis.pcall("GET", KEYS[3])
-if type(epoch) ~= "string" or string.sub(epoch, 17) ~= run then
+if type(epoch) ~= "string" or string.sub(epoch, 17) ~= run or
+	(tonumber(string.sub(epoch, 1, 16)) or math.huge) > tonumber(now) + 60000000 then
 	epoch = now .. run
 	redis.call("SET", KEYS[3], epoch)
 end

@@ -99,11 +99,14 @@ func (s *Store) answered(name string, answer []any) (seen state, place int64, er
 func (s *Store) parse(name string, answer any) (state, error) {
 	text, _ := answer.(string)
 	if len(text) < 2*timeSize {
-		return state{}, ofBucket(name, fmt.Errorf("%w: %v", errAnswer, answer))
+		return state{}, ofBucket(name, fmt.Errorf("%w: %.200q", errAnswer, text))
 	}
 	seen := state{epoch: text[:timeSize], clock: moment(text[timeSize : 2*timeSize])}
 	if s.now != nil {
 		seen.clock = s.now()
+	}
+	if seen.clock.IsZero() {
+		return state{}, ofBucket(name, fmt.Errorf("%w: a clock of %.40q", errAnswer, text[timeSize:2*timeSize]))
 	}
 	if value := text[2*timeSize:]; value != "" {
 		if len(value) < headerSize {
@@ -133,10 +136,13 @@ func decode(document string) (reservations.Bucket, error) {
 	return d.Decode()
 }
 
+// latest is the first moment of the year 2200, in microseconds: buckets are stored in nanoseconds, which end in 2262.
+const latest = 7_258_118_400e6
+
 // moment reads whole microseconds; the zero time if the text is none.
 func moment(text string) time.Time {
 	us, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || us <= 0 {
+	if err != nil || us <= 0 || us > latest {
 		return time.Time{}
 	}
 	return time.UnixMicro(us).UTC()

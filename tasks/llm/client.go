@@ -15,10 +15,10 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/tasks/intake"
 )
 
 // messageLength is how much of a provider's message an Error keeps, in bytes.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/intake"
 )
 
 // TimeoutDefault bounds one call.

@@ -30,10 +30,11 @@
 // # Errors
 //
 // Every failed call is an *[Error]. A failure that no retry mends is permanent as in package tasks: a 4xx other than
-// 408, 409, 425 and 429, or a body that is not a chat request. All others may be retried.
+// 401, 408, 409, 425 and 429, a 429 for a request above the provider's whole limit ("Request too large"), or a body that
+// is no request of the endpoint. All others may be retried: a 401 is the fault of the worker's key, not of the task.
 //
-// A 429 or 503 that names a time is a [tasks.RetryAfterError]: the bucket is blocked for that long, at most
-// reservations.MaxBlockMost. The time is in Retry-After or Retry-After-Ms. For a 429 without either, it is in the
+// Any other 429, or a 503, that names a time is a [tasks.RetryAfterError]: the bucket is blocked for that long, at most
+// for the limit's max_block. The time is in Retry-After or Retry-After-Ms. For a 429 without either, it is in the
 // resets of X-Ratelimit-* and Anthropic-Ratelimit-*.
 //
 // The client itself never retries, because each attempt has to pass the limit. The texts of errors never hold the API

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/intake"
 	"github.com/headway-go/headway/tasks/llm"
 )
 

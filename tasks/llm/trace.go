@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/headway-go/headway/internal/spantext"
 )
 
 // tracerName names what makes the spans.
@@ -32,7 +34,7 @@ func traceCall(
 	return ctx, func(a Answer, err error) {
 		defer span.End()
 		if err != nil {
-			span.SetStatus(codes.Error, err.Error())
+			span.SetStatus(codes.Error, spantext.Of(err.Error()))
 			if e, ok := errors.AsType[*Error](err); ok && e.StatusCode > 0 {
 				span.SetAttributes(semconv.HTTPResponseStatusCode(e.StatusCode))
 			}
@@ -41,7 +43,7 @@ func traceCall(
 		span.SetAttributes(semconv.GenAIUsageInputTokens(int(a.Usage.Input)),
 			semconv.GenAIUsageOutputTokens(int(a.Usage.Output)), semconv.GenAIResponseModel(modelOf(a.Body)))
 		if a.RequestID != "" {
-			span.SetAttributes(attribute.String("headway.provider.request_id", a.RequestID))
+			span.SetAttributes(attribute.String("headway.provider.request_id", spantext.Of(a.RequestID)))
 		}
 	}
 }

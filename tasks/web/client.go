@@ -10,11 +10,11 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/internal/retryheader"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/tasks/intake"
 )
 
 // Client makes each request once. It is safe for concurrent use.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks/intake"
 )
 
 const (

@@ -99,7 +99,7 @@ func (s *source) fits(task tasks.Charger) error {
 			return nil //nolint:nilerr // valid names the limit
 		}
 		for _, m := range limit.Meters {
-			if n := charge.Tokens[m.Name]; n > m.Cap() && m.Capacity != reservations.NoBurst {
+			if n := charge.Tokens[m.Name]; m.Cap() > 0 && n > m.Cap() {
 				return fmt.Errorf("reserves %s %s, %w of %s of limit %s: it would wait for a full bucket, and all others "+
 					"until that is paid back; --allow-large sends it", cli.Amount(n), m.Name, errLarge, cli.Amount(m.Cap()),
 					limit.Name)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,12 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
 )
 
 // checked is one thing that `headway check` looked at.
@@ -35,22 +39,24 @@ func (f checked) print(env cli.Environment) {
 }
 
 func checkCommand(env cli.Environment) *cobra.Command {
-	var asJSON bool
+	var asJSON, offline bool
 	var file string
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Validate the settings and ping the services",
-		Long: `Check reads the settings as "headway worker" would, reports every fault at once with its file and field, and
-asks Redis and MongoDB for a sign of life. It changes nothing but to create MongoDB's indexes, and to note where buckets
-are.`,
+		Short: "Validate the settings and ask the services",
+		Long: `Check reads the settings as "headway worker" would, and reports every fault at once with its file and field. It asks
+Redis and MongoDB for a sign of life, and the provider for its models, which costs nothing. It compares the limits with
+the limits of the workers that run. It changes nothing, except that it creates MongoDB's indexes, and stores where
+buckets are.`,
 		Example: `  headway check
   REDIS_URL=rediss://user:password@redis.example.com:6380/0 headway check --config prod.yaml --json`,
 		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &file)
+	c.Flags().BoolVar(&offline, "skip-provider", false, "do not ask the provider, e.g. in a health check")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as a JSON list")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		findings, err := check(c.Context(), file, env.Getenv)
+		findings, err := check(c.Context(), file, offline, env.Getenv)
 		if asJSON {
 			return errors.Join(json.NewEncoder(env.Out).Encode(findings), err)
 		}
@@ -63,7 +69,7 @@ are.`,
 }
 
 // check looks at everything, also after the first fault.
-func check(ctx context.Context, file string, getenv func(string) string) ([]checked, error) {
+func check(ctx context.Context, file string, offline bool, getenv func(string) string) ([]checked, error) {
 	var findings []checked
 	var faults []error
 	note := func(what, detail string, err error) {
@@ -80,9 +86,15 @@ func check(ctx context.Context, file string, getenv func(string) string) ([]chec
 	note(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
 
 	findings = append(findings, checkedLimits(c.Limits)...)
-	checkStores(ctx, c.Buckets, getenv, note)
-	if base := getenv("OPENAI_BASE_URL"); base != "" {
-		note("provider", base, checkBaseURL(getenv))
+	checkStores(ctx, c, getenv, note)
+	base, key := getenv("OPENAI_BASE_URL"), getenv("OPENAI_API_KEY")
+	if err := checkBaseURL(getenv); err != nil || key == "" || offline {
+		if base != "" {
+			note("provider", base, err)
+		}
+	} else {
+		detail, err := checkProvider(ctx, cmp.Or(base, openAIBase), key, "OPENAI_BASE_URL", "OPENAI_API_KEY")
+		note("provider", detail, err)
 	}
 	findings = append(findings, checkedSecrets(c, getenv)...)
 	if len(faults) == 0 {
@@ -118,12 +130,14 @@ func checkedSecrets(c config.Config, getenv func(string) string) (findings []che
 
 // checkStores looks at the services and at where buckets are kept.
 func checkStores(
-	ctx context.Context, said string, getenv func(string) string, note func(what, detail string, err error),
+	ctx context.Context, c config.Config, getenv func(string) string, note func(what, detail string, err error),
 ) {
+	said := c.Buckets
 	queue, err := connect.Redis(ctx, getenv)
 	note("Redis", "answers", err)
 	if err == nil {
 		defer func() { _ = queue.Close() }()
+		checkWorkers(ctx, queue, c.Limits, note)
 	}
 	var missing error
 	if getenv("MONGODB_URI") == "" {
@@ -143,6 +157,27 @@ func checkStores(
 	if err == nil {
 		_ = buckets.Close(ctx) // as above
 	}
+}
+
+// checkWorkers compares the limits of the file with the limits of the workers that run. A difference is no fault: the
+// workers may be about to get this file.
+func checkWorkers(
+	ctx context.Context, queue redis.UniversalClient, limits []reservations.Limit,
+	note func(what, detail string, err error),
+) {
+	members, err := register.New(queue).Members(ctx)
+	if err != nil || len(members) == 0 {
+		return
+	}
+	own := register.Member{Limits: worker.LimitTexts(limits)}
+	lines := []string{fmt.Sprintf("%d run", len(members))}
+	for _, m := range members {
+		for _, d := range own.Differences(m) {
+			lines = append(lines, fmt.Sprintf("warning: %s has other settings for limit %s, meter %s: %s; this file has: %s",
+				m.Name, d.Limit, d.Meter, cmp.Or(d.There, "no such meter"), cmp.Or(d.Here, "no such meter")))
+		}
+	}
+	note("workers", strings.Join(lines, "\n"), nil)
 }
 
 // checkedLimits returns each limit as it was understood, and settings that are allowed but may be a mistake.

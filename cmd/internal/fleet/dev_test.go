@@ -24,28 +24,28 @@ import (
 const devLimits = "limits: {openai: {meters: {requests: 50/s, tokens: 90000/m}}}\n"
 
 // This type holds what a command has written so far. It is safe for concurrent use.
-type heard struct {
+type written struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.b.Write(p)
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
 }
 
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.b.String()
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
 }
 
 // devRun is a `headway dev` that runs, in a home of its own.
 type devRun struct {
 	env  map[string]string
 	file string
-	out  *heard
+	out  *written
 	page string
 	end  func() int
 }
@@ -53,14 +53,21 @@ type devRun struct {
 func startDev(t *testing.T) *devRun {
 	t.Helper()
 	folder := t.TempDir()
-	d := &devRun{env: map[string]string{"HOME": folder}, file: filepath.Join(folder, "headway.yaml"), out: &heard{}}
+	d := &devRun{env: map[string]string{"HOME": folder}, file: filepath.Join(folder, "headway.yaml"), out: &written{}}
 	if err := os.WriteFile(d.file, []byte(devLimits), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	d.start(t, "dev", "--config", d.file)
+	return d
+}
+
+// start runs a command with a page, and returns when it has said where the page is.
+func (d *devRun) start(t *testing.T, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Run(ctx, rootCommand, []string{"dev", "--config", d.file, "--listen", "127.0.0.1:0"}, cli.Environment{
+		ended <- cli.Run(ctx, rootCommand, append(args, "--listen", "127.0.0.1:0"), cli.Environment{
 			Getenv: func(name string) string { return d.env[name] }, Out: d.out, Err: d.out,
 		})
 	}()
@@ -70,12 +77,11 @@ func startDev(t *testing.T) *devRun {
 	})
 	t.Cleanup(func() { d.end() })
 	d.until(t, func() bool {
-		if found := regexp.MustCompile(`page +(http://\S+)`).FindStringSubmatch(d.out.String()); found != nil {
+		if found := regexp.MustCompile(`page +(?:is at )?(http://[^\s,]+)`).FindStringSubmatch(d.out.String()); found != nil {
 			d.page = found[1]
 		}
 		return d.page != ""
 	})
-	return d
 }
 
 // until waits for something that another goroutine does.
@@ -216,5 +222,19 @@ func TestDashboardWantsCredentials(t *testing.T) {
 		if code, _, errs := command(t, nil, args...); code != cli.ExitUsage || !strings.Contains(errs, "loopback") {
 			t.Errorf("%v: exit %d, %s", args, code, errs)
 		}
+	}
+}
+
+// The demo shows its tasks on its page while they wait, and ends when it is asked to.
+func TestDemoWithPage(t *testing.T) {
+	t.Parallel()
+	d := &devRun{out: &written{}}
+	d.start(t, "demo", "--ui")
+	d.until(t, func() bool {
+		page := d.get(t, "/")
+		return strings.Contains(page, "<b>3</b> workers") && strings.Contains(page, "</b> waiting")
+	})
+	if code := d.end(); code != cli.ExitInterrupted {
+		t.Errorf("exit %d: %s", code, d.out)
 	}
 }

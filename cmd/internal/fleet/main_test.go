@@ -9,10 +9,14 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -60,7 +64,7 @@ func TestCheckAsJSON(t *testing.T) {
 	server := miniredis.RunT(t)
 	env := map[string]string{
 		"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": "mongodb://127.0.0.1:1/",
-		"OPENAI_API_KEY": "sk-hidden",
+		"OPENAI_API_KEY": "sk-hidden", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1",
 	}
 	code, out, errs := command(t, env, "check", "--config", "../../../headway.yaml", "--json")
 	var findings []checked
@@ -72,7 +76,7 @@ func TestCheckAsJSON(t *testing.T) {
 		ok[f.What] = f.OK
 	}
 	if code != cli.ExitUnavailable || !ok["../../../headway.yaml"] || !ok["Redis"] || ok["MongoDB"] ||
-		!ok["OPENAI_API_KEY"] {
+		!ok["OPENAI_API_KEY"] || ok["provider"] {
 		t.Errorf("exit %d, findings %v", code, findings)
 	}
 	if strings.Contains(out+errs, "sk-hidden") {
@@ -114,6 +118,29 @@ http: {allow_hosts: [api.example.com], secrets: {EXAMPLE_KEY: [api.example.com]}
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
+	}
+}
+
+// Check compares the file with the limits of the workers that run.
+func TestCheckComparesWithTheWorkers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "headway.yaml")
+	if err := os.WriteFile(file, []byte("limits: {a: {meters: {r: 500/m}}, b: {meters: {r: 5/s}}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := miniredis.RunT(t)
+	queue := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = queue.Close() }()
+	limit := reservations.Limit{Name: "a", Meters: []reservations.Meter{reservations.PerMinute("r", 300)}}
+	other := register.Member{Name: "host:1", Limits: worker.LimitTexts([]reservations.Limit{limit})}
+	if err := register.New(queue).Renew(t.Context(), "other", other); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command(t, map[string]string{"REDIS_URL": "redis://" + server.Addr()}, "check", "--config", file)
+	const want = "ok     workers: 1 run\n       warning: host:1 has other settings for limit a, meter r: " +
+		"300/m capacity 300; this file has: 500/m capacity 500\n"
+	if !strings.Contains(out, want) || strings.Contains(out, "limit b,") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
 

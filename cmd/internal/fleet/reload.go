@@ -14,8 +14,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// errNoLimits refuses a file that some editor has emptied, and not written yet: all tasks with a limit would be
-// archived.
+// errNoLimits refuses a file that some editor has emptied, and not written yet: the worker could serve no task with a
+// limit.
 var errNoLimits = errors.New("limits: there are none any more; a worker that is to have none has to be restarted")
 
 // reloader reads headway.yaml again while the worker runs.
@@ -75,7 +75,7 @@ func (r *reloader) reload(ctx context.Context) {
 	}
 	for _, l := range r.current.Limits {
 		if !slices.ContainsFunc(next.Limits, func(n reservations.Limit) bool { return n.Name == l.Name }) {
-			r.log.LogAttrs(ctx, slog.LevelWarn, "a limit is gone, tasks that name it will be archived",
+			r.log.LogAttrs(ctx, slog.LevelWarn, "a limit is gone, tasks that name it go back to the queue",
 				slog.String("limit", l.Name))
 		}
 	}

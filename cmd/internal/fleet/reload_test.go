@@ -26,7 +26,7 @@ func TestReload(t *testing.T) {
 	}{
 		"limits": {"limits: {a: {meters: {r: 6/m}}}\nconcurrency: 4", nil, []string{
 			`level=INFO msg="settings are reloaded"`, "limits_changed=true",
-			`level=WARN msg="a limit is gone, tasks that name it will be archived" limit=b`,
+			`level=WARN msg="a limit is gone, tasks that name it go back to the queue" limit=b`,
 		}, 1},
 		"nothing": {first, nil, []string{`msg="settings are reloaded"`, "limits_changed=false"}, 2},
 		"fixed": {first + "0\nqueues: {other: 1}\nshutdown_timeout: 5s\nmax_refusals: 3\nhttp: {allow_hosts: " +

@@ -78,6 +78,9 @@ func printBucket(s screen, b overview.Bucket) {
 	if b.FailedIn > 0 {
 		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", cli.Seconds(b.FailedIn))
 	}
+	if b.Fault != "" {
+		fmt.Fprintf(s, "  can't be read: %s\n", cli.Line(b.Fault))
+	}
 	if b.Override != "" {
 		fmt.Fprintf(s, "  override: %s\n", cli.Line(b.Override))
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/headway-go/headway/internal/estimates"
 )
@@ -83,7 +82,10 @@ func decode(raw bson.Raw) (key estimates.Key, s estimates.State, err error) {
 		Model  string `bson:"model"`
 		Number int64  `bson:"number"`
 	}
-	if err = bson.Unmarshal(raw, &d); err == nil {
+	if err = bson.Unmarshal(raw, &d); err == nil && !(d.Number >= 0 && d.Number <= countMost) {
+		err = fmt.Errorf("generation %d", d.Number)
+	}
+	if err == nil {
 		s.Number = d.Number
 		if s.Current, err = countsIn(raw, d.Number); err == nil {
 			s.Previous, err = countsIn(raw, d.Number-1)
@@ -141,15 +143,4 @@ func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 		}
 	}
 	return c, nil
-}
-
-const (
-	codeDuplicate     = 11000
-	codeWriteConflict = 112
-)
-
-// meets returns whether a write did nothing because another writer was faster.
-func meets(err error) bool {
-	var se mongo.ServerError
-	return errors.As(err, &se) && (se.HasErrorCode(codeDuplicate) || se.HasErrorCode(codeWriteConflict))
 }

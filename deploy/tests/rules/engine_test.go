@@ -1,4 +1,4 @@
-package ruletest_test
+package rules_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 const (
 	// rulesFile are the rules that are judged.
-	rulesFile = "../prometheus/rules.yml"
+	rulesFile = "../../prometheus/rules.yml"
 	// scrapeEvery is the interval of scrapes and of evaluations.
 	scrapeEvery = 15 * time.Second
 	// watched is for how long a scenario goes on, on the clock of the samples.

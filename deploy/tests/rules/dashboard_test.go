@@ -1,4 +1,4 @@
-package ruletest_test
+package rules_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 // Prometheus understands each expression of the dashboard.
 func TestDashboardExpressions(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../grafana/dashboards/headway.json")
+	text, err := os.ReadFile("../../grafana/dashboards/headway.json")
 	if err != nil {
 		t.Fatal(err)
 	}

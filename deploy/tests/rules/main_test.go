@@ -1,4 +1,4 @@
-package ruletest_test
+package rules_test
 
 import (
 	"testing"

@@ -1,0 +1,181 @@
+// Package register lists the live workers of a fleet in Redis: what each of them can serve, and by which limits.
+package register
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// root begins all keys, which are in one hash slot:
+	//
+	//	members          sorted set of the IDs of members, each with the score 0
+	//	member:ID        string with an expiry: the Member as JSON
+	//	returned:TASK    string with an expiry: a worker returned the task, because it can't serve it
+	root = "headway:{fleet}:"
+	// RenewEvery is how often a worker renews its entry, and lives is how long an entry lasts.
+	RenewEvery = 5 * time.Second
+	lives      = 3 * RenewEvery
+)
+
+// Member is a live worker.
+type Member struct {
+	// Name is host:pid.
+	Name string `json:"name"`
+	// Types are the types of tasks that have a handler. Nil means any: a program that adopted Headway has its own mux.
+	Types []string `json:"types,omitempty"`
+	// Limits has the configured meters of each limit, in words by name. AnyLimit is true for a worker that resolves
+	// further limits by name.
+	Limits   map[string]map[string]string `json:"limits,omitempty"`
+	AnyLimit bool                         `json:"any_limit,omitempty"`
+}
+
+// Need is what a task needs of a worker: a type of tasks, or a limit, or a meter of a limit.
+type Need struct{ Type, Limit, Meter string }
+
+func (n Need) String() string {
+	switch {
+	case n.Limit == "":
+		return fmt.Sprintf("handler for task type %q", n.Type)
+	case n.Meter == "":
+		return fmt.Sprintf("limit %q", n.Limit)
+	}
+	return fmt.Sprintf("meter %q in limit %q", n.Meter, n.Limit)
+}
+
+// Serves reports whether the member has what a task needs.
+func (m Member) Serves(n Need) bool {
+	if n.Limit == "" {
+		return m.Types == nil || slices.Contains(m.Types, n.Type)
+	}
+	limit, ok := m.Limits[n.Limit]
+	if !ok {
+		return m.AnyLimit
+	}
+	return n.Meter == "" || limit[n.Meter] != ""
+}
+
+// Difference is a meter of a limit that two members have with different settings. A setting is empty if the limit has
+// no such meter.
+type Difference struct{ Limit, Meter, Here, There string }
+
+// Differences returns the meters of the limits of both members that differ, by limit and meter.
+func (m Member) Differences(other Member) []Difference {
+	var all []Difference
+	for limit, meters := range m.Limits {
+		others, both := other.Limits[limit]
+		if !both {
+			continue
+		}
+		for meter, here := range meters {
+			if there := others[meter]; there != here {
+				all = append(all, Difference{limit, meter, here, there})
+			}
+		}
+		for meter, there := range others {
+			if _, ok := meters[meter]; !ok {
+				all = append(all, Difference{limit, meter, "", there})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Difference) int {
+		return strings.Compare(a.Limit+"\n"+a.Meter, b.Limit+"\n"+b.Meter)
+	})
+	return all
+}
+
+// Register is the list of live workers in one Redis. It is safe for concurrent use.
+type Register struct{ client redis.UniversalClient }
+
+// New returns the register in the Redis of the client.
+func New(client redis.UniversalClient) *Register { return &Register{client: client} }
+
+// Renew adds a worker to the register, or renews its entry. Its ID is unique.
+func (r *Register) Renew(ctx context.Context, id string, m Member) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("register the worker: %w", err)
+	}
+	_, err = r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Set(ctx, root+"member:"+id, text, lives)
+		p.ZAdd(ctx, root+"members", redis.Z{Member: id})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("register the worker: %w", err)
+	}
+	return nil
+}
+
+// Leave removes a worker from the register.
+func (r *Register) Leave(ctx context.Context, id string) error {
+	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Del(ctx, root+"member:"+id)
+		p.ZRem(ctx, root+"members", id)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove the worker from the register: %w", err)
+	}
+	return nil
+}
+
+// Members returns the live workers, by name. A worker that was killed counts for up to 15 seconds more.
+func (r *Register) Members(ctx context.Context) ([]Member, error) {
+	ids, err := r.client.ZRange(ctx, root+"members", 0, -1).Result()
+	if err != nil || len(ids) == 0 {
+		return nil, wrapped(err)
+	}
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = root + "member:" + id
+	}
+	texts, err := r.client.MGet(ctx, keys...).Result()
+	if err != nil {
+		return nil, wrapped(err)
+	}
+	var members []Member
+	var gone []any
+	for i, text := range texts {
+		var m Member
+		if entry, ok := text.(string); !ok {
+			gone = append(gone, ids[i])
+		} else if json.Unmarshal([]byte(entry), &m) == nil { // else it is of another version
+			members = append(members, m)
+		}
+	}
+	if len(gone) > 0 {
+		err = r.client.ZRem(ctx, root+"members", gone...).Err()
+	}
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	return members, wrapped(err)
+}
+
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read the register of workers: %w", err)
+}
+
+// Returned stores that a worker returned a task which it can't serve. It returns for how long workers have returned
+// the task, by the clock of Redis. If no worker returns the task for the given time, Redis forgets it.
+func (r *Register) Returned(ctx context.Context, task string, remembered time.Duration) (time.Duration, error) {
+	key := root + "returned:" + task
+	var left *redis.DurationCmd
+	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.SetNX(ctx, key, "1", remembered)
+		left = p.PTTL(ctx, key)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("store that the task was returned: %w", err)
+	}
+	return max(0, remembered-left.Val()), nil
+}

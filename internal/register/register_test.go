@@ -1,0 +1,112 @@
+package register_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/register"
+)
+
+func open(t *testing.T) (*miniredis.Miniredis, *register.Register) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	return server, register.New(client)
+}
+
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	server, r := open(t)
+	if all, err := r.Members(t.Context()); len(all) != 0 || err != nil {
+		t.Fatal(all, err)
+	}
+	for _, id := range []string{"b", "a", "gone"} {
+		if err := r.Renew(t.Context(), id, register.Member{Name: id + ":1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Leave(t.Context(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	server.FastForward(register.RenewEvery)
+	names := func() (names []string) {
+		all, err := r.Members(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all {
+			names = append(names, m.Name)
+		}
+		return names
+	}
+	if got := names(); !slices.Equal(got, []string{"a:1", "b:1"}) {
+		t.Errorf("members %q", got)
+	}
+	if err := r.Renew(t.Context(), "b", register.Member{Name: "b:1"}); err != nil {
+		t.Fatal(err)
+	}
+	server.FastForward(2 * register.RenewEvery)
+	if got := names(); !slices.Equal(got, []string{"b:1"}) {
+		t.Errorf("members %q, a was killed", got)
+	}
+}
+
+func TestServes(t *testing.T) {
+	t.Parallel()
+	limits := map[string]map[string]string{"api": {"tokens": "1/m"}}
+	m := register.Member{Types: []string{"call"}, Limits: limits}
+	adopted := register.Member{Limits: limits, AnyLimit: true}
+	tests := []struct {
+		need         register.Need
+		own, adopted bool
+	}{
+		{register.Need{Type: "call"}, true, true},
+		{register.Need{Type: "other"}, false, true},
+		{register.Need{Limit: "api"}, true, true},
+		{register.Need{Limit: "api", Meter: "tokens"}, true, true},
+		{register.Need{Limit: "api", Meter: "images"}, false, false},
+		{register.Need{Limit: "other"}, false, true},
+	}
+	for _, test := range tests {
+		if own, other := m.Serves(test.need), adopted.Serves(test.need); own != test.own || other != test.adopted {
+			t.Errorf("%v: %v and %v", test.need, own, other)
+		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	here := register.Member{Limits: map[string]map[string]string{
+		"same": {"a": "1/m"}, "other": {"a": "1/m", "b": "1/s", "c": "1/s"}, "mine": {"a": "1/m"},
+	}}
+	there := register.Member{Limits: map[string]map[string]string{
+		"same": {"a": "1/m"}, "other": {"a": "2/m", "c": "1/s", "d": "3/m"}, "yours": {"a": "1/m"},
+	}}
+	want := []register.Difference{
+		{Limit: "other", Meter: "a", Here: "1/m", There: "2/m"}, {Limit: "other", Meter: "b", Here: "1/s"},
+		{Limit: "other", Meter: "d", There: "3/m"},
+	}
+	if got := here.Differences(there); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestReturned(t *testing.T) {
+	t.Parallel()
+	server, r := open(t)
+	for _, want := range []time.Duration{0, time.Minute, 2 * time.Minute} {
+		got, err := r.Returned(t.Context(), "default/a", time.Hour)
+		if err != nil || got.Round(time.Second) != want {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+		server.FastForward(time.Minute)
+	}
+	if got, err := r.Returned(t.Context(), "default/b", time.Hour); got.Round(time.Second) != 0 || err != nil {
+		t.Error(got, err)
+	}
+}

@@ -1,0 +1,120 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/worker"
+)
+
+// Names that other programs have written to Redis, or tasks have, end no scrape and no process, and stay short.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{Keys: map[string]int{"api": 10}})
+	long := strings.Repeat("x", 1<<20)
+	for _, key := range []string{"a", "a\"b\\c", "other"} {
+		b.enqueue(t, call{Key: key, Cost: 10})
+		b.enqueue(t, call{Key: key, Cost: 10})
+	}
+	b.enqueue(t, call{Cost: 10})
+	b.enqueue(t, call{Cost: 10})
+	for i := range 500 {
+		b.redis.HSet("headway:{wait}:sums:api", fmt.Sprintf("meter%d\xff", i), "5")
+	}
+	for _, queue := range []string{"\xff", "\xfe", "a\nb", long} {
+		if _, err := b.redis.SAdd("asynq:queues", queue); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"\xff", "\xfe"} { // as waitlists that other programs have made
+		for i := range 2 {
+			name := fmt.Sprintf("default/%x%d", key, i)
+			b.redis.HSet("headway:{wait}:task:"+name, "bucket", "api:"+key, "tag", "1", "tokens", "{}")
+			_, _ = b.redis.ZAdd("headway:{wait}:promoted:api:"+key, 1, name)
+		}
+		_, _ = b.redis.ZAdd("headway:{wait}:index", 1, "api:"+key)
+	}
+	e := b.metrics.Events()
+	finish := worker.Finish{Charges: call{Cost: 1}.Charges(), Result: worker.ResultSucceeded}
+	for _, used := range []float64{math.Inf(1), math.NaN(), -5, 7} {
+		finish.Used = reservations.Tokens{"tokens": used}
+		e.OnFinish(finish)
+	}
+	for i := range 100 {
+		e.OnRefuse(worker.Refusal{
+			Task: worker.TaskRef{Queue: fmt.Sprint(i) + long, Type: fmt.Sprint(i) + long}, Err: errors.New("no handler"),
+		})
+	}
+	size, got := 0, b.gather(t)
+	wantValue(t, got, 7, "headway_tokens_settled_total", "", "api", "tokens")
+	wantValue(t, got, 1, "headway_up", "buckets")
+	for name, f := range got {
+		if n := len(f.GetMetric()); n > 400 {
+			t.Errorf("%d series of %s", n, name)
+		}
+		size += len(f.String())
+	}
+	if size > 200_000 {
+		t.Errorf("a scrape has %d bytes", size)
+	}
+}
+
+// corrupt is a store one of whose buckets can't be read.
+type corrupt struct{ reservations.Store }
+
+func (c corrupt) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
+	if key == "evil" {
+		return reservations.Bucket{}, time.Time{}, &reservations.UnavailableError{
+			Bucket: key, BucketOnly: true, Err: errors.New("corrupt"),
+		}
+	}
+	return c.Store.Load(ctx, limit, key)
+}
+
+// One bucket that can't be read hides no other one, and is no outage of the store.
+func TestCorruptBucketsHideNoOthers(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	m := metrics.New(metrics.Config{Keys: map[string]int{"api": 5}, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(m.Close)
+	limiter, err := reservations.New(corrupt{memstore.New(nil)}, []reservations.Limit{
+		{Name: "api", Meters: []reservations.Meter{reservations.PerMinute("tokens", 60)}},
+	}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = m.Watch(b.client, limiter); err != nil {
+		t.Fatal(err)
+	}
+	s, err := scheduler.New(b.client, limiter, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"evil", "good", "evil", "good"} {
+		if _, err = s.Enqueue(t.Context(), call{Key: key, Cost: 60}, scheduler.Reserved()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Read(context.WithoutCancel(t.Context()))
+	m.Read(context.WithoutCancel(t.Context())) // the keys of the first read
+	registry := registryOf(t)
+	registry.MustRegister(m)
+	got := gather(t, registry)
+	wantValue(t, got, 1, "headway_up", "buckets")
+	if _, found := value(got["headway_meter_level_tokens"], "good", "api", "tokens"); !found {
+		t.Error("the good bucket is missing")
+	}
+	if _, found := value(got["headway_meter_level_tokens"], "evil", "api", "tokens"); found {
+		t.Error("the corrupt bucket has a level")
+	}
+}

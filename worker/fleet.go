@@ -1,0 +1,235 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+)
+
+const (
+	// UnservedAfter is for how long workers that can't serve a task return it to the queue. After that the task is
+	// archived, unless a live worker of the fleet can serve it.
+	UnservedAfter = 10 * time.Minute
+	// returnPauseMin and returnPauseMost bound how long such a task waits for its next delivery: as long as it was
+	// returned so far.
+	returnPauseMin, returnPauseMost = time.Second, 30 * time.Second
+	// returnedKept is how much longer Redis stores when the task was returned first.
+	returnedKept = time.Hour
+	// compareEvery is how often a worker compares its limits with the limits of the others.
+	compareEvery = time.Minute
+	// warnEvery is how often a worker logs a need that it can't serve.
+	warnEvery = time.Minute
+	// registerTimeout bounds one call of the register.
+	registerTimeout = 5 * time.Second
+)
+
+// fleet is the worker as a member of its fleet: its entry in the register, and what the others can serve. It is safe
+// for concurrent use.
+type fleet struct {
+	register *register.Register
+	id, name string
+	types    func() []string       // nil: any type may have a handler
+	limiter  *reservations.Limiter // nil: no limit is known here
+	log      *slog.Logger
+
+	stop func() // nil until start
+
+	mu     sync.Mutex // guards what is below
+	warned map[any]time.Time
+}
+
+func newFleet(
+	client redis.UniversalClient, limiter *reservations.Limiter, types func() []string, log *slog.Logger,
+) *fleet {
+	return &fleet{
+		register: register.New(client), id: uuid.NewString(), name: processName(), types: types, limiter: limiter,
+		log: log, warned: map[any]time.Time{},
+	}
+}
+
+// start renews the entry of the worker until end.
+func (f *fleet) start(ctx context.Context) {
+	if f.stop != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	f.stop = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		f.run(ctx)
+	}()
+}
+
+func (f *fleet) end() {
+	if f.stop != nil {
+		f.stop()
+		f.stop = nil
+	}
+}
+
+func (f *fleet) run(ctx context.Context) {
+	ticker := time.NewTicker(register.RenewEvery)
+	defer ticker.Stop()
+	var last register.Member
+	var compared time.Time
+	for {
+		member := f.member()
+		err := f.renew(ctx, member)
+		if err != nil {
+			f.log.LogAttrs(ctx, slog.LevelDebug, "worker is not in the register", slog.Any("error", err))
+		} else if !reflect.DeepEqual(member, last) || time.Since(compared) >= compareEvery {
+			f.compare(ctx, member)
+			last, compared = member, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = f.register.Leave(leaving, f.id) // the entry ends anyway
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (f *fleet) renew(ctx context.Context, m register.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	return f.register.Renew(ctx, f.id, m)
+}
+
+// member describes this worker.
+func (f *fleet) member() register.Member {
+	m := register.Member{Name: f.name}
+	if f.types != nil {
+		m.Types = f.types()
+	}
+	if f.limiter == nil {
+		return m
+	}
+	set := f.limiter.Limits()
+	var configured []reservations.Limit
+	for _, name := range set.Names() {
+		if limit, err := set.Configured(name); err == nil {
+			configured = append(configured, limit)
+		}
+	}
+	m.Limits = LimitTexts(configured)
+	m.AnyLimit = f.limiter.Validate(reservations.Charge{Limit: "headway-any-limit"}) == nil // only with Config.Resolve
+	return m
+}
+
+// compare warns of limits that other workers have with other settings.
+func (f *fleet) compare(ctx context.Context, own register.Member) {
+	others, err := f.members(ctx)
+	if err != nil {
+		return
+	}
+	for _, other := range others {
+		for _, d := range own.Differences(other) {
+			if other.Name == own.Name || !f.first(d, 0) {
+				continue
+			}
+			f.log.LogAttrs(ctx, slog.LevelWarn, "a worker has other settings for a limit: the fleet may start as much as "+
+				"the larger one allows", slog.String("limit", d.Limit), slog.String("meter", d.Meter),
+				slog.String("here", d.Here), slog.String("there", d.There), slog.String("worker", other.Name))
+		}
+	}
+}
+
+func (f *fleet) members(ctx context.Context) ([]register.Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	return f.register.Members(ctx)
+}
+
+// first reports whether a warning is due: the first one of its kind, or one after the pause. A pause of zero never ends.
+func (f *fleet) first(kind any, pause time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, known := f.warned[kind]
+	if known && (pause == 0 || time.Since(last) < pause) {
+		return false
+	}
+	const kindsMost = 1000 // tasks name their needs
+	if len(f.warned) >= kindsMost {
+		clear(f.warned)
+	}
+	f.warned[kind] = time.Now()
+	return true
+}
+
+// needIn returns what a task needs that this worker lacks and another worker may have.
+func needIn(d *delivery, err error) (need register.Need, ok bool) {
+	charge, isCharge := errors.AsType[*reservations.ChargeError](err)
+	switch {
+	case errors.Is(err, ErrUnknownType):
+		return register.Need{Type: d.task.Type()}, true
+	case isCharge && errors.Is(err, reservations.ErrUnknownLimit):
+		return register.Need{Limit: charge.Charge.Limit}, true
+	case isCharge && errors.Is(err, reservations.ErrUnknownMeter):
+		return register.Need{Limit: charge.Charge.Limit, Meter: charge.Meter}, true
+	}
+	return register.Need{}, false
+}
+
+// unable ends a delivery whose task can't run on this worker. A task that another worker may serve goes back to the
+// queue, with no retry used. It is archived once no live worker can serve it and workers have returned it for
+// UnservedAfter.
+func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
+	need, ok := needIn(d, cause)
+	if !ok {
+		return g.refuse(ctx, d, cause)
+	}
+	soon, cancel := ahead(ctx, halfMargin)
+	defer cancel()
+	returned, err := g.fleet.register.Returned(soon, d.handle().String(), UnservedAfter+returnedKept)
+	if err == nil && returned >= UnservedAfter {
+		var members []register.Member
+		members, err = g.fleet.members(soon)
+		serves := func(m register.Member) bool { return m.Serves(need) }
+		if err == nil && !slices.ContainsFunc(members, serves) {
+			return g.refuse(ctx, d, tasks.Permanent(&UnservedError{Err: cause}))
+		}
+	}
+	level := slog.LevelDebug
+	if g.fleet.first(need, warnEvery) {
+		level = slog.LevelWarn
+	}
+	g.logTask(ctx, d, level, "task returned to the queue, this worker can't serve it; further ones are logged at debug "+
+		"level for a minute", slog.String("missing", need.String()), slog.Any("error", errors.Join(cause, err)))
+	pause := min(max(returnPauseMin, returned), returnPauseMost)
+	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, pause,
+		func(context.Context, scheduler.Task) error {
+			return scheduler.WaitWorker("worker "+g.fleet.name+" has no "+need.String(), pause)
+		})
+}
+
+// LimitTexts returns the settings of meters in words, by limit and meter: what workers compare.
+func LimitTexts(limits []reservations.Limit) map[string]map[string]string {
+	texts := map[string]map[string]string{}
+	for _, limit := range limits {
+		texts[limit.Name] = map[string]string{}
+		for _, m := range limit.Meters {
+			texts[limit.Name][m.Name] = meterText(m)
+		}
+	}
+	return texts
+}
+
+// typesOf returns the types that have handlers.
+func typesOf(handlers map[string]registration) []string { return slices.Sorted(maps.Keys(handlers)) }

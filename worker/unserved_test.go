@@ -1,0 +1,127 @@
+package worker_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// otherMeter is a task that charges a meter which its limit lacks.
+type otherMeter struct{}
+
+func (otherMeter) TaskType() string { return "call" }
+
+func (otherMeter) Charges() []reservations.Charge {
+	return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"images": 1}}}
+}
+
+// A worker returns tasks that it can't serve, with no retry used, and warns once for each thing that it lacks. It
+// archives them when the fleet has returned them for long enough, unless a live worker can serve them.
+func TestReturnsWhatAnotherWorkerMayServe(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	b := setupOn(t, server.Addr(), slow(10))
+	log := newLines()
+	w := b.worker(worker.Config{Logger: slog.New(log)})
+	worker.Handle(w, ok)
+	b.start(w)
+	lacking := map[string]error{}
+	for _, test := range []struct {
+		args tasks.Args
+		want error
+	}{
+		{free{}, worker.ErrUnknownType},
+		{call{Limit: "else", Cost: 1}, reservations.ErrUnknownLimit},
+		{otherMeter{}, reservations.ErrUnknownMeter},
+	} {
+		lacking[b.enqueue(test.args, scheduler.MaxRetry(0)).ID] = test.want
+	}
+	for range lacking {
+		receive(t, b.deferrals)
+	}
+	for id := range lacking {
+		info := b.info(id, asynq.TaskStateRetry)
+		if info.Retried != 0 || !strings.HasPrefix(info.LastErr, "waiting for another worker: ") {
+			t.Errorf("%+v", info)
+		}
+	}
+	if n := log.count("task returned to the queue"); n != len(lacking) {
+		t.Errorf("%d warnings", n)
+	}
+
+	other := register.Member{
+		Name: "other:1", Types: []string{"call"}, Limits: map[string]map[string]string{"else": {"tokens": "1/m"}},
+	}
+	if err := register.New(b.client).Renew(t.Context(), "other", other); err != nil {
+		t.Fatal(err)
+	}
+	b.client.Persist(t.Context(), "headway:{fleet}:member:other") // it lives on
+	server.FastForward(worker.UnservedAfter + time.Minute)
+	for range 2 {
+		refused := receive(t, b.refusals)
+		want := lacking[refused.Task.ID]
+		if _, unserved := errors.AsType[*worker.UnservedError](refused.Err); !unserved || !errors.Is(refused.Err, want) ||
+			errors.Is(want, reservations.ErrUnknownLimit) {
+			t.Errorf("refused %+v, want %v", refused, want)
+		}
+		if archived := b.info(refused.Task.ID, asynq.TaskStateArchived); archived.LastErr != refused.Err.Error() {
+			t.Errorf("asynq shows %q", archived.LastErr)
+		}
+	}
+	if n := b.store.begins(); n != 0 {
+		t.Errorf("the store was asked %d times", n)
+	}
+}
+
+// Of two workers, one lacks the limit: all tasks run on the other one.
+func TestFleetWithOneWorkerThatLacksALimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	b.run(ok)
+	poor := *b
+	var err error
+	if poor.limiter, err = reservations.New(b.store, nil, reservations.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	poor.run(ok)
+	const n = 10
+	for i := range n {
+		b.enqueue(call{N: i, Cost: 1})
+	}
+	for range n {
+		if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// A worker logs that another worker has other settings for a limit of the same name.
+func TestWarnsOfOtherSettings(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(10))
+	other := register.Member{Name: "other:1", Limits: map[string]map[string]string{
+		"api": {"tokens": "5/h capacity 10"}, "unknown": {"tokens": "1/m"},
+	}}
+	if err := register.New(b.client).Renew(t.Context(), "other", other); err != nil {
+		t.Fatal(err)
+	}
+	log := newLines()
+	w := b.worker(worker.Config{Logger: slog.New(log)})
+	worker.Handle(w, ok)
+	b.start(w)
+	const want = "limit=api meter=tokens here=1/h capacity 10 there=5/h capacity 10 worker=other:1"
+	if log.await(t, want); log.count("limit=unknown") != 0 {
+		t.Error("a limit of one worker alone is no difference")
+	}
+}
