@@ -183,13 +183,18 @@ func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) 
 	}
 }
 
-// name says what a batch is: the same content, sent to the same limits and model, is the same batch.
-func (m maker) name(hash string) (id string, err error) {
+// name says what a batch is: the same content, sent to the same limits and model, is the same batch. Of several batches
+// with the same content, n counts from 1.
+func (m maker) name(hash string, n int) (id string, err error) {
 	for _, b := range m.from.buckets {
 		if strings.Contains(b.String(), between) {
 			return "", &cli.UsageError{Err: fmt.Errorf("--limit %s: the key of a batch can't hold %q", b, between)}
 		}
 	}
-	sum := sha256.Sum256([]byte("headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model))
+	text := "headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model
+	if n > 1 {
+		text += fmt.Sprintf("\n%d", n)
+	}
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8]), nil
 }

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (t *target) checkKeep() error {
 }
 
 // options are the target as options of the scheduler.
-func (t *target) options() ([]scheduler.Option, error) {
+func (t *target) options(ctx context.Context, env cli.Environment) ([]scheduler.Option, error) {
 	usage := func(format string, args ...any) error { return &cli.UsageError{Err: fmt.Errorf(format, args...)} }
 	if len(t.limits) == 0 {
 		return nil, usage("--limit is required: name a limit of %s", t.file)
@@ -107,6 +108,12 @@ func (t *target) options() ([]scheduler.Option, error) {
 		at, err := time.Parse(time.RFC3339, t.at)
 		if err != nil {
 			return nil, usage("--at: %q must look like 2026-12-24T18:00:00Z", t.at)
+		}
+		if past := time.Since(at); past > 0 {
+			if err := cli.Confirm(ctx, env, "--at %s was %s ago: the requests run at once", t.at,
+				leftText(past.Seconds())); err != nil {
+				return nil, err
+			}
 		}
 		options = append(options, scheduler.At(at))
 	}

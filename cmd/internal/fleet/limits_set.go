@@ -62,6 +62,9 @@ start until enough have ended.`,
 	return c
 }
 
+// manyTimes is how many times the present rate is probably a slip.
+const manyTimes = 100
+
 func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, rate string, capacity float64) error {
 	c, err := config.Load(s.file)
 	if err != nil {
@@ -90,6 +93,12 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	}
 	defer now.close(ctx)
 	was := now.meter(limit, s.key, meter)
+	if times := set.Rate / set.Period.Seconds() / was.RatePerSecond(); set.Rate > 0 && times >= manyTimes {
+		if err := cli.Confirm(ctx, env, "%s is %s times the present rate of %s, %s", rate, cli.Amount(times),
+			withKey(name, s.key), config.MeterRateText(was)); err != nil {
+			return err
+		}
+	}
 	if err := now.buckets.Overrides().Set(ctx, set); err != nil {
 		return err
 	}
