@@ -89,7 +89,12 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		return err
 	}
 	defer now.close(ctx)
-	was := now.meter(limit, s.key, meter)
+	was := meterLine(now.meter(limit, s.key, meter))
+	for _, o := range now.list {
+		if o.Limit == limit && o.Key == s.key && o.Meter == meter {
+			was += fmt.Sprintf(", set by %s at %s", o.By, o.SetAt.UTC().Format(time.RFC3339))
+		}
+	}
 	if err := now.buckets.Overrides().Set(ctx, set); err != nil {
 		return err
 	}
@@ -98,7 +103,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		return err
 	}
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. To take it back: headway limits unset %s\n",
-		set, meterLine(now.meter(limit, s.key, meter)), meterLine(was), worker.FollowEveryDefault, withKey(name, s.key))
+		set, meterLine(now.meter(limit, s.key, meter)), was, worker.FollowEveryDefault, withKey(name, s.key))
 	return nil
 }
 
@@ -180,7 +185,7 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 // meterLine is what counts of a meter, for people.
 func meterLine(m reservations.Meter) string {
 	if m.Kind == reservations.KindInFlight {
-		return fmt.Sprintf("at most %v at once", m.Cap())
+		return fmt.Sprintf("at most %s at once", cli.Amount(m.Cap()))
 	}
 	return rateLine(config.MeterRateText(m), m.Cap())
 }
@@ -189,7 +194,7 @@ func rateLine(rate string, most float64) string {
 	if most == 0 {
 		return rate + ", one after another"
 	}
-	return fmt.Sprintf("%s, at most %v at once", rate, most)
+	return fmt.Sprintf("%s, at most %s at once", rate, cli.Amount(most))
 }
 
 func withKey(name, key string) string {

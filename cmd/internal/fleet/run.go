@@ -45,7 +45,7 @@ func workerCommand(env cli.Environment) *cobra.Command {
 like, on as many machines as you like: they share the limits through MongoDB, or through Redis (buckets: redis in
 headway.yaml).
 
-Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
+Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets running tasks finish (shutdown_timeout), and gives
 back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a
 worker was killed is run again.
 
@@ -165,6 +165,9 @@ func (s runSettings) over(c config.Config) config.Config {
 func runLogged(ctx context.Context, w *worker.Worker, logger *slog.Logger, file string, limits []string) error {
 	logger.InfoContext(ctx, "settings are read", slog.String("file", file), slog.Any("limits", limits))
 	began := time.Now()
+	defer context.AfterFunc(ctx, func() {
+		logger.InfoContext(ctx, "a second Ctrl-C or SIGTERM ends this worker at once; its tasks run again")
+	})()
 	err := w.Run(ctx)
 	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))
 	return err
