@@ -1,14 +1,17 @@
 // Command summary is a complete program with Headway. `summary worker` runs a worker, and `summary enqueue TEXT`
-// enqueues tasks. The README quotes it. It needs Redis and MongoDB, e.g. from `docker compose up -d redis mongo`.
+// enqueues tasks. The README quotes it. It needs Redis and MongoDB, e.g. from `docker compose up -d redis mongo`. Their
+// addresses are REDIS_URL and MONGODB_URI.
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,7 +43,7 @@ func (Summary) TaskOptions() tasks.Options {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // as containers stop
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		log.Fatal(err)
@@ -48,8 +51,12 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-	database, err := mongostore.Connect(ctx, "mongodb://127.0.0.1:27017")
+	address, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379/0"))
+	if err != nil {
+		return err
+	}
+	client := redis.NewClient(address)
+	database, err := mongostore.Connect(ctx, cmp.Or(os.Getenv("MONGODB_URI"), "mongodb://127.0.0.1:27017"))
 	if err != nil {
 		return err
 	}
