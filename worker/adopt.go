@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -60,8 +61,29 @@ type Limits struct {
 	client redis.UniversalClient
 	guard  *guard
 
-	mu     sync.Mutex // guards queues
-	queues []string   // of the server
+	checks  sync.Once   // of what the program left out
+	started atomic.Bool // Start was called
+
+	mu         sync.Mutex // guards what is below
+	queues     []string   // of the server
+	configured bool       // Config was called
+}
+
+// check logs, at the first delivery of a task that may wait, what the program left out.
+func (l *Limits) check(ctx context.Context) {
+	l.mu.Lock()
+	configured := l.configured
+	l.mu.Unlock()
+	if !configured {
+		l.guard.log.LogAttrs(ctx, slog.LevelError, "the asynq server was made without Limits.Config: asynq counts each wait "+
+			"as a failure, and archives tasks that only wait",
+			slog.String("add", "asynq.NewServerFromRedisClient(client, limits.Config(asynq.Config{...}))"))
+	}
+	if !l.started.Load() {
+		l.guard.log.LogAttrs(ctx, slog.LevelError, "Limits.Start was not called: this process promotes no waiting tasks, and "+
+			"without another process they start minutes late",
+			slog.String("add", "if err := limits.Start(ctx); err != nil { return err } // before server.Start"))
+	}
 }
 
 func (l *Limits) served() []string {
@@ -137,6 +159,7 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 		if len(charges) > 0 {
 			l.guard.passed.add(t.Type())
 		}
+		l.checks.Do(func() { l.check(ctx) })
 		return l.guard.process(ctx, t, func(d *delivery) (prepared, error) {
 			return func(ctx context.Context) error { return next.ProcessTask(ctx, d.task) }, nil
 		})
@@ -149,6 +172,9 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 // unset. Config asks Redis for its clock, at most 2 seconds: a server whose machine is ahead leaves scheduled tasks
 // to other machines.
 func (l *Limits) Config(c asynq.Config) asynq.Config {
+	l.mu.Lock()
+	l.configured = true
+	l.mu.Unlock()
 	l.serve(c.Queues)
 	isFailure, delay := c.IsFailure, c.RetryDelayFunc
 	if delay == nil {
@@ -194,6 +220,7 @@ func (l *Limits) Start(ctx context.Context) error {
 	if err := l.guard.sched.Start(ctx); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
+	l.started.Store(true)
 	l.guard.sweeper.start(ctx)
 	l.guard.fleet.start(ctx)
 	return nil

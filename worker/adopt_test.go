@@ -215,3 +215,48 @@ func TestAdoptConfigFaults(t *testing.T) {
 	})
 	named(t, err, "settle_timeout", "max_refusals", "delivery")
 }
+
+// A program that leaves out Config or Start finds the line to add in its log, once, after its first delivery.
+func TestAdoptSaysWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	const noConfig, noStart = "limits.Config(asynq.Config{", "limits.Start(ctx)"
+	for name, test := range map[string]struct{ config, start bool }{
+		"all": {true, true}, "no Config": {false, true}, "no Start": {true, false}, "neither": {false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, log := setup(t, slow(100)), newLines()
+			limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{Logger: slog.New(log)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := asynq.Config{LogLevel: asynq.FatalLevel}
+			if test.config {
+				config = limits.Config(config)
+			}
+			server, handled := asynq.NewServerFromRedisClient(b.client, config), make(chan struct{}, 2)
+			if test.start {
+				if err := limits.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := server.Start(limits.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+				handled <- struct{}{}
+				return nil
+			}))); err != nil {
+				t.Fatal(err)
+			}
+			b.enqueue(call{Cost: 1})
+			b.enqueue(call{Cost: 1})
+			receive(t, handled)
+			receive(t, handled)
+			server.Shutdown()
+			if err := limits.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if (log.count(noConfig) == 1) == test.config || (log.count(noStart) == 1) == test.start {
+				t.Errorf("%d lines on Config, %d on Start", log.count(noConfig), log.count(noStart))
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -127,18 +128,18 @@ func meterWords(l reservations.Limit, name string) string {
 // meterText is what counts of a meter, for people.
 func meterText(m reservations.Meter) string {
 	if m.Kind == reservations.KindInFlight {
-		return fmt.Sprintf("at most %v at once", m.Cap())
+		return "at most " + number(m.Cap()) + " at once"
 	}
-	text := fmt.Sprintf("%s capacity %v", reservations.RateText(m.Rate, m.Period), m.Cap())
+	text := reservations.RateText(m.Rate, m.Period) + " capacity " + number(m.Cap())
 	if m.Adaptive.Max > 0 {
-		text = fmt.Sprintf("adaptive %s to %s capacity %v", reservations.RateText(m.Rate, m.Period),
-			reservations.RateText(m.Adaptive.Max, m.Period), m.Cap())
+		text = fmt.Sprintf("adaptive %s to %s capacity %s", reservations.RateText(m.Rate, m.Period),
+			reservations.RateText(m.Adaptive.Max, m.Period), number(m.Cap()))
 	}
 	if m.Adaptive.Ramp > 0 {
 		text += fmt.Sprintf(" ramp %v", m.Adaptive.Ramp)
 	}
 	if m.MaxReserved != reservations.Unlimited {
-		text += fmt.Sprintf(" max_reserved %v", m.MaxReserved)
+		text += " max_reserved " + number(m.MaxReserved)
 	}
 	if m.Kind == reservations.KindWindow {
 		text += " window"
@@ -153,6 +154,8 @@ func meterText(m reservations.Meter) string {
 	}
 	return text
 }
+
+func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // setBy returns the author of a meter's override; nothing if there is none.
 func setBy(own []reservations.Override, meter string) []slog.Attr {

@@ -3,9 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -109,16 +108,7 @@ type dead struct {
 }
 
 func newDead(graves Graveyard, inspector *asynq.Inspector) dead {
-	return dead{graves: graves, inspector: inspector, worker: processName()}
-}
-
-// processName is host:pid.
-func processName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s:%d", host, os.Getpid())
+	return dead{graves: graves, inspector: inspector, worker: register.ProcessName()}
 }
 
 // keep has the guard keep records in graves, and search the archives of the queues. Nil graves keep none.

@@ -55,7 +55,7 @@ func newFleet(
 	client redis.UniversalClient, limiter *reservations.Limiter, types func() []string, log *slog.Logger,
 ) *fleet {
 	return &fleet{
-		register: register.New(client), id: uuid.NewString(), name: processName(), types: types, limiter: limiter,
+		register: register.New(client), id: uuid.NewString(), name: register.ProcessName(), types: types, limiter: limiter,
 		log: log, warned: map[any]time.Time{},
 	}
 }

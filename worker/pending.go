@@ -69,6 +69,18 @@ func (p *pending) wait(ctx context.Context) error {
 	}
 }
 
+// running is how many handlers run.
+func (p *pending) running() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for left := range p.left {
+		if left.kind == kindHandler {
+			n++
+		}
+	}
+	return n
+}
+
 // named is nil when nothing is left.
 func (p *pending) named() *StopError {
 	p.mu.Lock()

@@ -221,7 +221,7 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 		close(w.closed)
 		return w.closed
 	}
-	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stops",
+	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stops", slog.Int("running_tasks", w.guard.pending.running()),
 		slog.Duration("shutdown_timeout", w.config.ShutdownTimeout))
 	go func() { //nolint:contextcheck // goes on after ctx
 		defer close(w.closed)

@@ -64,6 +64,9 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 		c.Args = Args(cobra.NoArgs)
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
+	if columns := Columns(env.Out); columns > 0 {
+		wrapHelp(c, columns)
+	}
 	err := c.ExecuteContext(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintf(env.Err, "%s: %v\n", c.Name(), err) // no other output is left

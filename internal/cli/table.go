@@ -121,11 +121,11 @@ func Cut(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// Day returns the time of day if at is less than 24 hours ago, else the date, in this machine's zone.
+// Day returns the time of day if at is less than 24 hours ago, else the date, in UTC.
 func Day(at time.Time) string {
-	at = at.Local()
+	at = at.UTC()
 	if time.Since(at) < 24*time.Hour {
-		return at.Format("15:04")
+		return at.Format("15:04Z")
 	}
 	return at.Format("Jan _2")
 }

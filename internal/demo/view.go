@@ -61,7 +61,7 @@ func bars(w io.Writer, look func() moment, stop <-chan struct{}) {
 	first := look()
 	p := mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(refresh), mpb.WithWidth(60))
 	bar := func(total int, name string, text func(decor.Statistics) string) *mpb.Bar {
-		return p.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("").Padding("░"),
+		return p.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("░").Padding("░"),
 			mpb.PrependDecorators(decor.Name(name, decor.WC{W: 9, C: decor.DindentRight})),
 			mpb.AppendDecorators(decor.Any(text, decor.WC{W: textWidth, C: decor.DindentRight})))
 	}

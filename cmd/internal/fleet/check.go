@@ -221,10 +221,10 @@ func checkedLimits(limits []reservations.Limit) []checked {
 func meterSettings(m reservations.Meter) string {
 	text := meterLine(m)
 	if m.MaxReserved != reservations.Unlimited && m.Kind != reservations.KindInFlight {
-		text += fmt.Sprintf(", max_reserved %v", m.MaxReserved)
+		text += ", max_reserved " + cli.Amount(m.MaxReserved)
 	}
 	if m.Headroom > 0 {
-		text += fmt.Sprintf(", headroom %v", m.Headroom)
+		text += ", headroom " + cli.Amount(m.Headroom)
 	}
 	switch {
 	case m.Kind != reservations.KindWindow:

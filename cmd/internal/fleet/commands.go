@@ -15,7 +15,8 @@ func Running(env cli.Environment) []*cobra.Command {
 
 // Watching returns the commands that show and change a running fleet: `headway dashboard`, explain, limits and dead.
 func Watching(env cli.Environment) []*cobra.Command {
-	return []*cobra.Command{dashboardCommand(env), explainCommand(env), limitsCommand(env), deadCommand(env)}
+	return []*cobra.Command{dashboardCommand(env), explainCommand(env), limitsCommand(env), deadCommand(env),
+		reloadCommand(env)}
 }
 
 func configFlag(c *cobra.Command, file *string) {

@@ -77,7 +77,7 @@ func dev(ctx context.Context, s runSettings, listen string, movable bool, env cl
 		RedisURL: d.redis.URL(), Page: "http://" + on.Addr().String(), PID: os.Getpid(),
 	}.Write(env.Getenv)
 	if err != nil {
-		return fmt.Errorf("tell other commands of this fleet: %w", err)
+		return fmt.Errorf("announce this fleet to other commands: %w", err)
 	}
 	defer remove()
 	d.welcome(env, on.Addr().String(), settings)

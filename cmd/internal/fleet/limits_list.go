@@ -31,7 +31,7 @@ func (r *listedRate) String() string {
 	if r.Capacity == 0 {
 		return r.Rate + ", one after another"
 	}
-	return fmt.Sprintf("%s, at most %v", r.Rate, r.Capacity)
+	return fmt.Sprintf("%s, at most %s", r.Rate, cli.Amount(r.Capacity))
 }
 
 // short is String without the burst.
@@ -60,9 +60,9 @@ func limitsListCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the limits as configured and as set",
-		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, by whom and
-when. What was set counts; for a key its own first. On a terminal that is too narrow the table has shorter times, then
-no bursts, then not who has set a limit, and when.`,
+		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, its author
+and its time. What was set counts; for a key its own first. On a terminal that is too narrow the table has shorter times, then
+no bursts, then neither author nor time of a setting.`,
 		Example: `  headway limits list
   headway limits list --json | jq '.[] | select(.override)'`,
 		Args: cli.Args(cobra.NoArgs),

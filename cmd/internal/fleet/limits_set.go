@@ -92,11 +92,14 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		return err
 	}
 	defer now.close(ctx)
-	was := now.meter(limit, s.key, meter)
-	if times := set.Rate / set.Period.Seconds() / was.RatePerSecond(); set.Rate > 0 && times >= manyTimes {
-		if err := cli.Confirm(ctx, env, "%s is %s times the present rate of %s, %s", rate, cli.Amount(times),
-			withKey(name, s.key), config.MeterRateText(was)); err != nil {
-			return err
+	before := now.meter(limit, s.key, meter)
+	if err := confirmJump(ctx, env, withKey(name, s.key), rate, set, before); err != nil {
+		return err
+	}
+	was := meterLine(before)
+	for _, o := range now.list {
+		if o.Limit == limit && o.Key == s.key && o.Meter == meter {
+			was += fmt.Sprintf(", set by %s at %s", o.By, o.SetAt.UTC().Format(time.RFC3339))
 		}
 	}
 	if err := now.buckets.Overrides().Set(ctx, set); err != nil {
@@ -107,8 +110,20 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		return err
 	}
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. To take it back: headway limits unset %s\n",
-		set, meterLine(now.meter(limit, s.key, meter)), meterLine(was), worker.FollowEveryDefault, withKey(name, s.key))
+		set, meterLine(now.meter(limit, s.key, meter)), was, worker.FollowEveryDefault, withKey(name, s.key))
 	return nil
+}
+
+// confirmJump asks on a terminal, and warns elsewhere, where a rate is manyTimes the present one.
+func confirmJump(
+	ctx context.Context, env cli.Environment, name, rate string, set reservations.Override, was reservations.Meter,
+) error {
+	times := set.Rate / set.Period.Seconds() / was.RatePerSecond()
+	if set.Rate <= 0 || times < manyTimes {
+		return nil
+	}
+	return cli.Confirm(ctx, env, "%s is %s times the present rate of %s, %s", rate, cli.Amount(times), name,
+		config.MeterRateText(was))
 }
 
 // setRate reads a rate, or of calls in flight their number.
@@ -189,7 +204,7 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 // meterLine is what counts of a meter, for people.
 func meterLine(m reservations.Meter) string {
 	if m.Kind == reservations.KindInFlight {
-		return fmt.Sprintf("at most %v at once", m.Cap())
+		return fmt.Sprintf("at most %s at once", cli.Amount(m.Cap()))
 	}
 	return rateLine(config.MeterRateText(m), m.Cap())
 }
@@ -198,7 +213,7 @@ func rateLine(rate string, most float64) string {
 	if most == 0 {
 		return rate + ", one after another"
 	}
-	return fmt.Sprintf("%s, at most %v at once", rate, most)
+	return fmt.Sprintf("%s, at most %s at once", rate, cli.Amount(most))
 }
 
 func withKey(name, key string) string {

@@ -33,7 +33,7 @@ if no other comes; then for each meter
   AHEAD     how many tokens have to come back, of max_reserved, until new tasks find tokens that are not promised,
             and when that will be;
             tokens that are not scarce are ahead as well, as long as the waiting tasks wait for others
-  WAITING   the tokens that all waiting tasks take, also those that wait without a reservation
+  WAITING   the tokens that all waiting tasks take, also tasks without a reservation
 then the ten flows that have most tasks there, a block, a rate that was set, and a bucket that could not be asked.
 
 Without an argument it shows all limits of the file: the bucket that all keys share, and the buckets of keys for which

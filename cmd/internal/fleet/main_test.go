@@ -217,7 +217,7 @@ func TestRunRefusesToStart(t *testing.T) {
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
 	for _, sub := range []string{
-		"worker", "demo", "check", "explain", "limits", "limits show", "dead", "dead list",
+		"worker", "demo", "check", "reload", "explain", "limits", "limits show", "dead", "dead list",
 		"dead show", "dead export", "dead requeue", "dead delete",
 	} {
 		code, out, _ := command(t, nil, append(strings.Fields(sub), "--help")...)

@@ -9,8 +9,10 @@ import (
 	"reflect"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -26,7 +28,14 @@ type reloader struct {
 	log     *slog.Logger
 	restart func() // starts another worker; nil where only a person can
 	fresh   bool   // another worker is needed
+
+	register *register.Register // brings the requests of `headway reload`; nil for none
+	answered string             // the request that was answered last
+	fixedNow []string           // changed settings that need a restart, found by the present reload
 }
+
+// requestsEvery is how often a worker looks for a request of `headway reload`.
+const requestsEvery = 2 * time.Second
 
 // onHangup reloads for each SIGHUP and for each value of changed, until stop is called. Stop waits for a reload that is
 // under way.
@@ -47,20 +56,54 @@ func (r *reloader) onHangup(ctx context.Context, changed <-chan struct{}) (stop 
 }
 
 func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed <-chan struct{}) {
+	ticker := time.NewTicker(requestsEvery)
+	defer ticker.Stop()
+	r.answer(ctx)
 	for {
 		select {
 		case <-ctx.Done():
+			if r.register != nil {
+				leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				defer cancel()
+				_ = r.register.Unread(leaving, register.ProcessName()) // it ends anyway
+			}
 			return
 		case <-signals:
-			r.reload(ctx)
+			_ = r.reload(ctx) // is logged
 		case <-changed:
-			r.reload(ctx)
+			_ = r.reload(ctx) // is logged
+		case <-ticker.C:
+			r.answer(ctx)
 		}
 	}
 }
 
+// answer reloads if `headway reload` asks for it, and answers. A request that Redis could not pass on is seen later. A
+// request from before the start is answered too.
+func (r *reloader) answer(ctx context.Context) {
+	if r.register == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, register.RenewEvery)
+	defer cancel()
+	request, err := r.register.Requested(ctx, register.ProcessName())
+	if err != nil || request == "" || request == r.answered {
+		return
+	}
+	a := register.Answer{Process: register.ProcessName()}
+	if err := r.reload(ctx); err != nil {
+		a.Fault = err.Error()
+	}
+	a.Restart = r.fixedNow
+	if err := r.register.Answer(ctx, request, a); err != nil {
+		return // the next look reloads again, which changes nothing, and answers
+	}
+	r.answered = request
+}
+
 // reload applies what the file says now: all of it that can change, or with any fault nothing.
-func (r *reloader) reload(ctx context.Context) {
+func (r *reloader) reload(ctx context.Context) error {
+	r.fixedNow = nil
 	next, err := config.Load(r.file)
 	if err == nil && len(next.Limits) == 0 && len(r.current.Limits) > 0 {
 		err = errNoLimits
@@ -71,7 +114,7 @@ func (r *reloader) reload(ctx context.Context) {
 	if err != nil {
 		r.log.LogAttrs(ctx, slog.LevelError, "settings can't be reloaded, nothing has changed",
 			slog.String("file", r.file), slog.Any("error", err))
-		return
+		return err
 	}
 	for _, l := range r.current.Limits {
 		if !slices.ContainsFunc(next.Limits, func(n reservations.Limit) bool { return n.Name == l.Name }) {
@@ -96,6 +139,7 @@ func (r *reloader) reload(ctx context.Context) {
 	if r.fresh {
 		r.restart()
 	}
+	return nil
 }
 
 // fixed warns of a changed setting that needs a restart, or has the worker restarted.
@@ -104,6 +148,7 @@ func (r *reloader) fixed(ctx context.Context, field string, was, is any) {
 		return
 	}
 	if r.fresh = r.restart != nil; !r.fresh {
+		r.fixedNow = append(r.fixedNow, field)
 		r.log.LogAttrs(ctx, slog.LevelWarn, "a setting changes only when the worker restarts",
 			slog.String("field", field), slog.Any("running", was), slog.Any("file", is))
 	}

@@ -42,7 +42,7 @@ func TestReload(t *testing.T) {
 		}, 0},
 		"empty": {"", nil, []string{
 			`level=ERROR msg="settings can't be reloaded, nothing has changed"`,
-			"limits: there are none any more",
+			"the file is empty",
 		}, 0},
 		"no limits": {
 			"concurrency: 4", nil,

@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/internal/tracing"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -29,7 +30,7 @@ type runSettings struct {
 	metrics     string
 	metricsKeys []string
 
-	// changed says that the file has changed; nil in `headway worker`, which reads it again on SIGHUP alone. Restart is called
+	// changed says that the file has changed; nil in `headway worker`. Restart is called
 	// where what has changed needs another worker.
 	changed <-chan struct{}
 	restart func()
@@ -45,12 +46,12 @@ func workerCommand(env cli.Environment) *cobra.Command {
 like, on as many machines as you like: they share the limits through MongoDB, or through Redis (buckets: redis in
 headway.yaml).
 
-Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets those that run finish (shutdown_timeout), and gives
+Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets running tasks finish (shutdown_timeout), and gives
 back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a
 worker was killed is run again.
 
-SIGHUP has this worker read the file again and go by its limits from then on; with any fault nothing changes. Queues,
-concurrency, shutdown_timeout, max_refusals, http, estimates and recurring change only with a restart. What "headway
+"headway reload" makes all workers read their files again, and SIGHUP this one. The limits of the file count from then
+on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, http, estimates and recurring change only with a restart. What "headway
 limits set" has set counts before the file.
 
 SIGUSR1 switches the log between debug and --log-level.
@@ -148,7 +149,8 @@ func serveWith(
 		return err
 	}
 	defer stopWatching()
-	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart}
+	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart,
+		register: register.New(queue)}
 	defer reload.onHangup(ctx, s.changed)()
 	return runLogged(ctx, w, logger, s.file, limiter.Names())
 }
@@ -165,6 +167,9 @@ func (s runSettings) over(c config.Config) config.Config {
 func runLogged(ctx context.Context, w *worker.Worker, logger *slog.Logger, file string, limits []string) error {
 	logger.InfoContext(ctx, "settings are read", slog.String("file", file), slog.Any("limits", limits))
 	began := time.Now()
+	defer context.AfterFunc(ctx, func() {
+		logger.InfoContext(ctx, "a second Ctrl-C or SIGTERM ends this worker at once; its tasks run again")
+	})()
 	err := w.Run(ctx)
 	logger.InfoContext(ctx, "worker has stopped", slog.Duration("after", time.Since(began)))
 	return err

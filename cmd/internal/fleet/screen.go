@@ -144,6 +144,9 @@ func (s screen) bar(left float64, text string) string {
 		return text
 	}
 	full := int(math.Round(barWidth * min(1, max(0, left))))
+	if left < 1 {
+		full = min(full, barWidth-1)
+	}
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + " " + text
 }
 

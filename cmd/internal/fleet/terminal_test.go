@@ -51,6 +51,7 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 		"dev":            {{"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--log-level", esc}, {esc}},
 		"demo":           {{esc}, {"--tasks", esc}},
 		"check":          {{"--config", bad}, {"--config", bad, "--json"}, {"--config", esc}},
+		"reload":         {{}, {"--json"}, {esc}, {"--timeout", esc}},
 		"explain":        {{"waits"}, {"waits", "--json"}, {esc}, {esc, "--queue", esc}, {"--config", bad, "x"}},
 		"limits list":    {{}, {"--json"}, {"--config", bad}},
 		"limits show":    {{}, {"api"}, {"--json"}, {esc}, {"api", "--key", esc}},

@@ -1,5 +1,5 @@
 // Command provider runs the stand-in provider as a process of its own. Its first line on stdout is its base URL. It
-// serves until SIGTERM or an interrupt, and then prints its report as one line of JSON.
+// serves until SIGTERM or an interrupt, and then prints its report: a summary on a terminal, else one line of JSON.
 package main
 
 import (
@@ -13,6 +13,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"golang.org/x/term"
 
 	"github.com/headway-go/headway/internal/provider"
 )
@@ -77,7 +79,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return errors.Join(err, s.Close())
 	}
 	<-ctx.Done()
+	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return errors.Join(s.Close(), summarize(stdout, s.Report()))
+	}
 	return errors.Join(s.Close(), json.NewEncoder(stdout).Encode(s.Report()))
+}
+
+// summarize prints what a person at a terminal asks of a report, which has a line for each request.
+func summarize(w io.Writer, r provider.Report) error {
+	_, err := fmt.Fprintf(w, "\nrequests %d, accepted %d, violations %d, failed %d\n"+
+		"write the output to a file for the whole report as JSON\n", r.Requests, r.Accepted, r.Violations, r.Failed)
+	return err
 }
 
 func addBlock(flags *flag.FlagSet, block *provider.Block) {

@@ -65,3 +65,16 @@ func TestRunAtFault(t *testing.T) {
 		}
 	}
 }
+
+func TestSummarize(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := provider.Report{Requests: 7, Accepted: 5, Violations: 2, Failed: 1, Starts: map[string]int{"task": 1}}
+	if err := summarize(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.Count(got, "\n") != 3 || strings.Contains(got, "task") ||
+		!strings.Contains(got, "requests 7, accepted 5, violations 2, failed 1") {
+		t.Errorf("%s", got)
+	}
+}

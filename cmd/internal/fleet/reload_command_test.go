@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/reservations"
+)
+
+// The command prints the answer of each worker, also if a worker finds a fault or does not answer.
+func TestReloadOfTheFleet(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	env := map[string]string{"REDIS_URL": "redis://" + server.Addr()}
+	const none = "no `headway worker` runs"
+	if code, _, errs := command(t, env, "reload"); code != cli.ExitFailed || !strings.Contains(errs, none) {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	queue := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = queue.Close() }()
+	file := filepath.Join(t.TempDir(), "headway.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("limits: {a: {meters: {r: 5/m}}}")
+	current, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &reloader{
+		file: file, current: current, register: register.New(queue), log: slog.New(slog.DiscardHandler),
+		set: func(context.Context, []reservations.Limit) error { return nil },
+	}
+	defer own.onHangup(t.Context(), nil)()
+	write("limits: {a: {meters: {r: 6/m}}}\nconcurrency: 7")
+	name := register.ProcessName()
+	until(t, 30*time.Second, "the worker answers requests", func() bool { return server.Exists("headway:{fleet}:reader:" + name) })
+	code, out, errs := command(t, env, "reload", "--timeout", "1m")
+	if code != cli.ExitOK || out != name+"  goes by its file now; needs a restart: concurrency\n" {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+
+	write("limits: {a: {meters: {r: -6/m}}}")
+	if _, err := register.New(queue).Requested(t.Context(), "silent:1"); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = command(t, env, "reload", "--timeout", "5s")
+	if code != cli.ExitFailed || !strings.Contains(out, name+"  has changed nothing: ") ||
+		!strings.Contains(out, "limits.a.meters.r.rate") || !strings.Contains(out, "silent:1  has not answered\n") ||
+		!strings.Contains(errs, "2 of 2 workers did not reload") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
