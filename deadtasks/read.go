@@ -37,7 +37,9 @@ func (f Filter) query() bson.M {
 		states = []State{StateDead, StateRequeueing}
 	}
 	q := bson.M{fieldState: bson.M{"$in": states}}
-	for field, value := range map[string]string{fieldTask: f.ID, fieldQueue: f.Queue, fieldType: f.Type, fieldBatch: f.Batch} {
+	for field, value := range map[string]string{
+		fieldTask: f.ID, fieldQueue: f.Queue, fieldType: f.Type, fieldBatch: f.Batch,
+	} {
 		if value != "" {
 			q[field] = value
 		}

@@ -237,7 +237,7 @@ func TestWithdrawWhileSorting(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	close(answer)
-	if err := s.Stop(t.Context()); err != nil {
+	if err = s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	list, err := s.Waitlist(t.Context(), "openai")

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Withdraw deletes tasks of a queue that neither run nor have ended, and releases their reservations: the tasks
+// Withdraw deletes the tasks of a queue that neither run nor have ended, and releases their reservations: the tasks
 // behind them start sooner, in their order. It returns a task for each ID; nil where there was nothing to delete: the
 // task runs, has ended, or does not exist. What an archived or finished task left in Redis stays.
 //
@@ -43,7 +43,7 @@ func (s *Scheduler) Withdraw(ctx context.Context, queue string, ids ...string) (
 }
 
 // leaveEnded removes every trace of a task that will not start from the waitlists, and releases its reservations. Info
-// is what asynq knew of the task, nil where that is not known: then reservations heal by refill. The error is of Redis.
+// is what asynq knew of the task, nil where that is not known: then reservations heal by refill. The error is Redis's.
 func (s *Scheduler) leaveEnded(ctx context.Context, t Task, info *asynq.TaskInfo) error {
 	var charges []reservations.Charge
 	if info != nil {
@@ -62,13 +62,14 @@ func (s *Scheduler) leaveAll(ctx context.Context, gone []waitlist.Task, charges 
 	left, err := s.list.Leave(ctx, gone)
 	var releasing sync.WaitGroup
 	for k, task := range left {
+		own := charges[k] //nolint:gosec // one for each of gone, and left is not longer
 		for _, h := range task.Held {
 			at := reservations.ParseBucket(h.Bucket)
-			i := slices.IndexFunc(charges[k], func(c reservations.Charge) bool {
+			i := slices.IndexFunc(own, func(c reservations.Charge) bool {
 				return c.Limit == at.Limit && c.Key == at.Key
 			})
 			if i >= 0 && s.limiter != nil {
-				c := charges[k][i]
+				c := own[i]
 				c.Shard = at.Shard
 				releasing.Go(func() {
 					s.releaseOne(ctx, c, reservations.Reservation{Shard: at.Shard, Promised: h.Reserved})

@@ -78,7 +78,7 @@ return answer
 // deleteMost is how many tasks one script deletes.
 const deleteMost = 500
 
-// Delete deletes those of the tasks that are pending, scheduled or to be retried, and returns them by ID. A task of
+// Delete deletes the tasks that are pending, scheduled or to be retried, and returns them by ID. A task of
 // an asynq group stays. A task whose message is unreadable is returned without content. After an error, Delete
 // returns the tasks that it deleted before.
 func (d *DB) Delete(ctx context.Context, queue string, ids []string) (map[string]*asynq.Task, error) {

@@ -31,7 +31,7 @@ func TestDelete(t *testing.T) {
 			if task := got[id]; task == nil || string(task.Payload()) != "payload\x00 of "+id {
 				t.Errorf("%s: %+v", id, task)
 			}
-			if _, err := b.inspector.GetTaskInfo(queue, id); err == nil {
+			if _, gone := b.inspector.GetTaskInfo(queue, id); gone == nil {
 				t.Errorf("%s still exists", id)
 			}
 		}

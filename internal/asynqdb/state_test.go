@@ -57,7 +57,7 @@ func TestStateOfAQueueWithoutWorkers(t *testing.T) {
 		if diff := cmp.Diff(asynqdb.QueueState{Before: -1}, b.state("other", "first")); diff != "" {
 			t.Errorf("a queue that does not exist (-want +got):\n%s", diff)
 		}
-		serving := asynqdb.Serving{Paused: true}
+		serving := asynqdb.Serving{Paused: true, Tasks: 2}
 		if got, failed := b.Serving(t.Context(), queue); failed != nil || got != serving {
 			t.Errorf("serving: %+v, %v", got, failed)
 		}
@@ -86,7 +86,7 @@ func TestStateOfAnActiveTask(t *testing.T) {
 		state = b.state(queue, "active")
 		return state.Worker != ""
 	})
-	serving := asynqdb.Serving{Workers: 1}
+	serving := asynqdb.Serving{Workers: 1, Tasks: 1}
 	if got, err := b.Serving(t.Context(), queue); err != nil || got != serving {
 		t.Errorf("serving: %+v, %v", got, err)
 	}

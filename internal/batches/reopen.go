@@ -18,7 +18,8 @@ const sendBytes = 8_000_000
 // Send must enqueue all of them, or return an error. It may get a request twice, if the process is killed or fails
 // before Reopen has stored that the request was sent. Give each task an ID of batch, line and [Result.Round], so that
 // it is enqueued once. If a call does not end, the next call sends the requests that it put back. Failed results
-// without a stored request stay. If lines are given, Reopen puts back only those of them. Reopen also puts back the results of a cancelled batch.
+// without a stored request stay. If lines are given, Reopen puts back no others. Reopen also puts back
+// the results of a cancelled batch.
 func (s *Store) Reopen(
 	ctx context.Context, batch string, send func(context.Context, []Result) error, lines ...int,
 ) (n int, err error) {

@@ -16,12 +16,12 @@ func TestEchoOfASignal(t *testing.T) {
 		var ends atomic.Bool
 		afterEcho(ctx, func() { ends.Store(true) })
 		signal()
-		time.Sleep(signalEcho - time.Nanosecond)
+		<-time.After(signalEcho - time.Nanosecond)
 		synctest.Wait()
 		if ends.Load() {
 			t.Error("the next signal ends the process too early")
 		}
-		time.Sleep(time.Nanosecond)
+		<-time.After(time.Nanosecond)
 		synctest.Wait()
 		if !ends.Load() {
 			t.Error("the next signal does not end the process")

@@ -102,7 +102,7 @@ func stepsOf(slots []batches.Counts) []Step {
 	return steps
 }
 
-// Watched adds a sample to earlier ones, drops those that are too old, and returns the rate.
+// Watched adds a sample to earlier ones, drops samples that are too old, and returns the rate.
 func Watched(samples []Sample, s Sample) ([]Sample, Lately) {
 	for len(samples) > 1 && s.At.Sub(samples[1].At) >= Window {
 		samples = samples[1:]

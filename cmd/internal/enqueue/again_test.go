@@ -8,14 +8,16 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// A copy of a file with other line ends is the same batch. With --new it runs once more, and then the new batch goes on.
+// A copy of a file with other line ends is the same batch. With --new it runs once more, and then the new batch
+// goes on.
 func TestTheSameFileAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := chats(3)
 	first := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", text), "--limit", "openai"))
 	for name, same := range map[string]string{
-		"CRLF": strings.ReplaceAll(text, "\n", "\r\n"), "no end": strings.TrimSuffix(text, "\n"), "mark": "\xef\xbb\xbf" + text,
+		"CRLF": strings.ReplaceAll(text, "\n", "\r\n"), "no end": strings.TrimSuffix(text, "\n"),
+		"mark": "\xef\xbb\xbf" + text,
 	} {
 		c := w.call(t, "batch", write(t, "copy.jsonl", same), "--limit", "openai")
 		if id := batchOf(t, c); id != first || c.pending(t) != 3 {

@@ -39,7 +39,8 @@ func (c cancelled) text() string {
 		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s are deleted now",
 			c.Batch, count(c.Before), count(c.Withdrawn))
 	}
-	text := fmt.Sprintf("%s, %s had ended, %s are running, %s were never enqueued", began, count(c.Ended), count(c.Running),
+	text := fmt.Sprintf("%s, %s had ended, %s are running, %s were never enqueued", began, count(c.Ended),
+		count(c.Running),
 		count(c.Never))
 	if c.Missing > 0 {
 		text += fmt.Sprintf(", %s are not in the queue any more", count(c.Missing))
@@ -116,8 +117,8 @@ func (s *services) canGiveBack(b batches.Batch, file string) error {
 }
 
 // cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it, and then deletes
-// what waits. File is where the limits are from, and out is for the progress. A *cli.UsageError comes before anything was
-// done.
+// what waits. File is where the limits are from, and out is for the progress. A *cli.UsageError comes before anything
+// was done.
 func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out io.Writer) (cancelled, error) {
 	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
 	counts, err := s.batches.Counts(ctx, b.ID)

@@ -65,7 +65,9 @@ func listFailed(ctx context.Context, env cli.Environment, store *batches.Store, 
 		return err
 	}
 	heads := []cli.Column{
-		{Head: "CUSTOM_ID", Until: 1}, {Head: "TASK", Until: 1}, {Head: "TRIES"},
+		{Head: "CUSTOM_ID", Until: 1},
+		{Head: "TASK", Until: 1},
+		{Head: "TRIES"},
 		{Head: "ERROR", Until: 1, Least: []int{0, errorLeast}},
 	}
 	lines := cli.Table(rows, cli.Columns(env.Out), heads, func(f failedRequest, _ int) []string {

@@ -63,8 +63,8 @@ func (f *figures) why() (parts []string) {
 		return parts
 	}
 	if f.Blocked > 0 {
-		parts = append(parts, fmt.Sprintf("the provider refuses calls: limit %s is blocked for %s", lastBucket(f.Limit).Bucket(),
-			leftText(f.Blocked)))
+		parts = append(parts, fmt.Sprintf("the provider refuses calls: limit %s is blocked for %s",
+			lastBucket(f.Limit).Bucket(), leftText(f.Blocked)))
 	}
 	if f.Unsent > 0 {
 		parts = append(parts, fmt.Sprintf("lines %s to %s are not enqueued: if their command has ended, `%s` goes on there",

@@ -38,8 +38,8 @@ func oneCommand(env cli.Environment) *cobra.Command {
 		Use:     "enqueue [PROMPT]",
 		Aliases: []string{"one"},
 		Short:   "Enqueue one chat request, now or for later",
-		Long: `Enqueue puts one chat request into the queue: a prompt ("-" reads it from standard input), or a whole request body
-as JSON. It prints the task's ID: "headway answer ID" prints what came back, "headway explain ID" says why the task
+		Long: `Enqueue puts one chat request into the queue: a prompt ("-" reads it from standard input), or a whole request
+body as JSON. It prints the task's ID: "headway answer ID" prints what came back, "headway explain ID" says why the task
 waits, and asynq's tools show it.
 
 With --unique the request is refused, with exit code 1, while another one with that key waits or runs in the queue: the
@@ -151,8 +151,8 @@ func answerCommand(env cli.Environment) *cobra.Command {
 		Use:   "answer ID",
 		Short: "Print the answer of a task that `headway enqueue` has enqueued",
 		Long: `Answer prints what came back for a task, as the API sent it (on a terminal control characters are shown
-as escapes, such as \x1b). It is kept in Redis for as long as --keep of "headway enqueue" says, a day if it says nothing.
-The answers of a batch are written by "headway results".
+as escapes, such as \x1b). It is kept in Redis for as long as --keep of "headway enqueue" says, a day if it says
+nothing. The answers of a batch are written by "headway results".
 
 --text prints only the text that the model wrote.
 

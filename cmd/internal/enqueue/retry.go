@@ -98,8 +98,8 @@ func (s *services) failedLine(ctx context.Context, b batches.Batch, customID str
 	return ref.Line, nil
 }
 
-// retry enqueues the failed requests of a batch again, as the batch was. If lines are given, it enqueues only those of
-// them.
+// retry enqueues the failed requests of a batch again, as the batch was. If lines are given, it enqueues no
+// others.
 func (t *target) retry(
 	ctx context.Context, env cli.Environment, s *services, b batches.Batch, lines []int,
 ) (int, error) {

@@ -169,9 +169,9 @@ func (s *services) figures(
 		f.run(len(running[b.Queue][b.ID]))
 	}
 	if f.Failed+f.Retried > 0 {
-		trouble, err := s.batches.Trouble(ctx, b.ID)
-		if err != nil {
-			return figures{}, err
+		trouble, failed := s.batches.Trouble(ctx, b.ID)
+		if failed != nil {
+			return figures{}, failed
 		}
 		f.erred(trouble)
 	}

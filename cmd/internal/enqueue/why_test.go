@@ -60,7 +60,8 @@ func TestStatusNamesWhatIsNotInTheQueue(t *testing.T) {
 	if c = w.call(t, "batch", in, "--limit", "openai"); c.code != cli.ExitOK || c.pending(t) != 3 {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if c = w.call(t, "status", id); strings.Contains(c.out, "not in the queue") || strings.Contains(c.out, "not enqueued") {
+	if c = w.call(t, "status", id); strings.Contains(c.out, "not in the queue") ||
+		strings.Contains(c.out, "not enqueued") {
 		t.Error(c.out)
 	}
 	other := w.opened(t, 10)
@@ -68,7 +69,8 @@ func TestStatusNamesWhatIsNotInTheQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = w.call(t, "status", other)
-	if want := "lines 5 to 10 are not enqueued: if their command has ended, `headway batch "; !strings.Contains(c.out, want) {
+	const want = "lines 5 to 10 are not enqueued: if their command has ended, `headway batch "
+	if !strings.Contains(c.out, want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

@@ -191,7 +191,8 @@ export them first. The exit code is 1 where one is not dead.`,
 			return err
 		}
 		defer done()
-		r, n := deadtasks.NewRequeuer(store, client), 0
+		r := deadtasks.NewRequeuer(store, client)
+		var n int
 		if len(ids) > 0 {
 			n, err = deleteDead(c.Context(), store, r, chosen, ids)
 		} else {

@@ -139,7 +139,7 @@ binary       other    mail  dead                    2026-05-01T12:00:03Z  1     
 	}
 }
 
-// All dead tasks, those of a batch, or those that the flags choose are deleted together.
+// All dead tasks, all of a batch, or all that the flags choose are deleted together.
 func TestDeadDeleteMany(t *testing.T) {
 	t.Parallel()
 	env, store, _ := deadWorld(t)

@@ -57,13 +57,7 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		defer func() { _ = client.Close() }()
-		task := scheduler.Task{Queue: queue, ID: args[0]}
-		found, err := explain(c.Context(), env, client, settings, task)
-		if errors.Is(err, asynq.ErrTaskNotFound) {
-			if task, err = meant(c.Context(), env, client, task, err); err == nil {
-				found, err = explain(c.Context(), env, client, settings, task)
-			}
-		}
+		found, err := explainMeant(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
 		if errors.Is(err, asynq.ErrTaskNotFound) {
 			return fmt.Errorf("%w; `headway dead show %s` has its record, should it have failed for good; "+
 				"batches are shown by `headway status`", err, args[0])
@@ -83,6 +77,20 @@ The exit code is 1 where there is no such task.`,
 		return nil
 	}
 	return c
+}
+
+// explainMeant explains the task with this ID. If there is none, it explains the task that the name means.
+func explainMeant(
+	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task,
+) ([]explained.Task, error) {
+	found, err := explain(ctx, env, client, settings, task)
+	if !errors.Is(err, asynq.ErrTaskNotFound) {
+		return found, err
+	}
+	if task, err = meant(ctx, env, client, task, err); err != nil {
+		return nil, err
+	}
+	return explain(ctx, env, client, settings, task)
 }
 
 // printExplained shows the sentence, then what it rests on, then the bucket.

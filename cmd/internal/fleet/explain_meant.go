@@ -79,11 +79,11 @@ func inBatch(
 	}
 	finder := requests.Finder{Store: store, Queue: client}
 	if !one {
-		ref, found, err := finder.Next(ctx, b)
-		if err == nil && !found {
-			err = fmt.Errorf("no request of batch %s is in the queue: `headway status %s` says why", b.ID, b.ID)
+		ref, found, failed := finder.Next(ctx, b)
+		if failed == nil && !found {
+			failed = fmt.Errorf("no request of batch %s is in the queue: `headway status %s` says why", b.ID, b.ID)
 		}
-		return scheduler.Task{Queue: b.Queue, ID: ref.TaskID()}, err
+		return scheduler.Task{Queue: b.Queue, ID: ref.TaskID()}, failed
 	}
 	ref, err := finder.Named(ctx, b, customID)
 	if err != nil {
