@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/packed"
+	"github.com/headway-go/headway/internal/mongoerr"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -121,7 +121,7 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 		return nil, nil
 	}
 	bulk, ok := errors.AsType[mongo.BulkWriteException](err)
-	if !ok && packed.TooLarge(err) && len(graves) > 1 { // write each alone, to find the one that is too large
+	if !ok && mongoerr.TooLarge(err) && len(graves) > 1 { // write each alone, to find the one that is too large
 		var again []grave
 		var faults []error
 		for _, g := range graves {
@@ -136,7 +136,7 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 	var again []grave
 	var faults []error
 	for _, e := range bulk.WriteErrors {
-		if !met(e) {
+		if !mongoerr.Conflict(e) {
 			faults = append(faults, unavailable("bury task "+graves[e.Index].id, e))
 			continue
 		}

@@ -16,8 +16,10 @@ func FuzzRecord(f *testing.F) {
 		nil, {"_id": ""}, {"_id": 5}, {"task": ""}, {"task": "\x00"}, {"queue": ""}, {"type": ""}, {"state": "other"},
 		{"at": int64(5)}, {"tries": bson.A{bson.M{"ms": int64(math.MaxInt64)}}}, {"retries": -1}, {"retries": math.MaxInt64},
 		{"timeout": int64(math.MaxInt64)}, {"timeout": int64(-5)}, {"retention": int64(math.MinInt64)},
-		{"deadline": time.Unix(1<<40, 0)}, {"headers": "{"}, {"headers": "null"}, {"headers": `{"a":1}`}, {"headers": `{"a":"b"}`},
-		{"payload": nil}, {"payload": bson.Binary{Subtype: 0x80, Data: []byte("x")}}, {"missing": -1}, {"requeues": bson.A{"x"}},
+		{"deadline": time.Unix(1<<40, 0)}, {"headers": "{"}, {"headers": "null"}, {"headers": `{"a":1}`},
+		{"headers": `{"a":"b"}`},
+		{"payload": nil}, {"payload": bson.Binary{Subtype: 0x80, Data: []byte("x")}}, {"missing": -1},
+		{"requeues": bson.A{"x"}},
 	} {
 		document := bson.M{
 			"_id": "default/a", "task": "a", "queue": "default", "type": "t", "state": "dead", "payload": "{}",

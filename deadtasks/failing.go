@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/mongoerr"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -50,11 +51,30 @@ func (s *Store) note(ctx context.Context, filter, update bson.M) (written bool, 
 	switch {
 	case err == nil:
 		return true, nil
-	case met(err):
+	case mongoerr.Conflict(err):
 		return false, nil
 	default:
 		return false, unavailable("store an attempt", err)
 	}
+}
+
+// SentAgain stores that failing or dead tasks of a queue were sent again under other IDs, so that they are no longer
+// dead. Their records stay readable for the retention.
+func (s *Store) SentAgain(ctx context.Context, queue string, ids []string) error {
+	keys := make(bson.A, len(ids))
+	for i, id := range ids {
+		keys[i] = key(queue, id)
+	}
+	now := s.now()
+	filter := bson.M{"_id": bson.M{"$in": keys}, fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
+	update := bson.M{
+		"$set":  bson.M{fieldState: StateRequeued, fieldChanged: now, fieldExpires: s.expiry()},
+		"$push": bson.M{"requeues": now},
+	}
+	if _, err := s.records.UpdateMany(ctx, filter, update); err != nil {
+		return unavailable("store which tasks were sent again", err)
+	}
+	return nil
 }
 
 // Recovered implements worker.Graveyard, in one round trip. The failed attempts stay readable for the retention.

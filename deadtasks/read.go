@@ -16,8 +16,8 @@ import (
 type Filter struct {
 	// ID is the ID of a task. Several queues may have a task with this ID.
 	ID string
-	// Queue and Type match exactly. Error matches a part of the last error.
-	Queue, Type, Error string
+	// Queue, Type and Batch match exactly. Batch is the ID of a batch. Error matches a part of the last error.
+	Queue, Type, Batch, Error string
 	// Since and Until bound the time at which the task ended: at or after Since, and before Until.
 	Since, Until time.Time
 	// States are the states to look for; nil means StateDead and StateRequeueing.
@@ -37,7 +37,7 @@ func (f Filter) query() bson.M {
 		states = []State{StateDead, StateRequeueing}
 	}
 	q := bson.M{fieldState: bson.M{"$in": states}}
-	for field, value := range map[string]string{fieldTask: f.ID, fieldQueue: f.Queue, fieldType: f.Type} {
+	for field, value := range map[string]string{fieldTask: f.ID, fieldQueue: f.Queue, fieldType: f.Type, fieldBatch: f.Batch} {
 		if value != "" {
 			q[field] = value
 		}

@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/headway-go/headway/internal/packed"
+	"github.com/headway-go/headway/internal/mongoerr"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -91,16 +91,8 @@ var ErrTooLarge = fmt.Errorf("deadtasks: too large for a record: %w", worker.Err
 
 // unavailable wraps an error of the driver. The driver's errors name addresses, never credentials.
 func unavailable(op string, err error) error {
-	if packed.TooLarge(err) {
+	if mongoerr.TooLarge(err) {
 		return fmt.Errorf("%w: %s: %w", ErrTooLarge, op, err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
-}
-
-const codeWriteConflict = 112
-
-// met returns whether a write changed nothing because the document existed, or changed meanwhile.
-func met(err error) bool {
-	var se mongo.ServerError
-	return mongo.IsDuplicateKeyError(err) || errors.As(err, &se) && se.HasErrorCode(codeWriteConflict)
 }

@@ -165,14 +165,15 @@ func (ts turns) mostIn(from, to time.Time) (most int) {
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestCallsInFlightSet(t *testing.T) {
-	longtest.Only(t, 80*time.Second)
-	const tasks = 2500
-	s := callsInFlight("100ms", "400ms")
+	longtest.Only(t, 100*time.Second)
+	const tasks = 700
+	s := callsInFlight("500ms", "2s")
 	s.provider[0] = "-in-flight=30"
 	w := newWorld(t, s)
+	w.program = programPlain
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, 100, time.Minute)
+	w.awaitCompleted(t, 20, time.Minute)
 	type phase struct {
 		calls    int
 		from, to time.Time
@@ -194,7 +195,11 @@ func TestCallsInFlightSet(t *testing.T) {
 	for _, p := range phases {
 		most, used := ts.mostIn(p.from, p.to), ts.used(p.from, p.to)*slots/float64(p.calls)
 		t.Logf("%d calls set: at most %d at once, %.1f %% used", p.calls, most, 100*used)
-		if most != p.calls || used < .9 {
+		least := .9
+		if p.calls == 1 { // some calls, and the pause after each counts in full
+			least = .5
+		}
+		if most != p.calls || used < least {
 			t.Errorf("%d calls set: %d ran at once, %.1f %% of the slots were used", p.calls, most, 100*used)
 		}
 	}

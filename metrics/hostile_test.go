@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ import (
 // Names that other programs have written to Redis, or tasks have, end no scrape and no process, and stay short.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, metrics.Config{Keys: map[string]int{"api": 3}})
+	b := newBundle(t, metrics.Config{Keys: map[string]int{"api": 10}})
 	long := strings.Repeat("x", 1<<20)
 	for _, key := range []string{"a", "a\"b\\c", "other"} {
 		b.enqueue(t, call{Key: key, Cost: 10})
@@ -35,14 +37,29 @@ func TestHostileNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, key := range []string{"\xff", "\xfe"} { // as waitlists that other programs have made
+		for i := range 2 {
+			name := fmt.Sprintf("default/%x%d", key, i)
+			b.redis.HSet("headway:{wait}:task:"+name, "bucket", "api:"+key, "tag", "1", "tokens", "{}")
+			_, _ = b.redis.ZAdd("headway:{wait}:promoted:api:"+key, 1, name)
+		}
+		_, _ = b.redis.ZAdd("headway:{wait}:index", 1, "api:"+key)
+	}
 	e := b.metrics.Events()
+	finish := worker.Finish{Charges: call{Cost: 1}.Charges(), Result: worker.ResultSucceeded}
+	for _, used := range []float64{math.Inf(1), math.NaN(), -5, 7} {
+		finish.Used = reservations.Tokens{"tokens": used}
+		e.OnFinish(finish)
+	}
 	for i := range 100 {
 		e.OnRefuse(worker.Refusal{
-			Task: worker.TaskRef{Queue: fmt.Sprint(i) + long, Type: fmt.Sprint(i) + long}, Err: errors.New("no handler"),
+			Task: worker.TaskRef{Queue: strconv.Itoa(i) + long, Type: strconv.Itoa(i) + long}, Err: errors.New("no handler"),
 		})
 	}
-	size := 0
-	for name, f := range b.gather(t) {
+	size, got := 0, b.gather(t)
+	wantValue(t, got, 7, "headway_tokens_settled_total", "", "api", "tokens")
+	wantValue(t, got, 1, "headway_up", "buckets")
+	for name, f := range got {
 		if n := len(f.GetMetric()); n > 400 {
 			t.Errorf("%d series of %s", n, name)
 		}

@@ -1,14 +1,14 @@
 package metrics
 
 import (
-	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 const (
 	// other is the label of all values for which there is no label of their own.
 	other = "other"
-	// labelMost bounds a label, in bytes. A longer name is no label of its own.
+	// labelMost bounds a label, in bytes. A longer name, and one that is not UTF-8, is no label of its own.
 	labelMost = 512
 )
 
@@ -17,37 +17,33 @@ type bounded struct {
 	most int
 
 	mu    sync.RWMutex // guards known
-	known map[string]string
+	known map[string]bool
 }
 
-func newBounded(most int) *bounded { return &bounded{most: most, known: map[string]string{}} }
+func newBounded(most int) *bounded { return &bounded{most: most, known: map[string]bool{}} }
 
 // label returns the value as a label, or other.
 func (b *bounded) label(value string) string {
-	if len(value) > labelMost {
+	if len(value) > labelMost || !utf8.ValidString(value) {
 		return other
 	}
 	b.mu.RLock()
-	label, ok := b.known[value]
+	known := b.known[value]
 	full := len(b.known) >= b.most
 	b.mu.RUnlock()
 	switch {
-	case ok:
-		return label
+	case known:
+		return value
 	case full:
 		return other
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if label, ok = b.known[value]; ok {
-		return label
-	}
-	if len(b.known) >= b.most {
+	if len(b.known) >= b.most && !b.known[value] {
 		return other
 	}
-	label = strings.ToValidUTF8(value, "\ufffd")
-	b.known[value] = label
-	return label
+	b.known[value] = true
+	return value
 }
 
 // values returns the values that have labels of their own.

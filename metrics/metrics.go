@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -115,7 +116,7 @@ func (m *Metrics) count(name string, labels ...string) {
 }
 
 func (m *Metrics) add(n float64, name string, labels ...string) {
-	if n > 0 { // a counter panics otherwise
+	if n > 0 && !math.IsInf(n, 1) { // a counter panics, or counts nothing more
 		m.counters[name].WithLabelValues(labels...).Add(n)
 	}
 }

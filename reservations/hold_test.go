@@ -53,6 +53,11 @@ func TestRefundsWhileTasksHold(t *testing.T) {
 			{0, start(1, 1), started, .2},
 			{0, settle(0, 10), settled, 0},
 		}, 0, 4, 2},
+		{"a refused charge above the capacity comes back in full, although it holds", two, []moment{
+			{0, start(1, 0), started, 0},
+			{0, start(10, 100), started, .1},
+			{.1, settle(0, 100), settled, 0},
+		}, .1, 10, 0},
 		{"a start that holds shorter than the one before", three, []moment{
 			{0, start(10, 0, 10), started, 0},
 			{0, start(2, 1, 0), started, .2},

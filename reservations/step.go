@@ -204,7 +204,7 @@ func (b *Bucket) take(r Request, w time.Duration) {
 		}
 		s.Started = b.afterStart(k, s.Started, n, w)
 		s.Reserved = min(s.Reserved, s.Started)
-		if w > 0 {
+		if w > 0 && n <= s.Filling.Capacity { // else one refused call would be owed for as long as it would have been served
 			*s = s.hold(n, b.At.Add(w))
 		}
 	}

@@ -329,7 +329,7 @@ func (d *dispatcher) lost(ctx context.Context, t waitlist.Task) {
 	d.s.background.Go(func() {
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 		defer cancel()
-		if err := d.s.Leave(leaving, Task(t), info); err != nil {
+		if err := d.s.leaveEnded(leaving, Task(t), info); err != nil {
 			d.s.config.Logger.DebugContext(leaving, "ended task still in a waitlist",
 				slog.String("task_id", t.ID), slog.Any("error", err))
 		}

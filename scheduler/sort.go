@@ -212,7 +212,7 @@ func (s *Scheduler) joinSorted(ctx context.Context, queue string, parcels []*par
 	}
 	gone, err := s.queues.Delay(ctx, queue, at)
 	for _, id := range gone { // deleted while they were sorted
-		err = errors.Join(err, s.Leave(ctx, Task{Queue: queue, ID: id}, nil))
+		err = errors.Join(err, s.leaveEnded(ctx, Task{Queue: queue, ID: id}, nil))
 	}
 	return err
 }

@@ -205,7 +205,7 @@ func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
 		defer cancel()
 		for _, t := range slices.Compact(expired) {
 			info, _ := d.s.inspector.GetTaskInfo(t.Queue, t.ID) // where it can't be read, the reservation heals by refill
-			if err := d.s.Leave(leaving, t, info); err != nil {
+			if err := d.s.leaveEnded(leaving, t, info); err != nil {
 				d.s.config.Logger.DebugContext(leaving, "expired task still in a waitlist",
 					slog.String("task_id", t.ID), slog.Any("error", err))
 			}

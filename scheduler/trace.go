@@ -29,7 +29,8 @@ func (c Config) tracer() trace.Tracer {
 func (s *Scheduler) trace(ctx context.Context, parcels []*parcel) (end func()) {
 	for _, p := range parcels {
 		var traced context.Context
-		traced, p.span = s.tracer.Start(ctx, "enqueue "+spantext.Of(p.Options.Queue), trace.WithSpanKind(trace.SpanKindProducer))
+		traced, p.span = s.tracer.Start(ctx, "enqueue "+spantext.Of(p.Options.Queue),
+			trace.WithSpanKind(trace.SpanKindProducer))
 		tasks.WithTrace(traced, p.Task)
 	}
 	return func() {

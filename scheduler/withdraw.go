@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Withdraw deletes those tasks of a queue that neither run nor have ended, and releases their reservations: the tasks
+// Withdraw deletes tasks of a queue that neither run nor have ended, and releases their reservations: the tasks
 // behind them start sooner, in their order. It returns a task for each ID; nil where there was nothing to delete: the
 // task runs, has ended, or does not exist. What an archived or finished task left in Redis stays.
 //
@@ -42,9 +42,9 @@ func (s *Scheduler) Withdraw(ctx context.Context, queue string, ids ...string) (
 	return withdrawn, errors.Join(err, s.leaveAll(ctx, gone, charges))
 }
 
-// Leave removes every trace of a task that will not start from the waitlists, and releases its reservations. Info is
-// what asynq knew of the task, nil where that is not known: then reservations heal by refill. The error is Redis's.
-func (s *Scheduler) Leave(ctx context.Context, t Task, info *asynq.TaskInfo) error {
+// leaveEnded removes every trace of a task that will not start from the waitlists, and releases its reservations. Info
+// is what asynq knew of the task, nil where that is not known: then reservations heal by refill. The error is of Redis.
+func (s *Scheduler) leaveEnded(ctx context.Context, t Task, info *asynq.TaskInfo) error {
 	var charges []reservations.Charge
 	if info != nil {
 		task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
@@ -83,7 +83,7 @@ func (s *Scheduler) leaveAll(ctx context.Context, gone []waitlist.Task, charges 
 	return nil
 }
 
-// Drop is Leave for a delivered task that will not start: its worker refuses it.
+// Drop removes every trace of a delivered task that will not start, because its worker refuses it.
 func (s *Scheduler) Drop(ctx context.Context, t Task, turn Turn) error {
 	if turn.Status == StatusNew {
 		return nil

@@ -1,6 +1,6 @@
 // Command summary is a complete program with Headway. `summary worker` runs a worker, and `summary enqueue TEXT`
-// enqueues tasks. The README quotes it. It needs Redis and MongoDB, e.g. from `docker compose up -d redis mongo`. Their
-// addresses are REDIS_URL and MONGODB_URI.
+// enqueues tasks. docs/getting-started.md quotes it. It needs Redis and MongoDB, at REDIS_URL and MONGODB_URI or where
+// `docker compose up -d redis mongo` has them.
 package main
 
 import (
@@ -51,7 +51,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	address, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379/0"))
+	address, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379"))
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,8 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/headway-go/headway/internal/packed"
+	"github.com/headway-go/headway/internal/mongoerr"
 )
 
 var (
@@ -68,7 +67,7 @@ func checkLine(batch string, line int) error {
 
 // kindOf distinguishes the fault of one document, for which a retry cannot succeed, from an unreachable database.
 func kindOf(err error) error {
-	if packed.TooLarge(err) {
+	if mongoerr.TooLarge(err) {
 		return ErrTooLarge
 	}
 	if _, ok := errors.AsType[*bson.DecodeError](err); ok {
@@ -87,12 +86,4 @@ func unavailable(op, batch string, err error) error {
 
 func unavailableLine(op, batch string, line int, err error) error {
 	return fmt.Errorf("%w: %s line %d of batch %q: %w", kindOf(err), op, line, batch, err)
-}
-
-const codeWriteConflict = 112
-
-// isConflict returns whether a write changed nothing because another writer was faster.
-func isConflict(err error) bool {
-	var se mongo.ServerError
-	return errors.As(err, &se) && se.HasErrorCode(codeWriteConflict)
 }

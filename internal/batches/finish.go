@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/packed"
+	"github.com/headway-go/headway/internal/mongoerr"
 )
 
 // maxTries bounds how often a write is sent again after other writers changed the same document. Each conflict means
@@ -57,7 +57,7 @@ func (s *Store) untilWritten(ctx context.Context, batch string, line int, update
 		// The document exists: with a result, or just inserted by another writer. An update without upsert shows
 		// which.
 		duplicate := mongo.IsDuplicateKeyError(err)
-		if !duplicate && !isConflict(err) || n == maxTries {
+		if !mongoerr.Conflict(err) || n == maxTries {
 			return unavailableLine("store an attempt of", batch, line, err)
 		}
 		upsert = upsert && !duplicate
@@ -162,7 +162,7 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 		for _, e := range bulk.WriteErrors {
 			failed[e.Index] = e
 		}
-	} else if packed.TooLarge(err) && len(todo) > 1 { // write each alone, to find the one that is too large
+	} else if mongoerr.TooLarge(err) && len(todo) > 1 { // write each alone, to find the one that is too large
 		var met []finish
 		for _, f := range todo {
 			met = append(met, s.write(ctx, []finish{f})...)
@@ -179,7 +179,7 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 		switch {
 		case err == nil:
 			f.outcome.First = true // The update inserted the document, or matched it without a result.
-		case mongo.IsDuplicateKeyError(err), isConflict(err), packed.TooLarge(err) && f.shrink():
+		case mongoerr.Conflict(err), mongoerr.TooLarge(err) && f.shrink():
 			met = append(met, f)
 		default:
 			f.outcome.Err = unavailableLine("finish", f.batch, f.line, err)

@@ -18,11 +18,11 @@ const sendBytes = 8_000_000
 // Send must enqueue all of them, or return an error. It may get a request twice, if the process is killed or fails
 // before Reopen has stored that the request was sent. Give each task an ID of batch, line and [Result.Round], so that
 // it is enqueued once. If a call does not end, the next call sends the requests that it put back. Failed results
-// without a stored request stay. Reopen also puts back the results of a cancelled batch.
+// without a stored request stay. If lines are given, Reopen puts back only those of them. Reopen also puts back the results of a cancelled batch.
 func (s *Store) Reopen(
-	ctx context.Context, batch string, send func(context.Context, []Result) error,
+	ctx context.Context, batch string, send func(context.Context, []Result) error, lines ...int,
 ) (n int, err error) {
-	if err = s.putBack(ctx, batch); err != nil {
+	if err = s.putBack(ctx, batch, lines); err != nil {
 		return 0, err
 	}
 	again := bson.E{Key: fieldAgain, Value: true}
@@ -53,7 +53,7 @@ func (s *Store) Reopen(
 
 // putBack deletes the results of failed requests. The record of the batch changes before and after, so that no
 // Counter keeps old sums.
-func (s *Store) putBack(ctx context.Context, batch string) error {
+func (s *Store) putBack(ctx context.Context, batch string, lines []int) error {
 	tell := func(field string) error {
 		_, err := s.changeBatch(ctx, "reopen", batch, bson.M{"$inc": bson.M{field: 1}})
 		return err
@@ -69,6 +69,13 @@ func (s *Store) putBack(ctx context.Context, batch string) error {
 		linesOf(batch, 1, maxLine),
 		{Key: fieldStatus, Value: statusFailed},
 		{Key: fieldRequest, Value: bson.M{"$exists": true}},
+	}
+	if len(lines) > 0 {
+		ids := make(bson.A, len(lines))
+		for i, line := range lines {
+			ids[i] = documentID(batch, line)
+		}
+		filter[0] = bson.E{Key: "_id", Value: bson.M{"$in": ids}}
 	}
 	gone := bson.D{}
 	for _, field := range []string{fieldStatus, fieldAt, fieldCode, "request_id", fieldBody, fieldFailure} {

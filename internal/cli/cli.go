@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
@@ -26,15 +27,25 @@ type Environment struct {
 }
 
 // Main runs the command that root builds, with the process's arguments and environment. A signal stops the command; a
-// second one ends the process at once. Main returns the exit code.
+// second one ends the process at once, unless it comes within 100 ms. Main returns the exit code.
 func Main(root func(Environment) *cobra.Command) int {
 	logging.Disable() // go-redis writes each failed dial to stderr; commands return such errors once
 	// net/http logs unexpected bytes of a peer, which may contain a secret that was sent to the peer
 	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	afterEcho(ctx, stop)
 	return Run(ctx, root, os.Args[1:], Environment{Getenv: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}
+
+// signalEcho is how long a signal may be repeated and still counts as one: timeout(1) and some shells send it to the
+// process and to its group.
+const signalEcho = 100 * time.Millisecond
+
+// afterEcho calls stop when ctx has ended and its signal can't be an echo any more. Then the next signal ends the
+// process.
+func afterEcho(ctx context.Context, stop func()) {
+	context.AfterFunc(ctx, func() { time.AfterFunc(signalEcho, stop) })
 }
 
 // Run is Main in a given environment. It prints an error once, to Err, with all terminal control characters escaped.

@@ -109,7 +109,7 @@ type file struct {
 	Limits          map[string]limitFile `mapstructure:"limits"`
 	Buckets         string               `mapstructure:"buckets"`
 	Queues          map[string]int       `mapstructure:"queues"`
-	Concurrency     int                  `mapstructure:"concurrency"`
+	Concurrency     *int                 `mapstructure:"concurrency"`
 	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
 	MaxRefusals     int                  `mapstructure:"max_refusals"`
 	HTTP            HTTP                 `mapstructure:"http"`
@@ -198,6 +198,13 @@ func Parse(text []byte) (Config, error) {
 	return f.config(), nil
 }
 
+func (f file) concurrency() int {
+	if f.Concurrency == nil {
+		return ConcurrencyDefault
+	}
+	return *f.Concurrency
+}
+
 // unquoted is a hint to quote the first value that begins with a sign of YAML; empty if there is none.
 func unquoted(text []byte) string {
 	found := regexp.MustCompile("(?m)^[ \\t-]*([\\w-]+):[ \\t]+([@*%&!`].*?)[ \\t\\r]*$").FindSubmatchIndex(text)
@@ -210,7 +217,7 @@ func unquoted(text []byte) string {
 
 func (f file) config() Config {
 	c := Config{
-		Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.Concurrency, ShutdownTimeout: f.ShutdownTimeout,
+		Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.concurrency(), ShutdownTimeout: f.ShutdownTimeout,
 		MaxRefusals: f.MaxRefusals, HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
 	}
 	for _, name := range sortedKeys(f.Limits) {
@@ -222,9 +229,6 @@ func (f file) config() Config {
 	}
 	if len(c.Queues) == 0 {
 		c.Queues = map[string]int{"default": 1}
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = ConcurrencyDefault
 	}
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = ShutdownTimeoutDefault

@@ -400,3 +400,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A worker without concurrency would run no task.
+func TestConcurrencyOfZero(t *testing.T) {
+	t.Parallel()
+	const limits = "limits: {a: {meters: {r: 5/m}}}\n"
+	if _, err := config.Parse([]byte(limits + "concurrency: 0")); err == nil ||
+		!strings.Contains(err.Error(), "concurrency: 0 would run no task") {
+		t.Error(err)
+	}
+	if c, err := config.Parse([]byte(limits)); err != nil || c.Concurrency != config.ConcurrencyDefault {
+		t.Errorf("%+v, %v", c.Concurrency, err)
+	}
+}

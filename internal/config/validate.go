@@ -33,8 +33,11 @@ func (f file) validate() []error {
 	if b := f.Buckets; b != "" && b != BucketsMongoDB && b != BucketsRedis {
 		fault("buckets", "%q must be %s or %s", b, BucketsMongoDB, BucketsRedis)
 	}
+	if f.concurrency() == 0 {
+		fault("concurrency", "0 would run no task: must be at least 1; leave it out for %d", ConcurrencyDefault)
+	}
 	walk(worker.Config{
-		Concurrency: f.Concurrency, Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
+		Concurrency: f.concurrency(), Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
 	}.Validate(), func(e error) {
 		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
 			faults = append(faults, u)

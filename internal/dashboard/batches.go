@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -32,6 +33,14 @@ type batchRow struct {
 	Retried               int
 	Used                  float64
 	Last                  time.Time
+	// Left is how long the rest takes at the rate of the last minute. Zero if that is not known.
+	Left time.Duration
+}
+
+// followed is a batch that the list shows repeatedly.
+type followed struct {
+	counter *batches.Counter
+	samples []pace.Sample
 }
 
 // listBatches are the newest batches. It requires that mu is held.
@@ -44,34 +53,39 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		return nil, err
 	}
 	faults := []error{err} // of single batches
-	counters := make(map[string]*batches.Counter, len(found))
+	counters := make(map[string]*followed, len(found))
 	rows := make([]batchRow, 0, len(found))
 	for _, b := range found {
-		counter := s.counters[b.ID]
-		if counter == nil {
-			counter = s.config.Batches.Counter(b.ID)
+		f := s.counters[b.ID]
+		if f == nil {
+			f = &followed{counter: s.config.Batches.Counter(b.ID)}
 		}
-		counters[b.ID] = counter
-		counts, now, err := counter.Counts(ctx)
+		counters[b.ID] = f
+		counts, now, err := f.counter.Counts(ctx)
 		if err != nil && !errors.Is(err, batches.ErrMalformed) {
 			return nil, err
 		}
 		if err != nil {
 			faults, now, counts = append(faults, err), b, batches.Counts{}
 		}
-		rows = append(rows, newBatchRow(now, counts))
+		var lately pace.Lately
+		f.samples, lately = pace.Watched(f.samples, pace.Sample{At: time.Now(), Counts: counts})
+		rows = append(rows, newBatchRow(now, counts, lately))
 	}
 	s.counters = counters // drops the counters of older batches
 	return rows, errors.Join(faults...)
 }
 
-func newBatchRow(b batches.Batch, c batches.Counts) batchRow {
+func newBatchRow(b batches.Batch, c batches.Counts, lately pace.Lately) batchRow {
 	r := batchRow{
 		Batch: b, Link: "/batch?id=" + url.QueryEscape(b.ID), State: string(b.State), Done: c.Done, Failed: c.Failed,
 		Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried, Used: c.Usage.Used, Last: c.Last,
 	}
 	if r.State == string(batches.StateOpen) && r.Waiting == 0 {
 		r.State = "ended"
+	}
+	if r.State == string(batches.StateOpen) {
+		r.Left, _ = lately.Left(r.Waiting)
 	}
 	share := func(n int) float64 { return math.Round(1000*float64(n)/float64(max(1, b.Requests))) / 10 }
 	r.DoneShare, r.BadShare = share(c.Done), share(c.Failed)
@@ -118,7 +132,11 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	d := batchData{batchRow: newBatchRow(b, counts)}
+	lately, err := pace.Read(r.Context(), s.config.Batches, b.ID, counts, time.Now())
+	if err != nil {
+		return view{}, err
+	}
+	d := batchData{batchRow: newBatchRow(b, counts, lately)}
 	for result, err := range s.config.Batches.FailedOnes(r.Context(), b.ID) {
 		if errors.Is(err, batches.ErrMalformed) {
 			d.Unread = err.Error()

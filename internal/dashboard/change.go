@@ -27,9 +27,14 @@ func (s *Server) change(do func(*http.Request) (page string, err error)) http.Ha
 		}
 		to, err := do(r)
 		user, _, _ := r.BasicAuth()
-		s.config.Logger.LogAttrs(r.Context(), slog.LevelInfo, "the page was asked for a change",
+		said := []slog.Attr{
 			slog.String("path", r.URL.Path), slog.String("queue", r.PostFormValue("queue")),
-			slog.String("task", r.PostFormValue("id")), slog.String("by", user), slog.Any("error", err))
+			slog.String("task", r.PostFormValue("id")), slog.String("by", user),
+		}
+		if err != nil {
+			said = append(said, slog.Any("error", err))
+		}
+		s.config.Logger.LogAttrs(r.Context(), slog.LevelInfo, "the page was asked for a change", said...)
 		s.forget()
 		if err != nil {
 			text, failed := s.execute("layout.html", view{

@@ -124,6 +124,7 @@ func bucketCharts(samples []sample, bucket string, now time.Time) []chart {
 	}
 	return []chart{
 		newChart("Waiting", "tasks", of(func(p bucketPart) float64 { return float64(p.Waiting) }), now, 0),
-		newChart("Used of the scarcest meter", "%", of(func(p bucketPart) float64 { return 100 * max(0, min(1, p.Used)) }), now, 100),
+		newChart("Used of the scarcest meter", "%",
+			of(func(p bucketPart) float64 { return 100 * max(0, min(1, p.Used)) }), now, 100),
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// A page of another site may link to a page, and may not embed one: as an image, a frame or a request in the
-// background it would hold streams, or have the services searched, in the name of the reader.
+// A page of another site may link to a page, and may not embed one. As an image, a frame or a request in the background
+// it would hold streams, or have the services searched.
 func TestOtherSitesEmbedNothing(t *testing.T) {
 	t.Parallel()
 	h := newWorld(t).handler(t)
@@ -70,7 +70,8 @@ func TestDeepPayloads(t *testing.T) {
 	const depth = 8000
 	payload := strings.Repeat("[", depth) + strings.Repeat("0,", 100_000) + "0" + strings.Repeat("]", depth)
 	client := asynq.NewClientFromRedisClient(w.config.Client)
-	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("deep", []byte(payload)), asynq.TaskID("deep")); err != nil {
+	task := asynq.NewTask("deep", []byte(payload), asynq.TaskID("deep"))
+	if _, err := client.EnqueueContext(t.Context(), task); err != nil {
 		t.Fatal(err)
 	}
 	h := w.handler(t)
@@ -78,7 +79,8 @@ func TestDeepPayloads(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	page := send(h, http.MethodGet, "/task?id=deep", nil)
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 50<<20 || page.Code != http.StatusOK || page.Body.Len() > 200_000 {
+	used := after.TotalAlloc - before.TotalAlloc
+	if used > 50<<20 || page.Code != http.StatusOK || page.Body.Len() > 200_000 {
 		t.Errorf("status %d, page of %d bytes, %d MB allocated", page.Code, page.Body.Len(), used>>20)
 	}
 }
@@ -159,7 +161,7 @@ func TestCorruptBucketsHideNoOthers(t *testing.T) {
 	}
 }
 
-// A history that other programs have spoiled leaves the pages, and is made anew.
+// A history that other programs have spoiled leaves the pages, and is made again.
 func TestPoisonedHistory(t *testing.T) {
 	t.Parallel()
 	const key = "headway:{dashboard}:history"
@@ -178,7 +180,8 @@ func TestPoisonedHistory(t *testing.T) {
 	now := time.Now().Unix()
 	for i := range 2000 {
 		w.server.HSet(key, strconv.Itoa(i), fmt.Sprintf(
-			`{"t":%d,"a":-%d,"n":9223372036854775807,"w":1e9,"b":{"api":{"w":-5,"u":1e308},"</svg><script>alert(1)</script>":{}}}`,
+			`{"t":%d,"a":-%d,"n":9223372036854775807,"w":1e9,"b":{"api":{"w":-5,"u":1e308},`+
+				`"</svg><script>alert(1)</script>":{}}}`,
 			now-int64(i%3000), i))
 	}
 	w.server.HSet(key, "7", "{", "8", "null", "9", `{"t":"x"}`, "x", "[]", "11", `{"t":9223372036854775807}`)
@@ -199,8 +202,11 @@ func TestPoisonedRecords(t *testing.T) {
 	records := w.database.Collection("headway_dead")
 	for _, at := range []any{"never", time.Now().Add(time.Hour)} {
 		_, err := records.InsertOne(t.Context(), bson.D{
-			{Key: "_id", Value: fmt.Sprint(at)}, {Key: "task", Value: "task-2"}, {Key: "queue", Value: 5},
-			{Key: "state", Value: "dead"}, {Key: "at", Value: at},
+			{Key: "_id", Value: fmt.Sprint(at)},
+			{Key: "task", Value: "task-2"},
+			{Key: "queue", Value: 5},
+			{Key: "state", Value: "dead"},
+			{Key: "at", Value: at},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -127,3 +127,32 @@ func TestBatchesAreShown(t *testing.T) {
 		}
 	}
 }
+
+// The page of a running batch says when its end is expected.
+func TestTheExpectedEndOfABatch(t *testing.T) {
+	t.Parallel()
+	w := withRecords(t)
+	_, _, err := w.config.Batches.Open(t.Context(), batches.Batch{
+		ID: "abc", Name: "file", Hash: "x", Lines: 20, Requests: 20, Limit: "api", Queue: "default",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := w.handler(t)
+	if page := send(h, http.MethodGet, "/batch?id=abc", nil).Body.String(); !strings.Contains(page, "not known yet") {
+		t.Errorf("without results:\n%s", page)
+	}
+	for line := 1; line <= 6; line++ {
+		_, err = w.config.Batches.Finish(t.Context(), batches.Result{
+			Batch: "abc", Line: line, CustomID: "r", Response: &batches.Response{StatusCode: http.StatusOK},
+			Finished: time.Now().Add(time.Duration(9*(line-6)) * time.Second),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := send(h, http.MethodGet, "/batch?id=abc", nil).Body.String()
+	if !strings.Contains(page, "at the rate of the last minute") {
+		t.Errorf("with results:\n%s", page)
+	}
+}

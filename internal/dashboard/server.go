@@ -12,7 +12,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/batches"
 )
 
 //go:embed assets
@@ -31,7 +30,7 @@ type Server struct {
 	mu       sync.Mutex // held while the fleet is looked at
 	last     fleet
 	lastSlow time.Time // when MongoDB was asked for the last look
-	counters map[string]*batches.Counter
+	counters map[string]*followed
 }
 
 // New returns a server of pages. It sends nothing. The error matches ErrCredentials.
@@ -42,7 +41,7 @@ func New(c Config) (*Server, error) {
 	c = c.withDefaults()
 	s := &Server{
 		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client, c.Now),
-		watchers: make(chan struct{}, watchersMost), counters: map[string]*batches.Counter{},
+		watchers: make(chan struct{}, watchersMost), counters: map[string]*followed{},
 	}
 	if c.Dead != nil {
 		s.requeuer = deadtasks.NewRequeuer(c.Dead, c.Client)

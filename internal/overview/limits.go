@@ -105,7 +105,8 @@ func (r Reader) Limit(ctx context.Context, name string, waitlists int) (Limit, e
 	for _, key := range keys {
 		v, err := r.Limiter.View(ctx, name, key)
 		b := r.Bucket(v)
-		if errors.Is(err, reservations.ErrBucket) { // the other buckets can be read
+		// The other buckets can be read. Redis may have a key that no charge has.
+		if errors.Is(err, reservations.ErrBucket) || errors.Is(err, reservations.ErrInvalidCharge) {
 			b, err = faulty(name, key, err), nil
 		}
 		if err != nil {

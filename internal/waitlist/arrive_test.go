@@ -83,10 +83,19 @@ func TestDeliveredTasksKeepTheirPlaces(t *testing.T) {
 		f.join(entries("e", "d")...)
 		fourth := delivered("b")
 		f.join(fourth[0], third[0], second[0]) // b, f, h
-		late := entry("a")
-		late.Front = true
-		f.join(late, first[1], first[0]) // a, i, j
-		same(t, "order", []string{"a", "j", "i", "h", "g", "f", "e", "d", "c", "b"}, ids(f.due().Heads, waiting))
+		refused := func(id string) {
+			e := entry(id)
+			e.Front = true
+			f.join(e)
+		}
+		refused("y")
+		f.join(first[1], first[0]) // i, j
+		if f.server != nil {
+			f.pass(time.Second)
+		}
+		refused("x")
+		want := []string{"y", "x", "j", "i", "h", "g", "f", "e", "d", "c", "b"}
+		same(t, "order", want, ids(f.due().Heads, waiting))
 	})
 }
 

@@ -43,7 +43,7 @@ for i = 2, #ARGV, 12 do
 	if known and of ~= epoch then
 		tag, turn = inner, 0
 	elseif not known and cost < 0 then
-		tag, turn = front(busy, -math.huge), 0
+		tag, turn = front(busy, now - 1e11) or inner - 0.000001, 0 -- before all arrivals of the last day
 	elseif not known then
 		tag = behind(bucket, class, inner, ARGV[i + 2], cost)
 	end

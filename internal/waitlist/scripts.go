@@ -226,15 +226,12 @@ local function open(bucket, class)
 	return epoch, number(inner), busy
 end
 
--- front returns a tag before all tags of a busy class, for a task that arrived before the class was busy. It returns nil
--- if the task arrived later. The earlier of two arrivals has the smaller tag; -inf is before all arrivals.
+-- front returns a tag before all tags of a busy class, for a task that arrived before the class was busy. The earlier
+-- of two arrivals has the smaller tag. It returns nil if the task arrived later.
 local function front(busy, came)
 	local since, tag = string.match(busy, "^(%d+) (%S+)$")
 	local early = number(since) - came
-	if early <= 0 then
-		return nil
-	end
-	return number(tag) - math.min(early / 1000000, came < 0 and 61 or 60)
+	return early > 0 and number(tag) - early / 1000000 or nil
 end
 
 -- behind returns a new tag at the end of a flow, and moves that end on by the cost.

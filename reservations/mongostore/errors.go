@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -16,14 +15,6 @@ import (
 )
 
 // This file is the only one that knows what the driver's and the servers' errors mean.
-
-// isConflict says whether a write changed nothing because another writer was faster.
-func isConflict(err error) bool {
-	const writeConflict = 112
-	var se mongo.ServerError
-	return mongo.IsDuplicateKeyError(err) || errors.As(err, &se) && (se.HasErrorCode(writeConflict) ||
-		strings.Contains(se.Error(), "duplicate key value violates unique constraint")) // FerretDB, now and then
-}
 
 // isOfOneDocument says whether a call failed, and changed nothing, because of its document or key: other buckets can be
 // asked.

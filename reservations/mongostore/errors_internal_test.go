@@ -57,23 +57,6 @@ func TestApplied(t *testing.T) {
 	}
 }
 
-func TestConflicts(t *testing.T) {
-	t.Parallel()
-	for _, err := range []error{
-		mongo.CommandError{Code: 11000, Message: "E11000 duplicate key error collection"},
-		mongo.CommandError{Code: 112, Message: "WriteConflict"},
-		mongo.CommandError{Code: 1, Message: "duplicate key value violates unique constraint"},
-		mongo.WriteException{WriteErrors: []mongo.WriteError{{Code: 11000}}},
-	} {
-		if !isConflict(err) {
-			t.Errorf("%v is no conflict", err)
-		}
-	}
-	if err := (mongo.CommandError{Code: 2}); isConflict(err) {
-		t.Errorf("%v is a conflict", err)
-	}
-}
-
 func TestIsSlowAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

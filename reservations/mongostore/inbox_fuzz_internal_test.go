@@ -40,7 +40,8 @@ func FuzzInbox(f *testing.F) {
 		{"op": "block", "for": int64(math.MinInt64)}, {"op": "renew", "lease": int64(1)},
 		{"tokens": bson.A{math.NaN()}}, {"tokens": bson.A{math.Inf(1)}}, {"tokens": bson.A{-1e308}},
 		{"tokens": bson.A{}}, {"tokens": bson.A{1.0, 2.0}}, {"tokens": nil}, {"tokens": bson.A{1e308}, "op": "settle"},
-		{"tokens": bson.A{math.Inf(-1)}, "op": "release"}, {"op": "sync", "tokens": bson.A{1.0}, "for": int64(-5), "up": true},
+		{"tokens": bson.A{math.Inf(-1)}, "op": "release"},
+		{"op": "sync", "tokens": bson.A{1.0}, "for": int64(-5), "up": true},
 		{"tokens": bson.A{1.0}, "lease": int64(5), "for": int64(math.MaxInt64)},
 	} {
 		f.Add(inboxOf(f, shape, request, bson.M{}), false)

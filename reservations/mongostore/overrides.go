@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/headway-go/headway/internal/mongoerr"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
@@ -49,7 +50,7 @@ func (o *Overrides) Set(ctx context.Context, set reservations.Override) error {
 	}
 	for range setAttempts {
 		_, err = o.documents.ReplaceOne(ctx, bson.D{to("_id", override.ID)}, override, options.Replace().SetUpsert(true))
-		if err == nil || !isConflict(err) {
+		if err == nil || !mongoerr.Conflict(err) {
 			break
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/headway-go/headway/internal/mongoerr"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -35,7 +36,7 @@ func (s *Store) send(ctx context.Context, bucket string, call func(context.Conte
 	case err == nil:
 		s.answered.Store(time.Now().UnixNano())
 		return sent, nil
-	case errors.Is(err, mongo.ErrNoDocuments) || isConflict(err):
+	case errors.Is(err, mongo.ErrNoDocuments) || mongoerr.Conflict(err):
 		s.answered.Store(time.Now().UnixNano())
 		return sent, fmt.Errorf("%w: %w", errLost, err)
 	}

@@ -35,8 +35,8 @@ func newScript(source string) script {
 	return script{source: source, hash: redis.NewScript(source).Hash()}
 }
 
-// preamble begins a new epoch when the server may have lost buckets, and where the epoch is more than a minute ahead: the
-// clock was wrong when it began, and each bucket would wait until then. KEYS are a bucket, its queue and keyEpoch.
+// preamble begins a new epoch when the server may have lost buckets, and where the epoch is more than a minute ahead:
+// the clock was wrong when it began, and each bucket would wait until then. KEYS are a bucket, its queue and keyEpoch.
 const preamble = `
 local time = redis.call("TIME")
 local now = string.format("%s%06d", time[1], tonumber(time[2]))

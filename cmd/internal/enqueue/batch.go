@@ -2,13 +2,9 @@ package enqueue
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,12 +32,15 @@ type batchJob struct {
 	model  string
 	skip   bool
 	wait   bool
+	anew   bool
 	asJSON bool
 	env    cli.Environment
 
 	make  maker
 	hash  string // of the content
 	lines int    // the number of the last good one
+
+	tooLarge int // requests above a capacity
 }
 
 func batchCommand(env cli.Environment) *cobra.Command {
@@ -59,7 +58,8 @@ the others are enqueued, and the exit code is 1.
 
 The same file for the same limits and model is the same batch, under the same name: enqueued again, it goes on where it
 was, and nothing is sent twice. So whatever was interrupted, this command or the workers, the same command once more is
-right.
+right. Line ends do not matter. --new runs all requests once more, as a new batch; after an interruption leave it out,
+because the newest batch of a file goes on.
 
 With --wait the command shows the progress until every request has ended, and writes the answers in the OpenAI Batch
 output format: good ones to --out, others to --errors. Either of them implies --wait; "-" is standard output.`,
@@ -80,6 +80,7 @@ output format: good ones to --out, others to --errors. Either of them implies --
 	j.files.flags(c)
 	c.Flags().StringVar(&j.model, "model", "", "the model of all requests, instead of what each line says")
 	c.Flags().BoolVar(&j.wait, "wait", false, "wait until every request has ended, and show the progress")
+	c.Flags().BoolVar(&j.anew, "new", false, "run a file that was run before once more, as a new batch")
 	c.Flags().BoolVar(&j.skip, "skip-invalid", false, "enqueue the good lines where others are faulty")
 	c.Flags().BoolVar(&j.asJSON, "json", false,
 		"print the result as JSON, with --wait also the progress, one object a line")
@@ -87,7 +88,7 @@ output format: good ones to --out, others to --errors. Either of them implies --
 }
 
 func (j *batchJob) run(ctx context.Context, name string) error {
-	options, err := j.options()
+	options, err := j.options(ctx, j.env)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	j.make = maker{from: from, model: j.model}
+	j.make = maker{from: from, model: j.model, large: j.large}
 	file, closeFile, err := open(ctx, name, j.env.In)
 	if err != nil {
 		return err
@@ -136,11 +137,11 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 
 // inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.
 func (j *batchJob) inspect(file *input, name string, r *result) error {
-	hash := sha256.New()
+	hash := newContent()
 	if err := j.check(io.TeeReader(file, hash), r); err != nil {
 		return err
 	}
-	j.hash = hex.EncodeToString(hash.Sum(nil))
+	j.hash = hash.sum()
 	if r.Faulty > 0 && !j.skip {
 		if j.asJSON {
 			if err := j.print(*r, name); err != nil {
@@ -148,7 +149,7 @@ func (j *batchJob) inspect(file *input, name string, r *result) error {
 			}
 		}
 		advice := " (--skip-invalid enqueues the others)"
-		if r.Requests == 0 {
+		if r.Requests+j.tooLarge == 0 {
 			advice = " (not one is a request in the OpenAI Batch format: is it the right file?)"
 		}
 		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued%s:\n%s",
@@ -159,27 +160,23 @@ func (j *batchJob) inspect(file *input, name string, r *result) error {
 
 // check counts the good lines and notes the faulty ones.
 func (j *batchJob) check(file io.Reader, r *result) error {
-	over, anywhere := map[string]int{}, 0
-	err := j.make.each(file, false, func(line batch.Line, task request) error {
+	anywhere := 0
+	err := j.make.each(file, false, func(line batch.Line, _ request) error {
 		r.Requests++
 		j.lines = line.Number
 		if line.HTTP() && len(j.make.from.http.AllowHosts) == 0 {
 			anywhere++
 		}
-		for _, name := range j.make.from.over(task) {
-			over[name]++
-		}
 		return nil
 	}, func(fault error) {
 		r.Faulty++
+		if errors.Is(fault, errLarge) {
+			j.tooLarge++
+		}
 		if r.Faulty <= faultsListed {
 			r.Faults = append(r.Faults, fault.Error())
 		}
 	})
-	for _, name := range slices.Sorted(maps.Keys(over)) {
-		j.warn(j.env, "%d requests reserve more than the capacity of limit %q: each waits for a full bucket, and "+
-			"everybody else until it is paid back", over[name], name)
-	}
 	if anywhere > 0 {
 		j.warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with "+
 			"a file that lists theirs makes them, others refuse them", anywhere, j.file)
@@ -190,9 +187,29 @@ func (j *batchJob) check(file io.Reader, r *result) error {
 	return err
 }
 
+// identify returns the ID of the batch of the file. With --new it is one that does not exist, otherwise the newest one.
+func (j *batchJob) identify(ctx context.Context, store *batches.Store) (id string, err error) {
+	for n := 1; ; n++ {
+		next, err := j.make.name(j.hash, n)
+		if err != nil {
+			return "", err
+		}
+		if _, err = store.Batch(ctx, next); errors.Is(err, batches.ErrUnknownBatch) {
+			if j.anew || id == "" {
+				id = next
+			}
+			return id, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		id = next
+	}
+}
+
 // record finds the batch of the file, or makes it. One that was cancelled goes on.
 func (j *batchJob) record(ctx context.Context, s *services, name string, requests int) (batches.Batch, bool, error) {
-	id, err := j.make.name(j.hash)
+	id, err := j.identify(ctx, s.batches)
 	if err != nil {
 		return batches.Batch{}, false, err
 	}

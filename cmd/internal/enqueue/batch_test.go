@@ -182,7 +182,7 @@ func TestFailuresOfABatch(t *testing.T) {
 	}
 	upstream.on.Store(false)
 	if c = w.call(t, "retry", id[:6], "--failed"); c.code != cli.ExitOK ||
-		!strings.Contains(c.out, "1 failed requests") {
+		!strings.Contains(c.out, "1 failed request is") {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	c = w.call(t, "batch", in, "--out", out, "--errors", errs, "--limit", "openai")
@@ -239,7 +239,7 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 		!strings.Contains(c.out, "no worker takes from queue") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "60 requests were taken back") ||
+	if c = w.call(t, "cancel", id); c.code != cli.ExitOK || !strings.Contains(c.out, "60 requests are deleted") ||
 		c.pending(t) != 0 {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}

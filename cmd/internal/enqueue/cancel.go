@@ -22,7 +22,7 @@ var errEnded = errors.New("all requests have ended")
 // cancelled is what `headway cancel --json` prints.
 type cancelled struct {
 	Batch     string `json:"batch"`
-	Withdrawn int    `json:"withdrawn"` // taken back out of the queue
+	Withdrawn int    `json:"withdrawn"` // deleted from the queue
 	Ended     int    `json:"ended"`     // have a result
 	Left      int    `json:"left"`      // all others, except requests that were cancelled before
 	Before    int    `json:"cancelled_before"`
@@ -34,12 +34,12 @@ type cancelled struct {
 
 // text is that for people.
 func (c cancelled) text() string {
-	began := fmt.Sprintf("batch %s is cancelled: %s requests were taken back", c.Batch, count(c.Withdrawn))
+	began := fmt.Sprintf("batch %s is cancelled: %s requests are deleted", c.Batch, count(c.Withdrawn))
 	if c.again {
-		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s were taken back now",
+		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s are deleted now",
 			c.Batch, count(c.Before), count(c.Withdrawn))
 	}
-	text := fmt.Sprintf("%s, %s had ended, %s run, %s were never enqueued", began, count(c.Ended), count(c.Running),
+	text := fmt.Sprintf("%s, %s had ended, %s are running, %s were never enqueued", began, count(c.Ended), count(c.Running),
 		count(c.Never))
 	if c.Missing > 0 {
 		text += fmt.Sprintf(", %s are not in the queue any more", count(c.Missing))
@@ -51,26 +51,34 @@ func cancelCommand(env cli.Environment) *cobra.Command {
 	var t target
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "cancel BATCH",
-		Short: "Delete the waiting requests of a batch and release what they reserved",
+		Use:   "cancel BATCH|BATCH:CUSTOM_ID",
+		Short: "Delete the waiting requests of a batch, or one, and release what they reserved",
 		Long: `Cancel deletes the waiting requests of the batch and releases the tokens that they reserved. The tasks
 behind them have these tokens at once, in their order. Requests that run come to their end, and their results count. A
 batch whose requests have all ended stays as it is.
 
 In what "headway results" writes, the others have a line in the error file, with the code batch_cancelled.
 
-Enqueue the same file again to go on where it was.`,
-		Example: `  headway cancel 3f2a`,
-		Args:    cli.Named("one BATCH, as `headway status` lists them"),
+Enqueue the same file again to go on where it was.
+
+BATCH:CUSTOM_ID is one request: it fails with the code request_cancelled, the others go on, and "headway retry
+BATCH:CUSTOM_ID" sends it again.`,
+		Example: `  headway cancel 3f2a
+  headway cancel 3f2a:request-17`,
+		Args: cli.Named("one BATCH, as `headway status` lists them"),
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		s, b, err := t.openBatch(c.Context(), env, args[0])
+		name, customID, one := strings.Cut(args[0], ":")
+		s, b, err := t.openBatch(c.Context(), env, name)
 		if err != nil {
 			return err
 		}
 		defer s.close(c.Context())
+		if one {
+			return s.cancelOne(c.Context(), env, b, customID, t.file, asJSON)
+		}
 		r, err := s.cancel(c.Context(), b, t.file, env.Err)
 		if errors.Is(err, errEnded) && !asJSON {
 			_, err = fmt.Fprintf(env.Out, "batch %s has ended: there is nothing to cancel\n", b.ID)

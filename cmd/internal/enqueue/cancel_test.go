@@ -99,7 +99,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 		!strings.Contains(c.out, `"withdrawn":0,"ended":2,"left":0`) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
-	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed requests") {
+	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed request is") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
@@ -138,15 +138,15 @@ func TestCancelTwice(t *testing.T) {
 	<-upstream.came
 	w.until(t, func(info *asynq.QueueInfo) bool { return info.Retry+info.Scheduled == 4 })
 	for _, want := range []string{
-		"batch " + id + " is cancelled: 4 requests were taken back, 0 had ended, 2 run, 4 were never enqueued\n",
-		"batch " + id + " was cancelled already: 4 requests were cancelled before, 0 were taken back now, 0 had " +
-			"ended, 2 run, 4 were never enqueued\n",
+		"batch " + id + " is cancelled: 4 requests are deleted, 0 had ended, 2 are running, 4 were never enqueued\n",
+		"batch " + id + " was cancelled already: 4 requests were cancelled before, 0 are deleted now, 0 had " +
+			"ended, 2 are running, 4 were never enqueued\n",
 	} {
 		if c = w.call(t, "cancel", id); c.code != cli.ExitOK || c.out != want {
 			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 		}
 	}
-	told := "0 of 10 done, 0 failed, 8 cancelled, 2 run; 4 of the cancelled were never enqueued or may still be in " +
+	told := "0 of 10 done, 0 failed, 8 cancelled, 2 running; 4 of the cancelled were never enqueued or may still be in " +
 		"the queue (`headway cancel " + id + "` deletes them); cancelled\n"
 	if c = w.call(t, "status", id); !strings.HasSuffix(c.out, told) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
@@ -185,7 +185,7 @@ func TestCancelWithoutTheLimit(t *testing.T) {
 	}
 	w.config = good
 	if c = w.call(t, "cancel", id); c.code != cli.ExitOK ||
-		!strings.Contains(c.out, "is cancelled: 3 requests were taken back") || c.err != "" {
+		!strings.Contains(c.out, "is cancelled: 3 requests are deleted") || c.err != "" {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "status", id); !strings.HasSuffix(c.out,
@@ -224,7 +224,7 @@ func TestTasksBehindACancelledBatch(t *testing.T) {
 		t.Errorf("behind 200 requests, one a second: in %v, %+v", in, at)
 	}
 	if c := w.call(t, "cancel", first); c.code != cli.ExitOK ||
-		!strings.Contains(c.out, "200 requests were taken back") {
+		!strings.Contains(c.out, "200 requests are deleted") {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if in, at := expected(); in > 3*time.Second || at.Position != 3 || at.TokensAhead["requests"] != 2 {

@@ -59,7 +59,7 @@ func TestEveryURL(t *testing.T) {
 		t.Errorf("errors %+v", bad)
 	}
 	if c = w.call(t, "retry", batchOf(t, c), "--failed"); c.code != cli.ExitOK ||
-		!strings.Contains(c.out, "1 failed requests") {
+		!strings.Contains(c.out, "1 failed request is") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

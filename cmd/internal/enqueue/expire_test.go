@@ -24,10 +24,10 @@ func TestBatchStartBy(t *testing.T) {
 	args := []string{"batch", in, "--limit", "slow", "--config", config, "--reserve", "--start-by", "10m"}
 	for i := range 2 { // the second time, expired requests have ended
 		c := callWith(t, server, env, "", args...)
-		if c.code != cli.ExitOK || i == 0 != strings.Contains(c.out, "; 2 have expired") {
+		if c.code != cli.ExitOK || i == 0 != strings.Contains(c.out, "; 2 expired") {
 			t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 		}
-		if i == 1 && !strings.Contains(c.out, "2 have ended before") {
+		if i == 1 && !strings.Contains(c.out, "2 already ended") {
 			t.Errorf("again: %s", c.out)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -38,10 +39,13 @@ type figures struct {
 	Left      *float64 `json:"seconds_left,omitempty"`
 	LeftBy    string   `json:"left_by,omitempty"` // measured, limit or lease
 	// where all that wait were running on workers that are gone: how many
-	Lost    int    `json:"lost,omitempty"`
-	Queue   string `json:"queue,omitempty"`
-	Workers *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
-	Paused  bool   `json:"paused,omitempty"`  // the queue is
+	Lost int `json:"lost,omitempty"`
+	// of a batch whose requests have all ended
+	Ended    *time.Time `json:"ended,omitempty"`
+	Duration *float64   `json:"seconds,omitempty"` // from created to ended
+	Queue    string     `json:"queue,omitempty"`
+	Workers  *int       `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	Paused   bool       `json:"paused,omitempty"`  // the queue is
 	// requests that have no result, and whose tasks are not in the queue
 	Missing int `json:"not_in_queue,omitempty"`
 	// the newest error, and how many requests without a good answer have it or one with the same status
@@ -55,7 +59,7 @@ type figures struct {
 	measured  bool          // the rates cover enough time to outweigh a burst at the beginning
 	stalled   time.Duration // how long no request has ended; zero if that is ordinary
 	lostIn    time.Duration // until asynq puts lost requests back, at the earliest
-	unseen    int           // of the cancelled: not known to be taken back
+	unseen    int           // of the cancelled: not known to be deleted
 	unsent    bool          // some of the unseen requests may never have been enqueued
 }
 
@@ -87,6 +91,10 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 		f.cancel(b, c)
 	case f.Waiting == 0 && b.State == batches.StateOpen:
 		f.State = stateEnded
+		if last := c.Last.UTC(); !last.IsZero() && !b.Created.IsZero() {
+			took := max(0, last.Sub(b.Created).Seconds())
+			f.Ended, f.Duration = &last, &took
+		}
 	}
 	return f
 }
@@ -143,11 +151,11 @@ func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Worke
 
 // estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as
 // far as it could be read, as lastView has it.
-func (f *figures) estimate(all batches.Counts, l lately, view reservations.View) {
+func (f *figures) estimate(all batches.Counts, l pace.Lately, view reservations.View) {
 	if f.rests() {
 		return
 	}
-	f.measured = l.within >= shortest
+	f.measured = l.Within >= pace.Shortest
 	floor := 0.
 	ended := float64(all.Done + all.Failed)
 	for _, m := range view.Meters {
@@ -156,8 +164,8 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 			continue
 		}
 		r := rate{Meter: m.Name, Allowed: m.Current, Period: m.Period}
-		if recent, _ := amount(m.Meter, l.counts); l.within > 0 {
-			r.Taken = recent / l.within.Seconds() * m.Period.Seconds()
+		if recent, _ := amount(m.Meter, l.Counts); l.Within > 0 {
+			r.Taken = recent / l.Within.Seconds() * m.Period.Seconds()
 		}
 		f.Rates = append(f.Rates, r)
 		each := 1.
@@ -174,9 +182,10 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 	}
 	f.Blocked = view.Blocked.Seconds()
 	floor = math.Max(floor, f.Blocked)
+	measured, ok := l.Left(f.Waiting)
 	switch {
-	case l.enough():
-		left := float64(f.Waiting) / float64(l.counts.Done+l.counts.Failed) * l.within.Seconds()
+	case ok:
+		left := measured.Seconds()
 		f.Left, f.LeftBy = &left, byMeasure
 		if floor > left {
 			f.Left, f.LeftBy = &floor, byLimit
@@ -185,9 +194,9 @@ func (f *figures) estimate(all batches.Counts, l lately, view reservations.View)
 		f.Left, f.LeftBy = &floor, byLimit
 	}
 	// A slow limit lets requests end as rarely as that.
-	l.gap = max(l.gap, usual*time.Duration(floor/float64(f.Waiting)*float64(time.Second)))
-	if !f.lastEnded.IsZero() && l.stalled() {
-		f.stalled = l.idle
+	l.Gap = max(l.Gap, pace.Usual*time.Duration(floor/float64(f.Waiting)*float64(time.Second)))
+	if !f.lastEnded.IsZero() && l.Stalled() {
+		f.stalled = l.Idle
 	}
 }
 

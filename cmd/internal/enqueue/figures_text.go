@@ -83,12 +83,12 @@ func (f *figures) left() string {
 	}
 	text := count(f.Cancelled) + " cancelled"
 	if f.Waiting > 0 {
-		text += fmt.Sprintf(", %s run", count(f.Waiting))
+		text += fmt.Sprintf(", %s running", count(f.Waiting))
 	}
 	return text
 }
 
-// unseenText says how many requests are not known to be taken back, as after a cancel that was interrupted; empty
+// unseenText says how many requests are not known to be deleted, as after a cancel that was interrupted; empty
 // where that is known of all.
 func (f *figures) unseenText() string {
 	if f.unseen == 0 {
@@ -113,6 +113,8 @@ func (f *figures) end() string {
 	switch {
 	case f.State == string(batches.StateCancelled):
 		return "cancelled"
+	case f.Ended != nil:
+		return fmt.Sprintf("all have ended, the last at %s, after %s", f.Ended.Format(time.RFC3339), leftText(*f.Duration))
 	case f.Waiting == 0:
 		return "all have ended"
 	case f.Missing > 0:
@@ -137,6 +139,14 @@ func (f *figures) lostText() string {
 	return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
 		plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
 		leftText((f.lostIn + recoverEvery).Seconds()))
+}
+
+// endOnce is end in a line of a table.
+func (f *figures) endOnce() string {
+	if f.Ended != nil {
+		return "all have ended, after " + leftText(*f.Duration)
+	}
+	return f.end()
 }
 
 // endShort is end in a word or two.

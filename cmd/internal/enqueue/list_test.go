@@ -31,15 +31,15 @@ func someFigures() []figures {
 func TestListOnAPipe(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"BATCH             CREATED              FILE                                      LIMIT                 " +
+		"BATCH             CREATED               FILE                                      LIMIT                 " +
 			"DONE  " +
 			" FAILED  WAITING  END",
-		"0123456789abcdef  2026-11-21 23:00:00  /data/exports/requests-of-november.jsonl  tenants:acme, openai  " +
+		"0123456789abcdef  2026-11-21T23:00:00Z  /data/exports/requests-of-november.jsonl  tenants:acme, openai  " +
 			"12345 " +
 			" 0       87655    at least 1h2m left, by the limit",
-		`0123456799abcdef  2026-11-21 23:00:00  in.jsonl                                  openai                0      0   ` +
+		`0123456799abcdef  2026-11-21T23:00:00Z  in.jsonl                                  openai                0      0   ` +
 			`    300      nothing runs: no worker takes from queue "default"`,
-		"f4261f973c1e0c74  2026-11-21 23:00:00  in.jsonl                                  openai                " +
+		"f4261f973c1e0c74  2026-11-21T23:00:00Z  in.jsonl                                  openai                " +
 			"300   " +
 			" 0       0        all have ended",
 	}

@@ -37,11 +37,21 @@ func (r request) of(id string, line, round int) tasks.Args {
 type maker struct {
 	from  *source
 	model string // empty: each line's own
+	large bool   // a request may reserve more than a capacity
 }
 
 // task is the task of a line, of no batch yet, which shares its limits as the source says. The error says why it can
-// never be served.
+// never be served, or should not be.
 func (m maker) task(line batch.Line) (request, error) {
+	r, err := m.any(line)
+	if err == nil && !m.large {
+		err = m.from.fits(r)
+	}
+	return r, err
+}
+
+// any is task for a request of any size.
+func (m maker) any(line batch.Line) (request, error) {
 	if line.HTTP() {
 		task, err := m.from.request(line)
 		return request{&task.Terms, task}, cmp.Or(err, m.from.valid(task))
@@ -173,13 +183,18 @@ func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) 
 	}
 }
 
-// name says what a batch is: the same content, sent to the same limits and model, is the same batch.
-func (m maker) name(hash string) (id string, err error) {
+// name says what a batch is: the same content, sent to the same limits and model, is the same batch. Of several batches
+// with the same content, n counts from 1.
+func (m maker) name(hash string, n int) (id string, err error) {
 	for _, b := range m.from.buckets {
 		if strings.Contains(b.String(), between) {
 			return "", &cli.UsageError{Err: fmt.Errorf("--limit %s: the key of a batch can't hold %q", b, between)}
 		}
 	}
-	sum := sha256.Sum256([]byte("headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model))
+	text := "headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model
+	if n > 1 {
+		text += fmt.Sprintf("\n%d", n)
+	}
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8]), nil
 }

@@ -110,7 +110,7 @@ func requestOf(args []string, body, model string, maxTokens int) (json.RawMessag
 func enqueueOne(
 	c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, asJSON bool, more ...scheduler.Option,
 ) error {
-	options, err := t.options()
+	options, err := t.options(c.Context(), env)
 	if err != nil {
 		return err
 	}
@@ -118,13 +118,9 @@ func enqueueOne(
 	if err != nil {
 		return err
 	}
-	task, err := maker{from: from}.task(batch.Line{URL: string(llm.EndpointChat), Body: request})
+	task, err := maker{from: from, large: t.large}.task(batch.Line{URL: string(llm.EndpointChat), Body: request})
 	if err != nil {
 		return &cli.UsageError{Err: err}
-	}
-	for _, name := range from.over(task) {
-		t.warn(env, "the request reserves more than the capacity of limit %q: it waits for a full bucket, and "+
-			"everybody else until it is paid back", name)
 	}
 	s, err := t.open(c.Context(), env, limits)
 	if err != nil {
@@ -150,6 +146,7 @@ var errNoAnswer = errors.New("there is no answer")
 
 func answerCommand(env cli.Environment) *cobra.Command {
 	var queue string
+	var asText bool
 	c := &cobra.Command{
 		Use:   "answer ID",
 		Short: "Print the answer of a task that `headway enqueue` has enqueued",
@@ -157,21 +154,60 @@ func answerCommand(env cli.Environment) *cobra.Command {
 as escapes, such as \x1b). It is kept in Redis for as long as --keep of "headway enqueue" says, a day if it says nothing.
 The answers of a batch are written by "headway results".
 
+--text prints only the text that the model wrote.
+
 The exit code is 1 where there is no answer, or none yet; the error says what became of the task.`,
 		Example: `  headway answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
-  headway answer "$ID" | jq -r '.choices[0].message.content'`,
+  headway answer "$ID" --text`,
 		Args: cli.Named("the ID of a task"),
 	}
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
+	c.Flags().BoolVar(&asText, "text", false, "print the text of the answer alone")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		text, err := answerOf(c.Context(), env, scheduler.Task{Queue: queue, ID: args[0]})
 		if err != nil {
 			return err
 		}
+		if asText {
+			if text, err = writtenIn(text); err != nil {
+				return fmt.Errorf("task %s: %w", args[0], err)
+			}
+		}
 		_, err = io.WriteString(cli.Data(env.Out), strings.TrimRight(text, "\n")+"\n")
 		return err
 	}
 	return c
+}
+
+// writtenIn returns what the model wrote: of a chat, a completion or a response. Several choices are paragraphs.
+func writtenIn(answer string) (string, error) {
+	var a struct {
+		Choices []struct {
+			Text    string `json:"text"`
+			Message struct {
+				Content string `json:"content"`
+			} `json:"message"`
+		} `json:"choices"`
+		Output []struct {
+			Content []struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		} `json:"output"`
+	}
+	_ = json.Unmarshal([]byte(answer), &a) // an answer of another form has no text
+	var texts []string
+	for _, c := range a.Choices {
+		texts = append(texts, c.Message.Content+c.Text)
+	}
+	for _, o := range a.Output {
+		for _, c := range o.Content {
+			texts = append(texts, c.Text)
+		}
+	}
+	if text := strings.TrimSpace(strings.Join(texts, "\n\n")); text != "" {
+		return text, nil
+	}
+	return "", errors.New("the answer has no text of a model; without --text it is printed as it came")
 }
 
 // answerOf is the answer that Redis keeps of a task, looked for in all queues where none is named.

@@ -90,13 +90,19 @@ func (j *batchJob) print(r result, name string) error {
 	if j.standard() {
 		out = j.env.Err
 	}
-	text := fmt.Sprintf("batch %s: %d of %d requests of %s are in queue %q, for limit %s", r.Batch,
-		r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)
-	if r.Finished+r.Waiting > 0 {
-		text += fmt.Sprintf("; %d are new there, %d have ended before", r.Enqueued, r.Finished)
+	text := fmt.Sprintf("batch %s: %s of %s requests of %s are in queue %q, for limit %s", r.Batch,
+		count(r.Enqueued+r.Waiting), count(r.Requests), displayName(name), j.queue, j.make.from)
+	switch {
+	case r.Finished+r.Waiting == 0:
+	case r.Finished == r.Requests:
+		text = fmt.Sprintf("batch %s: all %s requests of %s have ended; --new runs them once more", r.Batch,
+			count(r.Requests), displayName(name))
+	default:
+		text += fmt.Sprintf("; %s just enqueued, %s enqueued before, %s already ended", count(r.Enqueued), count(r.Waiting),
+			count(r.Finished))
 	}
 	if r.Expired > 0 {
-		text += fmt.Sprintf("; %d have expired, as they would start later than --start-by", r.Expired)
+		text += fmt.Sprintf("; %s expired, because they would start later than --start-by", count(r.Expired))
 	}
 	_, err := fmt.Fprintln(out, text)
 	return err

@@ -50,7 +50,7 @@ func TestRetryOfWhatCannotBeSent(t *testing.T) {
 	id := batchOf(t, c)
 	w.config = write(t, "headway.yaml", "limits: {openai: {meters: {tokens: {rate: 100/s, max_reserved: 50}}}}")
 	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitUsage ||
-		!strings.Contains(c.err, "nothing was put back: line 2") {
+		!strings.Contains(c.err, "no request was sent again: line 2") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "status", id); !strings.Contains(c.out, "2 failed, 0 waiting") {

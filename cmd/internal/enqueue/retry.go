@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/requests"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
@@ -21,29 +22,40 @@ func retryCommand(env cli.Environment) *cobra.Command {
 	var t target
 	var failed, asJSON bool
 	c := &cobra.Command{
-		Use:   "retry BATCH --failed",
-		Short: "Send the failed requests of a batch again",
+		Use:   "retry {BATCH --failed | BATCH:CUSTOM_ID}",
+		Short: "Send the failed requests of a batch again, or one of them",
 		Long: `Retry puts the requests of the batch back that failed, and enqueues them as the batch was: for the same
 limits, in the same queue. Their errors so far stay with them; their new results replace the old ones.`,
-		Example: `  headway retry 3f2a --failed`,
-		Args:    cli.Named("one BATCH, as `headway status` lists them"),
+		Example: `  headway retry 3f2a --failed
+  headway retry 3f2a:request-17`,
+		Args: cli.Named("one BATCH, as `headway status` lists them"),
 	}
 	t.configFlag(c)
-	c.Flags().BoolVar(&failed, "failed", false, "failed requests (required, because only they can be sent again)")
+	c.Flags().BoolVar(&failed, "failed", false, "all failed requests of BATCH")
 	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
 	t.sharingFlags(c)
 	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task"+keptBatch)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if !failed {
-			return &cli.UsageError{Err: errors.New("--failed is required: requests that went well are not sent again")}
+		name, customID, one := strings.Cut(args[0], ":")
+		if one == failed {
+			return &cli.UsageError{Err: errors.New("name one request, BATCH:CUSTOM_ID, or all failed ones, BATCH --failed: " +
+				"requests that went well are not sent again")}
 		}
-		s, b, err := t.openBatch(c.Context(), env, args[0])
+		s, b, err := t.openBatch(c.Context(), env, name)
 		if err != nil {
 			return err
 		}
 		defer s.close(c.Context())
-		n, err := t.retry(c.Context(), s, b)
+		var lines []int
+		if one {
+			line, unfit := s.failedLine(c.Context(), b, customID)
+			if unfit != nil {
+				return unfit
+			}
+			lines = []int{line}
+		}
+		n, err := t.retry(c.Context(), env, s, b, lines)
 		if err != nil && n == 0 {
 			return err
 		}
@@ -57,17 +69,40 @@ limits, in the same queue. Their errors so far stay with them; their new results
 				Enqueued int    `json:"enqueued"`
 			}{b.ID, n})
 		}
-		_, err = fmt.Fprintf(env.Out, "batch %s: %s failed requests are in queue %q again\n", b.ID, count(n), b.Queue)
+		_, err = fmt.Fprintf(env.Out, "batch %s: %s in queue %q again\n", b.ID,
+			plural(n, "failed request is", "failed requests are"), b.Queue)
 		return err
 	}
 	return c
 }
 
 // errNothing is a retry that has changed nothing.
-var errNothing = errors.New("nothing was put back")
+var errNothing = errors.New("no request was sent again")
 
-// retry enqueues the failed requests of a batch again, as the batch was.
-func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, error) {
+// failedLine returns the line of a failed request.
+func (s *services) failedLine(ctx context.Context, b batches.Batch, customID string) (int, error) {
+	ref, err := requests.Finder{Store: s.batches, Queue: s.queue}.Named(ctx, b, customID)
+	if err != nil {
+		return 0, err
+	}
+	r, ended, err := s.batches.Find(ctx, b.ID, ref.Line)
+	switch {
+	case err != nil:
+		return 0, err
+	case !ended:
+		return 0, fmt.Errorf("request %q of batch %s has not ended: `headway explain %s:%s` says why", customID, b.ID, b.ID,
+			customID)
+	case !r.Failed():
+		return 0, fmt.Errorf("request %q of batch %s was answered, and is not sent again", customID, b.ID)
+	}
+	return ref.Line, nil
+}
+
+// retry enqueues the failed requests of a batch again, as the batch was. If lines are given, it enqueues only those of
+// them.
+func (t *target) retry(
+	ctx context.Context, env cli.Environment, s *services, b batches.Batch, lines []int,
+) (int, error) {
 	if b.State == batches.StateCancelled {
 		return 0, &cli.UsageError{Err: fmt.Errorf("batch %s was %w; enqueue its file again first", b.ID,
 			batches.ErrCancelled)}
@@ -76,7 +111,7 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 		return 0, err
 	}
 	t.limits, t.queue, t.retries = strings.Split(b.Limit, between), b.Queue, b.Retries
-	options, err := t.options()
+	options, err := t.options(ctx, env)
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +119,7 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 	if err != nil {
 		return 0, err
 	}
-	m := maker{from: from}                                // the kept request has its model
+	m := maker{from: from, large: true}                   // the kept request has its model
 	for r, err := range s.batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
 		if err == nil && len(r.Request) > 0 {
 			_, err = m.kept(r)
@@ -93,18 +128,28 @@ func (t *target) retry(ctx context.Context, s *services, b batches.Batch) (int, 
 			return 0, fmt.Errorf("%w: %w", errNothing, err)
 		}
 	}
+	dead, err := s.buckets.Dead(ctx)
+	if err != nil {
+		return 0, err
+	}
 	return s.batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
 		args := make([]tasks.Args, len(results))
+		var before []string
 		for i, r := range results {
 			task, err := m.kept(r)
 			if err != nil {
 				return err
 			}
 			args[i] = task.of(b.ID, r.Line, r.Round)
+			for round := range r.Round {
+				before = append(before, tasks.BatchRef{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
+			}
 		}
-		_, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...)
-		return err
-	})
+		if _, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...); err != nil {
+			return err
+		}
+		return dead.SentAgain(ctx, b.Queue, before)
+	}, lines...)
 }
 
 // kept is the task of a request that was kept with its result.

@@ -26,6 +26,7 @@ type services struct {
 	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler
 	batches   *batches.Store // nil where only tasks are enqueued
+	buckets   *connect.Buckets
 
 	closers []func(context.Context) error
 }
@@ -63,6 +64,7 @@ func (t *target) openBatches(ctx context.Context, env cli.Environment, limits []
 		buckets, err = s.openBuckets(ctx, t, env)
 	}
 	if err == nil {
+		s.buckets = buckets
 		s.batches, err = buckets.Batches(ctx)
 	}
 	return s.finish(ctx, t, env, limits, buckets, err)

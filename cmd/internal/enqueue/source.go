@@ -87,15 +87,24 @@ func (s *source) hasPriorities() bool {
 	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return len(b.limit.Priorities) > 0 })
 }
 
-// over are the limits of whose capacity the task reserves more than there is.
-func (s *source) over(task tasks.Charger) []string {
-	var names []string
+// errLarge is a request that reserves more than a capacity.
+var errLarge = errors.New("above the capacity")
+
+// fits returns an error that matches errLarge if the task reserves more than the capacity of a meter. A pure queue has
+// no capacity to exceed.
+func (s *source) fits(task tasks.Charger) error {
 	for _, charge := range task.Charges() {
 		limit, err := s.checker.Limit(charge.Limit)
-		if err == nil && slices.ContainsFunc(limit.Meters,
-			func(m reservations.Meter) bool { return charge.Tokens[m.Name] > m.Cap() }) {
-			names = append(names, limit.Name)
+		if err != nil {
+			return nil //nolint:nilerr // valid names the limit
+		}
+		for _, m := range limit.Meters {
+			if n := charge.Tokens[m.Name]; m.Cap() > 0 && n > m.Cap() {
+				return fmt.Errorf("reserves %s %s, %w of %s of limit %s: it would wait for a full bucket, and all others "+
+					"until that is paid back; --allow-large sends it", cli.Amount(n), m.Name, errLarge, cli.Amount(m.Cap()),
+					limit.Name)
+			}
 		}
 	}
-	return names
+	return nil
 }

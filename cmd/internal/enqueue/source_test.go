@@ -131,13 +131,12 @@ func TestSeveralLimitsAreChecked(t *testing.T) {
 		},
 		"above the wide": {
 			[]string{"--limit", "tenants:acme", "--limit", "openai"},
-			line("a", 45), cli.ExitOK,
-			[]string{`1 requests reserve more than the capacity of limit "openai"`},
+			line("a", 45), cli.ExitUsage,
+			[]string{"line 1: body:", "reserves 53 tokens, above the capacity of 40 of limit openai", "--allow-large"},
 		},
-		"above both": {
-			[]string{"--limit", "tenants:acme", "--limit", "openai"},
-			line("a", 60), cli.ExitOK,
-			[]string{`limit "openai"`, `limit "tenants"`},
+		"large ones are allowed": {
+			[]string{"--limit", "tenants:acme", "--limit", "openai", "--allow-large"},
+			line("a", 45), cli.ExitOK, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

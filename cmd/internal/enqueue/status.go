@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -214,18 +215,9 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 		return err
 	}
 	now := time.Now()
-	l := lately{within: window}
-	if counts.Done+counts.Failed > 0 {
-		began := now.Add(-window)
-		slots, failed := s.batches.Since(ctx, b.ID, began, slot)
-		if failed != nil {
-			return failed
-		}
-		if counts.First.After(began) {
-			began = counts.First
-		}
-		l = lastRun(stepsOf(slots), began, now)
-		l.idle = now.Sub(counts.Last)
+	l, err := pace.Read(ctx, s.batches, b.ID, counts, now)
+	if err != nil {
+		return err
 	}
 	if !f.rests() && f.Waiting > 0 && now.Sub(counts.Last) >= askEvery {
 		gone, failed := s.lost(ctx, b, f.Waiting)
@@ -252,7 +244,7 @@ const (
 // whole shows all about one batch, in lines of at most columns characters; zero is no bound.
 func (f *figures) whole(columns int) []string {
 	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit,
-		f.Created.Local().Format(time.DateTime))
+		f.Created.UTC().Format(time.RFC3339))
 	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
 }
 
@@ -278,7 +270,7 @@ func list(all []figures, columns int) []string {
 		{Head: "END", Until: 3},
 	}
 	return cli.Table(all, columns, heads, func(f figures, level int) []string {
-		batch, created, file, end := f.Batch, f.Created.Local().Format(time.DateTime), f.Name, f.end()
+		batch, created, file, end := f.Batch, f.Created.UTC().Format(time.RFC3339), f.Name, f.endOnce()
 		if level > 0 {
 			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), f.endShort()
 		}

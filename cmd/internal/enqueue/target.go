@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type target struct {
 	at      string
 	startBy string
 	reserve bool
+	large   bool        // requests above a capacity
 	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
 	retries int
 	keep    time.Duration
@@ -64,6 +66,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 		"end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
 	f.BoolVar(&t.reserve, "reserve", false,
 		"reserve tokens already now, so that each task is delivered exactly when it may start")
+	f.BoolVar(&t.large, "allow-large", false,
+		"send requests that reserve more than a capacity: each waits for a full bucket, and all others until it is paid back")
 	t.sharingFlags(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
 	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
@@ -79,7 +83,7 @@ func (t *target) checkKeep() error {
 }
 
 // options are the target as options of the scheduler.
-func (t *target) options() ([]scheduler.Option, error) {
+func (t *target) options(ctx context.Context, env cli.Environment) ([]scheduler.Option, error) {
 	usage := func(format string, args ...any) error { return &cli.UsageError{Err: fmt.Errorf(format, args...)} }
 	if len(t.limits) == 0 {
 		return nil, usage("--limit is required: name a limit of %s", t.file)
@@ -104,6 +108,12 @@ func (t *target) options() ([]scheduler.Option, error) {
 		at, err := time.Parse(time.RFC3339, t.at)
 		if err != nil {
 			return nil, usage("--at: %q must look like 2026-12-24T18:00:00Z", t.at)
+		}
+		if past := time.Since(at); past > 0 {
+			if err := cli.Confirm(ctx, env, "--at %s was %s ago: the requests run at once", t.at,
+				leftText(past.Seconds())); err != nil {
+				return nil, err
+			}
 		}
 		options = append(options, scheduler.At(at))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 )
@@ -34,7 +35,7 @@ type watch struct {
 	running func(ctx context.Context, queue string) (map[string][]int, error)
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 
-	samples []sample
+	samples []pace.Sample
 	moved   time.Time        // When a request ended last, or the archive was read.
 	asked   time.Time        // When Redis was last asked for running tasks, or a request ended.
 	by      *asynqdb.Serving // Nil while requests end, and if Redis could not be asked.
@@ -44,12 +45,6 @@ type watch struct {
 	gone    lost             // As of asked.
 	priced  time.Time        // When usage is asked for next.
 	usage   map[string]batches.Usage
-}
-
-// sample is a count and its moment.
-type sample struct {
-	at     time.Time
-	counts batches.Counts
 }
 
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
@@ -92,13 +87,14 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 		return figures{}, err
 	}
 	now := time.Now()
-	if n := len(w.samples); n == 0 || w.samples[n-1].counts.Done+w.samples[n-1].counts.Failed != c.Done+c.Failed {
+	if n := len(w.samples); n == 0 || w.samples[n-1].Counts.Done+w.samples[n-1].Counts.Failed != c.Done+c.Failed {
 		w.moved = now
 		if n > 0 {
 			w.asked, w.by, w.away = now, nil, nil
 		}
 	}
-	l := w.recent(sample{at: now, counts: c})
+	var l pace.Lately
+	w.samples, l = pace.Watched(w.samples, pace.Sample{At: now, Counts: c})
 	f := newFigures(b, c)
 	if f.Cancelled > 0 {
 		// if Redis does not answer, the other figures are shown
@@ -162,19 +158,6 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 	}
 }
 
-// recent keeps the sample, and says what ended lately.
-func (w *watch) recent(s sample) lately {
-	for len(w.samples) > 1 && s.at.Sub(w.samples[1].at) >= window {
-		w.samples = w.samples[1:]
-	}
-	w.samples = append(w.samples, s)
-	l := lastRun(stepsBetween(w.samples), w.samples[0].at, s.at)
-	if !s.counts.Last.IsZero() {
-		l.idle = max(0, s.at.Sub(s.counts.Last))
-	}
-	return l
-}
-
 // cost asks for the usage by model, which reads the whole batch, more rarely the longer that takes, and at the end.
 func (w *watch) cost(ctx context.Context, f *figures) error {
 	if len(w.prices) == 0 {
@@ -186,7 +169,7 @@ func (w *watch) cost(ctx context.Context, f *figures) error {
 		if err != nil {
 			return err
 		}
-		w.usage, w.priced = usage, time.Now().Add(max(window/12, 20*time.Since(began)))
+		w.usage, w.priced = usage, time.Now().Add(max(pace.Window/12, 20*time.Since(began)))
 	}
 	f.price(w.usage, w.prices)
 	return nil

@@ -41,6 +41,7 @@ Requests of a batch are listed too; "headway retry BATCH --failed" sends them ag
 // deadFilter are the flags that choose records.
 type deadFilter struct {
 	queue, kind, text, since string
+	batch                    string
 	everyState               bool // else the dead alone
 }
 
@@ -59,7 +60,7 @@ func (f *deadFilter) statesFlag(c *cobra.Command, verb string) {
 
 func (f *deadFilter) filter() (deadtasks.Filter, error) {
 	since, err := sinceOf(f.since, time.Now())
-	chosen := deadtasks.Filter{Queue: f.queue, Type: f.kind, Error: f.text, Since: since}
+	chosen := deadtasks.Filter{Queue: f.queue, Type: f.kind, Batch: f.batch, Error: f.text, Since: since}
 	if f.everyState {
 		chosen.States = deadtasks.EveryState()
 	}

@@ -158,23 +158,45 @@ func requeuedText(r deadtasks.Report) string {
 }
 
 func deadDeleteCommand(env cli.Environment) *cobra.Command {
-	var queue string
+	var f deadFilter
+	var all bool
 	c := &cobra.Command{
-		Use:   "delete ID...",
+		Use:   "delete {ID... | --all | --batch BATCH}",
 		Short: "Forget dead tasks for good",
 		Long: `Delete removes the records of dead tasks, and the tasks from asynq's archive. Nothing of them is left:
 export them first. The exit code is 1 where one is not dead.`,
-		Example: `  headway dead delete report-42`,
-		Args:    cli.Args(cobra.MinimumNArgs(1)),
+		Example: `  headway dead delete report-42
+  headway dead delete --batch 3f2a9c0d1e4b5a67
+  headway dead delete --all --type mail --since 24h`,
+		Args: cli.Args(cobra.ArbitraryArgs),
 	}
-	c.Flags().StringVar(&queue, "queue", "", "only in this `queue`")
+	f.flags(c)
+	c.Flags().StringVar(&f.batch, "batch", "", "all dead requests of this `BATCH`, by its whole name")
+	c.Flags().BoolVar(&all, "all", false, "all that are dead, or those that the other flags choose")
 	c.RunE = func(c *cobra.Command, ids []string) error {
+		if many := all || f.batch != ""; many == (len(ids) > 0) {
+			return &cli.UsageError{Err: errors.New("name tasks, or give --all or --batch: one of them; " +
+				"see \"headway dead delete --help\"")}
+		}
+		if len(ids) > 0 && f.kind+f.text+f.since != "" {
+			return &cli.UsageError{Err: errors.New("--type, --error and --since choose among all: leave out the IDs and " +
+				"give --all")}
+		}
+		chosen, err := f.filter()
+		if err != nil {
+			return err
+		}
 		store, client, done, err := openBoth(c.Context(), env)
 		if err != nil {
 			return err
 		}
 		defer done()
-		n, err := deleteDead(c.Context(), store, deadtasks.NewRequeuer(store, client), queue, ids)
+		r, n := deadtasks.NewRequeuer(store, client), 0
+		if len(ids) > 0 {
+			n, err = deleteDead(c.Context(), store, r, chosen, ids)
+		} else {
+			n, err = deleteAll(c.Context(), env, store, r, chosen)
+		}
 		if err != nil {
 			return fmt.Errorf("%s deleted: %w", counted(n, "task"), err)
 		}
@@ -184,13 +206,44 @@ export them first. The exit code is 1 where one is not dead.`,
 	return c
 }
 
+// deleteAll deletes all dead tasks that the filter chooses. A task that is sent again meanwhile stays.
+func deleteAll(
+	ctx context.Context, env cli.Environment, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter,
+) (n int, err error) {
+	f.States = []deadtasks.State{deadtasks.StateDead}
+	total, err := store.Count(ctx, f)
+	if err != nil {
+		return 0, err
+	}
+	bar := cli.NewProgress(env.Err, "deleted", total)
+	defer bar.Close()
+	var broken unreadable
+	for t, err := range store.List(ctx, f) {
+		if broken.counts(err) {
+			continue
+		}
+		if err == nil {
+			err = r.Delete(ctx, t)
+		}
+		if errors.Is(err, deadtasks.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+		bar.Set(n)
+	}
+	return n, broken.err()
+}
+
 // deleteDead deletes the dead tasks among ids. An ID that can't be a dead task's does not stop the others.
 func deleteDead(
-	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, queue string, ids []string,
+	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter, ids []string,
 ) (n int, err error) {
 	var faults []error
 	for _, id := range ids {
-		found, err := recordsOf(ctx, store, queue, id)
+		found, err := recordsOf(ctx, store, f.Queue, id)
 		for _, t := range found {
 			if err = r.Delete(ctx, t); err != nil {
 				break

@@ -139,6 +139,32 @@ binary       other    mail  dead                    2026-05-01T12:00:03Z  1     
 	}
 }
 
+// All dead tasks, those of a batch, or those that the flags choose are deleted together.
+func TestDeadDeleteMany(t *testing.T) {
+	t.Parallel()
+	env, store, _ := deadWorld(t)
+	request := deadMail("batch1-42-0", 3)
+	request.Payload = []byte(`{"batch":{"id":"batch1","line":42}}`)
+	buried(t, store, deadMail("a", 1), deadMail("b", 2), request, deadMail("c", 4))
+	for _, tc := range []struct{ args, out string }{
+		{"--batch batch1", "1 task deleted\n"},
+		{"--batch batch1", "0 tasks deleted\n"},
+		{"--all --since 2026-05-01T12:00:02Z", "2 tasks deleted\n"},
+		{"--all", "1 task deleted\n"},
+	} {
+		args := append([]string{"dead", "delete"}, strings.Fields(tc.args)...)
+		if code, out, errs := command(t, env, args...); code != cli.ExitOK || out != tc.out {
+			t.Errorf("%s: exit %d: %s%s", tc.args, code, out, errs)
+		}
+	}
+	for _, args := range []string{"", "a --all", "a --type mail"} {
+		if code, out, _ := command(t, env, append([]string{"dead", "delete"}, strings.Fields(args)...)...); code !=
+			cli.ExitUsage {
+			t.Errorf("%q: exit %d: %s", args, code, out)
+		}
+	}
+}
+
 func TestDeadExport(t *testing.T) {
 	t.Parallel()
 	const many = 10_200 // more than asynq keeps

@@ -62,6 +62,9 @@ start until enough have ended.`,
 	return c
 }
 
+// manyTimes is how many times the present rate is probably a slip.
+const manyTimes = 100
+
 func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, rate string, capacity float64) error {
 	c, err := config.Load(s.file)
 	if err != nil {
@@ -89,7 +92,11 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		return err
 	}
 	defer now.close(ctx)
-	was := meterLine(now.meter(limit, s.key, meter))
+	before := now.meter(limit, s.key, meter)
+	if err := confirmJump(ctx, env, withKey(name, s.key), rate, set, before); err != nil {
+		return err
+	}
+	was := meterLine(before)
 	for _, o := range now.list {
 		if o.Limit == limit && o.Key == s.key && o.Meter == meter {
 			was += fmt.Sprintf(", set by %s at %s", o.By, o.SetAt.UTC().Format(time.RFC3339))
@@ -105,6 +112,18 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. To take it back: headway limits unset %s\n",
 		set, meterLine(now.meter(limit, s.key, meter)), was, worker.FollowEveryDefault, withKey(name, s.key))
 	return nil
+}
+
+// confirmJump asks on a terminal, and warns elsewhere, where a rate is manyTimes the present one.
+func confirmJump(
+	ctx context.Context, env cli.Environment, name, rate string, set reservations.Override, was reservations.Meter,
+) error {
+	times := set.Rate / set.Period.Seconds() / was.RatePerSecond()
+	if set.Rate <= 0 || times < manyTimes {
+		return nil
+	}
+	return cli.Confirm(ctx, env, "%s is %s times the present rate of %s, %s", rate, cli.Amount(times), name,
+		config.MeterRateText(was))
 }
 
 // setRate reads a rate, or of calls in flight their number.

@@ -261,3 +261,14 @@ func TestTableInColour(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// A rate far above the present one is warned of.
+func TestLimitsSetFarAbove(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.run(cli.ExitOK, []string{"warning: 1e9/m is 2000000 times the present rate of openai.requests, 500/m"},
+		"set", "openai.requests", "1e9/m")
+	if out := b.run(cli.ExitOK, nil, "set", "openai.tokens", "400000/m"); strings.Contains(out, "warning") {
+		t.Error(out)
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/headway-go/headway/internal/estimates"
 )
@@ -144,15 +143,4 @@ func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 		}
 	}
 	return c, nil
-}
-
-const (
-	codeDuplicate     = 11000
-	codeWriteConflict = 112
-)
-
-// meets returns whether a write did nothing because another writer was faster.
-func meets(err error) bool {
-	var se mongo.ServerError
-	return errors.As(err, &se) && (se.HasErrorCode(codeDuplicate) || se.HasErrorCode(codeWriteConflict))
 }

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/estimates"
+	"github.com/headway-go/headway/internal/mongoerr"
 )
 
 const (
@@ -150,7 +151,7 @@ func (k *Keeper) turn(ctx context.Context, key estimates.Key, number int64, foun
 // patiently repeats a write that met other writers.
 func (k *Keeper) patiently(write func() error) (err error) {
 	for range attempts {
-		if err = write(); !meets(err) {
+		if err = write(); !mongoerr.Conflict(err) {
 			return err
 		}
 	}

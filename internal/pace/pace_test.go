@@ -1,4 +1,4 @@
-package enqueue
+package pace
 
 import (
 	"testing"
@@ -8,11 +8,11 @@ import (
 )
 
 // run returns n ends at equal intervals.
-func run(from, to time.Time, n int) []step {
-	steps := make([]step, n)
+func run(from, to time.Time, n int) []Step {
+	steps := make([]Step, n)
 	for i := range steps {
 		at := from.Add(to.Sub(from) * time.Duration(i) / time.Duration(n-1))
-		steps[i] = step{from: at, to: at, counts: batches.Counts{Done: 1}}
+		steps[i] = Step{From: at, To: at, Counts: batches.Counts{Done: 1}}
 	}
 	return steps
 }
@@ -23,7 +23,7 @@ func TestTheRateIsOfTheLastRun(t *testing.T) {
 	now := time.Now()
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	for name, tc := range map[string]struct {
-		steps           []step
+		steps           []Step
 		began           time.Time
 		ended           int
 		within          time.Duration
@@ -47,9 +47,9 @@ func TestTheRateIsOfTheLastRun(t *testing.T) {
 		"stopped": {run(ago(60), ago(15), 60), ago(60), 60, 60 * time.Second, false, true},
 		"nothing": {nil, ago(60), 0, 60 * time.Second, false, true},
 	} {
-		l := lastRun(tc.steps, tc.began, now)
-		if l.counts.Done != tc.ended || l.within != tc.within || l.enough() != tc.enough || l.stalled() != tc.stalled {
-			t.Errorf("%s: %+v, enough %v, stalled %v", name, l, l.enough(), l.stalled())
+		l := LastRun(tc.steps, tc.began, now)
+		if l.Counts.Done != tc.ended || l.Within != tc.within || l.Enough() != tc.enough || l.Stalled() != tc.stalled {
+			t.Errorf("%s: %+v, enough %v, stalled %v", name, l, l.Enough(), l.Stalled())
 		}
 	}
 }
@@ -58,19 +58,32 @@ func TestTheRateIsOfTheLastRun(t *testing.T) {
 func TestStepsBetweenSamples(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	var samples []sample
+	var samples []Sample
 	for i, done := range []int{3, 3, 5, 5, 9} {
-		samples = append(samples, sample{at: now.Add(time.Duration(i) * time.Second), counts: batches.Counts{
+		samples = append(samples, Sample{At: now.Add(time.Duration(i) * time.Second), Counts: batches.Counts{
 			Done:  done,
 			Usage: batches.Usage{Reserved: float64(10 * done)},
 		}})
 	}
 	steps := stepsBetween(samples)
-	if len(steps) != 2 || steps[0].counts.Done != 2 || steps[1].counts.Done != 4 ||
-		!steps[1].from.Equal(samples[3].at) || !steps[1].to.Equal(samples[4].at) {
+	if len(steps) != 2 || steps[0].Counts.Done != 2 || steps[1].Counts.Done != 4 ||
+		!steps[1].From.Equal(samples[3].At) || !steps[1].To.Equal(samples[4].At) {
 		t.Errorf("%+v", steps)
 	}
-	if l := lastRun(steps, samples[0].at, samples[4].at); l.counts.Usage.Reserved != 60 {
+	if l := LastRun(steps, samples[0].At, samples[4].At); l.Counts.Usage.Reserved != 60 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// The rest takes as long as at the measured rate, if that is known.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l := LastRun(run(now.Add(-10*time.Second), now, 20), now.Add(-10*time.Second), now)
+	if left, ok := l.Left(40); left != 20*time.Second || !ok {
+		t.Errorf("%v, %v", left, ok)
+	}
+	if left, ok := (Lately{}).Left(40); left != 0 || ok {
+		t.Errorf("%v, %v", left, ok)
 	}
 }

@@ -1,7 +1,9 @@
-package packed
+// Package mongoerr says what errors of MongoDB's driver mean, for servers of MongoDB and FerretDB.
+package mongoerr
 
 import (
 	"errors"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
@@ -20,6 +22,14 @@ func TooLarge(err error) bool {
 	}
 	var se mongo.ServerError
 	return errors.As(err, &se) && (se.HasErrorCode(objectTooLarge) || se.HasErrorCode(afterUpdate) ||
-		se.HasErrorCode(afterReplace) ||
-		se.HasErrorMessage(ofDocumentDB))
+		se.HasErrorCode(afterReplace) || se.HasErrorMessage(ofDocumentDB))
+}
+
+// Conflict returns whether a write changed nothing because another writer was faster: the document exists, or it
+// changed meanwhile.
+func Conflict(err error) bool {
+	const writeConflict = 112
+	var se mongo.ServerError
+	return mongo.IsDuplicateKeyError(err) || errors.As(err, &se) && (se.HasErrorCode(writeConflict) ||
+		strings.Contains(se.Error(), "duplicate key value violates unique constraint")) // FerretDB, now and then
 }

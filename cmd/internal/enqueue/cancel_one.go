@@ -1,0 +1,59 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/requests"
+)
+
+// codeRequestCancelled is the failure of a request that was cancelled by itself.
+const codeRequestCancelled = "request_cancelled"
+
+// errRequestCancelled is its text.
+var errRequestCancelled = errors.New("this request was cancelled")
+
+// cancelOne deletes the task of one request, and stores that it failed.
+func (s *services) cancelOne(
+	ctx context.Context, env cli.Environment, b batches.Batch, customID, file string, asJSON bool,
+) error {
+	if err := s.canGiveBack(b, file); err != nil {
+		return err
+	}
+	ref, err := requests.Finder{Store: s.batches, Queue: s.queue}.Named(ctx, b, customID)
+	if err != nil {
+		return err
+	}
+	withdrawn, err := s.scheduler.Withdraw(ctx, b.Queue, ref.TaskID())
+	if err != nil {
+		return err
+	}
+	task := withdrawn[0]
+	if task == nil {
+		return fmt.Errorf("request %q of batch %s is not cancelled: it runs or has ended", customID, b.ID)
+	}
+	q := record.Request{Ref: ref, CustomID: customID}
+	if read := chat.Requests()[task.Type()]; read != nil {
+		if whole, ok := read(task.Payload()); ok {
+			q = whole
+		}
+	}
+	r := record.Failed(q, codeRequestCancelled, errRequestCancelled)
+	r.Finished = time.Now()
+	if _, err = s.batches.Finish(ctx, r); err != nil {
+		return fmt.Errorf("request %q of batch %s was taken out of the queue, but that was not stored; "+
+			"enqueue the file again to go on: %w", customID, b.ID, err)
+	}
+	if asJSON {
+		return json.NewEncoder(env.Out).Encode(cancelled{Batch: b.ID, Withdrawn: 1})
+	}
+	_, err = fmt.Fprintf(env.Out, "request %s of batch %s is cancelled\n", cli.Line(customID), b.ID)
+	return err
+}

@@ -1,0 +1,49 @@
+package enqueue
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/worker"
+)
+
+// The record of a dead request ends when the request is sent again.
+func TestRetryEndsDeadRecords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	upstream := &refusing{}
+	upstream.on.Store(true)
+	w.work(t, upstream)
+	in := write(t, "in.jsonl", chatLine("good", "hi")+chatLine("bad", "never works"))
+	id := batchOf(t, w.call(t, "batch", in, "--limit", "openai", "--wait"))
+	buckets, err := connect.Mongo(t.Context(), w.getenv, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = buckets.Close(context.WithoutCancel(t.Context())) })
+	dead, err := buckets.Dead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(line int) worker.DeadTask {
+		return worker.DeadTask{
+			ID: fmt.Sprintf("%s-%d-0", id, line), Queue: "default", Type: "llm:call",
+			Payload: fmt.Appendf(nil, `{"batch":{"id":%q,"line":%d}}`, id, line),
+			At:      time.Now(),
+		}
+	}
+	if err = dead.Bury(t.Context(), []worker.DeadTask{record(2), record(3)}); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK {
+		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if n, err := dead.Count(t.Context(), deadtasks.Filter{Batch: id}); n != 1 || err != nil { // line 3 was not sent again
+		t.Errorf("%d dead records, %v", n, err)
+	}
+}
