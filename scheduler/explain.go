@@ -45,7 +45,7 @@ type Explanation struct {
 	Workers   int    `json:"workers"`
 	Elsewhere int    `json:"workers_elsewhere,omitempty"`
 	Worker    string `json:"worker,omitempty"`
-	// Paused says that the task's queue is paused, and Resume is the command of asynq that ends it. It is empty where
+	// Paused says that the task's queue is paused, and Resume is the command that ends it. It is empty where
 	// the pause does not concern the task: one that runs, is done, or is in the archive.
 	Paused bool   `json:"paused,omitempty"`
 	Resume string `json:"resume,omitempty"`
@@ -162,7 +162,7 @@ func newExplanation(
 		e.Reason, e.Until, e.Waits = ReasonScheduled, later.UTC(), nil
 	}
 	if e.Paused && e.startsLater() {
-		e.Resume = "asynq queue unpause " + shell.Word(t.Queue)
+		e.Resume = "headway unpause " + shell.Word(t.Queue)
 	}
 	return e
 }

@@ -318,7 +318,7 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		const resume = "`asynq queue unpause default`"
+		const resume = "`headway unpause default`"
 		at := `; queue default is paused, so it starts at \S+Z at the earliest: resume it with ` + resume
 		whenever := `; queue default is paused, so it does not start: resume it with ` + resume
 		for name, want := range map[string]string{
@@ -330,7 +330,7 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 			"outage":    `waits because the bucket .*` + whenever + `; no worker.*`, // at once when the store answers
 			"scheduled": `is scheduled for \S+Z, in \S+s` + at + `\.`,
 			"failed":    `failed 1 time and is tried again in \S+s: boom` + at + `\.`,
-			"unserved": "is ready, but queue other is paused: resume it with `asynq queue unpause other`; no worker takes " +
+			"unserved": "is ready, but queue other is paused: resume it with `headway unpause other`; no worker takes " +
 				"from queue other" + `\.`,
 			"archived":  `is in the archive and does not run again: hopeless: skip retry[^;]*`,
 			"completed": `was done at \S+Z\.`,
@@ -340,7 +340,7 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 			if err != nil || !e.Paused || !regexp.MustCompile("^Task "+name+" "+want+"$").MatchString(e.Summary()) {
 				t.Errorf("%s: %q, want %q, %v", name, e.Summary(), want, err)
 			}
-			command := "asynq queue unpause " + queue
+			command := "headway unpause " + queue
 			if name == "archived" || name == "completed" {
 				command = ""
 			}

@@ -34,7 +34,7 @@ func TestFlagFaults(t *testing.T) {
 		"--wait=perhaps":  `--wait: "perhaps" must be true or false`,
 		"--workers":       `--workers: needs a value, a whole number, e.g. 20`,
 		"--name":          `--name: needs a value`,
-		"--wrokers=1":     `unknown flag: --wrokers; did you mean --workers?`,
+		"--wrokers=1":     `unknown flag: --wrokers; did you mean "--workers"?`,
 		"--nonsense=1":    `unknown flag: --nonsense`,
 	} {
 		var out, errs bytes.Buffer

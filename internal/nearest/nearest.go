@@ -1,7 +1,10 @@
 // Package nearest suggests the name that a person may have meant.
 package nearest
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Name returns the name that differs least from the word, and is empty if all differ in more than about a third of it.
 func Name(word string, names []string) string {
@@ -14,10 +17,10 @@ func Name(word string, names []string) string {
 	return best
 }
 
-// Hint is "; did you mean NAME?", or empty if no name is near.
+// Hint is `; did you mean "NAME"?`, or empty if no name is near.
 func Hint(word string, names []string) string {
 	if name := Name(word, names); name != "" {
-		return "; did you mean " + name + "?"
+		return "; did you mean " + strconv.Quote(name) + "?"
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ func TestName(t *testing.T) {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
-	if got := nearest.Hint("opnai", names); got != "; did you mean openai?" {
+	if got := nearest.Hint("opnai", names); got != `; did you mean "openai"?` {
 		t.Error(got)
 	}
 }

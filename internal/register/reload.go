@@ -13,10 +13,10 @@ import (
 
 // Reloads use these keys beside the keys of register.go:
 //
-//	reload              string with an expiry: the ID of the last request
-//	reload:ID           hash with an expiry: the answer of each process as JSON, by name
-//	readers             sorted set of the names of processes that answer, each with the score 0
-//	reader:NAME         string with an expiry: the process lives
+//	reload              string with an expiry: the ID of the last request.
+//	reload:ID           hash with an expiry: the answer of each process as JSON, by name.
+//	readers             sorted set of the names of processes that answer, each with the score 0.
+//	reader:NAME         string with an expiry: the process lives.
 
 // reloadKept is for how long a request counts: a process that Redis could not reach meanwhile answers it late.
 const reloadKept = time.Hour

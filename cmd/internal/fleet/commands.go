@@ -13,10 +13,13 @@ func Running(env cli.Environment) []*cobra.Command {
 	return []*cobra.Command{workerCommand(env), devCommand(env), demoCommand(env), checkCommand(env)}
 }
 
-// Watching returns the commands that show and change a running fleet: `headway dashboard`, explain, limits and dead.
+// Watching returns the commands that show and change a running fleet: `headway dashboard`,
+// explain, limits, dead, reload, pause, unpause and delete.
 func Watching(env cli.Environment) []*cobra.Command {
-	return []*cobra.Command{dashboardCommand(env), explainCommand(env), limitsCommand(env), deadCommand(env),
-		reloadCommand(env)}
+	return []*cobra.Command{
+		dashboardCommand(env), explainCommand(env), limitsCommand(env), deadCommand(env), reloadCommand(env),
+		pauseCommand(env), unpauseCommand(env), deleteCommand(env),
+	}
 }
 
 func configFlag(c *cobra.Command, file *string) {

@@ -140,10 +140,10 @@ func TestExplainOfAPausedQueue(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for _, want := range []string{
-		"; queue default is paused, so it starts at \\S+Z at the earliest: resume it with `asynq queue unpause " +
+		"; queue default is paused, so it starts at \\S+Z at the earliest: resume it with `headway unpause " +
 			"default`; no worker takes from queue default\\.\n",
 		`\n  until     \S+Z, in \S+s, at the earliest\n`, "\n  paused    nothing of queue default starts until it is " +
-			"resumed: `asynq queue unpause default`\n",
+			"resumed: `headway unpause default`\n",
 		`\n  net       \S+Z, in \S+s: asynq puts it into its queue then, should no dispatcher promote it\n`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
@@ -155,7 +155,7 @@ func TestExplainOfAPausedQueue(t *testing.T) {
 		&shown) != nil || len(shown) != 1 {
 		t.Fatalf("as JSON: %s", out)
 	}
-	if shown[0]["paused"] != true || shown[0]["resume"] != "asynq queue unpause default" ||
+	if shown[0]["paused"] != true || shown[0]["resume"] != "headway unpause default" ||
 		shown[0]["reason"] != "limit" {
 		t.Errorf("as JSON: %s", out)
 	}

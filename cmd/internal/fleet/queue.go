@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hibiken/asynq"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/scheduler"
+)
+
+func pauseCommand(env cli.Environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "pause QUEUE",
+		Short: "Let no task of a queue start",
+		Long: `Pause lets no task of a queue start until "headway unpause". Running tasks go on. Waiting tasks keep their places,
+and tasks of other queues start before them.`,
+		Example: "  headway pause default",
+		Args:    cli.Named("a queue"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return setPaused(c.Context(), env, args[0], true)
+		},
+	}
+}
+
+func unpauseCommand(env cli.Environment) *cobra.Command {
+	return &cobra.Command{
+		Use:     "unpause QUEUE",
+		Short:   "Let the tasks of a paused queue start again",
+		Long:    `Unpause ends a pause of "headway pause" or of asynq's own tool.`,
+		Example: "  headway unpause default",
+		Args:    cli.Named("a queue"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return setPaused(c.Context(), env, args[0], false)
+		},
+	}
+}
+
+// setPaused pauses or resumes a queue. It does nothing to a queue that is in that state.
+func setPaused(ctx context.Context, env cli.Environment, queue string, pause bool) error {
+	client, err := connect.Redis(ctx, env.Getenv)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	inspector := asynq.NewInspectorFromRedisClient(client)
+	queues, err := inspector.Queues()
+	if err != nil {
+		return fmt.Errorf("list the queues: %w", err)
+	}
+	if !slices.Contains(queues, queue) {
+		return &cli.UsageError{Err: fmt.Errorf("there is no queue %q; there are %q%s", queue, queues,
+			nearest.Hint(queue, queues))}
+	}
+	info, err := inspector.GetQueueInfo(queue)
+	if err != nil {
+		return fmt.Errorf("read queue %s: %w", queue, err)
+	}
+	change, text := inspector.PauseQueue, "is paused: headway unpause resumes it"
+	if !pause {
+		change, text = inspector.UnpauseQueue, "is not paused"
+	}
+	if info.Paused != pause {
+		if err := change(queue); err != nil {
+			return fmt.Errorf("change queue %s: %w", queue, err)
+		}
+	}
+	fmt.Fprintf(env.Out, "queue %s %s\n", queue, text)
+	return nil
+}
+
+func deleteCommand(env cli.Environment) *cobra.Command {
+	var file, queue string
+	c := &cobra.Command{
+		Use:   "delete TASK",
+		Short: "Delete a task that waits",
+		Long: `Delete removes a task that neither runs nor has ended, and releases its reservations: the tasks behind it start
+sooner. "headway cancel" does so for the tasks of a batch, which can then be enqueued again.
+
+The exit code is 1 if there is no such task, or if it runs or has ended.`,
+		Example: `  headway delete 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
+  headway delete report-42 --queue batch`,
+		Args: cli.Named("the ID of a task"),
+	}
+	configFlag(c, &file)
+	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		settings, err := config.Load(file)
+		if err != nil {
+			return err
+		}
+		s, err := openSight(c.Context(), settings, env)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		defer func() { _ = s.scheduler.Stop(context.WithoutCancel(c.Context())) }() // sends what changed
+		found := []scheduler.Task{{Queue: queue, ID: args[0]}}
+		if queue == "" {
+			if found, err = s.scheduler.Find(c.Context(), args[0]); err != nil {
+				return err
+			}
+		}
+		deleted := 0
+		var faults []error
+		for _, task := range found {
+			tasks, err := s.scheduler.Withdraw(c.Context(), task.Queue, task.ID)
+			if faults = append(faults, err); len(tasks) > 0 && tasks[0] != nil {
+				deleted++
+				fmt.Fprintf(env.Out, "task %s of queue %s is deleted\n", task.ID, task.Queue)
+			}
+		}
+		if err := errors.Join(faults...); err != nil || deleted > 0 {
+			return err
+		}
+		return fmt.Errorf("task %s does not wait: `headway explain` shows its state", args[0])
+	}
+	return c
+}

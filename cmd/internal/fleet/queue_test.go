@@ -1,0 +1,32 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/headway-go/headway/internal/cli"
+)
+
+func TestPauseAndDelete(t *testing.T) {
+	t.Parallel()
+	env, file := waitingWorld(t)
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"pause", "defualt"}, cli.ExitUsage, `there are ["default"]; did you mean "default"?`},
+		{[]string{"pause", "default"}, cli.ExitOK, "queue default is paused"},
+		{[]string{"pause", "default"}, cli.ExitOK, "queue default is paused"},
+		{[]string{"explain", "b", "--config", file}, cli.ExitOK, "resume it with `headway unpause default`"},
+		{[]string{"unpause", "default"}, cli.ExitOK, "queue default is not paused"},
+		{[]string{"unpause", "default"}, cli.ExitOK, "queue default is not paused"},
+		{[]string{"delete", "b", "--config", file}, cli.ExitOK, "task b of queue default is deleted\n"},
+		{[]string{"delete", "b", "--config", file}, cli.ExitFailed, "there is no b"},
+		{[]string{"delete", "b", "--config", file, "--queue", "default"}, cli.ExitFailed, "task b does not wait"},
+	} {
+		if code, out, errs := command(t, env, test.args...); code != test.code || !strings.Contains(out+errs, test.want) {
+			t.Errorf("%q: exit %d: %s%s", test.args, code, out, errs)
+		}
+	}
+}
