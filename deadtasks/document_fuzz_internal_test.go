@@ -3,6 +3,7 @@ package deadtasks
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -13,21 +14,36 @@ import (
 // A record is refused as malformed, or its task is what the document says, and a requeue may use all of it.
 func FuzzRecord(f *testing.F) {
 	for _, fields := range []bson.M{
-		nil, {"_id": ""}, {"_id": 5}, {"task": ""}, {"task": "\x00"}, {"queue": ""}, {"type": ""}, {"state": "other"},
-		{"at": int64(5)}, {"tries": bson.A{bson.M{"ms": int64(math.MaxInt64)}}}, {"retries": -1}, {"retries": math.MaxInt64},
-		{"timeout": int64(math.MaxInt64)}, {"timeout": int64(-5)}, {"retention": int64(math.MinInt64)},
-		{"deadline": time.Unix(1<<40, 0)}, {"headers": "{"}, {"headers": "null"}, {"headers": `{"a":1}`},
+		nil,
+		{"_id": ""},
+		{"_id": 5},
+		{"task": ""},
+		{"task": "\x00"},
+		{"queue": ""},
+		{"type": ""},
+		{"state": "other"},
+		{"at": int64(5)},
+		{"tries": bson.A{bson.M{"ms": int64(math.MaxInt64)}}},
+		{"retries": -1},
+		{"retries": math.MaxInt64},
+		{"timeout": int64(math.MaxInt64)},
+		{"timeout": int64(-5)},
+		{"retention": int64(math.MinInt64)},
+		{"deadline": time.Unix(1<<40, 0)},
+		{"headers": "{"},
+		{"headers": "null"},
+		{"headers": `{"a":1}`},
 		{"headers": `{"a":"b"}`},
-		{"payload": nil}, {"payload": bson.Binary{Subtype: 0x80, Data: []byte("x")}}, {"missing": -1},
+		{"payload": nil},
+		{"payload": bson.Binary{Subtype: 0x80, Data: []byte("x")}},
+		{"missing": -1},
 		{"requeues": bson.A{"x"}},
 	} {
 		document := bson.M{
 			"_id": "default/a", "task": "a", "queue": "default", "type": "t", "state": "dead", "payload": "{}",
 			"at": time.Unix(1_767_225_600, 0),
 		}
-		for name, value := range fields {
-			document[name] = value
-		}
+		maps.Copy(document, fields)
 		text, err := bson.Marshal(document)
 		if err != nil {
 			f.Fatal(err)

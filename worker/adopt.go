@@ -80,8 +80,8 @@ func (l *Limits) check(ctx context.Context) {
 			slog.String("add", "asynq.NewServerFromRedisClient(client, limits.Config(asynq.Config{...}))"))
 	}
 	if !l.started.Load() {
-		l.guard.log.LogAttrs(ctx, slog.LevelError, "Limits.Start was not called: this process promotes no waiting tasks, and "+
-			"without another process they start minutes late",
+		l.guard.log.LogAttrs(ctx, slog.LevelError, "Limits.Start was not called: this process promotes no waiting tasks, "+
+			"and without another process they start minutes late",
 			slog.String("add", "if err := limits.Start(ctx); err != nil { return err } // before server.Start"))
 	}
 }

@@ -23,8 +23,8 @@ var (
 	ErrLeftBehind = errors.New("worker: stopped too early for some tasks")
 )
 
-// UnservedError is the reason why a task is archived that no live worker of the fleet can serve: its task type, its limit
-// or its meter is missing. Err is what the last worker found.
+// UnservedError is the reason why a task is archived that no live worker of the fleet can serve: its task type, its
+// limit or its meter is missing. Err is what the last worker found.
 type UnservedError struct{ Err error }
 
 func (e *UnservedError) Error() string {

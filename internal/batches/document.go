@@ -229,7 +229,7 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, err
 	}
 	r := Result{
-		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.Usage.sane(),
+		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.sane(),
 		Failure: d.Failure,
 	}
 	if d.Status != "" {

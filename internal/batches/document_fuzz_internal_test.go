@@ -3,6 +3,7 @@ package batches
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -13,17 +14,32 @@ import (
 // A stored request is refused as malformed, or it is the one that its _id names, with the fields of its document.
 func FuzzResultDocument(f *testing.F) {
 	for _, fields := range []bson.M{
-		nil, {"_id": "b/1"}, {"_id": "b/-00000001"}, {"_id": "b/+00000001"}, {"_id": "b/0000000011"}, {"_id": "b/000000000"},
-		{"_id": "/000000001"}, {"_id": "b/c/000000001"}, {"_id": ""}, {"_id": 5}, {"_id": "b/00000001x"},
-		{"status": ""}, {"status": "other"}, {"at": int64(5)}, {"code": math.MaxInt64}, {"code": -1},
-		{"body": bson.Binary{Subtype: 0x80, Data: []byte("x")}}, {"body": "text", "code": 200},
-		{"failure": bson.M{"code": "x", "message": "\x00"}}, {"tries": bson.A{bson.M{"ms": int64(math.MaxInt64)}}},
-		{"round": -1}, {"reserved": math.NaN()}, {"request": bson.Binary{Data: []byte("\xff")}},
+		nil,
+		{"_id": "b/1"},
+		{"_id": "b/-00000001"},
+		{"_id": "b/+00000001"},
+		{"_id": "b/0000000011"},
+		{"_id": "b/000000000"},
+		{"_id": "/000000001"},
+		{"_id": "b/c/000000001"},
+		{"_id": ""},
+		{"_id": 5},
+		{"_id": "b/00000001x"},
+		{"status": ""},
+		{"status": "other"},
+		{"at": int64(5)},
+		{"code": math.MaxInt64},
+		{"code": -1},
+		{"body": bson.Binary{Subtype: 0x80, Data: []byte("x")}},
+		{"body": "text", "code": 200},
+		{"failure": bson.M{"code": "x", "message": "\x00"}},
+		{"tries": bson.A{bson.M{"ms": int64(math.MaxInt64)}}},
+		{"round": -1},
+		{"reserved": math.NaN()},
+		{"request": bson.Binary{Data: []byte("\xff")}},
 	} {
 		document := bson.M{"_id": "b/000000001", "custom": "c", "status": "done", "at": time.Unix(1_767_225_600, 0)}
-		for name, value := range fields {
-			document[name] = value
-		}
+		maps.Copy(document, fields)
 		text, err := bson.Marshal(document)
 		if err != nil {
 			f.Fatal(err)

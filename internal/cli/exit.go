@@ -54,8 +54,8 @@ func exitCode(err error) int {
 	var usage *UsageError
 	var faults *config.Error
 	switch {
-	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL), errors.Is(err, connect.ErrRefused),
-		errors.Is(err, connect.ErrNotSet), errors.Is(err, connect.ErrKeptElsewhere),
+	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL),
+		errors.Is(err, connect.ErrRefused), errors.Is(err, connect.ErrNotSet), errors.Is(err, connect.ErrKeptElsewhere),
 		errors.Is(err, redisstore.ErrEvicts), errors.Is(err, reservations.ErrInvalidLimit),
 		reservations.IsPermanent(err):
 		return ExitUsage

@@ -80,7 +80,8 @@ func TextRows(name, text string) [][]string {
 	return rows
 }
 
-// FirstLine is the first line of a text, or the first letters of that line. If that leaves something out, more is added.
+// FirstLine is the first line of a text, or the first letters of that line. If that leaves something out, more is
+// added.
 func FirstLine(text string, most int, more string) string {
 	text, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
 	if letters := []rune(text); len(letters) > most {

@@ -20,8 +20,8 @@ func wrapHelp(c *cobra.Command, columns int) {
 	}
 }
 
-// Wrap fills the paragraphs of a text again, in lines of at most that many columns. An indented line begins a paragraph of
-// its own, whose further lines have the same indent. A longer word is not broken.
+// Wrap fills the paragraphs of a text again, in lines of at most that many columns. An indented line begins a paragraph
+// of its own, whose further lines have the same indent. A longer word is not broken.
 func Wrap(text string, columns int) string {
 	var lines []string
 	open := false // the last line can be continued

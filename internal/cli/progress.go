@@ -10,8 +10,8 @@ import (
 // BarWidth is the width of a bar in columns, if the terminal is wide enough.
 const BarWidth = 60
 
-// NewBar returns a bar without colours. Its last cell fills when all is done. It begins at the left even after the terminal has shown a ^C. Below may be
-// nil.
+// NewBar returns a bar without colours. Its last cell fills when all is done. It begins at the left even after the
+// terminal has shown a ^C. Below may be nil.
 func NewBar(in *mpb.Progress, total int, before string, below mpb.BarOption, after ...decor.Decorator) *mpb.Bar {
 	return in.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("░").Padding("░"),
 		mpb.PrependDecorators(decor.Name("\r"+before)), mpb.AppendDecorators(after...), below)

@@ -88,7 +88,8 @@ func TestDifferences(t *testing.T) {
 		"same": {"a": "1/m"}, "other": {"a": "2/m", "c": "1/s", "d": "3/m"}, "yours": {"a": "1/m"},
 	}}
 	want := []register.Difference{
-		{Limit: "other", Meter: "a", Here: "1/m", There: "2/m"}, {Limit: "other", Meter: "b", Here: "1/s"},
+		{Limit: "other", Meter: "a", Here: "1/m", There: "2/m"},
+		{Limit: "other", Meter: "b", Here: "1/s"},
 		{Limit: "other", Meter: "d", There: "3/m"},
 	}
 	if got := here.Differences(there); !slices.Equal(got, want) {

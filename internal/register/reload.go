@@ -44,7 +44,7 @@ func ProcessName() string {
 // processes that live.
 func (r *Register) Reload(ctx context.Context) (request string, processes []string, err error) {
 	request = uuid.NewString()
-	if err := r.client.Set(ctx, root+"reload", request, reloadKept).Err(); err != nil {
+	if err = r.client.Set(ctx, root+"reload", request, reloadKept).Err(); err != nil {
 		return "", nil, fmt.Errorf("request a reload: %w", err)
 	}
 	names, err := r.client.ZRange(ctx, root+"readers", 0, -1).Result()

@@ -36,10 +36,20 @@ func FuzzInbox(f *testing.F) {
 	limit := hourly()
 	shape := fingerprint(limit)
 	for _, request := range []bson.M{
-		nil, {"op": "settle"}, {"op": "sync"}, {"op": "nonsense"}, {"op": "block", "for": int64(math.MaxInt64)},
-		{"op": "block", "for": int64(math.MinInt64)}, {"op": "renew", "lease": int64(1)},
-		{"tokens": bson.A{math.NaN()}}, {"tokens": bson.A{math.Inf(1)}}, {"tokens": bson.A{-1e308}},
-		{"tokens": bson.A{}}, {"tokens": bson.A{1.0, 2.0}}, {"tokens": nil}, {"tokens": bson.A{1e308}, "op": "settle"},
+		nil,
+		{"op": "settle"},
+		{"op": "sync"},
+		{"op": "nonsense"},
+		{"op": "block", "for": int64(math.MaxInt64)},
+		{"op": "block", "for": int64(math.MinInt64)},
+		{"op": "renew", "lease": int64(1)},
+		{"tokens": bson.A{math.NaN()}},
+		{"tokens": bson.A{math.Inf(1)}},
+		{"tokens": bson.A{-1e308}},
+		{"tokens": bson.A{}},
+		{"tokens": bson.A{1.0, 2.0}},
+		{"tokens": nil},
+		{"tokens": bson.A{1e308}, "op": "settle"},
 		{"tokens": bson.A{math.Inf(-1)}, "op": "release"},
 		{"op": "sync", "tokens": bson.A{1.0}, "for": int64(-5), "up": true},
 		{"tokens": bson.A{1.0}, "lease": int64(5), "for": int64(math.MaxInt64)},
@@ -48,8 +58,10 @@ func FuzzInbox(f *testing.F) {
 		f.Add(inboxOf(f, shape, request, bson.M{}), true)
 	}
 	for _, answers := range []any{
-		"x", bson.M{"k": bson.M{"a": int64(math.MaxInt64), "o": bson.A{bson.M{"h": int64(math.MinInt64)}}}},
-		bson.M{"": bson.M{}}, bson.M{"a.b": bson.M{"a": int64(0)}},
+		"x",
+		bson.M{"k": bson.M{"a": int64(math.MaxInt64), "o": bson.A{bson.M{"h": int64(math.MinInt64)}}}},
+		bson.M{"": bson.M{}},
+		bson.M{"a.b": bson.M{"a": int64(0)}},
 	} {
 		f.Add(inboxOf(f, shape, nil, answers), false)
 	}

@@ -42,7 +42,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if us, err := strconv.ParseInt(text[16:32], 10, 64); err != nil || seen.clock.UnixMicro() != us {
+		if us, bad := strconv.ParseInt(text[16:32], 10, 64); bad != nil || seen.clock.UnixMicro() != us {
 			t.Errorf("clock %v of %q", seen.clock, text[16:32])
 		}
 		if seen.epoch != text[:16] || len(text) > 32 && seen.header != text[32:64] {

@@ -75,8 +75,8 @@ func (w *world) store(t *testing.T) *batches.Store {
 	return store
 }
 
-// work serves the queue like `headway worker`, until stop is called or the test ends. Calls go through upstream if it is
-// not nil.
+// work serves the queue like `headway worker`, until stop is called or the test ends. Calls go through upstream if it
+// is not nil.
 func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	t.Helper()
 	c, err := config.Load(w.config)

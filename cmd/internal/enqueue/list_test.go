@@ -37,8 +37,8 @@ func TestListOnAPipe(t *testing.T) {
 		"0123456789abcdef  2026-11-21T23:00:00Z  /data/exports/requests-of-november.jsonl  tenants:acme, openai  " +
 			"12345 " +
 			" 0       87655    at least 1h2m left, by the limit",
-		`0123456799abcdef  2026-11-21T23:00:00Z  in.jsonl                                  openai                0      0   ` +
-			`    300      nothing runs: no worker takes from queue "default"`,
+		`0123456799abcdef  2026-11-21T23:00:00Z  in.jsonl                                  openai                ` +
+			`0      0       300      nothing runs: no worker takes from queue "default"`,
 		"f4261f973c1e0c74  2026-11-21T23:00:00Z  in.jsonl                                  openai                " +
 			"300   " +
 			" 0       0        all have ended",

@@ -21,7 +21,8 @@ func TestOneUnique(t *testing.T) {
 	}
 	config := write(t, "headway.yaml", "limits: {slow: {meters: {requests: 1/h}}}")
 	one := func(args ...string) call {
-		return callWith(t, server, env, "", append([]string{"enqueue", "hi", "--limit", "slow", "--config", config}, args...)...)
+		always := []string{"enqueue", "hi", "--limit", "slow", "--config", config}
+		return callWith(t, server, env, "", append(always, args...)...)
 	}
 	first := one("--unique", "report 7")
 	if first.code != cli.ExitOK {

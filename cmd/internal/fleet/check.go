@@ -44,9 +44,9 @@ func checkCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Validate the settings and ask the services",
-		Long: `Check reads the settings as "headway worker" would, and reports every fault at once with its file and field. It asks
-Redis and MongoDB for a sign of life, and the provider for its models, which costs nothing. It compares the limits with
-the limits of the workers that run. It changes nothing, except that it creates MongoDB's indexes, and stores where
+		Long: `Check reads the settings as "headway worker" would, and reports every fault at once with its file and field. It
+asks Redis and MongoDB for a sign of life, and the provider for its models, which costs nothing. It compares the limits
+with the limits of the workers that run. It changes nothing, except that it creates MongoDB's indexes, and stores where
 buckets are.`,
 		Example: `  headway check
   REDIS_URL=rediss://user:password@redis.example.com:6380/0 headway check --config prod.yaml --json`,

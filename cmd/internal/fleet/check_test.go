@@ -92,8 +92,10 @@ queues: {default: 0}
 estimates: {learn: [b], quantile: 2}
 recurring: {x: {cron: "61 * * * *", task: {type: nope}}}
 http: {allow_hosts: ["http://x"]}
-`: {"limits.a.meters.r", "limits.a.meters.q", "concurrency", "queues", "estimates.learn", "estimates.quantile",
-			"recurring.x.cron", "recurring.x.task", "http.allow_hosts"},
+`: {
+			"limits.a.meters.r", "limits.a.meters.q", "concurrency", "queues", "estimates.learn", "estimates.quantile",
+			"recurring.x.cron", "recurring.x.task", "http.allow_hosts",
+		},
 	} {
 		file := filepath.Join(t.TempDir(), "headway.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

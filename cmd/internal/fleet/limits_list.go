@@ -61,8 +61,8 @@ func limitsListCommand(env cli.Environment) *cobra.Command {
 		Use:   "list",
 		Short: "List the limits as configured and as set",
 		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, its author
-and its time. What was set counts; for a key its own first. On a terminal that is too narrow the table has shorter times, then
-no bursts, then neither author nor time of a setting.`,
+and its time. What was set counts; for a key its own first. On a terminal that is too narrow the table has shorter
+times, then no bursts, then neither author nor time of a setting.`,
 		Example: `  headway limits list
   headway limits list --json | jq '.[] | select(.override)'`,
 		Args: cli.Args(cobra.NoArgs),

@@ -99,7 +99,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	was := meterLine(before)
 	for _, o := range now.list {
 		if o.Limit == limit && o.Key == s.key && o.Meter == meter {
-			was += fmt.Sprintf(", set by %s at %s", o.By, o.SetAt.UTC().Format(time.RFC3339))
+			was = fmt.Sprintf("%s, set by %s at %s", was, o.By, o.SetAt.UTC().Format(time.RFC3339))
 		}
 	}
 	if err := now.buckets.Overrides().Set(ctx, set); err != nil {

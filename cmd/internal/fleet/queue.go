@@ -20,8 +20,8 @@ func pauseCommand(env cli.Environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause QUEUE",
 		Short: "Let no task of a queue start",
-		Long: `Pause lets no task of a queue start until "headway unpause". Running tasks go on. Waiting tasks keep their places,
-and tasks of other queues start before them.`,
+		Long: `Pause lets no task of a queue start until "headway unpause". Running tasks go on. Waiting tasks keep their
+places, and tasks of other queues start before them.`,
 		Example: "  headway pause default",
 		Args:    cli.Named("a queue"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -27,9 +27,9 @@ func reloadCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reload",
 		Short: "Have all workers read their headway.yaml again",
-		Long: `Reload asks every "headway worker" of the fleet to read its own file again and to go by the limits there, as SIGHUP
-does for one worker. It prints the answer of each worker: its file is in force, or it has a fault and nothing changed
-there. The exit code is 1 if a worker found a fault, if one did not answer in time, or if none runs.
+		Long: `Reload asks every "headway worker" of the fleet to read its own file again and to go by the limits there, as
+SIGHUP does for one worker. It prints the answer of each worker: its file is in force, or it has a fault and nothing
+changed there. The exit code is 1 if a worker found a fault, if one did not answer in time, or if none runs.
 
 A worker that does not answer in time reads its file when it reaches Redis again, within an hour.`,
 		Example: `  headway reload

@@ -47,7 +47,9 @@ func TestReloadOfTheFleet(t *testing.T) {
 	defer own.onHangup(t.Context(), nil)()
 	write("limits: {a: {meters: {r: 6/m}}}\nconcurrency: 7")
 	name := register.ProcessName()
-	until(t, 30*time.Second, "the worker answers requests", func() bool { return server.Exists("headway:{fleet}:reader:" + name) })
+	until(t, 30*time.Second, "the worker answers requests", func() bool {
+		return server.Exists("headway:{fleet}:reader:" + name)
+	})
 	code, out, errs := command(t, env, "reload", "--timeout", "1m")
 	if code != cli.ExitOK || out != name+"  goes by its file now; needs a restart: concurrency\n" {
 		t.Errorf("exit %d: %s%s", code, out, errs)

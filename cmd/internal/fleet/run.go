@@ -51,8 +51,8 @@ back to the queue what did not. A second signal ends it at once. Tasks are never
 worker was killed is run again.
 
 "headway reload" makes all workers read their files again, and SIGHUP this one. The limits of the file count from then
-on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, http, estimates and recurring change only with a restart. What "headway
-limits set" has set counts before the file.
+on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, http, estimates and recurring
+change only with a restart. What "headway limits set" has set counts before the file.
 
 SIGUSR1 switches the log between debug and --log-level.
 
@@ -149,8 +149,10 @@ func serveWith(
 		return err
 	}
 	defer stopWatching()
-	reload := &reloader{file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart,
-		register: register.New(queue)}
+	reload := &reloader{
+		file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart,
+		register: register.New(queue),
+	}
 	defer reload.onHangup(ctx, s.changed)()
 	return runLogged(ctx, w, logger, s.file, limiter.Names())
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestReferenceIsTrue(t *testing.T) {
 		"`go test ./cmd/internal/headway -update` writes this page.\n")
 	describe(t, &page, nil)
 	if *update {
-		if err := os.WriteFile(reference, page.Bytes(), 0o644); err != nil { //nolint:gosec // a page of the repository
+		if err := os.WriteFile(reference, page.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,7 +48,7 @@ func describe(t *testing.T, page *bytes.Buffer, path []string) {
 	page.Truncate(len(bytes.TrimRight(page.Bytes(), " ")))
 	fmt.Fprintf(page, "\n\n```text\n%s\n```\n", strings.TrimSpace(out.String()))
 	for _, name := range below(t, env, path) {
-		describe(t, page, append(path[:len(path):len(path)], name))
+		describe(t, page, append(slices.Clip(path), name))
 	}
 }
 

@@ -82,7 +82,7 @@ func decode(raw bson.Raw) (key estimates.Key, s estimates.State, err error) {
 		Model  string `bson:"model"`
 		Number int64  `bson:"number"`
 	}
-	if err = bson.Unmarshal(raw, &d); err == nil && !(d.Number >= 0 && d.Number <= countMost) {
+	if err = bson.Unmarshal(raw, &d); err == nil && (d.Number < 0 || d.Number > countMost) {
 		err = fmt.Errorf("generation %d", d.Number)
 	}
 	if err == nil {

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"maps"
 	"math"
 	"testing"
 
@@ -12,15 +13,20 @@ import (
 // Estimates are refused, or they scale a request within its bounds, count no less than nothing, and can be added to.
 func FuzzEstimates(f *testing.F) {
 	for _, fields := range []bson.M{
-		nil, {"number": int64(math.MaxInt64)}, {"number": int64(math.MinInt64)}, {"number": "x"}, {"g0": "x"},
-		{"g0": bson.M{"n": math.NaN()}}, {"g0": bson.M{"n": 1e9, "0_n": 1e9, "0_0": 1e9, "0_255": 1e9}},
+		nil,
+		{"number": int64(math.MaxInt64)},
+		{"number": int64(math.MinInt64)},
+		{"number": "x"},
+		{"g0": "x"},
+		{"g0": bson.M{"n": math.NaN()}},
+		{"g0": bson.M{"n": 1e9, "0_n": 1e9, "0_0": 1e9, "0_255": 1e9}},
 		{"g0": bson.M{"n": 1.0, "9_1": 5.0, "-1_1": 5.0, "0_-1": 5.0, "0_256": 5.0, "0": 1.0, "_": 2.0, "0_1_2": 3.0}},
-		{"g0": bson.M{"n": 300.0, "reserved": 1e300, "used": -1.0}}, {"g-1": bson.M{"n": 5.0}}, {"limit": 5},
+		{"g0": bson.M{"n": 300.0, "reserved": 1e300, "used": -1.0}},
+		{"g-1": bson.M{"n": 5.0}},
+		{"limit": 5},
 	} {
 		document := bson.M{"_id": "a/m", "limit": "a", "model": "m", "number": int64(0)}
-		for name, value := range fields {
-			document[name] = value
-		}
+		maps.Copy(document, fields)
 		text, err := bson.Marshal(document)
 		if err != nil {
 			f.Fatal(err)

@@ -79,10 +79,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return errors.Join(err, s.Close())
 	}
 	<-ctx.Done()
-	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return errors.Join(s.Close(), summarize(stdout, s.Report()))
+	return errors.Join(s.Close(), write(stdout, s.Report()))
+}
+
+// write prints a report: as JSON, and its summary at a terminal.
+func write(to io.Writer, r provider.Report) error {
+	if f, ok := to.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return summarize(to, r)
 	}
-	return errors.Join(s.Close(), json.NewEncoder(stdout).Encode(s.Report()))
+	return json.NewEncoder(to).Encode(r)
 }
 
 // summarize prints what a person at a terminal asks of a report, which has a line for each request.
