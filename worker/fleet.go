@@ -157,7 +157,8 @@ func (f *fleet) members(ctx context.Context) ([]register.Member, error) {
 	return f.register.Members(ctx)
 }
 
-// first reports whether a warning is due: the first one of its kind, or one after the pause. A pause of zero never ends.
+// first reports whether a warning is due: the first one of its kind, or one after the pause. A pause of zero never
+// ends.
 func (f *fleet) first(kind any, pause time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,6 +1,7 @@
 package mongostore
 
 import (
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -14,9 +15,7 @@ import (
 func inboxOf(tb testing.TB, shape int64, request bson.M, answers any) []byte {
 	tb.Helper()
 	r := bson.M{"op": "start", "tokens": bson.A{1.0}}
-	for name, value := range request {
-		r[name] = value
-	}
+	maps.Copy(r, request)
 	text, err := bson.Marshal(bson.M{
 		"gen": int64(1), "v": int64(1), "at": int64(1_767_225_600e9), "blocked": int64(0), "ids": bson.A{},
 		"forgot": int64(0), "tag": int64(1), "clock": time.Unix(1_767_225_600, 0),

@@ -31,8 +31,8 @@
 //
 // Every failed call is an *[Error]. A failure is permanent, as in package tasks, where a retry can't succeed: a body
 // that is no request of the endpoint, and a 4xx other than 401, 408, 409, 425 and 429. A 429 is permanent for a request
-// above the provider's whole limit ("Request too large"). All others may be retried: a 401 is the fault of the worker's key,
-// not of the task.
+// above the provider's whole limit ("Request too large"). All others may be retried: a 401 is the fault of the worker's
+// key, not of the task.
 //
 // Any other 429, or a 503, that names a time is a [tasks.RetryAfterError]: the bucket is blocked for that long, at most
 // for the limit's max_block. The time is in Retry-After or Retry-After-Ms. For a 429 without either, it is in the
