@@ -46,11 +46,11 @@ func TestBucketsInRedis(t *testing.T) {
 			t.Errorf("a worker does not log %s", want)
 		}
 	}
-	for _, args := range [][]string{{"headway", "batch", "-", "--limit", "openai"}, {"worker", "dead", "list"}} {
-		if args[1] == "batch" {
+	for _, args := range [][]string{{"batch", "-", "--limit", "openai"}, {"dead", "list"}} {
+		if args[0] == "batch" {
 			args = append(args, "--config", w.config)
 		}
-		c := command(t, args[0], w.env(w.redis.URL()), smallChats(1, 1), args[1:]...)
+		c := command(t, "headway", w.env(w.redis.URL()), smallChats(1, 1), args...)
 		if c.code != 2 || !strings.Contains(c.err, "MONGODB_URI is not set") {
 			t.Errorf("%v without MongoDB: exit %d: %s", args, c.code, c.err)
 		}
