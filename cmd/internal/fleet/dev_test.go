@@ -229,10 +229,12 @@ func TestDashboardWantsCredentials(t *testing.T) {
 func TestDemoWithPage(t *testing.T) {
 	t.Parallel()
 	d := &devRun{out: &written{}}
+	begun := regexp.MustCompile(`done [1-9]\d*/400`)
 	d.start(t, "demo", "--ui")
 	d.until(t, func() bool {
 		page := d.get(t, "/")
-		return strings.Contains(page, "<b>3</b> workers") && strings.Contains(page, "</b> waiting")
+		return strings.Contains(page, "<b>3</b> workers") && strings.Contains(page, "</b> waiting") &&
+			begun.MatchString(d.out.String())
 	})
 	if code := d.end(); code != cli.ExitInterrupted {
 		t.Errorf("exit %d: %s", code, d.out)
