@@ -15,8 +15,8 @@ import (
 const (
 	// root begins all keys, which are in one hash slot:
 	//
-	//	members          sorted set of the IDs of members, each with the score 0
-	//	member:ID        string with an expiry: the Member as JSON
+	//	members          roll of the IDs of members
+	//	member:ID        the Member as JSON
 	//	returned:TASK    string with an expiry: a worker returned the task, because it can't serve it
 	root = "headway:{fleet}:"
 	// RenewEvery is how often a worker renews its entry, and lives is how long an entry lasts.
@@ -103,8 +103,7 @@ func (r *Register) Renew(ctx context.Context, id string, m Member) error {
 		return fmt.Errorf("register the worker: %w", err)
 	}
 	_, err = r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.Set(ctx, root+"member:"+id, text, lives)
-		p.ZAdd(ctx, root+"members", redis.Z{Member: id})
+		members.enter(ctx, p, id, text)
 		return nil
 	})
 	if err != nil {
@@ -115,12 +114,7 @@ func (r *Register) Renew(ctx context.Context, id string, m Member) error {
 
 // Leave removes a worker from the register.
 func (r *Register) Leave(ctx context.Context, id string) error {
-	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.Del(ctx, root+"member:"+id)
-		p.ZRem(ctx, root+"members", id)
-		return nil
-	})
-	if err != nil {
+	if err := members.leave(ctx, r.client, id); err != nil {
 		return fmt.Errorf("remove the worker from the register: %w", err)
 	}
 	return nil
@@ -128,40 +122,19 @@ func (r *Register) Leave(ctx context.Context, id string) error {
 
 // Members returns the live workers, by name. A worker that was killed counts for up to 15 seconds more.
 func (r *Register) Members(ctx context.Context) ([]Member, error) {
-	ids, err := r.client.ZRange(ctx, root+"members", 0, -1).Result()
-	if err != nil || len(ids) == 0 {
-		return nil, wrapped(err)
-	}
-	keys := make([]string, len(ids))
-	for i, id := range ids {
-		keys[i] = root + "member:" + id
-	}
-	texts, err := r.client.MGet(ctx, keys...).Result()
-	if err != nil {
-		return nil, wrapped(err)
-	}
-	var members []Member
-	var gone []any
-	for i, text := range texts {
+	texts, err := members.living(ctx, r.client)
+	var all []Member
+	for _, text := range texts {
 		var m Member
-		if entry, ok := text.(string); !ok {
-			gone = append(gone, ids[i])
-		} else if json.Unmarshal([]byte(entry), &m) == nil { // else it is of another version
-			members = append(members, m)
+		if json.Unmarshal([]byte(text), &m) == nil { // else it is of another version
+			all = append(all, m)
 		}
 	}
-	if len(gone) > 0 {
-		err = r.client.ZRem(ctx, root+"members", gone...).Err()
+	slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	if err != nil {
+		return all, fmt.Errorf("read the register of workers: %w", err)
 	}
-	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
-	return members, wrapped(err)
-}
-
-func wrapped(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("read the register of workers: %w", err)
+	return all, nil
 }
 
 // Returned stores that a worker returned a task which it can't serve. It returns for how long workers have returned

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,8 +17,8 @@ import (
 //
 //	reload              string with an expiry: the ID of the last request.
 //	reload:ID           hash with an expiry: the answer of each process as JSON, by name.
-//	readers             sorted set of the names of processes that answer, each with the score 0.
-//	reader:NAME         string with an expiry: the process lives.
+//	readers             roll of the names of processes that answer.
+//	reader:NAME         the process lives.
 
 // reloadKept is for how long a request counts: a process that Redis could not reach meanwhile answers it late.
 const reloadKept = time.Hour
@@ -47,21 +49,11 @@ func (r *Register) Reload(ctx context.Context) (request string, processes []stri
 	if err = r.client.Set(ctx, root+"reload", request, reloadKept).Err(); err != nil {
 		return "", nil, fmt.Errorf("request a reload: %w", err)
 	}
-	names, err := r.client.ZRange(ctx, root+"readers", 0, -1).Result()
+	names, err := readers.living(ctx, r.client)
 	if err != nil {
 		return "", nil, fmt.Errorf("request a reload: %w", err)
 	}
-	for _, name := range names {
-		switch lives, err := r.client.Exists(ctx, root+"reader:"+name).Result(); {
-		case err != nil:
-			return "", nil, fmt.Errorf("request a reload: %w", err)
-		case lives == 1:
-			processes = append(processes, name)
-		default:
-			_ = r.client.ZRem(ctx, root+"readers", name).Err() // the next request tries again
-		}
-	}
-	return request, processes, nil
+	return request, slices.Sorted(maps.Keys(names)), nil
 }
 
 // Requested returns the ID of the last request, empty if there is none. It shows that the process answers requests, and
@@ -69,8 +61,7 @@ func (r *Register) Reload(ctx context.Context) (request string, processes []stri
 func (r *Register) Requested(ctx context.Context, process string) (request string, err error) {
 	var last *redis.StringCmd
 	_, err = r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.Set(ctx, root+"reader:"+process, "1", lives)
-		p.ZAdd(ctx, root+"readers", redis.Z{Member: process})
+		readers.enter(ctx, p, process, "1")
 		last = p.Get(ctx, root+"reload")
 		return nil
 	})
@@ -82,7 +73,7 @@ func (r *Register) Requested(ctx context.Context, process string) (request strin
 
 // Unread says that the process answers no more requests.
 func (r *Register) Unread(ctx context.Context, process string) error {
-	return r.client.Del(ctx, root+"reader:"+process).Err()
+	return readers.leave(ctx, r.client, process)
 }
 
 // Answer stores the answer of a process.

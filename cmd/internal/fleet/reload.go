@@ -31,7 +31,6 @@ type reloader struct {
 
 	register *register.Register // brings the requests of `headway reload`; nil for none
 	answered string             // the request that was answered last
-	fixedNow []string           // changed settings that need a restart, found by the present reload
 }
 
 // requestsEvery is how often a worker looks for a request of `headway reload`.
@@ -69,9 +68,9 @@ func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed 
 			}
 			return
 		case <-signals:
-			_ = r.reload(ctx) // is logged
+			_, _ = r.reload(ctx) // is logged
 		case <-changed:
-			_ = r.reload(ctx) // is logged
+			_, _ = r.reload(ctx) // is logged
 		case <-ticker.C:
 			r.answer(ctx)
 		}
@@ -91,19 +90,18 @@ func (r *reloader) answer(ctx context.Context) {
 		return
 	}
 	a := register.Answer{Process: register.ProcessName()}
-	if err := r.reload(ctx); err != nil {
+	if a.Restart, err = r.reload(ctx); err != nil {
 		a.Fault = err.Error()
 	}
-	a.Restart = r.fixedNow
 	if err := r.register.Answer(ctx, request, a); err != nil {
 		return // the next look reloads again, which changes nothing, and answers
 	}
 	r.answered = request
 }
 
-// reload applies what the file says now: all of it that can change, or with any fault nothing.
-func (r *reloader) reload(ctx context.Context) error {
-	r.fixedNow = nil
+// reload applies what the file says now: all of it that can change, or with any fault nothing. It
+// returns the changed settings that a person has to restart the worker for.
+func (r *reloader) reload(ctx context.Context) (restart []string, err error) {
 	next, err := config.Load(r.file)
 	if err == nil && len(next.Limits) == 0 && len(r.current.Limits) > 0 {
 		err = errNoLimits
@@ -114,7 +112,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	if err != nil {
 		r.log.LogAttrs(ctx, slog.LevelError, "settings can't be reloaded, nothing has changed",
 			slog.String("file", r.file), slog.Any("error", err))
-		return err
+		return nil, err
 	}
 	for _, l := range r.current.Limits {
 		if !slices.ContainsFunc(next.Limits, func(n reservations.Limit) bool { return n.Name == l.Name }) {
@@ -122,15 +120,20 @@ func (r *reloader) reload(ctx context.Context) error {
 				slog.String("limit", l.Name))
 		}
 	}
-	r.fixed(ctx, "buckets", r.current.Buckets, next.Buckets)
-	r.fixed(ctx, "queues", r.current.Queues, next.Queues)
-	r.fixed(ctx, "concurrency", r.current.Concurrency, next.Concurrency)
-	r.fixed(ctx, "shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout)
-	r.fixed(ctx, "max_refusals", r.current.MaxRefusals, next.MaxRefusals)
-	r.fixed(ctx, "http", r.current.HTTP, next.HTTP)
-	r.fixed(ctx, "estimates", r.current.Estimates, next.Estimates)
+	fixed := func(field string, was, is any) {
+		if !reflect.DeepEqual(was, is) && !r.restarts(ctx, field, was, is) {
+			restart = append(restart, field)
+		}
+	}
+	fixed("buckets", r.current.Buckets, next.Buckets)
+	fixed("queues", r.current.Queues, next.Queues)
+	fixed("concurrency", r.current.Concurrency, next.Concurrency)
+	fixed("shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout)
+	fixed("max_refusals", r.current.MaxRefusals, next.MaxRefusals)
+	fixed("http", r.current.HTTP, next.HTTP)
+	fixed("estimates", r.current.Estimates, next.Estimates)
 	if r.restart != nil { // their payloads belong into no log
-		r.fixed(ctx, "recurring", r.current.Recurring, next.Recurring)
+		fixed("recurring", r.current.Recurring, next.Recurring)
 	}
 	r.log.LogAttrs(ctx, slog.LevelInfo, "settings are reloaded", slog.String("file", r.file),
 		slog.Int("limits", len(next.Limits)),
@@ -139,17 +142,14 @@ func (r *reloader) reload(ctx context.Context) error {
 	if r.fresh {
 		r.restart()
 	}
-	return nil
+	return restart, nil
 }
 
-// fixed warns of a changed setting that needs a restart, or has the worker restarted.
-func (r *reloader) fixed(ctx context.Context, field string, was, is any) {
-	if reflect.DeepEqual(was, is) {
-		return
-	}
+// restarts reports whether a changed setting has the worker restarted. If not, it warns that the setting stays.
+func (r *reloader) restarts(ctx context.Context, field string, was, is any) bool {
 	if r.fresh = r.restart != nil; !r.fresh {
-		r.fixedNow = append(r.fixedNow, field)
 		r.log.LogAttrs(ctx, slog.LevelWarn, "a setting changes only when the worker restarts",
 			slog.String("field", field), slog.Any("running", was), slog.Any("file", is))
 	}
+	return r.fresh
 }

@@ -84,7 +84,7 @@ func reloadAll(
 
 // showAnswers prints the answers. The error says that not all workers go by their files now.
 func showAnswers(env cli.Environment, answers []register.Answer, missing []string, asJSON bool) error {
-	failed := len(missing)
+	of, failed := len(answers)+len(missing), len(missing)
 	for _, a := range answers {
 		text := "goes by its file now"
 		if len(a.Restart) > 0 {
@@ -109,10 +109,6 @@ func showAnswers(env cli.Environment, answers []register.Answer, missing []strin
 		for _, process := range missing {
 			fmt.Fprintf(env.Out, "%s  has not answered\n", process)
 		}
-	}
-	of := len(answers)
-	if !asJSON {
-		of += len(missing)
 	}
 	switch {
 	case of == 0:

@@ -74,7 +74,7 @@ func TestReload(t *testing.T) {
 					return c.refuses
 				},
 			}
-			_ = r.reload(t.Context()) // what it logs is compared
+			_, _ = r.reload(t.Context()) // what it logs is compared
 			if len(set) != c.limits {
 				t.Errorf("set %v", set)
 			}
