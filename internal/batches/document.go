@@ -78,6 +78,10 @@ type attemptDocument struct {
 	Error string    `bson:"error"`
 }
 
+func (a attemptDocument) attempt() Attempt {
+	return Attempt{At: a.At.UTC(), Elapsed: packed.Milliseconds(a.MS), StatusCode: a.Code, Error: a.Error}
+}
+
 // documentID returns the _id of the document of a line. A batch ID contains no "/", so batches do not mix.
 func documentID(batch string, line int) string {
 	return fmt.Sprintf("%s/%0*d", batch, lineDigits, line)
@@ -245,10 +249,7 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
 	}
 	for _, a := range d.Tries {
-		r.Attempts = append(r.Attempts, Attempt{
-			At: a.At.UTC(), Elapsed: packed.Milliseconds(a.MS),
-			StatusCode: a.Code, Error: a.Error,
-		})
+		r.Attempts = append(r.Attempts, a.attempt())
 	}
 	return r, nil
 }

@@ -2,7 +2,6 @@ package batches
 
 import (
 	"context"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -11,9 +10,8 @@ import (
 type Trouble struct {
 	Attempt
 
-	// Requests is the number of requests without a good answer whose last error has the same status. Waiting of them
-	// have no result yet.
-	Requests, Waiting int
+	// Requests is the number of requests without a good answer whose last error has the same status.
+	Requests int
 }
 
 // Trouble returns the newest error among requests that failed, or wait for another attempt. It is zero if there is
@@ -22,25 +20,21 @@ func (s *Store) Trouble(ctx context.Context, batch string) (Trouble, error) {
 	if err := checkID(batch); err != nil {
 		return Trouble{}, err
 	}
-	waits := bson.M{"$eq": bson.A{bson.M{"$type": "$" + fieldStatus}, "missing"}}
 	pipeline := bson.A{
 		bson.M{"$match": bson.D{
 			linesOf(batch, 1, maxLine),
 			{Key: fieldStatus, Value: bson.M{"$ne": statusDone}},
 			{Key: fieldTries + ".0", Value: bson.M{"$exists": true}},
 		}},
-		bson.M{"$project": bson.M{
-			"last": bson.M{"$arrayElemAt": bson.A{"$" + fieldTries, -1}}, "waits": bson.M{"$cond": bson.A{waits, 1, 0}},
-		}},
+		bson.M{"$project": bson.M{"last": bson.M{"$arrayElemAt": bson.A{"$" + fieldTries, -1}}}},
 		bson.M{"$group": bson.M{
-			"_id": "$last.code", "requests": bson.M{"$sum": 1}, "waiting": bson.M{"$sum": "$waits"},
+			"_id": "$last.code", "requests": bson.M{"$sum": 1},
 			"newest": bson.M{"$max": "$last"}, // documents compare by their first field, at
 		}},
 	}
 	cursor, err := s.results.Aggregate(ctx, pipeline)
 	var found []struct {
 		Requests int             `bson:"requests"`
-		Waiting  int             `bson:"waiting"`
 		Newest   attemptDocument `bson:"newest"`
 	}
 	if err == nil {
@@ -54,10 +48,7 @@ func (s *Store) Trouble(ctx context.Context, batch string) (Trouble, error) {
 		if d.Newest.At.Before(t.At) {
 			continue
 		}
-		t = Trouble{Requests: d.Requests, Waiting: d.Waiting, Attempt: Attempt{
-			At: d.Newest.At, Elapsed: time.Duration(d.Newest.MS) * time.Millisecond, StatusCode: d.Newest.Code,
-			Error: d.Newest.Error,
-		}}
+		t = Trouble{Requests: d.Requests, Attempt: d.Newest.attempt()}
 	}
 	return t, nil
 }

@@ -14,10 +14,15 @@ import (
 // errDeclined is the answer no.
 var errDeclined = errors.New("nothing was done")
 
+// Warn prints what is allowed and may still be a mistake.
+func Warn(env Environment, format string, args ...any) {
+	_, _ = fmt.Fprintf(env.Err, "headway: warning: "+format+"\n", args...) // there is nowhere else to say it
+}
+
 // Confirm prints a warning, and on a terminal asks whether to go on. The error says that the answer is no, or that ctx
 // has ended. Without a terminal the command goes on.
 func Confirm(ctx context.Context, env Environment, format string, args ...any) error {
-	fmt.Fprintf(env.Err, "headway: warning: "+format+"\n", args...)
+	Warn(env, format, args...)
 	in, ok := env.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) || !IsTerminal(env.Err) {
 		return nil

@@ -178,7 +178,7 @@ func (j *batchJob) check(file io.Reader, r *result) error {
 		}
 	})
 	if anywhere > 0 {
-		j.warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with "+
+		cli.Warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with "+
 			"a file that lists theirs makes them, others refuse them", anywhere, j.file)
 	}
 	if err == nil && r.Requests == 0 && (r.Faulty == 0 || j.skip) {

@@ -40,8 +40,7 @@ func (c cancelled) text() string {
 			c.Batch, count(c.Before), count(c.Withdrawn))
 	}
 	text := fmt.Sprintf("%s, %s had ended, %s are running, %s were never enqueued", began, count(c.Ended),
-		count(c.Running),
-		count(c.Never))
+		count(c.Running), count(c.Never))
 	if c.Missing > 0 {
 		text += fmt.Sprintf(", %s are not in the queue any more", count(c.Missing))
 	}
@@ -102,8 +101,7 @@ BATCH:CUSTOM_ID" sends it again.`,
 }
 
 // canGiveBack wants the limits of the batch to be in the file: reservations of an unknown limit can't be released. The
-// error is a
-// *cli.UsageError.
+// error is a *cli.UsageError.
 func (s *services) canGiveBack(b batches.Batch, file string) error {
 	for bucket := range strings.SplitSeq(b.Limit, between) {
 		name, _, _ := strings.Cut(bucket, ":")

@@ -56,7 +56,7 @@ The exit code is 0 also if requests failed: --json says how many.`,
 		}
 		w.Missing = max(0, b.Requests-w.Done-w.Failed-w.Cancelled)
 		if w.Missing > 0 && b.State == batches.StateCancelled {
-			t.warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never "+
+			cli.Warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never "+
 				"enqueued, and nothing is known of them", count(w.Missing))
 		}
 		if asJSON {

@@ -72,7 +72,7 @@ func (t *target) openBatches(ctx context.Context, env cli.Environment, limits []
 
 func (t *target) warnOfQueue(env cli.Environment) {
 	if _, served := t.queues[t.queue]; !served {
-		t.warn(env, "%s has no queue %q: only a worker with a file that has it takes from there", t.file, t.queue)
+		cli.Warn(env, "%s has no queue %q: only a worker with a file that has it takes from there", t.file, t.queue)
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *services) schedule(
 			return err
 		}
 		if err != nil {
-			t.warn(env, "%v", err)
+			cli.Warn(env, "%v", err)
 		}
 		overrides = list
 	}
@@ -141,7 +141,7 @@ func (s *services) schedule(
 		return err
 	}
 	if err = limiter.SetOverrides(overrides); err != nil { // workers warn as well, and use the others
-		t.warn(env, "%v", err)
+		cli.Warn(env, "%v", err)
 	}
 	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	stopTraces, err := tracing.Start(ctx, "headway-enqueue", env.Getenv, logger)

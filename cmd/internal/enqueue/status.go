@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -190,18 +189,18 @@ func (s *services) figures(
 	return f, nil
 }
 
-// missing adds how many requests are not in the queue any more. They are counted again: what has ended meanwhile is
-// not missing.
-func (s *services) missing(ctx context.Context, b batches.Batch, by asynqdb.Serving, f *figures) error {
-	if f.gone(by.Tasks) == 0 {
-		return nil
+// missing returns how many requests are not in the queue any more, if it has that many tasks. They are counted again:
+// what has ended meanwhile is not missing.
+func missing(ctx context.Context, store *batches.Store, b batches.Batch, tasks int, f *figures) (int, error) {
+	if f.gone(tasks) == 0 {
+		return 0, nil
 	}
-	now, err := s.batches.Counts(ctx, b.ID)
-	if err == nil {
-		again := newFigures(b, now)
-		f.Missing = again.gone(by.Tasks)
+	now, err := store.Counts(ctx, b.ID)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	again := newFigures(b, now)
+	return again.gone(tasks), nil
 }
 
 // foresee adds what works on a batch that has not ended, how fast, and until when.
@@ -211,7 +210,7 @@ func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.
 		return err
 	}
 	f.served(by)
-	if err = s.missing(ctx, b, by, f); err != nil {
+	if f.Missing, err = missing(ctx, s.batches, b, by.Tasks, f); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -285,8 +284,7 @@ func list(all []figures, columns int) []string {
 func prefix(id string, all []figures) string {
 	for n := idShown; n < len(id); n++ { // a name has letters of one byte only
 		if !slices.ContainsFunc(all, func(f figures) bool {
-			return f.Batch != id &&
-				strings.HasPrefix(f.Batch, id[:n])
+			return f.Batch != id && strings.HasPrefix(f.Batch, id[:n])
 		}) {
 			return id[:n]
 		}

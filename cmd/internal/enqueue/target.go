@@ -169,11 +169,6 @@ func (t *target) share(from *source) error {
 	return nil
 }
 
-// warn prints what is allowed and may still be a mistake.
-func (t *target) warn(env cli.Environment, format string, args ...any) {
-	fmt.Fprintf(env.Err, "headway: warning: "+format+"\n", args...)
-}
-
 // moment reads a time, or how far it is in the future.
 func moment(text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {

@@ -146,13 +146,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 		return
 	}
 	w.by = &by
-	if w.missing = f.gone(by.Tasks); w.missing > 0 { // what has ended meanwhile is not missing
-		again, err := w.store.Counts(ctx, b.ID)
-		rest := newFigures(b, again)
-		if w.missing = rest.gone(by.Tasks); err != nil {
-			w.missing = 0
-		}
-	}
+	w.missing, _ = missing(ctx, w.store, b, by.Tasks, f) // as above
 	if by.Workers > 0 {
 		w.gone, _ = w.lost(ctx, b, f.Waiting) // as above
 	}

@@ -105,7 +105,7 @@ func openStored(ctx context.Context, env cli.Environment, file string) (*stored,
 		return nil, err
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(env.Err, "headway: warning: %v\n", err) // there is nowhere else to say it
+		cli.Warn(env, "%v", err)
 	}
 	_ = s.limiter.SetOverrides(s.list) // overrides that can't be applied are shown as such
 	return s, nil

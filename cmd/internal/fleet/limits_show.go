@@ -130,7 +130,7 @@ func (s *sight) readOverrides(ctx context.Context, env cli.Environment) error {
 		return err
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(env.Err, "headway: warning: %v\n", err) // there is nowhere else to say it
+		cli.Warn(env, "%v", err)
 	}
 	return nil
 }
