@@ -22,7 +22,8 @@ const (
 )
 
 // One of ten tenants floods the queue while the others send tasks. Tasks of the others start within a second, even
-// while the flood arrives.
+// while the flood arrives. A machine on which the flood takes longer than two seconds to arrive sorts it as slowly:
+// there they start within half of that time.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestOneOfTenTenantsFloods(t *testing.T) {
@@ -38,7 +39,9 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 	var sending sync.WaitGroup
 	sending.Go(func() { w.sendQuietly(t, quiet, enqueued) })
 	pass(t, time.Second)
+	begun := time.Now()
 	w.enqueue(t, smallChats(1, flood), "--flow", "flood")
+	arrived := time.Since(begun)
 	sending.Wait()
 	if i := w.info(t); !testing.Short() && i.Retry+i.Scheduled < 100 {
 		t.Errorf("the flood has ended before the others: %s", describe(i))
@@ -61,7 +64,7 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 		"most", len(waits), flood,
 		quantile(waits, 0.5), p99, quantile(waits, 1))
 	t.Logf("the longest wait by second: %v", worst)
-	if most := sized(3*quietWithin, quietWithin) + f.stood; len(waits) != quiet || p99 > most {
+	if most := max(sized(3*quietWithin, quietWithin), arrived/2) + f.stood; len(waits) != quiet || p99 > most {
 		t.Errorf("the p99 of the nine tenants is %v in %d tasks, want at most %v in %d", p99, len(waits), most, quiet)
 	}
 }

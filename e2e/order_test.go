@@ -202,7 +202,7 @@ func TestOrderAfterRateChanges(t *testing.T) {
 	f.wantFewDeliveries(t)
 }
 
-// 3000 tasks wait, and 1000 of them are cancelled from the middle.
+// 3000 tasks of one flow wait, and 1000 of them are cancelled from the middle.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestOrderAfterCancel(t *testing.T) {
@@ -214,7 +214,7 @@ func TestOrderAfterCancel(t *testing.T) {
 	})
 	var batches []string
 	for i := range 3 {
-		batches = append(batches, w.enqueue(t, smallChats(1+i*third, third), "--reserve"))
+		batches = append(batches, w.enqueue(t, smallChats(1+i*third, third), "--reserve", "--flow", "all"))
 	}
 	w.start(t, fleet)
 	w.awaitCompleted(t, 200, time.Minute)

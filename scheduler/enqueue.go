@@ -176,6 +176,9 @@ func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
 		holder := Task{Queue: guard.Queue, ID: guard.Holder}
 		err = &DuplicateError{Key: p.Options.Unique, Task: holder}
 	}
+	if ended := ctx.Err(); ended != nil && err != nil && !alone(err) {
+		err = ended // asynq has only its text
+	}
 	if err != nil {
 		return fmt.Errorf("enqueue task %q: %w", p.Task.Type(), err)
 	}

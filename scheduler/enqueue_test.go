@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -166,5 +167,20 @@ func TestEnqueueManyStopsWhenRedisIsDown(t *testing.T) {
 	}
 	if len(infos) != 1000 || strings.Count(err.Error(), "LOADING") > 8 {
 		t.Errorf("%d infos; err = %v, want it to stop at the first errors", len(infos), err)
+	}
+}
+
+// asynq hides the end of a context behind its own error.
+func TestEnqueueEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	client := redisOf(t, &redis.Options{Addr: miniredis.RunT(t).Addr()})
+	s := newScheduler(t, client, limiter(t, store(), perSecond(10, 1)), exact())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.EnqueueMany(ctx, []tasks.Args{openai("a"), openai("b")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("EnqueueMany: %v", err)
+	}
+	if _, err := s.Enqueue(ctx, openai("a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Enqueue: %v", err)
 	}
 }

@@ -91,8 +91,7 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	}
 	if err == nil {
 		err = watch(ctx, s, count, store, limit, func(ctx context.Context) error {
-			return enqueue(ctx, f, limiter,
-				requests)
+			return enqueue(ctx, f, limiter, requests)
 		})
 	}
 	if err == nil && s.Page != nil {
@@ -181,8 +180,10 @@ func watch(
 		select {
 		case <-count.all:
 		case <-ctx.Done():
-			err = &stoppedError{cause: ctx.Err()}
 		}
+	}
+	if ctx.Err() != nil {
+		err = &stoppedError{cause: ctx.Err()}
 	}
 	close(stop)
 	<-shown

@@ -161,7 +161,8 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out
 }
 
 // tellApart sorts the requests that were neither deleted nor ended: each one runs, was cancelled before, or was never
-// enqueued. If this call cancelled the batch, a request that a worker dropped since then counts as deleted.
+// enqueued. If this call cancelled the batch, a request that a worker dropped since then counts as deleted. Requests
+// that ended since then count as ended.
 func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) error {
 	if r.Left == 0 || b.Lines == 0 {
 		return nil
@@ -171,6 +172,12 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 		return err
 	}
 	running := all[b.ID]
+	counts, err := s.batches.Counts(ctx, b.ID) // some have ended meanwhile
+	if err != nil {
+		return err
+	}
+	r.Ended = counts.Done + counts.Failed
+	r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
 	known, err := s.batches.Unanswered(ctx, b.ID, 1, b.Lines)
 	if err != nil {
 		return err
