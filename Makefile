@@ -15,6 +15,11 @@ VALE := $(TOOLS)/vale-$(VALE_VERSION)
 GORELEASER_VERSION := 2.14.3
 GORELEASER := $(TOOLS)/goreleaser-$(GORELEASER_VERSION)
 
+# goreleaser calls syft by its name.
+SYFT_VERSION := 1.27.1
+SYFT := $(TOOLS)/syft-$(SYFT_VERSION)
+RELEASE = ln -sf $(SYFT) $(TOOLS)/bin/syft && PATH="$(TOOLS)/bin:$$PATH" $(GORELEASER)
+
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -76,13 +81,12 @@ fmt: $(GOLANGCI) ## format as lint wants it
 	@cd browser && $(GOLANGCI) fmt ./...
 	@cd deploy/tests && $(GOLANGCI) fmt ./...
 
-# SBOMs need syft; a dry run without it leaves them out, a release does not.
-release-dry-run: $(GORELEASER) ## build a release into dist/ (binaries, checksums, SBOMs), and publish nothing
-	@$(GORELEASER) check
-	@$(GORELEASER) release --snapshot --clean $$(command -v syft >/dev/null || echo --skip=sbom)
+release-dry-run: $(GORELEASER) $(SYFT) ## build a release into dist/ (binaries, checksums, SBOMs), and publish nothing
+	@$(RELEASE) check
+	@$(RELEASE) release --snapshot --clean
 
-release: $(GORELEASER) # .github/workflows/release.yml
-	@$(GORELEASER) release --clean
+release: $(GORELEASER) $(SYFT) # .github/workflows/release.yml
+	@$(RELEASE) release --clean
 
 # tool NAME,VERSION,PACKAGE: a Go tool of its own, built once.
 define tool
@@ -95,6 +99,7 @@ endef
 $(eval $(call tool,golangci-lint,$(GOLANGCI_VERSION),github.com/golangci/golangci-lint/v2/cmd/golangci-lint))
 $(eval $(call tool,vale,$(VALE_VERSION),github.com/errata-ai/vale/v3/cmd/vale))
 $(eval $(call tool,goreleaser,$(GORELEASER_VERSION),github.com/goreleaser/goreleaser/v2))
+$(eval $(call tool,syft,$(SYFT_VERSION),github.com/anchore/syft/cmd/syft))
 
 services-up: ## start Redis and MongoDB for tests; then: eval "$(scripts/services env)"
 	@scripts/services up
