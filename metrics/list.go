@@ -39,6 +39,7 @@ const (
 	labelState, labelResult          = "state", "result"
 	labelReason, labelService        = "reason", "service"
 	labelOperation, labelCommand     = "operation", "command"
+	labelCollection                  = "collection"
 )
 
 // fast are bounds for what takes microseconds to seconds, slow for what takes milliseconds to minutes.
@@ -90,6 +91,8 @@ const (
 	storeErrors  = "headway_store_errors_total"
 	redisSeconds = "headway_redis_call_duration_seconds"
 	redisErrors  = "headway_redis_errors_total"
+	mongoSeconds = "headway_mongo_call_duration_seconds"
+	mongoErrors  = "headway_mongo_errors_total"
 )
 
 // List returns the definitions of all metrics, in the order of docs/metrics.md.
@@ -276,6 +279,15 @@ func callMetrics() []Metric {
 		{
 			Name: redisErrors, Type: Counter, Scope: ScopeProcess, Labels: []string{labelCommand},
 			Help: "Calls of Redis that failed, dial included. A missing key and an unknown script are no failures.",
+		},
+		{
+			Name: mongoSeconds, Type: Histogram, Scope: ScopeProcess, Labels: []string{labelCollection, labelCommand},
+			Help:    "Duration of commands that MongoDB was sent: for buckets, overrides, batches, results, dead tasks.",
+			Buckets: fast(),
+		},
+		{
+			Name: mongoErrors, Type: Counter, Scope: ScopeProcess, Labels: []string{labelCollection, labelCommand},
+			Help: "Commands that MongoDB refused or did not answer; without a collection, the looks whether it lives.",
 		},
 	}
 }
