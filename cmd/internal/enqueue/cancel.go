@@ -163,11 +163,10 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 	if r.Left == 0 || b.Lines == 0 {
 		return nil
 	}
-	all, err := s.running(ctx, b.Queue)
+	running, err := s.active(ctx, b)
 	if err != nil {
 		return err
 	}
-	running := all[b.ID]
 	counts, err := s.batches.Counts(ctx, b.ID) // some have ended meanwhile
 	if err != nil {
 		return err
@@ -179,8 +178,8 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 		return err
 	}
 	dropped := known.Len() - r.Withdrawn
-	for _, line := range running {
-		if known.Has(line) { // an attempt failed, and the next one runs
+	for _, ref := range running {
+		if known.Has(ref.Line) { // an attempt failed, and the next one runs
 			dropped--
 		}
 	}
