@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -11,33 +12,47 @@ import (
 
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/worker"
 )
 
-// BenchmarkScrape measures a scrape while tasks of 1000 keys wait and a hundred keys are labels, and what such a scrape
-// does not wait for: the read of the fleet's state.
+// BenchmarkScrape measures a scrape while tasks of 1000 keys wait and have run, with as many keys as labels as a limit
+// may have: none, the default of --metrics-keys, a hundred, all of them. A scrape does not wait for the read of the
+// fleet's state, which is measured beside it.
 func BenchmarkScrape(b *testing.B) {
-	w := bundleAt(b, testenv.StartRedisServer(b).Addr(), metrics.Config{
-		Keys: map[string]int{"api": 100}, Refresh: time.Hour,
-	})
-	for i := range 1000 {
-		w.enqueue(b, call{Key: strconv.Itoa(i), Cost: 10})
-		w.enqueue(b, call{Key: strconv.Itoa(i), Cost: 10})
-	}
-	w.gather(b)
-	w.gather(b) // now with the buckets of the keys that have labels
-	handler := promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{})
-	b.Run("scrape", func(b *testing.B) {
-		for b.Loop() {
-			answer := httptest.NewRecorder()
-			handler.ServeHTTP(answer, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/metrics", nil))
-			if answer.Code != http.StatusOK {
-				b.Fatal(answer.Body.String())
+	for _, labels := range []int{0, 20, 100, 1000} {
+		b.Run(fmt.Sprintf("labels=%d", labels), func(b *testing.B) {
+			w := bundleAt(b, testenv.StartRedisServer(b).Addr(), metrics.Config{
+				Keys: map[string]int{"api": labels}, Refresh: time.Hour,
+			})
+			e := w.metrics.Events()
+			for i := range 1000 {
+				c := call{Key: strconv.Itoa(i), Cost: 10}
+				w.enqueue(b, c)
+				w.enqueue(b, c)
+				e.OnStart(worker.Start{Task: ref(""), Charges: c.Charges()})
+				e.OnFinish(worker.Finish{Task: ref(""), Charges: c.Charges(), Result: worker.ResultSucceeded})
 			}
-		}
-	})
-	b.Run("read", func(b *testing.B) {
-		for b.Loop() {
-			w.metrics.Read(b.Context())
-		}
-	})
+			w.gather(b)
+			series := 0
+			for _, f := range w.gather(b) { // now with the buckets of the keys that have labels
+				series += len(f.GetMetric())
+			}
+			handler := promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{})
+			b.Run("scrape", func(b *testing.B) {
+				for b.Loop() {
+					answer := httptest.NewRecorder()
+					handler.ServeHTTP(answer, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/metrics", nil))
+					if answer.Code != http.StatusOK {
+						b.Fatal(answer.Body.String())
+					}
+				}
+				b.ReportMetric(float64(series), "series")
+			})
+			b.Run("read", func(b *testing.B) {
+				for b.Loop() {
+					w.metrics.Read(b.Context())
+				}
+			})
+		})
+	}
 }

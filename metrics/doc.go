@@ -2,6 +2,7 @@
 //
 //	m := metrics.New(metrics.Config{})
 //	client.AddHook(m.RedisHook())
+//	database, _ := mongostore.Connect(ctx, uri, m.Mongo)
 //	limiter, _ := reservations.New(m.Store(store), limits, reservations.Config{})
 //	w, _ := worker.New(client, limiter, worker.Config{Events: m.Events()})
 //	err := m.Watch(client, limiter)
@@ -16,6 +17,6 @@
 //     a service does not answer, its gauges are left out after [Config.Stale], and headway_up is 0.
 //
 // Labels are bounded. A limit, a meter and a state have few values. Keys are labels only for the limits in
-// [Config.Keys], up to a maximum number; further keys count as "other". Queues, task types and commands of Redis are
-// bounded alike.
+// [Config.Keys], up to a maximum number; further keys count as "other". Queues, task types, commands of Redis and
+// collections of MongoDB are bounded alike.
 package metrics

@@ -39,6 +39,7 @@ const (
 	labelState, labelResult          = "state", "result"
 	labelReason, labelService        = "reason", "service"
 	labelOperation, labelCommand     = "operation", "command"
+	labelCollection                  = "collection"
 )
 
 // fast are bounds for what takes microseconds to seconds, slow for what takes milliseconds to minutes.
@@ -90,7 +91,25 @@ const (
 	storeErrors  = "headway_store_errors_total"
 	redisSeconds = "headway_redis_call_duration_seconds"
 	redisErrors  = "headway_redis_errors_total"
+	mongoSeconds = "headway_mongo_call_duration_seconds"
+	mongoErrors  = "headway_mongo_errors_total"
 )
+
+func fleetGauge(name, help string, labels ...string) Metric {
+	return Metric{Name: name, Help: help, Type: Gauge, Scope: ScopeFleet, Labels: labels}
+}
+
+func ownGauge(name, help string, labels ...string) Metric {
+	return Metric{Name: name, Help: help, Type: Gauge, Scope: ScopeProcess, Labels: labels}
+}
+
+func counter(name, help string, labels ...string) Metric {
+	return Metric{Name: name, Help: help, Type: Counter, Scope: ScopeProcess, Labels: labels}
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) Metric {
+	return Metric{Name: name, Help: help, Type: Histogram, Scope: ScopeProcess, Labels: labels, Buckets: buckets}
+}
 
 // List returns the definitions of all metrics, in the order of docs/metrics.md.
 func List() []Metric {
@@ -100,182 +119,92 @@ func List() []Metric {
 // serviceMetrics are the metrics of the services and the dispatcher.
 func serviceMetrics() []Metric {
 	return []Metric{
-		{
-			Name: up, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelService},
-			Help: "1 if this process could read the service (redis, buckets) the last time, 0 if not.",
-		},
-		{
-			Name: readAge, Type: Gauge, Scope: ScopeFleet,
-			Help: "When this process last read the state of the fleet that its gauges show.",
-		},
-		{
-			Name: readSeconds, Type: Gauge, Scope: ScopeProcess,
-			Help: "How long this process took to read the state of the fleet the last time.",
-		},
-		{
-			Name: dispatcher, Type: Gauge, Scope: ScopeFleet,
-			Help: "1 if a process of the fleet is on duty as dispatcher, 0 if none is.",
-		},
+		fleetGauge(up, "1 if this process could read the service (redis, buckets) the last time, 0 if not.", labelService),
+		fleetGauge(readAge, "When this process last read the state of the fleet that its gauges show."),
+		ownGauge(readSeconds, "How long this process took to read the state of the fleet the last time."),
+		fleetGauge(dispatcher, "1 if a process of the fleet is on duty as dispatcher, 0 if none is."),
 	}
 }
 
 // limitMetrics are the metrics of buckets and waitlists.
 func limitMetrics() []Metric {
 	return []Metric{
-		{
-			Name: capacity, Type: Gauge, Scope: ScopeFleet,
-			Labels: []string{labelLimit, labelKey, labelMeter}, Help: "Most tokens that the bucket holds.",
-		},
-		{
-			Name: refill, Type: Gauge, Scope: ScopeFleet,
-			Labels: []string{labelLimit, labelKey, labelMeter},
-			Help:   "Tokens that come back every second, by the limit in force; 0 for calls in flight.",
-		},
-		{
-			Name: level, Type: Gauge, Scope: ScopeFleet,
-			Labels: []string{labelLimit, labelKey, labelMeter},
-			Help:   "Tokens that may start now; negative is a debt. Of calls in flight: free slots.",
-		},
-		{
-			Name: reserved, Type: Gauge, Scope: ScopeFleet,
-			Labels: []string{labelLimit, labelKey, labelMeter}, Help: "Tokens that are promised to waiting tasks.",
-		},
-		{
-			Name: blockedUntil, Type: Gauge, Scope: ScopeFleet,
-			Labels: []string{labelLimit, labelKey},
-			Help:   "Until when nothing starts because a provider refused a call; 0 if the bucket is not blocked.",
-		},
-		{
-			Name: waitingTasks, Type: Gauge, Scope: ScopeFleet,
-			Labels: []string{labelLimit, labelKey, labelState},
-			Help:   "Tasks in the waitlist: waiting, or promoted and on their way to start.",
-		},
-		{
-			Name: waitingTokens, Type: Gauge, Scope: ScopeFleet,
-			Labels: []string{labelLimit, labelKey, labelMeter},
-			Help:   "Tokens that the waiting and promoted tasks take together.",
-		},
-		{
-			Name: waitlistEnd, Type: Gauge, Scope: ScopeFleet,
-			Labels: []string{labelLimit, labelKey},
-			Help:   "When the last waiting task is expected to start, if no other comes. Absent while no task waits.",
-		},
-		{
-			Name: truncated, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelLimit},
-			Help: "1 if the limit has more waitlists than were read, so that its sums are too low; 0 if not.",
-		},
-		{
-			Name: waitGoal, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelLimit},
-			Help: "How long a task may wait before an alert fires: max_wait of the limit, else the default of the process.",
-		},
+		fleetGauge(capacity, "Most tokens that the bucket holds.", labelLimit, labelKey, labelMeter),
+		fleetGauge(refill, "Tokens that come back every second, by the limit in force; 0 for calls in flight.",
+			labelLimit, labelKey, labelMeter),
+		fleetGauge(level, "Tokens that may start now; negative is a debt. Of calls in flight: free slots.",
+			labelLimit, labelKey, labelMeter),
+		fleetGauge(reserved, "Tokens that are promised to waiting tasks.", labelLimit, labelKey, labelMeter),
+		fleetGauge(blockedUntil,
+			"Until when nothing starts because a provider refused a call; 0 if the bucket is not blocked.",
+			labelLimit, labelKey),
+		fleetGauge(waitingTasks, "Tasks in the waitlist: waiting, or promoted and on their way to start.",
+			labelLimit, labelKey, labelState),
+		fleetGauge(waitingTokens, "Tokens that the waiting and promoted tasks take together.",
+			labelLimit, labelKey, labelMeter),
+		fleetGauge(waitlistEnd,
+			"When the last waiting task is expected to start, if no other comes. Absent while no task waits.",
+			labelLimit, labelKey),
+		fleetGauge(truncated, "1 if the limit has more waitlists than were read, so that its sums are too low; 0 if not.",
+			labelLimit),
+		fleetGauge(waitGoal,
+			"How long a task may wait before an alert fires: max_wait of the limit, else the default of the process.",
+			labelLimit),
 	}
 }
 
 // taskMetrics are the metrics of queues and tasks.
 func taskMetrics() []Metric {
 	return []Metric{
-		{
-			Name: queueTasks, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelQueue, labelState},
-			Help: "Tasks in asynq's queue by state: pending, active, scheduled, retry, completed, archived (dead).",
-		},
-		{
-			Name: queueLatency, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelQueue},
-			Help: "How long the oldest pending task of the queue has been pending.",
-		},
-		{
-			Name: queuePaused, Type: Gauge, Scope: ScopeFleet, Labels: []string{labelQueue},
-			Help: "1 if the queue is paused, 0 if not.",
-		},
-		{
-			Name: running, Type: Gauge, Scope: ScopeProcess, Labels: []string{labelQueue},
-			Help: "Tasks whose handler runs.",
-		},
-		{
-			Name: finished, Type: Counter, Scope: ScopeProcess,
-			Labels: []string{labelQueue, labelType, labelResult},
-			Help:   "Tasks that started and ended: succeeded, failed (is retried), archived, refused, dropped, aborted.",
-		},
-		{
-			Name: duration, Type: Histogram, Scope: ScopeProcess, Labels: []string{labelType},
-			Help: "Time from the start of a handler to its end.", Buckets: slow(),
-		},
-		{
-			Name: rejected, Type: Counter, Scope: ScopeProcess,
-			Labels: []string{labelQueue, labelType, labelReason},
-			Help:   "Tasks that were archived without a start: expired, or invalid.",
-		},
-		{
-			Name: deferred, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit, labelReason},
-			Help: "Deliveries that sent a task back to wait: for its limit, or because the store did not answer.",
-		},
-		{
-			Name: sorted, Type: Counter, Scope: ScopeProcess, Labels: []string{labelQueue},
-			Help: "Tasks of a backlog that joined their waitlists without a delivery.",
-		},
+		fleetGauge(queueTasks,
+			"Tasks in asynq's queue by state: pending, active, scheduled, retry, completed, archived (dead).",
+			labelQueue, labelState),
+		fleetGauge(queueLatency, "How long the oldest pending task of the queue has been pending.", labelQueue),
+		fleetGauge(queuePaused, "1 if the queue is paused, 0 if not.", labelQueue),
+		ownGauge(running, "Tasks whose handler runs.", labelQueue),
+		counter(finished,
+			"Tasks that started and ended: succeeded, failed (is retried), archived, refused, dropped, aborted.",
+			labelQueue, labelType, labelResult),
+		histogram(duration, "Time from the start of a handler to its end.", slow(), labelType),
+		counter(rejected, "Tasks that were archived without a start: expired, or invalid.",
+			labelQueue, labelType, labelReason),
+		counter(deferred, "Deliveries that sent a task back to wait: for its limit, or because the store did not answer.",
+			labelLimit, labelReason),
+		counter(sorted, "Tasks of a backlog that joined their waitlists without a delivery.", labelQueue),
 	}
 }
 
 // startMetrics are the metrics of starts and settlements.
 func startMetrics() []Metric {
 	return []Metric{
-		{
-			Name: starts, Type: Counter, Scope: ScopeProcess,
-			Labels: []string{labelLimit, labelKey},
-			Help:   "Tasks that started, once for each limit that they take from.",
-		},
-		{
-			Name: lateness, Type: Histogram, Scope: ScopeProcess, Labels: []string{labelLimit},
-			Help:    "Time from the moment at which all buckets let a task start, until its handler ran.",
-			Buckets: fast(),
-		},
-		{
-			Name: hold, Type: Histogram, Scope: ScopeProcess, Labels: []string{labelLimit},
-			Help:    "Time for which a started task waited in the worker for its exact moment.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .15, .2, .25},
-		},
-		{
-			Name: estimated, Type: Counter, Scope: ScopeProcess,
-			Labels: []string{labelLimit, labelKey, labelMeter},
-			Help:   "Tokens that tasks were charged when they started, counted when they end.",
-		},
-		{
-			Name: settled, Type: Counter, Scope: ScopeProcess,
-			Labels: []string{labelLimit, labelKey, labelMeter},
-			Help:   "Tokens that these tasks really used; divided by the estimated ones it is the quality of estimates.",
-		},
-		{
-			Name: unsettled, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit},
-			Help: "Settlements that were given up: the estimate stays charged.",
-		},
-		{
-			Name: refusals, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit, labelKey},
-			Help: "Calls that a provider refused with a time to wait (429 with Retry-After).",
-		},
-		{
-			Name: syncs, Type: Counter, Scope: ScopeProcess, Labels: []string{labelLimit, labelResult},
-			Help: "Corrections of buckets by what a provider said is left: applied or failed.",
-		},
+		counter(starts, "Tasks that started, once for each limit that they take from.", labelLimit, labelKey),
+		histogram(lateness, "Time from the moment at which all buckets let a task start, until its handler ran.",
+			fast(), labelLimit),
+		histogram(hold, "Time for which a started task waited in the worker for its exact moment.",
+			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .15, .2, .25}, labelLimit),
+		counter(estimated, "Tokens that tasks were charged when they started, counted when they end.",
+			labelLimit, labelKey, labelMeter),
+		counter(settled, "Tokens that these tasks really used; divided by the estimated ones it is the quality of estimates.",
+			labelLimit, labelKey, labelMeter),
+		counter(unsettled, "Settlements that were given up: the estimate stays charged.", labelLimit),
+		counter(refusals, "Calls that a provider refused with a time to wait (429 with Retry-After).", labelLimit, labelKey),
+		counter(syncs, "Corrections of buckets by what a provider said is left: applied or failed.", labelLimit, labelResult),
 	}
 }
 
 // callMetrics are the metrics of calls of services.
 func callMetrics() []Metric {
 	return []Metric{
-		{
-			Name: storeSeconds, Type: Histogram, Scope: ScopeProcess,
-			Labels: []string{labelOperation}, Help: "Duration of calls of the store of the buckets.", Buckets: fast(),
-		},
-		{
-			Name: storeErrors, Type: Counter, Scope: ScopeProcess, Labels: []string{labelOperation},
-			Help: "Calls of the store of the buckets that failed.",
-		},
-		{
-			Name: redisSeconds, Type: Histogram, Scope: ScopeProcess,
-			Labels: []string{labelCommand}, Help: "Duration of calls of Redis; a pipeline is one call.", Buckets: fast(),
-		},
-		{
-			Name: redisErrors, Type: Counter, Scope: ScopeProcess, Labels: []string{labelCommand},
-			Help: "Calls of Redis that failed, dial included. A missing key and an unknown script are no failures.",
-		},
+		histogram(storeSeconds, "Duration of calls of the store of the buckets.", fast(), labelOperation),
+		counter(storeErrors, "Calls of the store of the buckets that failed.", labelOperation),
+		histogram(redisSeconds, "Duration of calls of Redis; a pipeline is one call.", fast(), labelCommand),
+		counter(redisErrors,
+			"Calls of Redis that failed, dial included. A missing key and an unknown script are no failures.", labelCommand),
+		histogram(mongoSeconds,
+			"Duration of commands that MongoDB was sent: for buckets, overrides, batches, results, dead tasks.",
+			fast(), labelCollection, labelCommand),
+		counter(mongoErrors,
+			"Commands that MongoDB refused or did not answer; without a collection, the looks whether it lives.",
+			labelCollection, labelCommand),
 	}
 }

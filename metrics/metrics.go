@@ -30,6 +30,7 @@ const (
 	queuesMost   = 50
 	typesMost    = 50
 	commandsMost = 60
+	storedMost   = 20
 )
 
 // Metrics counts what a process does and shows what its fleet shares. It is a prometheus.Collector: register it once.
@@ -40,7 +41,7 @@ type Metrics struct {
 	own    []prometheus.Collector // counters and histograms of the process
 	keys   keys
 
-	queues, types, commands *bounded
+	queues, types, commands, collections *bounded
 
 	counters   map[string]*prometheus.CounterVec
 	histograms map[string]*prometheus.HistogramVec
@@ -61,7 +62,8 @@ func New(config Config) *Metrics {
 	m := &Metrics{
 		config: config, keys: newKeys(config.Keys),
 		queues: newBounded(queuesMost), types: newBounded(typesMost), commands: newBounded(commandsMost),
-		descs: map[string]*prometheus.Desc{}, counters: map[string]*prometheus.CounterVec{},
+		collections: newBounded(storedMost),
+		descs:       map[string]*prometheus.Desc{}, counters: map[string]*prometheus.CounterVec{},
 		histograms: map[string]*prometheus.HistogramVec{},
 	}
 	for _, d := range List() {

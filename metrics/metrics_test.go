@@ -49,6 +49,7 @@ func TestExportsWhatIsListed(t *testing.T) {
 	all(b.metrics.Events())
 	store := b.metrics.Store(failing{})
 	_, _, _ = store.Load(t.Context(), "api", "")
+	b.mongo(t)
 	_ = b.client.Do(t.Context(), "nonsense").Err()
 	_ = b.client.Do(t.Context(), "get", "none").Err()
 	exported := b.gather(t)

@@ -138,9 +138,15 @@ func servicesRow() row {
 				"(rate(headway_redis_call_duration_seconds_bucket[$__rate_interval])))",
 			"{{command}} p99",
 		}}},
+		{title: "Commands of MongoDB", unit: "s", queries: []query{{
+			"histogram_quantile(0.99, sum by (le, collection, command) " +
+				"(rate(headway_mongo_call_duration_seconds_bucket[$__rate_interval])))",
+			"{{collection}} {{command}} p99",
+		}}},
 		{title: "Errors of services", unit: "ops", queries: []query{
 			perSecond("headway_store_errors_total", "operation", "", "store {{operation}}"),
 			perSecond("headway_redis_errors_total", "command", "", "redis {{command}}"),
+			perSecond("headway_mongo_errors_total", "collection, command", "", "MongoDB {{collection}} {{command}}"),
 		}},
 		{title: "Read of the fleet's state", unit: "s", queries: []query{
 			{"max(headway_fleet_read_duration_seconds)", "took"},

@@ -54,6 +54,7 @@ func groupOf(name string) string {
 		{"headway_syncs", "starts and settlements"},
 		{"headway_store", "services"},
 		{"headway_redis", "services"},
+		{"headway_mongo", "services"},
 	} {
 		if strings.HasPrefix(name, g.prefix) {
 			return g.title

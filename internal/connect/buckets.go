@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
@@ -68,15 +69,16 @@ func Kept(getenv func(string) string, said string) string {
 
 // Open connects to the buckets where Kept says, and to MongoDB if MONGODB_URI is set. Queue is the Redis of the queue,
 // which stays the caller's; nil connects to REDIS_URL if that is needed. All processes of a Redis have to keep their
-// buckets in one place: otherwise the error matches ErrKeptElsewhere. Other errors and notice are as for Redis and
-// Mongo. The caller closes the buckets.
+// buckets in one place: otherwise the error matches ErrKeptElsewhere. Other errors, notice and change are as for Redis
+// and Mongo. The caller closes the buckets.
 func Open(
 	ctx context.Context, getenv func(string) string, said string, queue redis.UniversalClient, notice io.Writer,
+	change ...func(*options.ClientOptions),
 ) (b *Buckets, err error) {
 	kept := Kept(getenv, said)
 	b = &Buckets{}
 	if kept == config.BucketsMongoDB || getenv("MONGODB_URI") != "" {
-		if b, err = Mongo(ctx, getenv, notice); err != nil {
+		if b, err = Mongo(ctx, getenv, notice, change...); err != nil {
 			return nil, err
 		}
 	}

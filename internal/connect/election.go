@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
@@ -44,9 +45,11 @@ func electing(err error) bool {
 }
 
 // openAfterElection tries to open until there is a primary, or patience ends.
-func openAfterElection(ctx context.Context, uri, database string) (*Buckets, error) {
+func openAfterElection(
+	ctx context.Context, uri, database string, change []func(*options.ClientOptions),
+) (*Buckets, error) {
 	for end := time.Now().Add(electionPatience); ; {
-		b, err := open(ctx, uri, database)
+		b, err := open(ctx, uri, database, change)
 		if err == nil || !electing(err) || time.Now().After(end) {
 			return b, err
 		}

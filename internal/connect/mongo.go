@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
@@ -90,9 +91,11 @@ func (b *Buckets) Estimates(ctx context.Context, learner *estimates.Learner, log
 
 // Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes; buckets are kept there as well.
 // Getenv is os.Getenv in a command. If the address is not set, the error is ErrNoMongo. While a replica set has no
-// primary, Mongo says so once in notice and tries for 30 seconds; with a nil notice it does not try again. The caller
-// closes the buckets.
-func Mongo(ctx context.Context, getenv func(string) string, notice io.Writer) (*Buckets, error) {
+// primary, Mongo says so once in notice and tries for 30 seconds; with a nil notice it does not try again. Each change
+// may set options of the driver. The caller closes the buckets.
+func Mongo(
+	ctx context.Context, getenv func(string) string, notice io.Writer, change ...func(*options.ClientOptions),
+) (*Buckets, error) {
 	uri := getenv("MONGODB_URI")
 	if uri == "" {
 		return nil, ErrNoMongo()
@@ -112,11 +115,11 @@ func Mongo(ctx context.Context, getenv func(string) string, notice io.Writer) (*
 		database = DatabaseDefault
 	}
 	hosts := strings.Join(parsed.Hosts, ",")
-	b, err := open(ctx, uri, database)
+	b, err := open(ctx, uri, database, change)
 	if err != nil && electing(err) && notice != nil {
 		_, _ = fmt.Fprintf(notice, "MongoDB at %s has no primary, as during an election: waiting for one, at most %v\n",
 			hosts, electionPatience)
-		b, err = openAfterElection(ctx, uri, database)
+		b, err = openAfterElection(ctx, uri, database, change)
 	}
 	switch {
 	case err == nil:
@@ -148,10 +151,12 @@ func refused(err error) error {
 }
 
 // open connects once.
-func open(ctx context.Context, uri, database string) (*Buckets, error) {
+func open(
+	ctx context.Context, uri, database string, change []func(*options.ClientOptions),
+) (*Buckets, error) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	client, err := mongostore.Connect(ctx, uri)
+	client, err := mongostore.Connect(ctx, uri, change...)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/overview"
 )
 
 //go:embed pages/*.html
@@ -115,7 +116,7 @@ func status(err error) int {
 	unknown := (*notFoundError)(nil)
 	switch {
 	case errors.As(err, &unknown), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound),
-		errors.Is(err, batches.ErrUnknownBatch):
+		errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, overview.ErrNoQueue):
 		return http.StatusNotFound
 	default:
 		return http.StatusServiceUnavailable

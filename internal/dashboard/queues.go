@@ -112,40 +112,9 @@ func (s *Server) queuePage(r *http.Request) (view, error) {
 }
 
 // pause pauses the queue of the form, resume resumes it.
-func (s *Server) pause(r *http.Request) (string, error) {
-	return s.setPaused(r, true, "pause", s.inspector.PauseQueue)
-}
+func (s *Server) pause(r *http.Request) (string, error)  { return s.setPaused(r, true, "paused") }
+func (s *Server) resume(r *http.Request) (string, error) { return s.setPaused(r, false, "resumed") }
 
-func (s *Server) resume(r *http.Request) (string, error) {
-	return s.setPaused(r, false, "resume", s.inspector.UnpauseQueue)
-}
-
-// setPaused has set make a queue as it should be. The notice is the verb in the past.
-func (s *Server) setPaused(r *http.Request, want bool, verb string, set func(string) error) (string, error) {
-	name := r.PostFormValue("queue")
-	if err := s.known(name); err != nil {
-		return "", err
-	}
-	if err := set(name); err != nil && !s.paused(name, want) {
-		return "", fmt.Errorf("%s queue %s: %w", verb, name, err)
-	}
-	return back("/queues", verb+"d", 1), nil
-}
-
-// known returns an error unless there is such a queue: asynq pauses any name.
-func (s *Server) known(queue string) error {
-	all, err := s.inspector.Queues()
-	if err != nil {
-		return fmt.Errorf("list the queues: %w", err)
-	}
-	if !slices.Contains(all, queue) {
-		return &notFoundError{what: "There is no queue " + queue + "."}
-	}
-	return nil
-}
-
-// paused says whether a queue is as it should be: asynq refuses to pause it twice.
-func (s *Server) paused(queue string, want bool) bool {
-	info, err := s.inspector.GetQueueInfo(queue)
-	return err == nil && info.Paused == want
+func (s *Server) setPaused(r *http.Request, pause bool, notice string) (string, error) {
+	return back("/queues", notice, 1), overview.SetPaused(s.inspector, r.PostFormValue("queue"), pause)
 }

@@ -1,11 +1,17 @@
 package overview
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/nearest"
 )
+
+// ErrNoQueue is returned for a queue that asynq does not know.
+var ErrNoQueue = errors.New("there is no queue")
 
 // Queue is one queue of asynq. Times are seconds.
 type Queue struct {
@@ -47,4 +53,26 @@ func Queues(inspector *asynq.Inspector) ([]Queue, error) {
 		})
 	}
 	return queues, nil
+}
+
+// SetPaused pauses or resumes a queue, which may be so already. The error matches ErrNoQueue if there is none: asynq
+// pauses any name.
+func SetPaused(inspector *asynq.Inspector, queue string, pause bool) error {
+	names, err := inspector.Queues()
+	if err != nil {
+		return fmt.Errorf("list the queues: %w", err)
+	}
+	if !slices.Contains(names, queue) {
+		return fmt.Errorf("%w %q; there are %q%s", ErrNoQueue, queue, names, nearest.Hint(queue, names))
+	}
+	change := inspector.UnpauseQueue
+	if pause {
+		change = inspector.PauseQueue
+	}
+	if err = change(queue); err != nil { // as asynq refuses to pause a queue twice
+		if info, failed := inspector.GetQueueInfo(queue); failed != nil || info.Paused != pause {
+			return fmt.Errorf("change queue %s: %w", queue, err)
+		}
+	}
+	return nil
 }

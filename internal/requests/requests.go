@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/redis/go-redis/v9"
 
@@ -46,36 +47,57 @@ func (f Finder) Next(ctx context.Context, b batches.Batch) (ref tasks.BatchRef, 
 	return f.first(ctx, b, func([]byte) bool { return true })
 }
 
+// Chunk is some lines of a batch, up to line To: how many have a result, and the tasks of the others.
+type Chunk struct {
+	To, Ended int
+	Refs      []tasks.BatchRef
+	IDs       []string // of Refs
+}
+
+// Chunks reads the lines of a batch in order. An error is the last value.
+func (f Finder) Chunks(ctx context.Context, b batches.Batch) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		for from := 1; from <= b.Lines; from += chunk {
+			c := Chunk{To: min(b.Lines, from+chunk-1)}
+			rounds, err := f.Store.Rounds(ctx, b.ID, from, c.To)
+			var done *batches.LineSet
+			if err == nil {
+				done, err = f.Store.Finished(ctx, b.ID, from, c.To)
+			}
+			if err != nil {
+				yield(c, err)
+				return
+			}
+			c.Ended = done.Len()
+			for line := from; line <= c.To; line++ {
+				if !done.Has(line) {
+					ref := tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]}
+					c.Refs, c.IDs = append(c.Refs, ref), append(c.IDs, ref.TaskID())
+				}
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
 // first returns the first task in the queue whose request has no result, and whose payload is the wanted one.
 func (f Finder) first(
 	ctx context.Context, b batches.Batch, wanted func(payload []byte) bool,
 ) (ref tasks.BatchRef, found bool, err error) {
 	queue := asynqdb.New(f.Queue)
-	for from := 1; from <= b.Lines; from += chunk {
-		to := min(b.Lines, from+chunk-1)
-		rounds, err := f.Store.Rounds(ctx, b.ID, from, to)
+	for c, err := range f.Chunks(ctx, b) {
 		if err != nil {
 			return ref, false, err
 		}
-		done, err := f.Store.Finished(ctx, b.ID, from, to)
-		if err != nil {
-			return ref, false, err
-		}
-		var refs []tasks.BatchRef
-		var ids []string
-		for line := from; line <= to; line++ {
-			if !done.Has(line) {
-				refs = append(refs, tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]})
-				ids = append(ids, refs[len(refs)-1].TaskID())
-			}
-		}
-		read, err := queue.Read(ctx, b.Queue, ids)
+		read, err := queue.Read(ctx, b.Queue, c.IDs)
 		if err != nil {
 			return ref, false, err
 		}
 		for i, task := range read {
 			if task != nil && wanted(task.Payload()) {
-				return refs[i], true, nil
+				return c.Refs[i], true, nil
 			}
 		}
 	}

@@ -23,11 +23,15 @@ const (
 
 // Connect returns a client for the server at uri, which has answered. TLS, credentials and timeouts come from the uri;
 // if it sets no timeout, calls look for a server for 2 seconds. An error never shows the uri's credentials; where the
-// server does not answer it matches reservations.ErrUnavailable. The caller disconnects the client.
-func Connect(ctx context.Context, uri string) (*mongo.Client, error) {
+// server does not answer it matches reservations.ErrUnavailable. The caller disconnects the client. Each change may
+// set more options, as Metrics.Mongo of package metrics does.
+func Connect(ctx context.Context, uri string, change ...func(*options.ClientOptions)) (*mongo.Client, error) {
 	settings, err := ClientOptions(uri)
 	if err != nil {
 		return nil, err
+	}
+	for _, c := range change {
+		c(settings)
 	}
 	client, err := mongo.Connect(settings)
 	if err != nil {

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,6 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/requests"
-	"github.com/headway-go/headway/tasks"
 )
 
 // errEnded is why a batch is not cancelled.
@@ -134,29 +134,25 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out
 	}
 	bar := cli.NewProgress(out, "cancelled", b.Lines)
 	defer bar.Close()
-	for from := 1; from <= b.Lines; from += chunk {
-		bar.Set(from - 1)
-		to := min(b.Lines, from+chunk-1)
-		rounds, err := s.batches.Rounds(ctx, b.ID, from, to)
+	for c, err := range s.finder().Chunks(ctx, b) {
 		if err != nil {
 			return r, err
 		}
-		done, err := s.batches.Finished(ctx, b.ID, from, to)
-		if err != nil {
-			return r, err
+		withdrawn, err := s.scheduler.Withdraw(ctx, b.Queue, c.IDs...)
+		var named []batches.Named
+		for i, task := range withdrawn {
+			if task != nil {
+				named = append(named, batches.Named{Line: c.Refs[i].Line, CustomID: requests.CustomID(task.Payload())})
+			}
 		}
-		named, err := s.withdraw(ctx, b, from, to, done, rounds)
-		r.Ended += done.Len()
+		r.Ended += c.Ended
 		r.Withdrawn += len(named)
 		r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
-		if storing := s.batches.Name(context.WithoutCancel(ctx), b.ID, named); storing != nil && err == nil {
-			err = storing
-		}
-		if err != nil {
+		if err = cmp.Or(err, s.batches.Name(context.WithoutCancel(ctx), b.ID, named)); err != nil {
 			return r, err
 		}
+		bar.Set(c.To)
 	}
-	bar.Set(b.Lines)
 	return r, s.tellApart(ctx, b, &r)
 }
 
@@ -167,11 +163,10 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 	if r.Left == 0 || b.Lines == 0 {
 		return nil
 	}
-	all, err := s.running(ctx, b.Queue)
+	running, err := s.active(ctx, b)
 	if err != nil {
 		return err
 	}
-	running := all[b.ID]
 	counts, err := s.batches.Counts(ctx, b.ID) // some have ended meanwhile
 	if err != nil {
 		return err
@@ -183,8 +178,8 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 		return err
 	}
 	dropped := known.Len() - r.Withdrawn
-	for _, line := range running {
-		if known.Has(line) { // an attempt failed, and the next one runs
+	for _, ref := range running {
+		if known.Has(ref.Line) { // an attempt failed, and the next one runs
 			dropped--
 		}
 	}
@@ -202,26 +197,4 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 		r.Missing = rest
 	}
 	return nil
-}
-
-// withdraw deletes the tasks of some lines, and returns the lines that had one, also after an error.
-func (s *services) withdraw(
-	ctx context.Context, b batches.Batch, from, to int, done *batches.LineSet, rounds map[int]int,
-) ([]batches.Named, error) {
-	var lines []int
-	var ids []string
-	for line := from; line <= to; line++ {
-		if !done.Has(line) {
-			lines = append(lines, line)
-			ids = append(ids, tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]}.TaskID())
-		}
-	}
-	withdrawn, err := s.scheduler.Withdraw(ctx, b.Queue, ids...)
-	var named []batches.Named
-	for i, task := range withdrawn {
-		if task != nil {
-			named = append(named, batches.Named{Line: lines[i], CustomID: requests.CustomID(task.Payload())})
-		}
-	}
-	return named, err
 }

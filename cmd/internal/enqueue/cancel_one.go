@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/record"
-	"github.com/headway-go/headway/internal/requests"
 )
 
 // codeRequestCancelled is the failure of a request that was cancelled by itself.
@@ -27,7 +26,7 @@ func (s *services) cancelOne(
 	if err := s.canGiveBack(b, file); err != nil {
 		return err
 	}
-	ref, err := requests.Finder{Store: s.batches, Queue: s.queue}.Named(ctx, b, customID)
+	ref, err := s.finder().Named(ctx, b, customID)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func TestWatchAsksForLostRequests(t *testing.T) {
 			return lost{requests: 3, in: time.Minute}, nil
 		},
 	}
-	now, waiting := time.Now(), &figures{Waiting: 3, Unsent: 3}
+	now, waiting := time.Now(), &figures{Waiting: 3, Unsent: 3, State: string(batches.StateOpen)}
 	w.asked = now.Add(time.Millisecond - askEvery)
 	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 0 || w.gone.requests != 0 {
 		t.Errorf("asked too soon: %+v", w.gone)

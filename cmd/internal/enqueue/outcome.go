@@ -50,10 +50,8 @@ func indented(r result) string {
 }
 
 func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
-	w := &watch{
-		store: s.batches, limiter: s.limiter, batch: b, prices: j.prices, show: newShow(j.env, j.asJSON),
-		heal: s.heal, serving: s.serving, running: s.running, lost: s.lost,
-	}
+	w := s.watch(b, j.prices)
+	w.show = newShow(j.env, j.asJSON)
 	last, waited := w.run(ctx)
 	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)

@@ -66,28 +66,19 @@ func (s *services) goesOn(ctx context.Context, queue string) string {
 	return "the workers go on, and so does the same command"
 }
 
-// running are the lines whose tasks a worker of the queue has, for each batch.
-func (s *services) running(ctx context.Context, queue string) (map[string][]int, error) {
-	lines := map[string][]int{}
-	err := s.eachActive(ctx, queue, func(_ string, ref tasks.BatchRef) {
-		lines[ref.Batch] = append(lines[ref.Batch],
-			ref.Line)
-	})
-	return lines, err
-}
-
-// eachActive calls do for each task of a batch that a worker of the queue has.
-func (s *services) eachActive(ctx context.Context, queue string, do func(id string, ref tasks.BatchRef)) error {
+// active returns the requests of a batch whose tasks a worker of its queue has.
+func (s *services) active(ctx context.Context, b batches.Batch) (refs []tasks.BatchRef, err error) {
 	list := asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks
-	return eachPage(ctx, queue, list, "list the tasks of queue "+queue+" that run",
+	err = eachPage(ctx, b.Queue, list, "list the tasks of queue "+b.Queue+" that run",
 		func(infos []*asynq.TaskInfo) error {
 			for _, info := range infos {
-				if ref, ok := tasks.ParseBatchRef(info.ID); ok {
-					do(info.ID, ref)
+				if ref, ok := tasks.ParseBatchRef(info.ID); ok && ref.Batch == b.ID {
+					refs = append(refs, ref)
 				}
 			}
 			return nil
 		})
+	return refs, err
 }
 
 // A worker extends the leases of its tasks to 30 s every 5 s. Workers put a task back 30 s after its lease has ended;
@@ -107,12 +98,7 @@ type lost struct {
 // lost returns the requests of a batch whose workers are gone, if there are no others that wait. Otherwise it returns
 // none.
 func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost, error) {
-	var active []string
-	err := s.eachActive(ctx, b.Queue, func(id string, ref tasks.BatchRef) {
-		if ref.Batch == b.ID {
-			active = append(active, id)
-		}
-	})
+	active, err := s.active(ctx, b)
 	if err != nil || len(active) == 0 || len(active) < waiting {
 		return lost{}, err
 	}
@@ -126,12 +112,12 @@ func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost
 			held[w.TaskID] = true
 		}
 	}
-	active = slices.DeleteFunc(active, func(id string) bool { return held[id] })
+	active = slices.DeleteFunc(active, func(ref tasks.BatchRef) bool { return held[ref.TaskID()] })
 	if len(active) < max(1, waiting) {
 		return lost{}, nil
 	}
 	// A worker that has just taken a task does not show it yet, but its lease is new.
-	state, err := asynqdb.New(s.queue).State(ctx, b.Queue, active[0])
+	state, err := asynqdb.New(s.queue).State(ctx, b.Queue, active[0].TaskID())
 	in := time.Until(state.Lease)
 	if err != nil || state.Lease.IsZero() || in > leaseLeast {
 		return lost{}, err

@@ -13,7 +13,6 @@ import (
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/requests"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
@@ -81,7 +80,7 @@ var errNothing = errors.New("no request was sent again")
 
 // failedLine returns the line of a failed request.
 func (s *services) failedLine(ctx context.Context, b batches.Batch, customID string) (int, error) {
-	ref, err := requests.Finder{Store: s.batches, Queue: s.queue}.Named(ctx, b, customID)
+	ref, err := s.finder().Named(ctx, b, customID)
 	if err != nil {
 		return 0, err
 	}

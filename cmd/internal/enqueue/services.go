@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/requests"
 	"github.com/headway-go/headway/internal/tracing"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -30,6 +31,8 @@ type services struct {
 
 	closers []func(context.Context) error
 }
+
+func (s *services) finder() requests.Finder { return requests.Finder{Store: s.batches, Queue: s.queue} }
 
 // close ends all connections, the last first.
 func (s *services) close(ctx context.Context) {

@@ -125,9 +125,8 @@ func status(
 	asJSON, whole bool,
 ) error {
 	var all []figures
-	running := map[string]map[string][]int{} // by queue, see services.running
 	for _, b := range found {
-		f, err := s.figures(ctx, b, prices, running)
+		f, err := s.figures(ctx, b, prices)
 		if err != nil {
 			return err
 		}
@@ -151,86 +150,19 @@ func status(
 }
 
 // figures returns the figures of a batch at this moment.
-func (s *services) figures(
-	ctx context.Context, b batches.Batch, prices map[string]config.Price, running map[string]map[string][]int,
-) (figures, error) {
+func (s *services) figures(ctx context.Context, b batches.Batch, prices map[string]config.Price) (figures, error) {
 	counts, err := s.batches.Counts(ctx, b.ID)
 	if err != nil {
 		return figures{}, err
 	}
-	f := newFigures(b, counts)
-	if f.Cancelled > 0 {
-		if running[b.Queue] == nil {
-			if running[b.Queue], err = s.running(ctx, b.Queue); err != nil {
-				return figures{}, err
-			}
-		}
-		f.run(len(running[b.Queue][b.ID]))
-	}
-	if f.Failed+f.Retried > 0 {
-		trouble, failed := s.batches.Trouble(ctx, b.ID)
-		if failed != nil {
-			return figures{}, failed
-		}
-		f.erred(trouble)
-	}
-	if f.State == string(batches.StateOpen) {
-		if err = s.foresee(ctx, b, counts, &f); err != nil {
-			return figures{}, err
-		}
-	}
-	if len(prices) > 0 {
-		usage, err := s.batches.UsageByModel(ctx, b.ID)
-		if err != nil {
-			return figures{}, err
-		}
-		f.price(usage, prices)
-	}
-	return f, nil
-}
-
-// missing returns how many requests are not in the queue any more, if it has that many tasks. They are counted again:
-// what has ended meanwhile is not missing.
-func missing(ctx context.Context, store *batches.Store, b batches.Batch, tasks int, f *figures) (int, error) {
-	if f.gone(tasks) == 0 {
-		return 0, nil
-	}
-	now, err := store.Counts(ctx, b.ID)
-	if err != nil {
-		return 0, err
-	}
-	again := newFigures(b, now)
-	return again.gone(tasks), nil
-}
-
-// foresee adds what works on a batch that has not ended, how fast, and until when.
-func (s *services) foresee(ctx context.Context, b batches.Batch, counts batches.Counts, f *figures) error {
-	by, err := s.serving(ctx, b.Queue)
-	if err != nil {
-		return err
-	}
-	f.served(by)
-	if f.Missing, err = missing(ctx, s.batches, b, by.Tasks, f); err != nil {
-		return err
-	}
+	var l pace.Lately
 	now := time.Now()
-	l, err := pace.Read(ctx, s.batches, b.ID, counts, now)
-	if err != nil {
-		return err
-	}
-	if !f.rests() && f.Waiting > 0 && now.Sub(counts.Last) >= askEvery {
-		gone, failed := s.lost(ctx, b, f.Waiting)
-		if failed != nil {
-			return failed
+	if f := newFigures(b, counts); f.State == string(batches.StateOpen) {
+		if l, err = pace.Read(ctx, s.batches, b.ID, counts, now); err != nil {
+			return figures{}, err
 		}
-		f.lose(gone)
 	}
-	view, err := lastView(ctx, s.limiter, b)
-	if err != nil {
-		return err
-	}
-	f.estimate(counts, l, view)
-	return nil
+	return s.watch(b, prices).figures(ctx, now, b, counts, l)
 }
 
 const (

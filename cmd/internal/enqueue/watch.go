@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 	askEvery  = 5 * time.Second  // The same until Redis is asked for running tasks, and then the interval.
 )
 
-// watch follows a batch until all of its requests have ended.
+// watch looks at a batch once, or until all of its requests have ended.
 type watch struct {
 	store   *batches.Store
 	limiter *reservations.Limiter
@@ -32,7 +33,7 @@ type watch struct {
 	show    show
 	heal    func(context.Context, batches.Batch) error
 	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
-	running func(ctx context.Context, queue string) (map[string][]int, error)
+	active  func(ctx context.Context, b batches.Batch) ([]tasks.BatchRef, error)
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 
 	samples []pace.Sample
@@ -45,6 +46,13 @@ type watch struct {
 	gone    lost             // As of asked.
 	priced  time.Time        // When usage is asked for next.
 	usage   map[string]batches.Usage
+}
+
+func (s *services) watch(b batches.Batch, prices map[string]config.Price) *watch {
+	return &watch{
+		store: s.batches, limiter: s.limiter, batch: b, prices: prices, heal: s.heal, serving: s.serving,
+		active: s.active, lost: s.lost,
+	}
 }
 
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
@@ -95,11 +103,23 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 	}
 	var l pace.Lately
 	w.samples, l = pace.Watched(w.samples, pace.Sample{At: now, Counts: c})
+	f, err := w.figures(ctx, now, b, c, l)
+	if err == nil && f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
+		w.moved = now
+		err = w.heal(ctx, b)
+	}
+	return f, err
+}
+
+// figures returns the figures of a batch with these counts.
+func (w *watch) figures(
+	ctx context.Context, now time.Time, b batches.Batch, c batches.Counts, l pace.Lately,
+) (figures, error) {
 	f := newFigures(b, c)
 	if f.Cancelled > 0 {
 		// if Redis does not answer, the other figures are shown
-		if all, failed := w.running(ctx, b.Queue); failed == nil {
-			f.run(len(all[b.ID]))
+		if running, failed := w.active(ctx, b); failed == nil {
+			f.run(len(running))
 		}
 	}
 	w.ask(ctx, now, b, &f)
@@ -113,19 +133,14 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 			f.lose(w.gone)
 		}
 	}
-	view, err := lastView(ctx, w.limiter, b)
-	if err != nil {
-		return figures{}, err
+	if l.Within > 0 { // else it is not asked for
+		view, err := lastView(ctx, w.limiter, b)
+		if err != nil {
+			return figures{}, err
+		}
+		f.estimate(c, l, view)
 	}
-	f.estimate(c, l, view)
-	if err := w.cost(ctx, &f); err != nil {
-		return figures{}, err
-	}
-	if f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
-		w.moved = now
-		return f, w.heal(ctx, b)
-	}
-	return f, nil
+	return f, w.cost(ctx, &f)
 }
 
 // ask looks up what works, and the newest error, if nothing has ended for a while. If Redis does not answer, the other
@@ -137,7 +152,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 	if f.Failed+f.Retried > 0 {
 		w.trouble, _ = w.store.Trouble(ctx, b.ID) // the counts say that the database is away
 	}
-	if f.Waiting == 0 {
+	if f.Waiting == 0 || f.State != string(batches.StateOpen) {
 		return
 	}
 	w.asked, w.by, w.gone, w.missing = now, nil, lost{}, 0
@@ -146,7 +161,12 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 		return
 	}
 	w.by = &by
-	w.missing, _ = missing(ctx, w.store, b, by.Tasks, f) // as above
+	if f.gone(by.Tasks) > 0 { // counted again: what has ended meanwhile is not missing
+		if c, failed := w.store.Counts(ctx, b.ID); failed == nil {
+			again := newFigures(b, c)
+			w.missing = again.gone(by.Tasks)
+		}
+	}
 	if by.Workers > 0 {
 		w.gone, _ = w.lost(ctx, b, f.Waiting) // as above
 	}

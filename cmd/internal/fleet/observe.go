@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
@@ -99,6 +100,13 @@ func keyLabels(texts []string) (map[string]int, error) {
 func (o *observer) close() {
 	if o != nil {
 		_ = o.listener.Close() // served, it is closed already
+	}
+}
+
+// mongo has the commands of MongoDB measured.
+func (o *observer) mongo(settings *options.ClientOptions) {
+	if o != nil {
+		o.metrics.Mongo(settings)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
@@ -12,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -43,34 +42,23 @@ func unpauseCommand(env cli.Environment) *cobra.Command {
 	}
 }
 
-// setPaused pauses or resumes a queue. It does nothing to a queue that is in that state.
+// setPaused pauses or resumes a queue.
 func setPaused(ctx context.Context, env cli.Environment, queue string, pause bool) error {
 	client, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	inspector := asynq.NewInspectorFromRedisClient(client)
-	queues, err := inspector.Queues()
+	err = overview.SetPaused(asynq.NewInspectorFromRedisClient(client), queue, pause)
+	if errors.Is(err, overview.ErrNoQueue) {
+		return &cli.UsageError{Err: err}
+	}
 	if err != nil {
-		return fmt.Errorf("list the queues: %w", err)
+		return err
 	}
-	if !slices.Contains(queues, queue) {
-		return &cli.UsageError{Err: fmt.Errorf("there is no queue %q; there are %q%s", queue, queues,
-			nearest.Hint(queue, queues))}
-	}
-	info, err := inspector.GetQueueInfo(queue)
-	if err != nil {
-		return fmt.Errorf("read queue %s: %w", queue, err)
-	}
-	change, text := inspector.PauseQueue, "is paused: headway unpause resumes it"
-	if !pause {
-		change, text = inspector.UnpauseQueue, "is not paused"
-	}
-	if info.Paused != pause {
-		if err := change(queue); err != nil {
-			return fmt.Errorf("change queue %s: %w", queue, err)
-		}
+	text := "is not paused"
+	if pause {
+		text = "is paused: headway unpause resumes it"
 	}
 	fmt.Fprintf(env.Out, "queue %s %s\n", queue, text)
 	return nil

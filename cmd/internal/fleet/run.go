@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
@@ -112,7 +113,7 @@ func serveWith(
 		return err
 	}
 	defer calls.close()
-	queue, buckets, closeStores, err := openStores(ctx, env, c.Buckets, logger)
+	queue, buckets, closeStores, err := openStores(ctx, env, c.Buckets, logger, watch.mongo)
 	if err != nil {
 		return err
 	}
@@ -179,12 +180,12 @@ func runLogged(ctx context.Context, w *worker.Worker, logger *slog.Logger, file 
 
 // openStores connects to the queue and the buckets, and logs where the buckets are.
 func openStores(
-	ctx context.Context, env cli.Environment, kept string, log *slog.Logger,
+	ctx context.Context, env cli.Environment, kept string, log *slog.Logger, change func(*options.ClientOptions),
 ) (queue redis.UniversalClient, buckets *connect.Buckets, closeAll func(), err error) {
 	if queue, err = connect.Redis(ctx, env.Getenv); err != nil {
 		return nil, nil, nil, err
 	}
-	if buckets, err = connect.Open(ctx, env.Getenv, kept, queue, env.Err); err != nil {
+	if buckets, err = connect.Open(ctx, env.Getenv, kept, queue, env.Err, change); err != nil {
 		return nil, nil, nil, errors.Join(err, queue.Close())
 	}
 	log.InfoContext(ctx, "buckets are open", slog.String("store", connect.Kept(env.Getenv, kept)))

@@ -1,0 +1,82 @@
+package metrics_test
+
+import (
+	"context"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/reservations/mongostore"
+)
+
+// mongo sends commands of batches and dead tasks, of which the last fails.
+func (b *bundle) mongo(t *testing.T) {
+	t.Helper()
+	uri, database := testenv.Mongo(t)
+	client, err := mongostore.Connect(t.Context(), uri, b.metrics.Mongo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
+	db := client.Database(database)
+	results := batches.New(db, batches.Options{})
+	_, _ = results.Batch(t.Context(), "none")
+	_, _ = results.Batch(t.Context(), "none")
+	_, _ = deadtasks.New(db, deadtasks.Options{}).Count(t.Context(), deadtasks.Filter{})
+	if err = db.RunCommand(t.Context(), bson.D{{Key: "nonsense", Value: 1}}).Err(); err == nil {
+		t.Fatal("MongoDB knows the command")
+	}
+}
+
+// All commands of MongoDB are measured by collection, whichever package sends them.
+func TestMeasuresMongoDB(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	b.mongo(t)
+	got := b.gather(t)
+	wantValue(t, got, 2, "headway_mongo_call_duration_seconds", "headway_batches", "find")
+	wantValue(t, got, 1, "headway_mongo_call_duration_seconds", "headway_dead", "aggregate")
+	wantValue(t, got, 1, "headway_mongo_errors_total", "", "nonsense")
+}
+
+// The client's own monitor is called too, a cursor has the collection of its query, and an outage is counted while
+// no command is sent.
+func TestMongoDBMonitors(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	seen := 0
+	settings := options.Client().SetMonitor(&event.CommandMonitor{
+		Started:   func(context.Context, *event.CommandStartedEvent) { seen++ },
+		Succeeded: func(context.Context, *event.CommandSucceededEvent) { seen++ },
+		Failed:    func(context.Context, *event.CommandFailedEvent) { seen++ },
+	})
+	b.metrics.Mongo(settings)
+	command, err := bson.Marshal(bson.D{{Key: "getMore", Value: int64(7)}, {Key: "collection", Value: "of cursor"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := event.CommandFinishedEvent{CommandName: "getMore", RequestID: 3}
+	for range 2 {
+		settings.Monitor.Started(t.Context(), &event.CommandStartedEvent{
+			Command: command, CommandName: "getMore", RequestID: 3,
+		})
+		if seen < 2 {
+			settings.Monitor.Succeeded(t.Context(), &event.CommandSucceededEvent{CommandFinishedEvent: ended})
+		}
+	}
+	settings.Monitor.Failed(t.Context(), &event.CommandFailedEvent{CommandFinishedEvent: ended})
+	settings.ServerMonitor.ServerHeartbeatFailed(&event.ServerHeartbeatFailedEvent{})
+	if seen != 4 {
+		t.Errorf("the client's monitor was called %d times, want 4", seen)
+	}
+	got := b.gather(t)
+	wantValue(t, got, 2, "headway_mongo_call_duration_seconds", "of cursor", "getMore")
+	wantValue(t, got, 1, "headway_mongo_errors_total", "of cursor", "getMore")
+	wantValue(t, got, 1, "headway_mongo_errors_total", "", "hello")
+}
