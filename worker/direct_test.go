@@ -24,7 +24,9 @@ func TestDirectCallersBesideTasks(t *testing.T) {
 		{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
 	}}
 	b := setupOn(t, testenv.StartRedisServer(t).Addr(), api)
-	p, err := provider.Start(provider.Config{Requests: provider.Quota{Rate: rate, Capacity: capacity}})
+	p, err := provider.Start(provider.Config{
+		Requests: provider.Quota{Rate: rate, Capacity: capacity}, Slack: 500 * time.Millisecond, // for a busy machine
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
