@@ -66,8 +66,8 @@ func (w *world) wantNoViolations(t *testing.T, r provider.Report, f *figures) {
 	late := w.pulse.longest()
 	explained := 0
 	for _, v := range r.Refusals {
-		text := fmt.Sprintf("refused at %s: task %s needed %g of %s and there were %.3f; the slowest start in the half second "+
-			"before took %v from the bucket's decision, and the machine was late by %v",
+		text := fmt.Sprintf("refused at %s: task %s needed %g of %s and there were %.3f; the slowest start in the half "+
+			"second before took %v from the bucket's decision, and the machine was late by %v",
 			v.At.Format(time.StampMilli), v.Task, v.Need, v.Meter, v.Had, f.slowest(v.At), late)
 		if v.Need-v.Had <= r.Meters[v.Meter].Rate*late.Seconds() {
 			explained++

@@ -52,7 +52,7 @@ func (t *target) open(ctx context.Context, env cli.Environment, limits []reserva
 	if err == nil && t.reserve {
 		buckets, err = s.openBuckets(ctx, t, env)
 	}
-	return s.finish(ctx, t, env, limits, buckets, err)
+	return s.finish(ctx, env, limits, buckets, err)
 }
 
 // openBatches connects to the queue, the buckets and the batches.
@@ -70,7 +70,7 @@ func (t *target) openBatches(ctx context.Context, env cli.Environment, limits []
 		s.buckets = buckets
 		s.batches, err = buckets.Batches(ctx)
 	}
-	return s.finish(ctx, t, env, limits, buckets, err)
+	return s.finish(ctx, env, limits, buckets, err)
 }
 
 func (t *target) warnOfQueue(env cli.Environment) {
@@ -110,11 +110,11 @@ func (s *services) openBuckets(ctx context.Context, t *target, env cli.Environme
 
 // finish makes the limiter and the scheduler of what was opened, or closes it all.
 func (s *services) finish(
-	ctx context.Context, t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets,
+	ctx context.Context, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets,
 	err error,
 ) (*services, error) {
 	if err == nil {
-		err = s.schedule(ctx, t, env, limits, buckets)
+		err = s.schedule(ctx, env, limits, buckets)
 	}
 	if err != nil {
 		s.close(ctx)
@@ -124,7 +124,7 @@ func (s *services) finish(
 }
 
 func (s *services) schedule(
-	ctx context.Context, t *target, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets,
+	ctx context.Context, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets,
 ) error {
 	var store reservations.Store
 	var overrides []reservations.Override
