@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -49,6 +50,9 @@ type Charge struct {
 	// Lease is what a start has of a meter of calls in flight; zero until then, and where the limit has no such meter. Set
 	// it from Outcome.Lease before the charge is kept or settled.
 	Lease Lease `json:"-"`
+	// HoldEnd says until when the start holds, on the store's clock; zero where it does not. Set it from Outcome.HoldEnd
+	// before the charge is settled: else a settlement within 300 ms of the start may give too little back.
+	HoldEnd time.Time `json:"-"`
 	// Given is the limit itself, where the caller gives it: see Inline. Nil means that Limit names a configured limit,
 	// or one that Config.Resolve knows.
 	Given *LimitSet `json:"-"`

@@ -107,6 +107,41 @@ func TestDoThatPanics(t *testing.T) {
 	}
 }
 
+// A charge above the capacity holds for the last tokens of a full bucket. If its call uses nothing, all others may
+// start at once, and so they may if another limit refuses the start.
+func TestDoGivesALargeChargeBack(t *testing.T) {
+	t.Parallel()
+	for name, refuses := range map[string]bool{"the provider refuses": false, "another limit refuses": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				wide := limitOf(perSecond("tokens", 100, 100, inf))
+				l, _ := virtual(t, reservations.Config{}, wide, per("api", 1))
+				charges := []reservations.Charge{chargeOf("fleet", 21), chargeOf("api", 1)}
+				if _, err := l.Start(t.Context(), charges[0], nil); err != nil {
+					t.Fatal(err)
+				}
+				if refuses {
+					if _, err := l.Start(t.Context(), charges[1], nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				charges[0].Tokens = reservations.Tokens{"tokens": 1e6}
+				ctx, cancel := context.WithTimeout(t.Context(), 215*time.Millisecond)
+				defer cancel()
+				_ = l.Do(ctx, charges, func(context.Context) (reservations.Tokens, error) {
+					<-time.After(time.Millisecond)
+					return reservations.Unused(charges...), errors.New("too large")
+				})
+				synctest.Wait()
+				if left, promised := level(t, l, "fleet"); left < 99 || promised > 0 {
+					t.Errorf("%v of 100 tokens are left, %v promised", left, promised)
+				}
+			})
+		})
+	}
+}
+
 // A store that is away when the call ends is no error of Do: refill heals what could not be settled.
 func TestDoWithoutAStoreInTheEnd(t *testing.T) {
 	t.Parallel()

@@ -336,7 +336,7 @@ func (h *history) attempt(ctx context.Context, j *job) bool {
 			undo()
 			return false
 		}
-		c.Shard = o.Shard
+		c.Shard, c.HoldEnd = o.Shard, o.HoldEnd()
 		granted = append(granted, c)
 		if at = h.passed + o.Hold.Seconds(); i+1 < len(j.charges) {
 			h.pass(o.Hold)

@@ -18,22 +18,31 @@ type Held struct {
 	Tokens float64
 }
 
-// hold returns s after a start of n that holds until a moment.
-func (s Balance) hold(n float64, until time.Time) Balance {
-	if n <= 0 {
-		return s
+// holdEnd is when a hold that ends at a moment counts no more.
+func holdEnd(at time.Time) time.Time { return at.Add(holdStep - 1).Truncate(holdStep) }
+
+// HoldEnd is when the hold of a start ends, for its settlement: see Charge.HoldEnd. Zero for a start without a hold.
+func (o Outcome) HoldEnd() time.Time {
+	if o.Hold <= atOnce {
+		return time.Time{}
 	}
-	until = until.Add(holdStep - 1).Truncate(holdStep)
-	held := make([]Held, 0, len(s.Held)+1)
+	return holdEnd(o.At.Add(o.Hold))
+}
+
+// hold returns s with n more tokens that hold until an end; a negative n holds no more.
+func (s Balance) hold(n float64, end time.Time) Balance {
+	var held []Held
 	for _, h := range s.Held {
-		if h.Until.Equal(until) {
+		if h.Until.Equal(end) {
 			n += h.Tokens
 		} else {
 			held = append(held, h)
 		}
 	}
-	held = append(held, Held{Until: until, Tokens: n})
-	slices.SortFunc(held, func(a, b Held) int { return a.Until.Compare(b.Until) })
+	if n > nearlyNone {
+		held = append(held, Held{Until: end, Tokens: n})
+		slices.SortFunc(held, func(a, b Held) int { return a.Until.Compare(b.Until) })
+	}
 	s.Held = held
 	return s
 }
@@ -60,7 +69,7 @@ func (s Balance) moveHolds(d time.Duration) Balance {
 }
 
 // refundable is how far a refund may raise Started: at the end of each hold, the provider's balance is at most its
-// capacity. A start that is cancelled while it holds still counts there, so a nearly full meter may lose its tokens.
+// capacity.
 func (b *Bucket) refundable(s Balance) float64 {
 	most, held := s.Filling.Capacity, 0.
 	for _, h := range slices.Backward(s.Held) {

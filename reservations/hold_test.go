@@ -3,9 +3,16 @@ package reservations_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/headway-go/headway/reservations"
 )
+
+// ofHold is a settlement of a start whose hold ends at that second.
+func ofHold(r reservations.Request, end float64) reservations.Request {
+	r.HoldEnd = reservations.Outcome{At: clock(end - .01), Hold: 10 * time.Millisecond}.HoldEnd()
+	return r
+}
 
 // Two meters: the first one is short, so tasks hold for it, and the second one has room. Its provider counts them when
 // their holds end and is full until then, so it has no room for what a refund gives back.
@@ -53,6 +60,48 @@ func TestRefundsWhileTasksHold(t *testing.T) {
 			{0, start(1, 1), started, .2},
 			{0, settle(0, 10), settled, 0},
 		}, 0, 4, 2},
+		{"what another one gives back while a charge above the capacity holds is not refunded", two, []moment{
+			{0, start(1, 5), started, 0},
+			{.4, start(10, 100), started, .1},
+			{.45, settle(0, 5), settled, 0},
+		}, .5, -90, 0},
+		{"a refused charge above the capacity comes back in full, although its hold counts", two, []moment{
+			{0, start(2, 0), started, 0},
+			{0, start(9.7, 100), started, .17},
+			{.171, ofHold(settle(0, 100), .17), settled, 0},
+		}, .171, 10, 0},
+		{"without the end of its hold the refund is lost", two, []moment{
+			{0, start(2, 0), started, 0},
+			{0, start(9.7, 100), started, .17},
+			{.171, settle(0, 100), settled, 0},
+		}, .171, -89.99, 1},
+		{"a charge above the capacity that is cancelled while it holds comes back in full", two, []moment{
+			{0, start(1, 0), started, 0},
+			{0, start(10, 100), started, .1},
+			{.05, ofHold(settle(10, 100), .1), settled, 0},
+		}, .05, 9.5, 0},
+		{"a part that comes back while its hold counts", two, []moment{
+			{0, start(2, 0), started, 0},
+			{0, start(9.7, 100), started, .17},
+			{.171, ofHold(settle(0, 98), .17), settled, 0},
+			{.171, ofHold(settle(0, 1), .17), settled, 0},
+		}, .171, 8.71, 1},
+		{"holds of others still count", two, []moment{
+			{0, start(10, 0), started, 0},
+			{0, start(1, 3), started, .1},
+			{0, start(1, 4), started, .2},
+			{.1, ofHold(settle(0, 3), .1), settled, 0},
+			{.1, ofHold(settle(0, 3), .1), settled, 0},
+		}, .1, 5, 1},
+		{"holds that end in the same 50 ms still count", two, []moment{
+			{0, start(10, 0), started, 0},
+			{0, start(.6, 1), started, .06},
+			{0, start(.3, 2), started, .09},
+			{.06, ofHold(settle(0, 1), .06), settled, 0},
+			{.06, ofHold(settle(0, 9), .04), settled, 0},
+		}, .06, 7.6, 1},
+		{"what is taken leaves the hold", two, append(short[:2:2],
+			moment{.1, ofHold(settle(0, -1), .2), settled, 0}, moment{.1, settle(0, 10), settled, 0}), .1, 5, 1},
 		{"a start that holds shorter than the one before", three, []moment{
 			{0, start(10, 0, 10), started, 0},
 			{0, start(2, 1, 0), started, .2},

@@ -38,6 +38,7 @@ type run struct {
 	end    float64 // of its hold, in passed
 	tokens []float64
 	id     int64
+	held   time.Time // its HoldEnd
 	// numbers are the numbers of the judges' events.
 	numbers []int
 }
@@ -228,7 +229,7 @@ func (m *machine) starts(t *rapid.T, r reservations.Request, o reservations.Outc
 		t.Fatalf("%+v starts at %v, blocked until %v", r, end, m.blocked)
 	}
 	m.ids++
-	one := run{end: m.passed + o.Hold.Seconds(), tokens: r.Tokens, id: m.ids}
+	one := run{end: m.passed + o.Hold.Seconds(), tokens: r.Tokens, id: m.ids, held: o.HoldEnd()}
 	for k, j := range m.judges {
 		if fault := j.begins(m.passed, o.At, o.Hold, r.Tokens[k], m.limit.Meters[k].Cap()); fault != "" {
 			t.Fatalf("meter %s: %s", m.limit.Meters[k].Name, fault)
@@ -273,7 +274,7 @@ func (m *machine) settle(t *rapid.T) {
 		return
 	}
 	i := rapid.IntRange(0, len(m.running)-1).Draw(t, "which")
-	m.pass(max(0, m.running[i].end-m.passed) + rapid.SampledFrom([]float64{0, .01, 1}).Draw(t, "runs"))
+	m.pass(max(0, m.running[i].end-m.passed) + rapid.SampledFrom([]float64{1e-6, .01, 1}).Draw(t, "runs"))
 	m.correct(t, i)
 }
 
@@ -290,7 +291,9 @@ func (m *machine) correct(t *rapid.T, i int) {
 		p.refund(back[p.meter])
 	}
 	for range rapid.IntRange(1, 2).Draw(t, "times") { // once more changes nothing
-		m.ask(t, settleID(r.id, rapid.SampledFrom([]float64{0, 3}).Draw(t, "ago"), back...))
+		settlement := settleID(r.id, rapid.SampledFrom([]float64{0, 3}).Draw(t, "ago"), back...)
+		settlement.HoldEnd = rapid.SampledFrom([]time.Time{r.held, {}}).Draw(t, "hold ends")
+		m.ask(t, settlement)
 	}
 }
 
@@ -337,7 +340,9 @@ func (m *machine) cancel(t *rapid.T) {
 	for _, p := range m.providers {
 		p.cancel(r.id)
 	}
-	m.ask(t, settleID(r.id, 0, r.tokens...))
+	settlement := settleID(r.id, 0, r.tokens...)
+	settlement.HoldEnd = rapid.SampledFrom([]time.Time{r.held, {}}).Draw(t, "hold ends")
+	m.ask(t, settlement)
 }
 
 func (m *machine) actions() map[string]func(*rapid.T) {
@@ -418,4 +423,38 @@ func (m *machine) disturb(t *rapid.T, n int) {
 func TestStepKeepsThePromise(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { t.Repeat(newMachine(t).actions()) })
+}
+
+// A call that used nothing leaves its bucket as if it had never started, but for what comes back in a hold: at its end
+// the provider is full.
+func TestUnusedStartsComeBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine(t)
+		m.limits = m.limits[:1] // a capacity that shrinks leaves no room for what holds
+		m.limit = m.limits[0]
+		m.disturb(t, rapid.IntRange(0, 20).Draw(t, "steps"))
+		r := m.drawn(t, reservations.OpStart)
+		r.Promoted = true
+		wait := m.ask(t, dry(r)).Wait().Seconds()
+		m.pass(max(0, wait-rapid.SampledFrom([]float64{0, .001, .06, .2}).Draw(t, "early")))
+		before := m.bucket
+		after, o := reservations.Step(before, m.limit, clock(m.now), r)
+		if !o.Started() {
+			return
+		}
+		passes := rapid.SampledFrom([]float64{0, .5, 1, 1.01, 1.2, 3}).Draw(t, "passes")
+		m.pass(o.Hold.Seconds() * passes)
+		back := settle(r.Tokens...)
+		back.HoldEnd = o.HoldEnd()
+		after, _ = reservations.Step(after, m.limit, clock(m.now), back)
+		never, _ := reservations.Step(before, m.limit, clock(m.now), refresh())
+		for k, meter := range m.limit.Meters {
+			lost := brings(meter, o.At, reservations.Hold+50*time.Millisecond) + 1e-6
+			got, want := after.Meters[k], never.Meters[k]
+			if got.Started < want.Started-lost || got.Reserved < want.Reserved-lost {
+				t.Fatalf("%+v, %v s after a hold of %v: %+v, want %+v", r, passes, o.Hold, got, want)
+			}
+		}
+	})
 }

@@ -8,13 +8,17 @@ import (
 // settledMost is how many settlements a bucket remembers.
 const settledMost = 64
 
-// settle gives x back to both balances, and takes where x is negative. A task that keeps its reservation gets nothing
-// back of the reserved balance. While tasks hold, a refund counts only as far as the provider has room for it.
-func (b *Bucket) settle(x []float64, reserved bool) {
-	for k, n := range x {
+// settle gives the tokens back to both balances, and takes negative ones. A task that keeps its reservation gets
+// nothing back of the reserved balance. While other tasks hold, a refund counts only as far as the provider has
+// room for it.
+func (b *Bucket) settle(r Request) {
+	for k, n := range r.Tokens {
 		s := &b.Meters[k]
+		if n > 0 {
+			*s = s.hold(-n, r.HoldEnd)
+		}
 		s.Started = min(s.Started+n, max(s.Started, b.refundable(*s)))
-		if !reserved {
+		if !r.Reserved {
 			s.Reserved += n
 		}
 		s.Reserved = min(s.Started, s.Reserved)
@@ -25,22 +29,21 @@ func (b *Bucket) settle(x []float64, reserved bool) {
 // takes counts: to give back twice would let too many start.
 func (b *Bucket) settleOnce(r Request) {
 	if r.ID == 0 {
-		b.settle(r.Tokens, r.Reserved)
+		b.settle(r)
 		return
 	}
 	if slices.Contains(b.Settled, r.ID) {
 		return
 	}
-	x := r.Tokens
 	if forgot := later(b.Forgot, time.UnixMilli(b.Generation)); r.For > 0 && b.At.Add(-r.For).Before(forgot) {
-		x = onlyTaken(x)
+		r.Tokens = onlyTaken(r.Tokens)
 	}
 	ids := b.Settled
 	if len(ids) >= settledMost {
 		ids, b.Forgot = ids[len(ids)-settledMost+1:], b.At
 	}
 	b.Settled = append(slices.Clone(ids), r.ID)
-	b.settle(x, r.Reserved)
+	b.settle(r)
 }
 
 // unseen is what has to be given back so that the started balance is what the provider says was left and what came back

@@ -71,7 +71,7 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id st
 func (l *Limiter) correct(
 	ctx context.Context, limit Limit, c Charge, r Request, faults error, id string,
 ) (Outcome, error) {
-	r.Op, r.ID, r.Lease = OpSettle, settlementID(id), c.Lease.ID
+	r.Op, r.ID, r.Lease, r.HoldEnd = OpSettle, settlementID(id), c.Lease.ID, c.HoldEnd
 	first := time.Now()
 	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
 		if nothing(r.Tokens) {

@@ -58,6 +58,8 @@ type Request struct {
 	Lease int64
 	// ID distinguishes settlements: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
+	// HoldEnd is the HoldEnd of the start that an OpSettle gives tokens back of: they hold no longer. Zero for none.
+	HoldEnd time.Time
 	// Up lets an OpSync raise the balance as well.
 	Up bool
 	// Dry answers and changes nothing.
@@ -153,7 +155,7 @@ func (b *Bucket) answer(l Limit, r Request) Outcome {
 		b.endLease(r.Lease)
 	case OpSync:
 		b.slowWhereLow(r)
-		b.settle(b.unseen(r), false)
+		b.settle(Request{Tokens: b.unseen(r)})
 	case OpRelease:
 		b.release(r.Tokens)
 	case OpBlock:
@@ -204,8 +206,8 @@ func (b *Bucket) take(r Request, w time.Duration) {
 		}
 		s.Started = b.afterStart(k, s.Started, n, w)
 		s.Reserved = min(s.Reserved, s.Started)
-		if w > 0 {
-			*s = s.hold(n, b.At.Add(w))
+		if w > atOnce {
+			*s = s.hold(n, holdEnd(b.At.Add(w)))
 		}
 	}
 }

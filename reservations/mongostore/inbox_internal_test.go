@@ -93,6 +93,27 @@ func TestSwapAnswersTheInbox(t *testing.T) {
 	}
 }
 
+// Another process decides a request as it was sent, with the exact end of its hold.
+func TestInboxKeepsRequests(t *testing.T) {
+	t.Parallel()
+	granted := reservations.Outcome{At: time.Unix(1e9, 12_345_678).UTC(), Hold: 100*time.Millisecond + 1}
+	sent := entry{ID: 1, Limit: 2, At: 3, Requests: []reservations.Request{
+		{
+			Op: reservations.OpSettle, Tokens: []float64{.1, -2}, Reserved: true, For: 1, Lease: 2, ID: 3,
+			HoldEnd: granted.HoldEnd(),
+		},
+		{Op: reservations.OpStart, Promoted: true, Urgent: true, Dry: true},
+	}}
+	raw, err := bson.Marshal(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got entry
+	if err = bson.Unmarshal(raw, &got); err != nil || !reflect.DeepEqual(got, sent) {
+		t.Errorf("%v: %+v, want %+v", err, got, sent)
+	}
+}
+
 // The entry of a process with another limit is left to that process, and removed when it is too old. So is an answer.
 func TestInboxIsCleared(t *testing.T) {
 	t.Parallel()

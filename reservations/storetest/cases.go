@@ -300,9 +300,11 @@ func testHolds(d driver) {
 	}
 	other := d
 	other.i.Store = d.i.peer(d.t)
-	other.apply(ask(reservations.OpSettle, 0, 10)) // the provider has room for 10 - 1 - 3.4
+	late := ask(reservations.OpSettle, 0, 2)
+	late.HoldEnd = o.HoldEnd()
+	other.apply(late, ask(reservations.OpSettle, 0, 8)) // the provider has room for 10 - 1 - 1.4
 	d.i.Advance(200 * ms)
-	d.wantStart(d.one(allow(.4, 7.6)), 0)
+	d.wantStart(d.one(allow(.4, 9.6)), 0)
 	d.want(d.one(allow(0, .1)), reservations.StateRefused, 10*ms)
 	if loaded, _ = d.load(); loaded.Meters[1].Held != nil {
 		d.t.Errorf("holds that have ended are stored: %+v", loaded.Meters[1])

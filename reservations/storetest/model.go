@@ -143,6 +143,9 @@ func (m *model) randomRequest() reservations.Request {
 			r.ID = m.r.Int64N(150) - 75
 		}
 		r.For = time.Duration(m.r.Float64() * float64(pick(m.r, 0, 0, time.Second, time.Minute)))
+		if meters := m.bucket.Meters; len(meters) > 0 && len(meters[0].Held) > 0 {
+			r.HoldEnd = pick(m.r, meters[0].Held...).Until
+		}
 	case reservations.OpSync:
 		r.For = time.Duration(m.r.Float64() * float64(pick(m.r, 0, time.Second, 3*time.Minute)))
 	case reservations.OpStart, reservations.OpReserve, reservations.OpAllow, reservations.OpRelease:
