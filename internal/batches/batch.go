@@ -9,8 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
-	"github.com/headway-go/headway/internal/packed"
 )
 
 // State is whether the requests of a batch may still be sent.
@@ -42,9 +40,8 @@ type Batch struct {
 	// Created is when the batch was opened, in milliseconds.
 	Created time.Time `bson:"created"`
 
-	// Limit and Key name the bucket of its requests.
+	// Limit names the buckets that its requests take from.
 	Limit string `bson:"limit"`
-	Key   string `bson:"key"`
 
 	// Queue and Retries are the options of its tasks. Model is set if the batch has one model for all requests.
 	Queue   string `bson:"queue,omitempty"`
@@ -56,15 +53,11 @@ type Batch struct {
 
 	// Enqueued is the last line up to which all requests are enqueued.
 	Enqueued int `bson:"enqueued"`
-
-	// Retention is how long each result is stored. Zero means Options.Retention of the store.
-	Retention time.Duration `bson:"-"`
 }
 
 type batchDocument struct {
-	Batch     `bson:",inline"`
-	Retention int64     `bson:"retention"` // in ms
-	Expires   time.Time `bson:"expires"`
+	Batch   `bson:",inline"`
+	Expires time.Time `bson:"expires"`
 
 	// How often Reopen began and ended to put results back; see Counter.
 	Begun int `bson:"reopen_begun,omitempty"`
@@ -73,7 +66,7 @@ type batchDocument struct {
 
 func (d batchDocument) batch() Batch {
 	b := d.Batch
-	b.Created, b.Retention = b.Created.UTC(), packed.Milliseconds(d.Retention)
+	b.Created = b.Created.UTC()
 	return b
 }
 
@@ -90,10 +83,7 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 	if b.State == "" {
 		b.State = StateOpen
 	}
-	if b.Retention <= 0 {
-		b.Retention = s.retention
-	}
-	d := batchDocument{Batch: b, Retention: b.Retention.Milliseconds(), Expires: s.now().Add(b.Retention + outlive)}
+	d := batchDocument{Batch: b, Expires: s.now().Add(Retention + outlive)}
 	_, err = s.batches.InsertOne(ctx, d)
 	if err == nil {
 		d.Created = d.Created.Truncate(time.Millisecond)

@@ -17,8 +17,7 @@ func TestOpen(t *testing.T) {
 	s := newStore(t)
 	want := batches.Batch{
 		ID: "b-1", Name: "in.jsonl", Hash: "h", Lines: 7, Created: time.UnixMilli(1_700_000_000_123).UTC(),
-		Limit: "openai", Key: "k",
-		State: batches.StateOpen, Retention: time.Hour,
+		Limit: "openai", State: batches.StateOpen,
 	}
 	got, existed, err := s.Open(t.Context(), want)
 	if err != nil || existed {
@@ -43,7 +42,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	defaults, _, err := s.Open(t.Context(), batches.Batch{ID: "b-2", Lines: 1})
-	if err != nil || defaults.Retention != batches.RetentionDefault || defaults.State != batches.StateOpen ||
+	if err != nil || defaults.State != batches.StateOpen ||
 		time.Since(defaults.Created).Abs() > time.Minute {
 		t.Errorf("%+v %v", defaults, err)
 	}

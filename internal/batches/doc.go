@@ -20,7 +20,7 @@
 //
 // # Retention
 //
-// A TTL index deletes a result after the retention of its batch. It deletes the record of the batch a day or more
+// A TTL index deletes a result after 30 days. It deletes the record of the batch a day or more
 // after its last result.
 //
 // # Servers

@@ -196,7 +196,7 @@ func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
 	}
 	filter := bson.M{"_id": bson.M{"$in": ids}, fieldStatus: bson.M{"$exists": true}}
 	finished := map[string]bool{}
-	err := s.eachID(ctx, filter, func(id string) { finished[id] = true })
+	err := s.eachID(ctx, filter, func(id string, _ bson.Raw) { finished[id] = true })
 	if err != nil {
 		for _, f := range met {
 			f.outcome.Err = unavailableLine("finish", f.batch, f.line, err)
@@ -212,9 +212,10 @@ func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
 	return again
 }
 
-// eachID calls yield with the _id of every matching document, in no particular order.
-func (s *Store) eachID(ctx context.Context, filter any, yield func(id string)) error {
-	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(bson.M{"_id": 1}))
+// eachID calls yield with the _id of every matching document, and its status and round, in no particular order.
+func (s *Store) eachID(ctx context.Context, filter any, yield func(id string, d bson.Raw)) error {
+	shown := bson.M{"_id": 1, fieldStatus: 1, fieldRound: 1}
+	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(shown))
 	if err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func (s *Store) eachID(ctx context.Context, filter any, yield func(id string)) e
 		if !ok {
 			return fmt.Errorf("%w: its _id is a %s", ErrMalformed, cursor.Current.Lookup("_id").Type)
 		}
-		yield(id)
+		yield(id, cursor.Current)
 	}
 	return cursor.Err()
 }

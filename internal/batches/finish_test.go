@@ -163,7 +163,7 @@ func TestSizes(t *testing.T) {
 		if !bytes.Equal(got.Response.Body, c.body) || got.Failed() {
 			t.Errorf("%d: another body, of %d bytes: %+v", line, len(got.Response.Body), got.Failure)
 		}
-		raw, err := db.Collection(batches.PrefixDefault+"results").FindOne(t.Context(),
+		raw, err := db.Collection(batches.Prefix+"results").FindOne(t.Context(),
 			bson.D{{Key: "_id", Value: fmt.Sprintf("b/%09d", line)}}).Raw()
 		if body := raw.Lookup("body"); err != nil || body.Type != c.kind || len(body.Value) > c.limit+20 {
 			t.Errorf("%d: %v, stored as %s in %d bytes", line, err, body.Type, len(body.Value))

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 )
 
-// Results expire after the retention of their batch. In each process its record expires later than all of its
+// Results expire after 30 days. In each process its record expires later than all of its
 // results.
 func TestRetention(t *testing.T) {
 	t.Parallel()
@@ -28,15 +28,12 @@ func TestRetention(t *testing.T) {
 	if err := stores[1].EnsureIndexes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := stores[0].Open(t.Context(), batches.Batch{
-		ID: "b", Lines: 1000,
-		Retention: 10 * 24 * time.Hour,
-	}); err != nil {
+	if _, _, err := stores[0].Open(t.Context(), batches.Batch{ID: "b", Lines: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	expires := func(collection, id string) time.Time {
 		t.Helper()
-		raw, err := db.Collection(batches.PrefixDefault+collection).FindOne(t.Context(),
+		raw, err := db.Collection(batches.Prefix+collection).FindOne(t.Context(),
 			bson.D{{Key: "_id", Value: id}}).Raw()
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +49,7 @@ func TestRetention(t *testing.T) {
 				t.Fatal(err)
 			}
 			result, batch := expires("results", fmt.Sprintf("b/%09d", line)), expires("batches", "b")
-			if want := now.Add(10 * 24 * time.Hour); !result.Equal(want) {
+			if want := now.Add(batches.Retention); !result.Equal(want) {
 				t.Errorf("line %d expires %v, want %v", line, result, want)
 			}
 			if batch.Sub(result) < 24*time.Hour {
@@ -63,17 +60,17 @@ func TestRetention(t *testing.T) {
 	if err := stores[0].Attempt(t.Context(), "b", 900, "a", attempt(1)); err != nil {
 		t.Fatal(err)
 	}
-	if got := expires("results", "b/000000900"); !got.Equal(now.Add(10 * 24 * time.Hour)) {
+	if got := expires("results", "b/000000900"); !got.Equal(now.Add(batches.Retention)) {
 		t.Errorf("an attempt expires %v", got)
 	}
 	if _, err := stores[0].Finish(t.Context(), answered("unknown", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if got := expires("results", "unknown/000000001"); !got.Equal(now.Add(batches.RetentionDefault)) {
+	if got := expires("results", "unknown/000000001"); !got.Equal(now.Add(batches.Retention)) {
 		t.Errorf("without a batch: %v", got)
 	}
 	for _, collection := range []string{"batches", "results"} {
-		specs, err := db.Collection(batches.PrefixDefault + collection).Indexes().ListSpecifications(t.Context())
+		specs, err := db.Collection(batches.Prefix + collection).Indexes().ListSpecifications(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

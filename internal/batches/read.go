@@ -44,21 +44,25 @@ func (s *Store) FindNamed(ctx context.Context, batch, customID string) (r Result
 	return Result{}, false, nil
 }
 
-// Finished returns the lines from to to (both included) that have a result, good or bad. The set takes a byte per
-// line.
+// Finished returns the lines from to to (both included) that have a result, good or bad, and how often [Store.Reopen]
+// put the others back. The set takes a byte per line.
 func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {
-	return s.lines(ctx, "finished", batch, from, to, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
+	return s.lines(ctx, true, batch, from, to, bson.E{Key: "$or", Value: bson.A{
+		bson.M{fieldStatus: bson.M{"$exists": true}}, bson.M{fieldRound: bson.M{"$gt": 0}},
+	}})
 }
 
 // Unanswered returns the lines from to to (both included) that are stored without a result: lines given to
 // [Store.Name], lines with a failed attempt, and lines that were put back.
 func (s *Store) Unanswered(ctx context.Context, batch string, from, to int) (*LineSet, error) {
-	return s.lines(ctx, "unanswered", batch, from, to, unfinished(),
+	return s.lines(ctx, false, batch, from, to, unfinished(),
 		bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }
 
-// lines returns the lines from to to whose documents match which. what describes these lines in errors.
-func (s *Store) lines(ctx context.Context, what, batch string, from, to int, which ...bson.E) (*LineSet, error) {
+// lines returns the lines from to to whose documents match which, and that have a result, or have none.
+func (s *Store) lines(
+	ctx context.Context, ended bool, batch string, from, to int, which ...bson.E,
+) (*LineSet, error) {
 	if err := checkLine(batch, from); err != nil {
 		return nil, err
 	}
@@ -68,18 +72,22 @@ func (s *Store) lines(ctx context.Context, what, batch string, from, to int, whi
 	if err := checkLine(batch, to); err != nil {
 		return nil, err
 	}
-	set := &LineSet{from: from, has: make([]bool, to-from+1)}
+	set := &LineSet{from: from, has: make([]bool, to-from+1), rounds: map[int]int{}}
 	var malformed error
-	err := s.eachID(ctx, append(bson.D{linesOf(batch, from, to)}, which...), func(id string) {
+	err := s.eachID(ctx, append(bson.D{linesOf(batch, from, to)}, which...), func(id string, d bson.Raw) {
 		_, line, err := parseDocumentID(id)
 		if err != nil {
 			malformed = err
 			return
 		}
-		set.add(line)
+		if _, err = d.LookupErr(fieldStatus); (err == nil) == ended {
+			set.add(line)
+		} else if n, ok := d.Lookup(fieldRound).AsInt64OK(); ok {
+			set.rounds[line] = int(n)
+		}
 	})
 	if err != nil {
-		return nil, unavailable("read the "+what+" lines of", batch, err)
+		return nil, unavailable("read the lines of", batch, err)
 	}
 	return set, malformed
 }
@@ -156,9 +164,10 @@ func (s *Store) page(
 
 // LineSet is a set of lines. It does not change after it was returned, so concurrent callers may read it.
 type LineSet struct {
-	from int
-	has  []bool
-	n    int
+	from   int
+	has    []bool
+	n      int
+	rounds map[int]int
 }
 
 func (l *LineSet) add(line int) {
@@ -175,6 +184,9 @@ func (l *LineSet) Has(line int) bool {
 
 // Len returns the number of lines in the set.
 func (l *LineSet) Len() int { return l.n }
+
+// Round returns how often a line that is not in the set of [Store.Finished] was put back.
+func (l *LineSet) Round(line int) int { return l.rounds[line] }
 
 // Named is a request without a result, with its custom_id.
 type Named struct {
@@ -215,34 +227,4 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 		return unavailable("store names of requests of", batch, err)
 	}
 	return nil
-}
-
-// Rounds returns how often [Store.Reopen] put back each of the lines from to to (both included) that have no result
-// now. It leaves out lines that were never put back.
-func (s *Store) Rounds(ctx context.Context, batch string, from, to int) (map[int]int, error) {
-	if err := checkLine(batch, from); err != nil {
-		return nil, err
-	}
-	filter := bson.D{linesOf(batch, from, to), unfinished(), {Key: fieldRound, Value: bson.M{"$gt": 0}}}
-	projection := options.Find().SetProjection(bson.M{"_id": 1, fieldRound: 1})
-	cursor, err := s.results.Find(ctx, filter, projection)
-	if err != nil {
-		return nil, unavailable("read the rounds of", batch, err)
-	}
-	var found []struct {
-		ID    string `bson:"_id"`
-		Round int    `bson:"round"`
-	}
-	if err := cursor.All(ctx, &found); err != nil {
-		return nil, unavailable("read the rounds of", batch, err)
-	}
-	rounds := map[int]int{}
-	for _, d := range found {
-		_, line, err := parseDocumentID(d.ID)
-		if err != nil {
-			return nil, err
-		}
-		rounds[line] = d.Round
-	}
-	return rounds, nil
 }

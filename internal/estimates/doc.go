@@ -13,7 +13,7 @@
 //
 // [Ratios.Scale] turns an estimate into a reservation: by default, nine of ten such requests do not exceed it
 // ([Config].Quantile). The reservation of an answer is at most max_tokens. The reservation of a prompt is at most its
-// number of bytes. Each is at least [Config].Floor of the estimate. Below 20 requests nothing is scaled.
+// number of bytes. Each is at least 5 % of the estimate. Below 20 requests nothing is scaled.
 //
 // A limit stays exact whatever is reserved: a task owes the tokens beyond its reservation, and settles them when the
 // call ends. Some providers count max_tokens when a request arrives, and correct the count when it ends. They refuse

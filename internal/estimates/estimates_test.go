@@ -165,10 +165,7 @@ func TestMergingIsCommutative(t *testing.T) {
 func TestScaleIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		l, err := estimates.New(estimates.Config{
-			Quantile: rapid.Float64Range(0, 1).Draw(t, "q"),
-			Floor:    rapid.Float64Range(0.01, 1).Draw(t, "floor"),
-		})
+		l, err := estimates.New(estimates.Config{Quantile: rapid.Float64Range(0, 1).Draw(t, "q")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,8 +373,6 @@ func TestConfigFaults(t *testing.T) {
 		{Quantile: -1},
 		{Quantile: 1.1},
 		{Quantile: math.NaN()},
-		{Floor: -1},
-		{Floor: 2},
 	} {
 		if _, err := estimates.New(c); err == nil {
 			t.Errorf("%+v is accepted", c)

@@ -2,6 +2,7 @@ package estimates
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 )
@@ -15,7 +16,7 @@ type Key struct{ Limit, Model string }
 // Learner learns from the requests of one process, and from the counts of other processes. It is safe for concurrent
 // use.
 type Learner struct {
-	config Config
+	quantile float64
 
 	mu      sync.Mutex // guards the fields below
 	states  map[Key]*State
@@ -36,13 +37,13 @@ type Learned struct {
 	Reserved, Used float64
 }
 
-// New returns an empty Learner. The error joins all faults of config.
+// New returns an empty Learner. The error is the fault of config.
 func New(config Config) (*Learner, error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
+	if q := config.Quantile; !(q >= 0 && q <= 1) {
+		return nil, fmt.Errorf("quantile: %v must be above 0 and at most 1", q)
 	}
 	return &Learner{
-		config: config.withDefaults(), states: map[Key]*State{}, pending: map[Key]*Counts{},
+		quantile: cmp.Or(config.Quantile, QuantileDefault), states: map[Key]*State{}, pending: map[Key]*Counts{},
 		shared: map[Key]int64{},
 	}, nil
 }
@@ -76,7 +77,7 @@ func (l *Learner) Ratios(limit, model string) Ratios {
 		return Ratios{}
 	}
 	counts := state.counts()
-	return ratiosOf(&counts, l.config)
+	return ratiosOf(&counts, l.quantile)
 }
 
 // Take returns the counts since the last Take. Call GiveBack with counts that could not be shared.
@@ -120,7 +121,7 @@ func (l *Learner) Learned() []Learned {
 	all := make([]Learned, 0, len(l.states))
 	for key, state := range l.states {
 		c := state.counts()
-		one := Learned{Key: key, Ratios: ratiosOf(&c, l.config), N: c.N, Reserved: c.Reserved, Used: c.Used}
+		one := Learned{Key: key, Ratios: ratiosOf(&c, l.quantile), N: c.N, Reserved: c.Reserved, Used: c.Used}
 		one.ErrorP10, _ = c.Ratios[KindError].Quantile(0.1)
 		one.ErrorP50, _ = c.Ratios[KindError].Quantile(0.5)
 		one.ErrorP90, _ = c.Ratios[KindError].Quantile(0.9)

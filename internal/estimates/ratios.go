@@ -1,16 +1,12 @@
 package estimates
 
-import (
-	"errors"
-	"fmt"
-	"math"
-)
+import "math"
 
 const (
 	// QuantileDefault is the share of requests that use no more than their reservation, weighted by size.
 	QuantileDefault = 0.9
-	// FloorDefault is the smallest reservation, as a share of the estimate.
-	FloorDefault = 0.05
+	// floor is the smallest reservation, as a share of the estimate.
+	floor = 0.05
 	// least is the number of requests before anything is scaled.
 	least = 20
 
@@ -26,43 +22,19 @@ type Config struct {
 	// and up to 1. Zero means QuantileDefault. At 0.5 the sum of reservations is nearest to the usage, and half of
 	// the requests owe tokens.
 	Quantile float64
-	// Floor is the smallest reservation, as a share of the estimate, up to 1. Zero means FloorDefault.
-	Floor float64
-}
-
-// Validate joins all faults.
-func (c Config) Validate() error {
-	var faults []error
-	if !(c.Quantile >= 0 && c.Quantile <= 1) {
-		faults = append(faults, fmt.Errorf("quantile: %v must be above 0 and at most 1", c.Quantile))
-	}
-	if !(c.Floor >= 0 && c.Floor <= 1) {
-		faults = append(faults, fmt.Errorf("floor: %v must be between 0 and 1", c.Floor))
-	}
-	return errors.Join(faults...)
-}
-
-func (c Config) withDefaults() Config {
-	if !(c.Quantile > 0 && c.Quantile <= 1) {
-		c.Quantile = QuantileDefault
-	}
-	if !(c.Floor > 0 && c.Floor <= 1) {
-		c.Floor = FloorDefault
-	}
-	return c
 }
 
 // Ratios turn an estimate into a reservation. The zero value leaves the estimate unchanged.
 type Ratios struct{ Input, Output, Open float64 }
 
 // ratiosOf returns the learned ratios, within their bounds. A ratio of too few requests is 1.
-func ratiosOf(c *Counts, config Config) Ratios {
+func ratiosOf(c *Counts, quantile float64) Ratios {
 	of := func(kind Kind, most float64) float64 {
-		r, ok := c.Ratios[kind].Quantile(config.Quantile)
+		r, ok := c.Ratios[kind].Quantile(quantile)
 		if !ok || c.Seen[kind] < least {
 			return 1
 		}
-		return min(max(r, config.Floor), most)
+		return min(max(r, floor), most)
 	}
 	return Ratios{Input: of(KindInput, inputMost), Output: of(KindOutput, 1), Open: of(KindOpen, openMost)}
 }

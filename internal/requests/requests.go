@@ -59,11 +59,7 @@ func (f Finder) Chunks(ctx context.Context, b batches.Batch) iter.Seq2[Chunk, er
 	return func(yield func(Chunk, error) bool) {
 		for from := 1; from <= b.Lines; from += chunk {
 			c := Chunk{To: min(b.Lines, from+chunk-1)}
-			rounds, err := f.Store.Rounds(ctx, b.ID, from, c.To)
-			var done *batches.LineSet
-			if err == nil {
-				done, err = f.Store.Finished(ctx, b.ID, from, c.To)
-			}
+			done, err := f.Store.Finished(ctx, b.ID, from, c.To)
 			if err != nil {
 				yield(c, err)
 				return
@@ -71,7 +67,7 @@ func (f Finder) Chunks(ctx context.Context, b batches.Batch) iter.Seq2[Chunk, er
 			c.Ended = done.Len()
 			for line := from; line <= c.To; line++ {
 				if !done.Has(line) {
-					ref := tasks.BatchRef{Batch: b.ID, Line: line, Round: rounds[line]}
+					ref := tasks.BatchRef{Batch: b.ID, Line: line, Round: done.Round(line)}
 					c.Refs, c.IDs = append(c.Refs, ref), append(c.IDs, ref.TaskID())
 				}
 			}

@@ -84,14 +84,17 @@ func (o *sender) flush(ctx context.Context) error {
 		return nil
 	}
 	first, last := o.lines[0], o.lines[len(o.lines)-1]
-	done, rounds, err := o.before(ctx, first, last)
-	if err != nil {
-		return err
+	done := &batches.LineSet{}
+	if o.known {
+		var err error
+		if done, err = o.s.batches.Finished(ctx, o.batch.ID, first, last); err != nil {
+			return err
+		}
 	}
 	args := make([]tasks.Args, 0, len(o.lines))
 	for i, line := range o.lines {
-		if done == nil || !done.Has(line) {
-			args = append(args, o.gathered[i].of(o.batch.ID, line, rounds[line]))
+		if !done.Has(line) {
+			args = append(args, o.gathered[i].of(o.batch.ID, line, done.Round(line)))
 		}
 	}
 	infos, err := o.s.scheduler.EnqueueMany(ctx, args, o.options...)
@@ -113,17 +116,4 @@ func (o *sender) flush(ctx context.Context) error {
 	clear(o.gathered)
 	o.lines, o.gathered, o.size = o.lines[:0], o.gathered[:0], 0
 	return o.s.batches.SetEnqueued(ctx, o.batch.ID, last)
-}
-
-// before is what became of lines that were sent earlier: which have a result, and how often the others were put back.
-func (o *sender) before(ctx context.Context, first, last int) (done *batches.LineSet, rounds map[int]int, err error) {
-	if !o.known {
-		return nil, nil, nil
-	}
-	// In this order: what ends between the two is seen, and not sent under the name of an earlier round.
-	if rounds, err = o.s.batches.Rounds(ctx, o.batch.ID, first, last); err != nil {
-		return nil, nil, err
-	}
-	done, err = o.s.batches.Finished(ctx, o.batch.ID, first, last)
-	return done, rounds, err
 }

@@ -137,10 +137,5 @@ func countsIn(raw bson.Raw, number int64) (c estimates.Counts, err error) {
 			c.Ratios[kind][bin] = int64(n)
 		}
 	}
-	for kind := range c.Seen {
-		if c.Seen[kind] == 0 { // an older version wrote it: each request counts as one
-			c.Seen[kind] = c.Ratios[kind].N()
-		}
-	}
 	return c, nil
 }

@@ -162,7 +162,7 @@ func TestDocumentsThatMakeNoSense(t *testing.T) {
 		{Key: "limit", Value: "a"},
 		{Key: "model", Value: "m"},
 		{Key: "g0", Value: bson.D{
-			{Key: "n", Value: int64(30)}, {Key: "1_100", Value: int32(30)}, {Key: "9_1", Value: 1}, {
+			{Key: "n", Value: int64(30)}, {Key: "1_n", Value: 30}, {Key: "1_100", Value: int32(30)}, {Key: "9_1", Value: 1}, {
 				Key:   "1_9999",
 				Value: 1,
 			}, {Key: "1_-1", Value: 1}, {Key: "2_7", Value: -5}, {Key: "later", Value: 1},
