@@ -8,11 +8,11 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/engine"
 )
 
-// DeliveryDefault is what a delivery takes: asynq's servers look for tasks every 50 ms when Headway configures them.
-const DeliveryDefault = 75 * time.Millisecond
+// deliveryDefault is what a delivery takes: asynq's servers look for tasks every 50 ms when Headway configures them.
+const deliveryDefault = 75 * time.Millisecond
 
 // Config holds the settings of a Scheduler. The zero value is ready to use.
 type Config struct {
@@ -29,15 +29,12 @@ type Config struct {
 	Tracer trace.TracerProvider
 }
 
-// deliveryMost leaves the time between two looks of what a task may hold.
-const deliveryMost = reservations.Hold - 2*lookEvery
-
 // Validate reports every fault, each naming its field; the error matches ErrInvalidConfig.
 func (c Config) Validate() error {
 	var faults []error
-	if c.Delivery > deliveryMost {
+	if c.Delivery > engine.DeliveryMost {
 		faults = append(faults, invalid("delivery", "%v must be at most %v, so that the longest hold makes it exact",
-			c.Delivery, deliveryMost))
+			c.Delivery, engine.DeliveryMost))
 	}
 	_, err := recurrences(c.Recurring)
 	if err = errors.Join(append(faults, err)...); err == nil {
@@ -49,7 +46,7 @@ func (c Config) Validate() error {
 // withDefaults returns a copy in which zero is the default and negative is zero.
 func (c Config) withDefaults() Config {
 	if c.Delivery == 0 {
-		c.Delivery = DeliveryDefault
+		c.Delivery = deliveryDefault
 	}
 	c.Delivery = max(0, c.Delivery)
 	if c.Logger == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -229,7 +230,7 @@ func TestATaskThatIsStillActiveIsTriedAgain(t *testing.T) {
 	finished := make(chan struct{})
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		TaskCheckInterval: 20 * time.Millisecond, LogLevel: asynq.FatalLevel,
-		IsFailure: scheduler.IsFailure, RetryDelayFunc: scheduler.RetryDelay,
+		IsFailure: engine.IsFailure, RetryDelayFunc: engine.RetryDelay,
 	})
 	err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
 		if deliveries.Add(1) == 2 {
@@ -241,7 +242,7 @@ func TestATaskThatIsStillActiveIsTriedAgain(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		deferred := s.Wait(ctx, named(id), scheduler.Turn{}, requests(1), o)
+		deferred := s.Engine().Wait(ctx, waitlist.Task(named(id)), engine.Turn{}, requests(1), o)
 		<-promoted
 		return deferred
 	}))

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -72,9 +72,9 @@ func report(parcels []*parcel, o options, err error) ([]*asynq.TaskInfo, error) 
 	infos := make([]*asynq.TaskInfo, len(parcels))
 	faults, left := []error{err}, 0
 	for i, p := range parcels {
-		infos[i] = p.info
+		infos[i] = p.Info
 		switch {
-		case p.err == nil && p.info == nil:
+		case p.err == nil && p.Info == nil:
 			left++
 		case p.err != nil && (!o.skipExisting || !exists(p.err)):
 			faults = append(faults, &ItemError{Index: i, Err: p.err})
@@ -88,17 +88,20 @@ func report(parcels []*parcel, o options, err error) ([]*asynq.TaskInfo, error) 
 
 // parcel is one task on its way to asynq.
 type parcel struct {
-	tasks.Envelope
+	engine.Parcel
 
-	at   time.Time // when asynq delivers it, should no dispatcher; zero: now
-	tick *tick     // of a recurring task; nil for others
-
+	tick *tick // of a recurring task; nil for others
 	span trace.Span
+	err  error // why it is not enqueued
+}
 
-	held *reservation // the answer of the bucket that the task waits for; nil if nothing is reserved
-
-	info *asynq.TaskInfo // once it is enqueued
-	err  error           // why it is not
+// packed are the parcels as the engine has them.
+func packed(all []*parcel) []*engine.Parcel {
+	parcels := make([]*engine.Parcel, len(all))
+	for i, p := range all {
+		parcels[i] = &p.Parcel
+	}
+	return parcels
 }
 
 // pack encodes and checks all tasks.
@@ -110,7 +113,7 @@ func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
 		envelope, err := tasks.Encode(a, o.Options)
 		if err == nil {
 			err = errors.Join(
-				s.check(envelope.Task.Type(), envelope.Charges, (*reservations.Limiter).ValidateNew),
+				s.check(envelope),
 				checkStartBy(envelope.Options, now),
 			)
 		}
@@ -118,21 +121,21 @@ func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
 			faults = append(faults, &ItemError{Index: i, Err: err})
 			continue
 		}
-		parcels[i] = &parcel{Envelope: envelope, at: timeNet(envelope.Options.At, now), tick: o.tick}
+		parcels[i] = &parcel{tick: o.tick, Parcel: engine.Parcel{
+			Envelope: envelope, At: timeNet(envelope.Options.At, now),
+		}}
 	}
 	return parcels, errors.Join(faults...)
 }
 
-// check returns the first error of validate for the charges of a task of that type.
-func (s *Scheduler) check(
-	name string, charges []reservations.Charge, validate func(*reservations.Limiter, reservations.Charge) error,
-) error {
+// check returns the first fault of the task's charges.
+func (s *Scheduler) check(envelope tasks.Envelope) error {
 	if s.limiter == nil {
 		return nil
 	}
-	for _, c := range charges {
-		if err := validate(s.limiter, c); err != nil {
-			return fmt.Errorf("task %q: %w", name, err)
+	for _, c := range envelope.Charges {
+		if err := s.limiter.ValidateNew(c); err != nil {
+			return fmt.Errorf("task %q: %w", envelope.Task.Type(), err)
 		}
 	}
 	return nil
@@ -168,8 +171,8 @@ func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
 func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
 	guard := p.guard()
 	options := p.Options.Asynq()
-	if !p.at.IsZero() {
-		options = append(options, asynq.ProcessAt(p.at))
+	if !p.At.IsZero() {
+		options = append(options, asynq.ProcessAt(p.At))
 	}
 	info, err := s.client.EnqueueContext(asynqdb.WithGuard(ctx, guard), p.Task, options...)
 	if err != nil && guard.Holder != "" {
@@ -182,7 +185,7 @@ func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
 	if err != nil {
 		return fmt.Errorf("enqueue task %q: %w", p.Task.Type(), err)
 	}
-	p.info = info
+	p.Info = info
 	return nil
 }
 

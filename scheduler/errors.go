@@ -5,16 +5,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/tasks"
 )
 
 var (
 	// ErrDeferred is matched by the error of a task that waits: a *DeferredError.
-	ErrDeferred = errors.New("scheduler: deferred")
+	ErrDeferred = engine.ErrDeferred
 	// ErrInvalidConfig is matched by every fault of a Config.
 	ErrInvalidConfig = errors.New("scheduler: invalid config")
 	// ErrStopped is matched by the Wait of a direct caller whose Scheduler was stopped.
-	ErrStopped = errors.New("scheduler: stopped")
+	ErrStopped = engine.ErrStopped
 	// ErrInvalidOption is matched if an option of Enqueue or EnqueueMany has an invalid value, or contradicts another.
 	ErrInvalidOption = errors.New("scheduler: invalid option")
 	// ErrDuplicate is matched if a task with the key of Unique waits or runs already: a *DuplicateError.
@@ -45,7 +46,7 @@ type TooLateError struct {
 
 func (e *TooLateError) Error() string {
 	return fmt.Sprintf("it has to start by %s, and limit %s is expected to let it start at %s",
-		clockText(e.StartBy), e.Bucket, clockText(e.Expected))
+		engine.ClockText(e.StartBy), e.Bucket, engine.ClockText(e.Expected))
 }
 
 // Is makes the error match tasks.ErrExpired.

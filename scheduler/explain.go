@@ -2,13 +2,12 @@ package scheduler
 
 import (
 	"context"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -109,7 +108,7 @@ func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	if deferral(info.LastErr) && at.State != waitlist.StateWaiting { // it may have moved on since it was read first
+	if engine.Deferral(info.LastErr) && at.State != waitlist.StateWaiting { // it may have moved on since it was read first
 		if info, err = s.info(ctx, t); err != nil {
 			return Explanation{}, err
 		}
@@ -118,7 +117,7 @@ func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := newExplanation(t, info, at, q, s.refusals(ctx, t))
+	e := newExplanation(t, info, at, q, s.engine.Refusals(ctx, waitlist.Task(t)))
 	if e.Waits != nil && s.limiter != nil {
 		s.weigh(e.Waits)
 		if e.Reason != ReasonStore {
@@ -149,8 +148,8 @@ func newExplanation(
 	task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
 	e.MaxRetry = tasks.MaxRetry(task, info.MaxRetry)
 	e.Charges, _ = tasks.Charges(task) // a worker archives a task whose charges can't be read
-	if deferral(info.LastErr) {
-		e.Note, e.Cause = info.LastErr, causeIn(info.LastErr)
+	if engine.Deferral(info.LastErr) {
+		e.Note, e.Cause = info.LastErr, engine.CauseIn(info.LastErr)
 	} else {
 		e.LastError = info.LastErr
 	}
@@ -184,20 +183,4 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 			e.Until = e.Now.Add(v.Blocked)
 		}
 	}
-}
-
-// deferral says whether a text that asynq keeps as a task's last error is that of a *DeferredError.
-func deferral(text string) bool {
-	return strings.HasPrefix(text, waitingText) || strings.HasPrefix(text, waitingUnlimited) ||
-		strings.HasPrefix(text, waitingWorker)
-}
-
-var causeShape = regexp.MustCompile(`(?s): until \S+Z, \S+ from \S+Z: (.*)$`)
-
-// causeIn is what the text of a *DeferredError says of its cause, empty where it has none.
-func causeIn(text string) string {
-	if found := causeShape.FindStringSubmatch(text); found != nil {
-		return found[1]
-	}
-	return ""
 }

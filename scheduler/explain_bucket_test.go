@@ -8,6 +8,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -35,7 +37,8 @@ func TestExplainShowsTheShard(t *testing.T) {
 	}
 	task := scheduler.Task{Queue: "default", ID: info.ID}
 	c := reservations.Charge{Limit: "openai", Key: "k", Shard: 2, Tokens: reservations.Tokens{"requests": 1}}
-	if err = s.Wait(t.Context(), task, scheduler.Turn{}, c, outcomes[1]); !errors.Is(err, scheduler.ErrDeferred) {
+	err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, c, outcomes[1])
+	if !errors.Is(err, scheduler.ErrDeferred) {
 		t.Fatal(err)
 	}
 	e, err := s.Explain(t.Context(), task)
@@ -63,7 +66,8 @@ func TestExplainCallsInFlight(t *testing.T) {
 			continue
 		}
 		task.ID = putBack(t, client, openai("k"))
-		if err = s.Wait(t.Context(), task, scheduler.Turn{}, charge, o); !errors.Is(err, scheduler.ErrDeferred) {
+		err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, charge, o)
+		if !errors.Is(err, scheduler.ErrDeferred) {
 			t.Fatal(err)
 		}
 	}

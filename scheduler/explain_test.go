@@ -13,6 +13,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -46,7 +48,7 @@ func askInVain(ctx context.Context, w *explained, t scheduler.Task, c reservatio
 	if _, err := w.limiter.Start(ctx, first, nil); err != nil {
 		return err
 	}
-	turn, err := w.Arrive(ctx, t, []reservations.Charge{c})
+	turn, err := w.Engine().Arrive(ctx, waitlist.Task(t), []reservations.Charge{c})
 	if err != nil {
 		return err
 	}
@@ -54,12 +56,12 @@ func askInVain(ctx context.Context, w *explained, t scheduler.Task, c reservatio
 	if err != nil {
 		return err
 	}
-	return w.Wait(ctx, t, turn, c, o)
+	return w.Engine().Wait(ctx, waitlist.Task(t), turn, c, o)
 }
 
 func refused(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
 	for range 2 {
-		if _, _, err := w.Refused(ctx, t, time.Hour); err != nil {
+		if _, _, err := w.Engine().Refused(ctx, waitlist.Task(t), time.Hour); err != nil {
 			return err
 		}
 	}
@@ -67,7 +69,7 @@ func refused(ctx context.Context, w *explained, t scheduler.Task, c reservations
 	if err != nil {
 		return err
 	}
-	return w.WaitRefused(ctx, t, c, time.Hour, blocked[0], errors.New("429 slow down"), nil)
+	return w.Engine().WaitRefused(ctx, waitlist.Task(t), c, time.Hour, blocked[0], errors.New("429 slow down"), nil)
 }
 
 func stories() map[string]story {
@@ -97,7 +99,7 @@ func stories() map[string]story {
 		},
 		"outage": {
 			deliver: func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
-				return w.WaitStore(ctx, t, scheduler.Turn{}, c, errors.New("no answer"))
+				return w.Engine().WaitStore(ctx, waitlist.Task(t), engine.Turn{}, c, errors.New("no answer"))
 			}, state: "retry", reason: scheduler.ReasonStore, waits: true,
 			sentence: `waits because the bucket of limit outage could not be asked: it is asked again in \S+s, or when the ` +
 				`store answers;.*`,
@@ -172,7 +174,7 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 	}
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		TaskCheckInterval: 20 * time.Millisecond, LogLevel: asynq.FatalLevel,
-		IsFailure: scheduler.IsFailure, RetryDelayFunc: scheduler.RetryDelay, ShutdownTimeout: time.Second,
+		IsFailure: engine.IsFailure, RetryDelayFunc: engine.RetryDelay, ShutdownTimeout: time.Second,
 	})
 	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
 		defer func() { delivered <- struct{}{} }()

@@ -11,7 +11,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -143,7 +145,7 @@ func (m *member) work(t *testing.T, client redis.UniversalClient) {
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency: 20, TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
 		LogLevel:  asynq.FatalLevel,
-		IsFailure: scheduler.IsFailure, RetryDelayFunc: scheduler.RetryDelay, ShutdownTimeout: time.Second,
+		IsFailure: engine.IsFailure, RetryDelayFunc: engine.RetryDelay, ShutdownTimeout: time.Second,
 	})
 	if err := server.Start(asynq.HandlerFunc(m.handle)); err != nil {
 		t.Fatal(err)
@@ -158,13 +160,13 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 	queue, _ := asynq.GetQueueName(ctx)
 	name := scheduler.Task{Queue: queue, ID: d.id}
 	c := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}} // for foreign tasks too
-	turn, err := m.scheduler.Arrive(ctx, name, []reservations.Charge{c})
+	turn, err := m.scheduler.Engine().Arrive(ctx, waitlist.Task(name), []reservations.Charge{c})
 	if err != nil {
 		return err
 	}
-	if turn.Status == scheduler.StatusWaiting {
+	if turn.Status == engine.StatusWaiting {
 		m.delivered(d)
-		return m.scheduler.Return(turn)
+		return m.scheduler.Engine().Return(turn)
 	}
 	if turn.Behind(c) {
 		d.outcome, err = m.limiter.Reserve(ctx, c)
@@ -172,15 +174,15 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 		d.outcome, err = m.limiter.Start(ctx, c, turn.Reservation(c))
 	}
 	if err != nil {
-		return m.scheduler.WaitStore(ctx, name, turn, c, err)
+		return m.scheduler.Engine().WaitStore(ctx, waitlist.Task(name), turn, c, err)
 	}
-	m.scheduler.Answered(ctx, c.Bucket())
+	m.scheduler.Engine().Answered(ctx, c.Bucket())
 	if !d.outcome.Started() {
 		m.delivered(d)
-		return m.scheduler.Wait(ctx, name, turn, c, d.outcome)
+		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn, c, d.outcome)
 	}
 	wait(ctx, d.outcome.Hold)
-	m.scheduler.Begun(name, turn, scheduler.Answer{Bucket: c.Bucket(), Outcome: d.outcome})
+	m.scheduler.Engine().Begun(waitlist.Task(name), turn, engine.Answer{Bucket: c.Bucket(), Outcome: d.outcome})
 	m.delivered(d)
 	if m.run != nil {
 		return m.run(ctx, task)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -109,7 +110,7 @@ func TestAPriorityThatIsGone(t *testing.T) {
 			Limit: "openai", Tokens: reservations.Tokens{"requests": 1}, Flow: "c", Priority: "gone",
 		}
 		task := scheduler.Task{Queue: "default", ID: putBack(t, client, flowTask{ID: "c1"})}
-		turn, err := w.s.Arrive(t.Context(), task, []reservations.Charge{charge})
+		turn, err := w.s.Engine().Arrive(t.Context(), waitlist.Task(task), []reservations.Charge{charge})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestAPriorityThatIsGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = w.s.Wait(t.Context(), task, turn, charge, o)
+		_ = w.s.Engine().Wait(t.Context(), waitlist.Task(task), turn, charge, o)
 		e, err := w.s.Explain(t.Context(), task)
 		if err != nil {
 			t.Fatal(err)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/engine"
 )
 
 // Find returns the tasks with this ID, at most one for each queue, in the order of the queues. The error matches
@@ -29,7 +29,7 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 		switch {
 		case err == nil:
 			found = append(found, Task{Queue: queue, ID: id})
-		case !gone(err):
+		case !engine.Gone(err):
 			return nil, fmt.Errorf("look for task %s in queue %s: %w", id, queue, err)
 		}
 	}
@@ -66,19 +66,9 @@ func (s *Scheduler) info(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
 // failures is how often the task failed. asynq counts only failures that led to a retry. If the last failure archived
 // the task, both have the same time; if an operator did, the archive is later.
 func failures(q asynqdb.QueueState, info *asynq.TaskInfo) int {
-	if info.State == asynq.TaskStateArchived && info.LastErr != "" && !deferral(info.LastErr) &&
+	if info.State == asynq.TaskStateArchived && info.LastErr != "" && !engine.Deferral(info.LastErr) &&
 		q.Archived.Unix() == info.LastFailedAt.Unix() {
 		return info.Retried + 1
 	}
 	return info.Retried
-}
-
-// onlyWaited says whether asynq archived the task on its last attempt although it only had to wait. Other tasks were
-// archived by an operator or after a failure.
-func onlyWaited(info *asynq.TaskInfo) bool {
-	return info.Retried >= info.MaxRetry && strings.HasPrefix(info.LastErr, waitingText)
-}
-
-func gone(err error) bool {
-	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -100,7 +101,7 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 			setWait(e, at)
 		case e.Note != "":
 			e.Reason, e.Since = ReasonNet, info.LastFailedAt
-			if strings.HasPrefix(e.Note, waitingWorker) {
+			if strings.HasPrefix(e.Note, engine.WaitingWorker) {
 				e.Reason = ReasonWorker
 			} else if e.Cause != "" && e.Refusals > 0 {
 				e.Reason = ReasonProvider // a task without a limit is in no waitlist
@@ -111,7 +112,7 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 			e.Reason = ReasonScheduled
 		}
 	case asynq.TaskStateArchived:
-		if waits && onlyWaited(info) {
+		if waits && engine.OnlyWaited(info) {
 			setWait(e, at)
 			return
 		}
@@ -125,7 +126,7 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 
 // setWait is for a task that is in a waitlist.
 func setWait(e *Explanation, at waitlist.Position) {
-	var info waitInfo
+	var info engine.WaitInfo
 	_ = json.Unmarshal(at.Info, &info) // what can't be read is not shown
 	w := &Waiting{
 		Bucket: at.Bucket, Tokens: at.Tokens, Urgent: at.Urgent, Reserved: at.Reserved,
@@ -152,9 +153,9 @@ func setWait(e *Explanation, at waitlist.Position) {
 	switch {
 	case at.State == waitlist.StatePromoted:
 		e.Reason, e.Until = ReasonPromoted, e.Now
-	case !at.List.FailedUntil.IsZero() || info.Why == whyStore:
+	case !at.List.FailedUntil.IsZero() || info.Why == engine.WhyStore:
 		e.Reason, e.Until = ReasonStore, at.List.FailedUntil
-	case info.Why == whyProvider && e.Cause != "":
+	case info.Why == engine.WhyProvider && e.Cause != "":
 		e.Reason = ReasonProvider
 	default:
 		e.Reason = ReasonLimit

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -178,7 +179,7 @@ func (s *Scheduler) recur(ctx context.Context, all []*recurrence) {
 			if pause == 0 {
 				s.config.Logger.WarnContext(ctx, "recurring tasks can't be enqueued, will try again", slog.Any("error", err))
 			}
-			pause = min(max(errorPause, 2*pause), errorPauseMost)
+			pause = min(max(engine.ErrorPause, 2*pause), engine.ErrorPauseMost)
 			rest = min(rest, pause)
 		}
 		timer.Reset(max(recurringLeast, rest))
@@ -202,7 +203,7 @@ func (s *Scheduler) tickAll(ctx context.Context, all []*recurrence) (rest time.D
 
 // tickOne enqueues the last tick of one schedule, if that was not done before.
 func (s *Scheduler) tickOne(ctx context.Context, r *recurrence) (rest time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, engine.CallTimeout)
 	defer cancel()
 	last, now, err := s.queues.LastTick(ctx, r.queue, r.Name, r.schedule.text)
 	if err != nil {

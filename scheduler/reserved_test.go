@@ -9,6 +9,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -82,8 +84,8 @@ func TestReservationsAreReleasedIfATaskExists(t *testing.T) {
 	if ahead := plan(t, l); ahead > 0 {
 		t.Errorf("%v tokens are promised ahead", ahead)
 	}
-	turn, err := s.Arrive(t.Context(), named("a"), []reservations.Charge{requests(1)})
-	if err != nil || turn.Status != scheduler.StatusWaiting || !turn.Reservation(requests(1)).Promised {
+	turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named("a")), []reservations.Charge{requests(1)})
+	if err != nil || turn.Status != engine.StatusWaiting || !turn.Reservation(requests(1)).Promised {
 		t.Errorf("the first task: %+v, %v", turn, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -24,9 +25,9 @@ func (e Explanation) deadline() string {
 	case e.StartBy.IsZero(), !e.startsLater():
 		return ""
 	case e.Until.After(e.StartBy):
-		return "; it must start by " + clockText(e.StartBy) + " and is expected to expire"
+		return "; it must start by " + engine.ClockText(e.StartBy) + " and is expected to expire"
 	}
-	return "; it must start by " + clockText(e.StartBy)
+	return "; it must start by " + engine.ClockText(e.StartBy)
 }
 
 // pause says what the pause of its queue means for the task, and how the pause ends.
@@ -41,7 +42,8 @@ func (e Explanation) pause() string {
 	case e.Reason == ReasonStore || !e.Until.After(e.Now): // no time is expected, or it has come
 		return "; queue " + e.Task.Queue + " is paused, so it does not start" + resume
 	default:
-		return "; queue " + e.Task.Queue + " is paused, so it starts at " + clockText(e.Until) + " at the earliest" + resume
+		return "; queue " + e.Task.Queue + " is paused, so it starts at " + engine.ClockText(e.Until) +
+			" at the earliest" + resume
 	}
 }
 
@@ -68,7 +70,7 @@ func (e Explanation) sentence() string {
 	case ReasonWorker:
 		return "waits for a worker that can serve it, and is delivered again " + e.when() + cause(e.Cause)
 	case ReasonScheduled:
-		return "is scheduled for " + clockText(e.Until) + ", " + e.when()
+		return "is scheduled for " + engine.ClockText(e.Until) + ", " + e.when()
 	case ReasonRetry:
 		return fmt.Sprintf("failed %s and is tried again %s", plural(e.Failures, "time"), e.when()) + cause(e.LastError)
 	case ReasonArchived:
@@ -96,7 +98,7 @@ func (e Explanation) waitSentence() string {
 		return "was refused by its provider" + times(e.Refusals) + ", and is " + start + " of " + limit + cause(e.Cause)
 	case ReasonBlocked:
 		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
-			limit, roundText(e.Bucket.Blocked), start)
+			limit, engine.RoundText(e.Bucket.Blocked), start)
 	}
 	if e.Reason == ReasonInFlight {
 		return fmt.Sprintf("waits for one of %s of %s to end: it is number %d of %d in its waitlist",
@@ -126,13 +128,13 @@ func (e Explanation) orphanSentence() string {
 	case e.Workers == 0 && in == 0:
 		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back at once"
 	case e.Workers == 0:
-		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back in " + roundText(in) +
+		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back in " + engine.RoundText(in) +
 			" at the earliest"
 	case in == 0:
 		return lost + ": asynq puts it back within a minute, and another worker runs it again"
 	}
 	return fmt.Sprintf("%s: asynq puts it back in %s to %s, and another worker runs it again",
-		lost, roundText(in), roundText(in+recoverEvery))
+		lost, engine.RoundText(in), engine.RoundText(in+recoverEvery))
 }
 
 // unserved says that no worker takes from the queue, and what to do: start, or a change of the workers that take from
@@ -148,7 +150,7 @@ func (e Explanation) unserved(start string) string {
 // when is "in 12.3s", or "now".
 func (e Explanation) when() string {
 	if d := e.Until.Sub(e.Now); d > time.Millisecond {
-		return "in " + roundText(d)
+		return "in " + engine.RoundText(d)
 	}
 	return "now"
 }
@@ -169,21 +171,21 @@ func since(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return " since " + clockText(at)
+	return " since " + engine.ClockText(at)
 }
 
 func at(moment time.Time) string {
 	if moment.IsZero() {
 		return ""
 	}
-	return " at " + clockText(moment)
+	return " at " + engine.ClockText(moment)
 }
 
 func forTime(now, since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return ", for " + roundText(max(0, now.Sub(since)))
+	return ", for " + engine.RoundText(max(0, now.Sub(since)))
 }
 
 func on(worker string) string {

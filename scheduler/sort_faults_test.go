@@ -14,6 +14,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -111,7 +113,7 @@ func TestSortKilled(t *testing.T) {
 			if err := killed.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			killed.Sort("default", tasks.Charges, nil)
+			killed.Engine().Sort("default", tasks.Charges, nil)
 			_ = killed.Stop(t.Context())
 			if !c.fails() {
 				t.Fatal("it was not cut off")
@@ -121,11 +123,11 @@ func TestSortKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, info := range scheduled {
-				turn, err := s.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: info.ID}, nil)
+				turn, err := s.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if in := time.Until(info.NextProcessAt); turn.Status == scheduler.StatusNew && in > 20*time.Second {
+				if in := time.Until(info.NextProcessAt); turn.Status == engine.StatusNew && in > 20*time.Second {
 					t.Fatalf("asynq delivers %s, which waits nowhere, in %v", info.ID, in)
 				}
 			}
@@ -177,7 +179,7 @@ func TestSortLeavesTheOthersWhereTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, s)
-	s.Sort("default", tasks.Charges, nil)
+	s.Engine().Sort("default", tasks.Charges, nil)
 	<-asked
 	want := append([]string{"woken"}, free...)
 	others := func() []string { // the dispatcher may put a limited task between them
@@ -207,7 +209,7 @@ func TestStopWhileSorting(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.Sort("default", tasks.Charges, nil)
+	s.Engine().Sort("default", tasks.Charges, nil)
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -229,7 +231,7 @@ func TestWithdrawWhileSorting(t *testing.T) {
 	s := newScheduler(t, client, limiter(t, slowStore{buckets, asked, answer}, perSecond(1./3600, 1)), exact())
 	limited, _ := backlog(t, s, 100)
 	start(t, s)
-	s.Sort("default", tasks.Charges, nil)
+	s.Engine().Sort("default", tasks.Charges, nil)
 	<-asked
 	const withdrawn = 10
 	got, err := s.Withdraw(t.Context(), "default", limited[:withdrawn]...)
@@ -245,8 +247,8 @@ func TestWithdrawWhileSorting(t *testing.T) {
 		t.Errorf("%d tasks wait, %d are promoted, not %d together, %v", list.Waiting, list.Promoted, want, err)
 	}
 	for i, id := range limited {
-		turn, err := s.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: id}, nil)
-		if err != nil || (turn.Status == scheduler.StatusNew) != (i < withdrawn) {
+		turn, err := s.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: id}, nil)
+		if err != nil || (turn.Status == engine.StatusNew) != (i < withdrawn) {
 			t.Fatalf("%s: %+v, %v", id, turn, err)
 		}
 	}

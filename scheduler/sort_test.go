@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -36,9 +37,9 @@ func backlog(t *testing.T, s *scheduler.Scheduler, n int) (limited, free []strin
 }
 
 // sorted sorts the queue, and returns how many tasks the sort reported.
-func sorted(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer) (reported int) {
+func sorted(t *testing.T, s *scheduler.Scheduler, price engine.Pricer) (reported int) {
 	t.Helper()
-	s.Sort("default", price, func(n int) { reported += n })
+	s.Engine().Sort("default", price, func(n int) { reported += n })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := s.Stop(ctx); err != nil { // waits for the running sort
@@ -49,7 +50,7 @@ func sorted(t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer) (repor
 
 // sortedNone fails if sorting schedules a task, or if the pending tasks are not the wanted ones.
 func sortedNone(
-	t *testing.T, s *scheduler.Scheduler, price scheduler.Pricer, client redis.UniversalClient, want []string,
+	t *testing.T, s *scheduler.Scheduler, price engine.Pricer, client redis.UniversalClient, want []string,
 ) {
 	t.Helper()
 	if reported := sorted(t, s, price); reported != 0 {
@@ -130,7 +131,7 @@ func TestSortLeavesAlone(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		tasks int
-		price scheduler.Pricer
+		price engine.Pricer
 		start bool
 	}{
 		"few":             {63, tasks.Charges, true},

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -36,25 +36,13 @@ func timeNet(t, now time.Time) time.Time {
 	return wholeSecondFrom(t)
 }
 
-// beforeExpiry is the delay of a net, cut so that a worker gets the task as soon as it has expired.
-func beforeExpiry(delay time.Duration, t *asynq.Task, now time.Time) time.Duration {
-	if t == nil {
-		return delay
-	}
-	by := tasks.StartBy(t)
-	if by.IsZero() {
-		return delay
-	}
-	return min(delay, max(0, by.Sub(now))+wholeSecond)
-}
-
 // checkStartBy returns an error if the task had to start in the past.
 func checkStartBy(o tasks.Options, now time.Time) error {
 	if o.StartBy.IsZero() || o.StartBy.After(now) {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrInvalidOption,
-		invalid("start_by", "%s must be in the future: it is %s", clockText(o.StartBy), clockText(now)))
+		invalid("start_by", "%s must be in the future: it is %s", engine.ClockText(o.StartBy), engine.ClockText(now)))
 }
 
 // setTimers sets the timers of tasks that were enqueued.
@@ -62,13 +50,13 @@ func (s *Scheduler) setTimers(ctx context.Context, parcels []*parcel) {
 	var timers []waitlist.Timer
 	now := time.Now()
 	for _, p := range parcels {
-		if p.info == nil {
+		if p.Info == nil {
 			continue
 		}
-		t := waitlist.Timer{Task: waitlist.Task{Queue: p.info.Queue, ID: p.info.ID}}
+		t := waitlist.Timer{Task: waitlist.Task{Queue: p.Info.Queue, ID: p.Info.ID}}
 		if at := p.Options.At; at.After(now) {
 			t.At = max(at.Sub(now)-s.config.Delivery, time.Microsecond)
-			p.info.NextProcessAt = at
+			p.Info.NextProcessAt = at
 		}
 		if by := p.Options.StartBy; !by.IsZero() {
 			t.StartBy = max(by.Sub(now), time.Microsecond)
@@ -80,7 +68,7 @@ func (s *Scheduler) setTimers(ctx context.Context, parcels []*parcel) {
 	if len(timers) == 0 {
 		return
 	}
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.AfterTimeout)
 	defer cancel()
 	if err := s.list.SetTimers(after, timers); err != nil {
 		s.config.Logger.WarnContext(ctx, "times of tasks could not be stored: asynq delivers them up to two seconds later",
@@ -92,8 +80,8 @@ func (s *Scheduler) setTimers(ctx context.Context, parcels []*parcel) {
 func (s *Scheduler) refuseExpected(batch []*parcel) {
 	now := time.Now()
 	for _, p := range batch {
-		if p.held != nil {
-			p.err = s.tooLate(p, p.held.charge.Bucket(), now, p.held.wait)
+		if p.Held != nil {
+			p.err = s.tooLate(p, p.Held.Charge.Bucket(), now, p.Held.Wait)
 		}
 	}
 }
@@ -136,7 +124,7 @@ func (s *Scheduler) tooLate(p *parcel, bucket string, now time.Time, wait time.D
 	if p.Options.ID != "" {
 		if _, err := s.inspector.GetTaskInfo(p.Options.Queue, p.Options.ID); err == nil {
 			return fmt.Errorf("enqueue task %q: %w", p.Task.Type(), asynq.ErrTaskIDConflict)
-		} else if !gone(err) {
+		} else if !engine.Gone(err) {
 			return fmt.Errorf("look for task %s: %w", p.Options.ID, err)
 		}
 	}
@@ -178,37 +166,4 @@ func (a *ahead) add(tokens reservations.Tokens) {
 	for meter, n := range tokens {
 		a.tokens[meter] += n
 	}
-}
-
-// ring has asynq deliver the tasks whose timers were due. What is reserved for a task that had to start by now is
-// released at once. That is so even if no worker is free to end the task.
-func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
-	ids := map[string][]string{}
-	var expired []Task
-	for _, r := range rung {
-		ids[r.Queue] = append(ids[r.Queue], r.ID)
-		if r.Waits {
-			expired = append(expired, Task(r.Task))
-		}
-	}
-	for queue, of := range ids {
-		if _, err := d.s.queues.Wake(ctx, queue, of, 0); err != nil {
-			d.s.config.Logger.WarnContext(ctx, "tasks are delivered up to two seconds after their time",
-				slog.String("queue", queue), slog.Int("tasks", len(of)), slog.Any("error", err))
-		}
-	}
-	if len(expired) == 0 {
-		return
-	}
-	d.s.background.Go(func() {
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
-		defer cancel()
-		for _, t := range slices.Compact(expired) {
-			info, _ := d.s.inspector.GetTaskInfo(t.Queue, t.ID) // where it can't be read, the reservation heals by refill
-			if err := d.s.leaveEnded(leaving, t, info); err != nil {
-				d.s.config.Logger.DebugContext(leaving, "expired task still in a waitlist",
-					slog.String("task_id", t.ID), slog.Any("error", err))
-			}
-		}
-	})
 }

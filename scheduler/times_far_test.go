@@ -9,7 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -22,8 +22,8 @@ func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 			tasks.HeaderVersion: strconv.Itoa(tasks.Version), tasks.HeaderStartBy: strconv.FormatInt(ms, 10),
 		}
 		task := asynq.NewTaskWithHeaders("x", nil, headers)
-		for _, cause := range []error{errors.New("no"), &scheduler.DeferredError{Delay: time.Minute}} {
-			if d := scheduler.RetryDelay(0, cause, task); d < time.Second || d > time.Hour {
+		for _, cause := range []error{errors.New("no"), &engine.DeferredError{Delay: time.Minute}} {
+			if d := engine.RetryDelay(0, cause, task); d < time.Second || d > time.Hour {
 				t.Errorf("%d: %T comes back after %v", ms, cause, d)
 			}
 		}
@@ -37,7 +37,7 @@ func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 		if err := tasks.CheckStart(task, time.Now()); !errors.Is(err, tasks.ErrExpired) {
 			t.Errorf("%d: %v", ms, err)
 		}
-		if d := scheduler.RetryDelay(0, errors.New("no"), task); d < 0 || d > time.Second {
+		if d := engine.RetryDelay(0, errors.New("no"), task); d < 0 || d > time.Second {
 			t.Errorf("%d: comes back after %v", ms, d)
 		}
 	}

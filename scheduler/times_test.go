@@ -9,6 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -83,12 +85,12 @@ func TestTheNetEndsWithStartBy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{&scheduler.DeferredError{Delay: time.Hour}, errors.New("failed")} {
-		if d := scheduler.RetryDelay(25, err, e.Task); d < 10*time.Second || d > 11*time.Second {
+	for _, err := range []error{&engine.DeferredError{Delay: time.Hour}, errors.New("failed")} {
+		if d := engine.RetryDelay(25, err, e.Task); d < 10*time.Second || d > 11*time.Second {
 			t.Errorf("%v: back after %v", err, d)
 		}
 	}
-	if d := scheduler.RetryDelay(25, errors.New("failed"), asynq.NewTask("a", nil)); d < 20*time.Minute {
+	if d := engine.RetryDelay(25, errors.New("failed"), asynq.NewTask("a", nil)); d < 20*time.Minute {
 		t.Errorf("without StartBy: %v", d)
 	}
 }
@@ -122,8 +124,8 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	awaitPending(t, client, info.ID)
 	until(t, "the reservation is released", func() bool { return plan(t, l) <= before })
 	until(t, "the task has left the waitlist", func() bool {
-		turn, err := s.Arrive(t.Context(), named(info.ID), []reservations.Charge{requests(1)})
-		return err == nil && turn.Status == scheduler.StatusNew
+		turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named(info.ID)), []reservations.Charge{requests(1)})
+		return err == nil && turn.Status == engine.StatusNew
 	})
 }
 

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -54,18 +53,10 @@ func (p *parcel) endSpan() {
 		p.span.SetAttributes(attribute.String("headway.limit", spantext.Of(c.Limit)),
 			attribute.String("headway.bucket", spantext.Of(c.Bucket())))
 	}
-	if p.info != nil {
-		p.span.SetAttributes(semconv.MessagingMessageID(p.info.ID))
+	if p.Info != nil {
+		p.span.SetAttributes(semconv.MessagingMessageID(p.Info.ID))
 	}
 	if p.err != nil {
 		p.span.SetStatus(codes.Error, spantext.Of(p.err.Error()))
 	}
-}
-
-// Since is when the task began to wait, by a worker's clock; zero for a task that does not wait.
-func (t *Turn) Since() time.Time {
-	if t.info.Since == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(t.info.Since)
 }

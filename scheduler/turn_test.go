@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -33,9 +34,9 @@ func newWaits(t *testing.T, client redis.UniversalClient) waits {
 
 func named(id string) scheduler.Task { return scheduler.Task{Queue: "default", ID: id} }
 
-func (w waits) arrive(id string) scheduler.Turn {
+func (w waits) arrive(id string) engine.Turn {
 	w.t.Helper()
-	turn, err := w.Arrive(w.t.Context(), named(id), []reservations.Charge{requests(1)})
+	turn, err := w.Engine().Arrive(w.t.Context(), waitlist.Task(named(id)), []reservations.Charge{requests(1)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -51,15 +52,15 @@ func (w waits) wait(ids ...string) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.deferred(w.Wait(w.t.Context(), named(id), turn, requests(1), o))
+		w.deferred(w.Engine().Wait(w.t.Context(), waitlist.Task(named(id)), turn, requests(1), o))
 	}
 }
 
 // deferred returns how long a deferral lasts.
 func (w waits) deferred(err error) time.Duration {
 	w.t.Helper()
-	d, ok := errors.AsType[*scheduler.DeferredError](err)
-	if !ok || scheduler.IsFailure(err) || !errors.Is(err, scheduler.ErrDeferred) {
+	d, ok := errors.AsType[*engine.DeferredError](err)
+	if !ok || engine.IsFailure(err) || !errors.Is(err, scheduler.ErrDeferred) {
 		w.t.Fatalf("err = %v, want a deferral", err)
 	}
 	return d.Delay
@@ -115,7 +116,7 @@ func TestTasksWaitInTheOrderOfTheirArrival(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.deferred(w.Wait(t.Context(), named("first"), first, requests(1), o))
+		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("first")), first, requests(1), o))
 		if got := w.heads(); got != "first second third" {
 			t.Errorf("in order: %s", got)
 		}
@@ -127,7 +128,7 @@ func TestTurn(t *testing.T) {
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		w := newWaits(t, client)
-		if turn := w.arrive("a"); turn.Status != scheduler.StatusNew || turn.Behind(requests(1)) ||
+		if turn := w.arrive("a"); turn.Status != engine.StatusNew || turn.Behind(requests(1)) ||
 			turn.Reservation(requests(1)) != nil {
 			t.Fatalf("new: %+v", turn)
 		}
@@ -135,35 +136,35 @@ func TestTurn(t *testing.T) {
 			t.Fatalf("%+v", o)
 		}
 		w.wait("a", "b")
-		if turn := w.arrive("c"); turn.Status != scheduler.StatusNew || !turn.Behind(requests(1)) {
+		if turn := w.arrive("c"); turn.Status != engine.StatusNew || !turn.Behind(requests(1)) {
 			t.Errorf("behind others: %+v", turn)
 		}
 		turn := w.arrive("b")
-		if turn.Status != scheduler.StatusWaiting || turn.Bucket != "openai" || turn.Behind(requests(1)) ||
+		if turn.Status != engine.StatusWaiting || turn.Bucket != "openai" || turn.Behind(requests(1)) ||
 			!turn.Reservation(requests(1)).Promised {
 			t.Errorf("waiting: %+v", turn)
 		}
-		if in := w.deferred(w.Return(turn)); (in - 2*time.Hour).Abs() > time.Minute {
+		if in := w.deferred(w.Engine().Return(turn)); (in - 2*time.Hour).Abs() > time.Minute {
 			t.Errorf("it goes back for %v", in)
 		}
 		w.promote("a")
-		if turn = w.arrive("a"); turn.Status != scheduler.StatusPromoted || !turn.Reservation(requests(1)).Promised {
+		if turn = w.arrive("a"); turn.Status != engine.StatusPromoted || !turn.Reservation(requests(1)).Promised {
 			t.Errorf("promoted: %+v", turn)
 		}
 		o, err := w.limiter.Start(t.Context(), requests(1), turn.Reservation(requests(1)))
 		if err != nil || o.Started() {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		w.deferred(w.Wait(t.Context(), named("a"), turn, requests(1), o))
+		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn, requests(1), o))
 		if got := w.heads(); got != "a b" {
 			t.Errorf("a task that came too early goes back to its place, not: %s", got)
 		}
 		w.promote("a")
-		w.Begun(named("a"), w.arrive("a"), scheduler.Answer{Bucket: "openai", Outcome: o})
+		w.Engine().Begun(waitlist.Task(named("a")), w.arrive("a"), engine.Answer{Bucket: "openai", Outcome: o})
 		if err := w.Stop(t.Context()); err != nil { // sends the remaining reports
 			t.Fatal(err)
 		}
-		if turn = w.arrive("a"); turn.Status != scheduler.StatusNew || !turn.Behind(requests(1)) {
+		if turn = w.arrive("a"); turn.Status != engine.StatusNew || !turn.Behind(requests(1)) {
 			t.Errorf("begun: %+v", turn)
 		}
 	})
@@ -182,12 +183,13 @@ func TestTasksThatGoFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		refusal := errors.New("429 slow down")
-		err = w.WaitRefused(t.Context(), named("refused"), requests(1), time.Second, blocked[0], refusal, nil)
+		err = w.Engine().WaitRefused(t.Context(), waitlist.Task(named("refused")), requests(1), time.Second,
+			blocked[0], refusal, nil)
 		if in := w.deferred(err); (in-9*time.Minute).Abs() > time.Second || !errors.Is(err, refusal) {
 			t.Errorf("%v, for %v", err, in)
 		}
-		w.deferred(w.WaitFirst(t.Context(), named("stopped"), w.arrive("stopped"), requests(1)))
-		w.deferred(w.WaitFirst(t.Context(), named("a"), w.arrive("a"), requests(1)))
+		w.deferred(w.Engine().WaitFirst(t.Context(), waitlist.Task(named("stopped")), w.arrive("stopped"), requests(1)))
+		w.deferred(w.Engine().WaitFirst(t.Context(), waitlist.Task(named("a")), w.arrive("a"), requests(1)))
 		if got := w.heads(); !strings.HasSuffix(got, " a b") || len(got) != len("refused stopped a b") {
 			t.Errorf("heads are %s", got)
 		}
@@ -198,9 +200,9 @@ func TestTasksThatGoFirst(t *testing.T) {
 func TestWaitRefusedWithoutALimit(t *testing.T) {
 	t.Parallel()
 	w := newWaits(t, mini(t))
-	err := w.WaitRefused(t.Context(), named("a"), reservations.Charge{}, time.Minute, reservations.Outcome{},
-		errors.New("429"), nil)
-	if d := scheduler.RetryDelay(0, err, nil); d != 61*time.Second || w.arrive("a").Status != scheduler.StatusNew {
+	err := w.Engine().WaitRefused(t.Context(), waitlist.Task(named("a")), reservations.Charge{}, time.Minute,
+		reservations.Outcome{}, errors.New("429"), nil)
+	if d := engine.RetryDelay(0, err, nil); d != 61*time.Second || w.arrive("a").Status != engine.StatusNew {
 		t.Errorf("it comes back in %v", d)
 	}
 }
@@ -212,7 +214,7 @@ func TestWaitStoreKeepsThePlace(t *testing.T) {
 	w := newWaits(t, redisOf(t, &redis.Options{Addr: server.Addr()}))
 	w.wait("a", "b")
 	w.promote("a")
-	err := w.WaitStore(t.Context(), named("a"), w.arrive("a"), requests(1), unreachable())
+	err := w.Engine().WaitStore(t.Context(), waitlist.Task(named("a")), w.arrive("a"), requests(1), unreachable())
 	if in := w.deferred(err); in < time.Second || in > 2*time.Second || !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("%v, for %v", err, in)
 	}
@@ -222,7 +224,7 @@ func TestWaitStoreKeepsThePlace(t *testing.T) {
 	if list, err := w.Waitlist(t.Context(), "openai"); err != nil || list.Failed.IsZero() {
 		t.Errorf("%+v, %v", list, err)
 	}
-	w.Answered(t.Context(), "openai")
+	w.Engine().Answered(t.Context(), "openai")
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -241,12 +243,12 @@ func TestWaitWithoutRedis(t *testing.T) {
 	ask(t, l, requests(2))
 	o := ask(t, l, requests(1))
 	server.SetError("LOADING busy")
-	turn, err := s.Arrive(t.Context(), named("a"), []reservations.Charge{requests(1)})
-	if err == nil || turn.Status != scheduler.StatusNew || len(turn.Charges) != 1 || turn.Behind(requests(1)) {
+	turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named("a")), []reservations.Charge{requests(1)})
+	if err == nil || turn.Status != engine.StatusNew || len(turn.Charges) != 1 || turn.Behind(requests(1)) {
 		t.Errorf("turn = %+v, %v", turn, err)
 	}
-	err = s.Wait(t.Context(), named("a"), turn, requests(1), o)
-	if d := scheduler.RetryDelay(0, err, nil); scheduler.IsFailure(err) || d != o.Wait()+time.Second {
+	err = s.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn, requests(1), o)
+	if d := engine.RetryDelay(0, err, nil); engine.IsFailure(err) || d != o.Wait()+time.Second {
 		t.Errorf("%v comes back in %v, want %v and a second", err, d, o.Wait())
 	}
 	server.SetError("")
@@ -258,7 +260,7 @@ func TestWaitWithoutRedis(t *testing.T) {
 func TestDeferralText(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	e := &scheduler.DeferredError{
+	e := &engine.DeferredError{
 		Bucket: "openai", State: reservations.StateReserved, Until: at, Delay: 12300 * time.Millisecond,
 	}
 	const until = "until 2026-11-22T12:00:00.000Z, 12.3s from 2026-11-22T11:59:47.700Z"

@@ -3,11 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -39,67 +34,5 @@ func (s *Scheduler) Withdraw(ctx context.Context, queue string, ids ...string) (
 		charged, _ := tasks.Charges(task) // unreadable: heals by refill
 		gone, charges = append(gone, waitlist.Task{Queue: queue, ID: id}), append(charges, charged)
 	}
-	return withdrawn, errors.Join(err, s.leaveAll(ctx, gone, charges))
-}
-
-// leaveEnded removes every trace of a task that will not start from the waitlists, and releases its reservations. Info
-// is what asynq knew of the task, nil where that is not known: then reservations heal by refill. The error is Redis's.
-func (s *Scheduler) leaveEnded(ctx context.Context, t Task, info *asynq.TaskInfo) error {
-	var charges []reservations.Charge
-	if info != nil {
-		task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
-		charges, _ = tasks.Charges(task) // unreadable: heals by refill
-	}
-	return s.leave(ctx, t, charges)
-}
-
-func (s *Scheduler) leave(ctx context.Context, t Task, charges []reservations.Charge) error {
-	return s.leaveAll(ctx, []waitlist.Task{waitlist.Task(t)}, [][]reservations.Charge{charges})
-}
-
-// leaveAll is leave for several tasks. Their releases share round trips.
-func (s *Scheduler) leaveAll(ctx context.Context, gone []waitlist.Task, charges [][]reservations.Charge) error {
-	left, err := s.list.Leave(ctx, gone)
-	var releasing sync.WaitGroup
-	for k, task := range left {
-		own := charges[k] //nolint:gosec // one for each of gone, and left is not longer
-		for _, h := range task.Held {
-			at := reservations.ParseBucket(h.Bucket)
-			i := slices.IndexFunc(own, func(c reservations.Charge) bool {
-				return c.Limit == at.Limit && c.Key == at.Key
-			})
-			if i >= 0 && s.limiter != nil {
-				c := own[i]
-				c.Shard = at.Shard
-				releasing.Go(func() {
-					s.releaseOne(ctx, c, reservations.Reservation{Shard: at.Shard, Promised: h.Reserved})
-				})
-			}
-		}
-	}
-	releasing.Wait()
-	if err != nil {
-		return fmt.Errorf("take %d tasks of queue %s out of the waitlists: %w", len(gone), gone[0].Queue, err)
-	}
-	return nil
-}
-
-// Drop removes every trace of a delivered task that will not start, because its worker refuses it.
-func (s *Scheduler) Drop(ctx context.Context, t Task, turn Turn) error {
-	if turn.Status == StatusNew {
-		return nil
-	}
-	return s.leave(ctx, t, turn.Charges)
-}
-
-// seldomEvery is how long a warning stands for others like it.
-const seldomEvery = time.Minute
-
-// seldom lets one of many warnings through. Safe for concurrent use.
-type seldom struct{ next atomic.Int64 }
-
-// now says whether it is time for the next one.
-func (s *seldom) now(at time.Time) bool {
-	next := s.next.Load()
-	return at.UnixNano() >= next && s.next.CompareAndSwap(next, at.Add(seldomEvery).UnixNano())
+	return withdrawn, errors.Join(err, s.engine.LeaveAll(ctx, gone, charges))
 }

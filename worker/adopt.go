@@ -15,6 +15,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -114,7 +115,8 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 		return nil, err
 	}
 	l := &Limits{client: client, queues: []string{tasks.QueueDefault}, guard: &guard{
-		limiter: limiter, sched: sched, successors: newSuccessors(client), trace: newTracing(config.Scheduler.Tracer, client),
+		limiter: limiter, scheduler: sched, engine: sched.Engine(), successors: newSuccessors(client),
+		trace:   newTracing(config.Scheduler.Tracer, client),
 		charges: chargesOr(config.Charge), passed: &passed{},
 		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
 		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),
@@ -144,7 +146,7 @@ func chargesOr(charge charger) charger {
 }
 
 // Scheduler is that of the limits, e.g. to enqueue tasks with tokens reserved.
-func (l *Limits) Scheduler() *scheduler.Scheduler { return l.guard.sched }
+func (l *Limits) Scheduler() *scheduler.Scheduler { return l.guard.scheduler }
 
 // Middleware is an asynq.MiddlewareFunc: handlers behind it start when their charge allows it, and report what they
 // used by Use. Tasks without a charge pass untouched, unless Headway enqueued them: then their count of retries is
@@ -181,11 +183,11 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 		delay = asynq.DefaultRetryDelayFunc
 	}
 	c.IsFailure = func(err error) bool {
-		return scheduler.IsFailure(err) && (isFailure == nil || isFailure(err))
+		return engine.IsFailure(err) && (isFailure == nil || isFailure(err))
 	}
 	c.RetryDelayFunc = func(n int, err error, t *asynq.Task) time.Duration {
 		if errors.Is(err, scheduler.ErrDeferred) {
-			return scheduler.RetryDelay(n, err, t)
+			return engine.RetryDelay(n, err, t)
 		}
 		return delay(n, err, t)
 	}
@@ -217,7 +219,7 @@ func (l *Limits) Start(ctx context.Context) error {
 	if err := l.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reach redis: %w", err)
 	}
-	if err := l.guard.sched.Start(ctx); err != nil {
+	if err := l.guard.scheduler.Start(ctx); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
 	l.started.Store(true)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 // The lateness of a start counts from the end of the longest hold.
@@ -24,25 +24,25 @@ func TestLatenessOfAStart(t *testing.T) {
 		for _, c := range []struct {
 			name     string
 			outcomes []reservations.Outcome
-			status   scheduler.Status
+			status   engine.Status
 			want     time.Duration
 			waited   bool
 		}{
-			{name: "unlimited", status: scheduler.StatusNew},
-			{name: "at once", status: scheduler.StatusNew, outcomes: []reservations.Outcome{plain}, want: ago},
-			{name: "only held", status: scheduler.StatusNew, outcomes: []reservations.Outcome{held}, want: ago - hold},
+			{name: "unlimited", status: engine.StatusNew},
+			{name: "at once", status: engine.StatusNew, outcomes: []reservations.Outcome{plain}, want: ago},
+			{name: "only held", status: engine.StatusNew, outcomes: []reservations.Outcome{held}, want: ago - hold},
 			{
-				name: "held by the first of two", status: scheduler.StatusNew, outcomes: []reservations.Outcome{held, plain},
+				name: "held by the first of two", status: engine.StatusNew, outcomes: []reservations.Outcome{held, plain},
 				want: ago - hold,
 			},
 			{
-				name: "promoted", status: scheduler.StatusPromoted, outcomes: []reservations.Outcome{held}, want: ago - hold,
+				name: "promoted", status: engine.StatusPromoted, outcomes: []reservations.Outcome{held}, want: ago - hold,
 				waited: true,
 			},
 		} {
 			var got Start
 			g := &guard{log: slog.New(slog.DiscardHandler), events: Events{OnStart: func(s Start) { got = s }}}
-			d := &delivery{task: asynq.NewTask("any", nil), turn: scheduler.Turn{Status: c.status}}
+			d := &delivery{task: asynq.NewTask("any", nil), turn: engine.Turn{Status: c.status}}
 			for _, o := range c.outcomes {
 				d.claims = append(d.claims, &reservations.Claim{
 					Charge: reservations.Charge{Limit: "api"}, Outcome: o, Decided: at, Latest: at,

@@ -109,7 +109,7 @@ func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 			t.Errorf("an error whose text panics: %v", err)
 		}
 		<-finished
-		g.sched = nil // which the refusal of a task needs
+		g.engine = nil // which the refusal of a task needs
 		err = g.process(ctx, asynq.NewTask("any", nil), func(*delivery) (prepared, error) { return nil, errors.New("bad") })
 		if p, ok := errors.AsType[*PanicError](err); !ok || p.Stack == "" {
 			t.Errorf("a panic of ours: %v", err)

@@ -11,8 +11,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -26,7 +27,7 @@ type delivery struct {
 	maxRetry int // ours; asynq's for a foreign task
 
 	claims reservations.Claims // none: the task is not limited
-	turn   scheduler.Turn      // what the task holds in the waitlists
+	turn   engine.Turn         // what the task holds in the waitlists
 	usage  usage
 
 	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
@@ -56,7 +57,7 @@ func (d *delivery) known(ctx context.Context) *delivery {
 	return d
 }
 
-func (d *delivery) handle() scheduler.Task { return scheduler.Task{Queue: d.queue, ID: d.id} }
+func (d *delivery) handle() waitlist.Task { return waitlist.Task{Queue: d.queue, ID: d.id} }
 
 func (d *delivery) ref() TaskRef {
 	return TaskRef{ID: d.id, Queue: d.queue, Type: d.task.Type(), Attempt: d.retried + 1, MaxRetry: d.maxRetry}

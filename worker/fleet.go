@@ -13,9 +13,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -215,8 +216,8 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 		"level for a minute", slog.String("missing", need.String()), slog.Any("error", errors.Join(cause, err)))
 	pause := min(max(returnPauseMin, returned), returnPauseMost)
 	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, pause,
-		func(context.Context, scheduler.Task) error {
-			return scheduler.WaitWorker("worker "+g.fleet.name+" has no "+need.String(), pause)
+		func(context.Context, waitlist.Task) error {
+			return engine.WaitWorker("worker "+g.fleet.name+" has no "+need.String(), pause)
 		})
 }
 

@@ -8,15 +8,16 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 // keepLeases has the leases of calls in flight renewed. The dispatcher gets the answers, so that it promotes no task
 // for slots that are renewed.
 func (g *guard) keepLeases(limiter *reservations.Limiter) {
 	g.keeper = reservations.NewKeeper(limiter, func(c reservations.Charge, o reservations.Outcome) {
-		g.sched.Changed(c.Bucket(), o)
+		g.engine.Changed(c.Bucket(), o)
 	})
 }
 
@@ -38,7 +39,7 @@ func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed ti
 	})
 	leased := d.claims.Leased()
 	c := leased[len(leased)-1].Charge
-	return g.deferTask(ctx, d, c, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.WaitFirst(ctx, t, scheduler.Turn{Charges: d.turn.Charges}, c)
+	return g.deferTask(ctx, d, c, reservations.Outcome{}, 0, func(ctx context.Context, t waitlist.Task) error {
+		return g.engine.WaitFirst(ctx, t, engine.Turn{Charges: d.turn.Charges}, c)
 	})
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -17,7 +19,8 @@ import (
 // guard is the middleware that every delivery passes. Worker and Limits both use it.
 type guard struct {
 	limiter    *reservations.Limiter // nil: no limit is known here
-	sched      *scheduler.Scheduler
+	scheduler  *scheduler.Scheduler
+	engine     *engine.Engine
 	successors successors
 	charges    func(*asynq.Task) ([]reservations.Charge, error)
 	passed     *passed // nil: every task that charges prices has a limit
@@ -140,7 +143,7 @@ func (g *guard) price(d *delivery) error {
 func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 	err = d.verdict(err)
 	if d.archives(err) {
-		if dropped := g.sched.Drop(ctx, d.handle(), d.turn); dropped != nil {
+		if dropped := g.engine.Drop(ctx, d.handle(), d.turn); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
 		cause := CauseRefused
@@ -166,14 +169,14 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 // after the other. The one that refuses keeps the task in its waitlist; what the others granted is cancelled, so no
 // task holds tokens that another waits for.
 func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	turn, err := g.sched.Arrive(early, d.handle(), d.claims.Charges())
+	turn, err := g.engine.Arrive(early, d.handle(), d.claims.Charges())
 	if err != nil {
 		g.logTask(ctx, d, slog.LevelDebug, "waitlists can't be read, the task asks as a new one", slog.Any("error", err))
 	}
 	d.turn = turn
-	g.sched.Claim(early, turn, d.claims)
-	if turn.Status == scheduler.StatusWaiting {
-		back := func(context.Context, scheduler.Task) error { return g.sched.Return(turn) }
+	g.engine.Claim(early, turn, d.claims)
+	if turn.Status == engine.StatusWaiting {
+		back := func(context.Context, waitlist.Task) error { return g.engine.Return(turn) }
 		return false, g.deferTask(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, back)
 	}
 	for asked := 1; ; asked++ {
@@ -189,7 +192,7 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 		}
 		g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
 	}
-	g.sched.Begun(d.handle(), turn, scheduler.Answers(d.claims)...)
+	g.engine.Begun(d.handle(), turn, engine.Answers(d.claims)...)
 	return true, nil
 }
 
@@ -228,7 +231,7 @@ func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err
 func (g *guard) ask(ctx, early context.Context, c *reservations.Claim) error {
 	bucket := c.Charge.Bucket()
 	if c.Held == nil {
-		if err := g.sched.Faulty(bucket); err != nil {
+		if err := g.engine.Faulty(bucket); err != nil {
 			return err
 		}
 	}
@@ -253,10 +256,10 @@ func (g *guard) learn(ctx context.Context, bucket string, err error) error {
 	default:
 		if g.outage.report(nil) {
 			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
-			g.sched.Recovered(ctx)
+			g.engine.Recovered(ctx)
 		}
 		if !alone {
-			g.sched.Answered(ctx, bucket)
+			g.engine.Answered(ctx, bucket)
 		}
 	}
 	return err
@@ -264,15 +267,15 @@ func (g *guard) learn(ctx context.Context, bucket string, err error) error {
 
 // sendBack lets the task wait for the bucket of c.
 func (g *guard) sendBack(ctx context.Context, d *delivery, c *reservations.Claim, o reservations.Outcome) error {
-	return g.deferTask(ctx, d, c.Charge, o, o.Wait(), func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.Wait(ctx, t, d.turn, c.Charge, o)
+	return g.deferTask(ctx, d, c.Charge, o, o.Wait(), func(ctx context.Context, t waitlist.Task) error {
+		return g.engine.Wait(ctx, t, d.turn, c.Charge, o)
 	})
 }
 
 // unavailable lets the task wait for the bucket of c, which did not answer.
 func (g *guard) waitForStore(ctx context.Context, d *delivery, c *reservations.Claim, cause error) error {
-	return g.deferTask(ctx, d, c.Charge, reservations.Outcome{}, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.WaitStore(ctx, t, d.turn, c.Charge, cause)
+	return g.deferTask(ctx, d, c.Charge, reservations.Outcome{}, 0, func(ctx context.Context, t waitlist.Task) error {
+		return g.engine.WaitStore(ctx, t, d.turn, c.Charge, cause)
 	})
 }
 
@@ -280,7 +283,7 @@ func (g *guard) waitForStore(ctx context.Context, d *delivery, c *reservations.C
 // waits instead of the task. C is the charge that the task waits for, delay about how long it waits.
 func (g *guard) deferTask(
 	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, delay time.Duration,
-	wait func(context.Context, scheduler.Task) error,
+	wait func(context.Context, waitlist.Task) error,
 ) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
@@ -297,7 +300,7 @@ func (g *guard) deferTask(
 	}
 	err := wait(last, waits)
 	event := Deferral{Task: d.ref(), Charge: c, Outcome: o, Err: err}
-	if deferred, ok := errors.AsType[*scheduler.DeferredError](err); ok {
+	if deferred, ok := errors.AsType[*engine.DeferredError](err); ok {
 		event.Until = deferred.Until
 	}
 	g.logCharge(ctx, d, c, slog.LevelDebug, "task waits",
@@ -337,7 +340,7 @@ func (g *guard) cancelStart(ctx context.Context, d *delivery) error {
 		return ctx.Err() // asynq has taken the task back
 	}
 	last := started[len(started)-1]
-	return g.deferTask(ctx, d, last.Charge, last.Outcome, 0, func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.WaitFirst(ctx, t, d.turn, last.Charge)
+	return g.deferTask(ctx, d, last.Charge, last.Outcome, 0, func(ctx context.Context, t waitlist.Task) error {
+		return g.engine.WaitFirst(ctx, t, d.turn, last.Charge)
 	})
 }

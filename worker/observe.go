@@ -119,7 +119,7 @@ func (g *guard) sync(ctx context.Context, d *delivery, c reservations.Charge, s 
 		g.corrected.forget(whole)
 		g.logTask(ctx, d, slog.LevelDebug, "bucket not corrected by what the provider says", slog.Any("error", err))
 	}
-	g.sched.Changed(c.Bucket(), o)
+	g.engine.Changed(c.Bucket(), o)
 	hook(g.log, g.events.OnSync, Sync{Task: d.ref(), Charge: c, Seen: s.seen, Outcome: o, Err: err})
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -62,7 +62,7 @@ func (g *guard) count(
 ) (times int, before time.Duration) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
 	defer cancel()
-	times, before, err := g.sched.Refused(soon, d.handle(), refusal.After)
+	times, before, err := g.engine.Refused(soon, d.handle(), refusal.After)
 	if err != nil {
 		g.logTask(ctx, d, slog.LevelWarn, "refusals of a task not counted", slog.Any("error", err))
 	}
@@ -122,7 +122,7 @@ func (g *guard) blocked(
 	for i, o := range all {
 		if c := d.charge(); !o.At.IsZero() {
 			c.Shard = o.Shard
-			g.sched.Changed(c.Bucket(), o)
+			g.engine.Changed(c.Bucket(), o)
 		}
 		if i == 0 {
 			own = o
@@ -146,7 +146,7 @@ func (g *guard) forgives(ctx context.Context, d *delivery, e ending) bool {
 	if e.times <= g.maxRefusals {
 		return true
 	}
-	if err := g.sched.ForgetRefusals(ctx, d.handle()); err != nil {
+	if err := g.engine.ForgetRefusals(ctx, d.handle()); err != nil {
 		g.logTask(ctx, d, slog.LevelWarn, "refusals of a task not forgotten", slog.Any("error", err))
 	}
 	return false
@@ -170,8 +170,8 @@ func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed
 	if e.alone {
 		c = reservations.Charge{}
 	}
-	return g.deferTask(ctx, d, d.charge(), e.blocked, wait, func(ctx context.Context, t scheduler.Task) error {
-		return g.sched.WaitRefused(ctx, t, c, e.refusal.After, e.blocked, e.err, e.cause)
+	return g.deferTask(ctx, d, d.charge(), e.blocked, wait, func(ctx context.Context, t waitlist.Task) error {
+		return g.engine.WaitRefused(ctx, t, c, e.refusal.After, e.blocked, e.err, e.cause)
 	})
 }
 

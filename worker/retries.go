@@ -7,6 +7,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -41,7 +42,7 @@ func (e *finalError) Is(target error) bool { return target == asynq.SkipRetry }
 
 // legible makes the text of err UTF-8: asynq can't store any other, and would neither retry nor archive the task.
 func legible(err error) error {
-	_, deferred := err.(*scheduler.DeferredError) //nolint:errorlint // its text is valid, and costly
+	_, deferred := err.(*engine.DeferredError) //nolint:errorlint // its text is valid, and costly
 	if err == nil || deferred || utf8.ValidString(err.Error()) {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 // run calls the handler, and returns the result for asynq; errAnswered if asynq has one.
@@ -57,7 +57,7 @@ func (g *guard) announce(ctx context.Context, d *delivery) {
 	s := Start{Task: d.ref(), Charges: d.claims.Charges()}
 	if len(d.claims) > 0 {
 		s.Outcome, s.Lateness = d.claims.Provider().Outcome, time.Since(d.claims.Ready())
-		s.Waited = d.turn.Status == scheduler.StatusPromoted
+		s.Waited = d.turn.Status == engine.StatusPromoted
 		d.hold, d.late = s.Outcome.Hold, s.Lateness
 		if since := d.turn.Since(); !since.IsZero() {
 			d.wait = time.Since(since)

@@ -62,7 +62,7 @@ func (g *guard) correct(
 				const text = "not all could be settled, the estimate stays charged there"
 				g.logCharge(correcting, d, c.Charge, slog.LevelWarn, text, slog.Any("error", err))
 			}
-			g.sched.Changed(c.Charge.Bucket(), o)
+			g.engine.Changed(c.Charge.Bucket(), o)
 			hook(g.log, g.events.OnSettle, Settlement{
 				Task: d.ref(), Charge: c.Charge, Used: used[c.Charge.Bucket()], Outcome: o, Err: err,
 			})
@@ -80,7 +80,7 @@ func (g *guard) correct(
 func (g *guard) stopWaking(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakerStopTimeout)
 	defer cancel()
-	if err := g.sched.Stop(ctx); err != nil {
+	if err := g.scheduler.Stop(ctx); err != nil {
 		return fmt.Errorf("stop the scheduler: %w", err)
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -161,7 +163,7 @@ func TestSuccessorHasAllPlaces(t *testing.T) {
 	}
 	b.left("tenant", "a", 90)
 	charged := []reservations.Charge{{Limit: "tenant", Key: "a"}, {Limit: "api"}}
-	turn, err := b.scheduler.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: "b~1"}, charged)
+	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: "b~1"}, charged)
 	if err != nil || turn.Bucket != "api" || turn.Reservation(charged[1]) == nil || turn.Reservation(charged[0]) != nil {
 		t.Errorf("the copy waits as %+v, %v", turn, err)
 	}
@@ -315,8 +317,8 @@ func TestHeldTaskIsGivenBackByTheTenantAtStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.left("tenant", "a", 100)
-	turn, err := b.scheduler.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: info.ID}, nil)
-	if err != nil || turn.Status == scheduler.StatusNew || turn.Bucket != "tenant:a" {
+	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
+	if err != nil || turn.Status == engine.StatusNew || turn.Bucket != "tenant:a" {
 		t.Errorf("the task waits as %+v, %v", turn, err)
 	}
 }

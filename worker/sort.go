@@ -21,7 +21,7 @@ func (g *guard) sortBehind(d *delivery, c *reservations.Claim) {
 		return
 	}
 	queue := d.queue
-	g.sched.Sort(queue, g.foreseeable, func(n int) {
+	g.engine.Sort(queue, g.foreseeable, func(n int) {
 		g.log.Debug("tasks of a backlog joined their waitlists", slog.String("queue", queue), slog.Int("tasks", n))
 		hook(g.log, g.events.OnSort, Sorted{Queue: queue, Tasks: n})
 	})

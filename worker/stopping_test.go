@@ -13,7 +13,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
@@ -138,9 +140,9 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 	if d := receive(t, b.deferrals); !errors.Is(d.Err, scheduler.ErrDeferred) {
 		t.Errorf("deferral %+v", d)
 	}
-	turn, err := b.scheduler.Arrive(t.Context(), scheduler.Task{Queue: "default", ID: info.ID}, nil)
+	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
 	// promoted before the worker stopped, or not
-	if err != nil || turn.Status == scheduler.StatusNew || len(b.starts) != 0 {
+	if err != nil || turn.Status == engine.StatusNew || len(b.starts) != 0 {
 		t.Errorf("after the stop: %+v, %v", turn, err)
 	}
 	if waits, err := b.inspector.GetTaskInfo("default", info.ID); err != nil || waits.Retried != 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -93,7 +93,7 @@ func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait ti
 	}
 	after := wait + wholeSecond
 	if len(d.claims) > 0 {
-		after = scheduler.RetryDelay(d.retried, &scheduler.DeferredError{Delay: wait}, d.task)
+		after = engine.RetryDelay(d.retried, &engine.DeferredError{Delay: wait}, d.task)
 	}
 	options := append(retries.Asynq(), asynq.ProcessIn(after))
 	info, err := s.inspector.GetTaskInfo(d.queue, d.id)

@@ -15,9 +15,9 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/spantext"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -152,7 +152,7 @@ func (d *delivery) traceEnd(result Result, used reservations.Tokens, err error) 
 	for meter, n := range used {
 		d.traced.span.SetAttributes(attribute.Float64("headway.tokens.used."+spantext.Of(meter), n))
 	}
-	if err != nil && scheduler.IsFailure(err) {
+	if err != nil && engine.IsFailure(err) {
 		d.traced.span.SetStatus(codes.Error, spantext.Of(err.Error()))
 	}
 }

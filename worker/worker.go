@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -54,7 +55,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
 	stopping := make(chan struct{})
 	w.guard = &guard{
-		limiter: limiter, sched: sched, successors: newSuccessors(client),
+		limiter: limiter, scheduler: sched, engine: sched.Engine(), successors: newSuccessors(client),
 		trace: newTracing(config.Scheduler.Tracer, client), charges: w.charges,
 		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
 		lateMost: reservations.LateMost, stopping: stopping,
@@ -62,7 +63,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	}
 	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
 	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
-		Stopping: stopping, Sorting: sched.Sorting,
+		Stopping: stopping, Sorting: sched.Engine().Sorting,
 		Free: func() int { return w.guard.free(config.Concurrency) },
 	})
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
@@ -85,15 +86,15 @@ func (w *Worker) newServer(ctx context.Context) *asynq.Server {
 		TaskCheckInterval: TaskCheckInterval,
 		DelayedTaskCheckInterval: newClocks(w.client, w.config.Logger).
 			forwardEvery(ctx, w.config.Queues, DelayedTaskCheckInterval),
-		IsFailure:      scheduler.IsFailure,
-		RetryDelayFunc: scheduler.RetryDelay,
+		IsFailure:      engine.IsFailure,
+		RetryDelayFunc: engine.RetryDelay,
 		Logger:         asynqLogger{log: w.config.Logger},
 		LogLevel:       asynqLevel(w.config.Logger), //nolint:contextcheck // it only asks which level is on
 	})
 }
 
 // Scheduler is the worker's own, e.g. to enqueue tasks from a handler.
-func (w *Worker) Scheduler() *scheduler.Scheduler { return w.guard.sched }
+func (w *Worker) Scheduler() *scheduler.Scheduler { return w.guard.scheduler }
 
 func (w *Worker) register(name string, r registration) {
 	w.mu.Lock()
@@ -130,16 +131,16 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reach redis: %w", err)
 	}
-	if err := w.guard.sched.Start(ctx); err != nil {
+	if err := w.guard.scheduler.Start(ctx); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
 	if err := w.startFollowing(ctx); err != nil {
-		return errors.Join(err, w.guard.sched.Stop(ctx))
+		return errors.Join(err, w.guard.scheduler.Stop(ctx))
 	}
 	w.server = w.newServer(ctx)
 	if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
 		w.stopFollowing()
-		return errors.Join(fmt.Errorf("start server: %w", err), w.guard.sched.Stop(ctx))
+		return errors.Join(fmt.Errorf("start server: %w", err), w.guard.scheduler.Stop(ctx))
 	}
 	w.guard.sweeper.start(ctx)
 	w.guard.fleet.start(ctx)

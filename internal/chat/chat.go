@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
@@ -120,7 +120,7 @@ func charged[T tasks.Args](job *worker.Job[T]) (charge reservations.Charge) {
 // uses no retry: a key that one machine lacks must not archive what others could do.
 func giveBack[T tasks.Args](job *worker.Job[T], setting string) error {
 	job.Use(reservations.Unused(job.Charges...))
-	return scheduler.WaitWorker("the worker that took the task has no "+setting, givenBackFor)
+	return engine.WaitWorker("the worker that took the task has no "+setting, givenBackFor)
 }
 
 const (

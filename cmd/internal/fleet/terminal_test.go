@@ -9,7 +9,9 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -102,7 +104,7 @@ func waitWith(t *testing.T, env map[string]string, file, key string) {
 	}
 	charge := reservations.Charge{Limit: "api", Key: key, Tokens: reservations.Tokens{"requests": 1}}
 	task := scheduler.Task{Queue: info.Queue, ID: info.ID}
-	waits := s.scheduler.Wait(t.Context(), task, scheduler.Turn{}, charge, reservations.Outcome{})
+	waits := s.scheduler.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, charge, reservations.Outcome{})
 	if !errors.Is(waits, scheduler.ErrDeferred) {
 		t.Fatal(waits)
 	}

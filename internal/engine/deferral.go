@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+const (
+	// netMargin is how much later than expected asynq itself delivers a waiting task, should no dispatcher promote it;
+	// a tenth of the wait comes on top. Every worker can dispatch, so the net hardly ever delivers.
+	netMargin = 2 * time.Minute
+	// waitingText is how the text of each deferral begins.
+	waitingText = "waiting for limit "
+	// waitingUnlimited is how that of a task without a limit begins.
+	waitingUnlimited = "waiting, refused by the provider: "
+	// WaitingWorker is how that of a task begins that a worker returned because it lacks something.
+	WaitingWorker = "waiting for another worker: "
+	// wholeSecond is what asynq may cut off a time.
+	wholeSecond = time.Second
+)
+
+var (
+	// ErrDeferred is matched by the error of a task that waits: a *DeferredError.
+	ErrDeferred = errors.New("scheduler: deferred")
+	// ErrStopped is matched by the Wait of a direct caller whose engine was stopped.
+	ErrStopped = errors.New("scheduler: stopped")
+)
+
+// DeferredError sends a task back to the queue until its time. It matches ErrDeferred, is no failure to IsFailure,
+// and says to RetryDelay when asynq's own forwarder delivers the task if it was not promoted before. Its text, which
+// asynq's tools show beside the waiting task, says why the task waits and until when.
+type DeferredError struct {
+	// Bucket is the name of the bucket that the task waits for.
+	Bucket string
+	// State is the bucket's answer.
+	State reservations.State
+	// Until is about when the task is expected to start, on this machine's clock.
+	Until time.Time
+	// Delay is how long that is from the decision. Not negative.
+	Delay time.Duration
+	// Cause is why the bucket could not answer; nil where it did.
+	Cause error
+	// Refusal is why the provider refused the call of a task that had started; nil where it did not.
+	Refusal error
+
+	// missing is what the worker lacks that returned the task; empty for other tasks.
+	missing string
+	// unwatched says that Redis could not store the wait: asynq's forwarder alone delivers the task.
+	unwatched bool
+}
+
+func (e *DeferredError) Error() string {
+	return strings.ToValidUTF8(e.text(), "\uFFFD") // asynq can't store anything else, and the task would be stuck
+}
+
+func (e *DeferredError) text() string {
+	when := fmt.Sprintf("until %s, %s from %s", ClockText(e.Until), RoundText(e.Delay), ClockText(e.Until.Add(-e.Delay)))
+	switch {
+	case e.missing != "":
+		return WaitingWorker + when + ": " + e.missing
+	case e.Refusal != nil:
+		return e.refusalText(when)
+	}
+	if e.Cause != nil {
+		return fmt.Sprintf(waitingText+"%s (%s), which could not be asked: %s: %v", e.Bucket, e.State, when, e.Cause)
+	}
+	return fmt.Sprintf(waitingText+"%s (%s): %s", e.Bucket, e.State, when)
+}
+
+// WaitWorker sends a task back that this worker can't serve and another worker may: asynq delivers it again after d, to
+// the second. No retry is used. Missing says what this worker lacks. The answer is as for Wait.
+func WaitWorker(missing string, d time.Duration) error {
+	return &DeferredError{
+		State: reservations.StateWaiting, Delay: d, Until: time.Now().Add(d), missing: missing, unwatched: true,
+	}
+}
+
+// Is makes the error match ErrDeferred and what its cause matches, but never what would have asynq archive or drop
+// the task.
+func (e *DeferredError) Is(target error) bool {
+	if target == asynq.SkipRetry || target == asynq.RevokeTask {
+		return false
+	}
+	return target == ErrDeferred || errors.Is(e.Cause, target) || errors.Is(e.Refusal, target)
+}
+
+// ClockText is a time as the texts of tasks show it.
+func ClockText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// RoundText drops digits that no reader needs.
+func RoundText(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// IsFailure says whether a handler's error uses up a retry: all do but deferrals, also asynq.ErrLeaseExpired, a
+// crash. It is for asynq.Config.IsFailure.
+func IsFailure(err error) bool { return err != nil && !errors.Is(err, ErrDeferred) }
+
+// RetryDelay is for asynq.Config.RetryDelayFunc. For a deferral it is when asynq's own forwarder delivers the task
+// should no dispatcher promote it: two minutes and a tenth of the wait after its time. Up to ten seconds are added,
+// so that tasks do not return together. For a failure it is 2 seconds, doubled with each failure before (n of them)
+// up to an hour. Each delay is then drawn at random from the half to the one and a half of that. A task with StartBy
+// is back within a second after that time, to end as expired.
+func RetryDelay(n int, err error, t *asynq.Task) time.Duration {
+	delay := retryDelay(n, err, rand.Float64()) //nolint:gosec // jitter needs no secrecy
+	return beforeExpiry(delay, t, time.Now())
+}
+
+const (
+	backoffMin = 2 * time.Second
+	backoffMax = time.Hour
+	netJitter  = 10 * time.Second
+)
+
+// retryDelay is RetryDelay with its random number, in [0, 1).
+func retryDelay(n int, err error, random float64) time.Duration {
+	if deferred, ok := errors.AsType[*DeferredError](err); ok {
+		return deferred.net(random)
+	}
+	d := backoffMin
+	for range n {
+		if d = min(2*d, backoffMax); d == backoffMax {
+			break
+		}
+	}
+	return time.Duration(float64(d) * (0.5 + random))
+}
+
+// net is when asynq's forwarder delivers the task. For a task that is not in a waitlist it is the way back itself:
+// as soon as asynq's whole seconds allow.
+func (e *DeferredError) net(random float64) time.Duration {
+	if e.unwatched {
+		return e.Delay + wholeSecond
+	}
+	return netDelay(e.Delay, random)
+}
+
+// netDelay is when asynq itself delivers a task that waits in a waitlist, counted as wait is. Random is in [0, 1).
+func netDelay(wait time.Duration, random float64) time.Duration {
+	return wait + netMargin + wait/10 + time.Duration(random*float64(netJitter))
+}
+
+// beforeExpiry is the delay of a net, cut so that a worker gets the task as soon as it has expired.
+func beforeExpiry(delay time.Duration, t *asynq.Task, now time.Time) time.Duration {
+	if t == nil {
+		return delay
+	}
+	by := tasks.StartBy(t)
+	if by.IsZero() {
+		return delay
+	}
+	return min(delay, max(0, by.Sub(now))+wholeSecond)
+}
+
+// Deferral says whether a text that asynq keeps as a task's last error is that of a *DeferredError.
+func Deferral(text string) bool {
+	return strings.HasPrefix(text, waitingText) || strings.HasPrefix(text, waitingUnlimited) ||
+		strings.HasPrefix(text, WaitingWorker)
+}
+
+var causeShape = regexp.MustCompile(`(?s): until \S+Z, \S+ from \S+Z: (.*)$`)
+
+// CauseIn is what the text of a *DeferredError says of its cause, empty where it has none.
+func CauseIn(text string) string {
+	if found := causeShape.FindStringSubmatch(text); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// OnlyWaited says whether asynq archived the task on its last attempt although it only had to wait. Other tasks were
+// archived by an operator or after a failure.
+func OnlyWaited(info *asynq.TaskInfo) bool {
+	return info.Retried >= info.MaxRetry && strings.HasPrefix(info.LastErr, waitingText)
+}
+
+// Gone says whether asynq has no such task.
+func Gone(err error) bool {
+	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
+}

@@ -1,0 +1,456 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// dispatcherRest is the longest time between two looks of the dispatcher on duty. With dispatcherLease, another
+	// process takes over within two seconds.
+	dispatcherRest = 1500 * time.Millisecond
+	// dispatcherLease is how much later than it said the one on duty may look, before another process takes over.
+	dispatcherLease = 400 * time.Millisecond
+	// dispatcherPause is the shortest time between two looks.
+	dispatcherPause = 10 * time.Millisecond
+	// headsMost is how many tasks at the head of a waitlist are planned at once, promotedMost how many promoted ones.
+	headsMost    = 256
+	promotedMost = 1024
+	// beginWithin is how long a promoted task has to begin until it counts as waiting again.
+	beginWithin = 5 * time.Second
+	// wakePause is how soon a task is woken again that its last worker has not put back yet. It doubles, up to
+	// wakePauseMost.
+	wakePause     = 5 * time.Millisecond
+	wakePauseMost = 2 * time.Second
+	// wakeTries bounds that: the worker of a task that has not been put back then is taken to be dead.
+	wakeTries = 9
+	// refreshMost is how many waitlists are looked through when the limits have changed.
+	refreshMost = 10000
+	// CallTimeout bounds one call to Redis.
+	CallTimeout = 5 * time.Second
+	// ErrorPause is how soon Redis is asked again after an error. It doubles, up to ErrorPauseMost.
+	ErrorPause = 100 * time.Millisecond
+	// ErrorPauseMost bounds ErrorPause.
+	ErrorPauseMost = 2 * time.Second
+)
+
+// dispatcher promotes waiting tasks when their tokens are there. Every started scheduler runs one; the one that
+// holds the lease in Redis is on duty for the fleet. All its state is in Redis, so any other takes over.
+type dispatcher struct {
+	s    *Engine
+	id   string
+	kick chan struct{} // holds one: look sooner
+
+	followed   atomic.Pointer[reservations.LimitSet] // that the buckets of all waitlists follow
+	refreshing atomic.Bool
+	onDuty     atomic.Bool
+
+	mu   sync.Mutex // guards next
+	next time.Time  // when to look
+
+	// What is below belongs to the goroutine of run.
+	paused  map[string]bool // by queue, as of checked
+	seen    map[string]bool // the queues that were checked then
+	checked time.Time
+	awake   []waking
+	pause   time.Duration // after an error; zero when there was none
+}
+
+// waking is a promoted task that asynq could not deliver yet, because its last worker has not put it back.
+type waking struct {
+	task  waitlist.Task
+	at    time.Time
+	tries int
+}
+
+func newDispatcher(s *Engine) *dispatcher {
+	return &dispatcher{s: s, id: uuid.NewString(), kick: make(chan struct{}, 1), paused: map[string]bool{}}
+}
+
+// look has the dispatcher look in d, unless it looks sooner anyway.
+func (d *dispatcher) look(in time.Duration) {
+	d.mu.Lock()
+	at := time.Now().Add(in)
+	sooner := at.Before(d.next)
+	if sooner {
+		d.next = at
+	}
+	d.mu.Unlock()
+	if sooner {
+		select {
+		case d.kick <- struct{}{}:
+		default: // it is about to see that
+		}
+	}
+}
+
+// run looks at the waitlists until ctx ends, and then gives up the duty.
+func (d *dispatcher) run(ctx context.Context) {
+	stop := d.s.list.Listen(ctx, func(in time.Duration) {
+		if in < 0 || d.onDuty.Load() {
+			d.look(max(0, in))
+		}
+	})
+	defer stop()
+	defer d.resign(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.kick:
+			d.mu.Lock()
+			timer.Reset(time.Until(d.next))
+			d.mu.Unlock()
+			continue
+		case <-timer.C:
+		}
+		began := time.Now()
+		d.mu.Lock()
+		d.next = began.Add(dispatcherRest) // look may make it earlier meanwhile
+		d.mu.Unlock()
+		rest, err := d.dispatch(ctx)
+		if d.heal(ctx, err); err != nil {
+			rest = d.pause
+		}
+		d.mu.Lock()
+		if at := time.Now().Add(rest); at.Before(d.next) {
+			d.next = at
+		}
+		if soonest := began.Add(max(dispatcherPause, d.pause)); d.next.Before(soonest) {
+			d.next = soonest
+		}
+		timer.Reset(time.Until(d.next))
+		d.mu.Unlock()
+	}
+}
+
+// dispatch looks at the waitlists once, and says how long to rest.
+func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	duty := waitlist.Duty{
+		ID: d.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: promotedMost, Retry: beginWithin,
+	}
+	look, err := d.s.list.Look(ctx, duty, d.pausedQueues())
+	if err != nil {
+		return 0, err
+	}
+	if d.onDuty.Store(look.OnDuty); !look.OnDuty {
+		d.awake = nil
+		return look.Rest, nil
+	}
+	if look.TookOver {
+		d.s.config.Logger.DebugContext(ctx, "on duty as dispatcher", slog.String("dispatcher", d.id))
+		if err = d.takeOver(ctx); err != nil {
+			return 0, err
+		}
+	}
+	d.ring(ctx, look.Rung)
+	if err = d.checkPauses(ctx, look); err != nil {
+		return 0, err
+	}
+	if err = d.dropDead(ctx, look); err != nil {
+		return 0, err
+	}
+	rest, err := d.promote(ctx, look)
+	if err != nil {
+		return 0, err
+	}
+	again, err := d.wakeAgain(ctx)
+	d.refresh(ctx)
+	if again > 0 {
+		rest = min(rest, again)
+	}
+	return rest, err
+}
+
+// promote plans every waitlist that is due, and promotes.
+func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Duration, error) {
+	rest := look.Rest
+	if len(look.Due) == 0 {
+		return rest, nil
+	}
+	plans := make([]waitlist.Plan, 0, len(look.Due))
+	urgent := map[waitlist.Task]bool{}
+	paused := func(w waitlist.Waiting) bool { return d.paused[w.Queue] }
+	for _, due := range look.Due {
+		due.Heads = slices.DeleteFunc(due.Heads, paused)
+		due.Promoted = slices.DeleteFunc(due.Promoted, paused)
+		p, err := plan(due, look.Now, d.s.config.Delivery)
+		if err != nil {
+			d.s.config.Logger.WarnContext(ctx, "state of a bucket not readable", slog.Any("error", err))
+		}
+		if len(due.Heads) == 0 && len(d.paused) > 0 {
+			p.Next = pausedEvery
+		}
+		for _, w := range due.Heads {
+			urgent[w.Task] = w.Urgent
+		}
+		plans = append(plans, p)
+		if p.Next > 0 {
+			rest = min(rest, p.Next)
+		}
+	}
+	promoted, onDuty, err := d.s.list.Promote(ctx, d.id, plans)
+	if err != nil || !onDuty {
+		return 0, err
+	}
+	slices.SortStableFunc(promoted, func(a, b waitlist.Task) int {
+		switch {
+		case urgent[a] == urgent[b]:
+			return 0
+		case urgent[a]:
+			return -1
+		}
+		return 1
+	})
+	if d.s.Promoted != nil {
+		d.s.Promoted(promoted)
+	}
+	return rest, d.deliver(ctx, promoted, urgent)
+}
+
+// deliver has asynq deliver the tasks next.
+func (d *dispatcher) deliver(ctx context.Context, promoted []waitlist.Task, urgent map[waitlist.Task]bool) error {
+	ids, first := map[string][]string{}, map[string]int{}
+	for _, t := range promoted {
+		ids[t.Queue] = append(ids[t.Queue], t.ID)
+		if urgent[t] {
+			first[t.Queue]++
+		}
+	}
+	var faults []error
+	for queue, of := range ids {
+		if queue == waitlist.QueueCallers {
+			faults = append(faults, d.call(ctx, of))
+			continue
+		}
+		results, err := d.s.queues.Wake(ctx, queue, of, first[queue])
+		if err != nil {
+			results = make([]asynqdb.Wake, len(of))
+			for i := range results {
+				results[i] = asynqdb.Active // tried again
+			}
+			faults = append(faults, err)
+		}
+		for i, r := range results {
+			d.woke(ctx, waking{task: waitlist.Task{Queue: queue, ID: of[i]}}, r)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// woke sees to a task that asynq could not deliver.
+func (d *dispatcher) woke(ctx context.Context, w waking, result asynqdb.Wake) {
+	switch result {
+	case asynqdb.Woken, asynqdb.Away:
+	case asynqdb.Active:
+		if w.tries < wakeTries {
+			w.at = time.Now().Add(min(wakePause<<w.tries, wakePauseMost))
+			w.tries++
+			d.awake = append(d.awake, w)
+			return
+		}
+		if err := d.s.list.Park(ctx, []waitlist.Task{w.task}); err != nil {
+			d.s.config.Logger.DebugContext(ctx, "promoted task of a dead worker still counts",
+				slog.String("task_id", w.task.ID), slog.Any("error", err))
+		}
+	case asynqdb.Unknown:
+		d.lost(ctx, w.task)
+	}
+}
+
+// wakeAgain tries tasks again that their last workers had not put back, and says when the next of them is due.
+func (d *dispatcher) wakeAgain(ctx context.Context) (time.Duration, error) {
+	now := time.Now()
+	due := map[string][]waking{}
+	d.awake = slices.DeleteFunc(d.awake, func(w waking) bool {
+		if w.at.After(now) {
+			return false
+		}
+		due[w.task.Queue] = append(due[w.task.Queue], w)
+		return true
+	})
+	for queue, all := range due {
+		ids := make([]string, len(all))
+		for i, w := range all {
+			ids[i] = w.task.ID
+		}
+		results, err := d.s.queues.Wake(ctx, queue, ids, 0)
+		if err != nil {
+			d.awake = append(d.awake, all...)
+			return ErrorPause, err
+		}
+		for i, r := range results {
+			d.woke(ctx, all[i], r)
+		}
+	}
+	var next time.Duration
+	for _, w := range d.awake {
+		if in := max(time.Millisecond, time.Until(w.at)); next == 0 || in < next {
+			next = in
+		}
+	}
+	return next, nil
+}
+
+// lost sees to a promoted task that asynq has in none of its sets. A task that was deleted, or archived after a
+// failure, leaves the waitlists. asynq also archives a task on its last attempt that only has to wait: that one
+// runs.
+func (d *dispatcher) lost(ctx context.Context, t waitlist.Task) {
+	info, err := d.s.inspector.GetTaskInfo(t.Queue, t.ID)
+	switch {
+	case err != nil && !Gone(err):
+		d.awake = append(d.awake, waking{task: t, at: time.Now().Add(wakePauseMost)})
+		return
+	case err == nil && (info.State == asynq.TaskStateAggregating ||
+		info.State == asynq.TaskStateArchived && OnlyWaited(info)):
+		if err = d.s.inspector.RunTask(t.Queue, t.ID); err == nil || !Gone(err) {
+			return
+		}
+	case err == nil && info.State != asynq.TaskStateArchived && info.State != asynq.TaskStateCompleted:
+		d.awake = append(d.awake, waking{task: t, at: time.Now().Add(wakePause)})
+		return
+	}
+	d.s.background.Go(func() {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
+		defer cancel()
+		if err := d.s.leaveEnded(leaving, t, info); err != nil {
+			d.s.config.Logger.DebugContext(leaving, "ended task still in a waitlist",
+				slog.String("task_id", t.ID), slog.Any("error", err))
+		}
+	})
+}
+
+// ring has asynq deliver the tasks whose timers were due. What is reserved for a task that had to start by now is
+// released at once. That is so even if no worker is free to end the task.
+func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
+	ids := map[string][]string{}
+	var expired []waitlist.Task
+	for _, r := range rung {
+		ids[r.Queue] = append(ids[r.Queue], r.ID)
+		if r.Waits {
+			expired = append(expired, r.Task)
+		}
+	}
+	for queue, of := range ids {
+		if _, err := d.s.queues.Wake(ctx, queue, of, 0); err != nil {
+			d.s.config.Logger.WarnContext(ctx, "tasks are delivered up to two seconds after their time",
+				slog.String("queue", queue), slog.Int("tasks", len(of)), slog.Any("error", err))
+		}
+	}
+	if len(expired) == 0 {
+		return
+	}
+	d.s.background.Go(func() {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
+		defer cancel()
+		for _, t := range slices.Compact(expired) {
+			info, _ := d.s.inspector.GetTaskInfo(t.Queue, t.ID) // where it can't be read, the reservation heals by refill
+			if err := d.s.leaveEnded(leaving, t, info); err != nil {
+				d.s.config.Logger.DebugContext(leaving, "expired task still in a waitlist",
+					slog.String("task_id", t.ID), slog.Any("error", err))
+			}
+		}
+	})
+}
+
+// takeOver wakes every promoted task once more: the last dispatcher may have died before it did.
+func (d *dispatcher) takeOver(ctx context.Context) error {
+	d.followed.Store(nil)
+	all, err := d.s.list.AllPromoted(ctx)
+	if err != nil {
+		return err
+	}
+	return d.deliver(ctx, all, nil)
+}
+
+// pausedQueues are the queues whose tasks are passed over.
+func (d *dispatcher) pausedQueues() []string { return slices.Collect(maps.Keys(d.paused)) }
+
+// checkPauses finds out which queues are paused: the queues of the tasks in sight once a second, and new queues at
+// once.
+func (d *dispatcher) checkPauses(ctx context.Context, look waitlist.Look) error {
+	queues := map[string]bool{}
+	unknown := false
+	for _, due := range look.Due {
+		for _, w := range due.Heads {
+			queues[w.Queue] = true
+		}
+	}
+	for q := range d.seen {
+		queues[q] = true
+	}
+	for q := range queues {
+		unknown = unknown || !d.seen[q]
+	}
+	if !unknown && time.Since(d.checked) < pausedEvery || len(queues) == 0 {
+		return nil
+	}
+	paused, err := d.s.queues.Paused(ctx, slices.Collect(maps.Keys(queues)))
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(paused, func(_ string, is bool) bool { return !is })
+	d.paused, d.checked, d.seen = paused, time.Now(), queues
+	return nil
+}
+
+// refresh has the buckets of the waitlists follow the limits where these have changed, so that waiting tasks start
+// by the new ones. Only the dispatcher on duty does so, in the background: the store may be away.
+func (d *dispatcher) refresh(ctx context.Context) {
+	if d.s.limiter == nil {
+		return
+	}
+	limits := d.s.limiter.Limits()
+	if d.followed.Load() == limits || !d.refreshing.CompareAndSwap(false, true) {
+		return
+	}
+	d.s.background.Go(func() {
+		defer d.refreshing.Store(false)
+		refreshing, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
+		defer cancel()
+		if err := d.s.refreshBuckets(refreshing, limits); err != nil {
+			d.s.config.Logger.DebugContext(refreshing, "not all waitlists follow the changed limits yet", slog.Any("error", err))
+			return
+		}
+		d.followed.Store(limits)
+	})
+}
+
+// heal lengthens the pause while Redis can't be reached, and logs when that begins and ends.
+func (d *dispatcher) heal(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case err == nil && d.pause > 0:
+		d.pause = 0
+		d.s.config.Logger.InfoContext(ctx, "waitlists are watched again")
+	case err != nil && d.pause == 0:
+		d.s.config.Logger.WarnContext(ctx, "waitlists can't be watched", slog.Any("error", err))
+		fallthrough
+	case err != nil:
+		d.pause = min(max(ErrorPause, 2*d.pause), ErrorPauseMost)
+	}
+}
+
+// resign lets another process take over at once.
+func (d *dispatcher) resign(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = d.s.list.Resign(ctx, d.id) // the lease ends anyway
+}

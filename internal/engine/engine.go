@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/coalesce"
+	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// gatherFor is how long a task that was delivered waits for other tasks to share a script with.
+	gatherFor = 500 * time.Microsecond
+	// AfterTimeout bounds what is done for tasks that were sent already, whatever became of the caller's context.
+	AfterTimeout = 10 * time.Second
+	// DeliveryMost leaves the time between two looks of what a task may hold.
+	DeliveryMost = reservations.Hold - 2*lookEvery
+)
+
+// Config holds the settings of an Engine. All are set.
+type Config struct {
+	// Delivery is how long before its time a task is promoted: zero to DeliveryMost.
+	Delivery time.Duration
+	Logger   *slog.Logger
+}
+
+// Engine holds the waiting tasks of a fleet, together with the engines of its other processes. Safe for concurrent use.
+type Engine struct {
+	// Promoted is called with the tasks that were promoted, for tests. May be nil; set before Start.
+	Promoted func([]waitlist.Task)
+
+	config    Config
+	limiter   *reservations.Limiter // nil: nothing is reserved or checked
+	redis     redis.UniversalClient
+	inspector *asynq.Inspector
+	queues    *asynqdb.DB
+	list      *waitlist.Waitlist
+	report    *reporter
+	sorter    sorter
+	faults    faults
+	arrivals  coalesce.Group[struct{}, waitlist.Arrival, waitlist.Arrived]
+	joins     coalesce.Group[struct{}, waitlist.Entry, reservations.Tokens]
+	callers   *callers
+	unfreed   seldom // warnings of reservations that were not given back
+
+	background sync.WaitGroup
+
+	mu   sync.Mutex // guards stop; held by Start and Stop only, all the way
+	stop func()     // ends the dispatcher and waits; nil when none runs
+}
+
+// New returns an Engine on the Redis that asynq uses. Limiter may be nil.
+func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) *Engine {
+	list := waitlist.New(client)
+	s := &Engine{
+		config: config, limiter: limiter, redis: client, list: list, queues: asynqdb.New(client),
+		inspector: asynq.NewInspectorFromRedisClient(client), report: newReporter(list, config.Logger),
+	}
+	s.arrivals.Gather = gatherFor
+	s.arrivals.Call = func(ctx context.Context, _ struct{}, all []waitlist.Arrival) ([]waitlist.Arrived, error) {
+		return s.list.Arrive(ctx, all)
+	}
+	s.joins.Call = s.joinAll
+	s.callers = newCallers(s)
+	return s
+}
+
+// Start lets the engine promote tasks until Stop, and runs the other loops until then. Of ctx only the values are kept.
+// Starting twice does nothing.
+func (s *Engine) Start(ctx context.Context, others ...func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		return
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.sorter.open(running)
+	var loops sync.WaitGroup
+	for _, loop := range append(others, newDispatcher(s).run) {
+		loops.Go(func() { loop(running) })
+	}
+	s.stop = func() {
+		cancel()
+		loops.Wait()
+	}
+}
+
+// Stop ends the promoting and waits for what is under way. It ends the waits of direct callers with ErrStopped, and
+// sends the answers that Changed and Begun left. When ctx ends first, what is under way is aborted. A stopped engine
+// can be started again.
+func (s *Engine) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var late error
+	if s.stop != nil {
+		sorted := s.sorter.close()
+		select {
+		case <-sorted:
+		case <-ctx.Done():
+			late = ctx.Err()
+		}
+		s.stop()
+		<-sorted
+		s.stop = nil
+	}
+	s.callers.close()
+	s.background.Wait()
+	if err := s.report.close(ctx); err != nil || late != nil {
+		return fmt.Errorf("stop the scheduler: %w", errors.Join(late, err))
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/reservations"
+)
+
+// faultyError is why a bucket is not asked: a moment ago it could not be asked, and the store answered.
+type faultyError struct {
+	left  time.Duration // of the pause
+	cause error
+}
+
+func (e *faultyError) Error() string { return e.cause.Error() }
+
+func (e *faultyError) Unwrap() error { return e.cause }
+
+// Faulty returns why a new task must not ask the bucket now: the bucket alone can't be asked, and its pause is not
+// over. It is nil for any other bucket. WaitStore takes the error as the cause. Promoted tasks ask in any case: the
+// dispatcher promotes one after each pause, to find out whether the bucket answers.
+func (s *Engine) Faulty(bucket string) error {
+	if f, ok := s.faults.find(bucket, time.Now()); ok {
+		return &faultyError{left: time.Until(f.until), cause: f.cause}
+	}
+	return nil
+}
+
+// fail has nothing promoted for a bucket that could not be asked, for a time that grows: as long as the failure has
+// lasted for the fleet, 1 to 10 seconds, and up to as much again. It returns that time. The process that first sees
+// that a bucket alone can't be asked logs it, once.
+func (s *Engine) fail(ctx context.Context, bucket string, cause error) time.Duration {
+	if known, ok := errors.AsType[*faultyError](cause); ok {
+		return known.left
+	}
+	f := fault{until: time.Now().Add(pauseShortest), cause: cause, alone: isFault(cause)}
+	s.faults.note(bucket, f)
+	failure := waitlist.Failure{
+		Away: !f.alone, Shortest: pauseShortest, Longest: pauseLongest,
+		Random: rand.Float64(), //nolint:gosec // jitter needs no secrecy
+	}
+	pause, began, err := s.list.Fail(ctx, bucket, failure)
+	if err != nil {
+		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted",
+			slog.String("bucket", bucket), slog.Any("error", err))
+		return time.Duration((1 + failure.Random) * float64(pauseShortest))
+	}
+	if began && f.alone {
+		s.config.Logger.WarnContext(ctx, "a bucket can't be asked, its tasks wait",
+			slog.String("bucket", bucket), slog.Any("error", cause))
+	}
+	f.until = time.Now().Add(pause)
+	s.faults.note(bucket, f)
+	return pause
+}
+
+// isFault says whether a bucket could not be asked although the store answers.
+func isFault(err error) bool { return errors.Is(err, reservations.ErrBucket) }
+
+const (
+	// pauseShortest and pauseLongest bound how long a bucket is left alone that could not be asked.
+	pauseShortest = time.Second
+	pauseLongest  = 10 * time.Second
+	// faultsMost is how many buckets are remembered; beyond that all are forgotten.
+	faultsMost = 4096
+)
+
+// faults are the buckets that could not be asked, as far as this process has seen. The zero value is ready. Safe for
+// concurrent use.
+type faults struct {
+	mu      sync.Mutex // guards buckets
+	buckets map[string]fault
+}
+
+type fault struct {
+	until time.Time // the end of the pause
+	cause error
+	alone bool // the store answers
+}
+
+// note remembers a fault.
+func (f *faults) note(bucket string, noted fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.buckets == nil || len(f.buckets) >= faultsMost {
+		f.buckets = map[string]fault{}
+	}
+	f.buckets[bucket] = noted
+}
+
+// find returns the fault of a bucket that alone can't be asked and whose pause is not over.
+func (f *faults) find(bucket string, now time.Time) (fault, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := f.buckets[bucket]
+	return found, found.alone && now.Before(found.until)
+}
+
+// over notes that the bucket answers, and says whether that shows that its store is back.
+func (f *faults) over(bucket string) (back bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found, ok := f.buckets[bucket]
+	delete(f.buckets, bucket)
+	return ok && !found.alone
+}
+
+// back notes that the store answers.
+func (f *faults) back() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.buckets, func(_ string, known fault) bool { return !known.alone })
+}
