@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func runOne(
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleAll(w, client, requests, nil, nil)
+	chat.HandleAll(w, func(limit string) (*llm.Client, string) { return client, "key for " + limit }, requests, nil, nil)
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,8 @@ func TestWithoutAKey(t *testing.T) {
 	}
 	first := runOne(t, queue, limiter, nil)
 	info, err := asynq.NewInspectorFromRedisClient(queue).GetTaskInfo("default", "a")
-	if err != nil || info.State != asynq.TaskStateRetry || info.Retried != 0 || first.Result != worker.ResultFailed {
+	if err != nil || info.State != asynq.TaskStateRetry || info.Retried != 0 || first.Result != worker.ResultFailed ||
+		!strings.HasSuffix(info.LastErr, "has no key for openai") {
 		t.Fatalf("%+v, %v, after %+v", info, err, first)
 	}
 	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test"})

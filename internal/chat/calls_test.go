@@ -71,7 +71,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleAll(w, client, requests, nil, nil)
+	chat.HandleAll(w, chat.Only(client), requests, nil, nil)
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestAWorkerLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleCalls(w, client, nil, &chat.Learning{Learner: learner, Limits: []string{"openai"}})
+	chat.HandleCalls(w, chat.Only(client), nil, &chat.Learning{Learner: learner, Limits: []string{"openai"}})
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -21,26 +21,35 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// HandleAll lets a worker run calls through client, and HTTP requests through requests.
+// Provider returns the client for the calls of a limit. If there is none, it returns what the worker lacks.
+type Provider func(limit string) (client *llm.Client, missing string)
+
+// Only returns the Provider with one client for all limits.
+func Only(client *llm.Client) Provider {
+	return func(string) (*llm.Client, string) { return client, "" }
+}
+
+// HandleAll lets a worker run calls through a provider, and HTTP requests through requests.
 func HandleAll(
-	w *worker.Worker, client *llm.Client, requests *web.Client, recorder *record.Recorder, learning *Learning,
+	w *worker.Worker, provider Provider, requests *web.Client, recorder *record.Recorder, learning *Learning,
 ) {
-	HandleCalls(w, client, recorder, learning)
+	HandleCalls(w, provider, recorder, learning)
 	HandleRequests(w, requests, recorder)
 }
 
-// HandleCalls lets a worker run calls through client. What a call really used settles its charge, and what the provider
-// says is left of its limits corrects the bucket. The body of the answer becomes the task's result, or recorder writes
-// the result of a task that belongs to a batch. Without a client the worker sends calls back to the queue, for a worker
-// that has one, and without a recorder the calls of batches.
-func HandleCalls(w *worker.Worker, client *llm.Client, recorder *record.Recorder, learning *Learning) {
+// HandleCalls lets a worker run calls through the provider of their last limit. What a call really used settles its
+// charge, and what the provider says is left of its limits corrects the bucket. The body of the answer becomes the
+// task's result, or recorder writes the result of a task that belongs to a batch. Without a client the worker sends
+// calls back to the queue, for a worker that has one, and without a recorder the calls of batches.
+func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder, learning *Learning) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Call]) error {
+		call, limit := job.Args, charged(job).Limit
+		client, missing := provider(limit)
 		if client == nil {
-			return giveBack(job, "OPENAI_API_KEY")
+			return giveBack(job, missing)
 		}
 		ctx, release := client.Hold(ctx)
 		defer release()
-		call, limit := job.Args, charged(job).Limit
 		if learning != nil && slices.Contains(learning.Limits, limit) {
 			job.Expect(learning.expect(call, limit))
 		}
@@ -116,11 +125,11 @@ func charged[T tasks.Args](job *worker.Job[T]) (charge reservations.Charge) {
 	return charge
 }
 
-// giveBack sends one task back to the queue, with all that was taken for it, because this worker lacks a setting. It
+// giveBack sends one task back to the queue, with all that was taken for it, because this worker lacks something. It
 // uses no retry: a key that one machine lacks must not archive what others could do.
-func giveBack[T tasks.Args](job *worker.Job[T], setting string) error {
+func giveBack[T tasks.Args](job *worker.Job[T], missing string) error {
 	job.Use(reservations.Unused(job.Charges...))
-	return engine.WaitWorker("the worker that took the task has no "+setting, givenBackFor)
+	return engine.WaitWorker("the worker that took the task has no "+missing, givenBackFor)
 }
 
 const (

@@ -50,6 +50,8 @@ type Config struct {
 	// MaxRefusals is how often in a row the provider may refuse a task before that counts as a failure. Zero is the
 	// worker's default.
 	MaxRefusals int
+	// Providers get the calls of language models. Without any, OPENAI_BASE_URL and OPENAI_API_KEY name the provider.
+	Providers Providers
 	// HTTP bounds the calls of tasks that are HTTP requests of their own. Without it they call nothing.
 	HTTP HTTP
 	// Estimates chooses the limits that use learned estimates.
@@ -112,6 +114,7 @@ type file struct {
 	Concurrency     *int                 `mapstructure:"concurrency"`
 	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
 	MaxRefusals     int                  `mapstructure:"max_refusals"`
+	Providers       map[string]Provider  `mapstructure:"providers"`
 	HTTP            HTTP                 `mapstructure:"http"`
 	Estimates       Estimates            `mapstructure:"estimates"`
 	Prices          map[string]Price     `mapstructure:"prices"`
@@ -218,7 +221,7 @@ func unquoted(text []byte) string {
 func (f file) config() Config {
 	c := Config{
 		Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.concurrency(), ShutdownTimeout: f.ShutdownTimeout,
-		MaxRefusals: f.MaxRefusals, HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
+		MaxRefusals: f.MaxRefusals, Providers: f.providers(), HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
 	}
 	for _, name := range sortedKeys(f.Limits) {
 		c.Limits = append(c.Limits, f.Limits[name].limit(name))

@@ -70,6 +70,28 @@ func (r recurringFile) recurring(name string, limits []reservations.Limit) (sche
 	return made, errors.Join(faults...)
 }
 
+// recurringFaults lists the faults of recurring tasks.
+func (f file) recurringFaults() (faults []error) {
+	limits := make([]reservations.Limit, 0, len(f.Limits))
+	for _, name := range sortedKeys(f.Limits) {
+		limits = append(limits, f.Limits[name].limit(name))
+	}
+	for _, name := range sortedKeys(f.Recurring) {
+		made, err := f.Recurring[name].recurring(name, limits)
+		if call, ok := made.Args.(llm.Call); ok && err == nil {
+			var last reservations.Charge
+			if n := len(call.Taken); n > 0 {
+				last = call.Taken[n-1]
+			}
+			err = f.providers().Check(last.Limit)
+		}
+		if err != nil {
+			faults = append(faults, prefixed("recurring."+name, nil, err)...)
+		}
+	}
+	return faults
+}
+
 // args returns the arguments of the task. A call may name a limit without a charge. Its charge is then the largest
 // usage that the request allows, on all meters of the limit, as in `headway enqueue`.
 func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {

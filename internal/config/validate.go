@@ -43,6 +43,7 @@ func (f file) validate() []error {
 			faults = append(faults, u)
 		}
 	})
+	faults = append(faults, f.providerFaults()...)
 	walk(f.HTTP.Client(func(string) string { return "" }).Validate(), func(e error) {
 		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
 			fault("http."+u.Field, "%s", u.Problem)
@@ -61,17 +62,7 @@ func (f file) validate() []error {
 			fault("prices."+model, "%v and %v must be numbers that are not negative", p.Input, p.Output)
 		}
 	}
-	limits := make([]reservations.Limit, 0, len(f.Limits))
-	for _, name := range sortedKeys(f.Limits) {
-		limits = append(limits, f.Limits[name].limit(name))
-	}
-	for _, name := range sortedKeys(f.Recurring) {
-		_, err := f.Recurring[name].recurring(name, limits)
-		if err != nil {
-			faults = append(faults, prefixed("recurring."+name, nil, err)...)
-		}
-	}
-	return faults
+	return append(faults, f.recurringFaults()...)
 }
 
 // notWithin returns the faults that are not of a field, nor of a field below it.

@@ -44,7 +44,7 @@ func startFleet(
 		if err != nil {
 			return f, err
 		}
-		chat.HandleCalls(w, client, nil, nil)
+		chat.HandleCalls(w, chat.Only(client), nil, nil)
 		if err := w.Start(ctx); err != nil {
 			return f, err
 		}

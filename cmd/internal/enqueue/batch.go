@@ -95,7 +95,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON, name, j.file)); err != nil {
 		return err
 	}
-	limits, from, err := j.load()
+	limits, from, err := j.load(j.model)
 	if err != nil {
 		return err
 	}

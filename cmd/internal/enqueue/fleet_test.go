@@ -120,7 +120,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleAll(server, client, requests, recorder, nil)
+	chat.HandleAll(server, chat.Only(client), requests, recorder, nil)
 	if err = server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -85,6 +85,9 @@ func withModel(body json.RawMessage, model string) (json.RawMessage, error) {
 // call is the task for a request to any endpoint.
 func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (*llm.Call, error) {
 	task := &llm.Call{Terms: s.common, Endpoint: endpoint, Request: body}
+	if err := s.providers.Check(s.buckets[len(s.buckets)-1].limit.Name); err != nil {
+		return task, err
+	}
 	for _, b := range s.buckets {
 		charge, err := endpoint.Charge(b.limit.Name, b.key, body, b.meters...)
 		if err != nil {

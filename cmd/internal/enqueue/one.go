@@ -46,6 +46,7 @@ With --unique the request is refused, with exit code 1, while another one with t
 error names its task.`,
 		Example: `  headway enqueue "Why is the sky blue?" --limit openai --model gpt-4o-mini --max-tokens 200
   headway answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
+  headway enqueue "Why is the sky blue?" --model llama3.2:3b     # of a provider in headway.yaml
   headway enqueue "Good morning" --limit openai --in 8h
   headway enqueue "Hi" --limit tenants:acme --limit openai
   headway enqueue "Sum up report 7" --limit openai --unique report-7
@@ -114,7 +115,11 @@ func enqueueOne(
 	if err != nil {
 		return err
 	}
-	limits, from, err := t.load()
+	asked, err := llm.EndpointChat.Estimate(request)
+	if err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	limits, from, err := t.load(asked.Model)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (t *target) retry(
 	if err != nil {
 		return 0, err
 	}
-	_, from, err := t.load()
+	_, from, err := t.load("")
 	if err != nil {
 		return 0, err
 	}

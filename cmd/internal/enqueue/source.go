@@ -18,7 +18,10 @@ type source struct {
 	checker *reservations.Limiter
 	buckets []bucket
 	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
-	http    config.HTTP // what workers with the same file may call and send
+
+	// what workers with the same file may call and send
+	http      config.HTTP
+	providers config.Providers
 }
 
 // bucket is one LIMIT[:KEY] of the command line.

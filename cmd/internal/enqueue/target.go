@@ -55,8 +55,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f := c.Flags()
 	t.configFlag(c)
 	f.StringArrayVar(&t.limits, "limit", nil,
-		"a `LIMIT[:KEY]` of headway.yaml that the requests take from (required); repeat it for several, the narrowest "+
-			"first, the provider's last")
+		"a `LIMIT[:KEY]` of headway.yaml that the requests take from; repeat it for several, the narrowest first, the "+
+			"provider's last; if left out, the limit of the provider that lists the --model")
 	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the "+
 		"shared one")
 	f.StringVar(&t.queue, "queue", "default", "the queue")
@@ -85,9 +85,6 @@ func (t *target) checkKeep() error {
 // options are the target as options of the scheduler.
 func (t *target) options(ctx context.Context, env cli.Environment) ([]scheduler.Option, error) {
 	usage := func(format string, args ...any) error { return &cli.UsageError{Err: fmt.Errorf(format, args...)} }
-	if len(t.limits) == 0 {
-		return nil, usage("--limit is required: name a limit of %s", t.file)
-	}
 	if strings.TrimSpace(t.queue) == "" {
 		return nil, usage("--queue must not be blank")
 	}
@@ -130,18 +127,26 @@ func (t *target) options(ctx context.Context, env cli.Environment) ([]scheduler.
 	return options, nil
 }
 
-// load reads the configuration and returns its limits and what the requests take from. It needs no service.
-func (t *target) load() ([]reservations.Limit, *source, error) {
+// load reads the configuration and returns its limits and what the requests take from. Without --limit it is the limit
+// of the model. It needs no service.
+func (t *target) load(model string) ([]reservations.Limit, *source, error) {
 	c, err := config.Load(t.file)
 	if err != nil {
 		return nil, nil, err
 	}
 	t.buckets, t.queues, t.prices = c.Buckets, c.Queues, c.Prices
+	if limit, known := c.Providers.LimitOf(model); len(t.limits) == 0 && known {
+		t.limits = []string{limit}
+	}
+	if len(t.limits) == 0 {
+		return nil, nil, &cli.UsageError{Err: fmt.Errorf("--limit is required: name a limit of %s, or with --model a model "+
+			"of its providers", t.file)}
+	}
 	from, err := newSource(c.Limits, t.limits, t.key)
 	if err != nil {
 		return nil, nil, err
 	}
-	from.http = c.HTTP
+	from.http, from.providers = c.HTTP, c.Providers
 	if err = t.share(from); err != nil {
 		return nil, nil, &cli.UsageError{Err: err}
 	}

@@ -45,7 +45,7 @@ func checkCommand(env cli.Environment) *cobra.Command {
 		Use:   "check",
 		Short: "Validate the settings and ask the services",
 		Long: `Check reads the settings as "headway worker" would, and reports every fault at once with its file and field. It
-asks Redis and MongoDB for a sign of life, and the provider for its models, which costs nothing. It compares the limits
+asks Redis and MongoDB for a sign of life, and each provider for its models, which costs nothing. It compares the limits
 with the limits of the workers that run. It changes nothing, except that it creates MongoDB's indexes, and stores where
 buckets are.`,
 		Example: `  headway check
@@ -53,7 +53,7 @@ buckets are.`,
 		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &file)
-	c.Flags().BoolVar(&offline, "skip-provider", false, "do not ask the provider, e.g. in a health check")
+	c.Flags().BoolVar(&offline, "skip-provider", false, "do not ask the providers, e.g. in a health check")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as a JSON list")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		findings, err := check(c.Context(), file, offline, env.Getenv)
@@ -87,15 +87,7 @@ func check(ctx context.Context, file string, offline bool, getenv func(string) s
 
 	findings = append(findings, checkedLimits(c.Limits)...)
 	checkStores(ctx, c, getenv, note)
-	base, key := getenv("OPENAI_BASE_URL"), getenv("OPENAI_API_KEY")
-	if err := checkBaseURL(getenv); err != nil || key == "" || offline {
-		if base != "" {
-			note("provider", base, err)
-		}
-	} else {
-		detail, err := checkProvider(ctx, cmp.Or(base, openAIBase), key, "OPENAI_BASE_URL", "OPENAI_API_KEY")
-		note("provider", detail, err)
-	}
+	checkProviders(ctx, c, offline, getenv, note)
 	findings = append(findings, checkedSecrets(c, getenv)...)
 	if len(faults) == 0 {
 		return findings, nil
@@ -108,14 +100,22 @@ func check(ctx context.Context, file string, offline bool, getenv func(string) s
 
 // checkedSecrets says which secrets are set. A missing one is no fault where only tasks are enqueued.
 func checkedSecrets(c config.Config, getenv func(string) string) (findings []checked) {
-	key := "is set"
-	if getenv("OPENAI_API_KEY") == "" {
-		key = "is not set: enough to enqueue, but `headway worker` does not start without it"
-		if len(c.HTTP.AllowHosts) > 0 {
-			key = "is not set; this worker would make HTTP requests only"
+	providers, _ := providersOf(c, getenv) // checkProviders reports the fault
+	able := len(c.HTTP.AllowHosts) > 0 || slices.ContainsFunc(providers, func(p config.Provider) bool {
+		return !p.Lacks(getenv)
+	})
+	for _, p := range providers {
+		key := "is set"
+		switch {
+		case p.Key == "":
+			continue
+		case p.Lacks(getenv) && able:
+			key = "is not set: this worker would send all calls of the provider back to the queue"
+		case p.Lacks(getenv):
+			key = "is not set: enough to enqueue, but `headway worker` does not start without it"
 		}
+		findings = append(findings, checked{What: p.Key, OK: true, Detail: key})
 	}
-	findings = append(findings, checked{What: "OPENAI_API_KEY", OK: true, Detail: key})
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
 		if getenv(name) == "" { // no fault where only tasks are enqueued
 			findings = append(findings, checked{

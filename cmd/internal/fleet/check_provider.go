@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 )
 
@@ -28,20 +31,36 @@ const (
 // models is the answer to GET /models.
 type models struct {
 	status int
-	known  int // models in the list
+	names  []string
 	list   bool
 }
 
-// askModels asks a provider for its models: the one request that costs nothing and needs the key.
+// modelsRequest returns the one request that costs nothing and needs the key. Anthropic lists its models only for
+// headers of its own API.
+func modelsRequest(ctx context.Context, base, key string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/models", nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.URL.Hostname() == "api.anthropic.com":
+		r.Header.Set("X-Api-Key", key)
+		r.Header.Set("Anthropic-Version", "2023-06-01")
+	case key != "":
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	return r, nil
+}
+
+// askModels asks a provider for its models. Like a worker it follows no redirect, which could take the key elsewhere.
 func askModels(ctx context.Context, base, key string) (models, error) {
 	ctx, cancel := context.WithTimeout(ctx, providerPatience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/models", nil)
+	r, err := modelsRequest(ctx, base, key)
 	if err != nil {
 		return models{}, err
 	}
-	r.Header.Set("Authorization", "Bearer "+key)
-	answer, err := http.DefaultClient.Do(r)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
 	if err != nil {
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 			err = wrapped.Err // the text has the address already
@@ -54,15 +73,39 @@ func askModels(ctx context.Context, base, key string) (models, error) {
 		return models{}, err
 	}
 	var parsed struct {
-		Data []json.RawMessage `json:"data"`
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
 	}
-	isList := json.Unmarshal(body, &parsed) == nil && parsed.Data != nil
-	return models{status: answer.StatusCode, known: len(parsed.Data), list: isList}, nil
+	m := models{status: answer.StatusCode, list: json.Unmarshal(body, &parsed) == nil && parsed.Data != nil}
+	for _, model := range parsed.Data {
+		m.names = append(m.names, model.ID)
+	}
+	return m, nil
 }
 
-// checkProvider asks a provider for its models. The error says which setting is at fault: the address in baseName or
-// the key in keyName.
-func checkProvider(ctx context.Context, base, key, baseName, keyName string) (detail string, err error) {
+// checkProviders asks each provider whose key is set for its models.
+func checkProviders(
+	ctx context.Context, c config.Config, offline bool, getenv func(string) string,
+	note func(what, detail string, err error),
+) {
+	providers, err := providersOf(c, getenv)
+	for _, p := range providers {
+		detail := p.BaseURL + ", not asked"
+		if err == nil && !offline && !p.Lacks(getenv) {
+			detail, err = checkProvider(ctx, p, getenv(p.Key))
+		}
+		note(strings.TrimSpace("provider "+p.Name), detail, err)
+		err = nil
+	}
+}
+
+// checkProvider asks a provider for its models. The error says which setting is at fault: the address or the key.
+func checkProvider(ctx context.Context, p config.Provider, key string) (detail string, err error) {
+	base, baseName, keyName := p.BaseURL, "OPENAI_BASE_URL", p.Key
+	if p.Name != "" {
+		baseName, keyName = "providers."+p.Name+".base_url", cmp.Or(p.Key, "providers."+p.Name+".key")
+	}
 	m, err := askModels(ctx, base, key)
 	switch dns := (*net.DNSError)(nil); {
 	case errors.As(err, &dns):
@@ -86,5 +129,11 @@ func checkProvider(ctx context.Context, base, key, baseName, keyName string) (de
 		return "", &cli.UsageError{Err: fmt.Errorf("%s: %s/models is no list of models: is it the address of an "+
 			"OpenAI-style API?", baseName, base)}
 	}
-	return fmt.Sprintf("%s answers, models %d", base, m.known), nil
+	lines := []string{fmt.Sprintf("%s answers, models %d", base, len(m.names))}
+	for _, model := range p.Models {
+		if !slices.Contains(m.names, model) {
+			lines = append(lines, fmt.Sprintf("warning: its list lacks model %q", model))
+		}
+	}
+	return strings.Join(lines, "\n"), nil
 }

@@ -1,12 +1,14 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/headway-go/headway/internal/chat"
@@ -22,20 +24,39 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// clients make the calls of tasks: to the provider that the environment names, and to the hosts that the file lists.
+// clients make the calls of tasks: to the providers, and to the hosts that the file lists.
 type clients struct {
-	provider *llm.Client // nil without a key: chats and calls are left to other workers
-	requests *web.Client
+	providers config.Providers
+	calls     map[string]*llm.Client // by provider; a provider whose key is not set has none
+	requests  *web.Client
 }
 
-// newClients makes no calls. What is missing in the environment is a *cli.UsageError. Without a key a worker has to
-// have hosts that it may call.
+// newClients makes no calls. What is missing in the environment is a *cli.UsageError. Without a provider a worker has
+// to have hosts that it may call.
 func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (clients, error) {
-	key := getenv("OPENAI_API_KEY")
-	if key == "" && len(c.HTTP.AllowHosts) == 0 {
-		return clients{}, &cli.UsageError{Err: errors.New("OPENAI_API_KEY is not set: the provider would refuse " +
-			"every request; `export OPENAI_API_KEY=...` and start again. " +
-			"A worker for HTTP requests only needs none: list their hosts in http.allow_hosts")}
+	providers, err := providersOf(c, getenv)
+	all := clients{providers: providers, calls: map[string]*llm.Client{}}
+	memory := intake.New(0) // of the whole process
+	var missing []string
+	for _, p := range providers {
+		if p.Lacks(getenv) {
+			missing = append(missing, p.Key)
+			continue
+		}
+		if err != nil {
+			return clients{}, err
+		}
+		settings := p.Client(getenv)
+		settings.Memory, settings.Logger = memory, log
+		if all.calls[p.Name], err = llm.NewClient(settings); err != nil {
+			return clients{}, &cli.UsageError{Err: err}
+		}
+	}
+	if len(all.calls) == 0 && len(c.HTTP.AllowHosts) == 0 {
+		return clients{}, &cli.UsageError{Err: fmt.Errorf("%s is not set: the provider would refuse "+
+			"every request; `export %s=...` and start again. "+
+			"A worker for HTTP requests only needs none: list their hosts in http.allow_hosts",
+			strings.Join(missing, " or "), missing[0])}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
 		if getenv(name) == "" {
@@ -43,44 +64,45 @@ func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (
 				"`export %s=...` and start again, or take it off the list", name, name)}
 		}
 	}
-	memory := intake.New(0) // of the whole process
-	var client *llm.Client
-	if key != "" {
-		err := checkBaseURL(getenv)
-		if err != nil {
-			return clients{}, err
-		}
-		if client, err = llm.NewClient(llm.Config{
-			BaseURL: getenv("OPENAI_BASE_URL"), APIKey: key, Memory: memory,
-			Logger: log,
-		}); err != nil {
-			return clients{}, &cli.UsageError{Err: err}
-		}
-	}
 	settings := c.HTTP.Client(getenv)
 	settings.Memory = memory
-	requests, err := web.NewClient(settings)
-	if err != nil {
+	if all.requests, err = web.NewClient(settings); err != nil {
 		return clients{}, &cli.UsageError{Err: err}
 	}
-	return clients{provider: client, requests: requests}, nil
+	return all, nil
 }
 
-// checkBaseURL wants the provider's address to be one, where one is set. The error is a *cli.UsageError.
-func checkBaseURL(getenv func(string) string) error {
-	fault := (*reservations.FieldError)(nil)
-	if err := (llm.Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: "checked apart"}).Validate(); errors.As(err,
-		&fault) {
-		return &cli.UsageError{Err: fmt.Errorf("OPENAI_BASE_URL: %s", fault.Problem)}
+// providersOf returns the providers of the file. A file without any leaves that to the environment; the error is then
+// a fault of OPENAI_BASE_URL, a *cli.UsageError.
+func providersOf(c config.Config, getenv func(string) string) (config.Providers, error) {
+	if len(c.Providers) > 0 {
+		return c.Providers, nil
 	}
-	return nil
+	p := config.Provider{BaseURL: cmp.Or(getenv("OPENAI_BASE_URL"), openAIBase), Key: "OPENAI_API_KEY"}
+	fault := (*reservations.FieldError)(nil)
+	if errors.As(p.Client(getenv).Validate(), &fault) {
+		return config.Providers{p}, &cli.UsageError{Err: fmt.Errorf("OPENAI_BASE_URL: %s", fault.Problem)}
+	}
+	return config.Providers{p}, nil
 }
 
 func (c clients) close() {
-	if c.provider != nil {
-		c.provider.Close()
+	for _, client := range c.calls {
+		client.Close()
 	}
 	c.requests.Close()
+}
+
+// provider is the chat.Provider of the worker.
+func (c clients) provider(limit string) (client *llm.Client, missing string) {
+	p, known := c.providers.For(limit)
+	switch client = c.calls[p.Name]; {
+	case !known && limit == "":
+		return nil, "provider for calls without a limit"
+	case !known:
+		return nil, fmt.Sprintf("provider for limit %q", limit)
+	}
+	return client, p.Key
 }
 
 // handle lets the worker run every type of task, learn from the answers and share that with the fleet, until stop,
@@ -93,9 +115,11 @@ func (c clients) handle(
 	if err != nil {
 		return nil, err
 	}
-	if c.provider == nil {
-		log.WarnContext(ctx, "OPENAI_API_KEY is not set: this worker makes HTTP requests only, and sends all calls of "+
-			"the provider back to the queue")
+	for _, p := range c.providers {
+		if c.calls[p.Name] == nil {
+			log.WarnContext(ctx, p.Key+" is not set: this worker sends all calls of the provider back to the queue",
+				slog.String("provider", p.Name))
+		}
 	}
 	chat.HandleAll(w, c.provider, c.requests, recorder, learning)
 	return stop, nil

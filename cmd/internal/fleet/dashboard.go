@@ -167,6 +167,9 @@ func secretsOf(ctx context.Context, env cli.Environment, settings config.Config)
 	for name := range settings.HTTP.Secrets {
 		names = append(names, name)
 	}
+	for _, p := range settings.Providers {
+		names = append(names, p.Key)
+	}
 	slices.Sort(names)
 	for _, name := range names {
 		values = append(values, env.Getenv(name))

@@ -25,8 +25,8 @@ func devCommand(env cli.Environment) *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process: queue, buckets, provider, worker and page; needs no services",
 		Long: `Dev needs no services and no key. It runs an embedded Redis with the queue and the buckets, a provider on
-loopback that enforces the limits of headway.yaml, a worker, and the page. When headway.yaml changes, the worker and the
-provider go by it at once.
+loopback that enforces the limits of headway.yaml, a worker, and the page. It stands in for each of the providers of
+headway.yaml, so no call leaves the machine. When headway.yaml changes, the worker and the provider go by it at once.
 
 In another terminal "enqueue" and "worker" find it by themselves, where REDIS_URL is not set. All is in memory, and gone
 when dev ends. With MONGODB_URI, batches and records of dead tasks are kept there, and the buckets as well.
@@ -93,7 +93,7 @@ type devFleet struct {
 
 func (d *devFleet) start(settings config.Config) (err error) {
 	if d.redis, err = embedded.Start(); err == nil {
-		d.provider, err = startDevProvider(settings.Limits)
+		d.provider, err = startDevProvider(settings)
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (d *devFleet) getenv(outside func(string) string) func(string) string {
 		case "REDIS_URL":
 			return d.redis.URL()
 		case "OPENAI_BASE_URL":
-			return d.provider.url()
+			return d.provider.url("")
 		case "OPENAI_API_KEY":
 			return "dev-without-a-key"
 		default:
@@ -154,7 +154,7 @@ func (d *devFleet) run(
 		return err
 	}
 	changed := make(chan struct{}, 1)
-	s.changed = changed
+	s.changed, s.standIn = changed, d.provider.url
 	var group sync.WaitGroup
 	var failed error
 	group.Go(func() {
@@ -180,7 +180,7 @@ func (d *devFleet) run(
 func (d *devFleet) follow(env cli.Environment) {
 	next, err := config.Load(d.file)
 	if err == nil {
-		err = d.provider.set(next.Limits)
+		err = d.provider.set(next)
 	}
 	if err != nil {
 		fmt.Fprintf(env.Err, "headway: %v; nothing has changed\n", err)
@@ -221,12 +221,16 @@ func (d *devFleet) welcome(env cli.Environment, page string, settings config.Con
 			break
 		}
 	}
+	var name string
+	if len(settings.Providers) > 0 {
+		name = "NAME"
+	}
 	out := screenOf(env)
 	fmt.Fprintf(out, "%s\n\n", out.title("Headway runs in this process; nothing else is needed."))
 	out.table([][]string{
 		{"page", "http://" + page},
 		{"settings", d.file + ", in force as soon as you save it"},
-		{"provider", d.provider.url() + ", which enforces the limits and makes up its answers"},
+		{"provider", d.provider.url(name) + ", which enforces the limits and makes up its answers"},
 		{"queue", "an embedded Redis: all is gone when this ends"},
 	})
 	fmt.Fprintf(out, "\nNow type in another terminal, in this folder:\n\n")

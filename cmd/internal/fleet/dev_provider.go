@@ -3,11 +3,16 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"path"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
@@ -38,21 +43,33 @@ func quotasOf(limits []reservations.Limit) (q quotas) {
 	return q
 }
 
-// devProvider is a provider on loopback whose limits can change: then another one answers at the same address.
+// quotasBy returns what stands in for each provider by name, and by the empty name for the one of the environment.
+func quotasBy(c config.Config) map[string]quotas {
+	all := map[string]quotas{"": quotasOf(c.Limits)}
+	for _, p := range c.Providers {
+		all[p.Name] = quotasOf(slices.DeleteFunc(slices.Clone(c.Limits), func(l reservations.Limit) bool {
+			return !slices.Contains(p.Limits, l.Name)
+		}))
+	}
+	return all
+}
+
+// devProvider stands in for all providers, on loopback. Their limits can change: then another server answers at the
+// same address.
 type devProvider struct {
 	server *http.Server
 	on     net.Listener
 	served chan struct{}
 
 	mu      sync.RWMutex // guards what is below
-	quotas  quotas
-	current *provider.Server
-	all     []*provider.Server // also replaced servers, whose last calls may still run
+	quotas  map[string]quotas
+	current map[string]*provider.Server // by the name of the provider
+	all     []*provider.Server          // also replaced servers, whose last calls may still run
 }
 
-func startDevProvider(limits []reservations.Limit) (*devProvider, error) {
-	p := &devProvider{served: make(chan struct{})}
-	if err := p.set(limits); err != nil {
+func startDevProvider(c config.Config) (*devProvider, error) {
+	p := &devProvider{served: make(chan struct{}), current: map[string]*provider.Server{}}
+	if err := p.set(c); err != nil {
 		return nil, err
 	}
 	on, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -67,30 +84,42 @@ func startDevProvider(limits []reservations.Limit) (*devProvider, error) {
 	return p, nil
 }
 
-// set has the provider enforce the limits from now on.
-func (p *devProvider) set(limits []reservations.Limit) error {
-	q := quotasOf(limits)
+// set has the providers enforce the limits from now on.
+func (p *devProvider) set(c config.Config) error {
+	all := quotasBy(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.current != nil && p.quotas == q {
-		return nil
+	next := maps.Clone(p.current) // the last calls of a removed provider may still come
+	for name, q := range all {
+		if next[name] != nil && p.quotas[name] == q {
+			continue
+		}
+		server, err := provider.New(provider.Config{Requests: q.requests, Tokens: q.tokens})
+		if err != nil {
+			return fmt.Errorf("the provider can't enforce these limits: %w", err)
+		}
+		next[name], p.all = server, append(p.all, server)
 	}
-	next, err := provider.New(provider.Config{Requests: q.requests, Tokens: q.tokens})
-	if err != nil {
-		return fmt.Errorf("the provider can't enforce these limits: %w", err)
-	}
-	p.quotas, p.current, p.all = q, next, append(p.all, next)
+	p.quotas, p.current = all, next
 	return nil
 }
 
 func (p *devProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	before, _, _ := strings.Cut(r.URL.Path, "/v1/")
 	p.mu.RLock()
-	now := p.current
+	now := p.current[strings.TrimPrefix(before, "/")]
 	p.mu.RUnlock()
-	now.ServeHTTP(w, r)
+	if now == nil {
+		http.NotFound(w, r)
+		return
+	}
+	http.StripPrefix(before, now).ServeHTTP(w, r)
 }
 
-func (p *devProvider) url() string { return "http://" + p.on.Addr().String() + "/v1" }
+// url returns the base URL of the stand-in for a provider.
+func (p *devProvider) url(name string) string {
+	return "http://" + path.Join(p.on.Addr().String(), name, "v1")
+}
 
 func (p *devProvider) close() {
 	err := p.server.Close()

@@ -130,6 +130,7 @@ func (r *reloader) reload(ctx context.Context) (restart []string, err error) {
 	fixed("concurrency", r.current.Concurrency, next.Concurrency)
 	fixed("shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout)
 	fixed("max_refusals", r.current.MaxRefusals, next.MaxRefusals)
+	fixed("providers", r.current.Providers, next.Providers)
 	fixed("http", r.current.HTTP, next.HTTP)
 	fixed("estimates", r.current.Estimates, next.Estimates)
 	if r.restart != nil { // their payloads belong into no log

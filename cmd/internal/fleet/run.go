@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,9 +33,11 @@ type runSettings struct {
 	metricsKeys []string
 
 	// changed says that the file has changed; nil in `headway worker`. Restart is called
-	// where what has changed needs another worker.
+	// where what has changed needs another worker. StandIn is the address that replaces a provider's; its
+	// key is OPENAI_API_KEY.
 	changed <-chan struct{}
 	restart func()
+	standIn func(provider string) string
 }
 
 func workerCommand(env cli.Environment) *cobra.Command {
@@ -52,8 +55,8 @@ back to the queue what did not. A second signal ends it at once. Tasks are never
 worker was killed is run again.
 
 "headway reload" makes all workers read their files again, and SIGHUP this one. The limits of the file count from then
-on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, http, estimates and recurring
-change only with a restart. What "headway limits set" has set counts before the file.
+on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, providers, http, estimates and
+recurring change only with a restart. What "headway limits set" has set counts before the file.
 
 SIGUSR1 switches the log between debug and --log-level.
 
@@ -158,10 +161,16 @@ func serveWith(
 	return runLogged(ctx, w, logger, s.file, limiter.Names())
 }
 
-// over is the configuration with what the flags say.
+// over is the configuration with what the flags say, and with stand-ins of the providers.
 func (s runSettings) over(c config.Config) config.Config {
 	if s.concurrency > 0 {
 		c.Concurrency = s.concurrency
+	}
+	if s.standIn != nil {
+		c.Providers = slices.Clone(c.Providers)
+		for i, p := range c.Providers {
+			c.Providers[i].BaseURL, c.Providers[i].Key = s.standIn(p.Name), "OPENAI_API_KEY"
+		}
 	}
 	return c
 }

@@ -27,6 +27,7 @@ Settings come from headway.yaml (limits, queues, concurrency) and from the envir
   OPENAI_API_KEY   the provider's key; it never leaves the worker. Without it a worker makes HTTP requests only,
                    and does not start where http.allow_hosts lists no host
   OPENAI_BASE_URL  the provider   (default: OpenAI's own)
+Several providers are in headway.yaml (providers), each with the name of the variable that has its key.
 
 Exit codes: 0 all went well, 1 the work went wrong or some requests failed, 2 a fault in the command line, the settings
 or a file: nothing was changed, 3 a service could not be reached, 130 interrupted.`,
