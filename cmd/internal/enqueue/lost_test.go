@@ -24,12 +24,12 @@ func (w *world) leftBehind(t *testing.T, id string, line int, lease time.Duratio
 	defer func() { _ = client.Close() }()
 	task := tasks.BatchRef{Batch: id, Line: line}.TaskID()
 	if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask("gone", nil),
-		asynq.TaskID(task)); err != nil {
+		asynq.TaskID(task), asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	const root = "asynq:{default}:"
 	pipe := client.TxPipeline()
-	pipe.LRem(t.Context(), root+"pending", 1, task)
+	pipe.ZRem(t.Context(), root+"scheduled", task) // no worker takes it from there meanwhile
 	pipe.LPush(t.Context(), root+"active", task)
 	pipe.HSet(t.Context(), root+"t:"+task, "state", "active")
 	pipe.ZAdd(t.Context(), root+"lease", redis.Z{Score: float64(time.Now().Add(lease).Unix()), Member: task})
