@@ -36,7 +36,7 @@ func HandleAll(
 func HandleCalls(w *worker.Worker, client *llm.Client, recorder *record.Recorder, learning *Learning) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Call]) error {
 		if client == nil {
-			return giveBack(job, "OPENAI_API_KEY")
+			return giveBack("OPENAI_API_KEY")
 		}
 		ctx, release := client.Hold(ctx)
 		defer release()
@@ -88,7 +88,7 @@ func run[T tasks.Args](
 ) error {
 	if q, ofBatch := request(job.Args); ofBatch {
 		if recorder == nil {
-			return giveBack(job, "MONGODB_URI")
+			return giveBack("MONGODB_URI")
 		}
 		return recorder.Run(ctx, record.Attempt{
 			ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: reserved(charged(job)),
@@ -118,9 +118,9 @@ func charged[T tasks.Args](job *worker.Job[T]) (charge reservations.Charge) {
 
 // giveBack sends one task back to the queue, with all that was taken for it, because this worker lacks a setting. It
 // uses no retry: a key that one machine lacks must not archive what others could do.
-func giveBack[T tasks.Args](job *worker.Job[T], setting string) error {
-	job.Use(reservations.Unused(job.Charges...))
-	return scheduler.WaitWorker("the worker that took the task has no "+setting, givenBackFor)
+func giveBack(setting string) error {
+	return reservations.NotCalled(
+		scheduler.WaitWorker("the worker that took the task has no "+setting, givenBackFor))
 }
 
 const (
