@@ -38,11 +38,9 @@ func (s *services) cancelOne(
 	if task == nil {
 		return fmt.Errorf("request %q of batch %s is not cancelled: it runs or has ended", customID, b.ID)
 	}
-	q := record.Request{Ref: ref, CustomID: customID}
-	if read := chat.Requests()[task.Type()]; read != nil {
-		if whole, ok := read(task.Payload()); ok {
-			q = whole
-		}
+	q, ok := chat.Request(task.Type(), task.Payload())
+	if !ok {
+		q = record.Request{Ref: ref, CustomID: customID}
 	}
 	r := record.Failed(q, codeRequestCancelled, errRequestCancelled)
 	r.Finished = time.Now()
