@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -59,16 +58,12 @@ The exit code is 0 also if requests failed: --json says how many.`,
 			cli.Warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never "+
 				"enqueued, and nothing is known of them", count(w.Missing))
 		}
-		if asJSON {
-			return json.NewEncoder(env.Out).Encode(w)
-		}
 		out := env.Out
 		if f.standard() {
 			out = env.Err
 		}
-		_, err = fmt.Fprintf(out, "batch %s: %s answers, %s failed, %s cancelled, %s not there yet, of %s requests\n",
-			b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(w.Missing), count(b.Requests))
-		return err
+		return cli.Print(out, asJSON, w, fmt.Sprintf("batch %s: %s answers, %s failed, %s cancelled, %s not there yet, "+
+			"of %s requests", b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(w.Missing), count(b.Requests)))
 	}
 	return c
 }
