@@ -135,28 +135,10 @@ func same(a, b string) bool {
 	}
 	ofA, err := os.Stat(a)
 	ofB, failed := os.Stat(b)
-	if err == nil && failed == nil {
-		return os.SameFile(ofA, ofB)
+	if err == nil || failed == nil {
+		return err == nil && failed == nil && os.SameFile(ofA, ofB)
 	}
-	return whole(a) == whole(b)
-}
-
-// whole is the path that a name leads to, as far as it exists.
-func whole(name string) string {
-	if target, err := os.Readlink(name); err == nil {
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(name), target)
-		}
-		name = target
-	}
-	folder, err := filepath.EvalSymlinks(filepath.Dir(name))
-	if err == nil {
-		folder, err = filepath.Abs(folder)
-	}
-	if err != nil {
-		return filepath.Clean(name)
-	}
-	return filepath.Join(folder, filepath.Base(name))
+	return filepath.Base(a) == filepath.Base(b) && same(filepath.Dir(a), filepath.Dir(b))
 }
 
 // write writes the results so far, in the order of the lines, while they are read. A file is replaced at the end, so
