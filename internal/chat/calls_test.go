@@ -202,7 +202,6 @@ func TestAWorkerLearns(t *testing.T) {
 func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 	t.Parallel()
 	ref := tasks.BatchRef{Batch: "b", Line: 7}
-	read := chat.Requests()
 	for _, c := range []struct {
 		args tasks.Args
 		want record.Request
@@ -241,7 +240,7 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 		if err != nil || e.Options.ID != "b-7-0" {
 			t.Fatalf("%+v, %v", e.Options, err)
 		}
-		got, ok := read[c.args.TaskType()](e.Task.Payload())
+		got, ok := chat.Request(c.args.TaskType(), e.Task.Payload())
 		if diff := cmp.Diff(c.want, got); !ok || diff != "" {
 			t.Error(diff)
 		}
@@ -251,7 +250,7 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 	}
 	for _, args := range []tasks.Args{llm.Call{}, web.Request{}} {
 		text, err := json.Marshal(args)
-		if _, ok := read[args.TaskType()](text); ok || err != nil {
+		if _, ok := chat.Request(args.TaskType(), text); ok || err != nil {
 			t.Errorf("%T of no batch: %v", args, err)
 		}
 	}

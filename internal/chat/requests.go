@@ -9,20 +9,23 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 )
 
-// Requests are how the request is found in the payload of each task type that a batch can have. It is not ok for a task
-// of no batch.
-func Requests() map[string]func(payload []byte) (record.Request, bool) {
-	return map[string]func([]byte) (record.Request, bool){llm.TaskType: inPayload(callOf), web.TaskType: inPayload(webOf)}
+// Request returns the request in the payload of a task. It is not ok for a task of no batch.
+func Request(taskType string, payload []byte) (q record.Request, ok bool) {
+	switch taskType {
+	case llm.TaskType:
+		return inPayload(payload, callOf)
+	case web.TaskType:
+		return inPayload(payload, webOf)
+	}
+	return q, false
 }
 
-func inPayload[T any](read func(T) (record.Request, bool)) func([]byte) (record.Request, bool) {
-	return func(payload []byte) (record.Request, bool) {
-		var args T
-		if json.Unmarshal(payload, &args) != nil {
-			return record.Request{}, false
-		}
-		return read(args)
+func inPayload[T any](payload []byte, read func(T) (record.Request, bool)) (q record.Request, ok bool) {
+	var args T
+	if json.Unmarshal(payload, &args) != nil {
+		return q, false
 	}
+	return read(args)
 }
 
 func callOf(c llm.Call) (record.Request, bool) {

@@ -3,8 +3,10 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -13,6 +15,15 @@ import (
 
 // errDeclined is the answer no.
 var errDeclined = errors.New("nothing was done")
+
+// Print prints a result, as JSON or as text for people.
+func Print(w io.Writer, asJSON bool, result any, text string) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(result)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
 
 // Warn prints what is allowed and may still be a mistake.
 func Warn(env Environment, format string, args ...any) {

@@ -41,6 +41,35 @@ type Buckets struct {
 // Overrides are kept beside the buckets.
 func (b *Buckets) Overrides() Overrides { return b.overrides }
 
+// Limiter returns a limiter for these limits under the overrides that the fleet has. The fault of single ones, which
+// are left out, is passed to warn.
+func (b *Buckets) Limiter(
+	ctx context.Context, limits []reservations.Limit, warn func(error),
+) (*reservations.Limiter, error) {
+	limiter, err := reservations.New(b, limits, reservations.Config{})
+	if err != nil {
+		return nil, err
+	}
+	read, err := b.Follow(ctx, limiter)
+	if !read {
+		return nil, err
+	}
+	if err != nil {
+		warn(err)
+	}
+	return limiter, nil
+}
+
+// Follow has the limiter go by the overrides that the fleet has. Read is false if they can't be read. Otherwise the
+// error is of single overrides, which are left out.
+func (b *Buckets) Follow(ctx context.Context, limiter *reservations.Limiter) (read bool, err error) {
+	list, err := b.overrides.List(ctx)
+	if err != nil && list == nil {
+		return false, err
+	}
+	return true, errors.Join(err, limiter.SetOverrides(list))
+}
+
 // InMongo says whether MongoDB is given, which keeps batches, results and dead tasks.
 func (b *Buckets) InMongo() bool { return b.database != nil }
 

@@ -44,7 +44,6 @@ type account struct {
 // call is an accepted request.
 type call struct {
 	at       time.Time
-	number   int // 1 for the first accepted call
 	task     string
 	tenant   string
 	estimate float64
@@ -62,7 +61,7 @@ func newAccount(cfg Config) *account {
 		flight:   &flight{most: float64(cfg.InFlight)},
 		tenants:  map[string]*meter{},
 		block:    cfg.Block,
-		trouble:  newTrouble(cfg),
+		trouble:  newTrouble(cfg.Trouble),
 		hidden:   hidden{Hidden: cfg.Hidden, rate: cfg.Requests.Rate},
 		keep:     cfg.KeepEstimate,
 		starts:   map[string]int{},
@@ -156,7 +155,7 @@ func (a *account) arrive(now time.Time, j job) verdict {
 	}
 	a.inFlight++
 	c := &call{
-		at: now, number: len(a.calls) + 1, task: j.task, tenant: j.tenant, estimate: j.estimate,
+		at: now, task: j.task, tenant: j.tenant, estimate: j.estimate,
 		used: j.estimate, fate: end,
 	}
 	a.calls = append(a.calls, c)

@@ -124,13 +124,6 @@ type Config struct {
 	// [UsedMinDefault] and [UsedMaxDefault] (or UsedMin, if that is larger). They are at most 1.
 	UsedMin, UsedMax float64
 
-	// Seed changes which request gets which latency and usage.
-	Seed uint64
-
-	// FailEvery answers every nth accepted request with a 500. Such a call counts as a request and uses no tokens.
-	// Zero means never.
-	FailEvery int
-
 	// NowFunc is the provider's clock. It must be safe for concurrent use. Defaults to [time.Now].
 	NowFunc func() time.Time
 }
@@ -216,9 +209,6 @@ func (c Config) validate() error {
 	}
 	if c.InFlight < 0 {
 		fault("InFlight must not be negative, but is %d", c.InFlight)
-	}
-	if c.FailEvery < 0 {
-		fault("FailEvery must not be negative, but is %d", c.FailEvery)
 	}
 	if host, _, err := net.SplitHostPort(c.Addr); err != nil {
 		fault("Addr %q: %w", c.Addr, err)

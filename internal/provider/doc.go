@@ -24,5 +24,5 @@
 // # What it does not do
 //
 // It has no streaming and no tools, and answers one choice for each request. The answer is a short fixed text,
-// whatever usage it reports. The latency and the usage of an answer depend on the request's bytes and the seed alone.
+// whatever usage it reports. The latency and the usage of an answer depend on the request's bytes alone.
 package provider

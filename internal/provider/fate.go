@@ -38,8 +38,8 @@ type trouble struct {
 	refusals []TroubleReport
 }
 
-func newTrouble(cfg Config) *trouble {
-	return &trouble{shares: cfg.Trouble, random: rand.New(rand.NewPCG(cfg.Seed, 1))} //nolint:gosec // tests repeat it
+func newTrouble(shares Trouble) *trouble {
+	return &trouble{shares: shares, random: rand.New(rand.NewPCG(0, 1))} //nolint:gosec // tests repeat it
 }
 
 // next returns the fate of the request that arrives now. The request counts for the refusals whose time has not
@@ -64,7 +64,7 @@ func (t *trouble) next(now time.Time) fate {
 	}
 }
 
-// character is the properties of an answer that the request's bytes and the seed determine.
+// character is the properties of an answer that the request's bytes determine.
 type character struct {
 	id      string
 	latency time.Duration
@@ -72,10 +72,7 @@ type character struct {
 }
 
 func (s *Server) characterOf(body []byte) character {
-	h := sha256.New()
-	_ = binary.Write(h, binary.BigEndian, s.cfg.Seed)
-	h.Write(body)
-	sum := h.Sum(nil)
+	sum := sha256.Sum256(body)
 	// Each part is a uniform number from 0 to 1.
 	part := func(at int) float64 { return float64(binary.BigEndian.Uint32(sum[at:])) / math.MaxUint32 }
 	return character{

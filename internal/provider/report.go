@@ -33,7 +33,7 @@ type Report struct {
 	// Troubles are the refusals of [Config.Trouble].
 	Troubles []TroubleReport `json:"troubles,omitempty"`
 
-	// Failed are the accepted requests with a 500, or without an answer, because of [Config.FailEvery] or
+	// Failed are the accepted requests with a 500, or without an answer, because of
 	// [Config.Trouble].
 	Failed int `json:"failed"`
 

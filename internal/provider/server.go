@@ -191,7 +191,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	if rest := j.character.latency - time.Since(began); !finished && s.cfg.InFlight > 0 {
 		s.pause(context.WithoutCancel(r.Context()), min(rest, goneAfter))
 	}
-	failed := v.call.fate != fine || s.cfg.FailEvery > 0 && v.call.number%s.cfg.FailEvery == 0
+	failed := v.call.fate != fine
 	if failed {
 		j.used = 0
 	}

@@ -42,14 +42,16 @@ type Recorder struct {
 	log    *slog.Logger
 	states states
 
-	// read returns the request in a payload, by task type.
-	read map[string]func(payload []byte) (Request, bool)
+	// read returns the request in the payload of a task.
+	read func(taskType string, payload []byte) (Request, bool)
 	told sync.Map // IDs of tasks whose results are written, until OnFinish
 }
 
-// New returns a Recorder that writes to store. Read has a function for each task type that returns the request in a
-// payload, or false for a task without a batch. Close the Recorder before you disconnect the client of the store.
-func New(store *batches.Store, log *slog.Logger, read map[string]func(payload []byte) (Request, bool)) *Recorder {
+// New returns a Recorder that writes to store. Read returns the request in the payload of a task, or false for a task
+// without a batch. Close the Recorder before you disconnect the client of the store.
+func New(
+	store *batches.Store, log *slog.Logger, read func(taskType string, payload []byte) (Request, bool),
+) *Recorder {
 	return &Recorder{
 		store: store, writer: newWriter(store.FinishMany), log: log, read: read,
 		states: states{store: store},

@@ -54,8 +54,9 @@ func newRecorder(t *testing.T) (*record.Recorder, *batches.Store) {
 
 func recorderOf(t *testing.T, s *batches.Store) *record.Recorder {
 	t.Helper()
-	read := func(payload []byte) (record.Request, bool) { return requestOf(len(payload)), len(payload) > 0 }
-	r := record.New(s, slog.New(slog.DiscardHandler), map[string]func([]byte) (record.Request, bool){"test": read})
+	r := record.New(s, slog.New(slog.DiscardHandler), func(taskType string, payload []byte) (record.Request, bool) {
+		return requestOf(len(payload)), taskType == "test" && len(payload) > 0
+	})
 	t.Cleanup(r.Close)
 	return r
 }

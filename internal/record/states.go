@@ -99,11 +99,7 @@ func (r *Recorder) Events() worker.Events {
 }
 
 func (r *Recorder) archived(task worker.TaskRef, payload []byte, code string, err error) {
-	read, ok := r.read[task.Type]
-	if !ok {
-		return
-	}
-	q, ok := read(payload)
+	q, ok := r.read(task.Type, payload)
 	if !ok {
 		return
 	}

@@ -3,7 +3,6 @@ package enqueue
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,11 +90,7 @@ BATCH:CUSTOM_ID" sends it again.`,
 			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers "+
 				"drop them: %w", b.ID, count(r.Left), err)
 		}
-		if asJSON {
-			return json.NewEncoder(env.Out).Encode(r)
-		}
-		_, err = fmt.Fprintln(env.Out, r.text())
-		return err
+		return cli.Print(env.Out, asJSON, r, r.text())
 	}
 	return c
 }

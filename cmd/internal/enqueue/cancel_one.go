@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -38,11 +37,9 @@ func (s *services) cancelOne(
 	if task == nil {
 		return fmt.Errorf("request %q of batch %s is not cancelled: it runs or has ended", customID, b.ID)
 	}
-	q := record.Request{Ref: ref, CustomID: customID}
-	if read := chat.Requests()[task.Type()]; read != nil {
-		if whole, ok := read(task.Payload()); ok {
-			q = whole
-		}
+	q, ok := chat.Request(task.Type(), task.Payload())
+	if !ok {
+		q = record.Request{Ref: ref, CustomID: customID}
 	}
 	r := record.Failed(q, codeRequestCancelled, errRequestCancelled)
 	r.Finished = time.Now()
@@ -50,9 +47,6 @@ func (s *services) cancelOne(
 		return fmt.Errorf("request %q of batch %s was taken out of the queue, but that was not stored; "+
 			"enqueue the file again to go on: %w", customID, b.ID, err)
 	}
-	if asJSON {
-		return json.NewEncoder(env.Out).Encode(cancelled{Batch: b.ID, Withdrawn: 1})
-	}
-	_, err = fmt.Fprintf(env.Out, "request %s of batch %s is cancelled\n", cli.Line(customID), b.ID)
-	return err
+	return cli.Print(env.Out, asJSON, cancelled{Batch: b.ID, Withdrawn: 1},
+		fmt.Sprintf("request %s of batch %s is cancelled", cli.Line(customID), b.ID))
 }

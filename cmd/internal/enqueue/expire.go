@@ -28,8 +28,7 @@ func (o *sender) expire(ctx context.Context, args []tasks.Args, failed error) (l
 		if err != nil {
 			return 0, err
 		}
-		read := chat.Requests()[envelope.Task.Type()]
-		if q, ok := read(envelope.Task.Payload()); ok {
+		if q, ok := chat.Request(envelope.Task.Type(), envelope.Task.Payload()); ok {
 			r := record.Failed(q, record.CodeExpired, item.Err)
 			r.Finished = time.Now()
 			results = append(results, r)

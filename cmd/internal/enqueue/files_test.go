@@ -34,7 +34,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	}{
 		"same":            {[]string{"--out", out, "--errors", out}, "same file"},
 		"another way":     {[]string{"--out", out, "--errors", folder + "/./out.jsonl"}, "same file"},
-		"a link":          {[]string{"--out", out, "--errors", link}, "same file"},
+		"a link":          {[]string{"--out", out, "--errors", link}, "is a link"},
 		"the input":       {[]string{"--out", in}, "the file of the requests"},
 		"the settings":    {[]string{"--out", w.config}, "the file of the limits"},
 		"a link to it":    {[]string{"--errors", hard}, "the file of the requests"},

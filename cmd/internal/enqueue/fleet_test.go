@@ -112,7 +112,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	}
 	t.Cleanup(requests.Close)
 	quiet := slog.New(slog.DiscardHandler)
-	recorder := record.New(store, quiet, chat.Requests())
+	recorder := record.New(store, quiet, chat.Request)
 	server, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: 30, Logger: quiet, Events: recorder.Events(),
 		ShutdownTimeout: 5 * time.Second,

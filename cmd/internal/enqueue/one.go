@@ -136,14 +136,10 @@ func enqueueOne(
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return json.NewEncoder(env.Out).Encode(enqueued{
-			ID: info.ID, Queue: info.Queue, State: info.State.String(),
-			Next: info.NextProcessAt,
-		})
-	}
-	fmt.Fprintln(env.Out, info.ID)
-	return nil
+	return cli.Print(env.Out, asJSON, enqueued{
+		ID: info.ID, Queue: info.Queue, State: info.State.String(),
+		Next: info.NextProcessAt,
+	}, info.ID)
 }
 
 // errNoAnswer is why there is nothing to print.

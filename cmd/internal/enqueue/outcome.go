@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
 )
 
 // errFaulty is the end of a batch of which some lines were left out.
@@ -81,9 +81,6 @@ func (e *interruptedError) Unwrap() error { return context.Canceled }
 var errFailed = errors.New("requests failed")
 
 func (j *batchJob) print(r result, name string) error {
-	if j.asJSON {
-		return json.NewEncoder(j.env.Out).Encode(r)
-	}
 	out := j.env.Out
 	if j.standard() {
 		out = j.env.Err
@@ -102,8 +99,7 @@ func (j *batchJob) print(r result, name string) error {
 	if r.Expired > 0 {
 		text += fmt.Sprintf("; %s expired, because they would start later than --start-by", count(r.Expired))
 	}
-	_, err := fmt.Fprintln(out, text)
-	return err
+	return cli.Print(out, j.asJSON, r, text)
 }
 
 func displayName(name string) string {

@@ -150,11 +150,9 @@ func bury(ctx context.Context, store *batches.Store, b batches.Batch, infos []*a
 		if ended || found.Round != ref.Round {
 			continue
 		}
-		q := record.Request{Ref: ref}
-		if read, known := chat.Requests()[info.Type]; known {
-			if whole, readable := read(info.Payload); readable {
-				q = whole
-			}
+		q, ok := chat.Request(info.Type, info.Payload)
+		if !ok {
+			q = record.Request{Ref: ref}
 		}
 		results = append(results, record.Failed(q, record.CodeFailed, archivedError(info.LastErr)))
 	}

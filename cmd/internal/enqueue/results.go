@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -59,16 +58,12 @@ The exit code is 0 also if requests failed: --json says how many.`,
 			cli.Warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never "+
 				"enqueued, and nothing is known of them", count(w.Missing))
 		}
-		if asJSON {
-			return json.NewEncoder(env.Out).Encode(w)
-		}
 		out := env.Out
 		if f.standard() {
 			out = env.Err
 		}
-		_, err = fmt.Fprintf(out, "batch %s: %s answers, %s failed, %s cancelled, %s not there yet, of %s requests\n",
-			b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(w.Missing), count(b.Requests))
-		return err
+		return cli.Print(out, asJSON, w, fmt.Sprintf("batch %s: %s answers, %s failed, %s cancelled, %s not there yet, "+
+			"of %s requests", b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(w.Missing), count(b.Requests)))
 	}
 	return c
 }
@@ -140,28 +135,10 @@ func same(a, b string) bool {
 	}
 	ofA, err := os.Stat(a)
 	ofB, failed := os.Stat(b)
-	if err == nil && failed == nil {
-		return os.SameFile(ofA, ofB)
+	if err == nil || failed == nil {
+		return err == nil && failed == nil && os.SameFile(ofA, ofB)
 	}
-	return whole(a) == whole(b)
-}
-
-// whole is the path that a name leads to, as far as it exists.
-func whole(name string) string {
-	if target, err := os.Readlink(name); err == nil {
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(name), target)
-		}
-		name = target
-	}
-	folder, err := filepath.EvalSymlinks(filepath.Dir(name))
-	if err == nil {
-		folder, err = filepath.Abs(folder)
-	}
-	if err != nil {
-		return filepath.Clean(name)
-	}
-	return filepath.Join(folder, filepath.Base(name))
+	return filepath.Base(a) == filepath.Base(b) && same(filepath.Dir(a), filepath.Dir(b))
 }
 
 // write writes the results so far, in the order of the lines, while they are read. A file is replaced at the end, so

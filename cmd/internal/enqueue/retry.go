@@ -3,7 +3,6 @@ package enqueue
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,15 +61,11 @@ limits, in the same queue. Their errors so far stay with them; their new results
 			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w",
 				n, b.ID, err)
 		}
-		if asJSON {
-			return json.NewEncoder(env.Out).Encode(struct {
-				Batch    string `json:"batch"`
-				Enqueued int    `json:"enqueued"`
-			}{b.ID, n})
-		}
-		_, err = fmt.Fprintf(env.Out, "batch %s: %s in queue %q again\n", b.ID,
-			plural(n, "failed request is", "failed requests are"), b.Queue)
-		return err
+		return cli.Print(env.Out, asJSON, struct {
+			Batch    string `json:"batch"`
+			Enqueued int    `json:"enqueued"`
+		}{b.ID, n}, fmt.Sprintf("batch %s: %s in queue %q again", b.ID,
+			plural(n, "failed request is", "failed requests are"), b.Queue))
 	}
 	return c
 }

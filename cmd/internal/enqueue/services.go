@@ -126,25 +126,12 @@ func (s *services) finish(
 func (s *services) schedule(
 	ctx context.Context, env cli.Environment, limits []reservations.Limit, buckets *connect.Buckets,
 ) error {
-	var store reservations.Store
-	var overrides []reservations.Override
+	limiter, err := reservations.New(nil, limits, reservations.Config{})
 	if buckets != nil {
-		store = buckets
-		list, err := buckets.Overrides().List(ctx)
-		if err != nil && list == nil {
-			return err
-		}
-		if err != nil {
-			cli.Warn(env, "%v", err)
-		}
-		overrides = list
+		limiter, err = buckets.Limiter(ctx, limits, func(err error) { cli.Warn(env, "%v", err) })
 	}
-	limiter, err := reservations.New(store, limits, reservations.Config{})
 	if err != nil {
 		return err
-	}
-	if err = limiter.SetOverrides(overrides); err != nil { // workers warn as well, and use the others
-		cli.Warn(env, "%v", err)
 	}
 	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	stopTraces, err := tracing.Start(ctx, "headway-enqueue", env.Getenv, logger)

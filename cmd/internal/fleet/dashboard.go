@@ -155,7 +155,7 @@ func (s *sight) follow(file string) func(context.Context) error {
 			return fault
 		}
 		last = time.Now()
-		_, err := s.setOverrides(ctx)
+		_, err := s.buckets.Follow(ctx, s.limiter)
 		return errors.Join(fault, err)
 	}
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -68,11 +67,7 @@ Requests of a batch are left: "headway retry BATCH --failed" sends them again, s
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return json.NewEncoder(env.Out).Encode(deadRequeued(report))
-		}
-		_, err = fmt.Fprintln(env.Out, requeuedText(report))
-		return err
+		return cli.Print(env.Out, asJSON, deadRequeued(report), requeuedText(report))
 	}
 	return c
 }

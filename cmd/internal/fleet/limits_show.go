@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -109,40 +108,15 @@ func openBuckets(
 		return nil, err
 	}
 	s := &sight{queue: queue, buckets: buckets, close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
-	if s.limiter, err = reservations.New(buckets, settings.Limits, reservations.Config{}); err == nil {
-		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
-	}
+	s.limiter, err = buckets.Limiter(ctx, settings.Limits, func(err error) { cli.Warn(env, "%v", err) })
 	if err == nil {
-		err = s.readOverrides(ctx, env)
+		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
 	}
 	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
-}
-
-// readOverrides sets the limits that the fleet goes by. An override that can't be in force is a warning, and left out
-// there as well.
-func (s *sight) readOverrides(ctx context.Context, env cli.Environment) error {
-	read, err := s.setOverrides(ctx)
-	if !read {
-		return err
-	}
-	if err != nil {
-		cli.Warn(env, "%v", err)
-	}
-	return nil
-}
-
-// setOverrides sets the overrides that the fleet has. Read is false if they can't be read. Otherwise the error is of
-// single overrides, which are left out.
-func (s *sight) setOverrides(ctx context.Context) (read bool, err error) {
-	list, err := s.buckets.Overrides().List(ctx)
-	if list == nil && err != nil {
-		return false, err
-	}
-	return true, errors.Join(err, s.limiter.SetOverrides(list))
 }
 
 // rateText is the present rate as headway.yaml has it, and the bounds of an adaptive one.

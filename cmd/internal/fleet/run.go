@@ -219,7 +219,7 @@ func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Con
 	if err != nil {
 		return nil, err
 	}
-	recorder := record.New(results, settings.Logger, chat.Requests())
+	recorder := record.New(results, settings.Logger, chat.Request)
 	settings.Dead, settings.Events = graves, recorder.Events() //nolint:contextcheck // hooks have none
 	return recorder, nil
 }

@@ -46,8 +46,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.DurationVar(&cfg.MaxLatency, "max-latency", provider.MaxLatencyDefault, "longest time of an answer")
 	flags.Float64Var(&cfg.UsedMin, "used-min", provider.UsedMinDefault, "least share of max_tokens that is used")
 	flags.Float64Var(&cfg.UsedMax, "used-max", provider.UsedMaxDefault, "largest share of max_tokens that is used")
-	flags.Uint64Var(&cfg.Seed, "seed", 0, "changes which request gets which latency and usage")
-	flags.IntVar(&cfg.FailEvery, "fail-every", 0, "answer every nth request with a 500 (0: never)")
 	flags.Float64Var(&cfg.Window.Requests, "window-requests", 0, "requests in each fixed window (0: not limited)")
 	flags.DurationVar(&cfg.Window.Period, "window-period", 0, "length of a fixed window")
 	flags.IntVar(&cfg.InFlight, "in-flight", 0, "calls that may run at once (0: any number)")
