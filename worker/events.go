@@ -94,7 +94,8 @@ const (
 	// ResultDropped means that the handler returned asynq.RevokeTask: the task is gone.
 	ResultDropped Result = "dropped"
 	// ResultAborted means that asynq took the task back meanwhile, or that the lease of a call in flight was lost: the
-	// task is delivered again, here or elsewhere, with no retry used.
+	// task is delivered again, here or elsewhere, with no retry used. It is also the result of a call that `headway
+	// worker` leaves to another worker because it lacks a key.
 	ResultAborted Result = "aborted"
 )
 

@@ -208,17 +208,37 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 			return g.refuse(ctx, d, tasks.Permanent(&UnservedError{Err: cause}))
 		}
 	}
-	level := slog.LevelDebug
-	if g.fleet.first(need, warnEvery) {
-		level = slog.LevelWarn
-	}
-	g.logTask(ctx, d, level, "task returned to the queue, this worker can't serve it; further ones are logged at debug "+
-		"level for a minute", slog.String("missing", need.String()), slog.Any("error", errors.Join(cause, err)))
+	g.logReturned(ctx, d, need, errors.Join(cause, err))
 	pause := min(max(returnPauseMin, returned), returnPauseMost)
 	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, pause,
 		func(context.Context, waitlist.Task) error {
 			return engine.WaitWorker("worker "+g.fleet.name+" has no "+need.String(), pause)
 		})
+}
+
+// deferElsewhere sends a task back whose handler left it to another worker, see engine.WaitWorker. No retry is used.
+func (g *guard) deferElsewhere(
+	ctx context.Context, d *delivery, wait *engine.DeferredError, elapsed time.Duration,
+) error {
+	g.logReturned(ctx, d, register.Need{Type: d.task.Type(), Limit: d.charge().Limit}, wait)
+	used := d.used(wait)
+	d.traceEnd(ResultAborted, used, wait)
+	hook(g.log, g.events.OnFinish, Finish{
+		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Result: ResultAborted, Elapsed: elapsed, Err: wait,
+		Payload: d.task.Payload(),
+	})
+	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, wait.Delay,
+		func(context.Context, waitlist.Task) error { return wait })
+}
+
+// logReturned logs that a task goes back for another worker: once a minute as a warning for each need.
+func (g *guard) logReturned(ctx context.Context, d *delivery, need register.Need, cause error) {
+	level := slog.LevelDebug
+	if g.fleet.first(need, warnEvery) {
+		level = slog.LevelWarn
+	}
+	g.logTask(ctx, d, level, "task returned to the queue, this worker can't serve it; further ones are logged at debug "+
+		"level for a minute", slog.Any("error", cause))
 }
 
 // LimitTexts returns the settings of meters in words, by limit and meter: what workers compare.

@@ -29,6 +29,9 @@ func (g *guard) run(ctx, early context.Context, d *delivery, handle prepared) er
 	if e.refusal != nil && ctx.Err() == nil && g.forgives(ctx, d, e) {
 		return g.deferRefused(ctx, d, e, time.Since(d.began))
 	}
+	if elsewhere, ok := errors.AsType[*engine.DeferredError](e.err); ok && ctx.Err() == nil {
+		return g.deferElsewhere(ctx, d, elsewhere, time.Since(d.began))
+	}
 	return g.conclude(ctx, d, e.err, time.Since(d.began))
 }
 

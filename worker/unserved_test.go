@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -81,6 +83,40 @@ func TestReturnsWhatAnotherWorkerMayServe(t *testing.T) {
 	}
 	if n := b.store.begins(); n != 0 {
 		t.Errorf("the store was asked %d times", n)
+	}
+}
+
+// A handler leaves tasks to another worker: no failure is recorded, no retry is used, and only the first task of a
+// limit is a warning.
+func TestHandlerLeavesTasksToAnotherWorker(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(10))
+	log, graves := newLines(), newGraves()
+	w := b.worker(worker.Config{Logger: slog.New(log), Dead: graves})
+	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
+		job.Use(reservations.Unused(job.Charges...))
+		return engine.WaitWorker("this worker has no key", time.Hour)
+	})
+	b.start(w)
+	const n = 3
+	for range n {
+		id := b.enqueue(call{Cost: 2}, scheduler.MaxRetry(0)).ID
+		if f := receive(t, b.finishes); f.Task.ID != id || f.Result != worker.ResultAborted {
+			t.Errorf("%+v", f)
+		}
+		if info := b.info(id, asynq.TaskStateRetry); info.Retried != 0 || !strings.HasSuffix(info.LastErr, "has no key") {
+			t.Errorf("%+v", info)
+		}
+	}
+	if err := graves.do(func() {
+		if len(graves.failed) != 0 {
+			t.Errorf("recorded %v", graves.failed)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if warnings := log.count("task returned to the queue"); warnings != 1 || b.balance() != 10 {
+		t.Errorf("%d warnings, balance %v", warnings, b.balance())
 	}
 }
 

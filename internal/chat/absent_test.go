@@ -92,7 +92,7 @@ func TestWithoutAKey(t *testing.T) {
 	}
 	first := runOne(t, queue, limiter, nil)
 	info, err := asynq.NewInspectorFromRedisClient(queue).GetTaskInfo("default", "a")
-	if err != nil || info.State != asynq.TaskStateRetry || info.Retried != 0 || first.Result != worker.ResultFailed ||
+	if err != nil || info.State != asynq.TaskStateRetry || info.Retried != 0 || first.Result != worker.ResultAborted ||
 		!strings.HasSuffix(info.LastErr, "has no key for openai") {
 		t.Fatalf("%+v, %v, after %+v", info, err, first)
 	}
