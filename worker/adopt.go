@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -138,8 +139,8 @@ type charger = func(*asynq.Task) ([]reservations.Charge, error)
 // chargesOr asks charge for tasks that carry none and are not ours.
 func chargesOr(charge charger) charger {
 	return func(t *asynq.Task) ([]reservations.Charge, error) {
-		if _, ours := t.Headers()[tasks.HeaderVersion]; ours || charge == nil {
-			return tasks.Charges(t)
+		if _, ours := t.Headers()[envelope.HeaderVersion]; ours || charge == nil {
+			return envelope.Charges(t)
 		}
 		return charge(t)
 	}
@@ -155,7 +156,7 @@ func (l *Limits) Scheduler() *scheduler.Scheduler { return l.guard.scheduler }
 func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		charges, err := l.guard.charges(t)
-		if _, ours := t.Headers()[tasks.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
+		if _, ours := t.Headers()[envelope.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
 			return l.guard.untouched(ctx, t, next)
 		}
 		if len(charges) > 0 {

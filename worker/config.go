@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -106,7 +107,7 @@ func (c Config) Validate() error {
 	for _, queue := range slices.Sorted(maps.Keys(c.Queues)) {
 		if strings.TrimSpace(queue) == "" {
 			f.add("queues", "queue name %q must not be blank", queue)
-		} else if err := (tasks.Options{Queue: queue}).Validate(); err != nil {
+		} else if err := envelope.Validate(tasks.Options{Queue: queue}); err != nil {
 			f.add("queues", "%v", err)
 		}
 		if weight := c.Queues[queue]; weight <= 0 || weight > WeightMost {
