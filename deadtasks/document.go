@@ -11,6 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/packed"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -129,7 +130,7 @@ func cut(text string) string {
 func headersOf(t worker.DeadTask) map[string]string {
 	headers := maps.Clone(t.Headers)
 	delete(headers, headerRequeue)
-	delete(headers, tasks.HeaderStartBy)
+	delete(headers, envelope.HeaderStartBy)
 	return headers
 }
 
@@ -231,7 +232,7 @@ type Task struct {
 	Payload []byte
 	Headers map[string]string
 	Missing int
-	// MaxRetry is asynq's count. It is Headway's count plus tasks.Slack.
+	// MaxRetry is asynq's count. It is Headway's count plus envelope.Slack.
 	MaxRetry int
 	// Timeout, Retention and Deadline are zero if the task has none.
 	Timeout, Retention time.Duration

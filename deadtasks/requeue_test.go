@@ -9,7 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -159,11 +159,11 @@ func TestRequeueDropsTheDeadline(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
 	d := died(1)
-	d.Cause, d.Headers = worker.CauseExpired, map[string]string{tasks.HeaderStartBy: "1", tasks.HeaderVersion: "1"}
+	d.Cause, d.Headers = worker.CauseExpired, map[string]string{envelope.HeaderStartBy: "1", envelope.HeaderVersion: "1"}
 	bury(t, s, d)
 	requeue(t, s, q, deadtasks.Filter{ID: "task-1"})
 	info, err := q.inspector.GetTaskInfo("default", "task-1")
-	if err != nil || info.Headers[tasks.HeaderStartBy] != "" || info.Headers[tasks.HeaderVersion] != "1" {
+	if err != nil || info.Headers[envelope.HeaderStartBy] != "" || info.Headers[envelope.HeaderVersion] != "1" {
 		t.Errorf("%+v, %v", info, err)
 	}
 }

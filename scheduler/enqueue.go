@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -24,7 +25,7 @@ const sendTogether = 8
 // Enqueue sends one task. It runs as soon as a worker has room for it and its limit allows, unless an option gives it
 // a time.
 //
-// Nothing is enqueued if the arguments can't be encoded (*tasks.EncodeError), if the charge could never be served
+// Nothing is enqueued if the arguments can't be encoded (tasks.ErrBadPayload), if the charge could never be served
 // (reservations.IsPermanent), or if an option is invalid (ErrInvalidOption). The same holds if the task exists
 // already (asynq.ErrTaskIDConflict, ErrDuplicate), or if it would start too late (*TooLateError). With Reserved, it
 // also holds if the bucket could not answer (reservations.ErrUnavailable). After any other error, one of Redis, the
@@ -110,32 +111,27 @@ func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
 	var faults []error
 	now := time.Now()
 	for i, a := range args {
-		envelope, err := tasks.Encode(a, o.Options)
+		e, err := envelope.Encode(a, o.Options)
 		if err == nil {
-			err = errors.Join(
-				s.check(envelope),
-				checkStartBy(envelope.Options, now),
-			)
+			err = errors.Join(s.check(e), checkStartBy(e.Options, now))
 		}
 		if err != nil {
 			faults = append(faults, &ItemError{Index: i, Err: err})
 			continue
 		}
-		parcels[i] = &parcel{tick: o.tick, Parcel: engine.Parcel{
-			Envelope: envelope, At: timeNet(envelope.Options.At, now),
-		}}
+		parcels[i] = &parcel{tick: o.tick, Parcel: engine.Parcel{Envelope: e, At: timeNet(e.Options.At, now)}}
 	}
 	return parcels, errors.Join(faults...)
 }
 
 // check returns the first fault of the task's charges.
-func (s *Scheduler) check(envelope tasks.Envelope) error {
+func (s *Scheduler) check(e envelope.Envelope) error {
 	if s.limiter == nil {
 		return nil
 	}
-	for _, c := range envelope.Charges {
+	for _, c := range e.Charges {
 		if err := s.limiter.ValidateNew(c); err != nil {
-			return fmt.Errorf("task %q: %w", envelope.Task.Type(), err)
+			return fmt.Errorf("task %q: %w", e.Task.Type(), err)
 		}
 	}
 	return nil
@@ -170,7 +166,7 @@ func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
 // sendOne enqueues one parcel.
 func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
 	guard := p.guard()
-	options := p.Options.Asynq()
+	options := envelope.Asynq(p.Options)
 	if !p.At.IsZero() {
 		options = append(options, asynq.ProcessAt(p.At))
 	}

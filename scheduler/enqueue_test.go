@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -98,7 +99,7 @@ func TestOptionsReachAsynq(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept.MaxRetry != 3+tasks.Slack || kept.Timeout != 2*time.Second || kept.Retention != time.Minute ||
+	if kept.MaxRetry != 3+envelope.Slack || kept.Timeout != 2*time.Second || kept.Retention != time.Minute ||
 		kept.State != asynq.TaskStateScheduled {
 		t.Errorf("asynq has %+v", kept)
 	}
@@ -106,7 +107,7 @@ func TestOptionsReachAsynq(t *testing.T) {
 		t.Errorf("runs at %v, and asynq delivers it at %v, want %v or up to a second later", info.NextProcessAt,
 			kept.NextProcessAt, at)
 	}
-	if n := tasks.MaxRetry(asynq.NewTaskWithHeaders(kept.Type, kept.Payload, kept.Headers), kept.MaxRetry); n != 3 {
+	if n := envelope.MaxRetry(asynq.NewTaskWithHeaders(kept.Type, kept.Payload, kept.Headers), kept.MaxRetry); n != 3 {
 		t.Errorf("our own count = %d, want 3", n)
 	}
 	_, err = s.Enqueue(t.Context(), openai("b"), scheduler.Queue("slow"), scheduler.Unique("one"))
@@ -115,7 +116,7 @@ func TestOptionsReachAsynq(t *testing.T) {
 		t.Errorf("err = %v, want a DuplicateError of task a", err)
 	}
 	none, err := s.Enqueue(t.Context(), openai("b"), scheduler.MaxRetry(0), scheduler.In(-time.Hour))
-	if err != nil || none.MaxRetry != tasks.Slack || none.State != asynq.TaskStatePending {
+	if err != nil || none.MaxRetry != envelope.Slack || none.State != asynq.TaskStatePending {
 		t.Errorf("without retries: %+v, %v", none, err)
 	}
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // Explanation says why a task does not run. Times are on Redis's clock, but Since, which a worker wrote.
@@ -146,18 +146,18 @@ func newExplanation(
 		Failures: failures(q, info), Refusals: refusals, Net: info.NextProcessAt,
 	}
 	task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
-	e.MaxRetry = tasks.MaxRetry(task, info.MaxRetry)
-	e.Charges, _ = tasks.Charges(task) // a worker archives a task whose charges can't be read
+	e.MaxRetry = envelope.MaxRetry(task, info.MaxRetry)
+	e.Charges, _ = envelope.Charges(task) // a worker archives a task whose charges can't be read
 	if engine.Deferral(info.LastErr) {
 		e.Note, e.Cause = info.LastErr, engine.CauseIn(info.LastErr)
 	} else {
 		e.LastError = info.LastErr
 	}
 	setReason(&e, info, at, q)
-	if by := tasks.StartBy(task); !by.IsZero() {
+	if by := envelope.StartBy(task); !by.IsZero() {
 		e.StartBy = by.UTC()
 	}
-	if later := tasks.At(task); later.After(e.Now) && info.State == asynq.TaskStateScheduled {
+	if later := envelope.At(task); later.After(e.Now) && info.State == asynq.TaskStateScheduled {
 		e.Reason, e.Until, e.Waits = ReasonScheduled, later.UTC(), nil
 	}
 	if e.Paused && e.startsLater() {

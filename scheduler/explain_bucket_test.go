@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -106,11 +107,11 @@ func TestExplainWithoutTheStore(t *testing.T) {
 // putBack puts a task into asynq's retry set, as a worker does. It returns the ID.
 func putBack(t *testing.T, client redis.UniversalClient, args tasks.Args) string {
 	t.Helper()
-	e, err := tasks.Encode(args)
+	e, err := envelope.Encode(args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := append(e.Options.Asynq(), asynq.ProcessIn(time.Hour))
+	options := append(envelope.Asynq(e.Options), asynq.ProcessIn(time.Hour))
 	info, err := asynq.NewClientFromRedisClient(client).EnqueueContext(t.Context(), e.Task, options...)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -89,12 +90,12 @@ func (r Recurring) recurrence() (*recurrence, error) {
 	if o.ID != "" || o.timed || !o.StartBy.IsZero() {
 		faults = append(faults, invalid("options", "can't have an ID or a time: the tick gives them"))
 	}
-	envelope, err := tasks.Encode(r.Args, o.Options)
+	packed, err := envelope.Encode(r.Args, o.Options)
 	if err != nil {
 		faults = append(faults, &reservations.FieldError{Field: "args", Problem: err.Error()})
 	}
 	return &recurrence{
-		Recurring: r, schedule: parsed, queue: envelope.Options.Queue, unique: envelope.Options.Unique != "",
+		Recurring: r, schedule: parsed, queue: packed.Options.Queue, unique: packed.Options.Unique != "",
 	}, errors.Join(faults...)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -113,7 +114,7 @@ func TestSortKilled(t *testing.T) {
 			if err := killed.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			killed.Engine().Sort("default", tasks.Charges, nil)
+			killed.Engine().Sort("default", envelope.Charges, nil)
 			_ = killed.Stop(t.Context())
 			if !c.fails() {
 				t.Fatal("it was not cut off")
@@ -158,7 +159,7 @@ func TestSortKeepsPlaces(t *testing.T) {
 	}
 	want := next(t, client)
 	start(t, s)
-	sortedNone(t, s, tasks.Charges, client, want) // no task is scheduled again
+	sortedNone(t, s, envelope.Charges, client, want) // no task is scheduled again
 }
 
 // Unlimited tasks are delivered while a store is slow. Woken tasks stay in front of them.
@@ -179,7 +180,7 @@ func TestSortLeavesTheOthersWhereTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, s)
-	s.Engine().Sort("default", tasks.Charges, nil)
+	s.Engine().Sort("default", envelope.Charges, nil)
 	<-asked
 	want := append([]string{"woken"}, free...)
 	others := func() []string { // the dispatcher may put a limited task between them
@@ -209,7 +210,7 @@ func TestStopWhileSorting(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.Engine().Sort("default", tasks.Charges, nil)
+	s.Engine().Sort("default", envelope.Charges, nil)
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -231,7 +232,7 @@ func TestWithdrawWhileSorting(t *testing.T) {
 	s := newScheduler(t, client, limiter(t, slowStore{buckets, asked, answer}, perSecond(1./3600, 1)), exact())
 	limited, _ := backlog(t, s, 100)
 	start(t, s)
-	s.Engine().Sort("default", tasks.Charges, nil)
+	s.Engine().Sort("default", envelope.Charges, nil)
 	<-asked
 	const withdrawn = 10
 	got, err := s.Withdraw(t.Context(), "default", limited[:withdrawn]...)

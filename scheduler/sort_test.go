@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // backlog enqueues n tasks, unreserved and in order. Each tenth has no limit.
@@ -88,7 +88,7 @@ func TestSort(t *testing.T) {
 		}
 		limited, free := backlog(t, s, 100)
 		start(t, s)
-		if reported := sorted(t, s, tasks.Charges); reported != len(limited) {
+		if reported := sorted(t, s, envelope.Charges); reported != len(limited) {
 			t.Errorf("the sort reported %d of %d", reported, len(limited))
 		}
 		if diff := cmp.Diff(free, next(t, client)); diff != "" {
@@ -119,7 +119,7 @@ func TestSortWithoutAnAnswer(t *testing.T) {
 	want := slices.Concat(limited, free)
 	for range 2 { // a task that was put back must not be sorted again
 		start(t, s)
-		sortedNone(t, s, tasks.Charges, client, want)
+		sortedNone(t, s, envelope.Charges, client, want)
 	}
 }
 
@@ -134,10 +134,10 @@ func TestSortLeavesAlone(t *testing.T) {
 		price engine.Pricer
 		start bool
 	}{
-		"few":             {63, tasks.Charges, true},
+		"few":             {63, envelope.Charges, true},
 		"without a price": {100, failing, true},
 		"without a limit": {100, unknown, true},
-		"not started":     {100, tasks.Charges, false},
+		"not started":     {100, envelope.Charges, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -19,7 +20,7 @@ func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 2, time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()} {
 		headers := map[string]string{
-			tasks.HeaderVersion: strconv.Itoa(tasks.Version), tasks.HeaderStartBy: strconv.FormatInt(ms, 10),
+			envelope.HeaderVersion: strconv.Itoa(envelope.Version), envelope.HeaderStartBy: strconv.FormatInt(ms, 10),
 		}
 		task := asynq.NewTaskWithHeaders("x", nil, headers)
 		for _, cause := range []error{errors.New("no"), &engine.DeferredError{Delay: time.Minute}} {
@@ -27,14 +28,14 @@ func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 				t.Errorf("%d: %T comes back after %v", ms, cause, d)
 			}
 		}
-		if err := tasks.CheckStart(task, time.Now()); err != nil {
+		if err := envelope.CheckStart(task, time.Now()); err != nil {
 			t.Errorf("%d: %v", ms, err)
 		}
 	}
 	for _, ms := range []int64{math.MinInt64, -1, 0} {
-		headers := map[string]string{tasks.HeaderVersion: "1", tasks.HeaderStartBy: strconv.FormatInt(ms, 10)}
+		headers := map[string]string{envelope.HeaderVersion: "1", envelope.HeaderStartBy: strconv.FormatInt(ms, 10)}
 		task := asynq.NewTaskWithHeaders("x", nil, headers)
-		if err := tasks.CheckStart(task, time.Now()); !errors.Is(err, tasks.ErrExpired) {
+		if err := envelope.CheckStart(task, time.Now()); !errors.Is(err, tasks.ErrExpired) {
 			t.Errorf("%d: %v", ms, err)
 		}
 		if d := engine.RetryDelay(0, errors.New("no"), task); d < 0 || d > time.Second {

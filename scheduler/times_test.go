@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -81,7 +82,7 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 func TestTheNetEndsWithStartBy(t *testing.T) {
 	t.Parallel()
 	by := time.Now().Add(10 * time.Second)
-	e, err := tasks.Encode(openai("a"), tasks.Options{StartBy: by})
+	e, err := envelope.Encode(openai("a"), tasks.Options{StartBy: by})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/spantext"
-	"github.com/headway-go/headway/tasks"
 )
 
 // tracerName names what makes the spans.
@@ -30,7 +30,7 @@ func (s *Scheduler) trace(ctx context.Context, parcels []*parcel) (end func()) {
 		var traced context.Context
 		traced, p.span = s.tracer.Start(ctx, "enqueue "+spantext.Of(p.Options.Queue),
 			trace.WithSpanKind(trace.SpanKindProducer))
-		tasks.WithTrace(traced, p.Task)
+		envelope.WithTrace(traced, p.Task)
 	}
 	return func() {
 		for _, p := range parcels {

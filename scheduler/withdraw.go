@@ -6,9 +6,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // Withdraw deletes the tasks of a queue that neither run nor have ended, and releases their reservations: the tasks
@@ -31,7 +31,7 @@ func (s *Scheduler) Withdraw(ctx context.Context, queue string, ids ...string) (
 		}
 		delete(deleted, id) // an ID that is there twice counts once
 		withdrawn[i] = task
-		charged, _ := tasks.Charges(task) // unreadable: heals by refill
+		charged, _ := envelope.Charges(task) // unreadable: heals by refill
 		gone, charges = append(gone, waitlist.Task{Queue: queue, ID: id}), append(charges, charged)
 	}
 	return withdrawn, errors.Join(err, s.engine.LeaveAll(ctx, gone, charges))

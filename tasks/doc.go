@@ -15,23 +15,23 @@
 //
 // # How a task travels
 //
-// [Encode] makes an asynq task of it. The payload is the JSON of the struct and nothing else, so that every asynq
-// tool can show it and other programs can enqueue it. What Headway adds travels in headers: [HeaderVersion] and
-// [HeaderCharges]. A task without the version header is foreign: it runs, with the charges its arguments compute
-// ([ChargesAs]) and with asynq's own count of retries.
+// The payload of the asynq task is the JSON of the struct and nothing else, so that every asynq tool can show it and
+// other programs can enqueue it. What Headway adds travels in headers: headway-version and headway-charges. A task
+// without the version header is foreign: it runs, with the charges its arguments compute and with asynq's own count of
+// retries.
 //
-// [Decode] refuses an unknown version, type or payload. It ignores unknown JSON fields, because old workers see new
+// A worker refuses an unknown version, type or payload. It ignores unknown JSON fields, because old workers see new
 // fields during a rolling deploy. A missing field has its zero value.
 //
 // # Retries
 //
 // asynq archives a task that comes back on its last attempt, even if the task only waits. So Headway has its own
-// count, and asynq's count is higher by [Slack] ([MaxRetry]). Waiting uses up neither.
+// count, and asynq's count is higher by 20. Waiting uses up neither.
 //
 // # Errors
 //
-// [Permanent] marks a failure that a retry cannot fix. All errors of Decode and Charges are permanent. An error of
-// Encode is an *[EncodeError] and means that nothing was sent.
+// [Permanent] marks a failure that a retry cannot fix, [RetryAfter] a call that the provider refused. A task that a
+// worker can't decode fails for good, too.
 //
 // # Secrets
 //

@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -27,31 +28,20 @@ func (t Translate) Charges() []reservations.Charge {
 // TaskOptions are the defaults of the type.
 func (Translate) TaskOptions() tasks.Options { return tasks.Options{MaxRetry: 5} }
 
-// A task type is a struct. Headway adds headers to its task.
+// A task type is a struct with the methods of Args, Charger and Optioner.
 func Example() {
-	e, err := tasks.Encode(Translate{Text: "good morning", Language: "fi"}, tasks.Options{Queue: "texts"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(e.Task.Type(), string(e.Task.Payload()), e.Options.Queue)
-	for _, name := range []string{tasks.HeaderVersion, tasks.HeaderCharges} {
-		fmt.Println(name, e.Task.Headers()[name])
-	}
-	args, err := tasks.Decode[Translate](e.Task)
-	fmt.Println(args.Language, err)
-	// Output:
-	// translate {"text":"good morning","language":"fi"} texts
-	// headway-version 1
-	// headway-charges [{"limit":"translator","tokens":{"characters":12}}]
-	// fi <nil>
+	var args tasks.Args = Translate{Text: "good morning", Language: "fi"}
+	charger, limited := args.(tasks.Charger)
+	fmt.Println(args.TaskType(), limited, charger.Charges()[0].Tokens)
+	// Output: translate true map[characters:12]
 }
 
-// A payload that does not decode is never retried.
-func ExampleDecode() {
-	_, err := tasks.Decode[Translate](asynq.NewTask("translate", []byte(`{"text": 7}`)))
-	fmt.Println(errors.Is(err, tasks.ErrBadPayload), errors.Is(err, tasks.ErrPermanent), errors.Is(err, asynq.SkipRetry))
-	// Output: true true true
+// A handler whose call was refused asks the fleet to wait.
+func ExampleRetryAfter() {
+	err := tasks.RetryAfter(30*time.Second, errors.New("429 Too Many Requests"))
+	refused, ok := errors.AsType[*tasks.RetryAfterError](err)
+	fmt.Println(ok, refused.After, err)
+	// Output: true 30s 429 Too Many Requests
 }
 
 // A handler marks a failure that a retry cannot fix. The text of the error does not change.

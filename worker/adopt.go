@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -37,6 +38,9 @@ type AdoptConfig struct {
 	// task without a charge is made from asynq's archive, with its last error alone.
 	Dead       Graveyard
 	SweepEvery time.Duration
+	// Overrides and FollowEvery are as for Config.
+	Overrides   Overrides
+	FollowEvery time.Duration
 	// Scheduler is the config of the dispatcher. Its Logger defaults to Logger.
 	Scheduler scheduler.Config
 	// Logger is as for Config. Defaults to slog.Default().
@@ -45,11 +49,12 @@ type AdoptConfig struct {
 	Events Events
 }
 
-// Validate reports every fault, each naming its field; the error matches ErrInvalidConfig.
-func (c AdoptConfig) Validate() error {
+// validate reports every fault, each naming its field; the error matches ErrInvalidConfig.
+func (c AdoptConfig) validate() error {
 	var f faults
 	f.notNegative("settle_timeout", c.SettleTimeout)
 	f.notNegative("sweep_every", c.SweepEvery)
+	f.notNegative("follow_every", c.FollowEvery)
 	f.refusals(c.MaxRefusals)
 	f.nested(c.Scheduler.Validate())
 	return f.err()
@@ -61,6 +66,7 @@ func (c AdoptConfig) Validate() error {
 type Limits struct {
 	client redis.UniversalClient
 	guard  *guard
+	follow *follower // nil without a limiter
 
 	checks  sync.Once   // of what the program left out
 	started atomic.Bool // Start was called
@@ -105,7 +111,7 @@ func (l *Limits) serve(queues map[string]int) {
 // Adopt returns the limits of limiter for an existing asynq server on the same Redis. The caller closes the client.
 // The error joins every fault of the config and matches ErrInvalidConfig.
 func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config AdoptConfig) (*Limits, error) {
-	if err := config.Validate(); err != nil {
+	if err := config.validate(); err != nil {
 		return nil, err
 	}
 	config.Logger = cmp.Or(config.Logger, slog.Default())
@@ -118,17 +124,18 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config A
 		limiter: limiter, scheduler: sched, engine: sched.Engine(), successors: newSuccessors(client),
 		trace:   newTracing(config.Scheduler.Tracer, client),
 		charges: chargesOr(config.Charge), passed: &passed{},
-		settleTimeout: cmp.Or(config.SettleTimeout, SettleTimeoutDefault), log: config.Logger,
-		maxRefusals: cmp.Or(config.MaxRefusals, MaxRefusalsDefault),
+		settleTimeout: cmp.Or(config.SettleTimeout, settleTimeoutDefault), log: config.Logger,
+		maxRefusals: cmp.Or(config.MaxRefusals, maxRefusalsDefault),
 		events:      config.Events,
 		lateMost:    reservations.LateMost,
 		stopping:    make(chan struct{}),
 	}}
+	l.follow = newFollower(limiter, config.Overrides, config.FollowEvery, config.Logger)
 	l.guard.fleet = newFleet(client, limiter, nil, config.Logger)
 	if limiter != nil {
 		l.guard.keepLeases(limiter)
 	}
-	l.guard.keep(config.Dead, cmp.Or(config.SweepEvery, SweepEveryDefault), client, l.served)
+	l.guard.keep(config.Dead, cmp.Or(config.SweepEvery, sweepEveryDefault), client, l.served)
 	return l, nil
 }
 
@@ -138,8 +145,8 @@ type charger = func(*asynq.Task) ([]reservations.Charge, error)
 // chargesOr asks charge for tasks that carry none and are not ours.
 func chargesOr(charge charger) charger {
 	return func(t *asynq.Task) ([]reservations.Charge, error) {
-		if _, ours := t.Headers()[tasks.HeaderVersion]; ours || charge == nil {
-			return tasks.Charges(t)
+		if _, ours := t.Headers()[envelope.HeaderVersion]; ours || charge == nil {
+			return envelope.Charges(t)
 		}
 		return charge(t)
 	}
@@ -155,7 +162,7 @@ func (l *Limits) Scheduler() *scheduler.Scheduler { return l.guard.scheduler }
 func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		charges, err := l.guard.charges(t)
-		if _, ours := t.Headers()[tasks.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
+		if _, ours := t.Headers()[envelope.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
 			return l.guard.untouched(ctx, t, next)
 		}
 		if len(charges) > 0 {
@@ -199,10 +206,10 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 		})
 	}
 	if c.TaskCheckInterval <= 0 {
-		c.TaskCheckInterval = TaskCheckInterval
+		c.TaskCheckInterval = taskCheckInterval
 	}
 	if c.DelayedTaskCheckInterval <= 0 {
-		c.DelayedTaskCheckInterval = DelayedTaskCheckInterval
+		c.DelayedTaskCheckInterval = delayedTaskCheckInterval
 	}
 	queues := c.Queues
 	if len(queues) == 0 {
@@ -213,14 +220,23 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 	return c
 }
 
+// SetLimits replaces the limits, as Limiter.SetLimits does. Waiting tasks start by the new ones. After an error nothing
+// has changed. Without a limiter it does nothing.
+func (l *Limits) SetLimits(ctx context.Context, limits []reservations.Limit) error {
+	return l.follow.setLimits(ctx, limits)
+}
+
 // Start begins to promote waiting tasks; call it before the server's own start. The error says that Redis could not
-// be reached.
+// be reached, or the overrides could not be read.
 func (l *Limits) Start(ctx context.Context) error {
 	if err := l.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reach redis: %w", err)
 	}
 	if err := l.guard.scheduler.Start(ctx); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
+	}
+	if err := l.follow.start(ctx); err != nil {
+		return errors.Join(err, l.guard.scheduler.Stop(ctx))
 	}
 	l.started.Store(true)
 	l.guard.sweeper.start(ctx)
@@ -232,6 +248,7 @@ func (l *Limits) Start(ctx context.Context) error {
 // returns a *StopError that names what is left. It may be called again, and without Start.
 func (l *Limits) Stop(ctx context.Context) error {
 	err := l.guard.pending.wait(ctx)
+	l.follow.stop()
 	l.guard.sweeper.stop()
 	l.guard.fleet.end()
 	return errors.Join(err, l.guard.stopWaking(ctx))

@@ -11,9 +11,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -167,7 +167,7 @@ func TestForeignTaskOnItsLastAttemptGetsASuccessor(t *testing.T) {
 		t.Errorf("the copy started as %+v", s)
 	}
 	archived := b.info("chat-1~1", asynq.TaskStateArchived)
-	if archived.MaxRetry != tasks.Slack || archived.Timeout != time.Minute || archived.Retention != time.Hour {
+	if archived.MaxRetry != envelope.Slack || archived.Timeout != time.Minute || archived.Retention != time.Hour {
 		t.Errorf("the copy is %+v", archived)
 	}
 	b.info("chat-1", asynq.TaskStateCompleted)

@@ -65,7 +65,7 @@ func TestHandlerThatGoesOn(t *testing.T) {
 				}
 				began := time.Now()
 				err := g.process(ctx, asynq.NewTask("any", nil), prepare)
-				if _, timeout := errors.AsType[*TimeoutError](err); time.Since(began) != c.after || timeout == c.cancel ||
+				if _, timeout := errors.AsType[*timeoutError](err); time.Since(began) != c.after || timeout == c.cancel ||
 					c.cancel && !errors.Is(err, context.Canceled) {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}

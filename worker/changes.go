@@ -2,18 +2,17 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 )
 
 // logChanges logs how the limits in force have changed, one line for each meter.
-func (f *Follower) logChanges(ctx context.Context, before, after *reservations.LimitSet) {
+func (f *follower) logChanges(ctx context.Context, before, after *reservations.LimitSet) {
 	log := func(message string, attrs ...slog.Attr) {
-		f.config.Logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+		f.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 	}
 	own, ownBefore := overridesByKey(after), overridesByKey(before)
 	for _, at := range limitsAndKeys(before, after) {
@@ -119,43 +118,11 @@ func meterChanges(was, is reservations.Limit) []meterChange {
 func meterWords(l reservations.Limit, name string) string {
 	for _, m := range l.Meters {
 		if m.Name == name {
-			return meterText(m)
+			return register.MeterText(m)
 		}
 	}
 	return "none"
 }
-
-// meterText is what counts of a meter, for people.
-func meterText(m reservations.Meter) string {
-	if m.Kind == reservations.KindInFlight {
-		return "at most " + number(m.Cap()) + " at once"
-	}
-	text := reservations.RateText(m.Rate, m.Period) + " capacity " + number(m.Cap())
-	if m.Adaptive.Max > 0 {
-		text = fmt.Sprintf("adaptive %s to %s capacity %s", reservations.RateText(m.Rate, m.Period),
-			reservations.RateText(m.Adaptive.Max, m.Period), number(m.Cap()))
-	}
-	if m.Adaptive.Ramp > 0 {
-		text += fmt.Sprintf(" ramp %v", m.Adaptive.Ramp)
-	}
-	if m.MaxReserved != reservations.Unlimited {
-		text += " max_reserved " + number(max(0, m.MaxReserved))
-	}
-	if m.Kind == reservations.KindWindow {
-		text += " window"
-		if m.Spread {
-			text += " spread"
-		} else if m.Start != 0 {
-			text += fmt.Sprintf(" from %v", m.Start)
-		}
-	}
-	if m.Settle != "" {
-		text += " settle " + string(m.Settle)
-	}
-	return text
-}
-
-func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // setBy returns the author of a meter's override; nothing if there is none.
 func setBy(own []reservations.Override, meter string) []slog.Attr {

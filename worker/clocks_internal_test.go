@@ -96,7 +96,7 @@ func TestClockOfAnAdoptedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := limits.Config(asynq.Config{}).DelayedTaskCheckInterval; got != DelayedTaskCheckInterval ||
+	if got := limits.Config(asynq.Config{}).DelayedTaskCheckInterval; got != delayedTaskCheckInterval ||
 		text.String() != "" {
 		t.Errorf("forwards every %v: %s", got, text.String())
 	}

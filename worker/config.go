@@ -10,31 +10,32 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
 const (
-	// ConcurrencyDefault is how many tasks a worker runs at once. Waiting tasks do not count.
-	ConcurrencyDefault = 50
-	// ConcurrencyMost bounds Config.Concurrency.
-	ConcurrencyMost = 100_000
-	// WeightMost bounds the weights of Config.Queues: asynq makes a list with one name for each unit of weight, each
+	// concurrencyDefault is how many tasks a worker runs at once. Waiting tasks do not count.
+	concurrencyDefault = 50
+	// concurrencyMost bounds Config.Concurrency.
+	concurrencyMost = 100_000
+	// weightMost bounds the weights of Config.Queues: asynq makes a list with one name for each unit of weight, each
 	// time it takes a task.
-	WeightMost = 1000
-	// ShutdownTimeoutDefault is how long running handlers may go on when the worker stops.
-	ShutdownTimeoutDefault = 30 * time.Second
-	// SettleTimeoutDefault is how long a settlement is tried while the store is unavailable.
-	SettleTimeoutDefault = time.Minute
-	// MaxRefusalsDefault is how often a task may be refused by its provider until that counts as a failure.
-	MaxRefusalsDefault = 20
-	// TaskCheckInterval is how often an idle server looks for tasks: asynq's default of a second would make promoted
+	weightMost = 1000
+	// shutdownTimeoutDefault is how long running handlers may go on when the worker stops.
+	shutdownTimeoutDefault = 30 * time.Second
+	// settleTimeoutDefault is how long a settlement is tried while the store is unavailable.
+	settleTimeoutDefault = time.Minute
+	// maxRefusalsDefault is how often a task may be refused by its provider until that counts as a failure.
+	maxRefusalsDefault = 20
+	// taskCheckInterval is how often an idle server looks for tasks: asynq's default of a second would make promoted
 	// tasks late.
-	TaskCheckInterval = 50 * time.Millisecond
-	// DelayedTaskCheckInterval is how often asynq's forwarder looks for tasks that no dispatcher promoted: the safety
+	taskCheckInterval = 50 * time.Millisecond
+	// delayedTaskCheckInterval is how often asynq's forwarder looks for tasks that no dispatcher promoted: the safety
 	// net.
-	DelayedTaskCheckInterval = time.Second
+	delayedTaskCheckInterval = time.Second
 )
 
 // ErrInvalidConfig is matched by every fault of a Config or an AdoptConfig.
@@ -82,11 +83,11 @@ type Config struct {
 
 // withDefaults returns a copy in which zero values are the defaults.
 func (c Config) withDefaults() Config {
-	c.Concurrency = cmp.Or(c.Concurrency, ConcurrencyDefault)
-	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, ShutdownTimeoutDefault)
-	c.SettleTimeout = cmp.Or(c.SettleTimeout, SettleTimeoutDefault)
-	c.MaxRefusals = cmp.Or(c.MaxRefusals, MaxRefusalsDefault)
-	c.SweepEvery = cmp.Or(c.SweepEvery, SweepEveryDefault)
+	c.Concurrency = cmp.Or(c.Concurrency, concurrencyDefault)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, shutdownTimeoutDefault)
+	c.SettleTimeout = cmp.Or(c.SettleTimeout, settleTimeoutDefault)
+	c.MaxRefusals = cmp.Or(c.MaxRefusals, maxRefusalsDefault)
+	c.SweepEvery = cmp.Or(c.SweepEvery, sweepEveryDefault)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Scheduler.Logger = cmp.Or(c.Scheduler.Logger, c.Logger)
 	if len(c.Queues) == 0 {
@@ -100,17 +101,17 @@ func (c Config) withDefaults() Config {
 // ErrInvalidConfig.
 func (c Config) Validate() error {
 	var f faults
-	if c.Concurrency < 0 || c.Concurrency > ConcurrencyMost {
-		f.add("concurrency", "%d must be from 1 to %d", c.Concurrency, ConcurrencyMost)
+	if c.Concurrency < 0 || c.Concurrency > concurrencyMost {
+		f.add("concurrency", "%d must be from 1 to %d", c.Concurrency, concurrencyMost)
 	}
 	for _, queue := range slices.Sorted(maps.Keys(c.Queues)) {
 		if strings.TrimSpace(queue) == "" {
 			f.add("queues", "queue name %q must not be blank", queue)
-		} else if err := (tasks.Options{Queue: queue}).Validate(); err != nil {
+		} else if err := envelope.Validate(tasks.Options{Queue: queue}); err != nil {
 			f.add("queues", "%v", err)
 		}
-		if weight := c.Queues[queue]; weight <= 0 || weight > WeightMost {
-			f.add("queues."+queue, "weight %d must be from 1 to %d", weight, WeightMost)
+		if weight := c.Queues[queue]; weight <= 0 || weight > weightMost {
+			f.add("queues."+queue, "weight %d must be from 1 to %d", weight, weightMost)
 		}
 	}
 	f.notNegative("shutdown_timeout", c.ShutdownTimeout)

@@ -81,7 +81,7 @@ type DeadTask struct {
 	// Payload and Headers are the ones of asynq's task; they must not be changed. The charges are a header.
 	Payload []byte
 	Headers map[string]string
-	// MaxRetry is asynq's count, which is higher than Headway's by tasks.Slack.
+	// MaxRetry is asynq's count, which is higher than Headway's by 20.
 	MaxRetry int
 	// Timeout and Retention are zero, and Deadline is, where the task has none, or Redis could not be asked.
 	Timeout, Retention time.Duration

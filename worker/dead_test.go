@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -139,8 +140,8 @@ func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 	}
 	d, _ := g.of(info.ID)
 	if d.Cause != worker.CauseRetries || d.Queue != "default" || d.Type != "call" ||
-		!strings.Contains(string(d.Payload), `"n":7`) || d.Headers[tasks.HeaderCharges] == "" ||
-		d.MaxRetry != 2+tasks.Slack || d.Timeout != time.Minute || d.Retention != time.Hour ||
+		!strings.Contains(string(d.Payload), `"n":7`) || d.Headers[envelope.HeaderCharges] == "" ||
+		d.MaxRetry != 2+envelope.Slack || d.Timeout != time.Minute || d.Retention != time.Hour ||
 		time.Since(d.At) > time.Minute {
 		t.Errorf("%+v", d)
 	}
@@ -232,8 +233,8 @@ func TestSweep(t *testing.T) {
 			_, ok := g.of(id)
 			return ok
 		})
-		if d, _ := g.of(id); d.Cause != worker.CauseFound || d.Type != "call" || d.Headers[tasks.HeaderCharges] == "" ||
-			d.MaxRetry != tasks.MaxRetryDefault+tasks.Slack {
+		if d, _ := g.of(id); d.Cause != worker.CauseFound || d.Type != "call" || d.Headers[envelope.HeaderCharges] == "" ||
+			d.MaxRetry != tasks.MaxRetryDefault+envelope.Slack {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -63,5 +63,5 @@ func overdue(ctx context.Context, after time.Duration) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	return &TimeoutError{After: after}
+	return &timeoutError{after: after}
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// SweepEveryDefault is how often the fleet looks for archived tasks without a record.
-	SweepEveryDefault = 30 * time.Second
+	// sweepEveryDefault is how often the fleet looks for archived tasks without a record.
+	sweepEveryDefault = 30 * time.Second
 	// sweepOverlap is how much of what was looked at before is looked at again: the clocks of workers differ.
 	sweepOverlap = time.Minute
 	// sweepPatience bounds one look at a queue.

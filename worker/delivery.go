@@ -12,9 +12,9 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // delivery is one delivery of a task, from asynq's hands back into them.
@@ -53,7 +53,7 @@ func (d *delivery) known(ctx context.Context) *delivery {
 	d.queue, _ = asynq.GetQueueName(ctx)
 	d.retried, _ = asynq.GetRetryCount(ctx)
 	d.allowed, _ = asynq.GetMaxRetry(ctx)
-	d.maxRetry = tasks.MaxRetry(d.task, d.allowed)
+	d.maxRetry = envelope.MaxRetry(d.task, d.allowed)
 	return d
 }
 

@@ -28,7 +28,7 @@
 // # What is not
 //
 // That a task runs once: a worker that dies is noticed by asynq, and its task is delivered again. Handlers have to
-// be prepared for it. A worker that dies uses one of asynq's retries, of which there are [tasks.Slack] more than the
+// be prepared for it. A worker that dies uses one of asynq's retries, of which there are 20 more than the
 // task's own.
 //
 // # Tasks of others

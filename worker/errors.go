@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// ErrUnknownType is matched by the reason with which a task is archived whose type has no handler in the fleet; see
-	// UnservedAfter.
+	// ErrUnknownType is matched by the reason with which a task is archived whose type has no handler in the fleet, ten
+	// minutes after a worker got it first.
 	ErrUnknownType = errors.New("worker: no handler for this task type")
 	// ErrNoHandlers is returned by Start when Handle was never called: the worker could serve no task.
 	ErrNoHandlers = errors.New("worker: no handlers")
@@ -23,16 +23,15 @@ var (
 	ErrLeftBehind = errors.New("worker: stopped too early for some tasks")
 )
 
-// UnservedError is the reason why a task is archived that no live worker of the fleet can serve: its task type, its
-// limit or its meter is missing. Err is what the last worker found.
-type UnservedError struct{ Err error }
+// unservedError is the reason why a task is archived that no live worker of the fleet can serve: its task type, its
+// limit or its meter is missing. The cause is what the last worker found.
+type unservedError struct{ err error }
 
-func (e *UnservedError) Error() string {
-	return fmt.Sprintf("no worker of the fleet could serve the task for %v: %v", UnservedAfter, e.Err)
+func (e *unservedError) Error() string {
+	return fmt.Sprintf("no worker of the fleet could serve the task for %v: %v", unservedAfter, e.err)
 }
 
-// Unwrap returns what the last worker found.
-func (e *UnservedError) Unwrap() error { return e.Err }
+func (e *unservedError) Unwrap() error { return e.err }
 
 // PanicError is the failure of a handler that panicked. It matches ErrPanic. asynq.IsPanicError does not know it.
 type PanicError struct {
@@ -53,19 +52,15 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// TimeoutError is the failure of a handler that did not return although its context had ended. It matches
+// timeoutError is the failure of a handler that did not return although its context had ended. It matches
 // context.DeadlineExceeded. The handler is still running.
-type TimeoutError struct {
-	// After is the time since the start.
-	After time.Duration
+type timeoutError struct{ after time.Duration }
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("handler did not return in time: left running after %v", e.after.Round(time.Millisecond))
 }
 
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("handler did not return in time: left running after %v", e.After.Round(time.Millisecond))
-}
-
-// Is makes the error match context.DeadlineExceeded.
-func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // StopError names the tasks and settlements that Stop left unfinished. It matches ErrLeftBehind and the reason why
 // Stop could not wait longer. No task is lost: a task whose handler still runs is requeued, and an open settlement

@@ -5,15 +5,15 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
-// onTime reports whether the task may start now. It returns no earlier than the task's time (tasks.At) if the task was
-// woken a little before, as promoted tasks are. A task that had to start before now ends as expired: err is the answer
-// for asynq.
+// onTime reports whether the task may start now. If the task was woken a little before its time (envelope.At), as
+// promoted tasks are, it returns no earlier. A task that had to start before now ends as expired: err is the answer for
+// asynq.
 func (g *guard) onTime(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	if wait := time.Until(tasks.At(d.task)); wait > 0 {
+	if wait := time.Until(envelope.At(d.task)); wait > 0 {
 		timer := time.NewTimer(min(wait, reservations.Hold)) // longer only if the clocks differ, or a person ran the task
 		defer timer.Stop()
 		select {
@@ -21,7 +21,7 @@ func (g *guard) onTime(ctx, early context.Context, d *delivery) (starts bool, er
 		case <-early.Done():
 		}
 	}
-	expired := tasks.CheckStart(d.task, time.Now())
+	expired := envelope.CheckStart(d.task, time.Now())
 	if expired == nil {
 		return true, nil
 	}

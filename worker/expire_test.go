@@ -55,7 +55,7 @@ func TestATaskThatWaitsExpires(t *testing.T) {
 func TestATaskThatComesTooLateExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
-	by := time.Now().Add(20 * time.Millisecond)
+	by := time.Now().Add(200 * time.Millisecond)
 	limited, info := b.enqueue(call{Cost: 1}, scheduler.StartBy(by)), b.enqueue(free{}, scheduler.StartBy(by))
 	<-time.After(time.Until(by) + time.Millisecond)
 	w := b.worker(worker.Config{})

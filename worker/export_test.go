@@ -1,6 +1,12 @@
 package worker
 
-import "time"
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
 
 // neverLate is longer than any pause of a machine in a test.
 const neverLate = time.Hour
@@ -10,3 +16,17 @@ func (w *Worker) NeverLate() { w.guard.lateMost = neverLate }
 
 // NeverLate is like Worker.NeverLate.
 func (l *Limits) NeverLate() { l.guard.lateMost = neverLate }
+
+// UnservedAfter is for how long a task is returned that no worker can serve.
+const UnservedAfter = unservedAfter
+
+// UnservedError and TimeoutError are what events show of such a task, and of a handler that ignores its context.
+type (
+	UnservedError = unservedError
+	TimeoutError  = timeoutError
+)
+
+// Load returns what reads the overrides of a source once.
+func Load(limiter *reservations.Limiter, source Overrides, log *slog.Logger) func(context.Context) error {
+	return newFollower(limiter, source, 0, log).load
+}

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// UnservedAfter is for how long workers that can't serve a task return it to the queue. After that the task is
+	// unservedAfter is for how long workers that can't serve a task return it to the queue. After that the task is
 	// archived, unless a live worker of the fleet can serve it.
-	UnservedAfter = 10 * time.Minute
+	unservedAfter = 10 * time.Minute
 	// returnPauseMin and returnPauseMost bound how long such a task waits for its next delivery: as long as it was
 	// returned so far.
 	returnPauseMin, returnPauseMost = time.Second, 30 * time.Second
@@ -129,7 +129,7 @@ func (f *fleet) member() register.Member {
 			configured = append(configured, limit)
 		}
 	}
-	m.Limits = LimitTexts(configured)
+	m.Limits = register.LimitTexts(configured)
 	m.AnyLimit = f.limiter.Validate(reservations.Charge{Limit: "headway-any-limit"}) == nil // only with Config.Resolve
 	return m
 }
@@ -191,7 +191,7 @@ func needIn(d *delivery, err error) (need register.Need, ok bool) {
 
 // unable ends a delivery whose task can't run on this worker. A task that another worker may serve goes back to the
 // queue, with no retry used. It is archived once no live worker can serve it and workers have returned it for
-// UnservedAfter.
+// unservedAfter.
 func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	need, ok := needIn(d, cause)
 	if !ok {
@@ -199,13 +199,13 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	}
 	soon, cancel := ahead(ctx, halfMargin)
 	defer cancel()
-	returned, err := g.fleet.register.Returned(soon, d.handle().String(), UnservedAfter+returnedKept)
-	if err == nil && returned >= UnservedAfter {
+	returned, err := g.fleet.register.Returned(soon, d.handle().String(), unservedAfter+returnedKept)
+	if err == nil && returned >= unservedAfter {
 		var members []register.Member
 		members, err = g.fleet.members(soon)
 		serves := func(m register.Member) bool { return m.Serves(need) }
 		if err == nil && !slices.ContainsFunc(members, serves) {
-			return g.refuse(ctx, d, tasks.Permanent(&UnservedError{Err: cause}))
+			return g.refuse(ctx, d, tasks.Permanent(&unservedError{err: cause}))
 		}
 	}
 	g.logReturned(ctx, d, need, errors.Join(cause, err))
@@ -238,19 +238,7 @@ func (g *guard) logReturned(ctx context.Context, d *delivery, need register.Need
 		level = slog.LevelWarn
 	}
 	g.logTask(ctx, d, level, "task returned to the queue, this worker can't serve it; further ones are logged at debug "+
-		"level for a minute", slog.Any("error", cause))
-}
-
-// LimitTexts returns the settings of meters in words, by limit and meter: what workers compare.
-func LimitTexts(limits []reservations.Limit) map[string]map[string]string {
-	texts := map[string]map[string]string{}
-	for _, limit := range limits {
-		texts[limit.Name] = map[string]string{}
-		for _, m := range limit.Meters {
-			texts[limit.Name][m.Name] = meterText(m)
-		}
-	}
-	return texts
+		"level for a minute", slog.String("missing", need.String()), slog.Any("error", cause))
 }
 
 // typesOf returns the types that have handlers.

@@ -29,26 +29,16 @@ type Overrides interface {
 	List(ctx context.Context) ([]reservations.Override, error)
 }
 
-// FollowConfig holds the settings of a Follower. The zero value is ready to use.
-type FollowConfig struct {
-	// Every is how often overrides are looked for, less up to a fifth so that processes do not ask together. Defaults
-	// to 2 seconds.
-	Every time.Duration
-	// Logger gets a line for each change, and at the begin and the end of a time in which overrides can't be read.
-	// Defaults to slog.Default().
-	Logger *slog.Logger
-}
-
-// Follower sets the limits of a limiter that change while the fleet runs. Waiting tasks start by the new ones. A
-// Worker has one of its own; a program that adopts Headway starts one after Limits and stops it before. While
+// follower sets the limits of a limiter that change while the fleet runs. Waiting tasks start by the new ones. While
 // overrides can't be read, the last known ones stay in force. Safe for concurrent use.
-type Follower struct {
+type follower struct {
 	limiter *reservations.Limiter
-	source  Overrides // nil: only SetLimits changes anything
-	config  FollowConfig
+	source  Overrides // nil: only setLimits changes anything
+	every   time.Duration
+	log     *slog.Logger
 
-	mu   sync.Mutex // guards what is below; held by Start and Stop until they return
-	stop func()     // ends the following and waits for it; nil when none runs
+	mu  sync.Mutex // guards what is below; held by start and stop until they return
+	end func()     // ends the following and waits for it; nil when none runs
 
 	changing sync.Mutex              // held while the limiter's limits are changed; guards what is below
 	list     []reservations.Override // what was read last
@@ -57,17 +47,20 @@ type Follower struct {
 	unreadable bool // the last look has failed
 }
 
-// NewFollower returns a Follower that is not started. A nil source has no overrides: then it only sees to SetLimits.
-func NewFollower(limiter *reservations.Limiter, source Overrides, config FollowConfig) *Follower {
-	config.Every = cmp.Or(max(0, config.Every), FollowEveryDefault)
-	config.Logger = cmp.Or(config.Logger, slog.Default())
-	return &Follower{limiter: limiter, source: source, config: config}
+// newFollower returns a follower that is not started; nil without a limiter. Of each interval, up to a fifth is left
+// out so that processes do not ask together.
+func newFollower(
+	limiter *reservations.Limiter, source Overrides, every time.Duration, log *slog.Logger,
+) *follower {
+	if limiter == nil {
+		return nil
+	}
+	return &follower{limiter: limiter, source: source, every: cmp.Or(max(0, every), FollowEveryDefault), log: log}
 }
 
-// Load reads the overrides once and puts them in force. The error says that they could not be read: then no task may
-// start, because its limit may have been lowered. Faulty overrides are logged. Producers that reserve tokens need no
-// more than this.
-func (f *Follower) Load(ctx context.Context) error {
+// load reads the overrides once and puts them in force. The error says that they could not be read: then no task may
+// start, because its limit may have been lowered. Faulty overrides are logged.
+func (f *follower) load(ctx context.Context) error {
 	if f.source == nil {
 		return nil
 	}
@@ -81,24 +74,27 @@ func (f *Follower) Load(ctx context.Context) error {
 	return nil
 }
 
-// Start loads the overrides and then follows them until Stop. If Load fails, its error is returned and nothing is
+// start loads the overrides and then follows them until Stop. If Load fails, its error is returned and nothing is
 // started. Of ctx only the values are kept after that. Starting twice does nothing.
-func (f *Follower) Start(ctx context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.stop != nil {
+func (f *follower) start(ctx context.Context) error {
+	if f == nil {
 		return nil
 	}
-	if err := f.Load(ctx); err != nil {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.end != nil {
+		return nil
+	}
+	if err := f.load(ctx); err != nil {
 		return err
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if f.source == nil {
-		f.stop = cancel // only SetLimits changes anything
+		f.end = cancel // only setLimits changes anything
 		return nil
 	}
 	done := make(chan struct{})
-	f.stop = func() { cancel(); <-done }
+	f.end = func() { cancel(); <-done }
 	go func() {
 		defer close(done)
 		f.run(running)
@@ -106,18 +102,24 @@ func (f *Follower) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the following. It may be called twice, and without Start.
-func (f *Follower) Stop() {
+// stop ends the following. It may be called twice, and without Start.
+func (f *follower) stop() {
+	if f == nil {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stop != nil {
-		f.stop()
-		f.stop = nil
+	if f.end != nil {
+		f.end()
+		f.end = nil
 	}
 }
 
-// SetLimits replaces the limits of the limiter, as its SetLimits does. Waiting tasks start by the new ones.
-func (f *Follower) SetLimits(ctx context.Context, limits []reservations.Limit) error {
+// setLimits replaces the limits of the limiter, as its SetLimits does. Waiting tasks start by the new ones.
+func (f *follower) setLimits(ctx context.Context, limits []reservations.Limit) error {
+	if f == nil {
+		return nil
+	}
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	before := f.limiter.Limits()
@@ -128,12 +130,12 @@ func (f *Follower) SetLimits(ctx context.Context, limits []reservations.Limit) e
 	return nil
 }
 
-func (f *Follower) run(ctx context.Context) {
+func (f *follower) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		jitter := time.Duration(rand.Float64() * float64(f.config.Every) / 5) //nolint:gosec // needs no secrecy
-		timer.Reset(f.config.Every - jitter)
+		jitter := time.Duration(rand.Float64() * float64(f.every) / 5) //nolint:gosec // needs no secrecy
+		timer.Reset(f.every - jitter)
 		select {
 		case <-ctx.Done():
 			return
@@ -144,7 +146,7 @@ func (f *Follower) run(ctx context.Context) {
 }
 
 // look reads the overrides. If it can't, the last known ones stay.
-func (f *Follower) look(ctx context.Context) {
+func (f *follower) look(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	list, err := f.source.List(asking)
@@ -153,19 +155,19 @@ func (f *Follower) look(ctx context.Context) {
 	case failed && !f.unreadable:
 		f.unreadable = true
 		const text = "overrides can't be read, the last known stay in force"
-		f.config.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
+		f.log.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
 	case failed:
 	default:
 		if f.unreadable {
 			f.unreadable = false
-			f.config.Logger.LogAttrs(ctx, slog.LevelInfo, "overrides can be read again")
+			f.log.LogAttrs(ctx, slog.LevelInfo, "overrides can be read again")
 		}
 		f.apply(ctx, list, err)
 	}
 }
 
 // apply puts the list in force where it is another than before. Fault is about what could not be read of it.
-func (f *Follower) apply(ctx context.Context, list []reservations.Override, fault error) {
+func (f *follower) apply(ctx context.Context, list []reservations.Override, fault error) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	if slices.EqualFunc(list, f.list, sameOverride) {
@@ -176,7 +178,7 @@ func (f *Follower) apply(ctx context.Context, list []reservations.Override, faul
 	err := f.limiter.SetOverrides(list)
 	for _, err := range []error{fault, err} {
 		if err != nil {
-			f.config.Logger.LogAttrs(ctx, slog.LevelWarn, "some overrides are not in force", slog.Any("error", err))
+			f.log.LogAttrs(ctx, slog.LevelWarn, "some overrides are not in force", slog.Any("error", err))
 		}
 	}
 	f.logChanges(ctx, before, f.limiter.Limits())

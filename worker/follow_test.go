@@ -202,9 +202,9 @@ func TestFollowerOfManyOverrides(t *testing.T) {
 	}
 	source.set(nil, many...)
 	log := newLines()
-	f := worker.NewFollower(b.limiter, source, worker.FollowConfig{Logger: slog.New(log)})
+	load := worker.Load(b.limiter, source, slog.New(log))
 	for range 2 {
-		if err := f.Load(t.Context()); err != nil {
+		if err := load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		other := slices.Clone(many)
@@ -214,6 +214,42 @@ func TestFollowerOfManyOverrides(t *testing.T) {
 	if all := log.count("limit changed"); all != n+1 ||
 		log.count("key=19999 meter=tokens old=5/m capacity 5 new=7/m capacity 5 by=bob") != 1 {
 		t.Errorf("%d changes were logged", all)
+	}
+}
+
+// A program that adopts Headway follows overrides from Start to Stop, and can change its limits.
+func TestLimitsFollow(t *testing.T) {
+	t.Parallel()
+	b, source := setup(t, slow(5)), &list{}
+	source.set(nil, rate("api", "", 100))
+	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
+		Overrides: source, FollowEvery: quick, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = limits.Start(t.Context()); err != nil || b.rateOf("") != 100 {
+		t.Errorf("%v, rate %v once started", err, b.rateOf(""))
+	}
+	source.set(nil)
+	eventually(t, "the override is gone", func() bool { return b.rateOf("") == 1 })
+	faster := slow(5)
+	faster.Meters[0].Rate = 60
+	if err = limits.SetLimits(t.Context(), []reservations.Limit{faster}); err != nil || b.rateOf("") != 60 {
+		t.Errorf("%v, rate %v", err, b.rateOf(""))
+	}
+	if err = limits.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	source.set(errors.New("down"))
+	if limits, err = worker.Adopt(b.client, b.limiter, worker.AdoptConfig{Overrides: source}); err != nil {
+		t.Fatal(err)
+	}
+	if err = limits.Start(t.Context()); err == nil {
+		t.Error("started without its overrides")
+	}
+	if err = limits.Stop(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

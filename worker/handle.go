@@ -6,6 +6,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -58,7 +59,7 @@ type registration struct {
 // error. Goroutines are used again: a handler that locks its thread or labels its goroutine has to undo that. The
 // context ends a little before the task's timeout, and when the worker has been stopping for ShutdownTimeout.
 func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[T]) error) {
-	name := tasks.TypeOf[T]()
+	name := envelope.TypeOf[T]()
 	if name == "" {
 		panic(fmt.Sprintf("worker: Handle: %T has no task type", *new(T)))
 	}
@@ -66,9 +67,9 @@ func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[
 		panic(fmt.Sprintf("worker: Handle: no handler for %q", name))
 	}
 	w.register(name, registration{
-		charges: tasks.ChargesAs[T],
+		charges: envelope.ChargesAs[T],
 		prepare: func(d *delivery) (prepared, error) {
-			args, err := tasks.Decode[T](d.task)
+			args, err := envelope.Decode[T](d.task)
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -121,7 +122,7 @@ func (g *guard) price(d *delivery) error {
 		return nil
 	}
 	g.unlimited.Store(0)
-	if err := tasks.CheckCharges(charges); err != nil {
+	if err := envelope.CheckCharges(charges); err != nil {
 		return tasks.Permanent(err)
 	}
 	d.claims = reservations.NewClaims(charges)
@@ -287,7 +288,7 @@ func (g *guard) deferTask(
 ) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
-	if expired := tasks.CheckStart(d.task, time.Now()); expired != nil {
+	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
 		return g.expire(ctx, d, expired)
 	}
 	waits := d.handle()

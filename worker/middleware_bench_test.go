@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -20,7 +21,7 @@ import (
 // and of a task that starts at once. The bucket is in memory, and deliveries share one script in Redis.
 func BenchmarkMiddleware(b *testing.B) {
 	task := func(args tasks.Args) *asynq.Task {
-		e, err := tasks.Encode(args, tasks.Options{})
+		e, err := envelope.Encode(args, tasks.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -327,7 +328,7 @@ func TestAdoptedServerIsRefused(t *testing.T) {
 	}
 	b.send(asynq.NewTask("mail:send", nil), asynq.TaskID("mail-2"), asynq.MaxRetry(0)) // asynq alone would archive it
 	if copied := b.info("mail-2~1", asynq.TaskStateScheduled); time.Until(copied.NextProcessAt) < time.Hour ||
-		copied.Headers[tasks.HeaderCharges] != "" {
+		copied.Headers[envelope.HeaderCharges] != "" {
 		t.Errorf("its copy: %+v", copied)
 	}
 	b.gone("mail-2")

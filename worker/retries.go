@@ -12,7 +12,7 @@ import (
 )
 
 // The count of retries is ours. asynq archives a task that comes back when its own count is used up, even one that
-// only has to wait; so asynq gets a count that is higher by tasks.Slack, and the end of a task is decided here.
+// only has to wait; so asynq gets a count that is higher by envelope.Slack, and the end of a task is decided here.
 
 // lastDelivery says whether asynq would archive the task on any error, even on one that says that it has to wait.
 func (d *delivery) lastDelivery() bool { return d.retried >= d.allowed }

@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -168,7 +169,7 @@ func TestSuccessorHasAllPlaces(t *testing.T) {
 		t.Errorf("the copy waits as %+v, %v", turn, err)
 	}
 	copied := b.info("b~1", asynq.TaskStateScheduled)
-	charges, err := tasks.Charges(asynq.NewTaskWithHeaders("both", nil, copied.Headers))
+	charges, err := envelope.Charges(asynq.NewTaskWithHeaders("both", nil, copied.Headers))
 	if err != nil || len(charges) != 2 || charges[0].Bucket() != "tenant:a" || charges[1].Bucket() != "api" {
 		t.Errorf("the copy charges %+v, %v", charges, err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // sortWait is how long a newcomer waits at least where the backlog behind it is sorted.
@@ -38,7 +38,7 @@ func (g *guard) foreseeable(t *asynq.Task) (charges []reservations.Charge, err e
 		}
 	}()
 	if charges, err = g.charges(t); err == nil {
-		err = tasks.CheckCharges(charges)
+		err = envelope.CheckCharges(charges)
 	}
 	return charges, err
 }

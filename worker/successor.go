@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/tasks"
 )
@@ -95,7 +96,7 @@ func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait ti
 	if len(d.claims) > 0 {
 		after = engine.RetryDelay(d.retried, &engine.DeferredError{Delay: wait}, d.task)
 	}
-	options := append(retries.Asynq(), asynq.ProcessIn(after))
+	options := append(envelope.Asynq(retries), asynq.ProcessIn(after))
 	info, err := s.inspector.GetTaskInfo(d.queue, d.id)
 	if err != nil {
 		return fmt.Errorf("read task: %w", err)
@@ -123,7 +124,7 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 		headers = map[string]string{}
 	}
 	headers[headerOriginal] = d.id
-	headers[tasks.HeaderVersion] = strconv.Itoa(tasks.Version)
+	headers[envelope.HeaderVersion] = strconv.Itoa(envelope.Version)
 	if len(d.claims) == 0 {
 		return headers, nil
 	}
@@ -135,7 +136,7 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode charges: %w", err)
 	}
-	headers[tasks.HeaderCharges] = string(text)
+	headers[envelope.HeaderCharges] = string(text)
 	return headers, nil
 }
 

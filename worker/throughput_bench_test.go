@@ -43,7 +43,7 @@ func BenchmarkThroughput(b *testing.B) {
 	b.Run("asynq", func(b *testing.B) {
 		client, many := backlog(b, func(i int) tasks.Args { return free{N: i} })
 		server := asynq.NewServerFromRedisClient(client, asynq.Config{
-			Concurrency: worker.ConcurrencyDefault, TaskCheckInterval: worker.TaskCheckInterval, LogLevel: asynq.FatalLevel,
+			Concurrency: 50, TaskCheckInterval: 50 * time.Millisecond, LogLevel: asynq.FatalLevel,
 		})
 		b.ResetTimer()
 		if err := server.Start(

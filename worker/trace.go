@@ -16,9 +16,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/spantext"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 const (
@@ -59,7 +59,7 @@ func (t tracing) begin(ctx context.Context, d *delivery) context.Context {
 	if t.tracer == nil {
 		return ctx
 	}
-	parent := tasks.TraceOf(ctx, d.task)
+	parent := envelope.TraceOf(ctx, d.task)
 	if sent := trace.SpanContextFromContext(parent); sent.IsValid() && !sent.IsSampled() {
 		return parent
 	}

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -186,7 +187,7 @@ func TestNoTraceInHeaders(t *testing.T) {
 	b := setup(t)
 	info := b.enqueue(free{})
 	if got, err := b.inspector.GetTaskInfo("default", info.ID); err != nil || got.Headers["traceparent"] != "" ||
-		got.Headers[tasks.HeaderVersion] == "" {
+		got.Headers[envelope.HeaderVersion] == "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -31,7 +31,7 @@ type Worker struct {
 	server *asynq.Server // nil until Start
 	broker *asynqdb.Server
 	guard  *guard
-	follow *Follower // nil without a limiter
+	follow *follower // nil without a limiter
 
 	handlers map[string]registration // mu guards it until Start; from then on it stays as it is
 
@@ -41,7 +41,7 @@ type Worker struct {
 }
 
 // New returns a worker that takes its tasks from Redis and asks limiter before it starts them. A nil limiter knows no
-// limits: it returns tasks that have a charge to the queue (UnservedAfter). The client stays the caller's: close it
+// limits: it returns tasks that have a charge to the queue. The client stays the caller's: close it
 // after Stop. The error joins every fault of the config and matches ErrInvalidConfig.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Worker, error) {
 	if err := config.Validate(); err != nil {
@@ -68,9 +68,9 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	})
 	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
 	w.guard.fleet = newFleet(client, limiter, func() []string { return typesOf(w.handlers) }, config.Logger)
+	w.follow = newFollower(limiter, config.Overrides, config.FollowEvery, config.Logger)
 	if limiter != nil {
 		w.guard.keepLeases(limiter)
-		w.follow = NewFollower(limiter, config.Overrides, FollowConfig{Every: config.FollowEvery, Logger: config.Logger})
 	}
 	return w, nil
 }
@@ -83,9 +83,9 @@ func (w *Worker) newServer(ctx context.Context) *asynq.Server {
 		Queues:            w.config.Queues,
 		StrictPriority:    w.config.StrictPriority,
 		ShutdownTimeout:   w.config.ShutdownTimeout,
-		TaskCheckInterval: TaskCheckInterval,
+		TaskCheckInterval: taskCheckInterval,
 		DelayedTaskCheckInterval: newClocks(w.client, w.config.Logger).
-			forwardEvery(ctx, w.config.Queues, DelayedTaskCheckInterval),
+			forwardEvery(ctx, w.config.Queues, delayedTaskCheckInterval),
 		IsFailure:      engine.IsFailure,
 		RetryDelayFunc: engine.RetryDelay,
 		Logger:         asynqLogger{log: w.config.Logger},
@@ -111,10 +111,7 @@ func (w *Worker) register(name string, r registration) {
 // SetLimits replaces the limits, as Limiter.SetLimits does. Waiting tasks start by the new ones. After an error
 // nothing has changed. Without a limiter it does nothing.
 func (w *Worker) SetLimits(ctx context.Context, limits []reservations.Limit) error {
-	if w.follow == nil {
-		return nil
-	}
-	return w.follow.SetLimits(ctx, limits)
+	return w.follow.setLimits(ctx, limits)
 }
 
 // Start begins to take tasks and returns. Ctx bounds only the start: the worker runs until Stop. Errors: ErrNoHandlers,
@@ -134,12 +131,12 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.guard.scheduler.Start(ctx); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
-	if err := w.startFollowing(ctx); err != nil {
+	if err := w.follow.start(ctx); err != nil {
 		return errors.Join(err, w.guard.scheduler.Stop(ctx))
 	}
 	w.server = w.newServer(ctx)
 	if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
-		w.stopFollowing()
+		w.follow.stop()
 		return errors.Join(fmt.Errorf("start server: %w", err), w.guard.scheduler.Stop(ctx))
 	}
 	w.guard.sweeper.start(ctx)
@@ -149,19 +146,6 @@ func (w *Worker) Start(ctx context.Context) error {
 		slog.Int("concurrency", w.config.Concurrency), slog.Any("queues", w.config.Queues),
 		slog.Int("task_types", len(w.handlers)))
 	return nil
-}
-
-func (w *Worker) startFollowing(ctx context.Context) error {
-	if w.follow == nil {
-		return nil
-	}
-	return w.follow.Start(ctx)
-}
-
-func (w *Worker) stopFollowing() {
-	if w.follow != nil {
-		w.follow.Stop()
-	}
 }
 
 // Run starts the worker, waits until ctx is done and stops it, for which it allows ShutdownTimeout and five seconds
@@ -196,7 +180,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	}
 	w.guard.sweeper.stop()
 	w.guard.fleet.end()
-	w.stopFollowing()
+	w.follow.stop()
 	if w.ran() {
 		err = errors.Join(err, w.guard.stopWaking(ctx))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/estimates"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/internal/record"
@@ -236,7 +237,7 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 				`"requests":2}}`,
 		},
 	} {
-		e, err := tasks.Encode(c.args)
+		e, err := envelope.Encode(c.args)
 		if err != nil || e.Options.ID != "b-7-0" {
 			t.Fatalf("%+v, %v", e.Options, err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -52,7 +52,7 @@ recurring:
 	if diff := cmp.Diff("web:request", got[1].Args.TaskType()); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := tasks.Encode(got[1].Args); err != nil {
+	if _, err := envelope.Encode(got[1].Args); err != nil {
 		t.Error(err)
 	}
 	if _, err := scheduler.New(nil, nil, scheduler.Config{Recurring: got}); strings.Contains(err.Error(), "recurring") {

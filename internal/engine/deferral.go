@@ -10,8 +10,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 const (
@@ -157,7 +157,7 @@ func beforeExpiry(delay time.Duration, t *asynq.Task, now time.Time) time.Durati
 	if t == nil {
 		return delay
 	}
-	by := tasks.StartBy(t)
+	by := envelope.StartBy(t)
 	if by.IsZero() {
 		return delay
 	}

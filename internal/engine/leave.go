@@ -10,9 +10,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // leaveEnded removes every trace of a task that will not start from the waitlists, and releases its reservations. Info
@@ -21,7 +21,7 @@ func (s *Engine) leaveEnded(ctx context.Context, t waitlist.Task, info *asynq.Ta
 	var charges []reservations.Charge
 	if info != nil {
 		task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
-		charges, _ = tasks.Charges(task) // unreadable: heals by refill
+		charges, _ = envelope.Charges(task) // unreadable: heals by refill
 	}
 	return s.leave(ctx, t, charges)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // ReserveTogether is how many tasks are reserved and put into waitlists in one go.
@@ -23,7 +23,7 @@ const ReserveTogether = 128
 
 // Parcel is one task on its way to asynq.
 type Parcel struct {
-	tasks.Envelope
+	envelope.Envelope
 
 	// At is when asynq delivers it, should no dispatcher; zero: now.
 	At time.Time
@@ -106,7 +106,7 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 		for meter, n := range charges[i].Tokens {
 			ahead[bucket][meter] += n
 		}
-		wait := max(o.Wait(), o.Bucket.Expect(o.At, ahead[bucket]).Sub(o.At), tasks.At(p.Task).Sub(now))
+		wait := max(o.Wait(), o.Bucket.Expect(o.At, ahead[bucket]).Sub(o.At), envelope.At(p.Task).Sub(now))
 		p.Held = &Reservation{Charge: charges[i], Outcome: o, Wait: wait}
 		net := netDelay(wait, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 		p.At = now.Add(beforeExpiry(net, p.Task, now))

@@ -11,9 +11,9 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // A backlog of tasks that were enqueued without a reservation is sorted. A process whose task has to wait takes many
@@ -289,7 +289,9 @@ func (s *Engine) priced(t asynqdb.Pending, price Pricer) []reservations.Charge {
 
 // sorted is the parcel of a task on its way from asynq to a waitlist.
 func sorted(queue string, t asynqdb.Pending, charges []reservations.Charge) *Parcel {
-	p := &Parcel{Envelope: tasks.Envelope{Task: t.Task, Charges: charges}, Info: &asynq.TaskInfo{ID: t.ID, Queue: queue}}
+	p := &Parcel{
+		Envelope: envelope.Envelope{Task: t.Task, Charges: charges}, Info: &asynq.TaskInfo{ID: t.ID, Queue: queue},
+	}
 	p.Options.ID = t.ID
 	return p
 }

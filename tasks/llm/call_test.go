@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/envelope"
 	judge "github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -130,11 +131,11 @@ func TestCallCharges(t *testing.T) {
 	if diff := cmp.Diff(want, call.Charges()); diff != "" {
 		t.Error(diff)
 	}
-	e, err := tasks.Encode(call)
+	e, err := envelope.Encode(call)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, decodeErr := tasks.Decode[llm.Call](e.Task); decodeErr != nil || cmp.Diff(call, got) != "" {
+	if got, decodeErr := envelope.Decode[llm.Call](e.Task); decodeErr != nil || cmp.Diff(call, got) != "" {
 		t.Errorf("%v, %s", decodeErr, cmp.Diff(call, got))
 	}
 	if _, err = llm.NewCall(llm.EndpointEmbeddings, "openai", json.RawMessage(`{"input":"a"}`),

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -63,7 +63,7 @@ func TestChatOfSeveralLimits(t *testing.T) {
 	if diff := cmp.Diff(want, chat.Charges()); diff != "" {
 		t.Error(diff)
 	}
-	e, err := tasks.Encode(chat)
+	e, err := envelope.Encode(chat)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestChatOfSeveralLimits(t *testing.T) {
 		`"charges":[{"limit":"tenants","key":"acme","tokens":{"output_tokens":10,"requests":1}},{"limit":"openai"`) {
 		t.Errorf("payload %s", e.Task.Payload())
 	}
-	got, err := tasks.Decode[llm.Call](e.Task)
+	got, err := envelope.Decode[llm.Call](e.Task)
 	if diff := cmp.Diff(chat, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
@@ -111,7 +111,7 @@ func TestChatRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	chat.CustomID = "request-1"
-	e, err := tasks.Encode(chat)
+	e, err := envelope.Encode(chat)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestChatRoundTrip(t *testing.T) {
 	if got := string(e.Task.Payload()); got != want {
 		t.Errorf("payload\n%s, want\n%s", got, want)
 	}
-	got, err := tasks.Decode[llm.Call](e.Task)
+	got, err := envelope.Decode[llm.Call](e.Task)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
@@ -105,7 +106,7 @@ func TestRequestTask(t *testing.T) {
 			CustomID: "1", Taken: []reservations.Charge{{Limit: "api", Key: "k", Tokens: reservations.Tokens{"requests": 2}}},
 		}, OK: []int{200, 404}, TimeoutSeconds: 2.5,
 	}
-	e, err := tasks.Encode(r)
+	e, err := envelope.Encode(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestRequestTask(t *testing.T) {
 	if got := string(e.Task.Payload()); got != want {
 		t.Errorf("payload\n%s, want\n%s", got, want)
 	}
-	if got, err := tasks.Decode[web.Request](e.Task); err != nil || cmp.Diff(r, got) != "" {
+	if got, err := envelope.Decode[web.Request](e.Task); err != nil || cmp.Diff(r, got) != "" {
 		t.Errorf("%v, %s", err, cmp.Diff(r, got))
 	}
 }

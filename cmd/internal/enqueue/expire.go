@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -24,11 +25,11 @@ func (o *sender) expire(ctx context.Context, args []tasks.Args, failed error) (l
 			others = append(others, fault)
 			continue
 		}
-		envelope, err := tasks.Encode(args[item.Index])
+		e, err := envelope.Encode(args[item.Index])
 		if err != nil {
 			return 0, err
 		}
-		if q, ok := chat.Request(envelope.Task.Type(), envelope.Task.Payload()); ok {
+		if q, ok := chat.Request(e.Task.Type(), e.Task.Payload()); ok {
 			r := record.Failed(q, record.CodeExpired, item.Err)
 			r.Finished = time.Now()
 			results = append(results, r)

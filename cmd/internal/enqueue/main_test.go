@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/tasks"
 )
 
 // TestMain runs this binary as the command itself if a test needs a process.
@@ -276,7 +276,7 @@ limits:
 			t.Errorf("%s enqueued %v, %v", name, waiting, err)
 		}
 		for _, info := range waiting {
-			charges, err := tasks.Charges(asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers))
+			charges, err := envelope.Charges(asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers))
 			if err != nil || len(charges) != 2 || !charges[0].Urgent || !charges[1].Urgent {
 				t.Errorf("%s: %s takes %v, %v", name, info.Type, charges, err)
 			}

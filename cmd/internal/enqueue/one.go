@@ -16,6 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -77,8 +78,8 @@ error names its task.`,
 		}
 		var more []scheduler.Option
 		if c.Flags().Changed("unique") {
-			if strings.TrimSpace(unique) == "" || len(unique) > tasks.UniqueLongest {
-				return &cli.UsageError{Err: fmt.Errorf("--unique: a key has 1 to %d bytes, not all blank", tasks.UniqueLongest)}
+			if strings.TrimSpace(unique) == "" || len(unique) > envelope.UniqueLongest {
+				return &cli.UsageError{Err: fmt.Errorf("--unique: a key has 1 to %d bytes, not all blank", envelope.UniqueLongest)}
 			}
 			more = append(more, scheduler.Unique(unique))
 		}

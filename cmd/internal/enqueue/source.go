@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -63,7 +64,7 @@ func newSource(limits []reservations.Limit, named []string, key string) (*source
 		}
 		s.buckets, charges[i] = append(s.buckets, b), reservations.Charge{Limit: name, Key: own}
 	}
-	if err := tasks.CheckCharges(charges); errors.Is(err, tasks.ErrDuplicateCharge) {
+	if err := envelope.CheckCharges(charges); errors.Is(err, tasks.ErrDuplicateCharge) {
 		return nil, &cli.UsageError{Err: fmt.Errorf("--limit names a bucket twice: %s", s)}
 	} else if err != nil {
 		return nil, &cli.UsageError{Err: fmt.Errorf("--limit: %w", err)}

@@ -8,8 +8,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 const tenantsConfig = `limits:
@@ -28,7 +28,7 @@ func (c call) charged(t *testing.T) [][]reservations.Charge {
 	}
 	var all [][]reservations.Charge
 	for _, p := range pending {
-		charges, err := tasks.Charges(asynq.NewTaskWithHeaders(p.Type, p.Payload, p.Headers))
+		charges, err := envelope.Charges(asynq.NewTaskWithHeaders(p.Type, p.Payload, p.Headers))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/worker"
 )
 
 // checked is one thing that `headway check` looked at.
@@ -169,7 +168,7 @@ func checkWorkers(
 	if err != nil || len(members) == 0 {
 		return
 	}
-	own := register.Member{Limits: worker.LimitTexts(limits)}
+	own := register.Member{Limits: register.LimitTexts(limits)}
 	lines := []string{fmt.Sprintf("%d run", len(members))}
 	for _, m := range members {
 		for _, d := range own.Differences(m) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -85,7 +85,7 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 		}
 		rows = append(rows, []string{name, text})
 	}
-	charges, err := tasks.Charges(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers))
+	charges, err := envelope.Charges(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers))
 	if err != nil {
 		row("charges", err.Error())
 	}
@@ -211,7 +211,7 @@ func wholeRowOf(t deadtasks.Task) deadRow {
 
 // retriesOf is our count of retries, asynq's for a foreign task.
 func retriesOf(t deadtasks.Task) int {
-	return tasks.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers), t.MaxRetry)
+	return envelope.MaxRetry(asynq.NewTaskWithHeaders(t.Type, nil, t.Headers), t.MaxRetry)
 }
 
 func encoderTo(w io.Writer) *json.Encoder {

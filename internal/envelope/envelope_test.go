@@ -1,4 +1,4 @@
-package tasks_test
+package envelope_test
 
 import (
 	"errors"
@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
 func TestEncodeKeepsThePayloadPlainAndTheRestInHeaders(t *testing.T) {
 	t.Parallel()
-	e, err := tasks.Encode(summary{DocumentID: "a<b>&c", Size: 1200})
+	e, err := envelope.Encode(summary{DocumentID: "a<b>&c", Size: 1200})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,15 +39,15 @@ func TestEncodeKeepsThePayloadPlainAndTheRestInHeaders(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	sent := summary{DocumentID: "42", Size: 0.1 + 0.2}
-	e, err := tasks.Encode(sent, tasks.Options{MaxRetry: tasks.NoRetry})
+	e, err := envelope.Encode(sent, tasks.Options{MaxRetry: tasks.NoRetry})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := tasks.Decode[summary](e.Task)
+	got, err := envelope.Decode[summary](e.Task)
 	if err != nil || got != sent {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	charges, err := tasks.Charges(e.Task)
+	charges, err := envelope.Charges(e.Task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +62,11 @@ func TestRoundTrip(t *testing.T) {
 func TestSeveralCharges(t *testing.T) {
 	t.Parallel()
 	sent := summary{Models: tasks.MaxCharges - 1}
-	e, err := tasks.Encode(sent)
+	e, err := envelope.Encode(sent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := tasks.Charges(e.Task)
+	got, err := envelope.Charges(e.Task)
 	if diff := cmp.Diff(sent.Charges(), got); err != nil || diff != "" || len(got) != tasks.MaxCharges {
 		t.Error(err, diff)
 	}
@@ -73,21 +74,21 @@ func TestSeveralCharges(t *testing.T) {
 
 func TestPointerArguments(t *testing.T) {
 	t.Parallel()
-	e, err := tasks.Encode(&mail{To: "ann"})
+	e, err := envelope.Encode(&mail{To: "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := tasks.Decode[*mail](e.Task)
+	got, err := envelope.Decode[*mail](e.Task)
 	if err != nil || got.To != "ann" {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	if name := tasks.TypeOf[*mail](); name != "mail" {
+	if name := envelope.TypeOf[*mail](); name != "mail" {
 		t.Errorf("type %q", name)
 	}
-	if name := tasks.TypeOf[tasks.Args](); name != "" {
+	if name := envelope.TypeOf[tasks.Args](); name != "" {
 		t.Errorf("an interface has type %q", name)
 	}
-	if charges, err := tasks.Charges(e.Task); charges != nil || err != nil {
+	if charges, err := envelope.Charges(e.Task); charges != nil || err != nil {
 		t.Errorf("charges %v, %v, want none", charges, err)
 	}
 }
@@ -103,7 +104,7 @@ func TestEncodeErrors(t *testing.T) {
 		"nil":         {args: nil, want: tasks.ErrBadPayload, text: "no arguments"},
 		"nil pointer": {args: (*mail)(nil), want: tasks.ErrBadPayload, text: "no arguments"},
 		"null":        {args: list(nil), want: tasks.ErrBadPayload, text: "null"},
-		"no type":     {args: nameless{}, want: tasks.ErrBadPayload, text: "TaskType of tasks_test.nameless is empty"},
+		"no type":     {args: nameless{}, want: tasks.ErrBadPayload, text: "TaskType of envelope_test.nameless is empty"},
 		"unencodable": {args: unencodable{}, want: tasks.ErrBadPayload, text: "chan int"},
 		"options": {
 			args: summary{}, over: tasks.Options{Timeout: -1}, want: tasks.ErrInvalidOptions, text: "timeout: -1ns",
@@ -121,8 +122,8 @@ func TestEncodeErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, err := tasks.Encode(c.args, c.over)
-			wrong, ok := errors.AsType[*tasks.EncodeError](err)
+			e, err := envelope.Encode(c.args, c.over)
+			wrong, ok := errors.AsType[*envelope.EncodeError](err)
 			if !ok || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v (%T), want %v with %q", err, wrong, c.want, c.text)
 			}
@@ -136,7 +137,7 @@ func TestEncodeErrors(t *testing.T) {
 // task returns a task that Headway encoded, with changed headers. An empty value removes a header.
 func task(t *testing.T, payload string, change map[string]string) *asynq.Task {
 	t.Helper()
-	e, err := tasks.Encode(summary{DocumentID: "1", Size: 2})
+	e, err := envelope.Encode(summary{DocumentID: "1", Size: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,13 +160,14 @@ func TestDecodeErrors(t *testing.T) {
 		text string
 	}{
 		"newer version": {
-			task(t, ok, map[string]string{tasks.HeaderVersion: "2"}), tasks.ErrUnknownVersion, `"2", this is 1`,
+			task(t, ok, map[string]string{envelope.HeaderVersion: "2"}), tasks.ErrUnknownVersion, `"2", this is 1`,
 		},
 		"no number": {
-			task(t, ok, map[string]string{tasks.HeaderVersion: "one"}), tasks.ErrUnknownVersion, `header headway-version`,
+			task(t, ok, map[string]string{envelope.HeaderVersion: "one"}), tasks.ErrUnknownVersion, `header headway-version`,
 		},
 		"missing version": {
-			task(t, ok, map[string]string{tasks.HeaderVersion: ""}), tasks.ErrUnknownVersion, "missing beside headway-charges",
+			task(t, ok, map[string]string{envelope.HeaderVersion: ""}), tasks.ErrUnknownVersion,
+			"missing beside headway-charges",
 		},
 		"another type": {
 			asynq.NewTask("mail", []byte(ok)), tasks.ErrWrongType, `decode task "mail": tasks: wrong task type: want "summary"`,
@@ -181,7 +183,7 @@ func TestDecodeErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args, err := tasks.Decode[summary](c.task)
+			args, err := envelope.Decode[summary](c.task)
 			checkPermanent(t, err, c.want, c.text)
 			if args != (summary{}) {
 				t.Errorf("arguments %+v came with the error", args)
@@ -190,14 +192,14 @@ func TestDecodeErrors(t *testing.T) {
 	}
 	t.Run("an interface", func(t *testing.T) {
 		t.Parallel()
-		_, err := tasks.Decode[tasks.Args](task(t, ok, nil))
+		_, err := envelope.Decode[tasks.Args](task(t, ok, nil))
 		checkPermanent(t, err, tasks.ErrWrongType, "interface")
 	})
 }
 
 func checkPermanent(t *testing.T, err, want error, text string) {
 	t.Helper()
-	if _, ok := errors.AsType[*tasks.DecodeError](err); !ok {
+	if _, ok := errors.AsType[*envelope.DecodeError](err); !ok {
 		t.Fatalf("got %T %v, want a *DecodeError", err, err)
 	}
 	for _, target := range []error{want, tasks.ErrPermanent, asynq.SkipRetry} {
@@ -212,13 +214,13 @@ func checkPermanent(t *testing.T, err, want error, text string) {
 
 func TestDecodeIgnoresFieldsItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	got, err := tasks.Decode[summary](
+	got, err := envelope.Decode[summary](
 		task(t, `{"document_id":"7","added_next_year":[1,{}]}`, map[string]string{"other": "x"}))
 	if err != nil || got.DocumentID != "7" {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	charges, err := tasks.Charges(
-		task(t, `{}`, map[string]string{tasks.HeaderCharges: `[{"limit":"a","tokens":{"n":1},"added":true}]`}))
+	charges, err := envelope.Charges(
+		task(t, `{}`, map[string]string{envelope.HeaderCharges: `[{"limit":"a","tokens":{"n":1},"added":true}]`}))
 	want := []reservations.Charge{{Limit: "a", Tokens: reservations.Tokens{"n": 1}}}
 	if diff := cmp.Diff(want, charges); err != nil || diff != "" {
 		t.Error(err, diff)
@@ -250,47 +252,47 @@ func TestChargesErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := tasks.Charges(task(t, `{}`, map[string]string{tasks.HeaderCharges: c.header}))
+			_, err := envelope.Charges(task(t, `{}`, map[string]string{envelope.HeaderCharges: c.header}))
 			checkPermanent(t, err, c.want, "header headway-charges")
 		})
 	}
-	_, err := tasks.Charges(task(t, `{}`, map[string]string{tasks.HeaderVersion: "9"}))
+	_, err := envelope.Charges(task(t, `{}`, map[string]string{envelope.HeaderVersion: "9"}))
 	checkPermanent(t, err, tasks.ErrUnknownVersion, "9")
 }
 
 func TestForeignTasks(t *testing.T) {
 	t.Parallel()
 	foreign := asynq.NewTask("summary", []byte(`{"document_id":"1","Size":5}`))
-	if charges, err := tasks.Charges(foreign); charges != nil || err != nil {
+	if charges, err := envelope.Charges(foreign); charges != nil || err != nil {
 		t.Errorf("charges %v, %v, want none", charges, err)
 	}
-	got, err := tasks.Decode[summary](foreign)
+	got, err := envelope.Decode[summary](foreign)
 	if err != nil || got.DocumentID != "1" {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	charges, err := tasks.ChargesAs[summary](foreign)
+	charges, err := envelope.ChargesAs[summary](foreign)
 	if diff := cmp.Diff(got.Charges(), charges); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	_, err = tasks.ChargesAs[summary](asynq.NewTask("summary", []byte(`{"Size":-5}`)))
+	_, err = envelope.ChargesAs[summary](asynq.NewTask("summary", []byte(`{"Size":-5}`)))
 	checkPermanent(t, err, reservations.ErrInvalidCharge, "negative")
-	_, err = tasks.ChargesAs[summary](asynq.NewTask("summary", nil))
+	_, err = envelope.ChargesAs[summary](asynq.NewTask("summary", nil))
 	checkPermanent(t, err, tasks.ErrBadPayload, "unexpected end")
-	_, err = tasks.ChargesAs[summary](task(t, `{}`, map[string]string{tasks.HeaderVersion: "0"}))
+	_, err = envelope.ChargesAs[summary](task(t, `{}`, map[string]string{envelope.HeaderVersion: "0"}))
 	checkPermanent(t, err, tasks.ErrUnknownVersion, "0")
 }
 
 func TestChargesAsBelievesTheHeaders(t *testing.T) {
 	t.Parallel()
-	charges, err := tasks.ChargesAs[summary](task(t, `{"Size":99}`, nil))
+	charges, err := envelope.ChargesAs[summary](task(t, `{"Size":99}`, nil))
 	if err != nil || len(charges) != 1 || charges[0].Tokens["tokens"] != 2 {
 		t.Errorf("charges %v, %v", charges, err)
 	}
-	e, err := tasks.Encode(summary{Empty: true})
+	e, err := envelope.Encode(summary{Empty: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	charges, err = tasks.ChargesAs[summary](e.Task)
+	charges, err = envelope.ChargesAs[summary](e.Task)
 	if err != nil || charges != nil {
 		t.Errorf("charges %v, %v, want none", charges, err)
 	}
@@ -298,19 +300,19 @@ func TestChargesAsBelievesTheHeaders(t *testing.T) {
 
 func TestMaxRetry(t *testing.T) {
 	t.Parallel()
-	ours := map[string]string{tasks.HeaderVersion: "1"}
+	ours := map[string]string{envelope.HeaderVersion: "1"}
 	for name, c := range map[string]struct {
 		headers      map[string]string
 		asynqs, want int
 	}{
-		"ours":                {ours, tasks.Slack + 3, 3},
-		"ours without any":    {ours, tasks.Slack, 0},
+		"ours":                {ours, envelope.Slack + 3, 3},
+		"ours without any":    {ours, envelope.Slack, 0},
 		"changed by others":   {ours, 2, 0},
 		"foreign":             {map[string]string{"trace": "1"}, 2, 2},
 		"foreign without any": {nil, 0, 0},
-		"unknown version":     {map[string]string{tasks.HeaderVersion: "2"}, 25, 25},
+		"unknown version":     {map[string]string{envelope.HeaderVersion: "2"}, 25, 25},
 	} {
-		if got := tasks.MaxRetry(asynq.NewTaskWithHeaders("summary", nil, c.headers), c.asynqs); got != c.want {
+		if got := envelope.MaxRetry(asynq.NewTaskWithHeaders("summary", nil, c.headers), c.asynqs); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

@@ -1,12 +1,12 @@
-package tasks_test
+package envelope_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // Encode refuses keys that a store would change, or can't store.
@@ -20,7 +20,7 @@ func TestKeysThatCannotBeKept(t *testing.T) {
 		"\u009b2J": false, "a\u2028b": false, "\u202edesrever": false, "\u2066a": false,
 		"a b": true, "e-mail@example.com": true, "joined\u200d\u200c": true,
 	} {
-		err := tasks.CheckCharges([]reservations.Charge{
+		err := envelope.CheckCharges([]reservations.Charge{
 			{Limit: "a"}, {Limit: "b", Key: key, Tokens: reservations.Tokens{"r": 1}},
 		})
 		if (err == nil) != ok || !ok && (!errors.Is(err, reservations.ErrInvalidCharge) || len(err.Error()) > 500) {
@@ -37,7 +37,7 @@ func TestLimitsThatCannotBe(t *testing.T) {
 		"": false, " ": false, "a b": false, "a:b": false, "a#2": false, "a\n": false,
 		"ä": false, strings.Repeat("x", 65): false, strings.Repeat("x", 17<<20): false,
 	} {
-		err := tasks.CheckCharges([]reservations.Charge{{Limit: name}})
+		err := envelope.CheckCharges([]reservations.Charge{{Limit: name}})
 		if (err == nil) != ok || !ok && (!errors.Is(err, reservations.ErrInvalidCharge) || len(err.Error()) > 500) {
 			t.Errorf("%.20q of %d bytes: %.300v", name, len(name), err)
 		}

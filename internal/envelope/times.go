@@ -1,9 +1,10 @@
-package tasks
+package envelope
 
 import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/tasks"
 	"github.com/hibiken/asynq"
 )
 
@@ -21,29 +22,27 @@ func At(t *asynq.Task) time.Time { return timeIn(t, HeaderAt) }
 // StartBy returns the latest start of the task. It is zero if there is none, or if the header is unreadable.
 func StartBy(t *asynq.Task) time.Time { return timeIn(t, HeaderStartBy) }
 
-// CheckStart returns an *ExpiredError if the StartBy of the task has passed. The error is permanent.
+// CheckStart returns an error that matches ErrExpired if the StartBy of the task has passed. The error is permanent.
 func CheckStart(t *asynq.Task, now time.Time) error {
 	if by := StartBy(t); !by.IsZero() && !now.Before(by) {
-		return &ExpiredError{StartBy: by}
+		return &expiredError{startBy: by}
 	}
 	return nil
 }
 
-// ExpiredError is the failure of a task that did not start in time. It matches ErrExpired, ErrPermanent and
+// expiredError is the failure of a task that did not start in time. It matches ErrExpired, ErrPermanent and
 // asynq.SkipRetry.
-type ExpiredError struct {
-	// StartBy is the latest start of the task.
-	StartBy time.Time
+type expiredError struct {
+	startBy time.Time
 }
 
-func (e *ExpiredError) Error() string { return "expired: it had to start by " + clock(e.StartBy) }
+func (e *expiredError) Error() string { return "expired: it had to start by " + clock(e.startBy) }
 
-// Is makes the error match ErrExpired, ErrPermanent and asynq.SkipRetry.
-func (e *ExpiredError) Is(target error) bool {
-	return target == ErrExpired || target == ErrPermanent || target == asynq.SkipRetry
+func (e *expiredError) Is(target error) bool {
+	return target == tasks.ErrExpired || target == tasks.ErrPermanent || target == asynq.SkipRetry
 }
 
-func writeTimes(headers map[string]string, o Options) {
+func writeTimes(headers map[string]string, o tasks.Options) {
 	for header, at := range map[string]time.Time{HeaderAt: o.At, HeaderStartBy: o.StartBy} {
 		if !at.IsZero() {
 			headers[header] = strconv.FormatInt(at.UnixMilli(), 10)

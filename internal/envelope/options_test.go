@@ -1,4 +1,4 @@
-package tasks_test
+package envelope_test
 
 import (
 	"errors"
@@ -12,26 +12,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
-func TestOptionsWith(t *testing.T) {
+func TestOptionsMerge(t *testing.T) {
 	t.Parallel()
 	all := tasks.Options{
 		Queue: "q", ID: "i", MaxRetry: 1, Timeout: 2, Retention: 3, Unique: "u", At: time.Unix(1, 0),
 		StartBy: time.Unix(2, 0),
 	}
-	if got := all.With(tasks.Options{}); got != all {
+	if got := envelope.Merge(all, tasks.Options{}); got != all {
 		t.Errorf("nothing over: %+v", got)
 	}
-	if got := (tasks.Options{Queue: "p", MaxRetry: 9}).With(all); got != all {
+	if got := envelope.Merge(tasks.Options{Queue: "p", MaxRetry: 9}, all); got != all {
 		t.Errorf("all over: %+v", got)
 	}
-	if got := all.With(tasks.Options{MaxRetry: tasks.NoRetry}).Retries(); got != 0 {
+	if got := envelope.Retries(envelope.Merge(all, tasks.Options{MaxRetry: tasks.NoRetry})); got != 0 {
 		t.Errorf("retries %d, want none", got)
 	}
-	if got := (tasks.Options{}).Retries(); got != 25 {
+	if got := envelope.Retries(tasks.Options{}); got != 25 {
 		t.Errorf("retries %d, want 25", got)
 	}
 }
@@ -47,17 +48,17 @@ func TestOptionsValidate(t *testing.T) {
 		"unique":    {Unique: "  "},
 		"start_by":  {At: time.Unix(2, 0), StartBy: time.Unix(1, 0)},
 	} {
-		err := o.Validate()
+		err := envelope.Validate(o)
 		if wrong, ok := errors.AsType[*reservations.FieldError](err); !ok || wrong.Field != field {
 			t.Errorf("%+v: %v, want a fault of %s", o, err, field)
 		}
 	}
-	if err := (tasks.Options{
+	if err := envelope.Validate(tasks.Options{
 		MaxRetry: tasks.MaxRetryLargest + 1, Timeout: -1, Unique: strings.Repeat("u", 501),
-	}).Validate(); strings.Count(fmt.Sprint(err), "\n") != 2 {
+	}); strings.Count(fmt.Sprint(err), "\n") != 2 {
 		t.Errorf("three faults: %v", err)
 	}
-	if err := (tasks.Options{}).Validate(); err != nil {
+	if err := envelope.Validate(tasks.Options{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -79,7 +80,7 @@ func TestOptionsThatCannotBeKept(t *testing.T) {
 	}
 	for field, all := range bad {
 		for _, o := range all {
-			_, err := tasks.Encode(summary{DocumentID: "1"}, o)
+			_, err := envelope.Encode(summary{DocumentID: "1"}, o)
 			wrong, ok := errors.AsType[*reservations.FieldError](err)
 			if !ok || wrong.Field != field || !errors.Is(err, tasks.ErrInvalidOptions) || len(err.Error()) > 400 {
 				t.Errorf("%.60q: %.400v, want a fault of %s", fmt.Sprint(o), err, field)
@@ -89,7 +90,7 @@ func TestOptionsThatCannotBeKept(t *testing.T) {
 	for _, o := range []tasks.Options{
 		{Queue: "mail:send/äöü 1", ID: "b/1/2", Unique: "tenant {1}"}, {At: time.Date(-3000, 1, 1, 0, 0, 0, 0, time.UTC)},
 	} {
-		if err := o.Validate(); err != nil {
+		if err := envelope.Validate(o); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -102,11 +103,11 @@ func TestOptionsAsAsynqKeepsThem(t *testing.T) {
 	client, inspector := asynq.NewClient(redis), asynq.NewInspector(redis)
 	t.Cleanup(func() { _, _ = client.Close(), inspector.Close() })
 
-	e, err := tasks.Encode(summary{DocumentID: "1"}, tasks.Options{ID: "one", Retention: 100 * time.Millisecond})
+	e, err := envelope.Encode(summary{DocumentID: "1"}, tasks.Options{ID: "one", Retention: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = client.EnqueueContext(t.Context(), e.Task, e.Options.Asynq()...); err != nil {
+	if _, err = client.EnqueueContext(t.Context(), e.Task, envelope.Asynq(e.Options)...); err != nil {
 		t.Fatal(err)
 	}
 	info, err := inspector.GetTaskInfo("summaries", "one")
@@ -120,7 +121,7 @@ func TestOptionsAsAsynqKeepsThem(t *testing.T) {
 		Timeout, Retention time.Duration
 	}
 	got := kept{string(info.Payload), info.Headers, info.MaxRetry, info.Timeout, info.Retention}
-	want := kept{string(e.Task.Payload()), e.Task.Headers(), 3 + tasks.Slack, 2 * time.Second, time.Second}
+	want := kept{string(e.Task.Payload()), e.Task.Headers(), 3 + envelope.Slack, 2 * time.Second, time.Second}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -129,28 +130,29 @@ func TestOptionsAsAsynqKeepsThem(t *testing.T) {
 func TestTimesTravelInTheHeaders(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_800_000_000_123)
-	e, err := tasks.Encode(summary{DocumentID: "1"}, tasks.Options{At: at, StartBy: at.Add(time.Minute)})
+	e, err := envelope.Encode(summary{DocumentID: "1"}, tasks.Options{At: at, StartBy: at.Add(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := tasks.At(e.Task); !got.Equal(at) {
+	if got := envelope.At(e.Task); !got.Equal(at) {
 		t.Errorf("at %v, want %v", got, at)
 	}
-	if got := tasks.StartBy(e.Task); !got.Equal(at.Add(time.Minute)) {
+	if got := envelope.StartBy(e.Task); !got.Equal(at.Add(time.Minute)) {
 		t.Errorf("start by %v", got)
 	}
-	if err = tasks.CheckStart(e.Task, at.Add(time.Minute-time.Millisecond)); err != nil {
+	if err = envelope.CheckStart(e.Task, at.Add(time.Minute-time.Millisecond)); err != nil {
 		t.Errorf("in time: %v", err)
 	}
-	err = tasks.CheckStart(e.Task, at.Add(time.Minute))
+	err = envelope.CheckStart(e.Task, at.Add(time.Minute))
 	for _, want := range []error{tasks.ErrExpired, tasks.ErrPermanent, asynq.SkipRetry} {
 		if !errors.Is(err, want) {
 			t.Errorf("too late: %v, want %v", err, want)
 		}
 	}
 	for _, text := range []string{"", "x", "1e3", strings.Repeat("9", 30)} {
-		foreign := asynq.NewTaskWithHeaders("a", nil, map[string]string{tasks.HeaderStartBy: text, tasks.HeaderAt: text})
-		if err = tasks.CheckStart(foreign, at); err != nil || !tasks.At(foreign).IsZero() {
+		headers := map[string]string{envelope.HeaderStartBy: text, envelope.HeaderAt: text}
+		foreign := asynq.NewTaskWithHeaders("a", nil, headers)
+		if err = envelope.CheckStart(foreign, at); err != nil || !envelope.At(foreign).IsZero() {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -1,13 +1,12 @@
-package tasks_test
+package envelope_test
 
 import (
 	"context"
 	"testing"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/headway-go/headway/tasks"
 )
 
 func TestTraceGoesWithTheTask(t *testing.T) {
@@ -16,8 +15,8 @@ func TestTraceGoesWithTheTask(t *testing.T) {
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled,
 	})
 	task := asynq.NewTaskWithHeaders("t", nil, map[string]string{})
-	tasks.WithTrace(trace.ContextWithSpanContext(t.Context(), sent), task)
-	if got := trace.SpanContextFromContext(tasks.TraceOf(t.Context(), task)); !got.Equal(sent.WithRemote(true)) {
+	envelope.WithTrace(trace.ContextWithSpanContext(t.Context(), sent), task)
+	if got := trace.SpanContextFromContext(envelope.TraceOf(t.Context(), task)); !got.Equal(sent.WithRemote(true)) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -25,7 +24,7 @@ func TestTraceGoesWithTheTask(t *testing.T) {
 func TestNoTrace(t *testing.T) {
 	t.Parallel()
 	plain := asynq.NewTaskWithHeaders("t", nil, map[string]string{})
-	tasks.WithTrace(context.WithoutCancel(t.Context()), plain)
+	envelope.WithTrace(context.WithoutCancel(t.Context()), plain)
 	if len(plain.Headers()) != 0 {
 		t.Errorf("headers %v", plain.Headers())
 	}
@@ -33,12 +32,12 @@ func TestNoTrace(t *testing.T) {
 		"", "x", "00-0-0-01", "00-00000000000000000000000000000000-0000000000000000-01", "ff-" + string(make([]byte, 60)),
 	} {
 		task := asynq.NewTaskWithHeaders("t", nil, map[string]string{"traceparent": parent})
-		if got := trace.SpanContextFromContext(tasks.TraceOf(t.Context(), task)); got.IsValid() {
+		if got := trace.SpanContextFromContext(envelope.TraceOf(t.Context(), task)); got.IsValid() {
 			t.Errorf("%q is a trace: %+v", parent, got)
 		}
 	}
 	foreign := asynq.NewTask("t", nil)
-	if got := trace.SpanContextFromContext(tasks.TraceOf(t.Context(), foreign)); got.IsValid() {
+	if got := trace.SpanContextFromContext(envelope.TraceOf(t.Context(), foreign)); got.IsValid() {
 		t.Errorf("a task without headers has a trace: %+v", got)
 	}
 }

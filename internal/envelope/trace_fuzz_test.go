@@ -1,4 +1,4 @@
-package tasks_test
+package envelope_test
 
 import (
 	"context"
@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/headway-go/headway/tasks"
 )
 
 // traceShape is the form of a traceparent, by W3C.
@@ -35,10 +34,10 @@ func FuzzTraceHeaders(f *testing.F) {
 		task := asynq.NewTaskWithHeaders("t", nil, map[string]string{
 			"traceparent": parent, "tracestate": state, "baggage": baggage,
 		})
-		ctx := tasks.TraceOf(context.Background(), task)
+		ctx := envelope.TraceOf(context.Background(), task)
 		found := trace.SpanContextFromContext(ctx)
 		next := asynq.NewTaskWithHeaders("t", nil, map[string]string{})
-		tasks.WithTrace(ctx, next)
+		envelope.WithTrace(ctx, next)
 		shape := traceShape.FindStringSubmatch(parent)
 		if !found.IsValid() {
 			if len(next.Headers()) != 0 {

@@ -1,4 +1,4 @@
-package tasks_test
+package envelope_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -17,8 +18,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add("mail", []byte(`{}`), "2")
 	f.Add("summary", []byte("\xff{"), "")
 	f.Fuzz(func(t *testing.T, name string, payload []byte, version string) {
-		headers := map[string]string{tasks.HeaderVersion: version}
-		got, err := tasks.Decode[summary](asynq.NewTaskWithHeaders(name, payload, headers))
+		headers := map[string]string{envelope.HeaderVersion: version}
+		got, err := envelope.Decode[summary](asynq.NewTaskWithHeaders(name, payload, headers))
 		if err != nil {
 			if !errors.Is(err, tasks.ErrPermanent) || err.Error() == "" {
 				t.Fatalf("%T %v is not permanent", err, err)
@@ -31,11 +32,11 @@ func FuzzDecode(f *testing.F) {
 		if got.Size < 0 {
 			return
 		}
-		e, err := tasks.Encode(got)
+		e, err := envelope.Encode(got)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := tasks.Decode[summary](e.Task); err != nil || again != got {
+		if again, err := envelope.Decode[summary](e.Task); err != nil || again != got {
 			t.Fatalf("%+v became %+v, %v", got, again, err)
 		}
 	})
@@ -53,9 +54,9 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("2", `null`)
 	f.Fuzz(func(t *testing.T, version, charges string) {
 		task := asynq.NewTaskWithHeaders("summary", []byte(`{}`), map[string]string{
-			tasks.HeaderVersion: version, tasks.HeaderCharges: charges,
+			envelope.HeaderVersion: version, envelope.HeaderCharges: charges,
 		})
-		got, err := tasks.Charges(task)
+		got, err := envelope.Charges(task)
 		if err != nil {
 			if !errors.Is(err, asynq.SkipRetry) {
 				t.Fatalf("%T %v is not permanent", err, err)
@@ -77,7 +78,7 @@ func FuzzHeaders(f *testing.F) {
 		if buckets[[2]string{}] || len(buckets) != len(got) {
 			t.Fatalf("%q passed", charges)
 		}
-		if as, err := tasks.ChargesAs[summary](task); err != nil || !reflect.DeepEqual(as, got) {
+		if as, err := envelope.ChargesAs[summary](task); err != nil || !reflect.DeepEqual(as, got) {
 			t.Fatalf("%v, %v", as, err)
 		}
 	})

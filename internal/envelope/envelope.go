@@ -1,4 +1,5 @@
-package tasks
+// Package envelope makes asynq tasks of arguments and reads them: payload, headers and options. It does no I/O.
+package envelope
 
 import (
 	"bytes"
@@ -11,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 // The headers that Headway adds to an asynq task. Headers can't change once the task is sent.
@@ -26,29 +28,29 @@ const Version = 1
 
 // Envelope is a task that is ready to be sent.
 type Envelope struct {
-	// Task has the type, the payload and the headers. It carries no options: send it with Options.Asynq.
+	// Task has the type, the payload and the headers. It carries no options: send it with the options of Asynq.
 	Task *asynq.Task
 	// Charges are the charges in the headers.
 	Charges []reservations.Charge
 	// Options are the options in force; Queue is always set.
-	Options Options
+	Options tasks.Options
 }
 
 // Encode makes a task of args. The options come from args, if it is an Optioner, and then from each of over, field by
 // field. The error is an *EncodeError that matches ErrInvalidOptions, ErrBadPayload, ErrTooManyCharges,
 // ErrDuplicateCharge or reservations.ErrInvalidCharge.
-func Encode(args Args, over ...Options) (Envelope, error) {
+func Encode(args tasks.Args, over ...tasks.Options) (Envelope, error) {
 	if isNil(args) {
-		return Envelope{}, &EncodeError{Err: fmt.Errorf("%w: no arguments", ErrBadPayload)}
+		return Envelope{}, &EncodeError{Err: fmt.Errorf("%w: no arguments", tasks.ErrBadPayload)}
 	}
 	name := args.TaskType()
 	fail := func(err error) (Envelope, error) { return Envelope{}, &EncodeError{Type: name, Err: err} }
 	if strings.TrimSpace(name) == "" {
-		return fail(fmt.Errorf("%w: TaskType of %T is empty", ErrBadPayload, args))
+		return fail(fmt.Errorf("%w: TaskType of %T is empty", tasks.ErrBadPayload, args))
 	}
 	options := optionsOf(args, over)
-	if err := options.Validate(); err != nil {
-		return fail(fmt.Errorf("%w: %w", ErrInvalidOptions, err))
+	if err := Validate(options); err != nil {
+		return fail(fmt.Errorf("%w: %w", tasks.ErrInvalidOptions, err))
 	}
 	charges, err := ChargesOf(args)
 	if err != nil {
@@ -56,7 +58,7 @@ func Encode(args Args, over ...Options) (Envelope, error) {
 	}
 	payload, err := marshal(args)
 	if err != nil {
-		return fail(fmt.Errorf("%w: %w", ErrBadPayload, err))
+		return fail(fmt.Errorf("%w: %w", tasks.ErrBadPayload, err))
 	}
 	headers := map[string]string{HeaderVersion: strconv.Itoa(Version)}
 	writeTimes(headers, options)
@@ -70,15 +72,15 @@ func Encode(args Args, over ...Options) (Envelope, error) {
 	return Envelope{Task: asynq.NewTaskWithHeaders(name, payload, headers), Charges: charges, Options: options}, nil
 }
 
-func optionsOf(args Args, over []Options) Options {
-	var options Options
-	if optioner, ok := args.(Optioner); ok {
+func optionsOf(args tasks.Args, over []tasks.Options) tasks.Options {
+	var options tasks.Options
+	if optioner, ok := args.(tasks.Optioner); ok {
 		options = optioner.TaskOptions()
 	}
 	for _, o := range over {
-		options = options.With(o)
+		options = Merge(options, o)
 	}
-	options.Queue = cmp.Or(options.Queue, QueueDefault)
+	options.Queue = cmp.Or(options.Queue, tasks.QueueDefault)
 	return options
 }
 
@@ -99,27 +101,27 @@ func marshal(v any) ([]byte, error) {
 
 // Decode returns the arguments of a task. A foreign task is decoded as well. JSON fields that T does not have are
 // ignored. The error is a *DecodeError, which is permanent: ErrUnknownVersion, ErrWrongType or ErrBadPayload.
-func Decode[T Args](t *asynq.Task) (T, error) {
+func Decode[T tasks.Args](t *asynq.Task) (T, error) {
 	args, ok := blank[T]()
 	fail := func(err error) (T, error) {
 		var none T
 		return none, &DecodeError{Type: t.Type(), Err: err}
 	}
 	if !ok {
-		return fail(fmt.Errorf("%w: %T is an interface", ErrWrongType, (*T)(nil)))
+		return fail(fmt.Errorf("%w: %T is an interface", tasks.ErrWrongType, (*T)(nil)))
 	}
 	if _, err := foreign(t); err != nil {
 		var none T
 		return none, err
 	}
 	if want := args.TaskType(); want != t.Type() {
-		return fail(fmt.Errorf("%w: want %q", ErrWrongType, want))
+		return fail(fmt.Errorf("%w: want %q", tasks.ErrWrongType, want))
 	}
 	if isNull(t.Payload()) {
-		return fail(fmt.Errorf("%w: null", ErrBadPayload))
+		return fail(fmt.Errorf("%w: null", tasks.ErrBadPayload))
 	}
 	if err := json.Unmarshal(t.Payload(), &args); err != nil {
-		return fail(fmt.Errorf("%w: %w", ErrBadPayload, err))
+		return fail(fmt.Errorf("%w: %w", tasks.ErrBadPayload, err))
 	}
 	return args, nil
 }
@@ -140,10 +142,10 @@ func Charges(t *asynq.Task) ([]reservations.Charge, error) {
 	}
 	var charges []reservations.Charge
 	if err := json.Unmarshal([]byte(text), &charges); err != nil {
-		return fail(fmt.Errorf("%w: %w", ErrBadHeader, err))
+		return fail(fmt.Errorf("%w: %w", tasks.ErrBadHeader, err))
 	}
 	if len(charges) == 0 {
-		return fail(fmt.Errorf("%w: an empty list", ErrBadHeader))
+		return fail(fmt.Errorf("%w: an empty list", tasks.ErrBadHeader))
 	}
 	if err := CheckCharges(charges); err != nil {
 		return fail(err)
@@ -153,7 +155,7 @@ func Charges(t *asynq.Task) ([]reservations.Charge, error) {
 
 // ChargesAs is Charges, but for a foreign task it is what the arguments T compute from the payload: a task that another
 // program enqueued does not pass the limit unseen. Errors as for Charges and Decode.
-func ChargesAs[T Args](t *asynq.Task) ([]reservations.Charge, error) {
+func ChargesAs[T tasks.Args](t *asynq.Task) ([]reservations.Charge, error) {
 	alien, err := foreign(t)
 	if err != nil {
 		return nil, err
@@ -190,13 +192,13 @@ func foreign(t *asynq.Task) (bool, error) {
 	if ok {
 		return false, &DecodeError{
 			Type: t.Type(), Header: HeaderVersion,
-			Err: fmt.Errorf("%w %.20q, this is %d", ErrUnknownVersion, version, Version),
+			Err: fmt.Errorf("%w %.20q, this is %d", tasks.ErrUnknownVersion, version, Version),
 		}
 	}
 	if _, charged := t.Headers()[HeaderCharges]; charged {
 		return false, &DecodeError{
 			Type: t.Type(), Header: HeaderVersion,
-			Err: fmt.Errorf("%w: missing beside %s", ErrUnknownVersion, HeaderCharges),
+			Err: fmt.Errorf("%w: missing beside %s", tasks.ErrUnknownVersion, HeaderCharges),
 		}
 	}
 	return true, nil
