@@ -67,7 +67,7 @@ func ExampleLimiter_ReserveMany() {
 func ExampleLimiter_Validate() {
 	var now time.Time
 	limiter := newLimiter(&now, reservations.Limit{Name: "openai", Meters: []reservations.Meter{
-		{Name: "tokens", Rate: 1000, Period: time.Minute},
+		{Name: "tokens", Rate: 1000, Period: time.Minute, MaxReserved: reservations.NoReserved},
 	}})
 	err := limiter.Validate(reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"tokens": 4000}})
 	fmt.Println(errors.Is(err, reservations.ErrChargeTooLarge), reservations.IsPermanent(err))

@@ -37,7 +37,7 @@ func (h *history) drawMeter(name string) reservations.Meter {
 		Settle: pick(h, "", "", reservations.SettleAdjust, reservations.SettleKeep),
 	}
 	m.Capacity = m.Rate * pick(h, 0, 1./3, 1, 2)
-	m.MaxReserved = pick(h, 0, m.Cap()/2, 5*m.Rate, reservations.Unlimited)
+	m.MaxReserved = pick(h, reservations.NoReserved, m.Cap()/2, 5*m.Rate, reservations.Unlimited)
 	if h.IntN(3) == 0 {
 		m.Kind = reservations.KindWindow
 		switch h.IntN(4) {
@@ -67,7 +67,7 @@ func (h *history) drawChange(limits []reservations.Limit) []reservations.Limit {
 			m.Capacity *= pick(h, .5, 1, 1, 3)
 			m.Headroom = min(m.Headroom, m.Cap()/2)
 			if h.IntN(10) == 0 {
-				m.MaxReserved = pick(h, 0, m.Rate, reservations.Unlimited)
+				m.MaxReserved = pick(h, reservations.NoReserved, m.Rate, reservations.Unlimited)
 			}
 		}
 		switch h.IntN(10) {

@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// Unlimited as a Meter's MaxReserved lets a bucket promise tokens as far ahead as tasks ask.
-const Unlimited = math.MaxFloat64
+const (
+	// Unlimited is the zero value of a Meter's MaxReserved: the bucket promises tokens as far ahead as tasks ask.
+	Unlimited = 0.
+	// NoReserved as a Meter's MaxReserved lets it promise none: a task that finds no room waits without a promise.
+	NoReserved = -math.MaxFloat64
+)
 
 // NoBurst as a Meter's Capacity makes it a pure queue: no tokens are kept, so each task starts when the tokens of the
 // task before it have come back.
@@ -85,7 +89,7 @@ type Meter struct {
 	// own value.
 	Capacity float64
 	// MaxReserved bounds how many tokens the bucket promises ahead of their time: the deficit of its reserved balance.
-	// Zero means none: a task that finds no room waits without a promise. Unlimited is its own value.
+	// Zero means Unlimited. NoReserved is its own value.
 	MaxReserved float64
 	// Kind says how the meter fills. The zero value is KindBucket.
 	Kind Kind
@@ -109,12 +113,12 @@ type Meter struct {
 
 // PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and unlimited reservations.
 func PerSecond(name string, rate float64) Meter {
-	return Meter{Name: name, Rate: rate, Period: time.Second, MaxReserved: Unlimited}
+	return Meter{Name: name, Rate: rate, Period: time.Second}
 }
 
 // PerMinute returns a meter of rate tokens a minute with a capacity of one minute's worth and unlimited reservations.
 func PerMinute(name string, rate float64) Meter {
-	return Meter{Name: name, Rate: rate, Period: time.Minute, MaxReserved: Unlimited}
+	return Meter{Name: name, Rate: rate, Period: time.Minute}
 }
 
 // RateText writes a rate as headway.yaml has it: "500/m", "5/10s".
@@ -151,7 +155,18 @@ func (m Meter) Cap() float64 {
 // Largest is the largest charge that this meter can ever serve. A charge above the capacity needs a full bucket and is
 // then owed. So it is bounded by how far the balance may go into deficit, and by what comes back within MaxWait.
 func (m Meter) Largest() float64 {
-	return m.Cap() + min(m.MaxReserved, m.RatePerSecond()*MaxWait.Seconds())
+	return m.Cap() + min(m.mostReserved(), m.RatePerSecond()*MaxWait.Seconds())
+}
+
+// mostReserved is how many tokens the bucket promises ahead of their time at most.
+func (m Meter) mostReserved() float64 {
+	switch {
+	case m.MaxReserved == NoReserved, m.inFlight():
+		return 0
+	case m.MaxReserved == Unlimited:
+		return math.Inf(1)
+	}
+	return m.MaxReserved
 }
 
 // LongestBlock is MaxBlock, or its default.
@@ -170,7 +185,7 @@ const horizonsApart = 10
 // too large or too small.
 func (l Limit) Warnings() []string {
 	near, far := -1, -1
-	horizon := func(k int) float64 { return l.Meters[k].MaxReserved / l.Meters[k].RatePerSecond() }
+	horizon := func(k int) float64 { return l.Meters[k].mostReserved() / l.Meters[k].RatePerSecond() }
 	for k, m := range l.Meters {
 		if m.MaxReserved == Unlimited || m.inFlight() {
 			continue
@@ -198,7 +213,7 @@ func (m Meter) reservedText() string {
 	if m.MaxReserved == Unlimited {
 		return "unlimited"
 	}
-	return fmt.Sprint(m.MaxReserved)
+	return fmt.Sprint(m.mostReserved())
 }
 
 var nameShape = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -256,7 +271,7 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 	switch {
 	case m.Capacity == NoBurst && m.windowed():
 		fault("capacity", "a fixed window can't be without a burst: all of it comes back at once")
-	case m.Capacity == NoBurst && m.MaxReserved == 0:
+	case m.Capacity == NoBurst && m.MaxReserved == NoReserved:
 		fault("max_reserved", "must not be zero without a capacity: all that starts is owed")
 	case m.Capacity != 0 && m.Capacity != NoBurst && !positive(m.Capacity):
 		fault("capacity", "%v must be a number of tokens from %g to %g; left out it is one period's worth",
@@ -265,8 +280,8 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 	m.validateWindow(fault)
 	m.validateAdaptive(fault)
 	m.Settle.validate(fault)
-	if math.IsNaN(m.MaxReserved) || m.MaxReserved < 0 || math.IsInf(m.MaxReserved, 0) {
-		fault("max_reserved", "%v must not be negative; zero means none, Unlimited is its own value", m.MaxReserved)
+	if !(m.MaxReserved >= 0 && m.MaxReserved <= math.MaxFloat64) && m.MaxReserved != NoReserved {
+		fault("max_reserved", "%v must not be negative; left out it is unlimited", m.MaxReserved)
 	}
 }
 

@@ -170,7 +170,7 @@ func TestMeterDefaults(t *testing.T) {
 	if m.RatePerSecond() != 8 || m.Cap() != 3 || m.Largest() != 103 {
 		t.Errorf("8 a second: %v/s, capacity %v, largest %v", m.RatePerSecond(), m.Cap(), m.Largest())
 	}
-	if m.MaxReserved = 0; m.Largest() != 3 {
+	if m.MaxReserved = reservations.NoReserved; m.Largest() != 3 {
 		t.Errorf("no max_reserved: largest %v", m.Largest())
 	}
 }
@@ -258,7 +258,11 @@ func TestLimitWarnings(t *testing.T) {
 			[]reservations.Meter{bounded("a", 60, 101), bounded("b", 600, 100)},
 			[]string{"of b is 10s ahead, that of a 1m41s"},
 		},
-		{"one has none", []reservations.Meter{bounded("a", 60, 1), bounded("b", 600, 0)}, []string{"of b is 0s ahead"}},
+		{
+			"one has none",
+			[]reservations.Meter{bounded("a", 60, 1), bounded("b", 600, reservations.NoReserved)},
+			[]string{"of b is 0s ahead"},
+		},
 	} {
 		got := reservations.Limit{Name: "api", Meters: c.meters}.Warnings()
 		if len(got) != len(c.want) {

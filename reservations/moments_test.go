@@ -26,8 +26,7 @@ func clock(seconds float64) time.Time {
 
 func perSecond(name string, rate, capacity, maxReserved float64) reservations.Meter {
 	return reservations.Meter{
-		Name: name, Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: min(maxReserved,
-			reservations.Unlimited),
+		Name: name, Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservable(maxReserved),
 	}
 }
 
@@ -40,6 +39,17 @@ func window(name string, rate, capacity, seconds, maxReserved float64) reservati
 
 func limitOf(meters ...reservations.Meter) reservations.Limit {
 	return reservations.Limit{Name: "fleet", Meters: meters}
+}
+
+// reservable is a MaxReserved of that many tokens.
+func reservable(tokens float64) float64 {
+	switch tokens {
+	case 0:
+		return reservations.NoReserved
+	case inf:
+		return reservations.Unlimited
+	}
+	return tokens
 }
 
 // ten is 10 tokens a second with a capacity of 10.

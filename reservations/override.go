@@ -129,8 +129,8 @@ func (l Limit) overridden(configured Limit, o Override) Limit {
 	if o.Capacity != 0 {
 		is.Capacity = o.Capacity
 	}
-	if was.MaxReserved != Unlimited && !was.inFlight() { // the largest charge stays the same
-		is.MaxReserved = max(was.MaxReserved, was.Cap()+was.MaxReserved-is.Cap())
+	if most := was.mostReserved(); was.MaxReserved != Unlimited { // the largest charge stays the same
+		is.MaxReserved = cmp.Or(max(most, was.Cap()+most-is.Cap()), NoReserved)
 	}
 	l.Meters = slices.Clone(l.Meters)
 	l.Meters[l.meter(o.Meter)] = is

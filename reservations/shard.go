@@ -31,7 +31,7 @@ func (l Limit) shard(i int) Limit {
 			m.Capacity /= n
 		}
 		m.Adaptive.Max /= n
-		if m.MaxReserved != Unlimited {
+		if m.MaxReserved != NoReserved {
 			m.MaxReserved /= n
 		}
 		l.Meters[k] = m

@@ -219,7 +219,7 @@ func (b *Bucket) reserve(l Limit, r Request, w time.Duration) Outcome {
 		return o
 	}
 	for k, n := range r.Tokens {
-		if most := l.Meters[k].MaxReserved; most != Unlimited && n-b.Meters[k].Reserved > most+tolerance {
+		if n-b.Meters[k].Reserved > l.Meters[k].mostReserved()+tolerance {
 			return o
 		}
 	}

@@ -65,7 +65,9 @@ func level(t *testing.T, l *reservations.Limiter, limit string) (started, promis
 // Callers without a waitlist start when their tokens are there, to the moment, and never above the limit.
 func TestWaitByItself(t *testing.T) {
 	t.Parallel()
-	for name, reserved := range map[string]float64{"promised": reservations.Unlimited, "without promises": 0} {
+	for name, reserved := range map[string]float64{
+		"promised": reservations.Unlimited, "without promises": reservations.NoReserved,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -183,7 +185,7 @@ func TestAllOrNothing(t *testing.T) {
 		for k := range rapid.IntRange(2, 4).Draw(r, "limits") {
 			limits = append(limits, reservations.Limit{Name: string(rune('a' + k)), Meters: []reservations.Meter{{
 				Name: "tokens", Rate: 1e-9, Period: time.Hour, Capacity: rapid.Float64Range(1, 20).Draw(r, "pool"),
-				MaxReserved: rapid.SampledFrom([]float64{0, 5, reservations.Unlimited}).Draw(r, "max_reserved"),
+				MaxReserved: reservable(rapid.SampledFrom([]float64{0, 5, inf}).Draw(r, "max_reserved")),
 			}}})
 		}
 		calls := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) pooledCall { return drawPooled(r, limits) }), 1, 12).

@@ -19,7 +19,7 @@ const (
 
 // PerDay returns a meter of rate tokens a day, from midnight to midnight UTC, with unlimited reservations.
 func PerDay(name string, rate float64) Meter {
-	return Meter{Name: name, Kind: KindWindow, Rate: rate, Period: 24 * time.Hour, MaxReserved: Unlimited}
+	return Meter{Name: name, Kind: KindWindow, Rate: rate, Period: 24 * time.Hour}
 }
 
 // windowed says whether the meter fills by windows.

@@ -46,7 +46,7 @@ func Example_enqueue() {
 		Name: "provider",
 		Meters: []reservations.Meter{
 			{Name: "requests", Rate: 500, Period: time.Minute},
-			{Name: "tokens", Rate: 200_000, Period: time.Minute},
+			{Name: "tokens", Rate: 200_000, Period: time.Minute, MaxReserved: reservations.NoReserved},
 		},
 	}}, reservations.Config{})
 	if err != nil {

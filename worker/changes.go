@@ -139,7 +139,7 @@ func meterText(m reservations.Meter) string {
 		text += fmt.Sprintf(" ramp %v", m.Adaptive.Ramp)
 	}
 	if m.MaxReserved != reservations.Unlimited {
-		text += " max_reserved " + number(m.MaxReserved)
+		text += " max_reserved " + number(max(0, m.MaxReserved))
 	}
 	if m.Kind == reservations.KindWindow {
 		text += " window"

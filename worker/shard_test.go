@@ -89,7 +89,7 @@ func TestShardedLimitIsBlocked(t *testing.T) {
 func TestOverrideCostsNoTask(t *testing.T) {
 	t.Parallel()
 	limit := slow(10)
-	limit.Meters[0].Period, limit.Meters[0].MaxReserved = 50*time.Millisecond, 0
+	limit.Meters[0].Period, limit.Meters[0].MaxReserved = 50*time.Millisecond, reservations.NoReserved
 	b, source := setup(t, limit), &list{}
 	w, _ := b.following(source)
 	b.start(w)

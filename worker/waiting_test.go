@@ -172,7 +172,7 @@ func TestUsageSettlesAndWaitingTasksStart(t *testing.T) {
 func TestNeverStartsWhatCannotBeServed(t *testing.T) {
 	t.Parallel()
 	limit := slow(10)
-	limit.Meters[0].MaxReserved = 0
+	limit.Meters[0].MaxReserved = reservations.NoReserved
 	b := setup(t, limit)
 	w := b.worker(worker.Config{})
 	worker.Handle(w, ok)

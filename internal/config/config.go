@@ -249,7 +249,7 @@ func (l limitFile) limit(name string) reservations.Limit {
 		rate, adaptive := m.rate()
 		limit.Meters = append(limit.Meters, reservations.Meter{
 			Name: meter, Rate: rate.tokens, Period: rate.period, Adaptive: adaptive, Capacity: m.capacity(),
-			MaxReserved: m.MaxReserved.tokens(),
+			MaxReserved: float64(m.MaxReserved),
 			Kind:        m.Window.kind, Start: m.Window.start, Spread: m.Window.spread,
 			Settle:   reservations.SettleMode(m.Settle),
 			Headroom: m.Headroom,

@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := c.Limits[0].Meters[0]; m.MaxReserved != 0 || m.Rate != 10 || m.Period != 10*time.Second {
+	if m := c.Limits[0].Meters[0]; m.MaxReserved != reservations.NoReserved || m.Rate != 10 || m.Period != 10*time.Second {
 		t.Errorf("meter is %+v", m)
 	}
 	if c.Concurrency != config.ConcurrencyDefault || c.Queues["default"] != 1 ||

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -21,17 +22,7 @@ type rateValue struct {
 }
 
 // reservedValue is a max_reserved: a number of tokens, or unlimited, which is the default.
-type reservedValue struct {
-	set    bool
-	amount float64
-}
-
-func (v reservedValue) tokens() float64 {
-	if !v.set {
-		return reservations.Unlimited
-	}
-	return v.amount
-}
+type reservedValue float64
 
 // shorthand decodes values with a syntax of their own: a meter that is only a rate, a rate, a max_reserved, a window.
 func shorthand(_, to reflect.Type, data any) (any, error) {
@@ -77,16 +68,16 @@ func reservedOf(data any) (reservedValue, error) {
 	switch v := data.(type) {
 	case string:
 		if v == "unlimited" {
-			return reservedValue{}, nil
+			return reservations.Unlimited, nil
 		}
 	case uint64:
-		return reservedValue{set: true, amount: float64(v)}, nil
+		return reservedValue(cmp.Or(float64(v), reservations.NoReserved)), nil
 	case int64:
-		return reservedValue{set: true, amount: float64(v)}, nil
+		return reservedValue(cmp.Or(float64(v), reservations.NoReserved)), nil
 	case float64:
-		return reservedValue{set: true, amount: v}, nil
+		return reservedValue(cmp.Or(v, reservations.NoReserved)), nil
 	}
-	return reservedValue{}, fmt.Errorf("%v must be a number of tokens or unlimited", data)
+	return 0, fmt.Errorf("%v must be a number of tokens or unlimited", data)
 }
 
 // duration parses "30s". It refuses a number without a unit.

@@ -7,10 +7,17 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// tokenMeter returns a meter, in tokens and seconds. An infinite maxReserved is unlimited.
+// tokenMeter returns a meter, in tokens and seconds. An infinite maxReserved is unlimited, zero is none.
 func tokenMeter(name string, rate, capacity, maxReserved float64) reservations.Meter {
 	m := reservations.PerSecond(name, rate)
-	m.Capacity, m.MaxReserved = capacity, min(maxReserved, reservations.Unlimited)
+	switch m.Capacity = capacity; maxReserved {
+	case 0:
+		m.MaxReserved = reservations.NoReserved
+	case math.Inf(1):
+		m.MaxReserved = reservations.Unlimited
+	default:
+		m.MaxReserved = maxReserved
+	}
 	return m
 }
 

@@ -84,7 +84,8 @@ func NewBucket(v reservations.View) Bucket {
 			s.Kind = string(reservations.KindBucket)
 		}
 		if m.MaxReserved != reservations.Unlimited {
-			s.MaxReserved = &m.MaxReserved
+			most := max(0, m.MaxReserved)
+			s.MaxReserved = &most
 		}
 		b.Meters = append(b.Meters, s)
 	}

@@ -14,7 +14,9 @@ import (
 
 // hourly is 10 tokens an hour.
 func hourly() reservations.Limit {
-	return reservations.Limit{Name: "hourly", Meters: []reservations.Meter{{Name: "tokens", Rate: 10, Period: time.Hour}}}
+	return reservations.Limit{Name: "hourly", Meters: []reservations.Meter{
+		{Name: "tokens", Rate: 10, Period: time.Hour, MaxReserved: reservations.NoReserved},
+	}}
 }
 
 func startOf(tokens float64) []reservations.Request {

@@ -32,7 +32,7 @@ func testFold(d driver) {
 }
 
 func testEmptyBatch(d driver) {
-	d.limit = oneMeter(10, 5, 0)
+	d.limit = oneMeter(10, 5, reservations.NoReserved)
 	d.apply()
 	if b, _ := d.load(); !b.At.IsZero() {
 		d.t.Errorf("a call without requests left %+v", b)
@@ -81,7 +81,7 @@ func testDry(d driver) {
 
 // A call that changes nothing is not written, and answers by the newest state.
 func testUnchanged(d driver) {
-	d.limit = oneMeter(10, 5, 0)
+	d.limit = oneMeter(10, 5, reservations.NoReserved)
 	d.apply(start(5))
 	d.apply(start(1))
 	before, _ := d.load()
@@ -151,7 +151,7 @@ func testLoad(d driver) {
 
 func testApart(d driver) {
 	one := d
-	one.limit, one.key = oneMeter(10, 5, 0), "a"
+	one.limit, one.key = oneMeter(10, 5, reservations.NoReserved), "a"
 	one.wantStart(one.one(start(5)), 0)
 	for _, key := range []string{"", "b", "a:b", "ключ", "$a.b", "a.0", `"`} {
 		other := one
@@ -340,7 +340,7 @@ func testInFlight(d driver) {
 }
 
 func testCancelled(d driver) {
-	d.limit = oneMeter(10, 5, 0)
+	d.limit = oneMeter(10, 5, reservations.NoReserved)
 	ctx, cancel := context.WithCancel(d.t.Context())
 	cancel()
 	_, err := d.i.Store.Apply(ctx, d.limit, "", []reservations.Request{start(5)})

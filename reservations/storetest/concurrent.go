@@ -109,7 +109,7 @@ func testConcurrentSettlements(d driver) {
 // On a live clock at most capacity + rate*T start.
 func testBoundLive(d driver) {
 	const rate, capacity = 200., 50.
-	d.limit = oneMeter(rate, capacity, 0)
+	d.limit = oneMeter(rate, capacity, reservations.NoReserved)
 	stores := d.peers(8)
 	var started atomic.Int64
 	var mu sync.Mutex // guards first, last

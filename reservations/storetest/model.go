@@ -54,7 +54,7 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 func (m *model) randomMeter(name string) reservations.Meter {
 	meter := reservations.Meter{
 		Name: name, Rate: pick(m.r, 1., 10., 100., 3000., 1/3.), Period: pick(m.r, time.Second, time.Second, time.Minute),
-		Capacity: pick(m.r, 0, 5., 50.), MaxReserved: pick(m.r, reservations.Unlimited, 0, 20., 200.),
+		Capacity: pick(m.r, 0, 5., 50.), MaxReserved: pick(m.r, reservations.Unlimited, reservations.NoReserved, 20, 200),
 	}
 	switch m.r.IntN(5) {
 	case 0:

@@ -88,13 +88,10 @@ func readRecordings(t *testing.T, path string) (all []recording) {
 func (r recording) limit() (l reservations.Limit, leftOut string) {
 	m := reservations.Meter{
 		Name: "m", Rate: r.Config.Rate, Period: time.Duration(math.Round(r.Config.Period * float64(time.Millisecond))),
-		MaxReserved: reservations.Unlimited,
+		MaxReserved: r.maxReserved(),
 	}
 	if r.Config.Capacity != nil {
 		m.Capacity = max(noCapacity, *r.Config.Capacity)
-	}
-	if most := r.maxReserved(); most != 0 {
-		m.MaxReserved = most
 	}
 	l = reservations.Limit{Name: "recorded", Meters: []reservations.Meter{m}}
 	if r.Config.Kind == fixedWindow {

@@ -220,8 +220,8 @@ func checkedLimits(limits []reservations.Limit) []checked {
 // meterSettings returns the settings of a meter that a person would want to see confirmed.
 func meterSettings(m reservations.Meter) string {
 	text := meterLine(m)
-	if m.MaxReserved != reservations.Unlimited && m.Kind != reservations.KindInFlight {
-		text += ", max_reserved " + cli.Amount(m.MaxReserved)
+	if m.MaxReserved != reservations.Unlimited {
+		text += ", max_reserved " + cli.Amount(max(0, m.MaxReserved))
 	}
 	if m.Headroom > 0 {
 		text += ", headroom " + cli.Amount(m.Headroom)
