@@ -90,8 +90,16 @@ func (l *Limiter) Shares(ctx context.Context, charges []Charge, used Tokens) map
 	return shares
 }
 
-// ErrNotCalled is returned by a call under Do that was never made: all that it took is given back.
+// ErrNotCalled is returned by a call under Do, or by a task's handler, that was never made: all that it took is given
+// back, whatever the SettleMode.
 var ErrNotCalled = errors.New("reservations: the call was not made")
+
+// NotCalled returns err so that it matches ErrNotCalled as well.
+func NotCalled(err error) error { return notCalledError{err} }
+
+type notCalledError struct{ error }
+
+func (e notCalledError) Unwrap() []error { return []error{e.error, ErrNotCalled} }
 
 // Do waits until all charges have started (see Wait), calls, and settles. The error is that of Wait, or that of call as
 // it is. How call ends decides what stays charged:

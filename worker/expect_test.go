@@ -80,6 +80,26 @@ func TestExpectLowersWhatIsChargedAtOnce(t *testing.T) {
 	}
 }
 
+// A task that made no call leaves no charge, also where the limit keeps estimates.
+func TestATaskWithoutACallGivesAllBack(t *testing.T) {
+	t.Parallel()
+	limit := slow(100)
+	limit.Settle = reservations.SettleKeep
+	b := setup(t, limit)
+	b.run(func(_ context.Context, job *worker.Job[call]) error {
+		job.Use(reservations.Tokens{"tokens": 10})
+		return reservations.NotCalled(errUpstream)
+	})
+	b.enqueue(call{Cost: 80})
+	if f := receive(t, b.finishes); f.Used["tokens"] != 0 || f.Err.Error() != errUpstream.Error() {
+		t.Errorf("%+v", f)
+	}
+	receive(t, b.settlements)
+	if got := b.balance(); math.Abs(got-100) > 0.1 {
+		t.Errorf("balance %v, want 100", got)
+	}
+}
+
 // Tokens that Expect returns while the store is down are refunded when it is back, and never twice.
 func TestExpectWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 	if errors.Is(lost, reservations.ErrLeaseLost) && canAgain(err) {
 		e.lost = lost
 	}
-	g.settle(ctx, d, d.used(e.err)) // after the block: what is given back is there when it ends
+	g.settle(ctx, d, e.err) // after the block: what is given back is there when it ends
 	g.observe(ctx, d, e)
 	return e
 }
@@ -81,12 +81,17 @@ func (g *guard) contained(ctx context.Context, d *delivery, handle prepared) (er
 	return handle(ctx)
 }
 
-// used returns the use that the handler reported. A task without a handler used nothing.
+// used returns the use that the handler reported, or none if it made no call.
 func (d *delivery) used(err error) reservations.Tokens {
-	if !errors.Is(err, asynq.ErrHandlerNotFound) {
-		return d.usage.tokens()
+	if notCalled(err) {
+		return reservations.Unused(d.claims.Charges()...)
 	}
-	return reservations.Unused(d.claims.Charges()...)
+	return d.usage.tokens()
+}
+
+// notCalled returns whether err says that a task made no call.
+func notCalled(err error) bool {
+	return errors.Is(err, asynq.ErrHandlerNotFound) || errors.Is(err, reservations.ErrNotCalled)
 }
 
 // conclude reports the result of a task: to the log, to the hooks, to the record, and to asynq.

@@ -14,9 +14,9 @@ import (
 const wakerStopTimeout = 5 * time.Second
 
 // settle corrects the charges by what was used, and ends leases. Nil keeps the estimate: the API may have been called.
-// The tokens of a limit that settles by `keep` are not given back.
-func (g *guard) settle(ctx context.Context, d *delivery, used reservations.Tokens) {
-	charged := d.charged()
+// A limit that settles by `keep` gets its tokens back only if no call was made.
+func (g *guard) settle(ctx context.Context, d *delivery, err error) {
+	used, charged := d.used(err), d.charged()
 	if used == nil {
 		charged = charged.Leased()
 	}
@@ -25,6 +25,9 @@ func (g *guard) settle(ctx context.Context, d *delivery, used reservations.Token
 	}
 	shares := g.limiter.Shares(ctx, charged.Charges(), used)
 	g.correct(ctx, d, charged, shares, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
+		if notCalled(err) {
+			return g.limiter.Cancel(ctx, c.Charge, nil, d.startID(c))
+		}
 		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c))
 	})
 }

@@ -46,7 +46,7 @@ func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder,
 		call, limit := job.Args, charged(job).Limit
 		client, missing := provider(limit)
 		if client == nil {
-			return giveBack(job, missing)
+			return giveBack(missing)
 		}
 		ctx, release := client.Hold(ctx)
 		defer release()
@@ -97,7 +97,7 @@ func run[T tasks.Args](
 ) error {
 	if q, ofBatch := request(job.Args); ofBatch {
 		if recorder == nil {
-			return giveBack(job, "MONGODB_URI")
+			return giveBack("MONGODB_URI")
 		}
 		return recorder.Run(ctx, record.Attempt{
 			ID: job.ID, Number: job.Attempt, MaxRetry: job.MaxRetry, Reserved: reserved(charged(job)),
@@ -127,9 +127,8 @@ func charged[T tasks.Args](job *worker.Job[T]) (charge reservations.Charge) {
 
 // giveBack sends one task back to the queue, with all that was taken for it, because this worker lacks something. It
 // uses no retry: a key that one machine lacks must not archive what others could do.
-func giveBack[T tasks.Args](job *worker.Job[T], missing string) error {
-	job.Use(reservations.Unused(job.Charges...))
-	return engine.WaitWorker("the worker that took the task has no "+missing, givenBackFor)
+func giveBack(missing string) error {
+	return reservations.NotCalled(engine.WaitWorker("the worker that took the task has no "+missing, givenBackFor))
 }
 
 const (

@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/coalesce"
 	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -91,7 +92,7 @@ func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(cont
 		if errors.Is(err, errEnded) {
 			return nil
 		}
-		return err
+		return reservations.NotCalled(err)
 	}
 	began := time.Now()
 	answer, err := call(ctx)

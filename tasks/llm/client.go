@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/internal/unsent"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -88,8 +88,9 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 // Run passes to saw, where one is given, what the provider says is left of its limits: of the meters that the call is
 // charged for, as Config.Sync and Config.Meters have it. Run calls use and each saw at most once, before it returns.
 //
-// The error is an *Error, or a *RequestError for a body that can't be sent. It matches tasks.ErrPermanent if no retry
-// can succeed. It is wrapped in a *tasks.RetryAfterError if the provider refused the call (429, 503) and named a time.
+// The error is an *Error, or a *RequestError for a body that can't be sent. It matches reservations.ErrNotCalled if
+// nothing was sent, and tasks.ErrPermanent if no retry can succeed. It is wrapped in a *tasks.RetryAfterError if the
+// provider refused the call (429, 503) and named a time.
 func (c *Client) Run(
 	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
 ) (Answer, error) {
@@ -112,15 +113,16 @@ func (c *Client) Run(
 func (c *Client) send(ctx context.Context, call Call) (Answer, error) {
 	to := call.Endpoint.path()
 	if _, err := to.Estimate(call.Request); err != nil {
-		return Answer{}, tasks.Permanent(err)
+		return Answer{}, reservations.NotCalled(tasks.Permanent(err))
 	}
+	ctx, mark := unsent.Watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	var res *http.Response
 	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, &res, option.WithRequestBody("application/json",
 		[]byte(call.Request)))
 	if err != nil {
-		return Answer{}, c.failure(to, res, err)
+		return Answer{}, mark(c.failure(to, res, err))
 	}
 	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
 	defer release()
@@ -233,15 +235,6 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 
 // redact takes the key out of a text from outside and shortens it.
 func (c *Client) redact(text string) string { return redact.Cut(c.secrets.Text(text), messageLength) }
-
-// unsent says whether nothing was sent, or no connection came about, so that the provider can't have counted.
-func unsent(err error) bool {
-	if _, ok := errors.AsType[*RequestError](err); ok || errors.Is(err, ErrUnknownEndpoint) {
-		return true
-	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}
 
 // rejected says whether the provider turned the request away instead of working on it.
 func rejected(err error) bool {

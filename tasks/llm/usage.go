@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -92,7 +93,7 @@ func (c *Client) report(
 		}
 		use(used)
 	case err == nil:
-	case unsent(err):
+	case errors.Is(err, reservations.ErrNotCalled):
 		use(nothing)
 	case rejected(err):
 		use(call.used(Usage{}))

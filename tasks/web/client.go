@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/internal/retryheader"
+	"github.com/headway-go/headway/internal/unsent"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -40,15 +40,16 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 	return c.config.Memory.Hold(ctx)
 }
 
-// Run makes the request once. If the request did not reach the service, because it can't be sent or no connection was
-// made, Run calls use with no tokens. In all other cases it does not call use, and the charges stand. Use may be nil.
+// Run makes the request once. If the request can't be sent, or no connection was made, the error matches
+// reservations.ErrNotCalled, and Run calls use with no tokens. In all other cases it does not call use, and the charges
+// stand. Use may be nil.
 //
 // The error is a *RequestError if the request can't be sent. It matches ErrHostNotAllowed if the host is not listed.
 // Any other error is an *Error. An error matches tasks.ErrPermanent if a retry cannot fix it. If the service refused
 // the call (429, 503) and named a time, a *tasks.RetryAfterError wraps the error.
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
 	answer, err := c.send(ctx, r)
-	if use != nil && unsent(err) && len(r.Taken) > 0 {
+	if use != nil && errors.Is(err, reservations.ErrNotCalled) && len(r.Taken) > 0 {
 		use(reservations.Unused(r.Taken...))
 	}
 	return answer, err
@@ -58,16 +59,17 @@ func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Token
 func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout(c.config.Timeout))
 	defer cancel()
+	ctx, mark := unsent.Watch(ctx)
 	request, secret, err := c.request(ctx, r)
 	if err != nil {
-		return Answer{}, tasks.Permanent(err)
+		return Answer{}, reservations.NotCalled(tasks.Permanent(err))
 	}
 	res, err := c.config.HTTPClient.Do(request)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // without the URL, which may be confidential
 		}
-		return Answer{}, &Error{Err: c.secrets.Error(err, messageLength)}
+		return Answer{}, mark(&Error{Err: c.secrets.Error(err, messageLength)})
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
@@ -147,13 +149,4 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, bool, e
 	}
 	request.Header = header
 	return request, secret, nil
-}
-
-// unsent returns whether the service can't have counted the call.
-func unsent(err error) bool {
-	if _, ok := errors.AsType[*RequestError](err); ok {
-		return true
-	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
 }

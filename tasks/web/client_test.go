@@ -291,6 +291,9 @@ func TestBrokenCalls(t *testing.T) {
 	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(err.Error(), secret) {
 		t.Errorf("no server listens: %v", err)
 	}
+	if !errors.Is(err, reservations.ErrNotCalled) {
+		t.Errorf("%v says nothing of the call", err)
+	}
 	if diff := cmp.Diff(reservations.Tokens{"a": 0, "b": 0}, used); diff != "" {
 		t.Error(diff)
 	}
@@ -307,13 +310,13 @@ func TestBrokenCalls(t *testing.T) {
 		t.Errorf("cut off: used %v, %v", used, err)
 	}
 	if used, err = run(t.Context(), client, web.Request{
-		URL: url + "/hang", TimeoutSeconds: 0.02,
+		URL: url + "/hang", TimeoutSeconds: 0.2,
 	}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
 		t.Errorf("timeout: used %v, %v", used, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if used, err = run(ctx, client, web.Request{URL: url}); !errors.Is(err, context.Canceled) || used != nil {
-		t.Errorf("cancelled: used %v, %v", used, err)
+	if used, err = run(ctx, client, web.Request{URL: url}); !errors.Is(err, context.Canceled) || used == nil {
+		t.Errorf("cancelled before it is sent: used %v, %v", used, err)
 	}
 }
