@@ -174,9 +174,9 @@ func recordText(t deadtasks.Task) string {
 	case deadtasks.StateRequeueing:
 		return "dead, and its requeue was interrupted: requeue it again."
 	case deadtasks.StateRequeued:
-		return "not in the queue any more: it had died, was requeued, and has ended."
+		return "not in the queue any more: it was dead, was requeued, and has ended."
 	case deadtasks.StateRecovered:
-		return "done: it had failed and went well after all."
+		return "done: it failed before it succeeded."
 	case deadtasks.StateFailing:
 	}
 	return "not in the queue any more, and its last known attempt failed."

@@ -176,7 +176,7 @@ func (r *reporter) sendSome(ctx context.Context, answers map[string]reported, be
 		state, err := json.Marshal(a.bucket)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("encode bucket %s: %w", name, err))
-			delete(answers, name) // no retry mends it
+			delete(answers, name) // a retry does not help
 			continue
 		}
 		sent = append(sent, waitlist.Answer{

@@ -74,7 +74,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // only comes too early gets the same status and code.
 const tooLarge = "Request too large"
 
-// Permanent reports whether no retry mends the failure. That is a 4xx other than a timeout (408), a conflict (409), too
+// Permanent reports whether no retry can succeed. That is a 4xx other than a timeout (408), a conflict (409), too
 // early (425), too many requests (429) and a refused key (401). A refused key is the worker's fault and not the task's.
 // A 429 is permanent if the request is larger than the provider's whole limit.
 func (e *Error) Permanent() bool {

@@ -26,16 +26,11 @@ func (f *figures) parts() []string {
 		parts = append(parts, text)
 	}
 	var rates []string
-	burst := "" // what is above the rate is what the bucket had saved, no breach of the limit
 	for _, r := range f.Rates {
-		if r.Taken > 1.05*r.Allowed {
-			burst = " (burst)"
-		}
-		rates = append(rates, fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed),
-			strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)))
+		rates = append(rates, r.text())
 	}
 	if len(rates) > 0 && f.Waiting > 0 && f.measured {
-		parts = append(parts, strings.Join(rates, ", ")+burst)
+		parts = append(parts, strings.Join(rates, ", "))
 	}
 	if f.Used > 0 {
 		parts = append(parts, fmt.Sprintf("%s tokens used, %s reserved", amountText(f.Used), amountText(f.Reserved)))
@@ -48,6 +43,16 @@ func (f *figures) parts() []string {
 		parts = append(parts, text)
 	}
 	return append(append(parts, f.why()...), f.end())
+}
+
+// text is the rate beside the limit's. A rate above that is no violation: the bucket had saved a burst.
+func (r rate) text() string {
+	meter, per := strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)
+	if r.Taken > 1.05*r.Allowed {
+		return fmt.Sprintf("%s %s/%s: the limit's %s/%s and a saved burst", amountText(r.Taken), meter, per,
+			amountText(r.Allowed), per)
+	}
+	return fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed), meter, per)
 }
 
 // errorShown is how many characters of the newest error are shown.
@@ -114,7 +119,8 @@ func (f *figures) end() string {
 	case f.State == string(batches.StateCancelled):
 		return "cancelled"
 	case f.Ended != nil:
-		return fmt.Sprintf("all have ended, the last at %s, after %s", f.Ended.Format(time.RFC3339), leftText(*f.Duration))
+		return fmt.Sprintf("all have ended, the last at %s, after %s", f.Ended.UTC().Format(time.RFC3339),
+			leftText(*f.Duration))
 	case f.Waiting == 0:
 		return "all have ended"
 	case f.Missing > 0:

@@ -38,7 +38,7 @@ limits, in the same queue. Their errors so far stay with them; their new results
 		name, customID, one := strings.Cut(args[0], ":")
 		if one == failed {
 			return &cli.UsageError{Err: errors.New("name one request, BATCH:CUSTOM_ID, or all failed ones, BATCH --failed: " +
-				"requests that went well are not sent again")}
+				"requests that succeeded are not sent again")}
 		}
 		s, b, err := t.openBatch(c.Context(), env, name)
 		if err != nil {

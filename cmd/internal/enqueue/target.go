@@ -69,7 +69,7 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.BoolVar(&t.large, "allow-large", false,
 		"send requests that reserve more than a capacity: each waits for a full bucket, and all others until it is paid back")
 	t.sharingFlags(c)
-	f.IntVar(&t.retries, "retries", 25, "how often a request that failed is tried again")
+	f.IntVar(&t.retries, "retries", 25, "how often a failed request is retried")
 	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
 }
 

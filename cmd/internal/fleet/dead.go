@@ -22,8 +22,8 @@ func deadCommand(env cli.Environment) *cobra.Command {
 		Short: "List, export and requeue the tasks that failed for good",
 		Long: `A task that fails for good (its retries are used up, its error is permanent, its workers died with it)
 has a record in MongoDB: payload, charges, options, and the errors of its attempts. Records of dead tasks are kept until
-you requeue or delete them, however many there are; those of others go after 30 days. asynq's archive, which forgets all
-but the last 10 000, is not needed for it.
+you requeue or delete them, however many there are. Records of other tasks expire after 30 days. They do not depend on
+asynq's archive, which keeps only the last 10 000 tasks.
 
 Requests of a batch are listed too; "headway retry BATCH --failed" sends them again.`,
 		Example: `  headway dead list --since 24h
@@ -46,16 +46,16 @@ type deadFilter struct {
 }
 
 func (f *deadFilter) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.queue, "queue", "", "only those of this `queue`")
-	c.Flags().StringVar(&f.kind, "type", "", "only those of this `type` of task")
-	c.Flags().StringVar(&f.text, "error", "", "only those whose last error has this `text` in it")
+	c.Flags().StringVar(&f.queue, "queue", "", "only tasks of this `queue`")
+	c.Flags().StringVar(&f.kind, "type", "", "only tasks of this `type`")
+	c.Flags().StringVar(&f.text, "error", "", "only tasks whose last error contains this `text`")
 	c.Flags().StringVar(&f.since, "since", "",
-		"only those that died since then: a `time` like 24h (ago), 2026-05-01 or 2026-05-01T12:00:00Z")
+		"only tasks that died since then: a `time` like 24h (ago), 2026-05-01 or 2026-05-01T12:00:00Z")
 }
 
 // statesFlag is for commands that read; verb is what they do.
 func (f *deadFilter) statesFlag(c *cobra.Command, verb string) {
-	c.Flags().BoolVar(&f.everyState, "all-states", false, verb+" those as well that are not dead (any more)")
+	c.Flags().BoolVar(&f.everyState, "all-states", false, verb+" tasks in all states, not only dead ones")
 }
 
 func (f *deadFilter) filter() (deadtasks.Filter, error) {

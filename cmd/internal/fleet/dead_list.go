@@ -30,17 +30,17 @@ func deadListCommand(env cli.Environment) *cobra.Command {
 	var most int
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the dead tasks, the one that died first as the first",
-		Long: `List shows the tasks that are dead, without their payloads. With --all-states it lists the others as
-well: failing ones, which are retried; requeued ones; those that recovered. On a terminal that is too narrow the table
-has shorter times and errors, then fewer columns.`,
+		Short: "List the dead tasks, the oldest first",
+		Long: `List shows the tasks that are dead, without their payloads. With --all-states it also lists tasks that
+failed and will be retried, were requeued, or succeeded later. On a narrow terminal the table has shorter times and
+errors, then fewer columns.`,
 		Example: `  headway dead list
   headway dead list --queue batch --since 24h
   headway dead list --json | jq -r .error | sort | uniq -c | sort -rn`,
 		Args: cli.Args(cobra.NoArgs),
 	}
 	f.flags(c)
-	c.Flags().IntVar(&most, "limit", 0, "list at most so many; 0 for all")
+	c.Flags().IntVar(&most, "limit", 0, "the most tasks to list; 0 for all")
 	f.statesFlag(c, "list")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -142,7 +142,7 @@ func deadTable(all []deadtasks.Task, columns int) []string {
 	return cli.Table(all, columns, heads, func(t deadtasks.Task, level int) []string {
 		state, at := string(t.State), cli.Day(t.At)
 		if level == 0 {
-			if at = t.At.Format(time.RFC3339); t.Batch != "" {
+			if at = t.At.UTC().Format(time.RFC3339); t.Batch != "" {
 				state += " (of batch " + t.Batch + ")"
 			}
 		}

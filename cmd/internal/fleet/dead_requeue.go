@@ -26,19 +26,19 @@ func deadRequeueCommand(env cli.Environment) *cobra.Command {
 		Use:   "requeue {ID... | --all}",
 		Short: "Send dead tasks again",
 		Long: `Requeue puts dead tasks into their queue again: with the same ID, payload, charges and options, and with
-all their retries. What asynq's archive has of them is taken out of it; the records stay readable for 30 days.
+all their retries. They leave asynq's archive, and their records stay readable for 30 days.
 
-It may be interrupted, and two may run at once: typed again it goes on, no task is lost, and none is enqueued twice. A
-task that is in the queue again already, for instance by asynq's own command, is only marked so.
+The command may be interrupted, and two may run at once: the same command completes it, no task is lost, and none is
+enqueued twice. A task that is already in the queue again, for instance by asynq's own command, is only marked so.
 
-Requests of a batch are left: "headway retry BATCH --failed" sends them again, so that the batch has their results.`,
+Requests of a batch are skipped: "headway retry BATCH --failed" sends them again, so that the batch has their results.`,
 		Example: `  headway dead requeue report-42 report-43
   headway dead requeue --all
   headway dead requeue --all --type mail --error "connection refused" --since 24h`,
 		Args: cli.Args(cobra.ArbitraryArgs),
 	}
 	f.flags(c)
-	c.Flags().BoolVar(&all, "all", false, "all that are dead, or those that the other flags choose")
+	c.Flags().BoolVar(&all, "all", false, "all dead tasks that match the other flags")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		if all == (len(ids) > 0) {
@@ -62,7 +62,7 @@ Requests of a batch are left: "headway retry BATCH --failed" sends them again, s
 			report, err = requeueNamed(c.Context(), store, r, chosen, ids)
 		}
 		if err != nil && report != (deadtasks.Report{}) {
-			err = fmt.Errorf("%s: %w (the same command goes on there)", requeuedText(report), err)
+			err = fmt.Errorf("%s: %w (run the same command again to continue)", requeuedText(report), err)
 		}
 		if err != nil {
 			return err
@@ -129,8 +129,7 @@ func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, to
 	}
 	for _, t := range found {
 		if t.State == deadtasks.StateDead {
-			return fmt.Errorf("task %s is dead, but not one of those that the flags choose: leave them out to "+
-				"requeue it", f.ID)
+			return fmt.Errorf("task %s is dead, but does not match the flags: leave them out to requeue it", f.ID)
 		}
 	}
 	total.Present += len(found)
@@ -140,13 +139,13 @@ func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, to
 func requeuedText(r deadtasks.Report) string {
 	text := counted(r.Requeued, "task") + " requeued"
 	if r.Present > 0 {
-		text += fmt.Sprintf(", %d not dead (any more)", r.Present)
+		text += fmt.Sprintf(", %d not dead", r.Present)
 	}
 	if r.Others > 0 {
-		text += fmt.Sprintf(", %d run or are requeued by another command", r.Others)
+		text += fmt.Sprintf(", %d running or requeued by another command", r.Others)
 	}
 	if r.OfBatches > 0 {
-		text += fmt.Sprintf(", %s of batches left (`headway retry BATCH --failed` sends them)",
+		text += fmt.Sprintf(", %s of batches skipped (`headway retry BATCH --failed` sends them)",
 			counted(r.OfBatches, "request"))
 	}
 	return text
@@ -157,9 +156,9 @@ func deadDeleteCommand(env cli.Environment) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "delete {ID... | --all | --batch BATCH}",
-		Short: "Forget dead tasks for good",
-		Long: `Delete removes the records of dead tasks, and the tasks from asynq's archive. Nothing of them is left:
-export them first. The exit code is 1 where one is not dead.`,
+		Short: "Delete dead tasks and their records",
+		Long: `Delete removes the records of dead tasks, and the tasks from asynq's archive. This can't be undone:
+export them first. The exit code is 1 if one of the tasks is not dead.`,
 		Example: `  headway dead delete report-42
   headway dead delete --batch 3f2a9c0d1e4b5a67
   headway dead delete --all --type mail --since 24h`,
@@ -167,7 +166,7 @@ export them first. The exit code is 1 where one is not dead.`,
 	}
 	f.flags(c)
 	c.Flags().StringVar(&f.batch, "batch", "", "all dead requests of this `BATCH`, by its whole name")
-	c.Flags().BoolVar(&all, "all", false, "all that are dead, or those that the other flags choose")
+	c.Flags().BoolVar(&all, "all", false, "all dead tasks that match the other flags")
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		if many := all || f.batch != ""; many == (len(ids) > 0) {
 			return &cli.UsageError{Err: errors.New("name tasks, or give --all or --batch: one of them; " +

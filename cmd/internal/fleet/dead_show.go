@@ -26,10 +26,10 @@ func deadShowCommand(env cli.Environment) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all that is kept of a task that failed: errors, charges, payload",
+		Short: "Show the record of a task that failed: errors, charges, payload",
 		Long: `Show prints the record of a task that failed, in each queue that has one: why it died, the error of each
-attempt, what it takes, and its payload. Attempts that are missing in the numbers ended with their worker, which could
-not report them. The exit code is 1 where there is no record.`,
+attempt, its charges, and its payload. A missing number is an attempt whose worker died before it could report the
+attempt. The exit code is 1 if there is no record.`,
 		Example: `  headway dead show report-42
   headway dead show report-42 --json | jq .payload`,
 		Args: cli.Named("the ID of a task"),
@@ -78,8 +78,8 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	rows = append(rows, cli.TextRows("error", t.Error)...)
 	for i, a := range t.Attempts {
 		name := [...]string{"attempts", ""}[min(i, 1)]
-		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.Format(time.RFC3339), cli.Seconds(a.Elapsed.Seconds()),
-			cli.FirstLine(a.Error, 2*errorShown, "..."))
+		text := fmt.Sprintf("%d  %s  after %s  %s", a.Number, a.At.UTC().Format(time.RFC3339),
+			cli.Seconds(a.Elapsed.Seconds()), cli.FirstLine(a.Error, 2*errorShown, "..."))
 		if a.Worker != "" {
 			text += "  (" + a.Worker + ")"
 		}
@@ -112,17 +112,17 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 func deadText(t deadtasks.Task) string {
 	switch t.State {
 	case deadtasks.StateFailing:
-		return "has failed and is tried again"
+		return "has failed and will be retried"
 	case deadtasks.StateRecovered:
-		return "had failed and went well after all"
+		return "failed before it succeeded"
 	case deadtasks.StateRequeued:
-		return "had died and was requeued"
+		return "was dead and has been requeued"
 	case deadtasks.StateRequeueing:
-		return "is being requeued; `headway dead requeue " + t.ID + "` brings that to its end"
+		return "is being requeued; `headway dead requeue " + t.ID + "` completes that"
 	case deadtasks.StateDead:
 	}
 	text := map[worker.Cause]string{
-		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: no retry mends its error",
+		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: its error is permanent",
 		worker.CauseRefused: "is dead: it could never start", worker.CauseExpired: "is dead: it did not start in time",
 		worker.CauseFound: "is dead: it was found in asynq's archive",
 	}[t.Cause]
@@ -137,7 +137,7 @@ func payloadText(t deadtasks.Task) string {
 	case t.Missing > 0:
 		return fmt.Sprintf("The payload of %d bytes is too large for a record; it is in asynq's archive.", t.Missing)
 	case !utf8.Valid(t.Payload):
-		return fmt.Sprintf("The payload has %d bytes that are no text; `headway dead show --json` prints them as "+
+		return fmt.Sprintf("The payload has %d bytes that are not UTF-8; `headway dead show --json` prints them as "+
 			"base64.", len(t.Payload))
 	case len(t.Payload) > payloadShown:
 		return strings.ToValidUTF8(string(t.Payload[:payloadShown]), "") +
