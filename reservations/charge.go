@@ -2,7 +2,6 @@ package reservations
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -177,16 +176,6 @@ func (c Charge) validateAtOnce(l Limit) error {
 		}
 	}
 	return nil
-}
-
-// Tokens is what the charge takes of each meter, with the call in flight that it need not name. Do not change it.
-func (l Limit) Tokens(c Charge) Tokens {
-	if _, named := c.Tokens[MeterInFlight]; named || l.meter(MeterInFlight) < 0 {
-		return c.Tokens
-	}
-	tokens := Tokens{MeterInFlight: 1}
-	maps.Copy(tokens, c.Tokens)
-	return tokens
 }
 
 // vector lays the tokens out in the order of the limit's meters.

@@ -18,17 +18,6 @@ const (
 	MaxPriorities = 16
 )
 
-// ClassUrgent is the class of urgent tasks in a limit with headroom. No priority has this name.
-const ClassUrgent = "!urgent"
-
-// Weight is the weight of a flow: that of Weights, or 1.
-func (l Limit) Weight(flow string) float64 {
-	if w, ok := l.Weights[flow]; ok {
-		return w
-	}
-	return 1
-}
-
 // Priority is the priority that a charge with this name of one counts for: the name itself, or the lowest priority if
 // the limit does not have it. It is empty where the limit has no priorities.
 func (l Limit) Priority(name string) string {
@@ -38,27 +27,6 @@ func (l Limit) Priority(name string) string {
 	return slices.MinFunc(slices.Collect(maps.Keys(l.Priorities)), func(a, b string) int {
 		return cmp.Or(cmp.Compare(l.Priorities[a], l.Priorities[b]), cmp.Compare(a, b))
 	})
-}
-
-// Class is the class of the waitlist in which the task of the charge waits, and the weight of this class among the
-// others: the priority, or the class of urgent tasks in a limit with headroom. The weight of urgent tasks leaves
-// OrdinaryShare to all priorities together.
-func (l Limit) Class(c Charge) (name string, weight float64) {
-	if c.Urgent && l.HasHeadroom() {
-		all := 0.
-		for _, w := range l.Priorities {
-			all += w
-		}
-		if all == 0 {
-			all = 1
-		}
-		return ClassUrgent, all * (1 - l.Share()) / l.Share()
-	}
-	if len(l.Priorities) == 0 {
-		return "", 1
-	}
-	name = l.Priority(c.Priority)
-	return name, l.Priorities[name]
 }
 
 // validateFlows finds faults of weights and priorities.

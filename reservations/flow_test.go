@@ -104,34 +104,3 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		}
 	}
 }
-
-// An unknown priority is the lowest one, and of two that are equal the first by name. Urgent tasks leave the ordinary
-// share to all priorities together, and a limit without priorities has one class.
-func TestClass(t *testing.T) {
-	t.Parallel()
-	headroom := shared()
-	headroom.Meters[0].Headroom, headroom.OrdinaryShare = 20, 0.2
-	plain := shared()
-	plain.Priorities = nil
-	for _, tc := range []struct {
-		limit  reservations.Limit
-		charge reservations.Charge
-		class  string
-		weight float64
-	}{
-		{shared(), reservations.Charge{Priority: "interactive"}, "interactive", 9},
-		{shared(), reservations.Charge{Priority: "gone", Urgent: true}, "batch", 1},
-		{shared(), reservations.Charge{}, "batch", 1},
-		{headroom, reservations.Charge{Priority: "bulk"}, "bulk", 1},
-		{headroom, reservations.Charge{Priority: "bulk", Urgent: true}, reservations.ClassUrgent, 11 * 0.8 / 0.2},
-		{plain, reservations.Charge{Priority: "interactive", Urgent: true}, "", 1},
-	} {
-		class, weight := tc.limit.Class(tc.charge)
-		if class != tc.class || math.Abs(weight-tc.weight) > 1e-9 {
-			t.Errorf("%+v: %q %v, want %q %v", tc.charge, class, weight, tc.class, tc.weight)
-		}
-	}
-	if l := shared(); l.Weight("acme") != 3 || l.Weight("other") != 1 || l.Weight("") != 1 {
-		t.Errorf("weights %v %v %v", l.Weight("acme"), l.Weight("other"), l.Weight(""))
-	}
-}

@@ -11,26 +11,22 @@ import (
 // ErrLeaseLost is matched by the cause with which Keeper.Keep ends a context: the slots of a call could not be kept.
 var ErrLeaseLost = errors.New("reservations: lease of a call in flight lost")
 
-// LeaseError says in which bucket the lease of a call was lost. It matches ErrLeaseLost.
-type LeaseError struct {
-	// Bucket is the name of the bucket.
-	Bucket string
-	// Err is why the lease could not be renewed; nil where the bucket does not have it any more.
-	Err error
+// leaseError says in which bucket the lease of a call was lost. It matches ErrLeaseLost.
+type leaseError struct {
+	bucket string
+	err    error // why the lease could not be renewed; nil where the bucket does not have it any more
 }
 
-func (e *LeaseError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("%v: bucket %s has forgotten it", ErrLeaseLost, e.Bucket)
+func (e *leaseError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("%v: bucket %s has forgotten it", ErrLeaseLost, e.bucket)
 	}
-	return fmt.Sprintf("%v: bucket %s: not renewed within %v: %v", ErrLeaseLost, e.Bucket, leaseLasts, e.Err)
+	return fmt.Sprintf("%v: bucket %s: not renewed within %v: %v", ErrLeaseLost, e.bucket, leaseLasts, e.err)
 }
 
-// Is makes the error match ErrLeaseLost.
-func (*LeaseError) Is(target error) bool { return target == ErrLeaseLost }
+func (*leaseError) Is(target error) bool { return target == ErrLeaseLost }
 
-// Unwrap returns why the lease could not be renewed.
-func (e *LeaseError) Unwrap() error { return e.Err }
+func (e *leaseError) Unwrap() error { return e.err }
 
 // errNotYet is why a lease ends that has not been renewed yet.
 var errNotYet = errors.New("the process was too slow to renew it")
@@ -126,7 +122,7 @@ func (k *Keeper) expire(name string, call *keptCall) {
 	if time.Now().Before(call.lease.End) { // renewed meanwhile
 		return
 	}
-	call.cancel(&LeaseError{Bucket: name, Err: call.err})
+	call.cancel(&leaseError{bucket: name, err: call.err})
 }
 
 // renew renews the leases of a bucket, and plans the next renewal.
@@ -153,7 +149,7 @@ func (k *Keeper) renew(name string, b *keptBucket) {
 		case err != nil:
 			call.err = err
 		case outcomes[i].State == StateRefused:
-			call.cancel(&LeaseError{Bucket: name})
+			call.cancel(&leaseError{bucket: name})
 		default:
 			call.lease.End, call.err = end, errNotYet
 			call.timer.Reset(time.Until(end))

@@ -132,7 +132,7 @@ func (s *Scheduler) weigh(w *Waiting) {
 	at := reservations.ParseBucket(w.Bucket)
 	if limit, err := s.limiter.Limits().For(at.Limit, at.Key); err == nil {
 		if w.PriorityWeight = limit.Priorities[w.Priority]; w.Flow != "" {
-			w.Weight = limit.Weight(w.Flow)
+			w.Weight = engine.Weight(limit, w.Flow)
 		}
 	}
 }

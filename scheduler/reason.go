@@ -133,7 +133,7 @@ func setWait(e *Explanation, at waitlist.Position) {
 		Flow: at.Flow, Flows: at.List.FlowCount, Position: at.Rank, Of: at.List.Waiting,
 		TokensAhead: at.TokensAhead, AheadExact: at.Exact,
 	}
-	if at.Class != reservations.ClassUrgent {
+	if at.Class != engine.ClassUrgent {
 		w.Priority = at.Class
 	}
 	for _, f := range at.List.Flows {

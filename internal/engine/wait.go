@@ -97,10 +97,10 @@ func (s *Engine) entry(ctx context.Context, t waitlist.Task, turn Turn, c reserv
 	if err != nil {
 		return e // the limit has gone meanwhile; the next delivery says so
 	}
-	e.Tokens = limit.Tokens(c)
-	class, weight := limit.Class(c)
+	e.Tokens = tokensOf(limit, c)
+	class, weight := class(limit, c)
 	e.Class, e.Turn = class, limit.Seconds(c)/weight
-	e.Cost = limit.Seconds(c) / limit.Weight(e.Flow)
+	e.Cost = limit.Seconds(c) / Weight(limit, e.Flow)
 	return e
 }
 

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// ClassUrgent is the class of urgent tasks in a limit with headroom. No priority has this name.
+const ClassUrgent = "!urgent"
+
+// Weight is the weight of a flow in a limit: that of Weights, or 1.
+func Weight(l reservations.Limit, flow string) float64 {
+	if w, ok := l.Weights[flow]; ok {
+		return w
+	}
+	return 1
+}
+
+// class is the class of the waitlist in which the task of the charge waits, and the weight of this class among the
+// others: the priority, or the class of urgent tasks in a limit with headroom. The weight of urgent tasks leaves
+// OrdinaryShare to all priorities together.
+func class(l reservations.Limit, c reservations.Charge) (name string, weight float64) {
+	if c.Urgent && l.HasHeadroom() {
+		all := 0.
+		for _, w := range l.Priorities {
+			all += w
+		}
+		if all == 0 {
+			all = 1
+		}
+		return ClassUrgent, all * (1 - l.Share()) / l.Share()
+	}
+	if len(l.Priorities) == 0 {
+		return "", 1
+	}
+	name = l.Priority(c.Priority)
+	return name, l.Priorities[name]
+}
+
+// tokensOf is what the charge takes of each meter, with the call in flight that it need not name. Do not change it.
+func tokensOf(l reservations.Limit, c reservations.Charge) reservations.Tokens {
+	inFlight := func(m reservations.Meter) bool { return m.Name == reservations.MeterInFlight }
+	if _, named := c.Tokens[reservations.MeterInFlight]; named || !slices.ContainsFunc(l.Meters, inFlight) {
+		return c.Tokens
+	}
+	tokens := reservations.Tokens{reservations.MeterInFlight: 1}
+	maps.Copy(tokens, c.Tokens)
+	return tokens
+}
