@@ -131,7 +131,8 @@ func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (f
 		return nil, broken
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w of task %s: it did not fail, or that is more than 30 days ago",
+		return nil, fmt.Errorf(
+			"%w of task %s: it did not fail, its record was deleted, or it ran again more than 30 days ago",
 			deadtasks.ErrNotFound, id)
 	}
 	return found, nil

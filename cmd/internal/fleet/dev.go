@@ -230,13 +230,13 @@ func (d *devFleet) welcome(env cli.Environment, page string, settings config.Con
 	out.table([][]string{
 		{"page", "http://" + page},
 		{"settings", d.file + ", in force as soon as you save it"},
-		{"provider", d.provider.url(name) + ", which enforces the limits and makes up its answers"},
+		{"provider", d.provider.url(name) + ": enforces the limits, invents answers"},
 		{"queue", "an embedded Redis: all is gone when this ends"},
 	})
 	fmt.Fprintf(out, "\nNow type in another terminal, in this folder:\n\n")
 	out.table([][]string{
-		{`go run ./cmd/headway enqueue "Why is the sky blue?" --limit ` + limit, "# one task"},
-		{`go run ./cmd/headway limits show`, "# its limit"},
+		{`go run ./cmd/headway enqueue "Why is the sky blue?" --limit ` + limit},
+		{`go run ./cmd/headway limits show`},
 	})
 	if env.Getenv("REDIS_URL") != "" {
 		fmt.Fprintf(out, "\nREDIS_URL is set here. Where it is set, these commands use it: unset it there.\n")

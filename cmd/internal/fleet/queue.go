@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -56,9 +57,9 @@ func setPaused(ctx context.Context, env cli.Environment, queue string, pause boo
 	if err != nil {
 		return err
 	}
-	text := "is not paused"
+	text := "is not paused: its tasks may start"
 	if pause {
-		text = "is paused: headway unpause resumes it"
+		text = "is paused: `headway unpause " + shell.Word(queue) + "` resumes it"
 	}
 	fmt.Fprintf(env.Out, "queue %s %s\n", queue, text)
 	return nil
