@@ -61,8 +61,9 @@ func (i WaitInfo) left(now time.Time) time.Duration {
 }
 
 const (
-	// WhyStore says that the bucket could not be asked, WhyProvider that the provider refused a call.
-	WhyStore    = "store"
+	// WhyStore says that the bucket could not be asked.
+	WhyStore = "store"
+	// WhyProvider says that the provider refused a call.
 	WhyProvider = "provider"
 )
 

@@ -3,8 +3,9 @@ package envelope
 import (
 	"fmt"
 
-	"github.com/headway-go/headway/tasks"
 	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/tasks"
 )
 
 // EncodeError is the reason why arguments can't be encoded as a task. Nothing was sent.

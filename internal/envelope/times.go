@@ -4,8 +4,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headway-go/headway/tasks"
 	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/tasks"
 )
 
 // The headers with the times of a task: milliseconds since 1970. A task without such a time has no such header.

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/envelope"
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/headway-go/headway/internal/envelope"
 )
 
 // traceShape is the form of a traceparent, by W3C.
