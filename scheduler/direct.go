@@ -19,7 +19,7 @@ func (s *Scheduler) Enter(ctx context.Context, claims reservations.Claims) reser
 	return s.engine.Enter(ctx, claims)
 }
 
-// Changed makes the Scheduler a reservations.Waitlist: it passes on a bucket's answer that may let waiting tasks start
-// earlier or later than expected, above all one to a settlement, a block, or a sync. It never blocks: the newest answer
-// of each bucket is sent within 30 ms. The zero Outcome is ignored.
+// Changed makes the Scheduler a reservations.Waitlist. It passes on an answer of a bucket that may let waiting tasks
+// start earlier or later than expected. Settlements, blocks and syncs have such answers. It never blocks: the newest
+// answer of each bucket is sent within 30 ms. The zero Outcome is ignored.
 func (s *Scheduler) Changed(bucket string, o reservations.Outcome) { s.engine.Changed(bucket, o) }

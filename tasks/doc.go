@@ -15,8 +15,8 @@
 //
 // # How a task travels
 //
-// The payload of the asynq task is the JSON of the struct and nothing else, so that every asynq tool can show it and
-// other programs can enqueue it. What Headway adds travels in headers: headway-version and headway-charges. A task
+// The payload of the asynq task is the JSON of the struct and nothing else. So every asynq tool can show it, and other
+// programs can enqueue it. What Headway adds travels in headers: headway-version and headway-charges. A task
 // without the version header is foreign: it runs, with the charges its arguments compute and with asynq's own count of
 // retries.
 //

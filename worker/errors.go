@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// ErrUnknownType is matched by the reason with which a task is archived whose type has no handler in the fleet, ten
-	// minutes after a worker got it first.
+	// ErrUnknownType is matched by the reason with which a task is archived if its type has no handler in the fleet. That
+	// happens ten minutes after a worker got it first.
 	ErrUnknownType = errors.New("worker: no handler for this task type")
 	// ErrNoHandlers is returned by Start when Handle was never called: the worker could serve no task.
 	ErrNoHandlers = errors.New("worker: no handlers")

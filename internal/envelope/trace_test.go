@@ -4,9 +4,10 @@ import (
 	"context"
 	"testing"
 
-	"github.com/headway-go/headway/internal/envelope"
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/headway-go/headway/internal/envelope"
 )
 
 func TestTraceGoesWithTheTask(t *testing.T) {
