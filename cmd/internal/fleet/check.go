@@ -206,10 +206,8 @@ func checkedLimits(limits []reservations.Limit) []checked {
 		if len(whole) > 0 {
 			lines = append(lines, strings.Join(whole, ", "))
 		}
-		if w, ok := any(l).(interface{ Warnings() []string }); ok {
-			for _, warning := range w.Warnings() {
-				lines = append(lines, "warning: "+warning)
-			}
+		for _, warning := range l.Warnings() {
+			lines = append(lines, "warning: "+warning)
 		}
 		findings = append(findings, checked{What: "limit " + l.Name, OK: true, Detail: strings.Join(lines, "\n")})
 	}
