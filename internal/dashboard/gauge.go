@@ -104,6 +104,6 @@ func bucketState(b overview.Bucket) string {
 	case b.Promoted > 0, b.InUse:
 		return "in use"
 	default:
-		return "full"
+		return "not in use"
 	}
 }

@@ -180,8 +180,10 @@ func TestShardsAreShown(t *testing.T) {
 func TestWaitlistInWords(t *testing.T) {
 	t.Parallel()
 	now, minute := 0., 60.
+	empty := reservations.View{Meters: []reservations.MeterView{{Meter: reservations.PerMinute("requests", 500)}}}
 	for want, b := range map[string]overview.Bucket{
 		"not in use, so it is full":                           {},
+		"not in use, and fills up":                            overview.NewBucket(empty),
 		"no task waits":                                       {InUse: true},
 		"1 task waits, expected to start now":                 {InUse: true, Waiting: 1, EndIn: &now},
 		"2 tasks wait, the last is expected to start in 1m0s": {InUse: true, Waiting: 2, EndIn: &minute},

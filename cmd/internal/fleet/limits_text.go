@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -104,6 +105,8 @@ func flowsText(b overview.Bucket) string {
 // waitsText says how many tasks wait for the bucket and for how long.
 func waitsText(b overview.Bucket) string {
 	switch {
+	case b.Waiting+b.Promoted == 0 && !b.InUse && filling(b):
+		return "not in use, and fills up"
 	case b.Waiting+b.Promoted == 0 && !b.InUse:
 		return "not in use, so it is full"
 	case b.Waiting+b.Promoted == 0:
@@ -122,6 +125,13 @@ func waitsText(b overview.Bucket) string {
 		return text + ", expected to start " + dueText(*b.EndIn)
 	}
 	return text + ", the last is expected to start " + dueText(*b.EndIn)
+}
+
+// filling says whether a meter is shown below its capacity, as in a bucket in Redis, which begins empty.
+func filling(b overview.Bucket) bool {
+	return slices.ContainsFunc(b.Meters, func(m overview.Meter) bool {
+		return cli.Amount(m.View.Level) != cli.Amount(m.View.Cap())
+	})
 }
 
 // level is how full a meter is.
