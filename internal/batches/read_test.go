@@ -79,6 +79,38 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// A request that failed without an attempt, such as an expired one, has its failure as its error.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	early, late := attempt(1).At, attempt(9).At
+	expired := batches.Result{Batch: "b", Finished: late, Failure: &batches.Failure{Code: "expired", Message: "too late"}}
+	for line := range 2 {
+		expired.Line = line + 1
+		if _, err := s.Finish(t.Context(), expired); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := batches.Result{Batch: "b", Line: 3, Finished: early, Failure: &batches.Failure{Code: "other", Message: "no"}}
+	if _, err := s.Finish(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		attempt int
+		want    batches.Trouble
+	}{
+		{5, batches.Trouble{Requests: 2, Attempt: batches.Attempt{At: late, Error: "expired: too late"}}},
+		{10, batches.Trouble{Requests: 2, Attempt: attempt(10)}}, // with the fifth
+	} {
+		if err := s.Attempt(t.Context(), "b", c.attempt, "a", attempt(c.attempt)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Trouble(t.Context(), "b"); err != nil || !cmp.Equal(got, c.want) {
+			t.Errorf("%+v, %v, want %+v", got, err, c.want)
+		}
+	}
+}
+
 func TestFinished(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -41,6 +41,10 @@ func TestBatchStartBy(t *testing.T) {
 	if strings.Count(c.out, `"batch_expired"`) != 2 {
 		t.Errorf("results: exit %d: %s%s", c.code, c.out, c.err)
 	}
+	c = callWith(t, server, env, "", "status", id, "--config", config)
+	if !strings.Contains(c.out, "last error, of 2 requests: batch_expired: ") {
+		t.Errorf("status: exit %d: %s%s", c.code, c.out, c.err)
+	}
 	for _, by := range []string{"-1m", "2020-01-01T00:00:00Z", "tomorrow"} {
 		c := callWith(t, server, env, "", "enqueue", "hi", "--limit", "slow", "--config", config, "--start-by", by)
 		if c.code == cli.ExitOK || !strings.Contains(c.err, "start") {
