@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -32,6 +33,7 @@ type fleet struct {
 	Limits  []overview.Limit
 	Queues  []overview.Queue
 	Workers []workerProcess
+	Members []register.Member // the workers, with what each can serve
 	Duty    scheduler.Duty
 	// Dead is how many dead tasks there are, DeadLately how many of them died in the last hour.
 	Dead, DeadLately int
@@ -75,7 +77,7 @@ func (s *Server) look(ctx context.Context) fleet {
 		f.Queues, err = overview.Queues(s.inspector)
 		return err
 	})
-	f.part("workers", func() error { return s.lookWorkers(&f) })
+	f.part("workers", func() error { return s.lookWorkers(ctx, &f) })
 	f.part("the dispatcher", func() (err error) {
 		f.Duty, err = s.config.Reader.Scheduler.OnDuty(ctx)
 		return err
@@ -127,7 +129,7 @@ func (s *Server) lookLimits(ctx context.Context, f *fleet) error {
 	return errors.Join(faults...)
 }
 
-func (s *Server) lookWorkers(f *fleet) error {
+func (s *Server) lookWorkers(ctx context.Context, f *fleet) error {
 	servers, err := s.inspector.Servers()
 	if err != nil {
 		return fmt.Errorf("list the workers: %w", err)
@@ -146,7 +148,8 @@ func (s *Server) lookWorkers(f *fleet) error {
 		f.Workers = append(f.Workers, w)
 	}
 	slices.SortFunc(f.Workers, func(a, b workerProcess) int { return cmp.Compare(a.Name, b.Name) })
-	return nil
+	f.Members, err = register.New(s.config.Client).Members(ctx)
+	return err
 }
 
 func (s *Server) lookDead(ctx context.Context, f *fleet) (err error) {

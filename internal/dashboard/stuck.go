@@ -9,7 +9,9 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/reservations"
 )
 
 // How bad a problem is.
@@ -53,8 +55,14 @@ func (f *fleet) stuck() []problem {
 			"%s died in the last hour.", count(f.DeadLately, "task"))
 	}
 	for _, b := range f.Batches {
+		link := "/batch?id=" + url.QueryEscape(b.ID)
+		if need := register.Lacking(f.Members, needs(b.Limit)...); need != nil && b.State == "open" && b.Waiting > 0 {
+			do := need.Remedy()
+			add(severe, link, strings.ToUpper(do[:1])+do[1:]+".", "No live worker has %s: %s of batch %s %s.", need,
+				count(b.Waiting, "request"), b.Name, plural(b.Waiting, "waits", "wait"))
+		}
 		if b.State == "open" && b.Failed > 0 {
-			add(news, "/batch?id="+url.QueryEscape(b.ID), "Send them again with `headway retry "+b.ID+" --failed`.",
+			add(news, link, "Send them again with `headway retry "+b.ID+" --failed`.",
 				"%s of batch %s failed.", count(b.Failed, "request"), b.Name)
 		}
 	}
@@ -63,6 +71,14 @@ func (f *fleet) stuck() []problem {
 		return cmp.Compare(slices.Index(order, a.Severity), slices.Index(order, b.Severity))
 	})
 	return all
+}
+
+// needs are the limits of a batch, as its record has them.
+func needs(limits string) (needs []register.Need) {
+	for bucket := range strings.SplitSeq(limits, ", ") {
+		needs = append(needs, register.Need{Limit: reservations.ParseBucket(bucket).Limit})
+	}
+	return needs
 }
 
 type addProblem func(severity, link, do, what string, args ...any)

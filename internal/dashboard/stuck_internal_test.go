@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -53,6 +55,14 @@ func TestStuck(t *testing.T) {
 		},
 		"slow: 9 tasks wait for api; the last is expected to start in 2 h.": {
 			Limits: limit(overview.Bucket{Waiting: 9, EndIn: &long}), Duty: duty,
+		},
+		`severe: No live worker has limit "example": 2 requests of batch in.jsonl wait.`: {
+			Members: []register.Member{{Limits: map[string]map[string]string{"tenants": {}}}},
+			Batches: []batchRow{
+				{Batch: batches.Batch{Name: "in.jsonl", Limit: "tenants:a, example"}, State: "open", Waiting: 2},
+				{Batch: batches.Batch{Limit: "tenants"}, State: "open", Waiting: 2},
+				{Batch: batches.Batch{Limit: "example"}, State: "cancelled", Waiting: 1},
+			},
 		},
 		"news: 2 tasks died in the last hour.": {DeadLately: 2},
 		"severe: The page cannot read queues: away.": {

@@ -61,6 +61,24 @@ func (m Member) Serves(n Need) bool {
 	return n.Meter == "" || limit[n.Meter] != ""
 }
 
+// Remedy says what ends that no live worker has it.
+func (n Need) Remedy() string {
+	if n.Limit == "" {
+		return "start a worker that has it"
+	}
+	return "add it to `limits` in the headway.yaml of the workers, and run `headway reload`"
+}
+
+// Lacking returns the first need that no member serves; nil if there is none, or no member is known.
+func Lacking(members []Member, needs ...Need) *Need {
+	for _, n := range needs {
+		if len(members) > 0 && !slices.ContainsFunc(members, func(m Member) bool { return m.Serves(n) }) {
+			return &n
+		}
+	}
+	return nil
+}
+
 // Difference is a meter of a limit that two members have with different settings. A setting is empty if the limit has
 // no such meter.
 type Difference struct{ Limit, Meter, Here, There string }

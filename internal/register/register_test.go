@@ -79,6 +79,22 @@ func TestServes(t *testing.T) {
 	}
 }
 
+func TestLacking(t *testing.T) {
+	t.Parallel()
+	calls, api := register.Need{Type: "call"}, register.Need{Limit: "api"}
+	one := register.Member{Types: []string{"call"}}
+	other := register.Member{Types: []string{}, Limits: map[string]map[string]string{"api": {}}}
+	if got := register.Lacking([]register.Member{one, other}, calls, api); got != nil {
+		t.Errorf("%v is there", got)
+	}
+	if got := register.Lacking([]register.Member{one}, calls, api); got == nil || *got != api {
+		t.Errorf("%v, want %v", got, api)
+	}
+	if got := register.Lacking(nil, api); got != nil {
+		t.Errorf("without members: %v", got)
+	}
+}
+
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	here := register.Member{Limits: map[string]map[string]string{

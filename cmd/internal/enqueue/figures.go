@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/pace"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -46,6 +47,8 @@ type figures struct {
 	Queue    string     `json:"queue,omitempty"`
 	Workers  *int       `json:"workers,omitempty"` // that take from the queue, where that was looked up
 	Paused   bool       `json:"paused,omitempty"`  // the queue is
+	// what the next task needs and no live worker has
+	Lacking string `json:"lacking,omitempty"`
 	// requests that have no result, and whose tasks are not in the queue
 	Missing int `json:"not_in_queue,omitempty"`
 	// the newest error, and how many requests without a good answer have it or one with the same status
@@ -55,6 +58,7 @@ type figures struct {
 	Unsent    int     `json:"lines_not_enqueued,omitempty"`
 	Trouble   string  `json:"trouble,omitempty"` // why the queue could not be looked at
 	resend    string  // the command that enqueues the rest
+	remedy    string  // ends Lacking
 	lastEnded time.Time
 	measured  bool          // the rates cover enough time to outweigh a burst at the beginning
 	stalled   time.Duration // how long no request has ended; zero if that is ordinary
@@ -124,6 +128,13 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 // served adds what takes from its queue.
 func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
 
+// lack adds what no live worker has.
+func (f *figures) lack(need *register.Need) {
+	if need != nil {
+		f.Lacking, f.remedy = need.String(), need.Remedy()
+	}
+}
+
 // erred adds the newest error.
 func (f *figures) erred(t batches.Trouble) { f.Error, f.Errors = t.Error, t.Requests }
 
@@ -144,7 +155,9 @@ func resend(b batches.Batch) string {
 }
 
 // rests says that nothing works on it, so that no end can be estimated.
-func (f *figures) rests() bool { return f.Paused || f.Workers != nil && *f.Workers == 0 }
+func (f *figures) rests() bool {
+	return f.Paused || f.Workers != nil && *f.Workers == 0 || f.Lacking != ""
+}
 
 // estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as
 // far as it could be read, as lastView has it.

@@ -128,6 +128,8 @@ func (f *figures) end() string {
 			plural(f.Missing, "request is", "requests are"), f.resend)
 	case f.Paused:
 		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue)
+	case f.Lacking != "":
+		return fmt.Sprintf("no live worker has %s; %s", f.Lacking, f.remedy)
 	case f.rests():
 		return fmt.Sprintf("nothing runs: no worker takes from queue %q", f.Queue)
 	case f.Lost > 0:

@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -95,6 +96,7 @@ func TestWatchAsksForLostRequests(t *testing.T) {
 			asked++
 			return lost{requests: 3, in: time.Minute}, nil
 		},
+		lacking: func(context.Context, batches.Batch) (*register.Need, error) { return nil, nil },
 	}
 	now, waiting := time.Now(), &figures{Waiting: 3, Unsent: 3, State: string(batches.StateOpen)}
 	w.asked = now.Add(time.Millisecond - askEvery)

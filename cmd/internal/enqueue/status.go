@@ -40,7 +40,8 @@ terminal the table has shorter names and times and no limits, then no times, the
 
 The end is estimated from the requests that ended in the last minute, without a pause before. If these are too few, or
 the limit does not allow their rate, it is estimated from the limit: then it can't be sooner. If no worker serves the
-queue of the batch, or it is paused, status prints that instead. Prices of tokens are in headway.yaml (prices).
+queue of the batch, or has its limit or task type, or the queue is paused, status prints that instead. Prices of tokens
+are in headway.yaml (prices).
 
 Requests of a cancelled batch without a result count as cancelled, in a column of their own; only running requests count
 as waiting.

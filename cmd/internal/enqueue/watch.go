@@ -5,14 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -35,6 +41,7 @@ type watch struct {
 	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
 	active  func(ctx context.Context, b batches.Batch) ([]tasks.BatchRef, error)
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
+	lacking func(ctx context.Context, b batches.Batch) (*register.Need, error)
 
 	samples []pace.Sample
 	moved   time.Time        // When a request ended last, or the archive was read.
@@ -44,6 +51,7 @@ type watch struct {
 	trouble batches.Trouble  // As of asked.
 	missing int              // As of asked: requests that are not in the queue.
 	gone    lost             // As of asked.
+	need    *register.Need   // As of asked: what no live worker has.
 	priced  time.Time        // When usage is asked for next.
 	usage   map[string]batches.Usage
 }
@@ -51,8 +59,32 @@ type watch struct {
 func (s *services) watch(b batches.Batch, prices map[string]config.Price) *watch {
 	return &watch{
 		store: s.batches, limiter: s.limiter, batch: b, prices: prices, heal: s.heal, serving: s.serving,
-		active: s.active, lost: s.lost,
+		active: s.active, lost: s.lost, lacking: s.lacking,
 	}
+}
+
+// lacking returns what the next task of a batch needs and no live worker has; nil if there is no such thing.
+func (s *services) lacking(ctx context.Context, b batches.Batch) (*register.Need, error) {
+	members, err := register.New(s.queue).Members(ctx)
+	if err != nil || len(members) == 0 {
+		return nil, err
+	}
+	ref, found, err := s.finder().Next(ctx, b)
+	if err != nil || !found {
+		return nil, err
+	}
+	e, err := s.scheduler.Explain(ctx, scheduler.Task{Queue: b.Queue, ID: ref.TaskID()})
+	if err != nil || e.State == asynq.TaskStateActive.String() { // a worker that has it took it
+		return nil, err
+	}
+	needs := []register.Need{{Type: e.Type}}
+	for _, c := range e.Charges {
+		needs = append(needs, register.Need{Limit: c.Limit})
+		for _, meter := range slices.Sorted(maps.Keys(c.Tokens)) {
+			needs = append(needs, register.Need{Limit: c.Limit, Meter: meter})
+		}
+	}
+	return register.Lacking(members, needs...), nil
 }
 
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
@@ -128,6 +160,7 @@ func (w *watch) figures(
 	}
 	if w.by != nil {
 		f.served(*w.by)
+		f.lack(w.need)
 		f.Missing = min(w.missing, f.Waiting)
 		if !f.rests() && w.gone.requests >= f.Waiting {
 			f.lose(w.gone)
@@ -155,7 +188,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 	if f.Waiting == 0 || f.State != string(batches.StateOpen) {
 		return
 	}
-	w.asked, w.by, w.gone, w.missing = now, nil, lost{}, 0
+	w.asked, w.by, w.gone, w.missing, w.need = now, nil, lost{}, 0, nil
 	by, err := w.serving(ctx, b.Queue)
 	if w.away = err; err != nil {
 		return
@@ -169,6 +202,9 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 	}
 	if by.Workers > 0 {
 		w.gone, _ = w.lost(ctx, b, f.Waiting) // as above
+		if now.Sub(f.lastEnded) >= askEvery {
+			w.need, _ = w.lacking(ctx, b) // as above
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/register"
 )
 
 // refusingKeys answers each call with 401.
@@ -39,6 +41,38 @@ func TestStatusNamesTheLastError(t *testing.T) {
 	}
 	if c = w.call(t, "status", id, "--json"); !strings.Contains(c.out, `"last_error_requests":3`) {
 		t.Error(c.out)
+	}
+}
+
+// A limit that no live worker has is named, with what to do.
+func TestStatusNamesTheLimitThatNoWorkerHas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.work(t, nil)
+	w.config = write(t, "headway.yaml", "limits: {example: {meters: {requests: 100/s, tokens: 20000/s}}}")
+	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "example"))
+	w.until(t, func(info *asynq.QueueInfo) bool { return info.Pending+info.Active == 0 }) // the worker returns them
+	client, err := connect.Redis(t.Context(), w.getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	workers := register.New(client)
+	other := register.Member{Limits: map[string]map[string]string{"openai": {}}}
+	if err := workers.Renew(t.Context(), "other", other); err != nil {
+		t.Fatal(err)
+	}
+	const want = "no live worker has limit \"example\"; add it to `limits` in the headway.yaml of the workers"
+	if c := w.call(t, "status", id); c.code != cli.ExitOK || !strings.Contains(c.out, want) ||
+		strings.Contains(c.out, "not known") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	other.AnyLimit = true
+	if err := workers.Renew(t.Context(), "other", other); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.call(t, "status", id); strings.Contains(c.out, "no live worker") {
+		t.Errorf("a worker has it: %s%s", c.out, c.err)
 	}
 }
 
