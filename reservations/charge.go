@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/headway-go/headway/internal/nearest"
 )
 
 // Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a
@@ -144,7 +146,8 @@ func (c Charge) Validate(l Limit) error {
 	}
 	for name, n := range c.Tokens {
 		if l.meter(name) < 0 {
-			return c.fault(ErrUnknownMeter, name, "limit %q has no such meter", l.Name)
+			return c.fault(ErrUnknownMeter, name, "limit %q has no such meter; %s", l.Name,
+				nearest.There(name, l.meterNames()))
 		}
 		if math.IsNaN(n) || n < 0 || n > largestAmount {
 			return c.fault(ErrInvalidCharge, name, "%v tokens must be a number from 0 to %g", n, largestAmount)

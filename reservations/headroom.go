@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -58,7 +59,7 @@ func (l Limit) headroomWarnings() (warnings []string) {
 				"when the bucket is full", m.Name, m.Headroom, m.Cap(), m.Cap()-m.Headroom)
 		case m.Headroom < least:
 			warn("the headroom of %s is less than what comes back in %v (%v of %v): urgent tasks will often wait",
-				m.Name, headroomLeast, m.Headroom, least)
+				m.Name, headroomLeast, m.Headroom, math.Ceil(least*100)/100)
 		}
 	}
 	return warnings

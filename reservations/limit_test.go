@@ -339,6 +339,12 @@ func TestHeadroomFaults(t *testing.T) {
 		}
 	}
 	l := urgentLimit()
+	l.Meters[0] = reservations.PerMinute("tokens", 200_000)
+	l.Meters[0].Headroom = 100
+	if text := strings.Join(l.Warnings(), ""); !strings.Contains(text, "(100 of 833.34)") {
+		t.Error(text)
+	}
+	l = urgentLimit()
 	l.Meters[0].Headroom = 0
 	if w := l.Warnings(); len(w) != 1 || !strings.Contains(w[0], "ordinary_share has no effect") {
 		t.Errorf("%q", w)

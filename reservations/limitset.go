@@ -71,8 +71,8 @@ func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 	limit, ok := limits[name]
 	if !ok {
 		c := Charge{Limit: name}
-		return Limit{}, c.fault(ErrUnknownLimit, "", "%q is not configured; there are %q%s",
-			name, s.names, nearest.Hint(name, s.names))
+		return Limit{}, c.fault(ErrUnknownLimit, "", "%q is not configured; %s",
+			name, nearest.There(name, s.names))
 	}
 	return limit, nil
 }

@@ -100,12 +100,11 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 func (s *LimitSet) check(o Override) error {
 	limit, ok := s.configured[o.Limit]
 	if !ok {
-		return fmt.Errorf("%w: %q is not configured; there are %q%s", ErrUnknownLimit, o.Limit, s.names,
-			nearest.Hint(o.Limit, s.names))
+		return fmt.Errorf("%w: %q is not configured; %s", ErrUnknownLimit, o.Limit, nearest.There(o.Limit, s.names))
 	}
 	if limit.meter(o.Meter) < 0 {
-		has := limit.meterNames()
-		return fmt.Errorf("%w: limit %q has no meter %q; it has %q", ErrUnknownMeter, o.Limit, o.Meter, has)
+		return fmt.Errorf("%w: limit %q has no meter %q; %s", ErrUnknownMeter, o.Limit, o.Meter,
+			nearest.There(o.Meter, limit.meterNames()))
 	}
 	if o.Meter == MeterInFlight && (o.Rate != 0 || o.Period != 0) {
 		return &LimitError{Limit: o.Limit, Err: &FieldError{

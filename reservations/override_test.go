@@ -94,7 +94,7 @@ func TestOverridesThatCannotBe(t *testing.T) {
 		},
 		"meter": {
 			perMinute("openai", "images", 5), reservations.ErrUnknownMeter,
-			`no meter "images"; it has ["requests" "tokens"]`,
+			`no meter "images"; there are ["requests" "tokens"]`,
 		},
 		"rate":    {perMinute("openai", "requests", -5), reservations.ErrInvalidLimit, "requests.rate: -5"},
 		"no rate": {perMinute("openai", "requests", 0), reservations.ErrInvalidLimit, "requests.rate: 0"},

@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -51,16 +53,25 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	works := len(args) == 1 && args[0] == "worker"
+	if !works && (len(args) < 2 || args[0] != "enqueue") {
+		return errors.New("usage: summary worker, or summary enqueue TEXT")
+	}
 	address, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379"))
 	if err != nil {
 		return err
 	}
 	client := redis.NewClient(address)
-	database, err := mongostore.Connect(ctx, cmp.Or(os.Getenv("MONGODB_URI"), "mongodb://127.0.0.1:27017"))
+	uri, err := connstring.Parse(cmp.Or(os.Getenv("MONGODB_URI"), "mongodb://127.0.0.1:27017"))
 	if err != nil {
 		return err
 	}
-	buckets := mongostore.New(database.Database("headway"), mongostore.Options{})
+	database, err := mongostore.Connect(ctx, uri.Original)
+	if err != nil {
+		return err
+	}
+	// the same database as the commands of headway have
+	buckets := mongostore.New(database.Database(cmp.Or(uri.Database, "headway")), mongostore.Options{})
 	if err = buckets.EnsureIndexes(ctx); err != nil { // buckets that are not used vanish
 		return err
 	}
@@ -68,16 +79,16 @@ func run(ctx context.Context, args []string) error {
 		Name: "openai",
 		Meters: []reservations.Meter{
 			reservations.PerMinute("requests", 500),
-			reservations.PerMinute("tokens", 200_000),
+			{Name: "tokens", Rate: 200_000, Period: time.Minute, Capacity: 20_000}, // as headway.yaml has it
 		},
 	}}, reservations.Config{})
 	if err != nil {
 		return err
 	}
-	if len(args) > 1 && args[0] == "enqueue" {
-		return enqueue(ctx, client, limiter, strings.Join(args[1:], " "))
+	if works {
+		return work(ctx, client, limiter)
 	}
-	return work(ctx, client, limiter)
+	return enqueue(ctx, client, limiter, strings.Join(args[1:], " "))
 }
 
 func work(ctx context.Context, client redis.UniversalClient, limiter *reservations.Limiter) error {

@@ -35,9 +35,43 @@ func (d *DB) Read(ctx context.Context, queue string, ids []string) ([]*asynq.Tas
 // prefixPage is how many IDs are read together.
 const prefixPage = 5000
 
-// WithPrefix returns the IDs of tasks of a queue that begin with prefix, at most that many. It reads the IDs of all
+// ErrSeveral is matched where the beginning of an ID means several tasks.
+var ErrSeveral = errors.New("several tasks")
+
+// Beginning returns the one task whose ID begins with prefix, in a queue or, where it is empty, in all. The error
+// matches asynq.ErrTaskNotFound or ErrSeveral.
+func (d *DB) Beginning(ctx context.Context, queue, prefix string) (in, id string, err error) {
+	queues := []string{queue}
+	if queue == "" {
+		if queues, err = asynq.NewInspectorFromRedisClient(d.client).Queues(); err != nil {
+			return "", "", fmt.Errorf("list the queues: %w", err)
+		}
+	}
+	const named = 4
+	var ids []string
+	for _, q := range queues {
+		some, err := d.withPrefix(ctx, q, prefix, named)
+		if err != nil {
+			return "", "", err
+		}
+		if len(some) > 0 {
+			in = q
+		}
+		ids = append(ids, some...)
+	}
+	switch {
+	case len(ids) == 0 || prefix == "":
+		return "", "", asynq.ErrTaskNotFound
+	case len(ids) == 1:
+		return in, ids[0], nil
+	}
+	return "", "", fmt.Errorf("%w begin with %.80q, such as %s: name more of it", ErrSeveral, prefix,
+		strings.Join(ids[:min(named, len(ids))], ", "))
+}
+
+// withPrefix returns the IDs of tasks of a queue that begin with prefix, at most that many. It reads the IDs of all
 // tasks of the queue.
-func (d *DB) WithPrefix(ctx context.Context, queue, prefix string, most int) (ids []string, err error) {
+func (d *DB) withPrefix(ctx context.Context, queue, prefix string, most int) (ids []string, err error) {
 	k := keysOf(queue)
 	for _, key := range []string{
 		k.pending(), k.active(), k.scheduled(), k.retry(), k.archived(), k.completed(),

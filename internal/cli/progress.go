@@ -23,9 +23,10 @@ type Progress struct {
 	bar       *mpb.Bar
 }
 
-// NewProgress shows how many of total are done. what describes the operation, e.g. "enqueued". Close it.
+// NewProgress shows how many of total are done, unless total is 0. what describes the operation, e.g. "enqueued". Close
+// it.
 func NewProgress(w io.Writer, what string, total int) *Progress {
-	if !IsTerminal(w) {
+	if total == 0 || !IsTerminal(w) {
 		return &Progress{}
 	}
 	p := mpb.New(mpb.WithOutput(Control(w)), mpb.WithWidth(BarWidth))

@@ -290,6 +290,24 @@ limits:
 	}
 }
 
+// The fault of an unknown setting names the one that is probably meant, of the same map.
+func TestHintOfAnUnknownSetting(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"limits: {a.b: {meters: {r: {rate: 1/m, capcity: 5}}}}":       `capcity; did you mean "capacity"?`,
+		"limits: {a: {meters: {r: {adaptive: {min: 1/m, mx: 5/m}}}}}": `mx; did you mean "max"?`,
+		"limits: {a: {setle: keep, meters: {r: 1/m}}}":                `setle; did you mean "settle"?`,
+		"limit: {}": `limit; did you mean "limits"?`,
+		"providers: {p: {base_ulr: http://h/v1}}":         `base_ulr; did you mean "base_url"?`,
+		"recurring: {e: {every: 5m, task: {typ: x}}}":     `typ; did you mean "type"?`,
+		"limits: {a: {concurrency: 5, meters: {r: 1/m}}}": "no setting named concurrency\n",
+	} {
+		if _, err := config.Parse([]byte(text)); err == nil || !strings.Contains(err.Error()+"\n", want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // Settings beside an unknown one are checked too, and the order of the faults is always the same.
 func TestFaultsBesideAnUnknownSetting(t *testing.T) {
 	t.Parallel()

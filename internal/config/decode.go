@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-viper/mapstructure/v2"
 
+	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -172,7 +174,7 @@ func fieldFault(err error) error {
 	field := strings.NewReplacer("[", ".", "]", "").Replace(d.Name())
 	problem := d.Unwrap().Error()
 	if unknown, ok := strings.CutPrefix(problem, "has invalid keys: "); ok {
-		problem = noSetting + unknown
+		problem = noSetting + unknown + nearest.Hint(unknown, settingsOf(d.Name()))
 		if field == "" || field == reflect.TypeFor[file]().String() {
 			return errors.New(shortened(problem))
 		}
@@ -181,4 +183,33 @@ func fieldFault(err error) error {
 		problem = fmt.Sprintf("%v must be %s", wrong.Value, wanted(wrong.Expected.Kind()))
 	}
 	return &reservations.FieldError{Field: shortened(field), Problem: shortened(problem)}
+}
+
+var pathSteps = regexp.MustCompile(`\[[^\]]*\]|[^.[\]]+`)
+
+// settingsOf returns the settings of the map at a path such as limits[openai].meters[tokens]; any other path is that of
+// the whole file.
+func settingsOf(path string) (names []string) {
+	of := reflect.TypeFor[file]()
+	for _, step := range pathSteps.FindAllString(path, -1) {
+		if of.Kind() == reflect.Map {
+			of = of.Elem()
+		} else if of.Kind() == reflect.Struct {
+			for f := range of.Fields() {
+				if f.Tag.Get("mapstructure") == step {
+					of = f.Type
+					break
+				}
+			}
+		}
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+	}
+	if of.Kind() == reflect.Struct {
+		for f := range of.Fields() {
+			names = append(names, f.Tag.Get("mapstructure"))
+		}
+	}
+	return names
 }

@@ -2,6 +2,7 @@
 package nearest
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -23,6 +24,15 @@ func Hint(word string, names []string) string {
 		return "; did you mean " + strconv.Quote(name) + "?"
 	}
 	return ""
+}
+
+// There is `there are NAMES`, with a hint where more than one is listed.
+func There(word string, names []string) string {
+	text := fmt.Sprintf("there are %q", names)
+	if len(names) == 1 {
+		return text
+	}
+	return text + Hint(word, names)
 }
 
 // distance counts the letters to insert, remove, replace or swap with the next one.

@@ -17,6 +17,14 @@ func TestName(t *testing.T) {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
+	for want, listed := range map[string][]string{
+		`there are ["openai"]`:                                  {"openai"},
+		`there are ["openai" "tenant"]; did you mean "openai"?`: {"openai", "tenant"},
+	} {
+		if got := nearest.There("opnai", listed); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 	if got := nearest.Hint("opnai", names); got != `; did you mean "openai"?` {
 		t.Error(got)
 	}

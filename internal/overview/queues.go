@@ -63,7 +63,7 @@ func SetPaused(inspector *asynq.Inspector, queue string, pause bool) error {
 		return fmt.Errorf("list the queues: %w", err)
 	}
 	if !slices.Contains(names, queue) {
-		return fmt.Errorf("%w %q; there are %q%s", ErrNoQueue, queue, names, nearest.Hint(queue, names))
+		return fmt.Errorf("%w %q; %s", ErrNoQueue, queue, nearest.There(queue, names))
 	}
 	change := inspector.UnpauseQueue
 	if pause {

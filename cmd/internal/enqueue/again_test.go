@@ -25,7 +25,11 @@ func TestTheSameFileAgain(t *testing.T) {
 		}
 	}
 	in := write(t, "in.jsonl", text)
-	c := w.call(t, "batch", in, "--limit", "openai", "--new")
+	c := w.call(t, "batch", in, "--limit", "openai", "--flow", "late")
+	if !strings.Contains(c.err, "3 requests were enqueued before: --urgent, --priority and --flow do not change them") {
+		t.Error(c.err)
+	}
+	c = w.call(t, "batch", in, "--limit", "openai", "--new")
 	second := batchOf(t, c)
 	if second == first || c.pending(t) != 6 {
 		t.Errorf("batch %s, %d requests in the queue", second, c.pending(t))

@@ -33,6 +33,9 @@ func TestAnswerOfOne(t *testing.T) {
 		answer.Choices[0].Message.Content == "" {
 		t.Errorf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
 	}
+	if c = w.answer(t, id[:12]); c.code != cli.ExitOK || c.out == "" {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
 	if c = w.answer(t, id, "--queue", "default"); c.code != cli.ExitOK || c.out == "" {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}

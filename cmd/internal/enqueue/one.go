@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
@@ -156,7 +158,7 @@ func answerCommand(env cli.Environment) *cobra.Command {
 as escapes, such as \x1b). It is kept in Redis for as long as --keep of "headway enqueue" says, a day if it says
 nothing. The answers of a batch are written by "headway results".
 
---text prints only the text that the model wrote.
+The beginning of an ID is enough where it is unique. --text prints only the text that the model wrote.
 
 The exit code is 1 where there is no answer, or none yet; the error says what became of the task.`,
 		Example: `  headway answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
@@ -212,46 +214,83 @@ func writtenIn(answer string) (string, error) {
 	return "", errors.New("the answer has no text of a model; without --text it is printed as it came")
 }
 
-// answerOf is the answer that Redis keeps of a task, looked for in all queues where none is named.
+// answerOf is the answer that Redis keeps of a task, looked for in all queues where none is named. The beginning of its
+// ID is enough.
 func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (string, error) {
-	if ref, ok := tasks.ParseBatchRef(t.ID); ok {
-		return "", &cli.UsageError{Err: fmt.Errorf("%s is line %d of batch %s: `headway results %s --out -` writes "+
-			"its answers", t.ID, ref.Line, ref.Batch, ref.Batch)}
+	if err := notOfBatch(t.ID); err != nil {
+		return "", err
 	}
 	client, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = client.Close() }()
-	if t.Queue == "" {
-		s, failed := scheduler.New(client, nil, scheduler.Config{})
-		if failed != nil {
+	info, err := infoOf(ctx, client, t)
+	if missing(err) {
+		queue, id, failed := asynqdb.New(client).Beginning(ctx, t.Queue, t.ID)
+		switch {
+		case errors.Is(failed, asynqdb.ErrSeveral):
+			return "", &cli.UsageError{Err: orBatch(failed, t.ID)}
+		case missing(failed):
+			return "", orBatch(err, t.ID)
+		case failed != nil:
 			return "", failed
 		}
-		found, failed := s.Find(ctx, t.ID)
-		if failed != nil {
-			return "", orBatch(failed, t.ID)
+		if failed = notOfBatch(id); failed != nil {
+			return "", failed
+		}
+		info, err = infoOf(ctx, client, scheduler.Task{Queue: queue, ID: id})
+	}
+	if err != nil {
+		return "", err
+	}
+	return answerIn(info)
+}
+
+// notOfBatch is the error that the ID is that of a request of a batch.
+func notOfBatch(id string) error {
+	ref, ok := tasks.ParseBatchRef(id)
+	if !ok {
+		return nil
+	}
+	return &cli.UsageError{Err: fmt.Errorf("%s is line %d of batch %s: `headway results %s --out -` writes its answers",
+		id, ref.Line, ref.Batch, ref.Batch)}
+}
+
+// infoOf is what asynq stores of a task, in all queues where none is named.
+func infoOf(ctx context.Context, client redis.UniversalClient, t scheduler.Task) (*asynq.TaskInfo, error) {
+	if t.Queue == "" {
+		s, err := scheduler.New(client, nil, scheduler.Config{})
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.Find(ctx, t.ID)
+		if err != nil {
+			return nil, err
 		}
 		if t = found[0]; len(found) > 1 {
-			return "", &cli.UsageError{Err: fmt.Errorf("task %s is in several queues, such as %q and %q: name one "+
+			return nil, &cli.UsageError{Err: fmt.Errorf("task %s is in several queues, such as %q and %q: name one "+
 				"with --queue", t.ID, t.Queue, found[1].Queue)}
 		}
 	}
 	info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo(t.Queue, t.ID)
 	if err != nil {
-		return "", orBatch(fmt.Errorf("look for task %s in queue %q: %w", t.ID, t.Queue, err), t.ID)
+		return nil, fmt.Errorf("look for task %s in queue %q: %w", t.ID, t.Queue, err)
 	}
-	return answerIn(info)
+	return info, nil
+}
+
+func missing(err error) bool {
+	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 }
 
 // batchName is what a batch is called, or the beginning of it. Generated IDs of tasks are longer, with
 // dashes.
 var batchName = regexp.MustCompile("^[0-9a-f]{1,16}$")
 
-// orBatch adds to a missing task's error where the answers are if the ID is a batch's. Only MongoDB has the batches.
+// orBatch adds to the error of an ID where the answers are if it is a batch's. Only MongoDB has the batches.
 func orBatch(err error, id string) error {
-	missing := errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
-	if !missing || !batchName.MatchString(id) {
+	if !batchName.MatchString(id) {
 		return err
 	}
 	return fmt.Errorf("%w; if %s is a batch, `headway results %s --out -` writes its answers", err, id, id)

@@ -99,6 +99,10 @@ func (j *batchJob) print(r result, name string) error {
 	if r.Expired > 0 {
 		text += fmt.Sprintf("; %s expired, because they would start later than --start-by", count(r.Expired))
 	}
+	if r.Waiting > 0 && (j.common.Urgent || j.common.Flow+j.common.Priority != "") {
+		cli.Warn(j.env, "%s requests were enqueued before: --urgent, --priority and --flow do not change them",
+			count(r.Waiting))
+	}
 	return cli.Print(out, j.asJSON, r, text)
 }
 

@@ -86,7 +86,7 @@ func listDeadAsJSON(
 // listDead prints the rows page by page, so that any number of them takes no memory.
 func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int) error {
 	s := screenOf(env)
-	n := 0
+	n, requests := 0, 0
 	var page []deadtasks.Task
 	began := false
 	flush := func() {
@@ -111,6 +111,9 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 			return err
 		}
 		n++
+		if t.Batch != "" {
+			requests++
+		}
 		if page = append(page, t); len(page) >= listedTogether {
 			flush()
 		}
@@ -119,7 +122,7 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 		}
 	}
 	flush()
-	return errors.Join(deadSummary(ctx, s, store, f, n, most), broken.err())
+	return errors.Join(deadSummary(ctx, s, store, f, n, most, sendsAgain(n, requests)), broken.err())
 }
 
 // deadTable shows tasks in lines of at most columns characters; zero is no bound. A narrow table has shorter times and
@@ -153,8 +156,22 @@ func deadTable(all []deadtasks.Task, columns int) []string {
 	})
 }
 
+// sendsAgain says which commands send n tasks again, of which some are requests of batches.
+func sendsAgain(n, requests int) string {
+	const task, request = "`headway dead requeue ID` sends it again", "`headway retry BATCH --failed` sends "
+	switch requests {
+	case 0:
+		return task
+	case n:
+		return request + "them again"
+	}
+	return task + ", " + request + "requests of a batch again"
+}
+
 // deadSummary is the last line: how many there are, and what can be done.
-func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadtasks.Filter, n, most int) error {
+func deadSummary(
+	ctx context.Context, s screen, store *deadtasks.Store, f deadtasks.Filter, n, most int, again string,
+) error {
 	switch n {
 	case 0:
 		_, err := fmt.Fprintln(s, "no dead tasks")
@@ -169,7 +186,7 @@ func deadSummary(ctx context.Context, s screen, store *deadtasks.Store, f deadta
 	fmt.Fprintln(s)
 	for _, line := range cli.Arrange([]string{
 		counted(n, "task"),
-		"`headway dead show ID` shows all of one, `headway dead requeue ID` sends it again",
+		"`headway dead show ID` shows all of one, " + again,
 	}, s.columns) {
 		if _, err := fmt.Fprintln(s, line); err != nil {
 			return err

@@ -84,9 +84,19 @@ report-1     default  mail  dead                    2026-05-01T12:00:01Z  1     
 batch1-42-0  default  mail  dead (of batch batch1)  2026-05-01T12:00:02Z  1         connection refused...
 binary       other    mail  dead                    2026-05-01T12:00:03Z  1         connection refused...
 
-3 tasks; ` + "`headway dead show ID` shows all of one, `headway dead requeue ID` sends it again\n"
+3 tasks; ` + "`headway dead show ID` shows all of one, `headway dead requeue ID` sends it again, " +
+		"`headway retry BATCH --failed` sends requests of a batch again\n"
 	if diff := cmp.Diff(want, out); code != cli.ExitOK || errs != "" || diff != "" {
 		t.Errorf("exit %d: %s%s", code, diff, errs)
+	}
+	for filter, want := range map[string]string{
+		"--queue=other": "one, `headway dead requeue ID` sends it again\n",
+		"--queue=default --since=2026-05-01T12:00:02Z": "one, `headway retry BATCH --failed` sends them again\n",
+	} {
+		args := append([]string{"dead", "list"}, strings.Fields(filter)...)
+		if _, out, _ = command(t, env, args...); !strings.HasSuffix(out, want) {
+			t.Errorf("%s: %s", filter, out)
+		}
 	}
 	if _, out, _ = command(t, env, "dead", "list", "--json", "--queue", "default", "--since",
 		"2026-05-01T12:00:02Z"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"id":"batch1-42-0"`) ||

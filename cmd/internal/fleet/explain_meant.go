@@ -29,33 +29,14 @@ func meant(
 			return found, err
 		}
 	}
-	queues := []string{t.Queue}
-	if t.Queue == "" {
-		var err error
-		if queues, err = asynq.NewInspectorFromRedisClient(client).Queues(); err != nil {
-			return t, fmt.Errorf("list the queues: %w", err)
-		}
+	queue, id, err := asynqdb.New(client).Beginning(ctx, t.Queue, t.ID)
+	switch {
+	case errors.Is(err, asynq.ErrTaskNotFound):
+		err = missing
+	case errors.Is(err, asynqdb.ErrSeveral):
+		err = &cli.UsageError{Err: err}
 	}
-	const named = 4
-	var found []scheduler.Task
-	var ids []string
-	for _, queue := range queues {
-		some, err := asynqdb.New(client).WithPrefix(ctx, queue, t.ID, named)
-		if err != nil {
-			return t, err
-		}
-		for _, id := range some {
-			found, ids = append(found, scheduler.Task{Queue: queue, ID: id}), append(ids, id)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return t, missing
-	case 1:
-		return found[0], nil
-	}
-	return t, &cli.UsageError{Err: fmt.Errorf("several tasks begin with %.80q, such as %s: name more of it", t.ID,
-		strings.Join(ids[:min(named, len(ids))], ", "))}
+	return scheduler.Task{Queue: queue, ID: id}, err
 }
 
 // inBatch returns the task of a request that is named BATCH:CUSTOM_ID, or the first one of BATCH that has no result.

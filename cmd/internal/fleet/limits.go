@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -72,8 +74,13 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 		return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q: the file has no limits; name the one "+
 			"that the workers read with --config", name)}
 	}
-	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; there are %s", name,
-		strings.Join(known, ", "))}
+	if of, ok := strings.CutSuffix(name, "."+reservations.MeterInFlight); ok && slices.ContainsFunc(limits,
+		func(l reservations.Limit) bool { return l.Name == of }) {
+		return "", "", &cli.UsageError{Err: fmt.Errorf("limit %s has no in_flight: add it to the limit in the file, e.g. "+
+			"in_flight: 20; then its number can be set", of)}
+	}
+	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; there are %s%s", name,
+		strings.Join(known, ", "), nearest.Hint(name, known))}
 }
 
 // stored are the limits of the file under the overrides that are stored now.

@@ -34,10 +34,13 @@ func (r *listedRate) String() string {
 	return fmt.Sprintf("%s, at most %s", r.Rate, cli.Amount(r.Capacity))
 }
 
-// short is String without the burst.
+// short is String without the size of the burst.
 func (r *listedRate) short() string {
 	if r == nil {
 		return "-"
+	}
+	if r.Capacity == 0 {
+		return r.Rate + ", no burst"
 	}
 	return r.Rate
 }
@@ -178,7 +181,7 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// cells are the texts of a row at a level of the table: shorter above 0, without bursts above 1.
+// cells are the texts of a row at a level of the table: shorter above 0, without the size of bursts above 1.
 func (r *listed) cells(level int) []string {
 	configured, set, at := r.Configured.String(), r.Override.String(), ""
 	if level > 1 {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
@@ -41,8 +43,10 @@ type observer struct {
 }
 
 // newObserver listens at the address; it is nil for an empty one.
-func newObserver(ctx context.Context, address string, keys []string, logger *slog.Logger) (*observer, error) {
-	labels, err := keyLabels(keys)
+func newObserver(
+	ctx context.Context, address string, keys []string, limits []reservations.Limit, logger *slog.Logger,
+) (*observer, error) {
+	labels, err := keyLabels(keys, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +82,19 @@ func localAddress(address string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// keyLabels reads "limit" and "limit=number".
-func keyLabels(texts []string) (map[string]int, error) {
+// keyLabels reads "limit" and "limit=number", of limits that there are.
+func keyLabels(texts []string, limits []reservations.Limit) (map[string]int, error) {
+	var names []string
+	for _, l := range limits {
+		names = append(names, l.Name)
+	}
 	labels := map[string]int{}
 	for _, text := range texts {
 		limit, number, given := strings.Cut(text, "=")
+		if !slices.Contains(names, limit) {
+			return nil, &cli.UsageError{Err: fmt.Errorf("--metrics-keys: there is no limit %q; %s", limit,
+				nearest.There(limit, names))}
+		}
 		n := keysDefault
 		if given {
 			var err error

@@ -41,7 +41,11 @@ func TestMetricsFlags(t *testing.T) {
 		want string
 	}{
 		"address": {args: []string{"--metrics", "nonsense"}, want: "--metrics"},
-		"keys":    {args: []string{"--metrics", "0", "--metrics-keys", "tenant=x"}, want: "--metrics-keys"},
+		"keys":    {args: []string{"--metrics", "0", "--metrics-keys", "openai=x"}, want: "--metrics-keys"},
+		"unknown": {
+			args: []string{"--metrics", "0", "--metrics-keys", "opnai=50"},
+			want: `there is no limit "opnai"; there are ["openai"]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,15 +64,14 @@ func served(t *testing.T, ctx context.Context) (o *observer, server *miniredis.M
 	server = miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
-	o, err := newObserver(ctx, "127.0.0.1:0", []string{"api=3"}, slog.New(slog.DiscardHandler))
+	limits := []reservations.Limit{{Name: "api", Meters: []reservations.Meter{reservations.PerSecond("requests", 1)}}}
+	o, err := newObserver(ctx, "127.0.0.1:0", []string{"api=3"}, limits, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	buckets := &connect.Buckets{Store: memstore.New(nil)}
 	o.measure(client, buckets)
-	limiter, err := reservations.New(buckets, []reservations.Limit{{
-		Name: "api", Meters: []reservations.Meter{reservations.PerSecond("requests", 1)},
-	}}, reservations.Config{})
+	limiter, err := reservations.New(buckets, limits, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ type reloader struct {
 	fresh   bool   // another worker is needed
 
 	register *register.Register // brings the requests of `headway reload`; nil for none
+	looked   bool               // for a request
 	answered string             // the request that was answered last
 }
 
@@ -78,7 +79,7 @@ func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed 
 }
 
 // answer reloads if `headway reload` asks for it, and answers. A request that Redis could not pass on is seen later. A
-// request from before the start is answered too.
+// request from before the start is answered too, without a reload unless the file has changed since.
 func (r *reloader) answer(ctx context.Context) {
 	if r.register == nil {
 		return
@@ -86,17 +87,30 @@ func (r *reloader) answer(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, register.RenewEvery)
 	defer cancel()
 	request, err := r.register.Requested(ctx, register.ProcessName())
-	if err != nil || request == "" || request == r.answered {
+	if err != nil {
+		return
+	}
+	first := !r.looked
+	r.looked = true
+	if request == "" || request == r.answered {
 		return
 	}
 	a := register.Answer{Process: register.ProcessName()}
-	if a.Restart, err = r.reload(ctx); err != nil {
-		a.Fault = err.Error()
+	if !first || !r.upToDate() {
+		if a.Restart, err = r.reload(ctx); err != nil {
+			a.Fault = err.Error()
+		}
 	}
 	if err := r.register.Answer(ctx, request, a); err != nil {
 		return // the next look reloads again, which changes nothing, and answers
 	}
 	r.answered = request
+}
+
+// upToDate says whether the file is as it was read.
+func (r *reloader) upToDate() bool {
+	is, err := config.Load(r.file)
+	return err == nil && reflect.DeepEqual(is, r.current)
 }
 
 // reload applies what the file says now: all of it that can change, or with any fault nothing. It

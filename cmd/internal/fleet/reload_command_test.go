@@ -66,3 +66,40 @@ func TestReloadOfTheFleet(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
+
+// A request that is older than the worker is answered, and reloads only a file that has changed since it was read.
+func TestReloadRequestedBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer func() { _ = queue.Close() }()
+	file := filepath.Join(t.TempDir(), "headway.yaml")
+	if err := os.WriteFile(file, []byte("limits: {a: {meters: {r: 5/m}}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	same, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, _, err := register.New(queue).Reload(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		current config.Config
+		reloads int
+	}{"same file": {same, 0}, "another file": {config.Config{}, 1}} {
+		reloads := 0
+		r := &reloader{
+			file: file, current: c.current, register: register.New(queue), log: slog.New(slog.DiscardHandler),
+			set: func(context.Context, []reservations.Limit) error { reloads++; return nil },
+		}
+		r.answer(t.Context())
+		answers, err := r.register.Answers(t.Context(), request)
+		if err != nil || len(answers) != 1 || reloads != c.reloads {
+			t.Errorf("%s: %d reloads, answers %v, %v", name, reloads, answers, err)
+		}
+		if err := queue.Del(t.Context(), "headway:{fleet}:reload:"+request).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -93,7 +93,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer switchLevel(ctx, level, logger)()
-	watch, err := newObserver(ctx, s.metrics, s.metricsKeys, logger)
+	watch, err := newObserver(ctx, s.metrics, s.metricsKeys, said.Limits, logger)
 	if err != nil {
 		return err
 	}

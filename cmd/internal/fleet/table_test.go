@@ -55,6 +55,10 @@ func TestLimitsTableFitsTheTerminal(t *testing.T) {
 			t.Errorf("%d columns: %s", columns, text)
 		}
 	}
+	queue := []listed{{Limit: "a", Meter: "r", Configured: &listedRate{Rate: "60/m"}}}
+	if text := limitsTable(queue, 30, false); !strings.Contains(text, "60/m, no burst") {
+		t.Error(text)
+	}
 	want := `LIMIT   METER     KEY   CONFIGURED  SET             BY                    AT
 openai  requests        500/m       250/m           somebody@workstatio…  Mar  3
 openai  tokens          200000/m    -
