@@ -10,8 +10,8 @@ import (
 type Trouble struct {
 	Attempt
 
-	// Requests is the number of requests without a good answer whose last error has the same status, or, of a
-	// request without an attempt, whose failure has the same code.
+	// Requests is the number of requests without a good answer whose last error has the same status. Requests without
+	// an attempt have the code of their failure instead.
 	Requests int
 }
 
