@@ -18,12 +18,12 @@ import (
 const (
 	tenantsQuiet = 9
 	quietEvery   = time.Second * 10 / 24 / tenantsQuiet
-	quietWithin  = time.Second // 99 % of their tasks start within that
+	quietWithin  = time.Second     // 99 % of their tasks start within that once the flood is sorted
+	sortedWithin = 6 * time.Second // from the first start until the flood is sorted
 )
 
-// One of ten tenants floods the queue while the others send tasks. Tasks of the others start within a second, even
-// while the flood arrives. A machine on which the flood takes longer than two seconds to arrive sorts it as slowly:
-// there they start within half of that time.
+// One of ten tenants floods the queue while the others send tasks. Tasks of the others start within three seconds while
+// the flood arrives and is sorted, and within one second afterwards.
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestOneOfTenTenantsFloods(t *testing.T) {
@@ -39,9 +39,7 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 	var sending sync.WaitGroup
 	sending.Go(func() { w.sendQuietly(t, quiet, enqueued) })
 	pass(t, time.Second)
-	begun := time.Now()
 	w.enqueue(t, smallChats(1, flood), "--flow", "flood")
-	arrived := time.Since(begun)
 	sending.Wait()
 	if i := w.info(t); !testing.Short() && i.Retry+i.Scheduled < 100 {
 		t.Errorf("the flood has ended before the others: %s", describe(i))
@@ -49,23 +47,30 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 	w.awaitCompleted(t, flood+quiet, 2*time.Minute)
 	f := w.finish(t)
 	f.wantOnce(t, flood+quiet)
-	var waits []time.Duration
+	var waits, later []time.Duration // later: of tasks that came when the flood was sorted
 	worst := map[int]time.Duration{} // by the second in which the task was enqueued
 	for i, id := range f.Order {
 		if at, ok := enqueued[id]; ok {
 			wait, second := f.Times[i].Sub(at), int(at.Sub(f.FirstStart).Seconds())
 			waits = append(waits, wait)
+			if at.Sub(f.FirstStart) > sortedWithin {
+				later = append(later, wait)
+			}
 			worst[second] = max(worst[second], wait.Round(time.Millisecond))
 		}
 	}
 	slices.Sort(waits)
+	slices.Sort(later)
 	p99 := quantile(waits, 0.99)
 	t.Logf("%d tasks of nine tenants beside %d of the tenth start within %v (p50), %v (p99), %v at "+
 		"most", len(waits), flood,
 		quantile(waits, 0.5), p99, quantile(waits, 1))
 	t.Logf("the longest wait by second: %v", worst)
-	if most := max(sized(3*quietWithin, quietWithin), arrived/2) + f.stood; len(waits) != quiet || p99 > most {
+	if most := 3*quietWithin + f.stood; len(waits) != quiet || p99 > most {
 		t.Errorf("the p99 of the nine tenants is %v in %d tasks, want at most %v in %d", p99, len(waits), most, quiet)
+	}
+	if after, most := quantile(later, 0.99), quietWithin+f.stood; !testing.Short() && (len(later) == 0 || after > most) {
+		t.Errorf("the p99 of the nine tenants is %v in %d tasks after the flood, want at most %v", after, len(later), most)
 	}
 }
 
