@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -46,7 +47,7 @@ type TooLateError struct {
 
 func (e *TooLateError) Error() string {
 	return fmt.Sprintf("it has to start by %s, and limit %s is expected to let it start at %s",
-		engine.ClockText(e.StartBy), e.Bucket, engine.ClockText(e.Expected))
+		envelope.ClockText(e.StartBy), e.Bucket, envelope.ClockText(e.Expected))
 }
 
 // Is makes the error match tasks.ErrExpired.

@@ -29,7 +29,7 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 		switch {
 		case err == nil:
 			found = append(found, Task{Queue: queue, ID: id})
-		case !engine.Gone(err):
+		case !asynqdb.Gone(err):
 			return nil, fmt.Errorf("look for task %s in queue %s: %w", id, queue, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -25,9 +26,9 @@ func (e Explanation) deadline() string {
 	case e.StartBy.IsZero(), !e.startsLater():
 		return ""
 	case e.Until.After(e.StartBy):
-		return "; it must start by " + engine.ClockText(e.StartBy) + " and is expected to expire"
+		return "; it must start by " + envelope.ClockText(e.StartBy) + " and is expected to expire"
 	}
-	return "; it must start by " + engine.ClockText(e.StartBy)
+	return "; it must start by " + envelope.ClockText(e.StartBy)
 }
 
 // pause says what the pause of its queue means for the task, and how the pause ends.
@@ -42,7 +43,7 @@ func (e Explanation) pause() string {
 	case e.Reason == ReasonStore || !e.Until.After(e.Now): // no time is expected, or it has come
 		return "; queue " + e.Task.Queue + " is paused, so it does not start" + resume
 	default:
-		return "; queue " + e.Task.Queue + " is paused, so it starts at " + engine.ClockText(e.Until) +
+		return "; queue " + e.Task.Queue + " is paused, so it starts at " + envelope.ClockText(e.Until) +
 			" at the earliest" + resume
 	}
 }
@@ -70,7 +71,7 @@ func (e Explanation) sentence() string {
 	case ReasonWorker:
 		return "waits for a worker that can serve it, and is delivered again " + e.when() + cause(e.Cause)
 	case ReasonScheduled:
-		return "is scheduled for " + engine.ClockText(e.Until) + ", " + e.when()
+		return "is scheduled for " + envelope.ClockText(e.Until) + ", " + e.when()
 	case ReasonRetry:
 		return fmt.Sprintf("failed %s and is tried again %s", plural(e.Failures, "time"), e.when()) + cause(e.LastError)
 	case ReasonArchived:
@@ -171,14 +172,14 @@ func since(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return " since " + engine.ClockText(at)
+	return " since " + envelope.ClockText(at)
 }
 
 func at(moment time.Time) string {
 	if moment.IsZero() {
 		return ""
 	}
-	return " at " + engine.ClockText(moment)
+	return " at " + envelope.ClockText(moment)
 }
 
 func forTime(now, since time.Time) string {

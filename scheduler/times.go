@@ -10,7 +10,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -42,7 +44,7 @@ func checkStartBy(o tasks.Options, now time.Time) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrInvalidOption,
-		invalid("start_by", "%s must be in the future: it is %s", engine.ClockText(o.StartBy), engine.ClockText(now)))
+		invalid("start_by", "%s must be in the future: it is %s", envelope.ClockText(o.StartBy), envelope.ClockText(now)))
 }
 
 // setTimers sets the timers of tasks that were enqueued.
@@ -124,7 +126,7 @@ func (s *Scheduler) tooLate(p *parcel, bucket string, now time.Time, wait time.D
 	if p.Options.ID != "" {
 		if _, err := s.inspector.GetTaskInfo(p.Options.Queue, p.Options.ID); err == nil {
 			return fmt.Errorf("enqueue task %q: %w", p.Task.Type(), asynq.ErrTaskIDConflict)
-		} else if !engine.Gone(err) {
+		} else if !asynqdb.Gone(err) {
 			return fmt.Errorf("look for task %s: %w", p.Options.ID, err)
 		}
 	}

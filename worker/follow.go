@@ -74,7 +74,7 @@ func (f *follower) load(ctx context.Context) error {
 	return nil
 }
 
-// start loads the overrides and then follows them until Stop. If Load fails, its error is returned and nothing is
+// start loads the overrides and then follows them until stop. If load fails, its error is returned and nothing is
 // started. Of ctx only the values are kept after that. Starting twice does nothing.
 func (f *follower) start(ctx context.Context) error {
 	if f == nil {
@@ -102,7 +102,7 @@ func (f *follower) start(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the following. It may be called twice, and without Start.
+// stop ends the following. It may be called twice, and without start.
 func (f *follower) stop() {
 	if f == nil {
 		return

@@ -35,6 +35,11 @@ func (d *DB) Read(ctx context.Context, queue string, ids []string) ([]*asynq.Tas
 // prefixPage is how many IDs are read together.
 const prefixPage = 5000
 
+// Gone says whether the error of a read is that asynq has no such task.
+func Gone(err error) bool {
+	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
+}
+
 // ErrSeveral is matched where the beginning of an ID means several tasks.
 var ErrSeveral = errors.New("several tasks")
 
@@ -43,7 +48,7 @@ var ErrSeveral = errors.New("several tasks")
 func (d *DB) Beginning(ctx context.Context, queue, prefix string) (in, id string, err error) {
 	queues := []string{queue}
 	if queue == "" {
-		if queues, err = asynq.NewInspectorFromRedisClient(d.client).Queues(); err != nil {
+		if queues, err = d.inspector.Queues(); err != nil {
 			return "", "", fmt.Errorf("list the queues: %w", err)
 		}
 	}

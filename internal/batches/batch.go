@@ -11,6 +11,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
+// LimitsBetween stands between the limits of a batch where they are stored as one text.
+const LimitsBetween = ", "
+
 // State is whether the requests of a batch may still be sent.
 type State string
 
@@ -40,7 +43,7 @@ type Batch struct {
 	// Created is when the batch was opened, in milliseconds.
 	Created time.Time `bson:"created"`
 
-	// Limit names the buckets that its requests take from.
+	// Limit names the buckets that its requests take from, with LimitsBetween between them.
 	Limit string `bson:"limit"`
 
 	// Queue and Retries are the options of its tasks. Model is set if the batch has one model for all requests.

@@ -218,13 +218,18 @@ func unquoted(text []byte) string {
 	return fmt.Sprintf("; line %d: quote the value, as in %s: %q", line, text[found[2]:found[3]], text[found[4]:found[5]])
 }
 
+func (f file) limits() (limits []reservations.Limit) {
+	for _, name := range sortedKeys(f.Limits) {
+		limits = append(limits, f.Limits[name].limit(name))
+	}
+	return limits
+}
+
 func (f file) config() Config {
 	c := Config{
-		Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.concurrency(), ShutdownTimeout: f.ShutdownTimeout,
-		MaxRefusals: f.MaxRefusals, Providers: f.providers(), HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
-	}
-	for _, name := range sortedKeys(f.Limits) {
-		c.Limits = append(c.Limits, f.Limits[name].limit(name))
+		Limits: f.limits(), Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.concurrency(),
+		ShutdownTimeout: f.ShutdownTimeout,
+		MaxRefusals:     f.MaxRefusals, Providers: f.providers(), HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
 	}
 	for _, name := range sortedKeys(f.Recurring) {
 		made, _ := f.Recurring[name].recurring(name, c.Limits) // validate has listed the faults

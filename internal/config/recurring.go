@@ -72,10 +72,7 @@ func (r recurringFile) recurring(name string, limits []reservations.Limit) (sche
 
 // recurringFaults lists the faults of recurring tasks.
 func (f file) recurringFaults() (faults []error) {
-	limits := make([]reservations.Limit, 0, len(f.Limits))
-	for _, name := range sortedKeys(f.Limits) {
-		limits = append(limits, f.Limits[name].limit(name))
-	}
+	limits := f.limits()
 	for _, name := range sortedKeys(f.Recurring) {
 		made, err := f.Recurring[name].recurring(name, limits)
 		if call, ok := made.Args.(llm.Call); ok && err == nil {

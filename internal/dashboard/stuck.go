@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
@@ -75,7 +76,7 @@ func (f *fleet) stuck() []problem {
 
 // needs are the limits of a batch, as its record has them.
 func needs(limits string) (needs []register.Need) {
-	for bucket := range strings.SplitSeq(limits, ", ") {
+	for bucket := range strings.SplitSeq(limits, batches.LimitsBetween) {
 		needs = append(needs, register.Need{Limit: reservations.ParseBucket(bucket).Limit})
 	}
 	return needs

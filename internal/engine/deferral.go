@@ -63,7 +63,8 @@ func (e *DeferredError) Error() string {
 }
 
 func (e *DeferredError) text() string {
-	when := fmt.Sprintf("until %s, %s from %s", ClockText(e.Until), RoundText(e.Delay), ClockText(e.Until.Add(-e.Delay)))
+	when := fmt.Sprintf("until %s, %s from %s", envelope.ClockText(e.Until), RoundText(e.Delay),
+		envelope.ClockText(e.Until.Add(-e.Delay)))
 	switch {
 	case e.missing != "":
 		return WaitingWorker + when + ": " + e.missing
@@ -92,9 +93,6 @@ func (e *DeferredError) Is(target error) bool {
 	}
 	return target == ErrDeferred || errors.Is(e.Cause, target) || errors.Is(e.Refusal, target)
 }
-
-// ClockText is a time as the texts of tasks show it.
-func ClockText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // RoundText drops digits that no reader needs.
 func RoundText(d time.Duration) string {
@@ -184,9 +182,4 @@ func CauseIn(text string) string {
 // archived by an operator or after a failure.
 func OnlyWaited(info *asynq.TaskInfo) bool {
 	return info.Retried >= info.MaxRetry && strings.HasPrefix(info.LastErr, waitingText)
-}
-
-// Gone says whether asynq has no such task.
-func Gone(err error) bool {
-	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 }

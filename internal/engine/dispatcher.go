@@ -315,12 +315,12 @@ func (d *dispatcher) wakeAgain(ctx context.Context) (time.Duration, error) {
 func (d *dispatcher) lost(ctx context.Context, t waitlist.Task) {
 	info, err := d.s.inspector.GetTaskInfo(t.Queue, t.ID)
 	switch {
-	case err != nil && !Gone(err):
+	case err != nil && !asynqdb.Gone(err):
 		d.awake = append(d.awake, waking{task: t, at: time.Now().Add(wakePauseMost)})
 		return
 	case err == nil && (info.State == asynq.TaskStateAggregating ||
 		info.State == asynq.TaskStateArchived && OnlyWaited(info)):
-		if err = d.s.inspector.RunTask(t.Queue, t.ID); err == nil || !Gone(err) {
+		if err = d.s.inspector.RunTask(t.Queue, t.ID); err == nil || !asynqdb.Gone(err) {
 			return
 		}
 	case err == nil && info.State != asynq.TaskStateArchived && info.State != asynq.TaskStateCompleted:

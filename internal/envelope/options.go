@@ -80,11 +80,11 @@ func Validate(o tasks.Options) error {
 	}
 	for field, t := range map[string]time.Time{"at": o.At, "start_by": o.StartBy} {
 		if t.After(latest()) {
-			fault(field, "%s must not be after %s", clock(t), clock(latest()))
+			fault(field, "%s must not be after %s", ClockText(t), ClockText(latest()))
 		}
 	}
 	if !o.StartBy.IsZero() && o.StartBy.Before(o.At) {
-		fault("start_by", "%s must not be before the earliest start of the task, %s", clock(o.StartBy), clock(o.At))
+		fault("start_by", "%s must not be before the earliest start of the task, %s", ClockText(o.StartBy), ClockText(o.At))
 	}
 	return errors.Join(faults...)
 }

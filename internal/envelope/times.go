@@ -37,7 +37,7 @@ type expiredError struct {
 	startBy time.Time
 }
 
-func (e *expiredError) Error() string { return "expired: it had to start by " + clock(e.startBy) }
+func (e *expiredError) Error() string { return "expired: it had to start by " + ClockText(e.startBy) }
 
 func (e *expiredError) Is(target error) bool {
 	return target == tasks.ErrExpired || target == tasks.ErrPermanent || target == asynq.SkipRetry
@@ -63,4 +63,5 @@ func timeIn(t *asynq.Task, header string) time.Time {
 // latest is the last moment that a task can name: Redis's scores are exact until then, and all waits are in a Duration.
 func latest() time.Time { return time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+// ClockText is a time as the texts of tasks show it.
+func ClockText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -98,7 +98,7 @@ BATCH:CUSTOM_ID" sends it again.`,
 // canGiveBack wants the limits of the batch to be in the file: reservations of an unknown limit can't be released. The
 // error is a *cli.UsageError.
 func (s *services) canGiveBack(b batches.Batch, file string) error {
-	for bucket := range strings.SplitSeq(b.Limit, between) {
+	for bucket := range strings.SplitSeq(b.Limit, batches.LimitsBetween) {
 		name, _, _ := strings.Cut(bucket, ":")
 		if _, err := s.limiter.Limit(name); err != nil {
 			return &cli.UsageError{Err: fmt.Errorf(

@@ -144,7 +144,7 @@ func (f *figures) gone(tasks int) int { return max(0, f.Waiting-f.Unsent-tasks) 
 
 // resend is the command that enqueues the file of a batch again.
 func resend(b batches.Batch) string {
-	text := "headway batch " + b.Name + " --limit " + strings.ReplaceAll(b.Limit, between, " --limit ")
+	text := "headway batch " + b.Name + " --limit " + strings.ReplaceAll(b.Limit, batches.LimitsBetween, " --limit ")
 	if b.Queue != "" && b.Queue != "default" {
 		text += " --queue " + b.Queue
 	}

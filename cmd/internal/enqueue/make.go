@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -152,9 +153,6 @@ func (s *source) valid(task tasks.Charger) error {
 	return nil
 }
 
-// between stands between the limits of a batch where they are kept as one text.
-const between = ", "
-
 // each calls good for every task of the file, and faulty for every line that is none. Unique says that no custom_id is
 // there twice.
 func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) error, faulty func(error)) error {
@@ -190,8 +188,8 @@ func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) 
 // with the same content, n counts from 1.
 func (m maker) name(hash string, n int) (id string, err error) {
 	for _, b := range m.from.buckets {
-		if strings.Contains(b.String(), between) {
-			return "", &cli.UsageError{Err: fmt.Errorf("--limit %s: the key of a batch can't hold %q", b, between)}
+		if strings.Contains(b.String(), batches.LimitsBetween) {
+			return "", &cli.UsageError{Err: fmt.Errorf("--limit %s: the key of a batch can't hold %q", b, batches.LimitsBetween)}
 		}
 	}
 	text := "headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model

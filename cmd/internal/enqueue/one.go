@@ -226,12 +226,12 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 	}
 	defer func() { _ = client.Close() }()
 	info, err := infoOf(ctx, client, t)
-	if missing(err) {
+	if asynqdb.Gone(err) {
 		queue, id, failed := asynqdb.New(client).Beginning(ctx, t.Queue, t.ID)
 		switch {
 		case errors.Is(failed, asynqdb.ErrSeveral):
 			return "", &cli.UsageError{Err: orBatch(failed, t.ID)}
-		case missing(failed):
+		case asynqdb.Gone(failed):
 			return "", orBatch(err, t.ID)
 		case failed != nil:
 			return "", failed
@@ -278,10 +278,6 @@ func infoOf(ctx context.Context, client redis.UniversalClient, t scheduler.Task)
 		return nil, fmt.Errorf("look for task %s in queue %q: %w", t.ID, t.Queue, err)
 	}
 	return info, nil
-}
-
-func missing(err error) bool {
-	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 }
 
 // batchName is what a batch is called, or the beginning of it. Generated IDs of tasks are longer, with

@@ -104,7 +104,7 @@ func (t *target) retry(
 	if err := t.checkKeep(); err != nil {
 		return 0, err
 	}
-	t.limits, t.queue, t.retries = strings.Split(b.Limit, between), b.Queue, b.Retries
+	t.limits, t.queue, t.retries = strings.Split(b.Limit, batches.LimitsBetween), b.Queue, b.Retries
 	options, err := t.options(ctx, env)
 	if err != nil {
 		return 0, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/envelope"
@@ -78,7 +79,7 @@ func (s *source) String() string {
 	for i, b := range s.buckets {
 		names[i] = b.String()
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, batches.LimitsBetween)
 }
 
 // hasHeadroom says whether any of the limits has room that only urgent requests may use.

@@ -25,7 +25,7 @@ const listed = 20
 
 // lastBucket is the last of the buckets of a batch, as its record has them.
 func lastBucket(limits string) reservations.Charge {
-	names := strings.Split(limits, between)
+	names := strings.Split(limits, batches.LimitsBetween)
 	return reservations.ParseBucket(names[len(names)-1])
 }
 
