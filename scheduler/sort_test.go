@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
@@ -72,6 +73,48 @@ func next(t *testing.T, client redis.UniversalClient) (ids []string) {
 		ids = append(ids, info.ID)
 	}
 	return ids
+}
+
+// Tasks at the head that wait already do not keep those behind them from being sorted.
+func TestSortBehindWaitingTasks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+		t.Helper()
+		l := limiter(t, store(), perSecond(1./3600, 1))
+		if o := ask(t, l, openai("").Charges()[0]); !o.Started() {
+			t.Fatalf("%+v", o)
+		}
+		first := newScheduler(t, client, l, exact())
+		waiting, _ := backlog(t, first, 88)
+		start(t, first)
+		if reported := sorted(t, first, envelope.Charges); reported != len(waiting) {
+			t.Fatalf("the sort reported %d of %d", reported, len(waiting))
+		}
+		inspector := asynq.NewInspectorFromRedisClient(client)
+		for _, id := range waiting { // as if asynq delivered them too early
+			if err := inspector.RunTask("default", id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second := newScheduler(t, client, l, exact())
+		const behind = 100
+		for range behind {
+			if _, err := second.Enqueue(t.Context(), openai("")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(t, second)
+		joined, left := make(chan int, behind), behind
+		second.Engine().Sort("default", envelope.Charges, func(n int) { joined <- n })
+		for left > 0 {
+			select {
+			case n := <-joined:
+				left -= n
+			case <-time.After(patience):
+				t.Fatalf("%d of %d tasks were not sorted", left, behind)
+			}
+		}
+	})
 }
 
 // Tasks with a limit wait in their order; all others are delivered next, in their order.

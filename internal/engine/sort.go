@@ -167,8 +167,8 @@ func (s *Engine) sortSome(
 		return 0, sortSoon, nil
 	}
 	s.sorter.pass(queue)
-	batch, wanted, err := s.takeLimited(reserving, queue, active, pending, price)
-	if err != nil || 2*wanted <= len(pending) {
+	batch, limits, err := s.takeLimited(reserving, queue, active, pending, price)
+	if err != nil || 2*limits <= len(pending) {
 		pause = sortPause
 	}
 	if err != nil || len(batch) == 0 {
@@ -217,19 +217,22 @@ func (s *Engine) joinSorted(ctx context.Context, queue string, parcels []*Parcel
 	return err
 }
 
-// takeLimited takes the pending tasks that have a limit and do not wait yet; wanted is the number of such tasks.
+// takeLimited takes the pending tasks that have a limit and do not wait yet; limits is how many have a limit.
 // Before that, they and the active tasks arrive, in the order of delivery. So an active task whose bucket answers
 // late waits before them, and a task that is delivered after they are taken waits behind them. Several processes may
 // sort one queue: the first arrival of a task counts.
 func (s *Engine) takeLimited(
 	ctx context.Context, queue string, active, pending []asynqdb.Pending, price Pricer,
-) (batch []*Parcel, wanted int, err error) {
+) (batch []*Parcel, limits int, err error) {
 	parcels := map[string]*Parcel{}
 	var arrivals []waitlist.Arrival
-	for _, t := range slices.Concat(active, pending) {
+	for i, t := range slices.Concat(active, pending) {
 		if charges := s.priced(t, price); len(charges) > 0 {
 			parcels[t.ID] = sorted(queue, t, charges)
 			arrivals = append(arrivals, s.arrival(ctx, waitlist.Task{Queue: queue, ID: t.ID}, charges))
+			if i >= len(active) {
+				limits++
+			}
 		}
 	}
 	states, err := s.list.Arrive(ctx, arrivals)
@@ -256,7 +259,7 @@ func (s *Engine) takeLimited(
 	for _, id := range got {
 		batch = append(batch, parcels[id])
 	}
-	return batch, len(limited), err
+	return batch, limits, err
 }
 
 // arrival is a task of a backlog. In which shard of a limit it will wait is not known.
