@@ -75,7 +75,7 @@ func next(t *testing.T, client redis.UniversalClient) (ids []string) {
 	return ids
 }
 
-// Tasks at the head that wait already do not keep those behind them from being sorted.
+// Tasks at the head that wait already do not keep the tasks behind them from being sorted.
 func TestSortBehindWaitingTasks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
