@@ -11,15 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-
 	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/internal/unsent"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
+
+// contentType is that of requests and answers.
+const contentType = "application/json"
 
 // messageLength is how much of a provider's message an Error keeps, in bytes.
 const messageLength = 500
@@ -30,7 +30,6 @@ const bodyLength = 64 << 10
 // Client calls a provider, once for each call. Safe for concurrent use.
 type Client struct {
 	config  Config
-	api     openai.Client
 	secrets redact.Secrets
 }
 
@@ -52,20 +51,7 @@ func NewClient(config Config) (*Client, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
-	options := []option.RequestOption{
-		option.WithEnvironmentProduction(), option.WithHTTPClient(config.HTTPClient),
-		option.WithRequestTimeout(config.Timeout),
-	}
-	if config.BaseURL != "" {
-		options = append(options, option.WithBaseURL(config.BaseURL))
-	}
-	if config.APIKey != "" {
-		options = append(options, option.WithAPIKey(config.APIKey))
-	}
-	options = append(options, option.WithMiddleware(shortErrors))
-	options = append(options, config.Options...)
-	options = append(options, option.WithMaxRetries(0)) // each attempt has to pass the limit
-	return &Client{config: config, api: openai.Client{Options: options}, secrets: redact.New(config.APIKey)}, nil
+	return &Client{config: config, secrets: redact.New(config.APIKey)}, nil
 }
 
 // Close lets go of idle connections. The client can still be used.
@@ -118,16 +104,20 @@ func (c *Client) send(ctx context.Context, call Call) (Answer, error) {
 	ctx, mark := unsent.Watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	var res *http.Response
-	err := c.api.Post(ctx, strings.TrimPrefix(string(to), "/v1/"), nil, &res, option.WithRequestBody("application/json",
-		[]byte(call.Request)))
+	res, err := c.post(ctx, to, call.Request)
 	if err != nil {
-		return Answer{}, mark(c.failure(to, res, err))
+		return Answer{}, mark(c.failure(to, nil, nil, err))
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		// An error stays what its status says, however long its page is.
+		text, _ := io.ReadAll(io.LimitReader(res.Body, intake.Free))
+		_ = res.Body.Close()
+		return Answer{}, c.failure(to, res, text, nil)
 	}
 	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
 	defer release()
 	if err = errors.Join(err, res.Body.Close()); err != nil {
-		return Answer{}, c.failure(to, res, err)
+		return Answer{}, c.failure(to, res, nil, err)
 	}
 	body = c.secrets.Bytes(body)
 	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header,
@@ -140,6 +130,25 @@ func (c *Client) send(ctx context.Context, call Call) (Answer, error) {
 	}
 	answer.Usage, _ = usageOf(body)
 	return answer, nil
+}
+
+// post makes the request, once. The caller closes the body of the answer.
+func (c *Client) post(ctx context.Context, to Endpoint, body []byte) (*http.Response, error) {
+	url := strings.TrimSuffix(c.config.BaseURL, "/") + strings.TrimPrefix(string(to), "/v1")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", contentType)
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("User-Agent", "headway")
+	if c.config.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+c.config.APIKey)
+	}
+	for name, values := range c.config.Header {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	return c.config.HTTPClient.Do(req)
 }
 
 // unusable says why an answer with a good status is none, or nothing.
@@ -187,9 +196,8 @@ func (p *problem) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// failure translates what the official client returns. Its own error is not kept: it holds the request, and with it the
-// key.
-func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
+// failure is the error of a call. Res is nil if there was no answer. Text is the body of an answer that is an error.
+func (c *Client) failure(to Endpoint, res *http.Response, text []byte, err error) error {
 	e := &Error{Endpoint: to}
 	if errors.Is(err, intake.ErrTooLarge) {
 		e.StatusCode, e.RequestID = res.StatusCode, c.redact(res.Header.Get("X-Request-Id"))
@@ -201,13 +209,13 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 			res.Header), c.redact(res.Header.Get("X-Request-Id"))
 		e.Seen = ReadHeaders(res.Header, time.Now())
 	}
-	if api, ok := errors.AsType[*openai.Error](err); ok {
-		e.Code, e.Type = c.redact(api.Code), c.redact(api.Type)
-		e.Param, e.Message = c.redact(api.Param), c.redact(api.Message)
-	}
 	if e.StatusCode >= http.StatusBadRequest {
-		// The official client has read it, and put it back.
-		text, _ := io.ReadAll(res.Body)
+		var answer struct {
+			Error struct{ Code, Type, Param, Message word }
+		}
+		_ = json.Unmarshal(text, &answer) // an error of another shape has none of them
+		e.Code, e.Type = c.redact(string(answer.Error.Code)), c.redact(string(answer.Error.Type))
+		e.Param, e.Message = c.redact(string(answer.Error.Param)), c.redact(string(answer.Error.Message))
 		if e.Code == "" && e.Message == "" { // an error of another shape, or a gateway's page
 			e.Message = c.redact(strings.TrimSpace(string(text)))
 		}
@@ -231,6 +239,19 @@ func (c *Client) failure(to Endpoint, res *http.Response, err error) error {
 	default:
 		return e
 	}
+}
+
+// word is a text of an error; gateways send some as numbers.
+type word string
+
+// UnmarshalJSON implements json.Unmarshaler. Null is the empty text.
+func (w *word) UnmarshalJSON(text []byte) error {
+	var s string
+	if json.Unmarshal(text, &s) != nil {
+		s = string(text)
+	}
+	*w = word(s)
+	return nil
 }
 
 // redact takes the key out of a text from outside and shortens it.

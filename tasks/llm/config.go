@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -12,11 +11,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openai/openai-go/v3/option"
-
 	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/reservations"
 )
+
+// BaseURLDefault is that of OpenAI.
+const BaseURLDefault = "https://api.openai.com/v1"
 
 // TimeoutDefault bounds one call.
 const TimeoutDefault = 10 * time.Minute
@@ -30,7 +30,7 @@ const maxHeader = 64 << 10
 
 // Config says where to call and how. No environment variable is read.
 type Config struct {
-	// BaseURL is what comes before "chat/completions", e.g. "http://127.0.0.1:8080/v1". Defaults to that of OpenAI.
+	// BaseURL is what comes before "chat/completions", e.g. "http://127.0.0.1:8080/v1". Defaults to BaseURLDefault.
 	BaseURL string
 	// APIKey is sent as a bearer token. It may be empty only where BaseURL is given.
 	APIKey string
@@ -54,8 +54,9 @@ type Config struct {
 	// not here stands for the meter of the same name; only the "tokens" of Anthropic stand for none, because they
 	// belong to whichever limit is nearest. A call that is not charged for the meter is not concerned.
 	Meters map[string]string
-	// Options are further options of the official client, e.g. an organization. They can't bring back its retries.
-	Options []option.RequestOption
+	// Header has further headers of each request, e.g. OpenAI-Organization. It replaces headers of the client's own. Not
+	// for keys: answers and errors are cleared of APIKey alone.
+	Header http.Header
 }
 
 // Validate joins every fault, each a *reservations.FieldError. No text holds the key.
@@ -99,6 +100,7 @@ func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = TimeoutDefault
 	}
+	c.BaseURL = cmp.Or(c.BaseURL, BaseURLDefault)
 	c.MaxBody = cmp.Or(c.MaxBody, MaxBodyDefault)
 	if c.Memory == nil {
 		c.Memory = intake.New(0)
@@ -126,16 +128,3 @@ func (c Config) withDefaults() Config {
 
 // ErrTooLarge is matched when the body of an answer is above Config.MaxBody.
 var ErrTooLarge = errors.New("llm: the answer is too large")
-
-// shortErrors cuts the bodies of answers that are errors, which the official client reads whole: an error stays what
-// its status says, however long its page is.
-func shortErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	res, err := next(r)
-	if res != nil && res.Body != nil && res.StatusCode >= http.StatusBadRequest {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, intake.Free), res.Body}
-	}
-	return res, err
-}

@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// openAIBase is the provider that the environment names by default.
-	openAIBase = "https://api.openai.com/v1"
 	// providerPatience bounds one request of the check.
 	providerPatience = 10 * time.Second
 	// modelsMost bounds what is read of an answer.

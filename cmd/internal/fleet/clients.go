@@ -78,7 +78,7 @@ func providersOf(c config.Config, getenv func(string) string) (config.Providers,
 	if len(c.Providers) > 0 {
 		return c.Providers, nil
 	}
-	p := config.Provider{BaseURL: cmp.Or(getenv("OPENAI_BASE_URL"), openAIBase), Key: "OPENAI_API_KEY"}
+	p := config.Provider{BaseURL: cmp.Or(getenv("OPENAI_BASE_URL"), llm.BaseURLDefault), Key: "OPENAI_API_KEY"}
 	fault := (*reservations.FieldError)(nil)
 	if errors.As(p.Client(getenv).Validate(), &fault) {
 		return config.Providers{p}, &cli.UsageError{Err: fmt.Errorf("OPENAI_BASE_URL: %s", fault.Problem)}
