@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/internal/metric"
 )
 
 // What is committed is what the list of metrics makes.
@@ -30,9 +30,9 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 // known are the names that may be in an expression, with their labels.
 func known() map[string][]string {
 	all := map[string][]string{}
-	for _, m := range metrics.List() {
+	for _, m := range metric.List() {
 		all[m.Name] = m.Labels
-		if m.Type == metrics.Histogram {
+		if m.Type == metric.Histogram {
 			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 				all[m.Name+suffix] = m.Labels
 			}
@@ -79,7 +79,7 @@ func TestExpressionsUseTheList(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range metrics.List() {
+	for _, m := range metric.List() {
 		if !used[m.Name] {
 			t.Errorf("%s is on no chart", m.Name)
 		}

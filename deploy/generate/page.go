@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/internal/metric"
 )
 
 // wrapAt is the longest line of a page.
@@ -12,7 +12,7 @@ const wrapAt = 100
 
 const intro = `# Metrics
 
-Generated from the list in the package [` + "`metrics`" + `](../metrics/list.go): ` + "`go generate ./deploy/...`" + `.
+Generated from the [list of metrics](../internal/metric/list.go): ` + "`go generate ./deploy/...`" + `.
 [Observing](observing.md) says how to export them, and which alerts there are.
 
 Metrics of a *process* count what one worker did: take ` + "`sum`" + ` over the fleet. Metrics of the *fleet*
@@ -24,7 +24,7 @@ func page() ([]byte, error) {
 	var b strings.Builder
 	b.WriteString(intro)
 	group := ""
-	for _, m := range metrics.List() {
+	for _, m := range metric.List() {
 		if g := groupOf(m.Name); g != group {
 			group = g
 			fmt.Fprintf(&b, "\n## %s\n\n", strings.ToUpper(g[:1])+g[1:])
