@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -53,8 +54,8 @@ func (m *Metrics) of(t worker.TaskRef) *counts {
 	return m.kinds.get(k, func() (*counts, bool) {
 		return &counts{
 			kind: k, running: m.running.WithLabelValues(k.queue),
-			succeeded: m.counters[finished].WithLabelValues(k.queue, k.name, string(worker.ResultSucceeded)),
-			duration:  m.histograms[duration].WithLabelValues(k.name),
+			succeeded: m.counters[metric.Finished].WithLabelValues(k.queue, k.name, string(worker.ResultSucceeded)),
+			duration:  m.histograms[metric.Duration].WithLabelValues(k.name),
 		}, true
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -45,9 +46,9 @@ func (s *store) Load(ctx context.Context, limit, key string) (reservations.Bucke
 }
 
 func (s *store) note(operation string, began time.Time, err error) {
-	s.m.observe(time.Since(began), storeSeconds, operation)
+	s.m.observe(time.Since(began), metric.StoreSeconds, operation)
 	if err != nil {
-		s.m.count(storeErrors, operation)
+		s.m.count(metric.StoreErrors, operation)
 	}
 }
 
@@ -61,7 +62,7 @@ func (h redisHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := next(ctx, network, address)
 		if err != nil {
-			h.m.count(redisErrors, "dial")
+			h.m.count(metric.RedisErrors, "dial")
 		}
 		return conn, err
 	}
@@ -90,7 +91,7 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 func (h redisHook) note(command string, began time.Time, err error) {
 	h.observer(command).Observe(time.Since(began).Seconds())
 	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		h.m.count(redisErrors, h.m.commands.label(command))
+		h.m.count(metric.RedisErrors, h.m.commands.label(command))
 	}
 }
 
@@ -98,6 +99,6 @@ func (h redisHook) note(command string, began time.Time, err error) {
 func (h redisHook) observer(command string) prometheus.Observer {
 	return h.m.calls.get(command, func() (prometheus.Observer, bool) {
 		label := h.m.commands.label(command)
-		return h.m.histograms[redisSeconds].WithLabelValues(label), label != other
+		return h.m.histograms[metric.RedisSeconds].WithLabelValues(label), label != other
 	})
 }

@@ -9,7 +9,7 @@
 //	prometheus.MustRegister(m)
 //	defer m.Close()
 //
-// [List] has all metrics. Two kinds differ in what a sum over processes means:
+// docs/metrics.md lists all metrics. Two kinds differ in what a sum over processes means:
 //
 //   - Counters and histograms are of this process: add them up over the fleet.
 //   - Gauges of buckets, waitlists, queues and the dispatcher are of the whole fleet, and every process exports the

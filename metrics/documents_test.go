@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/metrics"
+	"github.com/headway-go/headway/internal/metric"
 )
 
 // panel is a chart of the dashboard.
@@ -41,7 +41,7 @@ func panels(t *testing.T) []panel {
 func TestPageDescribesTheMetrics(t *testing.T) {
 	t.Parallel()
 	page := strings.Join(strings.Fields(read(t, "docs/metrics.md")), " ")
-	for _, m := range metrics.List() {
+	for _, m := range metric.List() {
 		labels := "no labels"
 		if len(m.Labels) > 0 {
 			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
@@ -51,8 +51,8 @@ func TestPageDescribesTheMetrics(t *testing.T) {
 			t.Errorf("docs/metrics.md lacks the entry:\n%s", entry)
 		}
 	}
-	if entries := strings.Count(page, "- `headway_"); entries != len(metrics.List()) {
-		t.Errorf("docs/metrics.md has %d entries for %d metrics", entries, len(metrics.List()))
+	if entries := strings.Count(page, "- `headway_"); entries != len(metric.List()) {
+		t.Errorf("docs/metrics.md has %d entries for %d metrics", entries, len(metric.List()))
 	}
 }
 
@@ -68,7 +68,7 @@ func TestExpressionsUseExportedMetrics(t *testing.T) {
 	}
 	name := regexp.MustCompile(`(headway_\w+?)(?:_bucket)?\b(?:\{(\w+)=)?`)
 	labels, shown := map[string]string{}, map[string]bool{}
-	for _, m := range metrics.List() {
+	for _, m := range metric.List() {
 		labels[m.Name] = strings.Join(m.Labels, " ")
 	}
 	for _, m := range name.FindAllStringSubmatch(dashboard.String(), -1) {

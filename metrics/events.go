@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 
+	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -19,12 +20,12 @@ func (m *Metrics) Events() worker.Events {
 func (m *Metrics) started(s worker.Start) {
 	m.of(s.Task).running.Inc()
 	for _, c := range s.Charges {
-		m.count(starts, c.Limit, m.keys.label(c.Limit, c.Key))
+		m.count(metric.Starts, c.Limit, m.keys.label(c.Limit, c.Key))
 	}
 	if len(s.Charges) > 0 {
 		limit := s.Charges[len(s.Charges)-1].Limit
-		m.observe(s.Lateness, lateness, limit)
-		m.observe(s.Outcome.Hold, hold, limit)
+		m.observe(s.Lateness, metric.Lateness, limit)
+		m.observe(s.Outcome.Hold, metric.Hold, limit)
 	}
 }
 
@@ -36,7 +37,7 @@ func (m *Metrics) finished(f worker.Finish) {
 	if f.Result == worker.ResultSucceeded {
 		c.succeeded.Inc()
 	} else {
-		m.count(finished, c.queue, c.name, string(f.Result))
+		m.count(metric.Finished, c.queue, c.name, string(f.Result))
 	}
 	c.duration.Observe(f.Elapsed.Seconds())
 	for _, c := range f.Charges {
@@ -46,13 +47,13 @@ func (m *Metrics) finished(f worker.Finish) {
 			if !reported {
 				used = n
 			}
-			m.add(n, estimated, c.Limit, key, meter)
-			m.add(used, settled, c.Limit, key, meter)
+			m.add(n, metric.Estimated, c.Limit, key, meter)
+			m.add(used, metric.Settled, c.Limit, key, meter)
 		}
 	}
 	if refusal, ok := errors.AsType[*tasks.RetryAfterError](f.Err); ok && refusal != nil && len(f.Charges) > 0 {
 		c := f.Charges[len(f.Charges)-1]
-		m.count(refusals, c.Limit, m.keys.label(c.Limit, c.Key))
+		m.count(metric.Refusals, c.Limit, m.keys.label(c.Limit, c.Key))
 	}
 }
 
@@ -61,7 +62,7 @@ func (m *Metrics) rejected(r worker.Refusal) {
 	if errors.Is(r.Err, tasks.ErrExpired) {
 		reason = "expired"
 	}
-	m.count(rejected, m.queues.label(r.Task.Queue), m.types.label(r.Task.Type), reason)
+	m.count(metric.Rejected, m.queues.label(r.Task.Queue), m.types.label(r.Task.Type), reason)
 }
 
 func (m *Metrics) deferred(d worker.Deferral) {
@@ -72,14 +73,16 @@ func (m *Metrics) deferred(d worker.Deferral) {
 	case d.Charge.Limit == "":
 		reason = "refused"
 	}
-	m.count(deferred, d.Charge.Limit, reason)
+	m.count(metric.Deferred, d.Charge.Limit, reason)
 }
 
-func (m *Metrics) sorted(s worker.Sorted) { m.add(float64(s.Tasks), sorted, m.queues.label(s.Queue)) }
+func (m *Metrics) sorted(s worker.Sorted) {
+	m.add(float64(s.Tasks), metric.Sorted, m.queues.label(s.Queue))
+}
 
 func (m *Metrics) settled(s worker.Settlement) {
 	if s.Err != nil {
-		m.count(unsettled, s.Charge.Limit)
+		m.count(metric.Unsettled, s.Charge.Limit)
 	}
 }
 
@@ -88,5 +91,5 @@ func (m *Metrics) synced(s worker.Sync) {
 	if s.Err != nil {
 		result = "failed"
 	}
-	m.count(syncs, s.Charge.Limit, result)
+	m.count(metric.Syncs, s.Charge.Limit, result)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -195,7 +196,7 @@ func (f *fleet) send(to chan<- prometheus.Metric, now time.Time) {
 		if p.answers(now) == nil {
 			answers = 1
 		}
-		to <- f.gauge(up, answers, name)
+		to <- f.gauge(metric.Up, answers, name)
 		if p.at.IsZero() || now.Sub(p.at) > f.m.config.Stale {
 			complete = false
 			continue
@@ -209,8 +210,8 @@ func (f *fleet) send(to chan<- prometheus.Metric, now time.Time) {
 		}
 	}
 	if complete {
-		to <- f.gauge(readAge, unix(oldest))
-		to <- f.gauge(readSeconds, longest.Seconds())
+		to <- f.gauge(metric.ReadAge, unix(oldest))
+		to <- f.gauge(metric.ReadSeconds, longest.Seconds())
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/headway-go/headway/internal/metric"
 )
 
 // Config holds the settings of Metrics. The zero value is ready to use.
@@ -66,7 +68,7 @@ func New(config Config) *Metrics {
 		descs:       map[string]*prometheus.Desc{}, counters: map[string]*prometheus.CounterVec{},
 		histograms: map[string]*prometheus.HistogramVec{},
 	}
-	for _, d := range List() {
+	for _, d := range metric.List() {
 		m.define(d)
 	}
 	m.fleet = newFleet(m)
@@ -74,16 +76,16 @@ func New(config Config) *Metrics {
 }
 
 // define makes what counts a metric.
-func (m *Metrics) define(d Metric) {
+func (m *Metrics) define(d metric.Metric) {
 	switch {
-	case d.Type == Counter:
+	case d.Type == metric.Counter:
 		m.counters[d.Name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
 		m.own = append(m.own, m.counters[d.Name])
-	case d.Type == Histogram:
+	case d.Type == metric.Histogram:
 		options := prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: d.Buckets}
 		m.histograms[d.Name] = prometheus.NewHistogramVec(options, d.Labels)
 		m.own = append(m.own, m.histograms[d.Name])
-	case d.Name == running:
+	case d.Name == metric.Running:
 		m.running = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.Name, Help: d.Help}, d.Labels)
 		m.own = append(m.own, m.running)
 	default:

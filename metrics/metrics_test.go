@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -53,11 +54,11 @@ func TestExportsWhatIsListed(t *testing.T) {
 	_ = b.client.Do(t.Context(), "nonsense").Err()
 	_ = b.client.Do(t.Context(), "get", "none").Err()
 	exported := b.gather(t)
-	types := map[metrics.Type]dto.MetricType{
-		metrics.Counter: dto.MetricType_COUNTER, metrics.Gauge: dto.MetricType_GAUGE,
-		metrics.Histogram: dto.MetricType_HISTOGRAM,
+	types := map[metric.Type]dto.MetricType{
+		metric.Counter: dto.MetricType_COUNTER, metric.Gauge: dto.MetricType_GAUGE,
+		metric.Histogram: dto.MetricType_HISTOGRAM,
 	}
-	for _, d := range metrics.List() {
+	for _, d := range metric.List() {
 		family := exported[d.Name]
 		if family == nil {
 			t.Errorf("%s is listed and not exported", d.Name)

@@ -6,6 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/metric"
 )
 
 // Mongo measures the commands of a MongoDB client: pass it to mongostore.Connect, or call it with the settings of your
@@ -20,7 +22,7 @@ func (m *Metrics) Mongo(settings *options.ClientOptions) {
 		collection, _ := collections.LoadAndDelete(e.RequestID)
 		name, _ := collection.(string)
 		labels = []string{name, e.CommandName}
-		m.observe(e.Duration, mongoSeconds, labels...)
+		m.observe(e.Duration, metric.MongoSeconds, labels...)
 		return labels
 	}
 	settings.SetMonitor(&event.CommandMonitor{
@@ -37,14 +39,14 @@ func (m *Metrics) Mongo(settings *options.ClientOptions) {
 			}
 		},
 		Failed: func(ctx context.Context, e *event.CommandFailedEvent) {
-			m.count(mongoErrors, note(e.CommandFinishedEvent)...)
+			m.count(metric.MongoErrors, note(e.CommandFinishedEvent)...)
 			if others.Failed != nil {
 				others.Failed(ctx, e)
 			}
 		},
 	})
 	settings.SetServerMonitor(&event.ServerMonitor{ServerHeartbeatFailed: func(*event.ServerHeartbeatFailedEvent) {
-		m.count(mongoErrors, "", "hello")
+		m.count(metric.MongoErrors, "", "hello")
 	}})
 }
 

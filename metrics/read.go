@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -32,7 +33,7 @@ func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metr
 	if duty.Dispatcher != "" {
 		onDuty = 1
 	}
-	all := []prometheus.Metric{f.gauge(dispatcher, onDuty)}
+	all := []prometheus.Metric{f.gauge(metric.Dispatcher, onDuty)}
 	queues, err := overview.Queues(f.inspector)
 	if err != nil {
 		return nil, err
@@ -73,9 +74,9 @@ func (f *fleet) queueMetrics(queues []overview.Queue) (all []prometheus.Metric) 
 			"pending": q.Pending, "active": q.Active, "scheduled": q.Scheduled, "retry": q.Retry,
 			"completed": q.Completed, "archived": q.Archived,
 		} {
-			all = append(all, f.gauge(queueTasks, float64(n), label, state))
+			all = append(all, f.gauge(metric.QueueTasks, float64(n), label, state))
 		}
-		all = append(all, f.gauge(queueLatency, q.Latency, label), f.gauge(queuePaused, truth(q.Paused), label))
+		all = append(all, f.gauge(metric.QueueLatency, q.Latency, label), f.gauge(metric.QueuePaused, truth(q.Paused), label))
 	}
 	return all
 }
@@ -102,16 +103,16 @@ func (f *fleet) waitlistMetrics(
 		}
 		sums[label].add(l)
 	}
-	all = append(all, f.gauge(waitGoal, goal.Seconds(), limit), f.gauge(truncated, truth(more), limit))
+	all = append(all, f.gauge(metric.WaitGoal, goal.Seconds(), limit), f.gauge(metric.Truncated, truth(more), limit))
 	for key, sum := range sums {
 		all = append(all,
-			f.gauge(waitingTasks, float64(sum.waiting), limit, key, "waiting"),
-			f.gauge(waitingTasks, float64(sum.promoted), limit, key, "promoted"))
+			f.gauge(metric.WaitingTasks, float64(sum.waiting), limit, key, "waiting"),
+			f.gauge(metric.WaitingTasks, float64(sum.promoted), limit, key, "promoted"))
 		for meter := range none { // not any that Redis may have
-			all = append(all, f.gauge(waitingTokens, sum.tokens[meter], limit, key, meter))
+			all = append(all, f.gauge(metric.WaitingTokens, sum.tokens[meter], limit, key, meter))
 		}
 		if sum.end >= 0 {
-			all = append(all, f.gauge(waitlistEnd, unix(now.Add(sum.end)), limit, key))
+			all = append(all, f.gauge(metric.WaitlistEnd, unix(now.Add(sum.end)), limit, key))
 		}
 	}
 	return all
@@ -162,13 +163,13 @@ func (f *fleet) bucketMetrics() (all []prometheus.Metric) {
 		if b.Blocked > 0 {
 			until = unix(f.viewed) + b.Blocked
 		}
-		all = append(all, f.gauge(blockedUntil, until, b.Limit, key))
+		all = append(all, f.gauge(metric.BlockedUntil, until, b.Limit, key))
 		for _, m := range b.Meters {
 			all = append(all,
-				f.gauge(capacity, m.Capacity, b.Limit, key, m.Meter),
-				f.gauge(refill, refilled(m), b.Limit, key, m.Meter),
-				f.gauge(level, m.Level, b.Limit, key, m.Meter),
-				f.gauge(reserved, m.Promised, b.Limit, key, m.Meter))
+				f.gauge(metric.Capacity, m.Capacity, b.Limit, key, m.Meter),
+				f.gauge(metric.Refill, refilled(m), b.Limit, key, m.Meter),
+				f.gauge(metric.Level, m.Level, b.Limit, key, m.Meter),
+				f.gauge(metric.Reserved, m.Promised, b.Limit, key, m.Meter))
 		}
 	}
 	return all

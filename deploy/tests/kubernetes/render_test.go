@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/metrics"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
@@ -18,6 +16,9 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/metric"
 )
 
 // rendered is what kustomize makes of a folder.
@@ -128,12 +129,12 @@ func TestAutoscaler(t *testing.T) {
 
 // known returns an error unless Headway exports the metric with such labels.
 func known(wanted autoscaling.MetricIdentifier) error {
-	i := slices.IndexFunc(metrics.List(), func(m metrics.Metric) bool { return m.Name == wanted.Name })
+	i := slices.IndexFunc(metric.List(), func(m metric.Metric) bool { return m.Name == wanted.Name })
 	if i < 0 {
 		return fmt.Errorf("no metric %q", wanted.Name)
 	}
 	for label := range wanted.Selector.MatchLabels {
-		if m := metrics.List()[i]; !slices.Contains(m.Labels, label) {
+		if m := metric.List()[i]; !slices.Contains(m.Labels, label) {
 			return fmt.Errorf("%s has no label %q, but %q", m.Name, label, m.Labels)
 		}
 	}
