@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -53,7 +52,7 @@ func listFailed(ctx context.Context, env cli.Environment, store *batches.Store, 
 		row := newFailedRequest(r)
 		if !asJSON {
 			rows = append(rows, row)
-		} else if err := json.NewEncoder(env.Out).Encode(row); err != nil {
+		} else if err := cli.JSON(env.Out).Encode(row); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ enqueued twice. A task that is already in the queue again, for instance by asynq
 Requests of a batch are skipped: "headway retry BATCH --failed" sends them again, so that the batch has their results.`,
 		Example: `  headway dead requeue report-42 report-43
   headway dead requeue --all
-  headway dead requeue --all --type mail --error "connection refused" --since 24h`,
+  headway dead requeue --all --type mail --error "timeout" --since 24h`,
 		Args: cli.Args(cobra.ArbitraryArgs),
 	}
 	f.flags(c)

@@ -215,7 +215,7 @@ func retriesOf(t deadtasks.Task) int {
 }
 
 func encoderTo(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(w)
+	e := cli.JSON(w)
 	e.SetEscapeHTML(false) // payloads are read by people
 	return e
 }
