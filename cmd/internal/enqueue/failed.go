@@ -3,6 +3,7 @@ package enqueue
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/headway-go/headway/internal/batches"
@@ -71,7 +72,7 @@ func listFailed(ctx context.Context, env cli.Environment, store *batches.Store, 
 	}
 	lines := cli.Table(rows, cli.Columns(env.Out), heads, func(f failedRequest, _ int) []string {
 		return []string{
-			cli.FirstLine(f.CustomID, 40, "..."), f.Task, count(f.Attempts), cli.FirstLine(f.Error, 100, "..."),
+			cli.FirstLine(f.CustomID, 40, "..."), f.Task, strconv.Itoa(f.Attempts), cli.FirstLine(f.Error, 100, "..."),
 		}
 	})
 	_, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n"))

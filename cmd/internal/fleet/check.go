@@ -168,7 +168,7 @@ func checkWorkers(
 		return
 	}
 	own := register.Member{Limits: register.LimitTexts(limits)}
-	lines := []string{fmt.Sprintf("%d run", len(members))}
+	lines := []string{fmt.Sprintf("%d live", len(members))}
 	for _, m := range members {
 		for _, d := range own.Differences(m) {
 			lines = append(lines, fmt.Sprintf("warning: %s has other settings for limit %s, meter %s: %s; this file has: %s",

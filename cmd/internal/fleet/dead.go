@@ -193,7 +193,7 @@ func exportDeadTo(
 		return errors.Join(err, file.Drop())
 	}
 	if err = file.Keep(); err == nil && name != "-" {
-		_, err = fmt.Fprintf(env.Err, "%s in %s\n", counted(n, "task"), name)
+		_, err = fmt.Fprintf(env.Err, "%s in %s\n", cli.Plural(n, "task", "tasks"), name)
 	}
 	return errors.Join(err, broken.err())
 }
@@ -241,5 +241,5 @@ func (u *unreadable) err() error {
 	if u.records == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s can't be read and left out: %w", counted(u.records, "record"), u.first)
+	return fmt.Errorf("%s can't be read and left out: %w", cli.Plural(u.records, "record", "records"), u.first)
 }

@@ -185,7 +185,7 @@ func deadSummary(
 	}
 	fmt.Fprintln(s)
 	for _, line := range cli.Arrange([]string{
-		counted(n, "task"),
+		cli.Plural(n, "task", "tasks"),
 		"`headway dead show ID` shows all of one, " + again,
 	}, s.columns) {
 		if _, err := fmt.Fprintln(s, line); err != nil {
@@ -193,11 +193,4 @@ func deadSummary(
 		}
 	}
 	return nil
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
