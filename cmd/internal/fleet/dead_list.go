@@ -57,30 +57,12 @@ errors, then fewer columns.`,
 		}
 		defer done()
 		if asJSON {
-			return listDeadAsJSON(c.Context(), env, store, chosen, most)
+			_, err = writeDead(encoderTo(env.Out), store.List(c.Context(), chosen), most, rowOf, func(int) {})
+			return err
 		}
 		return listDead(c.Context(), env, store, chosen, most)
 	}
 	return c
-}
-
-func listDeadAsJSON(
-	ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int,
-) error {
-	out, n := encoderTo(env.Out), 0
-	var broken unreadable
-	for t, err := range store.List(ctx, f) {
-		if broken.counts(err) {
-			continue
-		}
-		if err == nil {
-			err = out.Encode(rowOf(t))
-		}
-		if n++; err != nil || n == most {
-			return errors.Join(err, broken.err())
-		}
-	}
-	return broken.err()
 }
 
 // listDead prints the rows page by page, so that any number of them takes no memory.
