@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// concurrencyDefault is how many tasks a worker runs at once. Waiting tasks do not count.
-	concurrencyDefault = 50
+	// ConcurrencyDefault is how many tasks a worker runs at once where Config names no number. Waiting tasks do not count.
+	ConcurrencyDefault = 50
 	// concurrencyMost bounds Config.Concurrency.
 	concurrencyMost = 100_000
 	// weightMost bounds the weights of Config.Queues: asynq makes a list with one name for each unit of weight, each
 	// time it takes a task.
 	weightMost = 1000
-	// shutdownTimeoutDefault is how long running handlers may go on when the worker stops.
-	shutdownTimeoutDefault = 30 * time.Second
+	// ShutdownTimeoutDefault is how long running handlers may go on when the worker stops, where Config names no time.
+	ShutdownTimeoutDefault = 30 * time.Second
 	// settleTimeoutDefault is how long a settlement is tried while the store is unavailable.
 	settleTimeoutDefault = time.Minute
 	// maxRefusalsDefault is how often a task may be refused by its provider until that counts as a failure.
@@ -83,8 +83,8 @@ type Config struct {
 
 // withDefaults returns a copy in which zero values are the defaults.
 func (c Config) withDefaults() Config {
-	c.Concurrency = cmp.Or(c.Concurrency, concurrencyDefault)
-	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, shutdownTimeoutDefault)
+	c.Concurrency = cmp.Or(c.Concurrency, ConcurrencyDefault)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, ShutdownTimeoutDefault)
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, settleTimeoutDefault)
 	c.MaxRefusals = cmp.Or(c.MaxRefusals, maxRefusalsDefault)
 	c.SweepEvery = cmp.Or(c.SweepEvery, sweepEveryDefault)

@@ -50,7 +50,7 @@ func afterEcho(ctx context.Context, stop func()) {
 
 // Run is Main in a given environment. It prints an error once, to Err, with all terminal control characters escaped.
 func Run(ctx context.Context, root func(Environment) *cobra.Command, args []string, env Environment) int {
-	out, errs := &text{to: env.Out, terminal: IsTerminal(env.Out)}, &text{to: env.Err, terminal: IsTerminal(env.Err)}
+	out, errs := newText(env.Out), newText(env.Err)
 	defer func() { _, _ = out.flush(), errs.flush() }() // no output is left for an error
 	env.Out, env.Err = out, errs
 	c := root(env)
@@ -64,9 +64,7 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 		c.Args = Args(cobra.NoArgs)
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
-	if columns := Columns(env.Out); columns > 0 {
-		wrapHelp(c, columns)
-	}
+	helpInOnePiece(c)
 	err := c.ExecuteContext(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintf(env.Err, "%s: %v\n", c.Name(), err) // no other output is left

@@ -3,10 +3,8 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -15,20 +13,6 @@ import (
 
 // errDeclined is the answer no.
 var errDeclined = errors.New("nothing was done")
-
-// Print prints a result, as JSON or as text for people.
-func Print(w io.Writer, asJSON bool, result any, text string) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(result)
-	}
-	_, err := fmt.Fprintln(w, text)
-	return err
-}
-
-// Warn prints what is allowed and may still be a mistake.
-func Warn(env Environment, format string, args ...any) {
-	_, _ = fmt.Fprintf(env.Err, "headway: warning: "+format+"\n", args...) // there is nowhere else to say it
-}
 
 // Confirm prints a warning, and on a terminal asks whether to go on. The error says that the answer is no, or that ctx
 // has ended. Without a terminal the command goes on.

@@ -4,47 +4,20 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"os"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/clitest"
 )
-
-// openTerminal returns both ends of a terminal: person types and reads, command is what the command has.
-func openTerminal(t *testing.T) (person, command *os.File) {
-	t.Helper()
-	open := func(name string) *os.File {
-		fd, err := syscall.Open(name, syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
-		if err != nil {
-			t.Skipf("no terminal: %s: %v", name, err)
-		}
-		f := os.NewFile(uintptr(fd), name)
-		t.Cleanup(func() { _ = f.Close() })
-		return f
-	}
-	person = open("/dev/ptmx")
-	control := func(request uintptr) (n int32) {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, person.Fd(), request,
-			uintptr(unsafe.Pointer(&n))); errno != 0 {
-			t.Fatal(errno)
-		}
-		return n
-	}
-	control(syscall.TIOCSPTLCK) // unlocks it
-	return person, open("/dev/pts/" + strconv.Itoa(int(control(syscall.TIOCGPTN))))
-}
 
 func TestConfirm(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	for typed, goesOn := range map[string]bool{
 		"y\n": true, " YES \n": true, "n\n": false, "\n": false, "yesterday\n": false, "\x04": false, // the end of the input
 	} {
-		person, command := openTerminal(t)
+		person, command := clitest.Terminal(t, 80)
 		if _, err := person.WriteString(typed); err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +31,7 @@ func TestConfirm(t *testing.T) {
 // The question is on the terminal before the answer is typed, and a signal ends it.
 func TestConfirmIsInterrupted(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	person, command := openTerminal(t)
+	person, command := clitest.Terminal(t, 80)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- cli.Confirm(ctx, cli.Environment{In: command, Err: command}, "%d tasks go", 3) }()
@@ -82,7 +55,7 @@ func TestConfirmIsInterrupted(t *testing.T) {
 // Without a terminal on both sides the command warns and goes on: a script can't answer.
 func TestConfirmWithoutATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	_, command := openTerminal(t)
+	_, command := clitest.Terminal(t, 80)
 	var text strings.Builder
 	for _, env := range []cli.Environment{
 		{In: strings.NewReader("n\n"), Err: command}, {In: command, Err: &text},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -51,7 +52,7 @@ func Moment(at, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	text := at.UTC().Format("2006-01-02T15:04:05.000Z")
+	text := envelope.ClockText(at)
 	switch d := at.Sub(now); {
 	case d > 0:
 		return text + ", in " + Seconds(d.Seconds())

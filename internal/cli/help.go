@@ -1,50 +1,44 @@
 package cli
 
 import (
-	"fmt"
+	"bytes"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
 
-// wrapHelp makes the help of a command and of all commands below it fit into a terminal of that width.
-func wrapHelp(c *cobra.Command, columns int) {
-	c.Long = Wrap(c.Long, columns)
-	if !c.HasParent() {
-		flags := fmt.Sprintf(".FlagUsagesWrapped %d", columns)
-		c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages", flags))
-	}
-	for _, sub := range c.Commands() {
-		wrapHelp(sub, columns)
-	}
+// helpInOnePiece has the help of c, and of all commands below it, written at once, so that its lines wrap as a whole.
+// On a terminal, a paragraph of the command's own text is one line before that.
+func helpInOnePiece(c *cobra.Command) {
+	whole := c.HelpFunc()
+	c.SetHelpFunc(func(c *cobra.Command, args []string) {
+		out := c.OutOrStdout()
+		if IsTerminal(out) {
+			c.Long = unfold(c.Long)
+		}
+		var b bytes.Buffer
+		c.SetOut(&b)
+		whole(c, args)
+		c.SetOut(out)
+		_, _ = out.Write(b.Bytes()) // no output is left for an error
+	})
 }
 
-// Wrap fills the paragraphs of a text again, in lines of at most that many columns. An indented line begins a paragraph
-// of its own, whose further lines have the same indent. A longer word is not broken.
-func Wrap(text string, columns int) string {
+// unfold makes each paragraph of a text one line. An indented line begins a paragraph, and lines that are further
+// indented belong to it.
+func unfold(text string) string {
 	var lines []string
-	open := false // the last line can be continued
+	indent := -1 // of the paragraph; less than zero for none
 	for line := range strings.SplitSeq(text, "\n") {
-		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		if indent != "" || line == "" || !open {
-			lines = append(lines, indent)
-		}
-		open = line != "" && indent == ""
-		if indent != "" && utf8.RuneCountInString(line) <= columns { // it may be aligned with others
-			lines[len(lines)-1] = line
+		words := strings.TrimLeft(line, " ")
+		own := len(line) - len(words)
+		if words != "" && (own == 0 && indent == 0 || own > indent && indent > 0) {
+			lines[len(lines)-1] += " " + words
 			continue
 		}
-		for word := range strings.FieldsSeq(line) {
-			last := &lines[len(lines)-1]
-			switch {
-			case strings.TrimSpace(*last) == "":
-				*last += word
-			case utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(word) <= columns:
-				*last += " " + word
-			default:
-				lines = append(lines, indent+word)
-			}
+		lines = append(lines, line)
+		if indent = own; words == "" {
+			indent = -1
 		}
 	}
 	return strings.Join(lines, "\n")

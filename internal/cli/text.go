@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 	"sync"
@@ -8,12 +9,23 @@ import (
 )
 
 // Data returns w for output that a program reads, e.g. a file of answers. The bytes stay unchanged unless w is a
-// terminal.
+// terminal, which gets no control characters.
 func Data(w io.Writer) io.Writer {
 	if IsTerminal(w) {
-		return w
+		return unwrapped(w)
 	}
 	return Control(w)
+}
+
+// JSON returns an encoder of lines that stay whole on a terminal.
+func JSON(w io.Writer) *json.Encoder { return json.NewEncoder(unwrapped(w)) }
+
+// unwrapped returns w without the wrapping of lines.
+func unwrapped(w io.Writer) io.Writer {
+	if t, ok := w.(*text); ok {
+		return &text{to: t.to, terminal: t.terminal}
+	}
+	return w
 }
 
 // Control returns w for control sequences, e.g. of a bar. Texts from outside must go through Printable first.
@@ -25,14 +37,20 @@ func Control(w io.Writer) io.Writer {
 }
 
 // text is an output for people. Each byte goes through Printable, so that no caller can forget it. On a terminal,
-// bold print passes, for the commands' own headings. Run makes both outputs of a command such writers. It is safe for
-// concurrent use.
+// bold print passes, for the commands' own headings, and long lines wrap at words. A Write begins at the left. Run
+// makes both outputs of a command such writers. It is safe for concurrent use.
 type text struct {
 	to       io.Writer
 	terminal bool
+	wraps    bool
 
 	mu   sync.Mutex // guards rest, and keeps each Write in one piece
 	rest []byte     // the first bytes of a character that the next Write completes
+}
+
+func newText(to io.Writer) *text {
+	terminal := IsTerminal(to)
+	return &text{to: to, terminal: terminal, wraps: terminal}
 }
 
 // Write implements io.Writer.
@@ -70,6 +88,9 @@ func (t *text) show(shown string) error {
 		shown = aroundBold(shown)
 	} else {
 		shown = Printable(shown)
+	}
+	if t.wraps {
+		shown = wrap(shown, Columns(t))
 	}
 	_, err := io.WriteString(t.to, shown)
 	return err

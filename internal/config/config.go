@@ -16,17 +16,11 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks/web"
+	"github.com/headway-go/headway/worker"
 )
 
 // FileDefault is the default file of the commands' settings.
 const FileDefault = "headway.yaml"
-
-const (
-	// ConcurrencyDefault is the default number of tasks that one worker process runs at once.
-	ConcurrencyDefault = 50
-	// ShutdownTimeoutDefault is the default time that a stopping worker waits for running tasks.
-	ShutdownTimeoutDefault = 30 * time.Second
-)
 
 // The values of Config.Buckets.
 const (
@@ -203,7 +197,7 @@ func Parse(text []byte) (Config, error) {
 
 func (f file) concurrency() int {
 	if f.Concurrency == nil {
-		return ConcurrencyDefault
+		return worker.ConcurrencyDefault
 	}
 	return *f.Concurrency
 }
@@ -239,7 +233,7 @@ func (f file) config() Config {
 		c.Queues = map[string]int{"default": 1}
 	}
 	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = ShutdownTimeoutDefault
+		c.ShutdownTimeout = worker.ShutdownTimeoutDefault
 	}
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
 )
 
 func TestTheRepositorysFile(t *testing.T) {
@@ -44,8 +45,8 @@ func TestDefaults(t *testing.T) {
 	if m := c.Limits[0].Meters[0]; m.MaxReserved != reservations.NoReserved || m.Rate != 10 || m.Period != 10*time.Second {
 		t.Errorf("meter is %+v", m)
 	}
-	if c.Concurrency != config.ConcurrencyDefault || c.Queues["default"] != 1 ||
-		c.ShutdownTimeout != config.ShutdownTimeoutDefault {
+	if c.Concurrency != worker.ConcurrencyDefault || c.Queues["default"] != 1 ||
+		c.ShutdownTimeout != worker.ShutdownTimeoutDefault {
 		t.Errorf("defaults are %+v", c)
 	}
 }
@@ -427,7 +428,7 @@ func TestConcurrencyOfZero(t *testing.T) {
 		!strings.Contains(err.Error(), "concurrency: 0 would run no task") {
 		t.Error(err)
 	}
-	if c, err := config.Parse([]byte(limits)); err != nil || c.Concurrency != config.ConcurrencyDefault {
+	if c, err := config.Parse([]byte(limits)); err != nil || c.Concurrency != worker.ConcurrencyDefault {
 		t.Errorf("%+v, %v", c.Concurrency, err)
 	}
 }

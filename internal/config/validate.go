@@ -34,7 +34,7 @@ func (f file) validate() []error {
 		fault("buckets", "%q must be %s or %s", b, BucketsMongoDB, BucketsRedis)
 	}
 	if f.concurrency() == 0 {
-		fault("concurrency", "0 would run no task: must be at least 1; leave it out for %d", ConcurrencyDefault)
+		fault("concurrency", "0 would run no task: must be at least 1; leave it out for %d", worker.ConcurrencyDefault)
 	}
 	walk(worker.Config{
 		Concurrency: f.concurrency(), Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,

@@ -134,7 +134,7 @@ func (t Task) failuresText() string {
 	if t.Reason == scheduler.ReasonCompleted || t.Reason == scheduler.ReasonArchived {
 		return strconv.Itoa(t.Failures)
 	}
-	return fmt.Sprintf("%d; it is tried again %d times at most", t.Failures, max(0, t.MaxRetry-t.Failures))
+	return fmt.Sprintf("%d; at most %s left", t.Failures, cli.Plural(max(0, t.MaxRetry-t.Failures), "retry", "retries"))
 }
 
 // chargeLines are the task's charges, one a line: the charges of its headers, or else of its waitlist.

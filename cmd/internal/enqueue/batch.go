@@ -64,7 +64,7 @@ because the newest batch of a file goes on.
 With --wait the command shows the progress until every request has ended, and writes the answers in the OpenAI Batch
 output format: good ones to --out, others to --errors. Either of them implies --wait; "-" is standard output.`,
 		Example: `  headway batch examples/godoc.jsonl --limit openai
-  headway batch requests.jsonl --out answers.jsonl --errors errors.jsonl --limit openai
+  headway batch in.jsonl --out out.jsonl --errors errors.jsonl --limit openai
   headway batch requests.jsonl --limit openai:tenant-7 --reserve
   headway batch requests.jsonl --limit tenants:acme --limit openai
   zcat huge.jsonl.gz | headway batch - --limit openai --skip-invalid --json`,

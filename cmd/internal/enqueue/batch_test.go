@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,7 +67,7 @@ func TestBatchRunsToItsEnd(t *testing.T) {
 	}
 	got := readLines(t, out)
 	for i, l := range got {
-		if l.CustomID != "c"+count(i+1) || l.Error != nil || l.Response == nil || l.Response.StatusCode != 200 ||
+		if l.CustomID != "c"+strconv.Itoa(i+1) || l.Error != nil || l.Response == nil || l.Response.StatusCode != 200 ||
 			l.Response.RequestID == "" {
 			t.Fatalf("line %d: %+v", i+1, l)
 		}
@@ -252,7 +253,7 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	for i, l := range readLines(t, errs) {
-		if l.CustomID != "c"+count(i+1) || l.Response != nil || l.Error.Code != "batch_cancelled" {
+		if l.CustomID != "c"+strconv.Itoa(i+1) || l.Response != nil || l.Error.Code != "batch_cancelled" {
 			t.Fatalf("line %d: %+v", i+1, l)
 		}
 	}

@@ -33,15 +33,15 @@ type cancelled struct {
 
 // text is that for people.
 func (c cancelled) text() string {
-	began := fmt.Sprintf("batch %s is cancelled: %s requests are deleted", c.Batch, count(c.Withdrawn))
+	began := fmt.Sprintf("batch %s is cancelled: %d requests are deleted", c.Batch, c.Withdrawn)
 	if c.again {
-		began = fmt.Sprintf("batch %s was cancelled already: %s requests were cancelled before, %s are deleted now",
-			c.Batch, count(c.Before), count(c.Withdrawn))
+		began = fmt.Sprintf("batch %s was cancelled already: %d requests were cancelled before, %d are deleted now",
+			c.Batch, c.Before, c.Withdrawn)
 	}
-	text := fmt.Sprintf("%s, %s had ended, %s are running, %s were never enqueued", began, count(c.Ended),
-		count(c.Running), count(c.Never))
+	text := fmt.Sprintf("%s, %d had ended, %d are running, %d were never enqueued", began, c.Ended,
+		c.Running, c.Never)
 	if c.Missing > 0 {
-		text += fmt.Sprintf(", %s are not in the queue any more", count(c.Missing))
+		text += fmt.Sprintf(", %d are not in the queue any more", c.Missing)
 	}
 	return text
 }
@@ -87,8 +87,8 @@ BATCH:CUSTOM_ID" sends it again.`,
 			return err // before anything was done
 		}
 		if err != nil && !errors.Is(err, errEnded) {
-			return fmt.Errorf("batch %s is cancelled, but %s of its requests may still be in the queue, where workers "+
-				"drop them: %w", b.ID, count(r.Left), err)
+			return fmt.Errorf("batch %s is cancelled, but %d of its requests may still be in the queue, where workers "+
+				"drop them: %w", b.ID, r.Left, err)
 		}
 		return cli.Print(env.Out, asJSON, r, r.text())
 	}

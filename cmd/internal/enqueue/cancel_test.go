@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestCancelledWhileItIsWaitedFor(t *testing.T) {
 	}
 	lines := readLines(t, errs)
 	for i, l := range lines {
-		if l.CustomID != "c"+count(i+1) || l.Response != nil || l.Error.Code != "batch_cancelled" {
+		if l.CustomID != "c"+strconv.Itoa(i+1) || l.Response != nil || l.Error.Code != "batch_cancelled" {
 			t.Fatalf("line %d: %+v", i+1, l)
 		}
 	}

@@ -2,8 +2,8 @@ package enqueue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/headway-go/headway/internal/batches"
@@ -53,7 +53,7 @@ func listFailed(ctx context.Context, env cli.Environment, store *batches.Store, 
 		row := newFailedRequest(r)
 		if !asJSON {
 			rows = append(rows, row)
-		} else if err := json.NewEncoder(env.Out).Encode(row); err != nil {
+		} else if err := cli.JSON(env.Out).Encode(row); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func listFailed(ctx context.Context, env cli.Environment, store *batches.Store, 
 	}
 	lines := cli.Table(rows, cli.Columns(env.Out), heads, func(f failedRequest, _ int) []string {
 		return []string{
-			cli.FirstLine(f.CustomID, 40, "..."), f.Task, count(f.Attempts), cli.FirstLine(f.Error, 100, "..."),
+			cli.FirstLine(f.CustomID, 40, "..."), f.Task, strconv.Itoa(f.Attempts), cli.FirstLine(f.Error, 100, "..."),
 		}
 	})
 	_, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n"))

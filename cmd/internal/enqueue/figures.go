@@ -69,10 +69,10 @@ type figures struct {
 
 // rate is what a meter of the last limit gave lately, beside what it may give.
 type rate struct {
-	Meter   string        `json:"meter"`
-	Taken   float64       `json:"taken"` // in Period, by the batch
-	Allowed float64       `json:"allowed"`
-	Period  time.Duration `json:"period_ns"`
+	Meter   string  `json:"meter"`
+	Taken   float64 `json:"taken"` // in Period, by the batch
+	Allowed float64 `json:"allowed"`
+	Period  float64 `json:"period_seconds"`
 }
 
 // How an end is estimated.
@@ -173,9 +173,9 @@ func (f *figures) estimate(all batches.Counts, l pace.Lately, view reservations.
 		if !known || m.Current <= 0 || m.Period <= 0 {
 			continue
 		}
-		r := rate{Meter: m.Name, Allowed: m.Current, Period: m.Period}
+		r := rate{Meter: m.Name, Allowed: m.Current, Period: m.Period.Seconds()}
 		if recent, _ := amount(m.Meter, l.Counts); l.Within > 0 {
-			r.Taken = recent / l.Within.Seconds() * m.Period.Seconds()
+			r.Taken = recent / l.Within.Seconds() * r.Period
 		}
 		f.Rates = append(f.Rates, r)
 		each := 1.

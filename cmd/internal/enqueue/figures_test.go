@@ -3,7 +3,6 @@ package enqueue
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/headway-go/headway/internal/batches"
 )
@@ -17,7 +16,7 @@ func TestBurstIsNamed(t *testing.T) {
 	} {
 		f := figures{
 			Requests: 3000, Done: 591, Waiting: 2409, measured: true,
-			Rates: []rate{{Meter: "requests", Taken: taken, Allowed: 500, Period: time.Minute}},
+			Rates: []rate{{Meter: "requests", Taken: taken, Allowed: 500, Period: 60}},
 		}
 		if text := f.text(); !strings.Contains(text, want) {
 			t.Errorf("%v of 500: %s, want %q", taken, text, want)

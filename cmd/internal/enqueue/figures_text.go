@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -17,10 +16,10 @@ func (f *figures) text() string { return strings.Join(f.parts(), "; ") }
 
 // parts are the texts of the figures.
 func (f *figures) parts() []string {
-	parts := []string{fmt.Sprintf("%s of %s done, %s failed, %s", count(f.Done), count(f.Requests), count(f.Failed),
+	parts := []string{fmt.Sprintf("%d of %d done, %d failed, %s", f.Done, f.Requests, f.Failed,
 		f.left())}
 	if f.Retried > 0 {
-		parts[0] += fmt.Sprintf(" (%s retried)", count(f.Retried))
+		parts[0] += fmt.Sprintf(" (%d retried)", f.Retried)
 	}
 	if text := f.unseenText(); text != "" {
 		parts = append(parts, text)
@@ -33,7 +32,7 @@ func (f *figures) parts() []string {
 		parts = append(parts, strings.Join(rates, ", "))
 	}
 	if f.Used > 0 {
-		parts = append(parts, fmt.Sprintf("%s tokens used, %s reserved", amountText(f.Used), amountText(f.Reserved)))
+		parts = append(parts, fmt.Sprintf("%s tokens used, %s reserved", cli.Amount(f.Used), cli.Amount(f.Reserved)))
 	}
 	if f.Cost != nil {
 		text := "cost " + costText(*f.Cost)
@@ -49,10 +48,10 @@ func (f *figures) parts() []string {
 func (r rate) text() string {
 	meter, per := strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)
 	if r.Taken > 1.05*r.Allowed {
-		return fmt.Sprintf("%s %s/%s: the limit's %s/%s and a saved burst", amountText(r.Taken), meter, per,
-			amountText(r.Allowed), per)
+		return fmt.Sprintf("%s %s/%s: the limit's %s/%s and a saved burst", cli.Amount(r.Taken), meter, per,
+			cli.Amount(r.Allowed), per)
 	}
-	return fmt.Sprintf("%s of %s %s/%s", amountText(r.Taken), amountText(r.Allowed), meter, per)
+	return fmt.Sprintf("%s of %s %s/%s", cli.Amount(r.Taken), cli.Amount(r.Allowed), meter, per)
 }
 
 // errorShown is how many characters of the newest error are shown.
@@ -61,7 +60,7 @@ const errorShown = 200
 // why is what keeps requests from an answer.
 func (f *figures) why() (parts []string) {
 	if f.Error != "" {
-		parts = append(parts, fmt.Sprintf("last error, of %s: %s", plural(f.Errors, "request", "requests"),
+		parts = append(parts, fmt.Sprintf("last error, of %s: %s", cli.Plural(f.Errors, "request", "requests"),
 			cli.FirstLine(f.Error, errorShown, " ...")))
 	}
 	if f.State != string(batches.StateOpen) {
@@ -72,8 +71,8 @@ func (f *figures) why() (parts []string) {
 			lastBucket(f.Limit).Bucket(), leftText(f.Blocked)))
 	}
 	if f.Unsent > 0 {
-		parts = append(parts, fmt.Sprintf("lines %s to %s are not enqueued: if their command has ended, `%s` goes on there",
-			count(f.Enqueued+1), count(f.Enqueued+f.Unsent), f.resend))
+		parts = append(parts, fmt.Sprintf("lines %d to %d are not enqueued: if their command has ended, `%s` goes on there",
+			f.Enqueued+1, f.Enqueued+f.Unsent, f.resend))
 	}
 	if f.Trouble != "" {
 		parts = append(parts, "the queue can't be looked at: "+f.Trouble)
@@ -84,11 +83,11 @@ func (f *figures) why() (parts []string) {
 // left is what has no result yet, for people.
 func (f *figures) left() string {
 	if f.State != string(batches.StateCancelled) {
-		return count(f.Waiting) + " waiting"
+		return fmt.Sprintf("%d waiting", f.Waiting)
 	}
-	text := count(f.Cancelled) + " cancelled"
+	text := fmt.Sprintf("%d cancelled", f.Cancelled)
 	if f.Waiting > 0 {
-		text += fmt.Sprintf(", %s running", count(f.Waiting))
+		text += fmt.Sprintf(", %d running", f.Waiting)
 	}
 	return text
 }
@@ -103,7 +102,7 @@ func (f *figures) unseenText() string {
 	if f.unsent {
 		where = "were never enqueued or may still be in the queue"
 	}
-	return fmt.Sprintf("%s of the cancelled %s (`headway cancel %s` deletes them)", count(f.unseen), where, f.Batch)
+	return fmt.Sprintf("%d of the cancelled %s (`headway cancel %s` deletes them)", f.unseen, where, f.Batch)
 }
 
 // end says when all is done, and how that is known.
@@ -125,7 +124,7 @@ func (f *figures) end() string {
 		return "all have ended"
 	case f.Missing > 0:
 		return fmt.Sprintf("%s not in the queue any more, as if Redis had lost its data: `%s` enqueues the rest again",
-			plural(f.Missing, "request is", "requests are"), f.resend)
+			cli.Plural(f.Missing, "request is", "requests are"), f.resend)
 	case f.Paused:
 		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue)
 	case f.Lacking != "":
@@ -145,7 +144,7 @@ func (f *figures) end() string {
 
 func (f *figures) lostText() string {
 	return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
-		plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
+		cli.Plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
 		leftText((f.lostIn + recoverEvery).Seconds()))
 }
 
@@ -189,18 +188,9 @@ func leftText(seconds float64) string {
 	return max(time.Second, d.Round(time.Second)).String()
 }
 
-func periodText(d time.Duration) string {
-	_, unit, _ := strings.Cut(reservations.RateText(1, d), "/")
+func periodText(seconds float64) string {
+	_, unit, _ := strings.Cut(reservations.RateText(1, time.Duration(seconds*float64(time.Second))), "/")
 	return unit
-}
-
-// count is a number with commas.
-func count(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // costText has as many digits as a small amount needs.
@@ -210,24 +200,4 @@ func costText(cost float64) string {
 		digits++
 	}
 	return strconv.FormatFloat(cost, 'f', digits, 64)
-}
-
-// amountText is a number of tokens as people read it.
-func amountText(n float64) string {
-	switch {
-	case n >= 1e7:
-		return fmt.Sprintf("%.1fM", n/1e6)
-	case n >= 1e4:
-		return fmt.Sprintf("%.0fk", n/1e3)
-	case n >= 10 || n == math.Trunc(n):
-		return fmt.Sprintf("%.0f", n)
-	}
-	return fmt.Sprintf("%.1f", n)
-}
-
-func plural(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return count(n) + " " + more
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +149,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 func chats(n int) string {
 	var b strings.Builder
 	for i := range n {
-		b.WriteString(line("c"+count(i+1), 5+i%20) + "\n")
+		b.WriteString(line("c"+strconv.Itoa(i+1), 5+i%20) + "\n")
 	}
 	return b.String()
 }

@@ -47,13 +47,13 @@ waits, and asynq's tools show it.
 
 With --unique the request is refused, with exit code 1, while another one with that key waits or runs in the queue: the
 error names its task.`,
-		Example: `  headway enqueue "Why is the sky blue?" --limit openai --model gpt-4o-mini --max-tokens 200
+		Example: `  headway enqueue "Why is the sky blue?" --limit openai --max-tokens 200
   headway answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
-  headway enqueue "Why is the sky blue?" --model llama3.2:3b     # of a provider in headway.yaml
+  headway enqueue "Hi" --model llama3.2:3b     # of a provider in headway.yaml
   headway enqueue "Good morning" --limit openai --in 8h
   headway enqueue "Hi" --limit tenants:acme --limit openai
   headway enqueue "Sum up report 7" --limit openai --unique report-7
-  headway enqueue --body '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}]}' --limit openai`,
+  headway enqueue --body "$(cat request.json)" --limit openai`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
 	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")

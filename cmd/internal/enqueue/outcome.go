@@ -85,23 +85,23 @@ func (j *batchJob) print(r result, name string) error {
 	if j.standard() {
 		out = j.env.Err
 	}
-	text := fmt.Sprintf("batch %s: %s of %s requests of %s are in queue %q, for limit %s", r.Batch,
-		count(r.Enqueued+r.Waiting), count(r.Requests), displayName(name), j.queue, j.make.from)
+	text := fmt.Sprintf("batch %s: %d of %d requests of %s are in queue %q, for limit %s", r.Batch,
+		r.Enqueued+r.Waiting, r.Requests, displayName(name), j.queue, j.make.from)
 	switch {
 	case r.Finished+r.Waiting == 0:
 	case r.Finished == r.Requests:
-		text = fmt.Sprintf("batch %s: all %s requests of %s have ended; --new runs them once more", r.Batch,
-			count(r.Requests), displayName(name))
+		text = fmt.Sprintf("batch %s: all %d requests of %s have ended; --new runs them once more", r.Batch,
+			r.Requests, displayName(name))
 	default:
-		text += fmt.Sprintf("; %s just enqueued, %s enqueued before, %s already ended", count(r.Enqueued), count(r.Waiting),
-			count(r.Finished))
+		text += fmt.Sprintf("; %d just enqueued, %d enqueued before, %d already ended", r.Enqueued, r.Waiting,
+			r.Finished)
 	}
 	if r.Expired > 0 {
-		text += fmt.Sprintf("; %s expired, because they would start later than --start-by", count(r.Expired))
+		text += fmt.Sprintf("; %d expired, because they would start later than --start-by", r.Expired)
 	}
 	if r.Waiting > 0 && (j.common.Urgent || j.common.Flow+j.common.Priority != "") {
-		cli.Warn(j.env, "%s requests were enqueued before: --urgent, --priority and --flow do not change them",
-			count(r.Waiting))
+		cli.Warn(j.env, "%d requests were enqueued before: --urgent, --priority and --flow do not change them",
+			r.Waiting)
 	}
 	return cli.Print(out, j.asJSON, r, text)
 }

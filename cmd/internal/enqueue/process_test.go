@@ -113,7 +113,7 @@ func TestKilledEnqueuerGoesOn(t *testing.T) {
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if got := size(); got != n || !strings.Contains(out.String(), count(n)+" of "+count(n)+" requests") {
+	if got := size(); got != n || !strings.Contains(out.String(), strconv.Itoa(n)+" of "+strconv.Itoa(n)+" requests") {
 		t.Errorf("%d tasks: %s", got, out)
 	}
 }

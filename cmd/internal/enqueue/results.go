@@ -55,15 +55,15 @@ The exit code is 0 also if requests failed: --json says how many.`,
 		}
 		w.Missing = max(0, b.Requests-w.Done-w.Failed-w.Cancelled)
 		if w.Missing > 0 && b.State == batches.StateCancelled {
-			cli.Warn(env, "%s requests of the cancelled batch have no line: they still run, or their lines were never "+
-				"enqueued, and nothing is known of them", count(w.Missing))
+			cli.Warn(env, "%d requests of the cancelled batch have no line: they still run, or their lines were never "+
+				"enqueued, and nothing is known of them", w.Missing)
 		}
 		out := env.Out
 		if f.standard() {
 			out = env.Err
 		}
-		return cli.Print(out, asJSON, w, fmt.Sprintf("batch %s: %s answers, %s failed, %s cancelled, %s not there yet, "+
-			"of %s requests", b.ID, count(w.Done), count(w.Failed), count(w.Cancelled), count(w.Missing), count(b.Requests)))
+		return cli.Print(out, asJSON, w, fmt.Sprintf("batch %s: %d answers, %d failed, %d cancelled, %d not there yet, "+
+			"of %d requests", b.ID, w.Done, w.Failed, w.Cancelled, w.Missing, b.Requests))
 	}
 	return c
 }

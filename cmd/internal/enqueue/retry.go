@@ -65,7 +65,7 @@ limits, in the same queue. Their errors so far stay with them; their new results
 			Batch    string `json:"batch"`
 			Enqueued int    `json:"enqueued"`
 		}{b.ID, n}, fmt.Sprintf("batch %s: %s in queue %q again", b.ID,
-			plural(n, "failed request is", "failed requests are"), b.Queue))
+			cli.Plural(n, "failed request is", "failed requests are"), b.Queue))
 	}
 	return c
 }

@@ -28,7 +28,7 @@ type show interface {
 func newShow(env cli.Environment, asJSON bool) show {
 	switch {
 	case asJSON:
-		return &jsonShow{out: json.NewEncoder(env.Out), err: env.Err}
+		return &jsonShow{out: cli.JSON(env.Out), err: env.Err}
 	case cli.IsTerminal(env.Err):
 		return &barShow{w: env.Err}
 	}
@@ -59,7 +59,7 @@ func (s *lineShow) progress(f figures) {
 }
 
 func (s *lineShow) line(text string) {
-	fmt.Fprintf(s.w, "%s %s\n", time.Now().Format(time.TimeOnly), text)
+	fmt.Fprintf(s.w, "%s %s\n", time.Now().UTC().Format("15:04:05Z"), text)
 }
 
 func (s *lineShow) trouble(err error) {

@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -132,7 +131,7 @@ func status(
 			return err
 		}
 		if asJSON {
-			err = json.NewEncoder(env.Out).Encode(f)
+			err = cli.JSON(env.Out).Encode(f)
 		}
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,7 +47,7 @@ asks Redis and MongoDB for a sign of life, and each provider for its models, whi
 with the limits of the workers that run. It changes nothing, except that it creates MongoDB's indexes, and stores where
 buckets are.`,
 		Example: `  headway check
-  REDIS_URL=rediss://user:password@redis.example.com:6380/0 headway check --config prod.yaml --json`,
+  REDIS_URL=rediss://user:password@redis.example.com:6380/0 headway check --json`,
 		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &file)
@@ -57,7 +56,7 @@ buckets are.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		findings, err := check(c.Context(), file, offline, env.Getenv)
 		if asJSON {
-			return errors.Join(json.NewEncoder(env.Out).Encode(findings), err)
+			return errors.Join(cli.JSON(env.Out).Encode(findings), err)
 		}
 		for _, f := range findings {
 			f.print(env)
@@ -169,7 +168,7 @@ func checkWorkers(
 		return
 	}
 	own := register.Member{Limits: register.LimitTexts(limits)}
-	lines := []string{fmt.Sprintf("%d run", len(members))}
+	lines := []string{fmt.Sprintf("%d live", len(members))}
 	for _, m := range members {
 		for _, d := range own.Differences(m) {
 			lines = append(lines, fmt.Sprintf("warning: %s has other settings for limit %s, meter %s: %s; this file has: %s",

@@ -35,8 +35,9 @@ changes. It needs no JavaScript; with it, the page is live.
 The page is read-only. With --allow-changes it pauses and resumes queues, and requeues dead tasks.
 
 To change something, or to listen elsewhere than on loopback, the page needs credentials from the environment:
-  HEADWAY_DASHBOARD_USER, HEADWAY_DASHBOARD_PASSWORD   what a browser asks for (basic authentication)
-  HEADWAY_DASHBOARD_TOKEN                              what a proxy sends: "Authorization: Bearer TOKEN"
+  HEADWAY_DASHBOARD_USER      the user that signs in (basic authentication)
+  HEADWAY_DASHBOARD_PASSWORD  the user's password
+  HEADWAY_DASHBOARD_TOKEN     the token of a proxy: "Authorization: Bearer TOKEN"
 The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front of it.`,
 		Example: `  headway dashboard
   headway dashboard --listen 127.0.0.1:9000

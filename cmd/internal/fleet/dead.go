@@ -3,9 +3,10 @@ package fleet
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -187,36 +188,42 @@ func exportDeadTo(
 		}
 		bar = cli.NewProgress(env.Err, "exported", total)
 	}
-	n, broken, err := exportDead(ctx, file, store, f, bar.Set)
+	buffer := bufio.NewWriter(file)
+	n, err := writeDead(encoderTo(buffer), store.Whole(ctx, f), 0, wholeRowOf, bar.Set)
 	bar.Close()
-	if err != nil {
-		return errors.Join(err, file.Drop())
+	failed := buffer.Flush()
+	if failed != nil || err != nil && !errors.Is(err, deadtasks.ErrMalformed) {
+		return errors.Join(err, failed, file.Drop())
 	}
-	if err = file.Keep(); err == nil && name != "-" {
-		_, err = fmt.Fprintf(env.Err, "%s in %s\n", counted(n, "task"), name)
+	if failed = file.Keep(); failed == nil && name != "-" {
+		_, failed = fmt.Fprintf(env.Err, "%s in %s\n", cli.Plural(n, "task", "tasks"), name)
 	}
-	return errors.Join(err, broken.err())
+	return errors.Join(failed, err)
 }
 
-func exportDead(
-	ctx context.Context, w io.Writer, store *deadtasks.Store, f deadtasks.Filter, progress func(n int),
-) (n int, broken unreadable, err error) {
-	buffer := bufio.NewWriter(w)
-	out := encoderTo(buffer)
-	for t, err := range store.Whole(ctx, f) {
+// writeDead writes tasks as JSON lines, at most that many; zero is no bound. If the error matches ErrMalformed, only
+// records that can't be read are left out.
+func writeDead(
+	out *json.Encoder, all iter.Seq2[deadtasks.Task, error], most int, row func(deadtasks.Task) deadRow,
+	progress func(n int),
+) (n int, err error) {
+	var broken unreadable
+	for t, err := range all {
 		if broken.counts(err) {
 			continue
 		}
 		if err == nil {
-			err = out.Encode(wholeRowOf(t))
+			err = out.Encode(row(t))
 		}
 		if err != nil {
-			return n, broken, errors.Join(err, buffer.Flush())
+			return n, err
 		}
 		n++
-		progress(n)
+		if progress(n); n == most {
+			break
+		}
 	}
-	return n, broken, buffer.Flush()
+	return n, broken.err()
 }
 
 // unreadable counts records that can't be read, and keeps the first fault. They do not keep others back.
@@ -241,5 +248,5 @@ func (u *unreadable) err() error {
 	if u.records == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s can't be read and left out: %w", counted(u.records, "record"), u.first)
+	return fmt.Errorf("%s can't be read and left out: %w", cli.Plural(u.records, "record", "records"), u.first)
 }

@@ -57,30 +57,12 @@ errors, then fewer columns.`,
 		}
 		defer done()
 		if asJSON {
-			return listDeadAsJSON(c.Context(), env, store, chosen, most)
+			_, err = writeDead(encoderTo(env.Out), store.List(c.Context(), chosen), most, rowOf, func(int) {})
+			return err
 		}
 		return listDead(c.Context(), env, store, chosen, most)
 	}
 	return c
-}
-
-func listDeadAsJSON(
-	ctx context.Context, env cli.Environment, store *deadtasks.Store, f deadtasks.Filter, most int,
-) error {
-	out, n := encoderTo(env.Out), 0
-	var broken unreadable
-	for t, err := range store.List(ctx, f) {
-		if broken.counts(err) {
-			continue
-		}
-		if err == nil {
-			err = out.Encode(rowOf(t))
-		}
-		if n++; err != nil || n == most {
-			return errors.Join(err, broken.err())
-		}
-	}
-	return broken.err()
 }
 
 // listDead prints the rows page by page, so that any number of them takes no memory.
@@ -185,7 +167,7 @@ func deadSummary(
 	}
 	fmt.Fprintln(s)
 	for _, line := range cli.Arrange([]string{
-		counted(n, "task"),
+		cli.Plural(n, "task", "tasks"),
 		"`headway dead show ID` shows all of one, " + again,
 	}, s.columns) {
 		if _, err := fmt.Fprintln(s, line); err != nil {
@@ -193,11 +175,4 @@ func deadSummary(
 		}
 	}
 	return nil
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }

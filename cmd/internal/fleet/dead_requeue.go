@@ -34,7 +34,7 @@ enqueued twice. A task that is already in the queue again, for instance by asynq
 Requests of a batch are skipped: "headway retry BATCH --failed" sends them again, so that the batch has their results.`,
 		Example: `  headway dead requeue report-42 report-43
   headway dead requeue --all
-  headway dead requeue --all --type mail --error "connection refused" --since 24h`,
+  headway dead requeue --all --type mail --error "timeout" --since 24h`,
 		Args: cli.Args(cobra.ArbitraryArgs),
 	}
 	f.flags(c)
@@ -137,7 +137,7 @@ func notDead(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter, to
 }
 
 func requeuedText(r deadtasks.Report) string {
-	text := counted(r.Requeued, "task") + " requeued"
+	text := cli.Plural(r.Requeued, "task", "tasks") + " requeued"
 	if r.Present > 0 {
 		text += fmt.Sprintf(", %d not dead", r.Present)
 	}
@@ -146,7 +146,7 @@ func requeuedText(r deadtasks.Report) string {
 	}
 	if r.OfBatches > 0 {
 		text += fmt.Sprintf(", %s of batches skipped (`headway retry BATCH --failed` sends them)",
-			counted(r.OfBatches, "request"))
+			cli.Plural(r.OfBatches, "request", "requests"))
 	}
 	return text
 }
@@ -193,9 +193,9 @@ export them first. The exit code is 1 if one of the tasks is not dead.`,
 			n, err = deleteAll(c.Context(), env, store, r, chosen)
 		}
 		if err != nil {
-			return fmt.Errorf("%s deleted: %w", counted(n, "task"), err)
+			return fmt.Errorf("%s deleted: %w", cli.Plural(n, "task", "tasks"), err)
 		}
-		_, err = fmt.Fprintf(env.Out, "%s deleted\n", counted(n, "task"))
+		_, err = fmt.Fprintf(env.Out, "%s deleted\n", cli.Plural(n, "task", "tasks"))
 		return err
 	}
 	return c

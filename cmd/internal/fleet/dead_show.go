@@ -104,7 +104,7 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	}
 	s.table(rows)
 	if text := payloadText(t); text != "" {
-		fmt.Fprintf(s, "\n%s\n", cli.Printable(text))
+		fmt.Fprintf(cli.Data(s.Writer), "\n%s\n", cli.Printable(text))
 	}
 }
 
@@ -215,7 +215,7 @@ func retriesOf(t deadtasks.Task) int {
 }
 
 func encoderTo(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(w)
+	e := cli.JSON(w)
 	e.SetEscapeHTML(false) // payloads are read by people
 	return e
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -27,7 +26,7 @@ provider on loopback that enforces its limits by its own clock and counts every 
 Each request reserves what it may use at most and uses less, so settlements matter: what a call did not need
 lets waiting tasks start sooner. The exit code is 1 when there was a violation, or a task was lost or failed.`,
 		Example: `  headway demo
-  headway demo --keep-estimate     # a provider that counts what was reserved, not what was used
+  headway demo --keep-estimate     # the provider counts estimates, not usage
   headway demo --ui                # with the page, until Ctrl-C
   headway demo --json | jq .utilization`,
 		Args: cli.Args(cobra.NoArgs),
@@ -95,7 +94,7 @@ func demoWithPage(
 
 func printReport(env cli.Environment, r demo.Report, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(env.Out).Encode(r)
+		return cli.JSON(env.Out).Encode(r)
 	}
 	fmt.Fprintln(env.Err)
 	return r.Write(env.Out)

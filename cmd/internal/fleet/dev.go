@@ -33,7 +33,7 @@ when dev ends. With MONGODB_URI, batches and records of dead tasks are kept ther
 
 The page may change things, and needs no credentials: it is on loopback, and nothing in it lasts.`,
 		Example: `  headway dev
-  headway enqueue "Why is the sky blue?" --limit openai      # in another terminal`,
+  headway enqueue "Why is the sky blue?" --limit openai    # in another terminal`,
 		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &s.file)

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -66,7 +65,7 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		if asJSON {
-			return json.NewEncoder(env.Out).Encode(found)
+			return cli.JSON(env.Out).Encode(found)
 		}
 		for i, t := range found {
 			if i > 0 {

@@ -51,7 +51,7 @@ func TestTaskIsShown(t *testing.T) {
   reserved  none of its tokens are promised: max_reserved or max_wait leaves no room for that; ` +
 		`it starts in its turn all the same; urgent, so it may use the headroom
   also in   tenant:acme
-  failures  1; it is tried again 4 times at most
+  failures  1; at most 4 retries left
   refusals  2 in a row
   net       2026-11-21T10:00:25.000Z, in 25s: asynq delivers it then, should no dispatcher promote it
   cause     429 slow down

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ times, then no bursts, then neither author nor time of a setting.`,
 			return err
 		}
 		if asJSON {
-			return json.NewEncoder(env.Out).Encode(rows)
+			return cli.JSON(env.Out).Encode(rows)
 		}
 		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) &&
 			env.Getenv("NO_COLOR") == ""))

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -39,7 +38,7 @@ Without an argument it shows all limits of the file: the bucket that all keys sh
 tasks wait. It changes nothing.`,
 		Example: `  headway limits show
   headway limits show openai
-  headway limits show tenant:acme --json | jq '.limits[].buckets[].end_in_seconds'`,
+  headway limits show tenant:acme --json | jq '.limits[].buckets[].waiting'`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 	}
 	configFlag(c, &file)
@@ -59,7 +58,7 @@ tasks wait. It changes nothing.`,
 			return err
 		}
 		if asJSON {
-			return json.NewEncoder(env.Out).Encode(shown)
+			return cli.JSON(env.Out).Encode(shown)
 		}
 		printLimits(screenOf(env), shown)
 		return nil

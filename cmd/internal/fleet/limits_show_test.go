@@ -119,6 +119,18 @@ func TestBucketIsShown(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", part, pretty.String())
 		}
 	}
+	for columns, want := range map[int]string{
+		120: "METER RATE LEVEL PROMISED AHEAD WAITING", 90: "METER RATE LEVEL PROMISED AHEAD WAITING",
+		80: "METER RATE LEVEL PROMISED WAITING",
+	} {
+		var narrow bytes.Buffer
+		printBucket(screen{Writer: &narrow, bars: true, columns: columns}, shownExample())
+		_, table, _ := strings.Cut(narrow.String(), "\n")
+		table, _, _ = strings.Cut(table, "  blocked")
+		if got := columnsOf(t, strings.Split(strings.TrimSpace(table), "\n"), columns); got != want {
+			t.Errorf("%d columns: %s", columns, narrow.String())
+		}
+	}
 }
 
 // An adaptive meter is shown at its present rate, a pure queue without a bar.

@@ -56,19 +56,9 @@ func printLimits(s screen, l overview.Limits) {
 // printBucket shows one bucket: its waitlist, its meters, and what is out of the ordinary.
 func printBucket(s screen, b overview.Bucket) {
 	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), waitsText(b))
-	rows := [][]string{{"METER", "RATE", "LEVEL", "PROMISED", "AHEAD", "WAITING"}}
-	for _, shown := range b.Meters {
-		m := shown.View
-		if m.Kind == reservations.KindInFlight {
-			rows = append(rows, []string{m.Name, "-", s.flight(m), "-", "-", some(shown.Waiting)})
-			continue
-		}
-		rows = append(rows, []string{
-			m.Name, rateText(m) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m),
-			some(shown.Waiting),
-		})
+	for _, line := range cli.Table(b.Meters, max(0, s.columns-len("  ")), meterHeads, s.meterCells) {
+		fmt.Fprintln(s, "  "+line)
 	}
-	s.table(rows)
 	if len(b.Flows) > 0 {
 		fmt.Fprintf(s, "  %s\n", flowsText(b))
 	}
@@ -87,6 +77,27 @@ func printBucket(s screen, b overview.Bucket) {
 	}
 	if len(b.Shards) > 0 {
 		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
+	}
+}
+
+// meterHeads are the columns of a bucket's meters. If they do not fit, levels have no bars, then AHEAD has no time, then
+// there is no AHEAD.
+var meterHeads = []cli.Column{
+	{Head: "METER", Until: 3}, {Head: "RATE", Until: 3}, {Head: "LEVEL", Until: 3}, {Head: "PROMISED", Until: 3},
+	{Head: "AHEAD", Until: 2}, {Head: "WAITING", Until: 3},
+}
+
+func (s screen) meterCells(shown overview.Meter, level int) []string {
+	m := shown.View
+	s.bars = s.bars && level == 0
+	if m.Kind == reservations.KindInFlight {
+		return []string{m.Name, "-", s.flight(m), "-", "-", some(shown.Waiting)}
+	}
+	if level > 1 {
+		m.AheadIn = 0
+	}
+	return []string{
+		m.Name, rateText(m) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m), some(shown.Waiting),
 	}
 }
 

@@ -136,7 +136,7 @@ func TestCheckComparesWithTheWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := command(t, map[string]string{"REDIS_URL": "redis://" + server.Addr()}, "check", "--config", file)
-	const want = "ok     workers: 1 run\n       warning: host:1 has other settings for limit a, meter r: " +
+	const want = "ok     workers: 1 live\n       warning: host:1 has other settings for limit a, meter r: " +
 		"300/m capacity 300; this file has: 500/m capacity 500\n"
 	if !strings.Contains(out, want) || strings.Contains(out, "limit b,") {
 		t.Errorf("exit %d: %s%s", code, out, errs)

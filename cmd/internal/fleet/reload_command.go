@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -102,7 +101,7 @@ func showAnswers(env cli.Environment, answers []register.Answer, missing []strin
 		for _, process := range missing {
 			answers = append(answers, register.Answer{Process: process, Fault: "no answer"})
 		}
-		if err := json.NewEncoder(env.Out).Encode(slices.Concat([]register.Answer{}, answers)); err != nil {
+		if err := cli.JSON(env.Out).Encode(slices.Concat([]register.Answer{}, answers)); err != nil {
 			return err
 		}
 	} else {
