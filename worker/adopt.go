@@ -1,10 +1,8 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -49,24 +47,12 @@ type AdoptConfig struct {
 	Events Events
 }
 
-// validate reports every fault, each naming its field; the error matches ErrInvalidConfig.
-func (c AdoptConfig) validate() error {
-	var f faults
-	f.notNegative("settle_timeout", c.SettleTimeout)
-	f.notNegative("sweep_every", c.SweepEvery)
-	f.notNegative("follow_every", c.FollowEvery)
-	f.refusals(c.MaxRefusals)
-	f.nested(c.Scheduler.Validate())
-	return f.err()
-}
-
 // Limits adds limits to an asynq server of a program. Make the server with Config, put its handlers behind
 // Middleware, call Start before the server starts, and Stop after its Shutdown. Without Config, asynq counts each
 // wait as a failure. Safe for concurrent use.
 type Limits struct {
 	client redis.UniversalClient
 	guard  *guard
-	follow *follower // nil without a limiter
 
 	checks  sync.Once   // of what the program left out
 	started atomic.Bool // Start was called
@@ -111,31 +97,17 @@ func (l *Limits) serve(queues map[string]int) {
 // Adopt returns the limits of limiter for an existing asynq server on the same Redis. The caller closes the client.
 // The error joins every fault of the config and matches ErrInvalidConfig.
 func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config AdoptConfig) (*Limits, error) {
-	if err := config.validate(); err != nil {
-		return nil, err
-	}
-	config.Logger = cmp.Or(config.Logger, slog.Default())
-	config.Scheduler.Logger = cmp.Or(config.Scheduler.Logger, config.Logger)
-	sched, err := scheduler.New(client, limiter, config.Scheduler)
+	l := &Limits{client: client, queues: []string{tasks.QueueDefault}}
+	g, _, err := newGuard(client, limiter, Config{
+		SettleTimeout: config.SettleTimeout, MaxRefusals: config.MaxRefusals, Dead: config.Dead,
+		SweepEvery: config.SweepEvery, Overrides: config.Overrides, FollowEvery: config.FollowEvery,
+		Scheduler: config.Scheduler, Logger: config.Logger, Events: config.Events,
+	}, chargesOr(config.Charge), l.served, nil)
 	if err != nil {
 		return nil, err
 	}
-	l := &Limits{client: client, queues: []string{tasks.QueueDefault}, guard: &guard{
-		limiter: limiter, scheduler: sched, engine: sched.Engine(), successors: newSuccessors(client),
-		trace:   newTracing(config.Scheduler.Tracer, client),
-		charges: chargesOr(config.Charge), passed: &passed{},
-		settleTimeout: cmp.Or(config.SettleTimeout, settleTimeoutDefault), log: config.Logger,
-		maxRefusals: cmp.Or(config.MaxRefusals, maxRefusalsDefault),
-		events:      config.Events,
-		lateMost:    reservations.LateMost,
-		stopping:    make(chan struct{}),
-	}}
-	l.follow = newFollower(limiter, config.Overrides, config.FollowEvery, config.Logger)
-	l.guard.fleet = newFleet(client, limiter, nil, config.Logger)
-	if limiter != nil {
-		l.guard.keepLeases(limiter)
-	}
-	l.guard.keep(config.Dead, cmp.Or(config.SweepEvery, sweepEveryDefault), client, l.served)
+	g.passed = &passed{}
+	l.guard = g
 	return l, nil
 }
 
@@ -223,33 +195,20 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 // SetLimits replaces the limits, as Limiter.SetLimits does. Waiting tasks start by the new ones. After an error nothing
 // has changed. Without a limiter it does nothing.
 func (l *Limits) SetLimits(ctx context.Context, limits []reservations.Limit) error {
-	return l.follow.setLimits(ctx, limits)
+	return l.guard.follow.setLimits(ctx, limits)
 }
 
 // Start begins to promote waiting tasks; call it before the server's own start. The error says that Redis could not
 // be reached, or the overrides could not be read.
 func (l *Limits) Start(ctx context.Context) error {
-	if err := l.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("reach redis: %w", err)
-	}
-	if err := l.guard.scheduler.Start(ctx); err != nil {
-		return fmt.Errorf("start the scheduler: %w", err)
-	}
-	if err := l.follow.start(ctx); err != nil {
-		return errors.Join(err, l.guard.scheduler.Stop(ctx))
-	}
-	l.started.Store(true)
-	l.guard.sweeper.start(ctx)
-	l.guard.fleet.start(ctx)
-	return nil
+	return l.guard.start(ctx, func() error {
+		l.started.Store(true)
+		return nil
+	})
 }
 
 // Stop waits for charged handlers and for settlements; call it after the server's Shutdown. When ctx ends first it
 // returns a *StopError that names what is left. It may be called again, and without Start.
 func (l *Limits) Stop(ctx context.Context) error {
-	err := l.guard.pending.wait(ctx)
-	l.follow.stop()
-	l.guard.sweeper.stop()
-	l.guard.fleet.end()
-	return errors.Join(err, l.guard.stopWaking(ctx))
+	return errors.Join(l.guard.pending.wait(ctx), l.guard.stop(ctx))
 }

@@ -120,7 +120,7 @@ func (g *guard) keep(graves Graveyard, every time.Duration, client redis.Univers
 	g.dead = newDead(graves, inspector)
 	g.sweeper = &sweeper{
 		client: client, db: asynqdb.New(client), inspector: inspector,
-		graves: graves, queues: queues, every: every, log: g.log,
+		graves: graves, queues: queues, every: every, log: g.log, seen: map[string]time.Time{},
 	}
 }
 

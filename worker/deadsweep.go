@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/pause"
 )
 
 const (
@@ -44,46 +44,14 @@ type sweeper struct {
 
 	// seen is, for each queue, until when every archived task has a record. It belongs to the running goroutine.
 	seen map[string]time.Time
-
-	mu     sync.Mutex // guards cancel
-	cancel context.CancelFunc
-	done   sync.WaitGroup
 }
 
-// start sweeps in the background until stop. Of ctx only the values are kept.
-func (s *sweeper) start(ctx context.Context) {
-	if s == nil || s.graves == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cancel != nil {
-		return
-	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.cancel, s.seen = cancel, map[string]time.Time{}
-	s.done.Go(func() { s.run(running) })
-}
-
-// stop ends a sweep, and waits for that. The next sweep, of any worker, goes on from there.
-func (s *sweeper) stop() {
+// run sweeps until ctx ends. The next sweep, of any worker, goes on from there.
+func (s *sweeper) run(ctx context.Context) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	cancel := s.cancel
-	s.mu.Unlock()
-	if cancel != nil {
-		cancel()
-		s.done.Wait()
-	}
-}
-
-func (s *sweeper) run(ctx context.Context) {
-	tick := time.NewTicker(s.every)
-	defer tick.Stop()
-	failing := false
-	for {
+	for failing := false; ; {
 		err := s.sweep(ctx)
 		if ctx.Err() != nil {
 			return
@@ -93,9 +61,7 @@ func (s *sweeper) run(ctx context.Context) {
 			s.log.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
 		}
 		failing = err != nil
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if pause.For(ctx, s.every) != nil {
 			return
 		}
 	}

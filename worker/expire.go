@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -14,12 +15,7 @@ import (
 // asynq.
 func (g *guard) onTime(ctx, early context.Context, d *delivery) (starts bool, err error) {
 	if wait := time.Until(envelope.At(d.task)); wait > 0 {
-		timer := time.NewTimer(min(wait, reservations.Hold)) // longer only if the clocks differ, or a person ran the task
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-early.Done():
-		}
+		_ = pause.For(early, min(wait, reservations.Hold)) // longer only if the clocks differ, or a person ran the task
 	}
 	expired := envelope.CheckStart(d.task, time.Now())
 	if expired == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -46,8 +46,6 @@ type fleet struct {
 	limiter  *reservations.Limiter // nil: no limit is known here
 	log      *slog.Logger
 
-	stop func() // nil until start
-
 	mu     sync.Mutex // guards what is below
 	warned map[any]time.Time
 }
@@ -61,30 +59,8 @@ func newFleet(
 	}
 }
 
-// start renews the entry of the worker until end.
-func (f *fleet) start(ctx context.Context) {
-	if f.stop != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	f.stop = func() { cancel(); <-done }
-	go func() {
-		defer close(done)
-		f.run(ctx)
-	}()
-}
-
-func (f *fleet) end() {
-	if f.stop != nil {
-		f.stop()
-		f.stop = nil
-	}
-}
-
+// run renews the entry of the worker until ctx ends.
 func (f *fleet) run(ctx context.Context) {
-	ticker := time.NewTicker(register.RenewEvery)
-	defer ticker.Stop()
 	var last register.Member
 	var compared time.Time
 	for {
@@ -96,13 +72,11 @@ func (f *fleet) run(ctx context.Context) {
 			f.compare(ctx, member)
 			last, compared = member, time.Now()
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, register.RenewEvery) != nil {
 			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			_ = f.register.Leave(leaving, f.id) // the entry ends anyway
 			return
-		case <-ticker.C:
 		}
 	}
 }
@@ -221,12 +195,7 @@ func (g *guard) deferElsewhere(
 	ctx context.Context, d *delivery, wait *engine.DeferredError, elapsed time.Duration,
 ) error {
 	g.logReturned(ctx, d, register.Need{Type: d.task.Type(), Limit: d.charge().Limit}, wait)
-	used := d.used(wait)
-	d.traceEnd(ResultAborted, used, wait)
-	hook(g.log, g.events.OnFinish, Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Result: ResultAborted, Elapsed: elapsed, Err: wait,
-		Payload: d.task.Payload(),
-	})
+	g.finish(d, d.finish(ResultAborted, d.used(wait), wait, elapsed))
 	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, wait.Delay,
 		func(context.Context, waitlist.Task) error { return wait })
 }
@@ -240,6 +209,3 @@ func (g *guard) logReturned(ctx context.Context, d *delivery, need register.Need
 	g.logTask(ctx, d, level, "task returned to the queue, this worker can't serve it; further ones are logged at debug "+
 		"level for a minute", slog.String("missing", need.String()), slog.Any("error", cause))
 }
-
-// typesOf returns the types that have handlers.
-func typesOf(handlers map[string]registration) []string { return slices.Sorted(maps.Keys(handlers)) }

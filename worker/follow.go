@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -37,14 +38,10 @@ type follower struct {
 	every   time.Duration
 	log     *slog.Logger
 
-	mu  sync.Mutex // guards what is below; held by start and stop until they return
-	end func()     // ends the following and waits for it; nil when none runs
-
 	changing sync.Mutex              // held while the limiter's limits are changed; guards what is below
 	list     []reservations.Override // what was read last
 
-	// What is below belongs to the goroutine of run, and to Start before it.
-	unreadable bool // the last look has failed
+	unreadable bool // the last look of run has failed
 }
 
 // newFollower returns a follower that is not started; nil without a limiter. Of each interval, up to a fifth is left
@@ -61,58 +58,17 @@ func newFollower(
 // load reads the overrides once and puts them in force. The error says that they could not be read: then no task may
 // start, because its limit may have been lowered. Faulty overrides are logged.
 func (f *follower) load(ctx context.Context) error {
-	if f.source == nil {
+	if f == nil || f.source == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	list, err := f.source.List(ctx)
 	if list == nil && err != nil {
-		return fmt.Errorf("read overrides: %w", err)
+		return err
 	}
 	f.apply(ctx, list, err)
 	return nil
-}
-
-// start loads the overrides and then follows them until stop. If load fails, its error is returned and nothing is
-// started. Of ctx only the values are kept after that. Starting twice does nothing.
-func (f *follower) start(ctx context.Context) error {
-	if f == nil {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.end != nil {
-		return nil
-	}
-	if err := f.load(ctx); err != nil {
-		return err
-	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	if f.source == nil {
-		f.end = cancel // only setLimits changes anything
-		return nil
-	}
-	done := make(chan struct{})
-	f.end = func() { cancel(); <-done }
-	go func() {
-		defer close(done)
-		f.run(running)
-	}()
-	return nil
-}
-
-// stop ends the following. It may be called twice, and without start.
-func (f *follower) stop() {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.end != nil {
-		f.end()
-		f.end = nil
-	}
 }
 
 // setLimits replaces the limits of the limiter, as its SetLimits does. Waiting tasks start by the new ones.
@@ -130,39 +86,26 @@ func (f *follower) setLimits(ctx context.Context, limits []reservations.Limit) e
 	return nil
 }
 
+// run follows the overrides until ctx ends. If they can't be read, the last known ones stay.
 func (f *follower) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	if f == nil || f.source == nil { // only setLimits changes anything
+		return
+	}
 	for {
 		jitter := time.Duration(rand.Float64() * float64(f.every) / 5) //nolint:gosec // needs no secrecy
-		timer.Reset(f.every - jitter)
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, f.every-jitter) != nil {
 			return
-		case <-timer.C:
-			f.look(ctx)
 		}
-	}
-}
-
-// look reads the overrides. If it can't, the last known ones stay.
-func (f *follower) look(ctx context.Context) {
-	asking, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	list, err := f.source.List(asking)
-	switch failed := list == nil && err != nil; {
-	case ctx.Err() != nil:
-	case failed && !f.unreadable:
-		f.unreadable = true
-		const text = "overrides can't be read, the last known stay in force"
-		f.log.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
-	case failed:
-	default:
-		if f.unreadable {
-			f.unreadable = false
+		switch err := f.load(ctx); {
+		case ctx.Err() != nil:
+		case err != nil && !f.unreadable:
+			const text = "overrides can't be read, the last known stay in force"
+			f.log.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
+			f.unreadable = true
+		case err == nil && f.unreadable:
 			f.log.LogAttrs(ctx, slog.LevelInfo, "overrides can be read again")
+			f.unreadable = false
 		}
-		f.apply(ctx, list, err)
 	}
 }
 

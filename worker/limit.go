@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
@@ -19,6 +20,7 @@ import (
 
 // guard is the middleware that every delivery passes. Worker and Limits both use it.
 type guard struct {
+	client     redis.UniversalClient
 	limiter    *reservations.Limiter // nil: no limit is known here
 	scheduler  *scheduler.Scheduler
 	engine     *engine.Engine
@@ -34,6 +36,8 @@ type guard struct {
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
 	fleet         *fleet
+	follow        *follower  // nil without a limiter
+	beside        background // of deliveries
 
 	outage     outage
 	corrected  corrections

@@ -157,12 +157,7 @@ func (g *guard) forgives(ctx context.Context, d *delivery, e ending) bool {
 func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
 	g.logTask(ctx, d, slog.LevelDebug, "task refused by the provider",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
-	used := d.used(e.err)
-	d.traceEnd(ResultRefused, used, e.err)
-	hook(g.log, g.events.OnFinish, Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Result: ResultRefused, Foreign: !d.runs.Load(),
-		Elapsed: elapsed, Err: e.err,
-	})
+	g.finish(d, d.finish(ResultRefused, d.used(e.err), e.err, elapsed))
 	wait, c := e.refusal.After, d.charge()
 	if !e.blocked.At.IsZero() {
 		wait = e.blocked.Wait()

@@ -97,12 +97,23 @@ func notCalled(err error) bool {
 	return errors.Is(err, asynq.ErrHandlerNotFound) || errors.Is(err, reservations.ErrNotCalled)
 }
 
+// finish describes the end of a task.
+func (d *delivery) finish(r Result, used reservations.Tokens, err error, elapsed time.Duration) Finish {
+	return Finish{
+		Task: d.ref(), Charges: d.claims.Charges(), Result: r, Used: used, Foreign: !d.runs.Load(), Elapsed: elapsed,
+		Err: err, Payload: d.task.Payload(),
+	}
+}
+
+// finish reports the end of a task, to its span and to the hooks.
+func (g *guard) finish(d *delivery, f Finish) {
+	d.traceEnd(f.Result, f.Used, f.Err)
+	hook(g.log, g.events.OnFinish, f)
+}
+
 // conclude reports the result of a task: to the log, to the hooks, to the record, and to asynq.
 func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
-	f := Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Used: d.used(err), Elapsed: elapsed, Err: d.verdict(err),
-		Payload: d.task.Payload(),
-	}
+	f := d.finish(ResultFailed, d.used(err), d.verdict(err), elapsed)
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -113,14 +124,11 @@ func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed ti
 		f.Result, level, message = ResultDropped, slog.LevelInfo, "task dropped"
 	case d.archives(f.Err), d.lastDelivery():
 		f.Result, level, message = ResultArchived, slog.LevelError, "task failed and archived"
-	default:
-		f.Result = ResultFailed
 	}
 	if g.log.Enabled(ctx, level) {
 		g.logTask(ctx, d, level, message, d.endAttrs(f)...)
 	}
-	d.traceEnd(f.Result, f.Used, f.Err)
-	hook(g.log, g.events.OnFinish, f)
+	g.finish(d, f)
 	g.keepRecord(ctx, d, f.Result, causeOf(f.Err), f.Err, elapsed)
 	return f.Err
 }

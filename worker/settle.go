@@ -2,16 +2,11 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/headway-go/headway/reservations"
 )
-
-// wakerStopTimeout bounds the end of the scheduler.
-const wakerStopTimeout = 5 * time.Second
 
 // settle corrects the charges by what was used, and ends leases. Nil keeps the estimate: the API may have been called.
 // A limit that settles by `keep` gets its tokens back only if no call was made.
@@ -77,14 +72,4 @@ func (g *guard) correct(
 		defer cancel()
 		group.Wait()
 	}()
-}
-
-// stopWaking stops the scheduler, which sends the last answers of buckets, even when the caller's time is over.
-func (g *guard) stopWaking(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakerStopTimeout)
-	defer cancel()
-	if err := g.scheduler.Stop(ctx); err != nil {
-		return fmt.Errorf("stop the scheduler: %w", err)
-	}
-	return nil
 }

@@ -24,6 +24,9 @@ import (
 // ended.
 const stopGrace = 5 * time.Second
 
+// schedulerStopTimeout bounds the end of the scheduler.
+const schedulerStopTimeout = 5 * time.Second
+
 // Worker is an asynq server whose tasks keep their limits. Its methods are safe for concurrent use.
 type Worker struct {
 	config Config
@@ -31,7 +34,6 @@ type Worker struct {
 	server *asynq.Server // nil until Start
 	broker *asynqdb.Server
 	guard  *guard
-	follow *follower // nil without a limiter
 
 	handlers map[string]registration // mu guards it until Start; from then on it stays as it is
 
@@ -44,34 +46,18 @@ type Worker struct {
 // limits: it returns tasks that have a charge to the queue. The client stays the caller's: close it
 // after Stop. The error joins every fault of the config and matches ErrInvalidConfig.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Worker, error) {
-	if err := config.Validate(); err != nil {
+	w := &Worker{client: client, handlers: map[string]registration{}}
+	queues := func() []string { return slices.Sorted(maps.Keys(w.config.Queues)) }
+	types := func() []string { return slices.Sorted(maps.Keys(w.handlers)) }
+	var err error
+	if w.guard, w.config, err = newGuard(client, limiter, config, w.charges, queues, types); err != nil {
 		return nil, err
 	}
-	config = config.withDefaults()
-	sched, err := scheduler.New(client, limiter, config.Scheduler)
-	if err != nil {
-		return nil, err
-	}
-	w := &Worker{config: config, client: client, handlers: map[string]registration{}}
-	stopping := make(chan struct{})
-	w.guard = &guard{
-		limiter: limiter, scheduler: sched, engine: sched.Engine(), successors: newSuccessors(client),
-		trace: newTracing(config.Scheduler.Tracer, client), charges: w.charges,
-		settleTimeout: config.SettleTimeout, maxRefusals: config.MaxRefusals, log: config.Logger, events: config.Events,
-		lateMost: reservations.LateMost, stopping: stopping,
-		goroutines: goroutines{next: make(chan func()), stop: stopping},
-	}
-	queues := func() []string { return slices.Sorted(maps.Keys(config.Queues)) }
+	w.guard.goroutines = goroutines{next: make(chan func()), stop: w.guard.stopping}
 	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
-		Stopping: stopping, Sorting: sched.Engine().Sorting,
-		Free: func() int { return w.guard.free(config.Concurrency) },
+		Stopping: w.guard.stopping, Sorting: w.guard.engine.Sorting,
+		Free: func() int { return w.guard.free(w.config.Concurrency) },
 	})
-	w.guard.keep(config.Dead, config.SweepEvery, client, queues)
-	w.guard.fleet = newFleet(client, limiter, func() []string { return typesOf(w.handlers) }, config.Logger)
-	w.follow = newFollower(limiter, config.Overrides, config.FollowEvery, config.Logger)
-	if limiter != nil {
-		w.guard.keepLeases(limiter)
-	}
 	return w, nil
 }
 
@@ -111,7 +97,7 @@ func (w *Worker) register(name string, r registration) {
 // SetLimits replaces the limits, as Limiter.SetLimits does. Waiting tasks start by the new ones. After an error
 // nothing has changed. Without a limiter it does nothing.
 func (w *Worker) SetLimits(ctx context.Context, limits []reservations.Limit) error {
-	return w.follow.setLimits(ctx, limits)
+	return w.guard.follow.setLimits(ctx, limits)
 }
 
 // Start begins to take tasks and returns. Ctx bounds only the start: the worker runs until Stop. Errors: ErrNoHandlers,
@@ -125,22 +111,16 @@ func (w *Worker) Start(ctx context.Context) error {
 	if len(w.handlers) == 0 {
 		return ErrNoHandlers
 	}
-	if err := w.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("reach redis: %w", err)
+	err := w.guard.start(ctx, func() error {
+		w.server = w.newServer(ctx)
+		if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
+			return fmt.Errorf("start server: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if err := w.guard.scheduler.Start(ctx); err != nil {
-		return fmt.Errorf("start the scheduler: %w", err)
-	}
-	if err := w.follow.start(ctx); err != nil {
-		return errors.Join(err, w.guard.scheduler.Stop(ctx))
-	}
-	w.server = w.newServer(ctx)
-	if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
-		w.follow.stop()
-		return errors.Join(fmt.Errorf("start server: %w", err), w.guard.scheduler.Stop(ctx))
-	}
-	w.guard.sweeper.start(ctx)
-	w.guard.fleet.start(ctx)
 	w.started = true
 	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "worker started",
 		slog.Int("concurrency", w.config.Concurrency), slog.Any("queues", w.config.Queues),
@@ -178,19 +158,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if err != nil {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
 	}
-	w.guard.sweeper.stop()
-	w.guard.fleet.end()
-	w.follow.stop()
-	if w.ran() {
-		err = errors.Join(err, w.guard.stopWaking(ctx))
-	}
-	return err
-}
-
-func (w *Worker) ran() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.started
+	return errors.Join(err, w.guard.stop(ctx))
 }
 
 // close ends the server in the background, once: asynq's Shutdown knows no context.

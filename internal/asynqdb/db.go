@@ -2,13 +2,19 @@ package asynqdb
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/lua"
 )
+
+//go:embed lua
+var files embed.FS
 
 // DB reads and changes the tasks that asynq keeps in Redis. Safe for concurrent use.
 type DB struct {
@@ -23,14 +29,13 @@ type DB struct {
 func New(client redis.UniversalClient) *DB {
 	return &DB{
 		client: client, inspector: asynq.NewInspectorFromRedisClient(client), process: uuid.NewString(),
-		wake: redis.NewScript(wakeScript), pending: redis.NewScript(pendingScript),
-		take: redis.NewScript(takeScript), delay: redis.NewScript(delayScript),
-		first: redis.NewScript(firstScript), skip: redis.NewScript(skipScript),
-		remove: redis.NewScript(deleteScript),
+		wake: lua.Script(files, "woken", "wake"), pending: lua.Script(files, "woken", "pending"),
+		take: lua.Script(files, "woken", "take"), delay: lua.Script(files, "delay"),
+		first: lua.Script(files, "first"), skip: lua.Script(files, "skip"), remove: lua.Script(files, "delete"),
 	}
 }
 
-// keys are asynq's keys of one queue, and the marks of this package in asynq's hash of a task.
+// keys are asynq's keys of one queue.
 //
 // asynq's keys contain the queue's name in braces, so all keys of a queue are in one slot of a Redis cluster.
 type keys struct{ prefix string }
@@ -52,15 +57,6 @@ func (k keys) completed() string { return k.prefix + "completed" } // sorted set
 func (k keys) leases() string    { return k.prefix + "lease" }     // sorted set by seconds: the active tasks
 func (k keys) paused() string    { return k.prefix + "paused" }    // exists while the queue is paused
 func (k keys) tasks() string     { return k.prefix + "t:" }        // prefix of the hash of each task
-
-// Fields that this package adds to asynq's hash of a task.
-const (
-	// fieldWoken is the pending_since that Wake gave the task. asynq deletes pending_since when it delivers the task,
-	// and sets another one when it moves the task to the pending list. So an old mark does not count.
-	fieldWoken = "headway_woken"
-	// fieldLeft marks a task that Pending does not return again.
-	fieldLeft = "headway_left"
-)
 
 // Paused returns the queues that are paused.
 func (d *DB) Paused(ctx context.Context, queues []string) (map[string]bool, error) {

@@ -9,86 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/lua"
 )
-
-// dequeueScript delivers tasks of one queue, as asynq's script delivers one.
-//
-//	KEYS[1] -> asynq's pending list.
-//	KEYS[2] -> exists while the queue is paused.
-//	KEYS[3] -> asynq's list of active tasks.
-//	KEYS[4] -> asynq's set of leases.
-//	ARGV[1] -> prefix of asynq's task keys.
-//	ARGV[2] -> the lease.
-//	ARGV[3] -> largest number of tasks.
-//	ARGV[4] -> part of the pending list that one server takes at once, apart from its first task.
-//	ARGV[5] -> "1" for woken tasks and tasks that Take left alone, else "0".
-//
-// Output: for each task its ID and asynq's message.
-const dequeueScript = luaWoken + `
-local length, found = redis.call("LLEN", KEYS[1]), {}
-if length == 0 or redis.call("EXISTS", KEYS[2]) == 1 then -- an idle worker sends one command less than asynq's script
-	return found
-end
-for _ = 1, math.min(tonumber(ARGV[3]), 1 + math.floor(length / tonumber(ARGV[4]))) do
-	if ARGV[5] == "1" then
-		local id = redis.call("LINDEX", KEYS[1], -1)
-		local t = id and redis.call("HMGET", ARGV[1] .. id, "` + fieldLeft + `", "` + fieldWoken + `", "pending_since")
-		if not t or not t[1] and not woken(t[2], t[3]) then
-			break
-		end
-	end
-	local id = redis.call("RPOPLPUSH", KEYS[1], KEYS[3])
-	if not id then
-		break
-	end
-	local key = ARGV[1] .. id
-	redis.call("HSET", key, "state", "active")
-	redis.call("HDEL", key, "pending_since")
-	redis.call("ZADD", KEYS[4], ARGV[2], id)
-	local message = redis.call("HGET", key, "msg")
-	if message then
-		found[#found + 1] = id
-		found[#found + 1] = message
-	end
-end
-return found`
-
-// redeliverScript returns a task that was delivered with a known lease, and gives it a new lease.
-//
-//	KEYS[1] -> asynq's set of leases
-//	ARGV[1] -> prefix of asynq's task keys
-//	ARGV[2] -> the known lease
-//	ARGV[3] -> the new lease
-//
-// Output: asynq's message; nil where no task has the lease.
-const redeliverScript = `
-for _, id in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], ARGV[2], ARGV[2])) do
-	local message = redis.call("HGET", ARGV[1] .. id, "msg")
-	if message then
-		redis.call("ZADD", KEYS[1], ARGV[3], id)
-		return message
-	end
-end
-return nil`
-
-// putBackScript moves delivered tasks that still have a known lease back to the head of asynq's pending list.
-//
-//	KEYS    -> as for dequeueScript.
-//	ARGV[1] -> prefix of asynq's task keys.
-//	ARGV[2] -> the known lease.
-//	then the IDs, in the order of delivery.
-//
-// Output: nothing.
-const putBackScript = `
-for i = #ARGV, 3, -1 do
-	local lease = redis.call("ZSCORE", KEYS[4], ARGV[i])
-	if lease and tonumber(lease) == tonumber(ARGV[2]) and redis.call("LREM", KEYS[3], 1, ARGV[i]) == 1 then
-		redis.call("ZREM", KEYS[4], ARGV[i])
-		redis.call("RPUSH", KEYS[1], ARGV[i])
-		redis.call("HSET", ARGV[1] .. ARGV[i], "state", "pending")
-	end
-end
-return 0`
 
 const (
 	// aheadMost is how many tasks a server takes in one round trip.
@@ -125,8 +48,8 @@ type dequeues struct {
 
 func newDequeues() dequeues {
 	return dequeues{
-		take: redis.NewScript(dequeueScript), again: redis.NewScript(redeliverScript),
-		back: redis.NewScript(putBackScript), lost: map[string]lease{},
+		take: lua.Script(files, "woken", "dequeue"), again: lua.Script(files, "redeliver"),
+		back: lua.Script(files, "put_back"), lost: map[string]lease{},
 		mark: rand.Int64N(marks), //nolint:gosec // needs no secrecy
 	}
 }

@@ -9,41 +9,6 @@ import (
 	"time"
 )
 
-// firstScript stores the first tick of a series, unless it has one. A tick that can't be read, or is more than a day
-// ahead of the clock, is none: the clock was wrong, or something else has written it.
-//
-//	KEYS[1] -> hash of the series of the queue
-//	ARGV[1] -> series
-//	ARGV[2] -> schedule
-//
-// Output: the clock of Redis in microseconds, and what is stored.
-const firstScript = `
-local time = redis.call("TIME")
-local us = string.format("%d%06d", tonumber(time[1]), tonumber(time[2]))
-local now, stored = string.sub(us, 1, -4), redis.call("HGET", KEYS[1], ARGV[1])
-local digits = string.match(stored or "", "^(%d+) ")
-local last = tonumber(digits or "")
-if not last or last > tonumber(now) + 86400000 then
-	stored = now .. " " .. ARGV[2]
-	redis.call("HSET", KEYS[1], ARGV[1], stored)
-end
-return {us, stored}
-`
-
-// skipScript stores a tick of a series as if its task had been enqueued.
-//
-//	KEYS[1] -> hash of the series of the queue
-//	ARGV[1] -> series
-//	ARGV[2] -> milliseconds of the tick
-//	ARGV[3] -> schedule
-const skipScript = `
-local last = string.match(redis.call("HGET", KEYS[1], ARGV[1]) or "", "^%d+")
-if not last or tonumber(last) < tonumber(ARGV[2]) then
-	redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3])
-end
-return 1
-`
-
 // LastTick returns the last tick of a series, and Redis's clock. A series without one begins now, with this schedule.
 func (d *DB) LastTick(ctx context.Context, queue, series, schedule string) (last Tick, now time.Time, err error) {
 	answer, err := d.first.Run(ctx, d.client, []string{seriesKey(queue)}, series, schedule).StringSlice()

@@ -215,7 +215,7 @@ func (l *simList) park(task int) {
 	}
 }
 
-// join is joinScript for one task.
+// join is join.lua for one task.
 func (l *simList) join(task int, e waitlist.Entry, info WaitInfo) reservations.Tokens {
 	before := l.soonest()
 	left := l.withdraw(task)
@@ -346,7 +346,7 @@ func (l *simList) recover() {
 	l.wakeIfSooner(before)
 }
 
-// look is lookScript.
+// look is look.lua.
 func (l *simList) look(id int) waitlist.Look {
 	now := l.now()
 	look := waitlist.Look{Now: simBase.Add(now)}

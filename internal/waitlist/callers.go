@@ -11,7 +11,7 @@ import (
 
 // Callers are entries of the waitlists that are not tasks of asynq: goroutines of a process that wait for their turn.
 // A caller is a Task of QueueCallers. Its process renews a sign of life and subscribes to a channel of its own. A
-// message on the channel promotes its callers. Beside the keys of scripts.go:
+// message on the channel promotes its callers. Beside the keys of preamble.lua:
 //
 //	caller:PROCESS     string with an expiry: the process lives
 //

@@ -13,54 +13,6 @@ const (
 	timerStartBy = "s" // the task must have started
 )
 
-// setTimersScript sets timers. A timer that is set again gets the new time.
-//
-//	ARGV[2...] -> for each timer: letter and task, when it is due: microseconds from now
-//
-// Output: nothing.
-const setTimersScript = `
-local before = soonest()
-for i = 2, #ARGV, 2 do
-	redis.call("ZADD", root .. "timers", whole(now + tonumber(ARGV[i + 1])), ARGV[i])
-end
-wake(before)
-return {}
-`
-
-// ring removes due timers, up to a limit. It returns the tasks that asynq must deliver, each behind the letter of its
-// timer. The letter is a capital for a task that waits in a list. A task that joined with a timer enters the list at
-// its tag.
-const ring = `
-local function ring(most)
-	local rung = {}
-	for _, timer in ipairs(redis.call("ZRANGEBYSCORE", root .. "timers", "-inf", whole(now), "LIMIT", 0, most)) do
-		redis.call("ZREM", root .. "timers", timer)
-		local letter, task = string.sub(timer, 1, 1), string.sub(timer, 2)
-		local _, id = split(task)
-		local bucket, tokens, flow = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "flow"))
-		local lane, tag, reserved, given, _, class
-		if bucket then
-			lane, tag, reserved, given, _, class = laneIn(bucket, task)
-		end
-		if lane and letter == "a" then
-			local epoch, inner = open(bucket, class)
-			if given ~= epoch then
-				tag = inner - 0.000001 -- the task has waited longest
-				redis.call("HSET", root .. "task:" .. task, "in:" .. bucket, placed(epoch, reserved, tag, 0, class))
-			end
-			enlist(bucket, lane, id, tag)
-			charge(bucket, tokens, flow, 1)
-			forward(bucket)
-		elseif lane and redis.call("ZSCORE", listOf(bucket, lane), id) then
-			rung[#rung + 1] = string.upper(letter) .. task
-		else
-			rung[#rung + 1] = letter .. task
-		end
-	end
-	return rung
-end
-`
-
 // Timer is a pair of times at which the dispatcher acts on a task. A zero time is not set; a time in the past is due
 // at once.
 type Timer struct {

@@ -12,9 +12,12 @@ package waitlist
 
 import (
 	"context"
+	"embed"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 const (
@@ -23,6 +26,9 @@ const (
 	// together is the largest number of tasks that one script changes, so that it does not block Redis for long.
 	together = 128
 )
+
+//go:embed lua
+var files embed.FS
 
 // Waitlist holds the waitlists of all buckets. It is safe for concurrent use.
 type Waitlist struct {
@@ -36,14 +42,14 @@ type scripts struct {
 
 // New returns the waitlists in the Redis of the client. All processes of a fleet share them.
 func New(client redis.UniversalClient) *Waitlist {
-	script := func(body string) *redis.Script { return redis.NewScript(preamble + body) }
+	script := func(names ...string) *redis.Script {
+		return lua.Script(files, append([]string{"preamble"}, names...)...)
+	}
 	return &Waitlist{client: client, scripts: scripts{
-		join: script(joinScript), arrive: script(arriveScript), leave: script(leaveScript),
-		report: script(reportScript), fail: script(failScript), recover: script(recoverScript),
-		look: script(order + lookScript), promote: script(promoteScript), park: script(parkScript),
-		resign: script(resignScript),
-		lists:  script(describe + listsScript), position: script(describe + order + positionScript),
-		timers: script(setTimersScript), onDuty: script(onDutyScript),
+		join: script("join"), arrive: script("arrive"), leave: script("leave"), report: script("report"),
+		fail: script("fail"), recover: script("recover"), look: script("order", "ring", "look"),
+		promote: script("promote"), park: script("park"), resign: script("resign"), lists: script("describe", "lists"),
+		position: script("describe", "order", "position"), timers: script("timers"), onDuty: script("on_duty"),
 	}}
 }
 

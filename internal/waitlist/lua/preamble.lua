@@ -1,40 +1,37 @@
-package waitlist
+-- The keys, below root. BUCKET, FLOW and CLASS are any bytes. TASK is Task.String. QUEUE is the escaped queue of a
+-- task. A LANE is a queue and a class: QUEUE, or QUEUE\0CLASS if the class has a name.
+--
+--	index              sorted set: buckets with waiting or promoted tasks, by the time of the next look.
+--	failed             sorted set: buckets whose store did not answer, by the end of their pause.
+--	timers             sorted set: see timers.go.
+--	dispatcher         hash: id, until (the end of the duty), now (of the last look), retry (Duty.Retry).
+--	queues:BUCKET      set: lanes with waiting tasks in the bucket.
+--	list:BUCKET\0LANE  sorted set: ids of waiting tasks, by tag. A look skips a paused queue.
+--	promoted:BUCKET    sorted set: promoted tasks, by the time of promotion.
+--	meta:BUCKET        hash: epoch (when the hash was created); generation, version, state, offset (from the last
+--	                   answer); failed_until; faulty_since and away_since (the first failure of the bucket alone, or of
+--	                   its store, since the last answer); inner:CLASS (the largest promoted tag); outer:CLASS (the end of
+--	                   the last turn of the class); virtual (the latest start of a turn); busy:CLASS (when the first
+--	                   task of the class got its tag since the bucket was idle, and the smallest tag since then).
+--	flows:BUCKET       sorted set: flows by their ends (tags), without flows that end before inner:CLASS. A class
+--	                   with a name has flows:BUCKET\0CLASS.
+--	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
+--	sums:BUCKET        hash: the charges of waiting and promoted tasks, by meter.
+--	task:TASK          hash: bucket (that it is in); tokens (JSON); urgent; flow; info; for each bucket in which it has
+--	                   a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is the turn of the class, or
+--	                   zero after the first promotion. tag:BUCKET is the same, before the task joins.
+--
+-- and the channel "wake": a message is the time in microseconds until a new, earlier look.
+--
+-- All times are whole microseconds of Redis's clock. Scores and Lua's numbers are float64, which holds such times
+-- exactly until the year 2255. A tag is a float64 too, so it is written as text with 17 digits. A tag of another
+-- epoch cannot be compared: its task has waited longest and becomes the first.
 
-// The keys, below root. BUCKET, FLOW and CLASS are any bytes. TASK is Task.String. QUEUE is the escaped queue of a
-// task. A LANE is a queue and a class: QUEUE, or QUEUE\0CLASS if the class has a name.
-//
-//	index              sorted set: buckets with waiting or promoted tasks, by the time of the next look.
-//	failed             sorted set: buckets whose store did not answer, by the end of their pause.
-//	timers             sorted set: see timers.go.
-//	dispatcher         hash: id, until (the end of the duty), now (of the last look), retry (Duty.Retry).
-//	queues:BUCKET      set: lanes with waiting tasks in the bucket.
-//	list:BUCKET\0LANE  sorted set: ids of waiting tasks, by tag. A look skips a paused queue.
-//	promoted:BUCKET    sorted set: promoted tasks, by the time of promotion.
-//	meta:BUCKET        hash: epoch (when the hash was created); generation, version, state, offset (from the last
-//	                   answer); failed_until; faulty_since and away_since (the first failure of the bucket alone, or of
-//	                   its store, since the last answer); inner:CLASS (the largest promoted tag); outer:CLASS (the end of
-//	                   the last turn of the class); virtual (the latest start of a turn); busy:CLASS (when the first
-//	                   task of the class got its tag since the bucket was idle, and the smallest tag since then).
-//	flows:BUCKET       sorted set: flows by their ends (tags), without flows that end before inner:CLASS. A class
-//	                   with a name has flows:BUCKET\0CLASS.
-//	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
-//	sums:BUCKET        hash: the charges of waiting and promoted tasks, by meter.
-//	task:TASK          hash: bucket (that it is in); tokens (JSON); urgent; flow; info; for each bucket in which it has
-//	                   a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is the turn of the class, or
-//	                   zero after the first promotion. tag:BUCKET is the same, before the task joins.
-//
-// and the channel "wake": a message is the time in microseconds until a new, earlier look.
-//
-// All times are whole microseconds of Redis's clock. Scores and Lua's numbers are float64, which holds such times
-// exactly until the year 2255. A tag is a float64 too, so it is written as text with 17 digits. A tag of another
-// epoch cannot be compared: its task has waited longest and becomes the first.
-
-// preamble is shared by all scripts. KEYS are index, failed and dispatcher; ARGV[1] is root.
-//
-// What something else than these scripts has left in a key concerns its bucket or its task alone. A key of another
-// type counts as lost, a text that is no number as zero, and a record that can't be read as expired: asynq's net
-// delivers the task.
-const preamble = `
+-- preamble is shared by all scripts. KEYS are index, failed and dispatcher; ARGV[1] is root.
+--
+-- What something else than these scripts has left in a key concerns its bucket or its task alone. A key of another
+-- type counts as lost, a text that is no number as zero, and a record that can't be read as expired: asynq's net
+-- delivers the task.
 local root = ARGV[1]
 local server = redis
 local redis = {pcall = server.pcall, call = function(...)
@@ -281,4 +278,3 @@ local function count(bucket)
 	end
 	return n
 end
-`

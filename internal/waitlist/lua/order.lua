@@ -1,11 +1,9 @@
-package waitlist
+-- order is the rule that orders waiting tasks, for the scripts that read a waitlist.
+--
+-- Classes share a bucket by start-time fair queueing. The next task is the head of the class whose turn begins first.
+-- The cost of the task moves the next turn of its class on. Within a class the smallest tag is first. A task that was
+-- promoted before has taken its turn already, so it is before all others.
 
-// order is the rule that orders waiting tasks, for the scripts that read a waitlist.
-//
-// Classes share a bucket by start-time fair queueing. The next task is the head of the class whose turn begins first.
-// The cost of the task moves the next turn of its class on. Within a class the smallest tag is first. A task that was
-// promoted before has taken its turn already, so it is before all others.
-const order = `
 -- read returns the record of a task in the bucket: tag, tokens, urgent, reserved, cost of its turn, class. It returns
 -- nil if the task is in another bucket, or if its record has expired. It deletes a malformed record, and returns nil.
 local function read(bucket, task)
@@ -95,4 +93,3 @@ local function first(bucket, most, paused, visit)
 	end
 	return others
 end
-`

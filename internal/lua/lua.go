@@ -1,0 +1,23 @@
+// Package lua makes the scripts of Redis from files, so that they are Lua for editors and tools too.
+package lua
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Script returns the script of the named files of a folder "lua", one behind the other. It panics where a file is
+// missing.
+func Script(files embed.FS, names ...string) *redis.Script {
+	var text strings.Builder
+	for _, name := range names {
+		part, err := files.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // the file is not part of the program
+		}
+		text.Write(part)
+	}
+	return redis.NewScript(text.String())
+}

@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// newGuard returns the guard of a Worker or of Limits, and the config with its defaults. Queues are the ones that are
+// served, types the ones that have a handler.
+func newGuard(
+	client redis.UniversalClient, limiter *reservations.Limiter, c Config, charges charger, queues, types func() []string,
+) (*guard, Config, error) {
+	if err := c.Validate(); err != nil {
+		return nil, c, err
+	}
+	c = c.withDefaults()
+	sched, err := scheduler.New(client, limiter, c.Scheduler)
+	if err != nil {
+		return nil, c, err
+	}
+	g := &guard{
+		client: client, limiter: limiter, scheduler: sched, engine: sched.Engine(), successors: newSuccessors(client),
+		trace: newTracing(c.Scheduler.Tracer, client), charges: charges, settleTimeout: c.SettleTimeout,
+		maxRefusals: c.MaxRefusals, log: c.Logger, events: c.Events, lateMost: reservations.LateMost,
+		stopping: make(chan struct{}), fleet: newFleet(client, limiter, types, c.Logger),
+		follow: newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
+	}
+	if limiter != nil {
+		g.keepLeases(limiter)
+	}
+	g.keep(c.Dead, c.SweepEvery, client, queues)
+	return g, c, nil
+}
+
+// start begins what runs beside deliveries, and calls serve when deliveries may begin. After an error nothing runs.
+func (g *guard) start(ctx context.Context, serve func() error) error {
+	if err := g.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("reach redis: %w", err)
+	}
+	if err := g.scheduler.Start(ctx); err != nil {
+		return fmt.Errorf("start the scheduler: %w", err)
+	}
+	err := g.follow.load(ctx)
+	if err == nil {
+		err = serve()
+	} else {
+		err = fmt.Errorf("read overrides: %w", err)
+	}
+	if err != nil {
+		return errors.Join(err, g.scheduler.Stop(ctx))
+	}
+	g.beside.start(ctx, g.follow.run, g.sweeper.run, g.fleet.run)
+	return nil
+}
+
+// stop ends what start began. The scheduler sends the last answers of buckets, even when the caller's time is over.
+func (g *guard) stop(ctx context.Context) error {
+	g.beside.stop()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), schedulerStopTimeout)
+	defer cancel()
+	if err := g.scheduler.Stop(ctx); err != nil {
+		return fmt.Errorf("stop the scheduler: %w", err)
+	}
+	return nil
+}
+
+// background runs functions in goroutines. The zero value runs none.
+type background struct {
+	mu  sync.Mutex // guards end; held by start and stop until they return
+	end func()     // ends the functions and waits for them; nil while none runs
+}
+
+// start runs the functions until stop, unless some run already. Of ctx only the values are kept.
+func (b *background) start(ctx context.Context, runs ...func(context.Context)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.end != nil {
+		return
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	for _, run := range runs {
+		group.Go(func() { run(running) })
+	}
+	b.end = func() {
+		cancel()
+		group.Wait()
+	}
+}
+
+func (b *background) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.end != nil {
+		b.end()
+		b.end = nil
+	}
+}
