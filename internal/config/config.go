@@ -226,7 +226,7 @@ func (f file) config() Config {
 		MaxRefusals:     f.MaxRefusals, Providers: f.providers(), HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
 	}
 	for _, name := range sortedKeys(f.Recurring) {
-		made, _ := f.Recurring[name].recurring(name, c.Limits) // validate has listed the faults
+		made, _ := f.Recurring[name].recurring(name, c.Limits, f.HTTP) // validate has listed the faults
 		c.Recurring = append(c.Recurring, made)
 	}
 	if len(c.Queues) == 0 {

@@ -140,6 +140,20 @@ func TestCapacityOfZero(t *testing.T) {
 	}
 }
 
+// YAML's parser takes 1e6 for a text.
+func TestNumbersWithAnExponent(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("limits: {a: {weights: {acme: 1e2}, meters: {r: {rate: 5/s, capacity: 1e6, " +
+		"max_reserved: 1e3, headroom: 1e1}}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := c.Limits[0]
+	if m := l.Meters[0]; l.Weights["acme"] != 100 || m.Capacity != 1e6 || m.MaxReserved != 1e3 || m.Headroom != 10 {
+		t.Errorf("limit is %+v", l)
+	}
+}
+
 func TestWeights(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse([]byte("limits: {a: {weights: {acme: 3, user 7: 0.5}, priorities: {high: 9, low: 1}, meters: " +

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,6 +59,8 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		if _, ok := data.([]any); ok {
 			return nil, fmt.Errorf("%v must be a map of names to hosts, e.g. API_KEY: [a.example.com]", data)
 		}
+	case reflect.TypeFor[float64]():
+		return numberOf(data), nil
 	case reflect.TypeFor[int]():
 		if n, ok := data.(float64); ok && n != math.Trunc(n) { // decoding would drop the fraction
 			return nil, fmt.Errorf("%v must be a whole number", data)
@@ -66,8 +69,18 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 	return data, nil
 }
 
+// numberOf returns the number in a text such as 1e6, which YAML's parser takes for a text, and other data unchanged.
+func numberOf(data any) any {
+	if text, ok := data.(string); ok {
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			return n
+		}
+	}
+	return data
+}
+
 func reservedOf(data any) (reservedValue, error) {
-	switch v := data.(type) {
+	switch v := numberOf(data).(type) {
 	case string:
 		if v == "unlimited" {
 			return reservations.Unlimited, nil

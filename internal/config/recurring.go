@@ -40,7 +40,9 @@ func (r recurringFile) spec() string {
 
 // recurring returns one recurring task. The error joins all faults, each a *reservations.FieldError or an error of
 // the task.
-func (r recurringFile) recurring(name string, limits []reservations.Limit) (scheduler.Recurring, error) {
+func (r recurringFile) recurring(
+	name string, limits []reservations.Limit, http HTTP,
+) (scheduler.Recurring, error) {
 	made := scheduler.Recurring{Name: name, Spec: r.spec(), Zone: r.Zone, StartWithin: r.StartWithin}
 	if r.Queue != "" {
 		made.Options = append(made.Options, scheduler.Queue(r.Queue))
@@ -50,7 +52,7 @@ func (r recurringFile) recurring(name string, limits []reservations.Limit) (sche
 		faults = append(faults, &reservations.FieldError{Field: "cron", Problem: "give either cron or every"})
 		made.Spec = "@daily"
 	}
-	args, err := r.Task.args(limits)
+	args, err := r.Task.args(limits, http)
 	if made.Args = args; err != nil {
 		faults = append(faults, &reservations.FieldError{Field: "task", Problem: err.Error()})
 		made.Args = web.Request{}
@@ -74,7 +76,7 @@ func (r recurringFile) recurring(name string, limits []reservations.Limit) (sche
 func (f file) recurringFaults() (faults []error) {
 	limits := f.limits()
 	for _, name := range sortedKeys(f.Recurring) {
-		made, err := f.Recurring[name].recurring(name, limits)
+		made, err := f.Recurring[name].recurring(name, limits, f.HTTP)
 		if call, ok := made.Args.(llm.Call); ok && err == nil {
 			var last reservations.Charge
 			if n := len(call.Taken); n > 0 {
@@ -91,7 +93,7 @@ func (f file) recurringFaults() (faults []error) {
 
 // args returns the arguments of the task. A call may name a limit without a charge. Its charge is then the largest
 // usage that the request allows, on all meters of the limit, as in `headway enqueue`.
-func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
+func (t taskFile) args(limits []reservations.Limit, http HTTP) (tasks.Args, error) {
 	payload, err := json.Marshal(t.Payload)
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
@@ -113,11 +115,14 @@ func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 			last, err = charge(limits, c.Endpoint, c.Limit, c.Key, c.Request)
 			c.Taken = append(c.Taken, last)
 		}
+		if err == nil {
+			_, err = c.Endpoint.Estimate(c.Request)
+		}
 		args = c.Call
 	case web.TaskType:
 		var q web.Request
 		if err = strictly(payload, &q); err == nil {
-			err = q.Validate()
+			err = http.Client(func(string) string { return "" }).Check(q)
 		}
 		args = q
 	default:
@@ -131,7 +136,7 @@ func (t taskFile) args(limits []reservations.Limit) (tasks.Args, error) {
 		return args, nil //nolint:nilerr // validate lists the faults of the limits
 	}
 	for _, c := range args.Charges() {
-		if err := checker.Validate(c); err != nil {
+		if err := checker.ValidateNew(c); err != nil {
 			return nil, fmt.Errorf("payload: %w", err)
 		}
 	}

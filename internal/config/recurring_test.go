@@ -17,6 +17,7 @@ func TestRecurring(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse([]byte(`
 limits: {openai: {meters: {requests: 500/m, tokens: 20000/m}}}
+http: {allow_hosts: [api.example.com]}
 recurring:
   nightly-report:
     cron: "0 3 * * *"
@@ -64,8 +65,9 @@ recurring:
 func TestRecurringFaults(t *testing.T) {
 	t.Parallel()
 	_, err := config.Parse([]byte(`
-limits: {openai: {meters: {requests: 500/m}}}
+limits: {openai: {meters: {requests: 500/m}, priorities: {interactive: 9, batch: 1}}}
 concurrency: -1
+http: {allow_hosts: [a.example.com]}
 recurring:
   a: {cron: "every day", task: {type: "web:request", payload: {url: "https://a.example.com"}}}
   b: {every: -5m, task: {type: nonsense}}
@@ -74,6 +76,9 @@ recurring:
   e: {cron: "@daily", at: 5, task: {type: "web:request", payload: {url: "ftp://a"}}}
   f: {}
   "g h": {cron: "0 0 31 2 *", task: {type: "web:request", payload: {url: "https://a.example.com"}}}
+  i: {every: 5m, task: {type: "web:request", payload: {url: "https://b.example.com"}}}
+  j: {every: 5m, task: {type: "llm:call", payload: {}}}
+  k: {every: 5m, task: {type: "llm:call", payload: {limit: openai, priority: none, request: {messages: [{}]}}}}
 `))
 	if err == nil {
 		t.Fatal("no fault")
@@ -84,6 +89,9 @@ recurring:
 		"recurring.d.queue", `recurring.d.task: payload: json: unknown field "limits"`,
 		"recurring.e: there is no setting named at",
 		"recurring.e.task: payload", "recurring.f.cron: give either", "recurring.g h.name", "recurring.g h.cron: ",
+		`recurring.i.task: payload: http request: url host "b.example.com" is not allowed`,
+		"recurring.j.task: payload: chat request: ",
+		`recurring.k.task: payload: reservations: invalid charge: priority "none"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
