@@ -9,8 +9,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/longtest"
-	"github.com/headway-go/headway/reservations"
 )
 
 // placesLost returns the most places that a task lost between its enqueueing and its first start, as a share of all
@@ -42,7 +42,7 @@ func (f *figures) wantInOrder(t *testing.T, except map[string]bool, atOnce bool)
 	m := f.Meters["requests"]
 	most := 0.01 + m.Rate*f.stood.Seconds()/float64(f.tasks)
 	if atOnce {
-		most += (m.Capacity + m.Rate*reservations.Hold.Seconds()) / float64(f.tasks)
+		most += (m.Capacity + m.Rate*bucket.Hold.Seconds()) / float64(f.tasks)
 	}
 	t.Logf("most places lost: %.2f %% (task %s), %d tasks left out", 100*share, task, len(except))
 	if share > most {

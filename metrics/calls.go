@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/reservations"
 )
@@ -23,8 +24,8 @@ type store struct {
 }
 
 func (s *store) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	began := time.Now()
 	outcomes, err := s.Store.Apply(ctx, limit, key, requests)
 	s.note("apply", began, err)
@@ -38,7 +39,7 @@ func (s *store) Reset(ctx context.Context, limit, key string) error {
 	return err
 }
 
-func (s *store) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
+func (s *store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	began := time.Now()
 	b, now, err := s.Store.Load(ctx, limit, key)
 	s.note("load", began, err)

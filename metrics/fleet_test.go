@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
@@ -14,8 +15,8 @@ import (
 // failing is a store that is away.
 type failing struct{ reservations.Store }
 
-func (failing) Load(context.Context, string, string) (reservations.Bucket, time.Time, error) {
-	return reservations.Bucket{}, time.Time{}, reservations.ErrUnavailable
+func (failing) Load(context.Context, string, string) (bucket.Bucket, time.Time, error) {
+	return bucket.Bucket{}, time.Time{}, reservations.ErrUnavailable
 }
 
 // hung is a store that never answers.
@@ -25,13 +26,13 @@ type hung struct {
 	asked chan struct{}
 }
 
-func (h hung) Load(ctx context.Context, _, _ string) (reservations.Bucket, time.Time, error) {
+func (h hung) Load(ctx context.Context, _, _ string) (bucket.Bucket, time.Time, error) {
 	select {
 	case h.asked <- struct{}{}:
 	default:
 	}
 	<-ctx.Done()
-	return reservations.Bucket{}, time.Time{}, ctx.Err()
+	return bucket.Bucket{}, time.Time{}, ctx.Err()
 }
 
 // The gauges are what `limits show` prints.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -73,9 +74,9 @@ func TestHostileNames(t *testing.T) {
 // corrupt is a store one of whose buckets can't be read.
 type corrupt struct{ reservations.Store }
 
-func (c corrupt) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
+func (c corrupt) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	if key == "evil" {
-		return reservations.Bucket{}, time.Time{}, &reservations.UnavailableError{
+		return bucket.Bucket{}, time.Time{}, &bucket.UnavailableError{
 			Bucket: key, BucketOnly: true, Err: errors.New("corrupt"),
 		}
 	}

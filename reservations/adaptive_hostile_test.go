@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -23,7 +24,7 @@ func TestHostileAnswersKeepTheBounds(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		now, b := start, reservations.Bucket{}
+		now, b := start, bucket.Bucket{}
 		check := func(what string) {
 			f := b.Meters[0].Filling
 			if !(f.Rate >= 1 && f.Rate <= 50) || !(b.Meters[0].Started <= f.Capacity) {
@@ -32,30 +33,30 @@ func TestHostileAnswersKeepTheBounds(t *testing.T) {
 		}
 		for range 300 {
 			now = now.Add(time.Duration(random.IntN(3000)) * time.Millisecond)
-			r := reservations.Request{
+			r := bucket.Request{
 				For: times[random.IntN(len(times))], Up: random.IntN(2) == 0,
 				Tokens: []float64{amounts[random.IntN(len(amounts))]},
 			}
-			if r.Op = reservations.OpSync; random.IntN(2) == 0 {
-				r.Op, r.Tokens = reservations.OpBlock, nil
+			if r.Op = bucket.OpSync; random.IntN(2) == 0 {
+				r.Op, r.Tokens = bucket.OpBlock, nil
 			}
-			b, _ = reservations.Step(b, limit, now, r)
+			b, _ = bucket.Step(b, limit.Rules(), now, r)
 			check(fmt.Sprintf("%s of %v for %v", r.Op, r.Tokens, r.For))
 		}
 		b.Meters[0].Slowed = []time.Time{b.Meters[0].Slowed, {}, now.AddDate(100, 0, 0)}[seed%3]
-		b, _ = reservations.Step(b, limit, now, reservations.Request{Op: reservations.OpUnblock})
+		b, _ = bucket.Step(b, limit.Rules(), now, bucket.Request{Op: bucket.OpUnblock})
 		for range 400 { // half a second each, and tasks take all that comes back
 			now = now.Add(500 * time.Millisecond)
-			b, _ = reservations.Step(b, limit, now, reservations.Request{
-				Op: reservations.OpStart, Promoted: true, Tokens: []float64{max(0, b.Meters[0].Filling.Rate)},
+			b, _ = bucket.Step(b, limit.Rules(), now, bucket.Request{
+				Op: bucket.OpStart, Promoted: true, Tokens: []float64{max(0, b.Meters[0].Filling.Rate)},
 			})
 			check("a start")
 		}
 		if rate := b.Meters[0].Filling.Rate; rate < 49 {
 			t.Errorf("seed %d: the rate has climbed to %v", seed, rate)
 		}
-		b, _ = reservations.Step(b, limit, now.Add(time.Second), reservations.Request{
-			Op: reservations.OpBlock, For: time.Second,
+		b, _ = bucket.Step(b, limit.Rules(), now.Add(time.Second), bucket.Request{
+			Op: bucket.OpBlock, For: time.Second,
 		})
 		if rate := b.Meters[0].Filling.Rate; rate > 40 {
 			t.Errorf("seed %d: a refusal leaves %v", seed, rate)

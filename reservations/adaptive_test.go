@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -21,12 +22,12 @@ func finding(ramp time.Duration) reservations.Meter {
 	return m
 }
 
-func step(b reservations.Bucket, l reservations.Limit, at float64, r reservations.Request) reservations.Bucket {
-	b, _ = reservations.Step(b, l, clock(at), r)
+func step(b bucket.Bucket, l reservations.Limit, at float64, r bucket.Request) bucket.Bucket {
+	b, _ = bucket.Step(b, l.Rules(), clock(at), r)
 	return b
 }
 
-func wantRate(t *testing.T, b reservations.Bucket, want float64) {
+func wantRate(t *testing.T, b bucket.Bucket, want float64) {
 	t.Helper()
 	if got := b.Meters[0].Filling.Rate; math.Abs(got-want) > 1e-6 {
 		t.Errorf("rate %v, want %v", got, want)
@@ -36,7 +37,7 @@ func wantRate(t *testing.T, b reservations.Bucket, want float64) {
 func TestAdaptiveClimbsInUse(t *testing.T) {
 	t.Parallel()
 	l := limitOf(finding(99 * time.Second)) // climbs by 1 a second
-	b := step(reservations.Bucket{}, l, 0, start(4))
+	b := step(bucket.Bucket{}, l, 0, start(4))
 	wantRate(t, b, 1)
 	b = step(b, l, 10, start(4)) // it was never below half: full after 4 seconds, so it fell
 	wantRate(t, b, 1)
@@ -55,7 +56,7 @@ func TestAdaptiveClimbsInUse(t *testing.T) {
 func TestAdaptiveKeepsItsRateWithoutARamp(t *testing.T) {
 	t.Parallel()
 	l := limitOf(finding(0))
-	b := step(step(reservations.Bucket{}, l, 0, start(150)), l, 150, start(0))
+	b := step(step(bucket.Bucket{}, l, 0, start(150)), l, 150, start(0))
 	wantRate(t, b, 100) // at most
 	b = step(b, l, 3600, start(0))
 	wantRate(t, b, 100)
@@ -68,7 +69,7 @@ func TestAdaptiveKeepsItsRateWithoutARamp(t *testing.T) {
 func TestAdaptiveFallsWhenRefused(t *testing.T) {
 	t.Parallel()
 	l := limitOf(finding(0))
-	b := step(step(reservations.Bucket{}, l, 0, start(150)), l, 150, start(0))
+	b := step(step(bucket.Bucket{}, l, 0, start(150)), l, 150, start(0))
 	b = step(b, l, 150, block(.1))
 	wantRate(t, b, 70)
 	b = step(b, l, 150, block(.5))
@@ -92,7 +93,7 @@ func TestAdaptiveFallsWhenRefused(t *testing.T) {
 func TestAdaptiveFallsWhenLittleIsLeft(t *testing.T) {
 	t.Parallel()
 	l := limitOf(finding(0))
-	b := step(step(reservations.Bucket{}, l, 0, start(150)), l, 150, start(0))
+	b := step(step(bucket.Bucket{}, l, 0, start(150)), l, 150, start(0))
 	for _, c := range []struct{ at, left, want float64 }{
 		{150, -1, 100}, // not known
 		{150, 2, 100},  // a quarter of the capacity is 2.5
@@ -107,13 +108,13 @@ func TestAdaptiveFallsWhenLittleIsLeft(t *testing.T) {
 func TestAdaptiveFollowsItsLimit(t *testing.T) {
 	t.Parallel()
 	l := limitOf(finding(0))
-	b := step(step(reservations.Bucket{}, l, 0, start(150)), l, 150, start(0))
-	if !b.Follows(l) {
+	b := step(step(bucket.Bucket{}, l, 0, start(150)), l, 150, start(0))
+	if !b.Follows(l.Rules()) {
 		t.Error("a bucket that has found a rate does not follow its limit")
 	}
 	lower := limitOf(finding(0))
 	lower.Meters[0].Adaptive.Max = 40
-	if b.Follows(lower) {
+	if b.Follows(lower.Rules()) {
 		t.Error("the bucket follows bounds that it has not")
 	}
 	wantRate(t, step(b, lower, 150, refresh()), 40)
@@ -127,23 +128,23 @@ func TestAdaptiveFollowsItsLimit(t *testing.T) {
 func TestAdaptiveIsPlannedByItsPresentRate(t *testing.T) {
 	t.Parallel()
 	l := limitOf(finding(0))
-	b := step(step(reservations.Bucket{}, l, 0, start(150)), l, 150, start(100))
+	b := step(step(bucket.Bucket{}, l, 0, start(150)), l, 150, start(100))
 	text, err := json.Marshal(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var known reservations.Bucket
+	var known bucket.Bucket
 	if err := json.Unmarshal(text, &known); err != nil {
 		t.Fatal(err)
 	}
-	asks := []reservations.Ask{{Tokens: reservations.Tokens{"tokens": 5}}, {Tokens: reservations.Tokens{"tokens": 5}}}
+	asks := []bucket.Ask{{Tokens: reservations.Tokens{"tokens": 5}}, {Tokens: reservations.Tokens{"tokens": 5}}}
 	now := clock(150)
 	starts := known.Plan(now, asks, now.Add(time.Hour))
-	_, o := reservations.Step(b, l, now, promoted(5))
+	_, o := bucket.Step(b, l.Rules(), now, promoted(5))
 	if want := o.RetryAt; !starts[0].Equal(want) || starts[1].Sub(starts[0]) != 50*time.Millisecond {
 		t.Errorf("planned at %v, want at %v and 50 ms later", starts, want)
 	}
-	if v := b.View(l, "", now); v.Meters[0].Current != 100 || v.Meters[0].Rate != 1 {
+	if v := reservations.ViewOf(b, l, "", now); v.Meters[0].Current != 100 || v.Meters[0].Rate != 1 {
 		t.Errorf("viewed at %v from %v on, want 100 and 1", v.Meters[0].Current, v.Meters[0].Rate)
 	}
 }
@@ -157,7 +158,7 @@ func TestAdaptiveIsFixedByAnOverride(t *testing.T) {
 	if err := limiter.SetOverrides([]reservations.Override{perMinute("fleet", "tokens", 600)}); err != nil {
 		t.Fatal(err)
 	}
-	if l, _ := limiter.Limit("fleet"); l.Meters[0].Adaptive.Max != 0 || l.Meters[0].RatePerSecond() != 10 {
+	if l, _ := limiter.Limit("fleet"); l.Meters[0].Adaptive.Max != 0 || l.Meters[0].Rules().RatePerSecond() != 10 {
 		t.Errorf("with an override of 600/m there is %+v", l.Meters[0])
 	}
 }
@@ -201,7 +202,7 @@ func TestAdaptiveHoldsItsBounds(t *testing.T) {
 		m.Capacity = m.Rate * rapid.SampledFrom([]float64{.5, 1, 60}).Draw(t, "capacity")
 		m.Adaptive.Max = m.Rate * rapid.SampledFrom([]float64{1, 2, 50}).Draw(t, "max")
 		m.Adaptive.Ramp = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "ramp")
-		l, b, at := limitOf(m), reservations.Bucket{}, 0.
+		l, b, at := limitOf(m), bucket.Bucket{}, 0.
 		type started struct{ brought, sum float64 }
 		brought, sum := 0., 0.
 		before := []started{{}}
@@ -211,15 +212,15 @@ func TestAdaptiveHoldsItsBounds(t *testing.T) {
 			if len(b.Meters) > 0 {
 				rate = b.Meters[0].Filling.Rate
 			}
-			var o reservations.Outcome
+			var o bucket.Answer
 			at += wait
 			brought += rate * wait
 			n := m.Capacity * rapid.SampledFrom([]float64{.01, .3, 1}).Draw(t, "tokens")
-			r := rapid.SampledFrom([]reservations.Request{
+			r := rapid.SampledFrom([]bucket.Request{
 				start(n), start(n), promoted(n), promoted(n), promoted(n), allow(n), block(.05), block(5), unblock(),
 				refresh(), synced(1, n/3), synced(0, 0), reserve(n),
 			}).Draw(t, "request")
-			b, o = reservations.Step(b, l, clock(at), r)
+			b, o = bucket.Step(b, l.Rules(), clock(at), r)
 			if now := b.Meters[0].Filling.Rate; now < m.Rate || now > m.Adaptive.Max {
 				t.Fatalf("rate %v, want from %v to %v", now, m.Rate, m.Adaptive.Max)
 			}

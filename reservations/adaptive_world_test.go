@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
 // hidden is a provider whose limit is not known, in virtual time, with a fleet that always has tasks.
 type hidden struct {
 	limit   reservations.Limit
-	bucket  reservations.Bucket
+	bucket  bucket.Bucket
 	rates   []float64 // a second, one for each phase
 	phase   float64   // seconds
 	burst   float64   // seconds' worth
@@ -55,9 +56,9 @@ func (h *hidden) fill(at float64) {
 	h.filled = at
 }
 
-func (h *hidden) ask(at float64, r reservations.Request) reservations.Outcome {
-	var o reservations.Outcome
-	h.bucket, o = reservations.Step(h.bucket, h.limit, clock(at), r)
+func (h *hidden) ask(at float64, r bucket.Request) bucket.Answer {
+	var o bucket.Answer
+	h.bucket, o = bucket.Step(h.bucket, h.limit.Rules(), clock(at), r)
 	return o
 }
 
@@ -67,7 +68,7 @@ const (
 )
 
 func (h *hidden) start(at float64) {
-	o := h.ask(at, reservations.Request{Op: reservations.OpStart, Promoted: true, Tokens: []float64{1}})
+	o := h.ask(at, bucket.Request{Op: bucket.OpStart, Promoted: true, Tokens: []float64{1}})
 	if !o.Started() {
 		h.at(at+max(1e-3, o.Wait().Seconds()), h.start)
 		return
@@ -90,7 +91,7 @@ func (h *hidden) arrive(at float64) {
 		wait = math.Ceil(wait) // Retry-After has whole seconds
 		h.blocked = max(h.blocked, at+wait)
 		h.at(at+travels, func(at float64) {
-			h.ask(at, reservations.Request{Op: reservations.OpBlock, For: time.Duration(wait * 1e9)})
+			h.ask(at, bucket.Request{Op: bucket.OpBlock, For: time.Duration(wait * 1e9)})
 		})
 		return
 	}
@@ -99,8 +100,8 @@ func (h *hidden) arrive(at float64) {
 	if h.headers {
 		left := math.Floor(h.left)
 		h.at(at+answers, func(at float64) {
-			h.ask(at, reservations.Request{
-				Op: reservations.OpSync, Tokens: []float64{left},
+			h.ask(at, bucket.Request{
+				Op: bucket.OpSync, Tokens: []float64{left},
 				For: time.Duration((answers + travels) * 1e9),
 			})
 		})

@@ -8,13 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
 // bucketOf is a bucket of 10 tokens a second at second 100 with these balances in its only meter.
-func bucketOf(started, reserved float64) reservations.Bucket {
-	return reservations.Bucket{At: clock(100), Generation: 7, Version: 41, Meters: []reservations.Balance{
-		{Name: "tokens", Started: started, Reserved: reserved, Filling: reservations.Filling{Rate: 10, Capacity: 10}},
+func bucketOf(started, reserved float64) bucket.Bucket {
+	return bucket.Bucket{At: clock(100), Generation: 7, Version: 41, Meters: []bucket.Balance{
+		{Name: "tokens", Started: started, Reserved: reserved, Filling: bucket.Filling{Rate: 10, Capacity: 10}},
 	}}
 }
 
@@ -25,7 +26,7 @@ func TestStepBalances(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		limit         reservations.Limit
-		r             reservations.Request
+		r             bucket.Request
 		before, after [2]float64
 		changed       bool
 	}{
@@ -51,8 +52,8 @@ func TestStepBalances(t *testing.T) {
 		{"settle gives up to the capacity", ten(inf), settle(3), [2]float64{9, 8}, [2]float64{10, 10}, true},
 		{"settle of a full bucket", ten(inf), settle(3), [2]float64{10, 10}, [2]float64{10, 10}, false},
 		{"settle of nothing", ten(inf), settle(0), [2]float64{4, 4}, [2]float64{4, 4}, false},
-		{"settle that keeps the reservation", ten(inf), reservations.Request{
-			Op: reservations.OpSettle, Tokens: []float64{3}, Reserved: true,
+		{"settle that keeps the reservation", ten(inf), bucket.Request{
+			Op: bucket.OpSettle, Tokens: []float64{3}, Reserved: true,
 		}, [2]float64{4, -6}, [2]float64{7, -6}, true},
 		{"release", ten(inf), release(3), [2]float64{4, -6}, [2]float64{4, -3}, true},
 		{"release never rises above started", ten(inf), release(30), [2]float64{4, -6}, [2]float64{4, 4}, true},
@@ -71,7 +72,7 @@ func TestStepBalances(t *testing.T) {
 		{"refresh", ten(inf), refresh(), [2]float64{4, -6}, [2]float64{4, -6}, false},
 		{
 			"an unknown request", ten(inf),
-			reservations.Request{Op: "dance", Tokens: []float64{3}},
+			bucket.Request{Op: "dance", Tokens: []float64{3}},
 			[2]float64{4, 2},
 			[2]float64{4, 2},
 			false,
@@ -84,14 +85,14 @@ func TestStepBalances(t *testing.T) {
 			if c.changed {
 				version++
 			}
-			got, o := reservations.Step(before, c.limit, clock(100), c.r)
+			got, o := bucket.Step(before, c.limit.Rules(), clock(100), c.r)
 			if near(t, balances(got), c.after[:]...); got.Version != version || o.Bucket.Version != version {
 				t.Errorf("version %d, want %d", got.Version, version)
 			}
 			near(t, balances(before), c.before[:]...) // Step leaves it as it was
-			again, dried := reservations.Step(before, c.limit, clock(100), dry(c.r))
+			again, dried := bucket.Step(before, c.limit.Rules(), clock(100), dry(c.r))
 			near(t, balances(again), c.before[:]...)
-			if o.Bucket, dried.Bucket = (reservations.Bucket{}), (reservations.Bucket{}); !cmp.Equal(o, dried) ||
+			if o.Bucket, dried.Bucket = (bucket.Bucket{}), (bucket.Bucket{}); !cmp.Equal(o, dried) ||
 				again.Version != 41 {
 				t.Errorf("dry: version %d, answer %+v, want %+v", again.Version, dried, o)
 			}
@@ -106,10 +107,10 @@ func TestUnblockMintsNothing(t *testing.T) {
 		b := life(t, l, []moment{{0, start(50), started, 0}})
 		debt := balances(b)
 		for range 10 {
-			b, _ = reservations.Step(b, l, clock(0), block(300))
-			b, _ = reservations.Step(b, l, clock(.1), unblock())
+			b, _ = bucket.Step(b, l.Rules(), clock(0), block(300))
+			b, _ = bucket.Step(b, l.Rules(), clock(.1), unblock())
 		}
-		b, _ = reservations.Step(b, l, clock(.1), refresh())
+		b, _ = bucket.Step(b, l.Rules(), clock(.1), refresh())
 		for k, x := range balances(b) {
 			if x > debt[k]+1e-6 {
 				t.Errorf("%s: a debt of %v became %v", l.Meters[0].Kind, debt, balances(b))
@@ -139,10 +140,10 @@ func TestStepBlockOfAWindow(t *testing.T) {
 func TestStepSettleOnce(t *testing.T) {
 	t.Parallel()
 	l := limitOf(perSecond("a", 1e-9, 100, inf), perSecond("b", 1e-9, 100, inf))
-	ask := func(b *reservations.Bucket, at float64, r reservations.Request) {
-		*b, _ = reservations.Step(*b, l, clock(at), r)
+	ask := func(b *bucket.Bucket, at float64, r bucket.Request) {
+		*b, _ = bucket.Step(*b, l.Rules(), clock(at), r)
 	}
-	var b reservations.Bucket
+	var b bucket.Bucket
 	ask(&b, 0, start(50, 50))
 	for i := range 3 {
 		ask(&b, 1, settleID(1, float64(i), 10, -10))
@@ -172,30 +173,30 @@ func TestStepSettleOnce(t *testing.T) {
 func TestStepSettleAfterTheBucketWasForgotten(t *testing.T) {
 	t.Parallel()
 	l := limitOf(perSecond("a", 1e-9, 100, inf), perSecond("b", 1e-9, 100, inf))
-	b, _ := reservations.Step(reservations.Bucket{}, l, clock(10), start(50, 50))
-	b, _ = reservations.Step(b, l, clock(11), settleID(1, 5, 10, -10))
+	b, _ := bucket.Step(bucket.Bucket{}, l.Rules(), clock(10), start(50, 50))
+	b, _ = bucket.Step(b, l.Rules(), clock(11), settleID(1, 5, 10, -10))
 	near(t, balances(b), 50, 50, 40, 40)
-	b, _ = reservations.Step(b, l, clock(12), settleID(2, 1, 10, -10))
+	b, _ = bucket.Step(b, l.Rules(), clock(12), settleID(2, 1, 10, -10))
 	near(t, balances(b), 60, 60, 30, 30)
 }
 
 func TestBucketFullAt(t *testing.T) {
 	t.Parallel()
-	blocked := func(b reservations.Bucket, until float64) reservations.Bucket {
+	blocked := func(b bucket.Bucket, until float64) bucket.Bucket {
 		b.Blocked = clock(until)
 		return b
 	}
 	for _, c := range []struct {
-		bucket reservations.Bucket
+		bucket bucket.Bucket
 		want   time.Time
 	}{
-		{reservations.Bucket{}, time.Time{}},
+		{bucket.Bucket{}, time.Time{}},
 		{bucketOf(10, 10), clock(100)},
 		{bucketOf(9, 9), clock(100.1)},
 		{bucketOf(9, -50), clock(106)},
 		{blocked(bucketOf(10, 10), 107), clock(107)},
 		{blocked(bucketOf(0, -50), 107), clock(113)},
-		{bucketOf(0, -1e300), clock(100).Add(reservations.MaxWait)},
+		{bucketOf(0, -1e300), clock(100).Add(bucket.MaxWait)},
 	} {
 		if got := c.bucket.FullAt(); !got.Equal(c.want) {
 			t.Errorf("%v is full at %v, want %v", c.bucket, got, c.want)
@@ -231,12 +232,12 @@ func TestBucketJSON(t *testing.T) {
 	l := withHeadroom(limitOf(perSecond("a", 10, 10, inf), window("b", 5, 7, 60, inf)), 2)
 	l.Meters[1].Start = 300 * time.Millisecond
 	b := life(t, l, []moment{{1, start(3, 1), started, 0}, {1, block(5), settled, 5}})
-	var got reservations.Bucket
+	var got bucket.Bucket
 	viaJSON(t, b, &got)
-	if diff := cmp.Diff(b, got, cmpopts.IgnoreFields(reservations.Bucket{}, "Settled", "Forgot")); diff != "" {
+	if diff := cmp.Diff(b, got, cmpopts.IgnoreFields(bucket.Bucket{}, "Settled", "Forgot")); diff != "" {
 		t.Error(diff)
 	}
-	if math.IsNaN(got.Meters[0].Started) || !got.Follows(l) {
+	if math.IsNaN(got.Meters[0].Started) || !got.Follows(l.Rules()) {
 		t.Errorf("%+v", got)
 	}
 }

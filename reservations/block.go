@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/pause"
 )
 
@@ -28,9 +29,9 @@ func (l *Limiter) Block(ctx context.Context, c Charge, d time.Duration) ([]Outco
 }
 
 func (l *Limiter) blockOne(ctx context.Context, known Limit, key string, d time.Duration) (Outcome, error) {
-	end := time.Now().Add(min(d, known.LongestBlock()))
+	end := time.Now().Add(min(d, known.Rules().MaxBlock))
 	for between, left := settleRetryMin, d; ; between, left = min(2*between, settleRetryMax), time.Until(end) {
-		o, err := l.askOne(ctx, known, key, Request{Op: OpBlock, For: left})
+		o, err := l.askOne(ctx, known.Rules(), key, bucket.Request{Op: bucket.OpBlock, For: left})
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return o, err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -12,7 +13,7 @@ import (
 type turn struct {
 	at    float64
 	limit reservations.Limit
-	r     reservations.Request
+	r     bucket.Request
 	want  []float64 // started and reserved of each meter
 }
 
@@ -80,11 +81,11 @@ func TestStepLimitsChange(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var b reservations.Bucket
+			var b bucket.Bucket
 			for i, turn := range c.turns {
-				changed := i > 0 && (!b.Follows(turn.limit) || turn.r.Op != reservations.OpRefresh)
-				next, o := reservations.Step(b, turn.limit, clock(turn.at), turn.r)
-				if near(t, balances(next), turn.want...); !next.Follows(turn.limit) {
+				changed := i > 0 && (!b.Follows(turn.limit.Rules()) || turn.r.Op != bucket.OpRefresh)
+				next, o := bucket.Step(b, turn.limit.Rules(), clock(turn.at), turn.r)
+				if near(t, balances(next), turn.want...); !next.Follows(turn.limit.Rules()) {
 					t.Errorf("turn %d: %+v does not follow", i, next)
 				}
 				if i > 0 && (next.Version > b.Version) != changed {
@@ -102,11 +103,11 @@ func TestStepMetersComeAndGo(t *testing.T) {
 	t.Parallel()
 	a, b := perSecond("a", 1, 10, inf), perSecond("b", 1, 10, inf)
 	onlyA, onlyB, both, turned := limitOf(a), limitOf(b), limitOf(a, b), limitOf(b, a)
-	var got reservations.Bucket
+	var got bucket.Bucket
 	for i, c := range []struct {
 		at     float64
 		limit  reservations.Limit
-		r      reservations.Request
+		r      bucket.Request
 		want   []float64
 		meters []string
 	}{
@@ -122,7 +123,7 @@ func TestStepMetersComeAndGo(t *testing.T) {
 		{15, both, refresh(), []float64{10, 10, 1, 1}, []string{"a", "b"}},
 	} {
 		version := got.Version
-		got, _ = reservations.Step(got, c.limit, clock(c.at), c.r)
+		got, _ = bucket.Step(got, c.limit.Rules(), clock(c.at), c.r)
 		near(t, balances(got), c.want...)
 		var meters []string
 		for _, m := range got.Meters {
@@ -137,9 +138,9 @@ func TestStepMetersComeAndGo(t *testing.T) {
 // Limits that change all the time leave at most 16 meters behind.
 func TestStepMetersAreBounded(t *testing.T) {
 	t.Parallel()
-	var b reservations.Bucket
+	var b bucket.Bucket
 	for i := range 100 {
-		b, _ = reservations.Step(b, limitOf(perSecond("m"+string(rune('0'+i)), 1, 10, inf)), clock(0), start(10))
+		b, _ = bucket.Step(b, limitOf(perSecond("m"+string(rune('0'+i)), 1, 10, inf)).Rules(), clock(0), start(10))
 	}
 	if len(b.Meters) != 17 {
 		t.Errorf("%d meters", len(b.Meters))

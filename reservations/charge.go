@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/nearest"
 )
 
@@ -61,16 +60,7 @@ type Charge struct {
 
 // Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a
 // shard "limit#2:key".
-func (c Charge) Bucket() string { return BucketName(shardName(c.Limit, c.Shard), c.Key) }
-
-// BucketName is "limit" for the shared bucket and "limit:key" for a key's own. Limit names hold no colon, so names
-// never collide.
-func BucketName(limit, key string) string {
-	if key == "" {
-		return limit
-	}
-	return limit + ":" + key
-}
+func (c Charge) Bucket() string { return bucket.Name(shardName(c.Limit, c.Shard), c.Key) }
 
 // ParseBucket is the inverse of Charge.Bucket: a charge without tokens for the bucket of that name.
 func ParseBucket(bucket string) Charge {
@@ -88,51 +78,24 @@ func shardName(limit string, shard int) string {
 	return limit + "#" + strconv.Itoa(shard)
 }
 
-const (
-	// largestAmount bounds every number of tokens, so that sums stay exact.
-	largestAmount = 1e15
-	// MaxKey bounds a key, in bytes: stores index it, and people read it.
-	MaxKey = 512
-)
+// MaxKey bounds a key, in bytes: stores index it, and people read it.
+const MaxKey = 512
 
 // ValidateKey refuses a name that no limit can have, and a key that stores could not keep or people could not read as
 // it is. Such a key is above MaxKey or is not UTF-8, or it has a bad character: a control character, a line separator
 // or a character that turns the direction of writing. The error matches ErrInvalidCharge.
 func (c Charge) ValidateKey() error {
-	problem := NameProblem("key", c.Key, MaxKey)
+	problem := bucket.NameProblem("key", c.Key, MaxKey)
 	if !nameShape.MatchString(c.Limit) {
 		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'",
-			shortText(c.Limit))
+			bucket.ShortText(c.Limit))
 	}
 	if problem == "" {
 		return nil
 	}
-	c.Limit, c.Key = shortText(c.Limit), shortText(c.Key)
+	c.Limit, c.Key = bucket.ShortText(c.Limit), bucket.ShortText(c.Key)
 	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 }
-
-// NameProblem says why no key, flow, queue or ID of a task can have this name. A bad name has more bytes than most, is
-// not UTF-8, or holds a bad character: a control character, a line separator or a character that turns the direction of
-// writing. Empty for a good name. Kind is what the text calls the name.
-func NameProblem(kind, name string, most int) string {
-	switch {
-	case len(name) > most:
-		return fmt.Sprintf("%s %q... has %d bytes: must be at most %d", kind, shortText(name), len(name), most)
-	case !utf8.ValidString(name):
-		return fmt.Sprintf("%s %q must be valid UTF-8", kind, name)
-	case strings.ContainsFunc(name, unreadable):
-		return fmt.Sprintf("%s %q must hold no control characters", kind, name)
-	}
-	return ""
-}
-
-// unreadable says whether a character of a name would do something where people read it.
-func unreadable(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
-}
-
-// shortText is the beginning of a text that was refused.
-func shortText(text string) string { return strings.ToValidUTF8(text[:min(len(text), 100)], "\uFFFD") }
 
 // Validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
 // ErrInvalidCharge: the key can't be stored, the flow or the priority is no name, or an amount is negative, not a
@@ -149,12 +112,12 @@ func (c Charge) Validate(l Limit) error {
 			return c.fault(ErrUnknownMeter, name, "limit %q has no such meter; %s", l.Name,
 				nearest.There(name, l.meterNames()))
 		}
-		if math.IsNaN(n) || n < 0 || n > largestAmount {
-			return c.fault(ErrInvalidCharge, name, "%v tokens must be a number from 0 to %g", n, largestAmount)
+		if math.IsNaN(n) || n < 0 || n > bucket.LargestAmount {
+			return c.fault(ErrInvalidCharge, name, "%v tokens must be a number from 0 to %g", n, bucket.LargestAmount)
 		}
 	}
 	for _, m := range l.Meters {
-		if n := c.Tokens[m.Name]; n > m.Largest() {
+		if n := c.Tokens[m.Name]; n > m.Rules().Largest() {
 			return c.fault(ErrChargeTooLarge, m.Name,
 				"%v tokens are more than can ever be served (capacity %v + max_reserved %s)", n, m.Cap(), m.reservedText())
 		}
@@ -167,29 +130,13 @@ func (c Charge) fault(err error, meter, format string, args ...any) error {
 	return &ChargeError{Charge: c, Meter: meter, Err: err, Problem: fmt.Sprintf(format, args...)}
 }
 
-// validateAtOnce is Validate for a charge that must not owe: no amount may be above the capacity.
-func (c Charge) validateAtOnce(l Limit) error {
-	if err := c.Validate(l); err != nil {
-		return err
-	}
+// validateAtOnce says why a charge must not owe: an amount is above the capacity.
+func (c Charge) validateAtOnce(l bucket.Limit) error {
 	for _, m := range l.Meters {
-		if n := c.Tokens[m.Name]; n > m.Cap() {
+		if n, most := c.Tokens[m.Name], m.Filling.Capacity; n > most {
 			return c.fault(ErrChargeTooLarge, m.Name,
-				"%v tokens are more than can ever start at once (capacity %v)", n, m.Cap())
+				"%v tokens are more than can ever start at once (capacity %v)", n, most)
 		}
 	}
 	return nil
-}
-
-// vector lays the tokens out in the order of the limit's meters.
-func (t Tokens) vector(l Limit) []float64 {
-	n := make([]float64, len(l.Meters))
-	for k, m := range l.Meters {
-		amount, named := t[m.Name]
-		if !named && m.inFlight() {
-			amount = 1
-		}
-		n[k] = amount
-	}
-	return n
 }

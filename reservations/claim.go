@@ -70,7 +70,7 @@ func (l *Limiter) Ask(ctx context.Context, c *Claim) error {
 	if err != nil {
 		return err
 	}
-	c.Outcome, c.Charge.Shard, c.Charge.Lease, c.Charge.HoldEnd = o, o.Shard, o.Lease, o.HoldEnd()
+	c.Outcome, c.Charge.Shard, c.Charge.Lease, c.Charge.HoldEnd = o, o.Shard, o.Lease, o.HoldEnd
 	c.Decided, c.Latest = l.clock.moment(asked, time.Now(), o.At)
 	return nil
 }

@@ -3,6 +3,7 @@ package reservations_test
 import (
 	"testing"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -61,7 +62,7 @@ func TestStepWritesTheClockThatRanBack(t *testing.T) {
 	b := bucketOf(-100, -100)
 	for _, c := range []struct {
 		at     float64
-		r      reservations.Request
+		r      bucket.Request
 		stored float64
 		more   int64
 	}{
@@ -70,7 +71,7 @@ func TestStepWritesTheClockThatRanBack(t *testing.T) {
 		{20, dry(promoted(1)), 20, 0},
 		{20, promoted(1), 20, 1},
 	} {
-		got, _ := reservations.Step(b, ten(inf), clock(c.at), c.r)
+		got, _ := bucket.Step(b, ten(inf).Rules(), clock(c.at), c.r)
 		if !got.At.Equal(clock(c.stored)) || got.Version != b.Version+c.more {
 			t.Errorf("at %v: %+v", c.at, got)
 		}

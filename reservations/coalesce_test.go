@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -25,8 +26,8 @@ type gatedStore struct {
 }
 
 func (s *gatedStore) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	var tokens []float64
 	for _, r := range requests {
 		tokens = append(tokens, r.Tokens[0])
@@ -38,7 +39,7 @@ func (s *gatedStore) Apply(
 	case <-s.gate:
 		return s.Store.Apply(ctx, limit, key, requests)
 	case <-ctx.Done():
-		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedMaybe, Err: ctx.Err()}
+		return nil, &bucket.UnavailableError{Bucket: limit.Name, Applied: bucket.AppliedMaybe, Err: ctx.Err()}
 	}
 }
 
@@ -93,8 +94,8 @@ func (b *coalesceBundle) waits(want time.Duration) func(reservations.Outcome, er
 }
 
 func (b *coalesceBundle) canceled(_ reservations.Outcome, err error) {
-	var u *reservations.UnavailableError
-	if !errors.Is(err, context.Canceled) || !errors.As(err, &u) || u.Applied != reservations.AppliedMaybe ||
+	var u *bucket.UnavailableError
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &u) || u.Applied != bucket.AppliedMaybe ||
 		u.Bucket != "steady" {
 		b.t.Errorf("%v: want unavailable because canceled", err)
 	}
@@ -197,10 +198,10 @@ type contextStore struct {
 }
 
 func (s contextStore) Apply(
-	ctx context.Context, _ reservations.Limit, _ string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, _ bucket.Limit, _ string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	s.seen <- ctx
-	return make([]reservations.Outcome, len(requests)), nil
+	return make([]bucket.Answer, len(requests)), nil
 }
 
 // The call to the store has the values of the first caller's context, and a deadline of its own.

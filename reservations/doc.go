@@ -16,7 +16,7 @@
 //
 // # Model
 //
-// A [Limit] is a named rule of one or more meters, e.g. 500 requests and 200 000 tokens a minute. A [Bucket] is its
+// A [Limit] is a named rule of one or more meters, e.g. 500 requests and 200 000 tokens a minute. A bucket is its
 // state for one key. A [Charge] is what one task takes. A bucket keeps two balances for each meter. Both fill at the
 // meter's rate up to its capacity, and the second is never above the first:
 //
@@ -37,9 +37,9 @@
 //
 // A new task starts when the reserved balance has room. Otherwise the bucket promises its tokens and answers with
 // RetryAt. The dispatcher of package scheduler promotes waiting tasks in their order; a promoted task starts when the
-// started balance has room. It plans with [Bucket.Plan], by the same arithmetic as the bucket itself.
+// started balance has room. It plans by the same arithmetic as the bucket itself.
 //
-// A start that is short of tokens by at most [Hold] is granted, and the task waits in its worker. A charge above the
+// A start that is short of tokens by at most 250 ms is granted, and the task waits in its worker. A charge above the
 // capacity needs a full bucket and is then owed. Ordinary charges leave a meter's headroom, and urgent ones use it;
 // these do not wait for promised tokens.
 //
@@ -105,7 +105,7 @@
 // A call that fails with [ErrUnavailable] must be treated as refused; its charge may have been taken, and refill heals
 // that. Settlements are repeated until they are applied or ctx ends.
 //
-// The store's clock is the only one that decides. The arithmetic ([Step]) is pure and has it as an argument. A clock
+// The store's clock is the only one that decides. The arithmetic is pure and has it as an argument. A clock
 // that runs back by up to a minute changes nothing. A clock that runs back by more is followed, and nothing is filled
 // for that step.
 package reservations

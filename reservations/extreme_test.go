@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -20,15 +21,15 @@ func TestBucketStaysFinite(t *testing.T) {
 	for seed := range lives {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l, now := extremeLimit(r), time.UnixMilli(1_800_000_000_000)
-		var b reservations.Bucket
+		var b bucket.Bucket
 		for i := range 60 {
 			now = now.Add(time.Duration(r.Int64N(int64(time.Hour))))
 			if r.IntN(5) == 0 {
 				l = extremeLimit(r)
 			}
 			q := extremeRequest(r, l)
-			next, o := reservations.Step(b, l, now, q)
-			if o.Wait() < 0 || o.Wait() > reservations.MaxWait || o.Hold < 0 || o.Hold > reservations.Hold {
+			next, o := bucket.Step(b, l.Rules(), now, q)
+			if o.Wait() < 0 || o.Wait() > bucket.MaxWait || o.Hold < 0 || o.Hold > bucket.Hold {
 				t.Fatalf("seed %d, step %d, %+v of %+v: %+v", seed, i, q, l, o)
 			}
 			for k, s := range next.Meters {
@@ -36,7 +37,7 @@ func TestBucketStaysFinite(t *testing.T) {
 					t.Fatalf("seed %d, step %d, %+v of %+v: meter %d of\n%+v\nbecame %+v", seed, i, q, l, k, b, next)
 				}
 			}
-			if at := next.Plan(now, []reservations.Ask{{Tokens: reservations.Tokens{"a": 1e15}}}, now)[0]; at.Before(now) {
+			if at := next.Plan(now, []bucket.Ask{{Tokens: reservations.Tokens{"a": 1e15}}}, now)[0]; at.Before(now) {
 				t.Fatalf("seed %d: planned at %v, now is %v", seed, at, now)
 			}
 			b = next
@@ -80,19 +81,19 @@ func extremeLimit(r *rand.Rand) reservations.Limit {
 	}
 }
 
-func extremeRequest(r *rand.Rand, l reservations.Limit) reservations.Request {
-	ops := []reservations.Op{
-		reservations.OpStart, reservations.OpStart, reservations.OpReserve, reservations.OpAllow, reservations.OpSettle,
-		reservations.OpBlock, reservations.OpUnblock, reservations.OpSync, reservations.OpRelease,
+func extremeRequest(r *rand.Rand, l reservations.Limit) bucket.Request {
+	ops := []bucket.Op{
+		bucket.OpStart, bucket.OpStart, bucket.OpReserve, bucket.OpAllow, bucket.OpSettle,
+		bucket.OpBlock, bucket.OpUnblock, bucket.OpSync, bucket.OpRelease,
 	}
-	q := reservations.Request{
+	q := bucket.Request{
 		Op: ops[r.IntN(len(ops))], Promoted: r.IntN(2) == 0, Reserved: r.IntN(2) == 0,
 		Urgent: r.IntN(2) == 0, Up: r.IntN(2) == 0,
 		ID: r.Int64N(3), For: time.Duration(r.Int64N(int64(48 * time.Hour))),
 	}
 	for _, m := range l.Meters {
-		n := min(extremeAmount(r), m.Largest())
-		if q.Op == reservations.OpSettle && r.IntN(2) == 0 {
+		n := min(extremeAmount(r), m.Rules().Largest())
+		if q.Op == bucket.OpSettle && r.IntN(2) == 0 {
 			n = -n
 		}
 		q.Tokens = append(q.Tokens, n)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 const (
@@ -37,7 +39,7 @@ func (l Limit) validateFlows(fault func(field, format string, args ...any)) {
 		}
 	}
 	for _, flow := range slices.Sorted(maps.Keys(l.Weights)) {
-		if problem := NameProblem("flow", flow, MaxFlow); problem != "" || flow == "" {
+		if problem := bucket.NameProblem("flow", flow, MaxFlow); problem != "" || flow == "" {
 			fault("weights", "%s", cmp.Or(problem, "a flow must have a name"))
 			continue
 		}
@@ -58,7 +60,7 @@ func (l Limit) validateFlows(fault func(field, format string, args ...any)) {
 // ValidateFlow refuses a flow that NameProblem refuses, and a priority that can't be the name of one. The error matches
 // ErrInvalidCharge.
 func (c Charge) ValidateFlow() error {
-	problem := NameProblem("flow", c.Flow, MaxFlow)
+	problem := bucket.NameProblem("flow", c.Flow, MaxFlow)
 	if problem == "" && c.Priority != "" && !nameShape.MatchString(c.Priority) {
 		problem = fmt.Sprintf("priority %.64q must be 1 to 64 letters, digits, '_', '-' or '.'", c.Priority)
 	}

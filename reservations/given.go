@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/coalesce"
 )
 
@@ -66,7 +67,7 @@ func (l *Limiter) limits(ctx context.Context, c Charge) (*LimitSet, error) {
 		return nil, c.fault(ErrUnknownLimit, "", "%q is not configured, and not resolved: %v", c.Limit, err)
 	case err != nil:
 		err = fmt.Errorf("resolve limit %q: %w", c.Limit, err)
-		return nil, &UnavailableError{Bucket: c.Bucket(), Applied: AppliedNo, BucketOnly: true, Err: err}
+		return nil, &bucket.UnavailableError{Bucket: c.Bucket(), Applied: bucket.AppliedNo, BucketOnly: true, Err: err}
 	}
 	return sets[0], nil
 }
@@ -86,7 +87,7 @@ func (l *Limiter) bucket(ctx context.Context, c Charge) (Limit, error) {
 	if err != nil {
 		return Limit{}, err
 	}
-	return set.Bucket(c)
+	return set.bucket(c)
 }
 
 // LimitFor is the limit of the charge with overrides: a configured one, one given by the caller, or one of

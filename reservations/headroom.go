@@ -3,7 +3,6 @@ package reservations
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -13,11 +12,6 @@ const (
 	// headroomLeast is how much of the rate a headroom should hold: urgent tasks that arrive within it start at once.
 	headroomLeast = 250 * time.Millisecond
 )
-
-// HasHeadroom says whether a meter keeps tokens for urgent tasks. If not, urgent tasks are ordinary ones.
-func (l Limit) HasHeadroom() bool {
-	return slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Headroom > 0 })
-}
 
 // Share is OrdinaryShare, or OrdinaryShareDefault where it is zero.
 func (l Limit) Share() float64 {
@@ -48,11 +42,11 @@ func (l Limit) headroomWarnings() (warnings []string) {
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, fmt.Sprintf("limit %q: ", l.Name)+fmt.Sprintf(format, args...))
 	}
-	if l.OrdinaryShare != 0 && !l.HasHeadroom() {
+	if l.OrdinaryShare != 0 && !l.Rules().HasHeadroom() {
 		warn("ordinary_share has no effect without the headroom of a meter")
 	}
 	for _, m := range l.Meters {
-		switch least := m.RatePerSecond() * headroomLeast.Seconds(); {
+		switch least := m.Rules().RatePerSecond() * headroomLeast.Seconds(); {
 		case m.Headroom == 0:
 		case m.Headroom > m.Cap()/2:
 			warn("the headroom of %s is more than half of its capacity (%v of %v): ordinary tasks of %v and more start only "+

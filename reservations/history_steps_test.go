@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -103,7 +104,7 @@ func (h *history) drawCharge(l reservations.Limit) reservations.Charge {
 		if l.Shards > 1 {
 			n = min(n, m.Cap()) / float64(l.Shards)
 		}
-		c.Tokens[m.Name] = min(n, m.Largest())
+		c.Tokens[m.Name] = min(n, m.Rules().Largest())
 	}
 	return c
 }
@@ -242,7 +243,7 @@ func (h *history) settles(ctx context.Context) {
 		h.done = h.done[1:]
 	}
 	h.pass(time.Duration((r.at - h.passed) * float64(time.Second)))
-	h.pass(pick(h, 0, time.Microsecond, reservations.Hold, 3*time.Second))
+	h.pass(pick(h, 0, time.Microsecond, bucket.Hold, 3*time.Second))
 	h.correct(ctx, r)
 }
 

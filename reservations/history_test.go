@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -72,9 +73,9 @@ type history struct {
 // watched is what the history knows of a bucket.
 type watched struct {
 	judges  map[string]*judge
-	limit   reservations.Limit // of the last request
-	spans   []span             // of time since the last request
-	blocked float64            // in passed: nothing that is asked for now starts before
+	limit   bucket.Limit // of the last request
+	spans   []span       // of time since the last request
+	blocked float64      // in passed: nothing that is asked for now starts before
 }
 
 type span struct {
@@ -166,8 +167,8 @@ func (h *history) pass(d time.Duration) {
 
 // Apply is the store's, under the eyes of the judges.
 func (h *history) Apply(
-	ctx context.Context, l reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, l bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	outcomes, err := h.Store.Apply(ctx, l, key, requests)
@@ -177,17 +178,16 @@ func (h *history) Apply(
 	h.judge(l, key, requests, outcomes)
 	if h.lose {
 		h.lose = false
-		return nil, &reservations.UnavailableError{
-			Bucket: l.Name, Applied: reservations.AppliedMaybe,
-			Err: errors.New("lost"),
+		return nil, &bucket.UnavailableError{
+			Bucket: l.Name, Applied: bucket.AppliedMaybe, Err: errors.New("lost"),
 		}
 	}
 	return outcomes, err
 }
 
 // watch is the bucket of a name, with the judges filled by the limits of the last request and of this one.
-func (h *history) watch(l reservations.Limit, key string) *watched {
-	name := reservations.BucketName(l.Name, key)
+func (h *history) watch(l bucket.Limit, key string) *watched {
+	name := bucket.Name(l.Name, key)
 	w := h.buckets[name]
 	if w == nil {
 		w = &watched{judges: map[string]*judge{}, limit: l}
@@ -200,7 +200,7 @@ func (h *history) watch(l reservations.Limit, key string) *watched {
 	}
 	for name, j := range w.judges {
 		j.force = j.force[:0]
-		for _, limit := range []reservations.Limit{w.limit, l} {
+		for _, limit := range []bucket.Limit{w.limit, l} {
 			for _, m := range limit.Meters {
 				if m.Name == name {
 					j.force = append(j.force, m)
@@ -220,25 +220,25 @@ func (h *history) watch(l reservations.Limit, key string) *watched {
 }
 
 func (h *history) judge(
-	l reservations.Limit, key string, requests []reservations.Request, outcomes []reservations.Outcome,
+	l bucket.Limit, key string, requests []bucket.Request, outcomes []bucket.Answer,
 ) {
 	w := h.watch(l, key)
 	h.isPart(l, key)
 	for i, r := range requests {
 		o := outcomes[i]
 		switch r.Op {
-		case reservations.OpSettle:
+		case bucket.OpSettle:
 			for meter, n := range h.back {
 				if j := w.judges[meter]; j != nil {
 					j.corrected(h.passed, -n)
 				}
 			}
 			h.back = nil
-		case reservations.OpBlock:
-			w.blocked = max(w.blocked, h.passed+min(r.For, l.LongestBlock()).Seconds())
-		case reservations.OpUnblock:
+		case bucket.OpBlock:
+			w.blocked = max(w.blocked, h.passed+min(r.For, l.MaxBlock).Seconds())
+		case bucket.OpUnblock:
 			w.blocked = 0
-		case reservations.OpStart, reservations.OpAllow:
+		case bucket.OpStart, bucket.OpAllow:
 			if !o.Started() || r.Dry {
 				continue
 			}
@@ -246,18 +246,18 @@ func (h *history) judge(
 				h.wrong("%+v starts at %v s, blocked until %v s", r, at, w.blocked)
 			}
 			for k, m := range l.Meters {
-				if fault := w.judges[m.Name].begins(h.passed, o.At, o.Hold, r.Tokens[k], m.Cap()); fault != "" {
+				if fault := w.judges[m.Name].begins(h.passed, o.At, o.Hold, r.Tokens[k], m.Filling.Capacity); fault != "" {
 					h.wrong("%s of %s:%s: %s", m.Name, l.Name, key, fault)
 				}
 			}
-		case reservations.OpReserve, reservations.OpRelease, reservations.OpRenew, reservations.OpSync,
-			reservations.OpRefresh:
+		case bucket.OpReserve, bucket.OpRelease, bucket.OpRenew, bucket.OpSync,
+			bucket.OpRefresh:
 		}
 	}
 }
 
 // isPart: the shards' limits add up to the limit.
-func (h *history) isPart(l reservations.Limit, key string) {
+func (h *history) isPart(l bucket.Limit, key string) {
 	c := reservations.ParseBucket(l.Name)
 	whole, err := h.limiters[h.asking].Limits().For(c.Limit, key)
 	if err != nil {
@@ -265,8 +265,9 @@ func (h *history) isPart(l reservations.Limit, key string) {
 		return
 	}
 	n := float64(max(1, whole.Shards))
-	for k, m := range l.Meters {
-		if w := whole.Meters[k]; math.Abs(m.Rate*n-w.Rate) > 1e-6 || math.Abs(m.Cap()*n-w.Cap()) > 1e-6 {
+	for k, m := range whole.Rules().Meters {
+		w, m := m.Filling, l.Meters[k].Filling
+		if math.Abs(m.Rate*n-w.Rate) > 1e-6 || math.Abs(m.Capacity*n-w.Capacity) > 1e-6 {
 			h.wrong("%d shards of %+v have %+v", whole.Shards, w, m)
 		}
 	}
@@ -336,7 +337,7 @@ func (h *history) attempt(ctx context.Context, j *job) bool {
 			undo()
 			return false
 		}
-		c.Shard, c.HoldEnd = o.Shard, o.HoldEnd()
+		c.Shard, c.HoldEnd = o.Shard, o.HoldEnd
 		granted = append(granted, c)
 		if at = h.passed + o.Hold.Seconds(); i+1 < len(j.charges) {
 			h.pass(o.Hold)
@@ -356,7 +357,7 @@ func (h *history) calm(ctx context.Context) {
 			longest := time.Duration(0)
 			for i := range j.charges {
 				c, _ := h.knows(j.charges[i])
-				asked := reservations.Request{Op: reservations.OpStart, Promoted: true, Dry: true}
+				asked := bucket.Request{Op: bucket.OpStart, Promoted: true, Dry: true}
 				limit, err := h.limiters[0].Limits().Bucket(c)
 				if err != nil {
 					continue
@@ -365,7 +366,7 @@ func (h *history) calm(ctx context.Context) {
 					asked.Tokens = append(asked.Tokens, c.Tokens[m.Name])
 				}
 				b, now, _ := h.Load(ctx, limit.Name, c.Key)
-				_, o := reservations.Step(b, limit, now, asked)
+				_, o := bucket.Step(b, limit, now, asked)
 				longest = max(longest, o.RetryAt.Sub(h.clock)) // the bucket's clock may be ahead
 			}
 			if n > 3+2*len(j.charges) {
@@ -399,8 +400,8 @@ func (h *history) idle(ctx context.Context) {
 }
 
 // refreshed are the buckets of all limits and keys as they are now. What is stored may be older.
-func (h *history) refreshed(ctx context.Context) map[string]reservations.Bucket {
-	all := map[string]reservations.Bucket{}
+func (h *history) refreshed(ctx context.Context) map[string]bucket.Bucket {
+	all := map[string]bucket.Bucket{}
 	for _, l := range h.limits[0] {
 		for _, key := range []string{"", "k"} {
 			outcomes, err := h.limiters[0].Refresh(ctx, reservations.Charge{Limit: l.Name, Key: key})

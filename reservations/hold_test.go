@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
 // ofHold is a settlement of a start whose hold ends at that second.
-func ofHold(r reservations.Request, end float64) reservations.Request {
-	r.HoldEnd = reservations.Outcome{At: clock(end - .01), Hold: 10 * time.Millisecond}.HoldEnd()
+func ofHold(r bucket.Request, end float64) bucket.Request {
+	r.HoldEnd = bucket.Answer{At: clock(end - .01), Hold: 10 * time.Millisecond}.HoldEnd()
 	return r
 }
 
@@ -168,7 +169,7 @@ func TestRefundsWhileTasksHold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b, _ := reservations.Step(life(t, c.limit, c.moments), c.limit, clock(c.at), refresh())
+			b, _ := bucket.Step(life(t, c.limit, c.moments), c.limit.Rules(), clock(c.at), refresh())
 			if got := b.Meters[1]; math.Abs(got.Started-c.want) > 1e-7 || len(got.Held) != c.holds {
 				t.Errorf("at %v s: %+v, want %v tokens and %d holds", c.at, got, c.want, c.holds)
 			}

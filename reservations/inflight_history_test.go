@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -15,7 +16,7 @@ import (
 // whatever its bucket says of it.
 type fleetOfCalls struct {
 	limits []reservations.Limit // of the callers
-	bucket reservations.Bucket
+	bucket bucket.Bucket
 	now    float64 // the store's clock
 	passed float64 // seconds that really passed
 	runs   []flight
@@ -44,13 +45,13 @@ func (f *fleetOfCalls) pass(seconds float64) {
 }
 
 // ask sends a request, which takes its time to the store, and says when it was sent.
-func (f *fleetOfCalls) ask(t *rapid.T, r reservations.Request) (o reservations.Outcome, sent float64) {
+func (f *fleetOfCalls) ask(t *rapid.T, r bucket.Request) (o bucket.Answer, sent float64) {
 	sent = f.passed
 	f.pass(rapid.SampledFrom([]float64{0, .003, .4, 4.9}).Draw(t, "on its way"))
 	limit := rapid.SampledFrom(f.limits).Draw(t, "limit")
 	most := limit.Meters[1].Capacity
-	f.bucket, o = reservations.Step(f.bucket, limit, clock(f.now), r)
-	wellFormed(t, limit, f.bucket)
+	f.bucket, o = bucket.Step(f.bucket, limit.Rules(), clock(f.now), r)
+	wellFormed(t, limit.Rules(), f.bucket)
 	if o.Started() && f.running()+r.Tokens[1] > most {
 		t.Fatalf("%v start of %v, and %+v run: %+v", r.Tokens[1], most, f.runs, f.bucket)
 	}
@@ -66,12 +67,12 @@ func (f *fleetOfCalls) running() (n float64) {
 
 func (f *fleetOfCalls) start(t *rapid.T) {
 	f.ids++
-	op := reservations.OpStart
+	op := bucket.OpStart
 	if rapid.IntRange(0, 2).Draw(t, "allow") == 0 {
-		op = reservations.OpAllow
+		op = bucket.OpAllow
 	}
 	n := rapid.SampledFrom([]float64{1, 1, 1, 2, .5}).Draw(t, "slots")
-	o, sent := f.ask(t, reservations.Request{
+	o, sent := f.ask(t, bucket.Request{
 		Op: op, Tokens: []float64{rapid.SampledFrom([]float64{0, 1}).Draw(t, "tokens"), n}, Lease: f.ids,
 		For: 25 * time.Second, Promoted: rapid.Bool().Draw(t, "promoted"),
 	})
@@ -92,7 +93,7 @@ func (f *fleetOfCalls) ends(t *rapid.T) (id int64, ok bool) {
 }
 
 func (f *fleetOfCalls) settle(t *rapid.T, id int64) {
-	f.ask(t, reservations.Request{Op: reservations.OpSettle, Tokens: []float64{0, 0}, Lease: id})
+	f.ask(t, bucket.Request{Op: bucket.OpSettle, Tokens: []float64{0, 0}, Lease: id})
 }
 
 func (f *fleetOfCalls) renew(t *rapid.T) {
@@ -135,7 +136,7 @@ func (f *fleetOfCalls) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"others": func(t *rapid.T) {
-			f.ask(t, rapid.SampledFrom([]reservations.Request{
+			f.ask(t, rapid.SampledFrom([]bucket.Request{
 				block(1), unblock(), refresh(), reserve(1, 1), release(1, 3), settle(1, 3), up(synced(0, 3, 5)),
 			}).Draw(t, "other"))
 		},
@@ -158,7 +159,7 @@ func TestCallsInFlightHistories(t *testing.T) {
 		t.Repeat(f.actions())
 		f.runs = nil
 		back := max(f.now, f.bucket.At.Sub(clock(0)).Seconds()) + 26 // the bucket does not follow a clock that runs back
-		b, _ := reservations.Step(f.bucket, f.limits[0], clock(back), refresh())
+		b, _ := bucket.Step(f.bucket, f.limits[0].Rules(), clock(back), refresh())
 		if free := b.Meters[1].Started; free != f.limits[0].Meters[1].Capacity {
 			t.Fatalf("%v of %+v are free", free, f.limits[0].Meters[1])
 		}

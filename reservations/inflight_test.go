@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -16,36 +17,36 @@ import (
 func calls(n int) reservations.Limit { return limitOf(reservations.InFlight(n)) }
 
 // leased is a start of one call, or of what n says, with a lease of 25 s.
-func leased(id int64, n ...float64) reservations.Request {
+func leased(id int64, n ...float64) bucket.Request {
 	if n == nil {
 		n = []float64{1}
 	}
-	return reservations.Request{Op: reservations.OpStart, Tokens: n, Lease: id, For: 25 * time.Second}
+	return bucket.Request{Op: bucket.OpStart, Tokens: n, Lease: id, For: 25 * time.Second}
 }
 
-func renewed(id int64) reservations.Request {
-	return reservations.Request{Op: reservations.OpRenew, Lease: id, For: 25 * time.Second}
+func renewed(id int64) bucket.Request {
+	return bucket.Request{Op: bucket.OpRenew, Lease: id, For: 25 * time.Second}
 }
 
-func endOf(id int64) reservations.Request {
-	return reservations.Request{Op: reservations.OpSettle, Tokens: []float64{0}, Lease: id}
+func endOf(id int64) bucket.Request {
+	return bucket.Request{Op: bucket.OpSettle, Tokens: []float64{0}, Lease: id}
 }
 
 func TestCallsInFlight(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		at    float64
-		r     reservations.Request
+		r     bucket.Request
 		state reservations.State
 		wait  float64 // of the answer, in seconds
 		left  float64 // slots that are free afterwards
 	}
-	alone := func(r reservations.Request) reservations.Request {
+	alone := func(r bucket.Request) bucket.Request {
 		r.Promoted = true
 		return r
 	}
-	allowed := func(r reservations.Request) reservations.Request {
-		r.Op = reservations.OpAllow
+	allowed := func(r bucket.Request) bucket.Request {
+		r.Op = bucket.OpAllow
 		return r
 	}
 	for _, c := range []struct {
@@ -85,7 +86,7 @@ func TestCallsInFlight(t *testing.T) {
 			{24.9, leased(2), waiting, .251, 0},
 			{24.9, alone(leased(2)), waiting, .251, 0},
 			{24.9, allowed(leased(2)), refused, .251, 0},
-			{24.9, reservations.Request{Op: reservations.OpReserve, Tokens: []float64{1}}, waiting, .251, 0},
+			{24.9, bucket.Request{Op: bucket.OpReserve, Tokens: []float64{1}}, waiting, .251, 0},
 		}},
 		{"a start that asks again has one lease", calls(1), []step{
 			{0, leased(1), started, 0, 0},
@@ -125,15 +126,15 @@ func TestCallsInFlight(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var b reservations.Bucket
+			var b bucket.Bucket
 			for i, s := range c.steps {
-				var o reservations.Outcome
-				b, o = reservations.Step(b, c.limit, clock(s.at), s.r)
+				var o bucket.Answer
+				b, o = bucket.Step(b, c.limit.Rules(), clock(s.at), s.r)
 				if o.State != s.state || o.Wait().Round(time.Millisecond).Seconds() != s.wait || b.Meters[0].Started != s.left {
 					t.Errorf("step %d, %+v: %s, wait %v, %v left; want %s, %v, %v",
 						i, s.r, o.State, o.Wait(), b.Meters[0].Started, s.state, s.wait, s.left)
 				}
-				wellFormed(t, c.limit, b)
+				wellFormed(t, c.limit.Rules(), b)
 			}
 		})
 	}
@@ -143,19 +144,19 @@ func TestCallsInFlight(t *testing.T) {
 func TestCallsInFlightBesideTokens(t *testing.T) {
 	t.Parallel()
 	limit := limitOf(perSecond("tokens", 10, 10, inf), reservations.InFlight(2))
-	b, o := reservations.Fold(reservations.Bucket{}, limit, clock(0), []reservations.Request{
+	b, o := bucket.Fold(bucket.Bucket{}, limit.Rules(), clock(0), []bucket.Request{
 		leased(1, 10, 1), leased(2, 10, 1), endOf(1), leased(3, 12, 1),
 	})
 	if o[1].State != reserved || o[1].Wait() != time.Second || b.Meters[1].Reserved != 2 {
 		t.Errorf("short of tokens: %s, wait %v, %+v", o[1].State, o[1].Wait(), b.Meters)
 	}
-	b, _ = reservations.Fold(b, limit, clock(10), []reservations.Request{leased(4, 1, 1), leased(5, 1, 1)})
-	b, short := reservations.Step(b, limit, clock(10), leased(6, 1, 1))
+	b, _ = bucket.Fold(b, limit.Rules(), clock(10), []bucket.Request{leased(4, 1, 1), leased(5, 1, 1)})
+	b, short := bucket.Step(b, limit.Rules(), clock(10), leased(6, 1, 1))
 	if short.State != waiting || b.Meters[0].Started != b.Meters[0].Reserved {
 		t.Errorf("short of slots: %s, %+v", short.State, b.Meters)
 	}
-	b, _ = reservations.Step(b, limit, clock(10), endOf(4))
-	b, held := reservations.Step(b, limit, clock(10), leased(7, 9, 1))
+	b, _ = bucket.Step(b, limit.Rules(), clock(10), endOf(4))
+	b, held := bucket.Step(b, limit.Rules(), clock(10), leased(7, 9, 1))
 	if held.Hold != 100*time.Millisecond || b.Meters[1].Started != 0 {
 		t.Errorf("a start that holds for tokens has its slot: hold %v, %+v", held.Hold, b.Meters)
 	}
@@ -164,17 +165,17 @@ func TestCallsInFlightBesideTokens(t *testing.T) {
 // The lower number of calls counts at once, and calls that run go on.
 func TestCallsInFlightChange(t *testing.T) {
 	t.Parallel()
-	b, _ := reservations.Fold(reservations.Bucket{}, calls(3), clock(0), []reservations.Request{leased(1), leased(2)})
-	b, o := reservations.Step(b, calls(1), clock(1), leased(3))
+	b, _ := bucket.Fold(bucket.Bucket{}, calls(3).Rules(), clock(0), []bucket.Request{leased(1), leased(2)})
+	b, o := bucket.Step(b, calls(1).Rules(), clock(1), leased(3))
 	if o.State != waiting || b.Meters[0].Started != -1 {
 		t.Errorf("of 1 call with 2 that run: %s, %+v", o.State, b.Meters)
 	}
-	b, _ = reservations.Step(b, ten(0), clock(2), start(1)) // the limit has no calls in flight any more
-	b, o = reservations.Step(b, ten(0), clock(3), renewed(1))
+	b, _ = bucket.Step(b, ten(0).Rules(), clock(2), start(1)) // the limit has no calls in flight any more
+	b, o = bucket.Step(b, ten(0).Rules(), clock(3), renewed(1))
 	if o.State != settled {
 		t.Errorf("a renewal in a limit without calls in flight: %s", o.State)
 	}
-	b, o = reservations.Step(b, calls(3), clock(4), leased(3))
+	b, o = bucket.Step(b, calls(3).Rules(), clock(4), leased(3))
 	if !o.Started() || b.Meters[0].Started != 0 {
 		t.Errorf("of 3 calls with 2 that run: %s, %+v", o.State, b.Meters)
 	}
@@ -186,7 +187,7 @@ func TestCallsInFlightChange(t *testing.T) {
 // The dispatcher's copy of a bucket has no IDs and plans as the bucket does.
 func TestCallsInFlightPlan(t *testing.T) {
 	t.Parallel()
-	b, _ := reservations.Fold(reservations.Bucket{}, calls(5), clock(0), []reservations.Request{
+	b, _ := bucket.Fold(bucket.Bucket{}, calls(5).Rules(), clock(0), []bucket.Request{
 		leased(1), leased(2), leased(3),
 	})
 	text, err := json.Marshal(b)
@@ -196,13 +197,13 @@ func TestCallsInFlightPlan(t *testing.T) {
 	if strings.Contains(string(text), `"ID"`) || strings.Count(string(text), "until") != 1 {
 		t.Errorf("the dispatcher gets %s", text)
 	}
-	var copied reservations.Bucket
+	var copied bucket.Bucket
 	if err := json.Unmarshal(text, &copied); err != nil {
 		t.Fatal(err)
 	}
-	asks := []reservations.Ask{{}, {Tokens: reservations.Tokens{"in_flight": 1}}, {}, {}}
+	asks := []bucket.Ask{{}, {Tokens: reservations.Tokens{"in_flight": 1}}, {}, {}}
 	want := []time.Time{clock(1), clock(1), clock(25)}
-	for _, of := range []reservations.Bucket{b, copied} {
+	for _, of := range []bucket.Bucket{b, copied} {
 		if diff := cmp.Diff(want, of.Plan(clock(1), asks, clock(2))); diff != "" {
 			t.Errorf("plan (-want +got):\n%s", diff)
 		}

@@ -5,17 +5,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // judge holds the starts of one meter against its limits. It knows starts, what was given back and taken, and the
 // limits in force, and nothing of balances.
 type judge struct {
-	force  []reservations.Meter // the limits in force
-	last   reservations.Meter   // the one that was asked for last, where it is kept
-	filled float64              // refilled so far: by the most generous of them
-	events []event              // the last ones, by time
-	count  int                  // of all
+	force  []bucket.Meter // the limits in force
+	last   bucket.Meter   // the one that was asked for last, where it is kept
+	filled float64        // refilled so far: by the most generous of them
+	events []event        // the last ones, by time
+	count  int            // of all
 }
 
 // event is a start, or tokens that were given back (negative) or taken (positive).
@@ -33,14 +33,15 @@ type event struct {
 }
 
 // brings is what a meter brings in d after a moment, by its definition.
-func brings(m reservations.Meter, from time.Time, d time.Duration) float64 {
-	if m.Kind != reservations.KindWindow {
-		return m.Rate * d.Seconds() / m.Period.Seconds()
+func brings(m bucket.Meter, from time.Time, d time.Duration) float64 {
+	f := m.Filling
+	if f.Period == 0 {
+		return f.Rate * d.Seconds()
 	}
 	number := func(at time.Time) int64 {
-		return int64((time.Duration(at.UnixNano()) + m.Period - m.Offset()) / m.Period)
+		return int64((time.Duration(at.UnixNano()) + f.Period - f.Offset) / f.Period)
 	}
-	return m.Rate * float64(number(from.Add(d))-number(from))
+	return f.Rate * float64(number(from.Add(d))-number(from))
 }
 
 // most is what the most generous limit in force brings.
@@ -67,9 +68,9 @@ func (j *judge) begins(passed float64, at time.Time, hold time.Duration, tokens,
 	e := event{at: passed + hold.Seconds(), tokens: tokens, counts: min(tokens, capacity), start: true}
 	e.filled, e.before = j.filled+j.most(at, hold+rounding), j.filled+j.most(at, max(0, hold-rounding))
 	for k, m := range j.force {
-		if m.Filling() != j.force[0].Filling() {
+		if m.Filling != j.force[0].Filling {
 			for _, m := range j.force[:k+1] {
-				e.changing = e.changing + brings(m, at, reservations.Hold+rounding)
+				e.changing = e.changing + brings(m, at, bucket.Hold+rounding)
 			}
 		}
 	}
@@ -88,8 +89,8 @@ func (j *judge) add(e event) {
 	j.count++
 	e.number = j.count
 	for _, m := range j.force {
-		e.capacity = max(e.capacity, m.Cap())
-		if m.Kind != reservations.KindWindow {
+		e.capacity = max(e.capacity, m.Filling.Capacity)
+		if m.Filling.Period == 0 {
 			e.slack = max(e.slack, brings(m, time.Time{}, rounding))
 		}
 	}

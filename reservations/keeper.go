@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // ErrLeaseLost is matched by the cause with which Keeper.Keep ends a context: the slots of a call could not be kept.
@@ -21,7 +23,7 @@ func (e *leaseError) Error() string {
 	if e.err == nil {
 		return fmt.Sprintf("%v: bucket %s has forgotten it", ErrLeaseLost, e.bucket)
 	}
-	return fmt.Sprintf("%v: bucket %s: not renewed within %v: %v", ErrLeaseLost, e.bucket, leaseLasts, e.err)
+	return fmt.Sprintf("%v: bucket %s: not renewed within %v: %v", ErrLeaseLost, e.bucket, bucket.LeaseLasts, e.err)
 }
 
 func (*leaseError) Is(target error) bool { return target == ErrLeaseLost }
@@ -131,7 +133,7 @@ func (k *Keeper) renew(name string, b *keptBucket) {
 	if len(calls) == 0 {
 		return
 	}
-	end := time.Now().Add(leaseLasts)
+	end := time.Now().Add(bucket.LeaseLasts)
 	outcomes, err := k.limiter.renew(b.charge, requests)
 	next := renewEvery
 	if err != nil {
@@ -161,23 +163,23 @@ func (k *Keeper) renew(name string, b *keptBucket) {
 }
 
 // renewals are the calls of a bucket, and a request for each.
-func (k *Keeper) renewals(b *keptBucket) (calls []*keptCall, requests []Request) {
+func (k *Keeper) renewals(b *keptBucket) (calls []*keptCall, requests []bucket.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for call := range b.calls {
 		calls = append(calls, call)
-		requests = append(requests, Request{Op: OpRenew, Lease: call.lease.ID, For: leaseLasts + leaseSpare})
+		requests = append(requests, bucket.Request{Op: bucket.OpRenew, Lease: call.lease.ID, For: bucket.LeaseKept})
 	}
 	return calls, requests
 }
 
 // renew sends the renewals of one bucket in one call.
-func (l *Limiter) renew(c Charge, requests []Request) ([]Outcome, error) {
+func (l *Limiter) renew(c Charge, requests []bucket.Request) ([]Outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
 	limit, err := l.bucket(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return l.ask(ctx, limit, c.Key, requests...)
+	return l.ask(ctx, limit.Rules(), c.Key, requests...)
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -22,11 +23,11 @@ type cutStore struct {
 }
 
 func (s *cutStore) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	s.calls.Add(1)
 	if s.away.Load() {
-		return nil, &reservations.UnavailableError{Bucket: limit.Name, Err: errors.New("away")}
+		return nil, &bucket.UnavailableError{Bucket: limit.Name, Err: errors.New("away")}
 	}
 	return s.Store.Apply(ctx, limit, key, requests)
 }

@@ -45,9 +45,9 @@ func (cs Claims) lose(lasts func(*Claim) bool) (lost bool) {
 // lasts reports whether a late start counts as it did when it was granted, as in the same fixed window. Otherwise a
 // day's window would have the task wait until tomorrow.
 func (l *Limiter) lasts(ctx context.Context, c *Claim) bool {
-	limit, err := l.LimitFor(ctx, c.Charge)
+	limit, err := l.bucket(ctx, c.Charge)
 	at := c.Outcome.At
-	return err == nil && limit.SameWindows(at, at.Add(time.Since(c.Decided)))
+	return err == nil && limit.Rules().SameWindows(at, at.Add(time.Since(c.Decided)))
 }
 
 // startDelays is how late starts typically are. A start with a hold is late by the timer; a start at once is late by

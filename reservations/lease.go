@@ -3,17 +3,13 @@ package reservations
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 const (
-	// leaseLasts is how long a call may go on after its lease was last renewed. Its own machine counts from before the
-	// renewal was sent.
-	leaseLasts = 20 * time.Second
-	// leaseSpare is how much longer the bucket keeps the slots: for the call to end, for a decision by a store's clock
-	// that is a little behind, and for clocks that drift.
-	leaseSpare = 5 * time.Second
 	// renewEvery is how often the leases of a bucket are renewed, all of a process together.
-	renewEvery = leaseLasts / 4
+	renewEvery = bucket.LeaseLasts / 4
 	// renewAgain is how soon they are renewed again where the store did not answer.
 	renewAgain = time.Second
 )
@@ -28,13 +24,13 @@ type Lease struct {
 }
 
 // leased gives a start that takes slots a lease, unless it has one.
-func (l Limit) leased(r Request) (Request, Lease) {
-	if r.Op != OpStart && r.Op != OpAllow || !l.takesSlots(r.Tokens) {
+func leased(l bucket.Limit, r bucket.Request) (bucket.Request, Lease) {
+	if r.Op != bucket.OpStart && r.Op != bucket.OpAllow || !l.TakesSlots(r.Tokens) {
 		return r, Lease{}
 	}
 	if r.Lease == 0 {
 		r.Lease = rand.Int64() | 1 //nolint:gosec // distinguishes leases, needs no secrecy
 	}
-	r.For = leaseLasts + leaseSpare
-	return r, Lease{ID: r.Lease, End: time.Now().Add(leaseLasts)}
+	r.For = bucket.LeaseKept
+	return r, Lease{ID: r.Lease, End: time.Now().Add(bucket.LeaseLasts)}
 }

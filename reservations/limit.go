@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 const (
@@ -21,8 +22,6 @@ const (
 const NoBurst = -math.MaxFloat64
 
 const (
-	// MaxWait bounds every wait that a bucket answers with.
-	MaxWait = 100 * 365 * 24 * time.Hour
 	// MaxBlockDefault is the longest block of a limit that does not say more: one wrong Retry-After must not stop a
 	// fleet for a day.
 	MaxBlockDefault = 10 * time.Minute
@@ -121,26 +120,6 @@ func PerMinute(name string, rate float64) Meter {
 	return Meter{Name: name, Rate: rate, Period: time.Minute}
 }
 
-// RateText writes a rate as headway.yaml has it: "500/m", "5/10s".
-func RateText(tokens float64, period time.Duration) string {
-	number := strconv.FormatFloat(tokens, 'f', -1, 64)
-	units := map[time.Duration]string{
-		time.Second: "s", time.Minute: "m", time.Hour: "h", 24 * time.Hour: "d",
-	}
-	if unit, ok := units[period]; ok {
-		return number + "/" + unit
-	}
-	return number + "/" + period.String()
-}
-
-// RatePerSecond is the number of tokens that come back every second: none of calls in flight.
-func (m Meter) RatePerSecond() float64 {
-	if m.inFlight() {
-		return 0
-	}
-	return m.Rate / m.Period.Seconds()
-}
-
 // Cap is the capacity in force: Capacity, or Rate where Capacity is zero, or zero where it is NoBurst.
 func (m Meter) Cap() float64 {
 	switch m.Capacity {
@@ -152,31 +131,6 @@ func (m Meter) Cap() float64 {
 	return m.Capacity
 }
 
-// Largest is the largest charge that this meter can ever serve. A charge above the capacity needs a full bucket and is
-// then owed. So it is bounded by how far the balance may go into deficit, and by what comes back within MaxWait.
-func (m Meter) Largest() float64 {
-	return m.Cap() + min(m.mostReserved(), m.RatePerSecond()*MaxWait.Seconds())
-}
-
-// mostReserved is how many tokens the bucket promises ahead of their time at most.
-func (m Meter) mostReserved() float64 {
-	switch {
-	case m.MaxReserved == NoReserved, m.inFlight():
-		return 0
-	case m.MaxReserved == Unlimited:
-		return math.Inf(1)
-	}
-	return m.MaxReserved
-}
-
-// LongestBlock is MaxBlock, or its default.
-func (l Limit) LongestBlock() time.Duration {
-	if l.MaxBlock == 0 {
-		return MaxBlockDefault
-	}
-	return l.MaxBlock
-}
-
 // horizonsApart is how many times further one meter may promise ahead than another before that is worth a warning.
 const horizonsApart = 10
 
@@ -185,7 +139,8 @@ const horizonsApart = 10
 // too large or too small.
 func (l Limit) Warnings() []string {
 	near, far := -1, -1
-	horizon := func(k int) float64 { return l.Meters[k].mostReserved() / l.Meters[k].RatePerSecond() }
+	rules := l.Rules()
+	horizon := func(k int) float64 { return rules.Meters[k].MaxReserved / rules.Meters[k].RatePerSecond() }
 	for k, m := range l.Meters {
 		if m.MaxReserved == Unlimited || m.inFlight() {
 			continue
@@ -200,7 +155,7 @@ func (l Limit) Warnings() []string {
 	var warnings []string
 	if near >= 0 && horizon(far) > horizonsApart*horizon(near) {
 		ahead := func(k int) time.Duration {
-			return time.Duration(min(horizon(k), MaxWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
+			return time.Duration(min(horizon(k), bucket.MaxWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
 		}
 		warnings = append(warnings, fmt.Sprintf("limit %q: max_reserved of %s is %v ahead, that of %s %v: "+
 			"the shorter one counts for both; max_wait bounds all meters alike",
@@ -213,7 +168,7 @@ func (m Meter) reservedText() string {
 	if m.MaxReserved == Unlimited {
 		return "unlimited"
 	}
-	return fmt.Sprint(m.mostReserved())
+	return fmt.Sprint(m.Rules().MaxReserved)
 }
 
 var nameShape = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -263,7 +218,7 @@ func (l Limit) Validate() error {
 
 func (m Meter) validate(fault func(field, format string, args ...any)) {
 	if !positive(m.Rate) {
-		fault("rate", "%v must be a positive number of tokens, from %g to %g", m.Rate, smallestAmount, largestAmount)
+		fault("rate", "%v must be a positive number of tokens, from %g to %g", m.Rate, smallestAmount, bucket.LargestAmount)
 	}
 	if m.Period <= 0 {
 		fault("period", "%v must be positive, e.g. 1m", m.Period)
@@ -275,7 +230,7 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 		fault("max_reserved", "must not be zero without a capacity: all that starts is owed")
 	case m.Capacity != 0 && m.Capacity != NoBurst && !positive(m.Capacity):
 		fault("capacity", "%v must be a number of tokens from %g to %g; left out it is one period's worth",
-			m.Capacity, smallestAmount, largestAmount)
+			m.Capacity, smallestAmount, bucket.LargestAmount)
 	}
 	m.validateWindow(fault)
 	m.validateAdaptive(fault)
@@ -295,4 +250,4 @@ func (s SettleMode) validate(fault func(field, format string, args ...any)) {
 // bucket.
 const smallestAmount = 1e-15
 
-func positive(x float64) bool { return x >= smallestAmount && x <= largestAmount }
+func positive(x float64) bool { return x >= smallestAmount && x <= bucket.LargestAmount }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -162,16 +163,16 @@ func faultyFields(err error) (fields []string) {
 func TestMeterDefaults(t *testing.T) {
 	t.Parallel()
 	m := reservations.PerMinute("tokens", 600)
-	if m.RatePerSecond() != 10 || m.Cap() != 600 || m.Largest() != 600+10*reservations.MaxWait.Seconds() {
-		t.Errorf("600 a minute: %v/s, capacity %v, largest %v", m.RatePerSecond(), m.Cap(), m.Largest())
+	if m.Rules().RatePerSecond() != 10 || m.Cap() != 600 || m.Rules().Largest() != 600+10*bucket.MaxWait.Seconds() {
+		t.Errorf("600 a minute: %v/s, capacity %v, largest %v", m.Rules().RatePerSecond(), m.Cap(), m.Rules().Largest())
 	}
 	m = reservations.PerSecond("tokens", 8)
 	m.Capacity, m.MaxReserved = 3, 100
-	if m.RatePerSecond() != 8 || m.Cap() != 3 || m.Largest() != 103 {
-		t.Errorf("8 a second: %v/s, capacity %v, largest %v", m.RatePerSecond(), m.Cap(), m.Largest())
+	if m.Rules().RatePerSecond() != 8 || m.Cap() != 3 || m.Rules().Largest() != 103 {
+		t.Errorf("8 a second: %v/s, capacity %v, largest %v", m.Rules().RatePerSecond(), m.Cap(), m.Rules().Largest())
 	}
-	if m.MaxReserved = reservations.NoReserved; m.Largest() != 3 {
-		t.Errorf("no max_reserved: largest %v", m.Largest())
+	if m.MaxReserved = reservations.NoReserved; m.Rules().Largest() != 3 {
+		t.Errorf("no max_reserved: largest %v", m.Rules().Largest())
 	}
 }
 
@@ -370,8 +371,8 @@ func TestLimitTooSmallToCountWith(t *testing.T) {
 // The cost of a task is what the scarcest meter needs.
 func TestLimitSeconds(t *testing.T) {
 	t.Parallel()
-	c := reservations.Charge{Tokens: reservations.Tokens{"requests": 1, "tokens": 500}}
-	if got := openai().Seconds(c); math.Abs(got-30) > 1e-9 {
+	rules := openai().Rules()
+	if got := rules.Seconds(rules.Vector(reservations.Tokens{"requests": 1, "tokens": 500})); math.Abs(got-30) > 1e-9 {
 		t.Errorf("%v s", got)
 	}
 }

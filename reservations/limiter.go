@@ -3,10 +3,12 @@ package reservations
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/coalesce"
 )
 
@@ -33,7 +35,7 @@ type Limiter struct {
 	store   Store
 	timeout time.Duration // of one call to the store
 	keeper  *Keeper       // of the leases of direct calls
-	calls   coalesce.Group[bucketKey, asked, Outcome]
+	calls   coalesce.Group[bucketKey, asked, bucket.Answer]
 	seen    shardAnswers
 
 	clock    storeClock
@@ -50,8 +52,8 @@ type bucketKey struct{ limit, key string }
 
 // asked is a request with the limit that lays out its tokens.
 type asked struct {
-	limit   Limit
-	request Request
+	limit   bucket.Limit
+	request bucket.Request
 }
 
 // New returns a Limiter for limits that keeps its buckets in store. The error joins every fault of every limit and
@@ -66,7 +68,7 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 		l.timeout = CallTimeoutDefault
 	}
 	l.calls.Call, l.calls.Timeout = l.call, l.timeout
-	l.calls.Same = func(a, b asked) bool { return a.limit.equal(b.limit) }
+	l.calls.Same = func(a, b asked) bool { return reflect.DeepEqual(a.limit, b.limit) }
 	l.resolved.resolve = config.Resolve
 	l.resolved.calls.Call, l.resolved.calls.Timeout = l.resolved.call, l.timeout
 	l.keeper = NewKeeper(l, func(c Charge, o Outcome) { l.changed(c.Bucket(), o) })
@@ -119,7 +121,7 @@ func (l *Limiter) Choose(c Charge) Charge {
 // Errors: IsPermanent ones at once; ErrUnavailable when the store could not answer, and then the task must not start.
 // Its charge may have been taken all the same; refill heals that.
 func (l *Limiter) Start(ctx context.Context, c Charge, promoted *Reservation) (Outcome, error) {
-	r := Request{Op: OpStart}
+	r := bucket.Request{Op: bucket.OpStart}
 	if promoted != nil {
 		r.Promoted, r.Reserved, c.Shard = true, promoted.Promised, promoted.Shard
 	}
@@ -129,7 +131,7 @@ func (l *Limiter) Start(ctx context.Context, c Charge, promoted *Reservation) (O
 // Reserve promises tokens to a task that will wait, without the right to start now. The outcome is StateReserved, or
 // StateWaiting without a promise. Release gives up a reservation that will not be used. Errors as for Start.
 func (l *Limiter) Reserve(ctx context.Context, c Charge) (Outcome, error) {
-	return l.one(ctx, c, Request{Op: OpReserve})
+	return l.one(ctx, c, bucket.Request{Op: bucket.OpReserve})
 }
 
 // ReserveMany reserves for charges of one bucket, in order, in as few round trips as possible. Either all are answered
@@ -170,16 +172,16 @@ func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge
 	if err != nil {
 		return nil, err
 	}
-	requests := make([]Request, len(charges))
+	requests := make([]bucket.Request, len(charges))
 	for i, c := range charges {
-		requests[i] = Request{Op: OpReserve, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent}
+		requests[i] = bucket.Request{Op: bucket.OpReserve, Tokens: limit.Vector(c.Tokens), Urgent: c.Urgent}
 	}
 	return l.ask(ctx, limit, c.Key, requests...)
 }
 
 // reserveSpread reserves a run of the charges in each shard, side by side.
 func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Charge, shards int) ([]Outcome, error) {
-	shard := l.seen.pick(BucketName(charges[0].Limit, charges[0].Key), shards, 0)
+	shard := l.seen.pick(bucket.Name(charges[0].Limit, charges[0].Key), shards, 0)
 	outcomes := make([]Outcome, len(charges))
 	runs := reserveRuns(len(charges), shards)
 	faults := make([]error, len(runs))
@@ -222,7 +224,9 @@ func (l *Limiter) allow(ctx context.Context, c Charge, dry bool) (Outcome, error
 	if err := c.validateAtOnce(limit); err != nil {
 		return Outcome{}, err
 	}
-	return l.askOne(ctx, limit, c.Key, Request{Op: OpAllow, Tokens: c.Tokens.vector(limit), Urgent: c.Urgent, Dry: dry})
+	return l.askOne(ctx, limit, c.Key, bucket.Request{
+		Op: bucket.OpAllow, Tokens: limit.Vector(c.Tokens), Urgent: c.Urgent, Dry: dry,
+	})
 }
 
 // Release gives back what a waiting task holds, when the task will not start. A reservation without a promise costs no
@@ -233,7 +237,7 @@ func (l *Limiter) Release(ctx context.Context, c Charge, r Reservation) (Outcome
 		return Outcome{}, nil
 	}
 	c.Shard = r.Shard
-	return l.one(ctx, c, Request{Op: OpRelease})
+	return l.one(ctx, c, bucket.Request{Op: bucket.OpRelease})
 }
 
 // Reset makes the bucket full again, in all its shards, and ends a block. Errors as for Start.
@@ -251,54 +255,54 @@ func (l *Limiter) Reset(ctx context.Context, limit, key string) error {
 // Refresh makes the bucket follow the limit in force, in all its shards, and returns their states. A bucket that
 // follows it already is only read. Errors as for Start.
 func (l *Limiter) Refresh(ctx context.Context, c Charge) ([]Outcome, error) {
-	return l.askShards(ctx, c, Request{Op: OpRefresh})
+	return l.askShards(ctx, c, bucket.Request{Op: bucket.OpRefresh})
 }
 
 // Unblock ends the block in force, in all shards: waiting tasks may start at once. Errors as for Start.
 func (l *Limiter) Unblock(ctx context.Context, limit, key string) ([]Outcome, error) {
-	return l.askShards(ctx, Charge{Limit: limit, Key: key}, Request{Op: OpUnblock})
+	return l.askShards(ctx, Charge{Limit: limit, Key: key}, bucket.Request{Op: bucket.OpUnblock})
 }
 
 // askShards asks all buckets of the charge's limit and key, first that of its shard.
-func (l *Limiter) askShards(ctx context.Context, c Charge, r Request) ([]Outcome, error) {
+func (l *Limiter) askShards(ctx context.Context, c Charge, r bucket.Request) ([]Outcome, error) {
 	limits, err := l.buckets(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return l.askOne(ctx, limit, c.Key, r)
+		return l.askOne(ctx, limit.Rules(), c.Key, r)
 	})
 }
 
-func (l *Limiter) one(ctx context.Context, c Charge, r Request) (Outcome, error) {
+func (l *Limiter) one(ctx context.Context, c Charge, r bucket.Request) (Outcome, error) {
 	limit, c, err := l.resolve(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
-	r.Tokens, r.Urgent, r.Lease = c.Tokens.vector(limit), c.Urgent, c.Lease.ID
+	r.Tokens, r.Urgent, r.Lease = limit.Vector(c.Tokens), c.Urgent, c.Lease.ID
 	return l.askOne(ctx, limit, c.Key, r)
 }
 
-// resolve checks the charge and returns the limit as the store has to see it, with the charge for one of its shards.
-func (l *Limiter) resolve(ctx context.Context, c Charge) (Limit, Charge, error) {
+// resolve checks the charge and returns the limit as its bucket has it, with the charge for one of its shards.
+func (l *Limiter) resolve(ctx context.Context, c Charge) (bucket.Limit, Charge, error) {
 	set, err := l.limits(ctx, c)
 	if err != nil {
-		return Limit{}, c, err
+		return bucket.Limit{}, c, err
 	}
 	if err = set.validate(c); err != nil {
-		return Limit{}, c, err
+		return bucket.Limit{}, c, err
 	}
 	whole, err := set.For(c.Limit, c.Key)
 	if err != nil {
-		return Limit{}, c, err
+		return bucket.Limit{}, c, err
 	}
 	c = l.choose(whole, c)
 	limit, err := whole.bucket(c)
-	return limit, c, err
+	return limit.Rules(), c, err
 }
 
-func (l *Limiter) askOne(ctx context.Context, limit Limit, key string, r Request) (Outcome, error) {
-	r, lease := limit.leased(r)
+func (l *Limiter) askOne(ctx context.Context, limit bucket.Limit, key string, r bucket.Request) (Outcome, error) {
+	r, lease := leased(limit, r)
 	outcomes, err := l.ask(ctx, limit, key, r)
 	if err != nil {
 		return Outcome{}, err
@@ -311,34 +315,35 @@ func (l *Limiter) askOne(ctx context.Context, limit Limit, key string, r Request
 }
 
 // ask sends requests to a bucket together with the requests of other callers.
-func (l *Limiter) ask(ctx context.Context, limit Limit, key string, requests ...Request) ([]Outcome, error) {
-	limit = limit.forKey(key)
+func (l *Limiter) ask(
+	ctx context.Context, limit bucket.Limit, key string, requests ...bucket.Request,
+) ([]Outcome, error) {
 	together := make([]asked, len(requests))
 	for i, r := range requests {
 		together[i] = asked{limit: limit, request: r}
 	}
-	outcomes, err := l.calls.Do(ctx, bucketKey{limit: limit.Name, key: key}, together...)
+	answers, err := l.calls.Do(ctx, bucketKey{limit: limit.Name, key: key}, together...)
 	if err != nil && !errors.Is(err, ErrUnavailable) { // ctx ended while the call was under way, or the store panicked
-		err = &UnavailableError{Bucket: BucketName(limit.Name, key), Applied: AppliedMaybe, Err: err}
+		err = &bucket.UnavailableError{Bucket: bucket.Name(limit.Name, key), Applied: bucket.AppliedMaybe, Err: err}
 	}
-	if _, shard := splitShard(limit.Name); shard != 0 {
-		for i := range outcomes {
-			outcomes[i].Shard = shard
+	_, shard := splitShard(limit.Name)
+	outcomes := make([]Outcome, len(answers))
+	for i, a := range answers {
+		outcomes[i] = outcome(a, shard)
+	}
+	if last := len(requests) - 1; shard != 0 && newcomer(requests[last]) {
+		wait := time.Duration(-1)
+		if err == nil {
+			wait = outcomes[last].Wait()
 		}
-		if last := len(requests) - 1; requests[last].newcomer() {
-			wait := time.Duration(-1)
-			if err == nil {
-				wait = outcomes[last].Wait()
-			}
-			l.seen.note(limit.Name, key, shard, limit.lasts(requests[last].Tokens), wait)
-		}
+		l.seen.note(limit.Name, key, shard, lasts(limit, requests[last].Tokens), wait)
 	}
 	return outcomes, err
 }
 
 // call makes one round trip for all requests that gathered.
-func (l *Limiter) call(ctx context.Context, at bucketKey, all []asked) ([]Outcome, error) {
-	requests := make([]Request, len(all))
+func (l *Limiter) call(ctx context.Context, at bucketKey, all []asked) ([]bucket.Answer, error) {
+	requests := make([]bucket.Request, len(all))
 	for i, a := range all {
 		requests[i] = a.request
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -49,7 +50,7 @@ func setupLimiter(t *testing.T, limits ...reservations.Limit) *limiterBundle {
 }
 
 // bucket is the stored one.
-func (b *limiterBundle) bucket(limit, key string) reservations.Bucket {
+func (b *limiterBundle) bucket(limit, key string) bucket.Bucket {
 	bucket, _, _ := b.mem.Load(context.Background(), limit, key)
 	return bucket
 }
@@ -388,9 +389,9 @@ func TestLimiterUnavailable(t *testing.T) {
 			} {
 				l.store.faults = []fault{f}
 				err := ask()
-				var e *reservations.UnavailableError
+				var e *bucket.UnavailableError
 				if !errors.Is(err, reservations.ErrUnavailable) || !errors.Is(err, errCable) || !errors.As(err, &e) ||
-					e.Bucket != "steady" || reservations.IsPermanent(err) || (e.Applied == reservations.AppliedNo) != (f == down) {
+					e.Bucket != "steady" || reservations.IsPermanent(err) || (e.Applied == bucket.AppliedNo) != (f == down) {
 					t.Errorf("%s: %#v", call, err)
 				}
 				if !strings.Contains(err.Error(), "bucket steady: reservations: store unavailable: cable cut") {
@@ -428,7 +429,7 @@ func TestLimiterRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := l.Refresh(t.Context(), reservations.Charge{Limit: "steady"})
-	if limit, _ := l.Limit("steady"); err != nil || !o[0].Bucket.Follows(limit) || before.Follows(limit) ||
+	if limit, _ := l.Limit("steady"); err != nil || !o[0].Bucket.Follows(limit.Rules()) || before.Follows(limit.Rules()) ||
 		o[0].Bucket.Version != before.Version+1 {
 		t.Errorf("%+v, %v", o, err)
 	}

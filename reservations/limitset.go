@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/nearest"
 )
 
@@ -57,7 +57,7 @@ func (s *LimitSet) Limit(name string) (Limit, error) { return s.find(s.inForce, 
 // before what is configured, meter by meter. The error matches ErrUnknownLimit.
 func (s *LimitSet) For(name, key string) (Limit, error) {
 	if len(s.keyed) > 0 {
-		if limit, ok := s.keyed[BucketName(name, key)]; ok {
+		if limit, ok := s.keyed[bucket.Name(name, key)]; ok {
 			return limit, nil
 		}
 	}
@@ -85,10 +85,16 @@ func (s *LimitSet) of(c Charge) (Limit, error) {
 	return s.For(c.Limit, c.Key)
 }
 
-// Bucket is the limit as it is for the bucket that the charge names, with its shard's part. The error matches
+// Bucket is the limit as the bucket that the charge names has it, with its shard's part. The error matches
 // ErrUnknownLimit, or ErrInvalidCharge where the key can't be stored, or where the limit has Shards and the charge
 // names none of them.
-func (s *LimitSet) Bucket(c Charge) (Limit, error) {
+func (s *LimitSet) Bucket(c Charge) (bucket.Limit, error) {
+	limit, err := s.bucket(c)
+	return limit.Rules(), err
+}
+
+// bucket is Bucket as the limit that has been configured or set.
+func (s *LimitSet) bucket(c Charge) (Limit, error) {
 	limit, err := s.of(c)
 	if err != nil {
 		return Limit{}, err
@@ -96,7 +102,7 @@ func (s *LimitSet) Bucket(c Charge) (Limit, error) {
 	return limit.bucket(c)
 }
 
-// bucket is the limit as the store has to see it for the bucket that the charge names. A charge of a limit with shards
+// bucket is the limit for the bucket that the charge names. A charge of a limit with shards
 // has to name one.
 func (l Limit) bucket(c Charge) (Limit, error) {
 	if n := l.shards(); c.Shard < 0 || c.Shard > n || (n == 1) != (c.Shard == 0) {
@@ -154,6 +160,3 @@ func (l *Limiter) SetLimits(limits []Limit) error {
 
 // Limits are the limits in force at this moment.
 func (l *Limiter) Limits() *LimitSet { return l.set.Load() }
-
-// equal says whether two limits are the same in everything.
-func (l Limit) equal(o Limit) bool { return reflect.DeepEqual(l, o) }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -13,14 +14,14 @@ import (
 func TestLostBucket(t *testing.T) {
 	t.Parallel()
 	limit := ten(inf)
-	take := func(b reservations.Bucket, seconds, n float64) (reservations.Bucket, reservations.Outcome) {
-		return reservations.Step(b, limit, clock(seconds),
-			reservations.Request{Op: reservations.OpAllow, Tokens: []float64{n}})
+	take := func(b bucket.Bucket, seconds, n float64) (bucket.Bucket, bucket.Answer) {
+		return bucket.Step(b, limit.Rules(), clock(seconds),
+			bucket.Request{Op: bucket.OpAllow, Tokens: []float64{n}})
 	}
-	older, _ := take(reservations.Bucket{}, 100, 1)
-	for what, b := range map[string]reservations.Bucket{"missing": {}, "older": older} {
+	older, _ := take(bucket.Bucket{}, 100, 1)
+	for what, b := range map[string]bucket.Bucket{"missing": {}, "older": older} {
 		b.Since = clock(200)
-		v := b.View(limit, "", clock(200.5)) // tasks that were started before hold until 200.25
+		v := reservations.ViewOf(b, limit, "", clock(200.5)) // tasks that were started before hold until 200.25
 		if got := v.Meters[0].Level; got < 2.49 || got > 2.51 {
 			t.Errorf("%s: half a second later there are %v tokens, want 2.5", what, got)
 		}
@@ -41,19 +42,19 @@ func TestLostBucket(t *testing.T) {
 func TestLostLeases(t *testing.T) {
 	t.Parallel()
 	limit := reservations.Limit{Name: "l", Meters: []reservations.Meter{reservations.InFlight(3)}}
-	call := reservations.Request{Op: reservations.OpAllow, Tokens: []float64{1}, Lease: 7, For: 25 * time.Second}
-	older, _ := reservations.Step(reservations.Bucket{}, limit, clock(100), call)
-	for what, b := range map[string]reservations.Bucket{"missing": {}, "older": older} {
+	call := bucket.Request{Op: bucket.OpAllow, Tokens: []float64{1}, Lease: 7, For: 25 * time.Second}
+	older, _ := bucket.Step(bucket.Bucket{}, limit.Rules(), clock(100), call)
+	for what, b := range map[string]bucket.Bucket{"missing": {}, "older": older} {
 		b.Since = clock(200)
 		call.Lease = 9
-		if _, o := reservations.Step(b, limit, clock(200), call); o.Started() {
+		if _, o := bucket.Step(b, limit.Rules(), clock(200), call); o.Started() {
 			t.Errorf("%s: a call started at once", what)
 		}
-		b, _ = reservations.Step(b, limit, clock(201), reservations.Request{Op: reservations.OpRefresh})
-		if _, o := reservations.Step(b, limit, clock(224.9), call); o.Started() {
+		b, _ = bucket.Step(b, limit.Rules(), clock(201), bucket.Request{Op: bucket.OpRefresh})
+		if _, o := bucket.Step(b, limit.Rules(), clock(224.9), call); o.Started() {
 			t.Errorf("%s: a call started beside one whose lease is lost", what)
 		}
-		if _, o := reservations.Step(b, limit, clock(226), call); !o.Started() {
+		if _, o := bucket.Step(b, limit.Rules(), clock(226), call); !o.Started() {
 			t.Errorf("%s: %s after all leases have ended", what, o.State)
 		}
 	}
@@ -86,13 +87,13 @@ func loseBuckets(t *testing.T, r *rand.Rand, what string) (losses int) {
 	limit := reservations.Limit{Name: "l", Meters: []reservations.Meter{meter}}
 	now := clock(r.Float64() * 60)
 	p := newProvider(limit, 0, now)
-	var b reservations.Bucket
-	states, running := []reservations.Bucket{{}}, []float64{}
+	var b bucket.Bucket
+	states, running := []bucket.Bucket{{}}, []float64{}
 	for step := range 60 {
 		d := time.Duration(pick(0, 0, .01, .1, .5, 3, 20) * r.Float64() * float64(time.Second))
 		p.pass(d)
 		now = now.Add(d)
-		q := reservations.Request{Op: reservations.OpStart, Tokens: []float64{meter.Cap() * r.Float64()}, Promoted: true}
+		q := bucket.Request{Op: bucket.OpStart, Tokens: []float64{meter.Cap() * r.Float64()}, Promoted: true}
 		switch r.IntN(5) {
 		case 0: // another server has an older state, or none
 			b = states[r.IntN(len(states))]
@@ -100,16 +101,16 @@ func loseBuckets(t *testing.T, r *rand.Rand, what string) (losses int) {
 			losses++
 		case 1:
 			if len(running) > 0 { // a call ends, and gives back what it did not use
-				q = reservations.Request{
-					Op: reservations.OpSettle, ID: int64(step + 1),
+				q = bucket.Request{
+					Op: bucket.OpSettle, ID: int64(step + 1),
 					Tokens: []float64{running[0] * r.Float64()},
 				}
 				running = running[1:]
 				p.refund(q.Tokens[0])
 			}
 		}
-		var o reservations.Outcome
-		b, o = reservations.Step(b, limit, now, q)
+		var o bucket.Answer
+		b, o = bucket.Step(b, limit.Rules(), now, q)
 		states = append(states, b)
 		if o.Started() {
 			p.comes(int64(step), o.Hold, q.Tokens[0])

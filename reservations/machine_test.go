@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -18,7 +19,7 @@ import (
 type machine struct {
 	limits []reservations.Limit // of the callers: the same meters
 	limit  reservations.Limit   // of the next request
-	bucket reservations.Bucket
+	bucket bucket.Bucket
 	now    float64 // the store's clock
 	passed float64 // seconds that the clock ran forwards
 	judges []*judge
@@ -31,7 +32,7 @@ type machine struct {
 }
 
 type ticket struct {
-	r reservations.Request // what it asks with when it is promoted
+	r bucket.Request // what it asks with when it is promoted
 }
 
 type run struct {
@@ -52,7 +53,7 @@ func newMachine(t *rapid.T) *machine {
 	for k := range l.Meters {
 		j := &judge{}
 		for _, o := range m.limits {
-			j.force = append(j.force, o.Meters[k])
+			j.force = append(j.force, o.Rules().Meters[k])
 		}
 		m.judges = append(m.judges, j)
 		if len(m.limits) == 1 {
@@ -100,7 +101,7 @@ func drawOther(t *rapid.T, l reservations.Limit) reservations.Limit {
 func (m *machine) drawTokens(t *rapid.T) []float64 {
 	n := make([]float64, len(m.limit.Meters))
 	for k, meter := range m.limit.Meters {
-		n[k] = min(meter.Largest(), meter.Cap()*rapid.SampledFrom([]float64{0, .01, .1, .5, 1, 1.5}).Draw(t, "charge"))
+		n[k] = min(meter.Rules().Largest(), meter.Cap()*rapid.SampledFrom([]float64{0, .01, .1, .5, 1, 1.5}).Draw(t, "charge"))
 	}
 	return n
 }
@@ -118,12 +119,12 @@ func (m *machine) pass(seconds float64) {
 }
 
 // ask sends a request and holds everything against the answer that must be true of any.
-func (m *machine) ask(t *rapid.T, r reservations.Request) reservations.Outcome {
+func (m *machine) ask(t *rapid.T, r bucket.Request) bucket.Answer {
 	m.limit = rapid.SampledFrom(m.limits).Draw(t, "limit")
 	was, text := m.bucket, fmt.Sprintf("%+v %+v", m.bucket, r)
-	accrued, _ := reservations.Step(was, m.limit, clock(m.now), dry(refresh()))
-	dried, answer := reservations.Step(was, m.limit, clock(m.now), dry(r))
-	got, o := reservations.Step(was, m.limit, clock(m.now), r)
+	accrued, _ := bucket.Step(was, m.limit.Rules(), clock(m.now), dry(refresh()))
+	dried, answer := bucket.Step(was, m.limit.Rules(), clock(m.now), dry(r))
+	got, o := bucket.Step(was, m.limit.Rules(), clock(m.now), r)
 	if after := fmt.Sprintf("%+v %+v", was, r); after != text {
 		t.Fatalf("Step changed what it was given from %s to %s", text, after)
 	}
@@ -133,10 +134,10 @@ func (m *machine) ask(t *rapid.T, r reservations.Request) reservations.Outcome {
 	if o.State != answer.State || o.Hold != answer.Hold || !o.RetryAt.Equal(answer.RetryAt) || !o.At.Equal(answer.At) {
 		t.Fatalf("dry %+v: %+v, want %+v", r, answer, o)
 	}
-	wellFormed(t, m.limit, got)
+	wellFormed(t, m.limit.Rules(), got)
 	m.version(t, r, was, accrued, got)
 	m.balances(t, r, o, accrued, got)
-	if o.Hold < 0 || o.Hold > reservations.Hold || o.Wait() > reservations.MaxWait || o.Bucket.Version != got.Version {
+	if o.Hold < 0 || o.Hold > bucket.Hold || o.Wait() > bucket.MaxWait || o.Bucket.Version != got.Version {
 		t.Fatalf("%+v: %+v", r, o)
 	}
 	if m.bucket = got; o.Started() && !r.Dry {
@@ -155,13 +156,13 @@ type failer interface {
 }
 
 // wellFormed: reserved <= started <= capacity, and the holds are all in the future, in order.
-func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
+func wellFormed(t failer, l bucket.Limit, b bucket.Bucket) {
 	if len(b.Meters) < len(l.Meters) || b.At.IsZero() || len(b.Settled) > 64 {
 		t.Fatalf("bucket %+v", b)
 	}
 	for k, s := range b.Meters {
 		capacity := s.Filling.Capacity
-		if k < len(l.Meters) && (s.Name != l.Meters[k].Name || capacity != l.Meters[k].Cap()) {
+		if k < len(l.Meters) && (s.Name != l.Meters[k].Name || capacity != l.Meters[k].Filling.Capacity) {
 			t.Fatalf("meter %d of %+v is not that of %+v", k, b, l)
 		}
 		if math.IsNaN(s.Started) || math.IsInf(s.Reserved, 0) || s.Started > capacity || s.Reserved > s.Started {
@@ -169,7 +170,7 @@ func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 		}
 		ended := b.At
 		for _, h := range s.Held {
-			most := b.At.Add(reservations.Hold + 50*time.Millisecond)
+			most := b.At.Add(bucket.Hold + 50*time.Millisecond)
 			if !h.Until.After(ended) || h.Until.After(most) || !(h.Tokens > 0) {
 				t.Fatalf("at %v holds %+v", b.At, s.Held)
 			}
@@ -179,11 +180,11 @@ func wellFormed(t failer, l reservations.Limit, b reservations.Bucket) {
 }
 
 // version grows by one where the request changed something, and else not.
-func (m *machine) version(t *rapid.T, r reservations.Request, was, accrued, got reservations.Bucket) {
+func (m *machine) version(t *rapid.T, r bucket.Request, was, accrued, got bucket.Bucket) {
 	changed := !cmp.Equal(balances(accrued), balances(got)) || !accrued.Blocked.Equal(got.Blocked) ||
 		!cmp.Equal(was.Settled, got.Settled)
 	if !was.At.IsZero() {
-		changed = changed || got.At.Before(was.At) || len(was.Meters) != len(got.Meters) || !was.Follows(m.limit)
+		changed = changed || got.At.Before(was.At) || len(was.Meters) != len(got.Meters) || !was.Follows(m.limit.Rules())
 	}
 	want := was.Version
 	if changed && !r.Dry {
@@ -196,25 +197,25 @@ func (m *machine) version(t *rapid.T, r reservations.Request, was, accrued, got 
 
 // balances: only a settlement and a sync give to what may start. Only starts, settlements, blocks, syncs and the early
 // end of a block take from it.
-func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Outcome, accrued,
-	got reservations.Bucket,
+func (m *machine) balances(t *rapid.T, r bucket.Request, o bucket.Answer, accrued,
+	got bucket.Bucket,
 ) {
 	for k := range m.limit.Meters {
 		was, is := accrued.Meters[k], got.Meters[k]
 		may := 0.
-		if r.Op == reservations.OpSettle {
+		if r.Op == bucket.OpSettle {
 			may = max(0, r.Tokens[k])
 		}
 		promised := may
-		if r.Op == reservations.OpRelease {
+		if r.Op == bucket.OpRelease {
 			promised = r.Tokens[k]
 		}
 		tiny := 1e-9*math.Abs(was.Started) + 1e-9
 		if is.Started > was.Started+may+tiny || is.Reserved > was.Reserved+promised+tiny {
 			t.Fatalf("%+v minted: %+v became %+v", r, was, is)
 		}
-		takes := o.Started() && !r.Dry || r.Op == reservations.OpSettle || r.Op == reservations.OpBlock ||
-			r.Op == reservations.OpSync || r.Op == reservations.OpUnblock
+		takes := o.Started() && !r.Dry || r.Op == bucket.OpSettle || r.Op == bucket.OpBlock ||
+			r.Op == bucket.OpSync || r.Op == bucket.OpUnblock
 		if !takes && is.Started != was.Started {
 			t.Fatalf("%+v was answered %s and changed what may start: %+v became %+v", r, o.State, was, is)
 		}
@@ -224,7 +225,7 @@ func (m *machine) balances(t *rapid.T, r reservations.Request, o reservations.Ou
 	}
 }
 
-func (m *machine) starts(t *rapid.T, r reservations.Request, o reservations.Outcome) {
+func (m *machine) starts(t *rapid.T, r bucket.Request, o bucket.Answer) {
 	if end := m.passed + o.Hold.Seconds(); end < m.blocked-1e-7 {
 		t.Fatalf("%+v starts at %v, blocked until %v", r, end, m.blocked)
 	}
@@ -243,25 +244,25 @@ func (m *machine) starts(t *rapid.T, r reservations.Request, o reservations.Outc
 }
 
 // begin asks for a start, and lets the task wait where there is none.
-func (m *machine) begin(t *rapid.T, r reservations.Request) {
+func (m *machine) begin(t *rapid.T, r bucket.Request) {
 	o := m.ask(t, r)
 	if o.Started() || o.State == refused {
 		return
 	}
 	held := r.Reserved || o.State == reserved
-	m.waiting = append(m.waiting, ticket{reservations.Request{
-		Op: reservations.OpStart, Promoted: true, Reserved: held, Tokens: r.Tokens, Urgent: r.Urgent,
+	m.waiting = append(m.waiting, ticket{bucket.Request{
+		Op: bucket.OpStart, Promoted: true, Reserved: held, Tokens: r.Tokens, Urgent: r.Urgent,
 	}})
 }
 
-func (m *machine) drawn(t *rapid.T, op reservations.Op) reservations.Request {
-	return reservations.Request{Op: op, Tokens: m.drawTokens(t), Urgent: rapid.Bool().Draw(t, "urgent")}
+func (m *machine) drawn(t *rapid.T, op bucket.Op) bucket.Request {
+	return bucket.Request{Op: op, Tokens: m.drawTokens(t), Urgent: rapid.Bool().Draw(t, "urgent")}
 }
 
 // leaves removes one of the waiting tasks.
-func (m *machine) leaves(t *rapid.T) (reservations.Request, bool) {
+func (m *machine) leaves(t *rapid.T) (bucket.Request, bool) {
 	if len(m.waiting) == 0 {
-		return reservations.Request{}, false
+		return bucket.Request{}, false
 	}
 	i := rapid.IntRange(0, len(m.waiting)-1).Draw(t, "which")
 	r := m.waiting[i].r
@@ -299,22 +300,22 @@ func (m *machine) correct(t *rapid.T, i int) {
 
 // refundsBesideAHold settles a task while another one holds, and then starts all that is there.
 func (m *machine) refundsBesideAHold(t *rapid.T) {
-	all := func() reservations.Request {
-		b, _ := reservations.Step(m.bucket, m.limit, clock(m.now), dry(refresh()))
-		r := reservations.Request{Op: reservations.OpStart, Promoted: true, Urgent: true}
+	all := func() bucket.Request {
+		b, _ := bucket.Step(m.bucket, m.limit.Rules(), clock(m.now), dry(refresh()))
+		r := bucket.Request{Op: bucket.OpStart, Promoted: true, Urgent: true}
 		for k, meter := range m.limit.Meters {
-			r.Tokens = append(r.Tokens, min(meter.Largest(), max(0, b.Meters[k].Started)))
+			r.Tokens = append(r.Tokens, min(meter.Rules().Largest(), max(0, b.Meters[k].Started)))
 		}
 		return r
 	}
 	r, short := all(), rapid.IntRange(0, len(m.limit.Meters)-1).Draw(t, "short")
 	for k, meter := range m.limit.Meters {
 		if k == short {
-			r.Tokens[k] += meter.RatePerSecond() * rapid.SampledFrom([]float64{.02, .1, .2}).Draw(t, "hold")
+			r.Tokens[k] += meter.Rules().RatePerSecond() * rapid.SampledFrom([]float64{.02, .1, .2}).Draw(t, "hold")
 		} else {
 			r.Tokens[k] *= rapid.SampledFrom([]float64{.01, .1, .5}).Draw(t, "part")
 		}
-		r.Tokens[k] = min(r.Tokens[k], meter.Largest())
+		r.Tokens[k] = min(r.Tokens[k], meter.Rules().Largest())
 	}
 	o := m.ask(t, r)
 	for range 3 {
@@ -347,15 +348,15 @@ func (m *machine) cancel(t *rapid.T) {
 
 func (m *machine) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"new": func(t *rapid.T) { m.begin(t, m.drawn(t, reservations.OpStart)) },
+		"new": func(t *rapid.T) { m.begin(t, m.drawn(t, bucket.OpStart)) },
 		"burst": func(t *rapid.T) {
-			r := m.drawn(t, reservations.OpStart)
+			r := m.drawn(t, bucket.OpStart)
 			for range rapid.IntRange(2, 20).Draw(t, "burst") {
 				m.begin(t, r)
 			}
 		},
-		"reserve": func(t *rapid.T) { m.begin(t, m.drawn(t, reservations.OpReserve)) },
-		"allow":   func(t *rapid.T) { m.begin(t, m.drawn(t, reservations.OpAllow)) },
+		"reserve": func(t *rapid.T) { m.begin(t, m.drawn(t, bucket.OpReserve)) },
+		"allow":   func(t *rapid.T) { m.begin(t, m.drawn(t, bucket.OpAllow)) },
 		"promoted on time": func(t *rapid.T) {
 			if r, ok := m.leaves(t); ok {
 				o := m.ask(t, dry(r))
@@ -434,12 +435,12 @@ func TestUnusedStartsComeBack(t *testing.T) {
 		m.limits = m.limits[:1] // a capacity that shrinks leaves no room for what holds
 		m.limit = m.limits[0]
 		m.disturb(t, rapid.IntRange(0, 20).Draw(t, "steps"))
-		r := m.drawn(t, reservations.OpStart)
+		r := m.drawn(t, bucket.OpStart)
 		r.Promoted = true
 		wait := m.ask(t, dry(r)).Wait().Seconds()
 		m.pass(max(0, wait-rapid.SampledFrom([]float64{0, .001, .06, .2}).Draw(t, "early")))
 		before := m.bucket
-		after, o := reservations.Step(before, m.limit, clock(m.now), r)
+		after, o := bucket.Step(before, m.limit.Rules(), clock(m.now), r)
 		if !o.Started() {
 			return
 		}
@@ -447,10 +448,10 @@ func TestUnusedStartsComeBack(t *testing.T) {
 		m.pass(o.Hold.Seconds() * passes)
 		back := settle(r.Tokens...)
 		back.HoldEnd = o.HoldEnd()
-		after, _ = reservations.Step(after, m.limit, clock(m.now), back)
-		never, _ := reservations.Step(before, m.limit, clock(m.now), refresh())
-		for k, meter := range m.limit.Meters {
-			lost := brings(meter, o.At, reservations.Hold+50*time.Millisecond) + 1e-6
+		after, _ = bucket.Step(after, m.limit.Rules(), clock(m.now), back)
+		never, _ := bucket.Step(before, m.limit.Rules(), clock(m.now), refresh())
+		for k, meter := range m.limit.Rules().Meters {
+			lost := brings(meter, o.At, bucket.Hold+50*time.Millisecond) + 1e-6
 			got, want := after.Meters[k], never.Meters[k]
 			if got.Started < want.Started-lost || got.Reserved < want.Reserved-lost {
 				t.Fatalf("%+v, %v s after a hold of %v: %+v, want %+v", r, passes, o.Hold, got, want)

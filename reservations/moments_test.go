@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -61,66 +62,66 @@ var inf = math.Inf(1)
 
 // Requests of the tables.
 
-func start(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpStart, Tokens: n}
+func start(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpStart, Tokens: n}
 }
 
-func urgent(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpStart, Tokens: n, Urgent: true}
+func urgent(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpStart, Tokens: n, Urgent: true}
 }
 
 // promoted is the start of a task that waited without a promise.
-func promoted(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpStart, Tokens: n, Promoted: true}
+func promoted(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpStart, Tokens: n, Promoted: true}
 }
 
 // holder is the start of a task that waited with a promise.
-func holder(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpStart, Tokens: n, Promoted: true, Reserved: true}
+func holder(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpStart, Tokens: n, Promoted: true, Reserved: true}
 }
 
-func reserve(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpReserve, Tokens: n}
+func reserve(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpReserve, Tokens: n}
 }
 
-func allow(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpAllow, Tokens: n}
+func allow(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpAllow, Tokens: n}
 }
 
-func release(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpRelease, Tokens: n}
+func release(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpRelease, Tokens: n}
 }
 
-func settle(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpSettle, Tokens: n}
+func settle(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpSettle, Tokens: n}
 }
 
 // settleID is a settlement with an ID that was first sent ago seconds before.
-func settleID(id int64, ago float64, n ...float64) reservations.Request {
-	return reservations.Request{
-		Op: reservations.OpSettle, Tokens: n, ID: id,
+func settleID(id int64, ago float64, n ...float64) bucket.Request {
+	return bucket.Request{
+		Op: bucket.OpSettle, Tokens: n, ID: id,
 		For: time.Duration(ago * float64(time.Second)),
 	}
 }
 
-func block(seconds float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpBlock, For: time.Duration(seconds * float64(time.Second))}
+func block(seconds float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpBlock, For: time.Duration(seconds * float64(time.Second))}
 }
 
-func unblock() reservations.Request { return reservations.Request{Op: reservations.OpUnblock} }
-func refresh() reservations.Request { return reservations.Request{Op: reservations.OpRefresh} }
+func unblock() bucket.Request { return bucket.Request{Op: bucket.OpUnblock} }
+func refresh() bucket.Request { return bucket.Request{Op: bucket.OpRefresh} }
 
 // synced is what was left ago seconds before; negative is not known.
-func synced(ago float64, left ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpSync, Tokens: left, For: time.Duration(ago * float64(time.Second))}
+func synced(ago float64, left ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpSync, Tokens: left, For: time.Duration(ago * float64(time.Second))}
 }
 
-func up(r reservations.Request) reservations.Request {
+func up(r bucket.Request) bucket.Request {
 	r.Up = true
 	return r
 }
 
-func dry(r reservations.Request) reservations.Request {
+func dry(r bucket.Request) bucket.Request {
 	r.Dry = true
 	return r
 }
@@ -129,28 +130,28 @@ func dry(r reservations.Request) reservations.Request {
 // the seconds to wait: the hold of a task that starts, or what is left of a block.
 type moment struct {
 	at   float64
-	r    reservations.Request
+	r    bucket.Request
 	want reservations.State
 	wait float64
 }
 
 // life sends all requests to one bucket. The answers have to be exact to a few nanoseconds.
-func life(t *testing.T, l reservations.Limit, moments []moment) reservations.Bucket {
+func life(t *testing.T, l reservations.Limit, moments []moment) bucket.Bucket {
 	t.Helper()
 	if err := l.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	var b reservations.Bucket
+	var b bucket.Bucket
 	for i, m := range moments {
-		var o reservations.Outcome
-		b, o = reservations.Step(b, l, clock(m.at), m.r)
+		var o bucket.Answer
+		b, o = bucket.Step(b, l.Rules(), clock(m.at), m.r)
 		if wait := (o.Hold + o.Wait()).Seconds(); o.State != m.want || math.Abs(wait-m.wait) > 1e-8 {
 			t.Fatalf("moment %d: %s after %v s, want %s after %v s", i, o.State, wait, m.want, m.wait)
 		}
 		if o.At != b.At || o.Bucket.Version != b.Version || b.Generation != clock(moments[0].at).UnixMilli() {
 			t.Fatalf("moment %d: %+v is not of the bucket %+v", i, o, b)
 		}
-		if o.Hold != 0 && !o.Started() || o.Started() && !o.RetryAt.IsZero() || o.Hold > reservations.Hold {
+		if o.Hold != 0 && !o.Started() || o.Started() && !o.RetryAt.IsZero() || o.Hold > bucket.Hold {
 			t.Fatalf("moment %d: hold and time must go with the state: %+v", i, o)
 		}
 	}
@@ -158,7 +159,7 @@ func life(t *testing.T, l reservations.Limit, moments []moment) reservations.Buc
 }
 
 // balances are the balances of all meters: started, reserved, started, reserved.
-func balances(b reservations.Bucket) (all []float64) {
+func balances(b bucket.Bucket) (all []float64) {
 	for _, m := range b.Meters {
 		all = append(all, m.Started, m.Reserved)
 	}

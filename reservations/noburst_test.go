@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -18,14 +19,14 @@ func TestNoBurstStartsOneAfterAnother(t *testing.T) {
 	if err := l.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	b, at := reservations.Bucket{}, 1000.
+	b, at := bucket.Bucket{}, 1000.
 	for k, n := range []float64{1, 20, 5} {
-		var o reservations.Outcome
-		if b, o = reservations.Step(b, l, clock(at), promoted(n)); !o.Started() || o.Hold != 0 {
+		var o bucket.Answer
+		if b, o = bucket.Step(b, l.Rules(), clock(at), promoted(n)); !o.Started() || o.Hold != 0 {
 			t.Fatalf("task %d: %+v, want a start at once", k, o)
 		}
 		comes := clock(at + n/10)
-		if b, o = reservations.Step(b, l, clock(at), start(1)); k > 0 && !o.RetryAt.Equal(comes) {
+		if b, o = bucket.Step(b, l.Rules(), clock(at), start(1)); k > 0 && !o.RetryAt.Equal(comes) {
 			t.Errorf("after task %d a new one starts at %v, want %v", k, o.RetryAt, comes)
 		}
 		if k == 0 { // short by 100 ms: it holds
@@ -39,7 +40,7 @@ func TestNoBurstStartsOneAfterAnother(t *testing.T) {
 		at += n / 10
 	}
 	now := clock(at + 1000)
-	starts := b.Plan(now, []reservations.Ask{
+	starts := b.Plan(now, []bucket.Ask{
 		{Tokens: reservations.Tokens{"tokens": 3}}, {Tokens: reservations.Tokens{"tokens": 3}},
 	}, clock(at+2000))
 	if d := starts[1].Sub(starts[0]); !starts[0].Equal(now) || d != 300*time.Millisecond {

@@ -1,29 +1,33 @@
 package reservations
 
-import "time"
+import (
+	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
+)
 
 // State is the answer of a bucket, in one word.
-type State string
+type State = bucket.State
 
 const (
 	// StateStarted means that the task starts when Outcome.Hold is over.
-	StateStarted State = "started"
+	StateStarted = bucket.StateStarted
 	// StateReserved means that the task waits, and that the bucket has promised its tokens.
-	StateReserved State = "reserved"
+	StateReserved = bucket.StateReserved
 	// StateWaiting means that the task waits without a new promise: max_reserved or max_wait leaves no room for one, or
 	// the task was promoted and came too early.
-	StateWaiting State = "waiting"
+	StateWaiting = bucket.StateWaiting
 	// StateRefused means that an Allow did not start, or that a lease is not there any more. Nothing was changed.
-	StateRefused State = "refused"
+	StateRefused = bucket.StateRefused
 	// StateSettled is the answer to a request that starts and promises nothing: a settlement, a release, a block, a
 	// sync.
-	StateSettled State = "settled"
+	StateSettled = bucket.StateSettled
 )
 
-// Outcome is the answer to a Request.
+// Outcome is the answer of a bucket to a Limiter.
 type Outcome struct {
 	State State
-	// Hold is how long a started task has to wait in its worker, at most the constant Hold.
+	// Hold is how long a started task has to wait in its worker, at most 250 ms.
 	Hold time.Duration
 	// RetryAt is when the task could start if nothing else asks meanwhile, and for a block when the block in force
 	// ends. Zero where the task starts.
@@ -34,8 +38,18 @@ type Outcome struct {
 	Shard int
 	// Lease is what a start has of a meter of calls in flight; zero where the limit has no such meter.
 	Lease Lease
-	// Bucket is the bucket after the request, or a later state of it. The dispatcher plans with it.
-	Bucket Bucket
+	// HoldEnd is when the hold of a start ends, for its settlement: see Charge.HoldEnd. Zero for a start without a hold.
+	HoldEnd time.Time
+	// Bucket is the bucket after the request, or a later state of it, in a form of Headway's own packages. The
+	// dispatcher plans with it. FullAt is when the bucket is full, if nothing else happens.
+	Bucket bucket.Bucket
+}
+
+// outcome is the answer of a shard; zero where the limit has none.
+func outcome(a bucket.Answer, shard int) Outcome {
+	return Outcome{
+		State: a.State, Hold: a.Hold, RetryAt: a.RetryAt, At: a.At, HoldEnd: a.HoldEnd(), Shard: shard, Bucket: a.Bucket,
+	}
 }
 
 // Started says whether the task starts.
@@ -43,10 +57,7 @@ func (o Outcome) Started() bool { return o.State == StateStarted }
 
 // Wait is how long after the answer RetryAt is; zero for a task that starts.
 func (o Outcome) Wait() time.Duration {
-	if o.RetryAt.IsZero() {
-		return 0
-	}
-	return max(0, o.RetryAt.Sub(o.At))
+	return bucket.Answer{RetryAt: o.RetryAt, At: o.At}.Wait()
 }
 
 // Reservation is what the task holds in the bucket while it waits.

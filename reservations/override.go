@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/nearest"
 )
 
@@ -90,7 +91,7 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 	for _, o := range next.known {
 		if o.Key != "" {
 			limit, _ := next.For(o.Limit, o.Key) // checked above
-			next.keyed[BucketName(o.Limit, o.Key)] = limit.overridden(s.configured[o.Limit], o)
+			next.keyed[bucket.Name(o.Limit, o.Key)] = limit.overridden(s.configured[o.Limit], o)
 		}
 	}
 	return next, errors.Join(faults...)
@@ -114,7 +115,7 @@ func (s *LimitSet) check(o Override) error {
 	if o.Meter == MeterInFlight && o.Capacity == 0 { // it would keep what is configured
 		o.Capacity = NoBurst
 	}
-	if problem := NameProblem("key", o.Key, MaxKey); problem != "" {
+	if problem := bucket.NameProblem("key", o.Key, MaxKey); problem != "" {
 		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: problem}}
 	}
 	return limit.overridden(limit, o).Validate()
@@ -128,7 +129,7 @@ func (l Limit) overridden(configured Limit, o Override) Limit {
 	if o.Capacity != 0 {
 		is.Capacity = o.Capacity
 	}
-	if most := was.mostReserved(); was.MaxReserved != Unlimited { // the largest charge stays the same
+	if most := was.Rules().MaxReserved; was.MaxReserved != Unlimited { // the largest charge stays the same
 		is.MaxReserved = cmp.Or(max(most, was.Cap()+most-is.Cap()), NoReserved)
 	}
 	l.Meters = slices.Clone(l.Meters)

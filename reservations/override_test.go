@@ -26,7 +26,7 @@ func rateOf(t *testing.T, l *reservations.Limiter, limit, key, meter string) [2]
 	}
 	for _, m := range got.Meters {
 		if m.Name == meter {
-			return [2]float64{m.RatePerSecond() * 60, m.Cap()}
+			return [2]float64{m.Rules().RatePerSecond() * 60, m.Cap()}
 		}
 	}
 	t.Fatalf("limit %q has no meter %q", limit, meter)
@@ -147,7 +147,7 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 	if err := l.Validate(c); err != nil {
 		t.Fatal(err)
 	}
-	if is, err := l.Limit("steady"); err != nil || is.Meters[0].Cap() != 1 || is.Meters[0].Largest() != 15 {
+	if is, err := l.Limit("steady"); err != nil || is.Meters[0].Cap() != 1 || is.Meters[0].Rules().Largest() != 15 {
 		t.Errorf("%+v, %v: stores must never see a charge above the largest of its limit", is, err)
 	}
 	if _, err := l.Start(t.Context(), chargeOf("steady", 1), nil); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -13,7 +14,7 @@ import (
 // call.
 type provider struct {
 	meter int // its number in the limit
-	rule  reservations.Meter
+	rule  bucket.Meter
 	now   time.Time
 	left  float64
 	calls []call // that hold, by the ends of their holds
@@ -28,10 +29,10 @@ type call struct {
 }
 
 func newProvider(l reservations.Limit, k int, now time.Time) *provider {
-	return &provider{meter: k, rule: l.Meters[k], now: now, left: l.Meters[k].Cap()}
+	return &provider{meter: k, rule: l.Rules().Meters[k], now: now, left: l.Meters[k].Cap()}
 }
 
-func (p *provider) windowed() bool { return p.rule.Kind == reservations.KindWindow }
+func (p *provider) windowed() bool { return p.rule.Filling.Period > 0 }
 
 // pass lets time pass, and the calls come whose holds end.
 func (p *provider) pass(d time.Duration) {
@@ -45,7 +46,7 @@ func (p *provider) pass(d time.Duration) {
 }
 
 func (p *provider) fill(d time.Duration) {
-	p.left = min(p.rule.Cap(), p.left+brings(p.rule, p.now, d))
+	p.left = min(p.rule.Filling.Capacity, p.left+brings(p.rule, p.now, d))
 	p.now = p.now.Add(d)
 	for i := range p.calls {
 		p.calls[i].in -= d
@@ -68,7 +69,7 @@ func (p *provider) comes(id int64, hold time.Duration, tokens float64) {
 
 func (p *provider) count(c call) {
 	room := p.left + c.taken + brings(p.rule, p.now, rounding) + 1e-6
-	if need := min(c.tokens, p.rule.Cap()); room < need*(1-1e-9) && p.fault == "" {
+	if need := min(c.tokens, p.rule.Filling.Capacity); room < need*(1-1e-9) && p.fault == "" {
 		p.fault = fmt.Sprintf("%v are left for a call of %v at %v", room, need, p.now)
 	}
 	p.left -= c.tokens
@@ -80,7 +81,7 @@ func (p *provider) cancel(id int64) {
 
 // refund gives back; what is taken afterwards is not held against calls that were granted before.
 func (p *provider) refund(tokens float64) {
-	p.left = min(p.rule.Cap(), p.left+tokens)
+	p.left = min(p.rule.Filling.Capacity, p.left+tokens)
 	for i := range p.calls {
 		p.calls[i].taken += max(0, -tokens)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -49,7 +50,7 @@ func TestSettleRepeatsWithID(t *testing.T) {
 				}()
 				synctest.Wait() // the first attempt is over
 				for i := range c.others {
-					if _, err := l.mem.Apply(t.Context(), openai(), "", []reservations.Request{settleID(int64(i+1), 0, 0,
+					if _, err := l.mem.Apply(t.Context(), openai().Rules(), "", []bucket.Request{settleID(int64(i+1), 0, 0,
 						0)}); err != nil {
 						t.Fatal(err)
 					}

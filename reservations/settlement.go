@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/pause"
 )
 
@@ -44,7 +45,7 @@ func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) 
 			back[k] = min(0, back[k])
 		}
 	}
-	return l.correct(ctx, limit, c, Request{Tokens: limit.withoutSlots(back)}, faults, id)
+	return l.correct(ctx, limit, c, bucket.Request{Tokens: limit.Rules().WithoutSlots(back)}, faults, id)
 }
 
 // keeps says whether a settlement gives nothing back to the meter.
@@ -63,34 +64,35 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id st
 	if err != nil {
 		return Outcome{}, err
 	}
-	r := Request{Tokens: limit.withoutSlots(c.Tokens.vector(limit)), Reserved: held != nil && held.Promised}
+	rules := limit.Rules()
+	r := bucket.Request{Tokens: rules.WithoutSlots(rules.Vector(c.Tokens)), Reserved: held != nil && held.Promised}
 	return l.correct(ctx, limit, c, r, nil, id)
 }
 
 // correct gives back until the store has answered.
 func (l *Limiter) correct(
-	ctx context.Context, limit Limit, c Charge, r Request, faults error, id string,
+	ctx context.Context, limit Limit, c Charge, r bucket.Request, faults error, id string,
 ) (Outcome, error) {
-	r.Op, r.ID, r.Lease, r.HoldEnd = OpSettle, settlementID(id), c.Lease.ID, c.HoldEnd
+	r.Op, r.ID, r.Lease, r.HoldEnd = bucket.OpSettle, settlementID(id), c.Lease.ID, c.HoldEnd
 	first := time.Now()
 	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
-		if nothing(r.Tokens) {
+		if !slices.ContainsFunc(r.Tokens, func(n float64) bool { return n != 0 }) {
 			if r.ID = 0; r.Lease == 0 {
 				return Outcome{}, faults
 			}
 		}
-		outcome, err := l.askOne(ctx, limit, c.Key, r)
+		outcome, err := l.askOne(ctx, limit.Rules(), c.Key, r)
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return outcome, errors.Join(faults, err)
 		}
 		if pause.For(ctx, wait/2+rand.N(wait)) != nil { //nolint:gosec // jitter needs no secrecy
 			return outcome, errors.Join(faults, err)
 		}
-		if u := (*UnavailableError)(nil); r.For == 0 && errors.As(err, &u) && u.Applied == AppliedNo {
+		if u := (*bucket.UnavailableError)(nil); r.For == 0 && errors.As(err, &u) && u.Applied == bucket.AppliedNo {
 			continue
 		}
 		if r.ID == 0 {
-			r.Tokens = onlyTaken(r.Tokens)
+			r.Tokens = bucket.OnlyTaken(r.Tokens)
 		} else { // the first one may arrive later than this one
 			r.For = time.Since(first) + 2*l.timeout
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 const (
@@ -56,7 +58,7 @@ func (s *shardAnswers) pick(bucket string, n int, longer time.Duration) int {
 // no answer.
 func (s *shardAnswers) note(shardLimit, key string, shard int, sent, wait time.Duration) {
 	name, _, _ := strings.Cut(shardLimit, "#")
-	bucket, now := BucketName(name, key), time.Now()
+	bucket, now := bucket.Name(name, key), time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken := s.of(bucket, now)
@@ -85,30 +87,14 @@ func (s *shardAnswers) of(bucket string, now time.Time) map[int]shardLoad {
 	return s.taken[bucket]
 }
 
-// Seconds is what a charge costs in time: how long the scarcest meter of the limit needs until its tokens have come
-// back. A call in flight counts as one that takes a second.
-func (l Limit) Seconds(c Charge) float64 { return l.seconds(c.Tokens.vector(l)) }
-
-func (l Limit) seconds(n []float64) float64 {
-	longest := 0.
-	for k, m := range l.Meters {
-		rate := m.RatePerSecond()
-		if m.inFlight() {
-			rate = m.Cap()
-		}
-		longest = max(longest, n[k]/rate)
-	}
-	return longest
-}
-
 // lasts is how long a shard of the limit is taken by a charge of n, at most seenKept.
-func (l Limit) lasts(n []float64) time.Duration {
-	return time.Duration(min(l.seconds(n), seenKept.Seconds()) * float64(time.Second))
+func lasts(l bucket.Limit, n []float64) time.Duration {
+	return time.Duration(min(l.Seconds(n), seenKept.Seconds()) * float64(time.Second))
 }
 
 // newcomer says whether the request is that of a new task. Only its answer says how long other new tasks would wait.
-func (r Request) newcomer() bool {
-	return r.Op == OpStart && !r.Promoted || r.Op == OpReserve || r.Op == OpAllow
+func newcomer(r bucket.Request) bool {
+	return r.Op == bucket.OpStart && !r.Promoted || r.Op == bucket.OpReserve || r.Op == bucket.OpAllow
 }
 
 // forget drops the buckets whose answers are all old, or all buckets where that does not help. Requires mu.

@@ -3,6 +3,8 @@ package reservations
 import (
 	"testing"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // Requests before the first answer are spread as well, by what was sent to each shard.
@@ -40,12 +42,13 @@ func TestAnswersReplaceWhatWasSent(t *testing.T) {
 // Only an answer to a new task says how long other new tasks would wait there.
 func TestOnlyNewTasksSayHowLongAShardIsTaken(t *testing.T) {
 	t.Parallel()
-	for r, want := range map[*Request]bool{
-		{Op: OpStart}: true, {Op: OpStart, Urgent: true}: true, {Op: OpReserve}: true, {Op: OpAllow}: true,
-		{Op: OpStart, Promoted: true}: false, {Op: OpSettle}: false, {Op: OpBlock}: false, {Op: OpUnblock}: false,
-		{Op: OpSync}: false, {Op: OpRelease}: false, {Op: OpRefresh}: false,
+	for r, want := range map[*bucket.Request]bool{
+		{Op: bucket.OpStart}: true, {Op: bucket.OpStart, Urgent: true}: true, {Op: bucket.OpReserve}: true,
+		{Op: bucket.OpAllow}: true, {Op: bucket.OpStart, Promoted: true}: false, {Op: bucket.OpSettle}: false,
+		{Op: bucket.OpBlock}: false, {Op: bucket.OpUnblock}: false,
+		{Op: bucket.OpSync}: false, {Op: bucket.OpRelease}: false, {Op: bucket.OpRefresh}: false,
 	} {
-		if got := r.newcomer(); got != want {
+		if got := newcomer(*r); got != want {
 			t.Errorf("%+v: %v, want %v", *r, got, want)
 		}
 	}
@@ -53,14 +56,14 @@ func TestOnlyNewTasksSayHowLongAShardIsTaken(t *testing.T) {
 
 func TestLasts(t *testing.T) {
 	t.Parallel()
-	l := Limit{Name: "l", Shards: 4, Meters: []Meter{PerSecond("requests", 10), PerMinute("tokens", 600)}}.shard(1)
+	l := Limit{Name: "l", Shards: 4, Meters: []Meter{PerSecond("requests", 10), PerMinute("tokens", 600)}}.shard(1).Rules()
 	for want, tokens := range map[time.Duration]Tokens{
 		0:                      {},
 		400 * time.Millisecond: {"requests": 1},
 		4 * time.Second:        {"requests": 1, "tokens": 10},
 		seenKept:               {"tokens": 1e12},
 	} {
-		if got := l.lasts(tokens.vector(l)); got != want {
+		if got := lasts(l, l.Vector(tokens)); got != want {
 			t.Errorf("%v: %v, want %v", tokens, got, want)
 		}
 	}

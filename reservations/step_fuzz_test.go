@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -37,20 +38,20 @@ func FuzzStep(f *testing.F) {
 				m.Headroom = m.Cap() / 3
 			}
 			l.Meters = append(l.Meters, m)
-			judges = append(judges, &judge{force: []reservations.Meter{m}})
+			judges = append(judges, &judge{force: l.Rules().Meters[k:]})
 		}
 		if err := l.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		ops := []reservations.Op{
-			reservations.OpStart, reservations.OpStart, reservations.OpReserve, reservations.OpAllow, reservations.OpSettle,
-			reservations.OpRelease, reservations.OpBlock, reservations.OpSync, reservations.OpRefresh, "unknown",
+		ops := []bucket.Op{
+			bucket.OpStart, bucket.OpStart, bucket.OpReserve, bucket.OpAllow, bucket.OpSettle,
+			bucket.OpRelease, bucket.OpBlock, bucket.OpSync, bucket.OpRefresh, "unknown",
 		}
-		var b reservations.Bucket
+		var b bucket.Bucket
 		passed, blocked := 0., 0.
 		for now := 1e6; len(data) > 0; {
 			flags := int(next())
-			r := reservations.Request{
+			r := bucket.Request{
 				Op: ops[int(next())%len(ops)], Promoted: flags&1 > 0, Reserved: flags&2 > 0, Urgent: flags&4 > 0, Dry: flags&8 > 0,
 				For: time.Duration((next() - 1) * float64(time.Second)),
 			}
@@ -63,21 +64,21 @@ func FuzzStep(f *testing.F) {
 			}
 			now += d.Seconds()
 			for k, m := range l.Meters {
-				n := min(next()*math.Exp(next()/16-8), m.Largest())
-				if r.Op == reservations.OpSettle {
+				n := min(next()*math.Exp(next()/16-8), m.Rules().Largest())
+				if r.Op == bucket.OpSettle {
 					if n -= next(); !r.Dry {
 						judges[k].corrected(passed, -n)
 					}
 				}
 				r.Tokens = append(r.Tokens, n)
 			}
-			var o reservations.Outcome
-			b, o = reservations.Step(b, l, clock(now), r)
-			wellFormed(t, l, b)
-			if o.Hold < 0 || o.Hold > reservations.Hold || o.At.IsZero() {
+			var o bucket.Answer
+			b, o = bucket.Step(b, l.Rules(), clock(now), r)
+			wellFormed(t, l.Rules(), b)
+			if o.Hold < 0 || o.Hold > bucket.Hold || o.At.IsZero() {
 				t.Fatalf("outcome %+v of %+v", o, r)
 			}
-			if r.Op == reservations.OpBlock && !r.Dry {
+			if r.Op == bucket.OpBlock && !r.Dry {
 				blocked = max(blocked, passed+r.For.Seconds())
 			}
 			if !o.Started() || r.Dry {

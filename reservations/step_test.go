@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -144,8 +145,8 @@ func TestStepMoments(t *testing.T) {
 			Name: "tokens", Rate: 1e-9, Period: time.Hour, Capacity: 1, MaxReserved: reservations.Unlimited,
 		}), []moment{
 			{0, start(1e12), started, 0},
-			{0, start(1), reserved, reservations.MaxWait.Seconds()},
-			{0, holder(1), waiting, reservations.MaxWait.Seconds()},
+			{0, start(1), reserved, bucket.MaxWait.Seconds()},
+			{0, holder(1), waiting, bucket.MaxWait.Seconds()},
 		}},
 		{"a settlement gives to the next one", ten(inf), []moment{
 			{0, start(10), started, 0},
@@ -238,7 +239,7 @@ func TestStepMoments(t *testing.T) {
 			{0, allow(1), refused, .7},
 			{0, urgent(3), started, 0},
 			{0, urgent(2), started, .2},
-			{0, reservations.Request{Op: reservations.OpAllow, Tokens: []float64{1}, Urgent: true}, refused, .3},
+			{0, bucket.Request{Op: bucket.OpAllow, Tokens: []float64{1}, Urgent: true}, refused, .3},
 			{.6, holder(5), waiting, .5},
 			{1.1, holder(5), started, 0},
 		}},

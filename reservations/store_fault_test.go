@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -15,7 +16,7 @@ type faultyStore struct {
 
 	mu     sync.Mutex // guards what is below
 	faults []fault
-	calls  [][]reservations.Request
+	calls  [][]bucket.Request
 }
 
 type fault string
@@ -30,32 +31,32 @@ const (
 
 var errCable = errors.New("cable cut")
 
-func (s *faultyStore) Apply(ctx context.Context, limit reservations.Limit, key string,
-	requests []reservations.Request,
-) ([]reservations.Outcome, error) {
-	unavailable := func(applied reservations.Applied, err error) error {
-		return &reservations.UnavailableError{Bucket: reservations.BucketName(limit.Name, key), Applied: applied, Err: err}
+func (s *faultyStore) Apply(ctx context.Context, limit bucket.Limit, key string,
+	requests []bucket.Request,
+) ([]bucket.Answer, error) {
+	unavailable := func(applied bucket.Applied, err error) error {
+		return &bucket.UnavailableError{Bucket: bucket.Name(limit.Name, key), Applied: applied, Err: err}
 	}
 	switch s.next(requests) {
 	case down:
-		return nil, unavailable(reservations.AppliedNo, errCable)
+		return nil, unavailable(bucket.AppliedNo, errCable)
 	case lost:
 		if _, err := s.Store.Apply(ctx, limit, key, requests); err != nil {
 			return nil, err
 		}
-		return nil, unavailable(reservations.AppliedMaybe, errCable)
+		return nil, unavailable(bucket.AppliedMaybe, errCable)
 	case unsaid:
 		return nil, unavailable("", errCable)
 	case hanging:
 		<-ctx.Done()
-		return nil, unavailable(reservations.AppliedMaybe, ctx.Err())
+		return nil, unavailable(bucket.AppliedMaybe, ctx.Err())
 	case breaking:
 		return nil, errCable
 	}
 	return s.Store.Apply(ctx, limit, key, requests)
 }
 
-func (s *faultyStore) next(requests []reservations.Request) (f fault) {
+func (s *faultyStore) next(requests []bucket.Request) (f fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range requests {
@@ -69,7 +70,7 @@ func (s *faultyStore) next(requests []reservations.Request) (f fault) {
 }
 
 // asked are the requests of all calls so far.
-func (s *faultyStore) asked() [][]reservations.Request {
+func (s *faultyStore) asked() [][]bucket.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // syncAgeMax is the age above which an Observation is ignored.
@@ -45,7 +47,8 @@ func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome
 		left[k] /= float64(len(limits))
 	}
 	outcomes, err := askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return l.askOne(ctx, limit, c.Key, Request{Op: OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up})
+		r := bucket.Request{Op: bucket.OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up}
+		return l.askOne(ctx, limit.Rules(), c.Key, r)
 	})
 	return outcomes[0], errors.Join(faults, err)
 }

@@ -3,6 +3,8 @@ package reservations
 import (
 	"context"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // View is a bucket as people want to see it: how full it is, how much is promised, and for how long.
@@ -28,7 +30,7 @@ type View struct {
 }
 
 // Bucket is the name of the bucket, as Charge.Bucket has it.
-func (v View) Bucket() string { return BucketName(shardName(v.Limit, v.Shard), v.Key) }
+func (v View) Bucket() string { return bucket.Name(shardName(v.Limit, v.Shard), v.Key) }
 
 // MeterView is one meter of a View. All amounts are in tokens, and only Level can be negative.
 type MeterView struct {
@@ -49,27 +51,27 @@ type MeterView struct {
 	AheadIn time.Duration
 }
 
-// View is the bucket at now, on the store's clock; a moment before At counts as At. It is pure. Limit is the one in
-// force, as stores see it. The zero Bucket is one that is not stored.
-func (b Bucket) View(l Limit, key string, now time.Time) View {
-	v := View{Limit: l.Name, Key: key, Found: !b.At.IsZero(), Now: later(now, b.At), At: b.At}
-	b = b.accrue(l, v.Now)
+// view is a bucket at now, on the store's clock; a moment before At counts as At. Limit is the one in force, with the
+// part of its shard. The zero Bucket is one that is not stored.
+func view(b bucket.Bucket, l Limit, key string, now time.Time) View {
+	v := View{Limit: l.Name, Key: key, Found: !b.At.IsZero(), Now: bucket.Later(now, b.At), At: b.At}
+	b = b.Accrue(l.Rules(), v.Now)
 	v.Blocked = max(0, b.Blocked.Sub(b.At))
 	v.DoneIn = v.Blocked
-	for k, m := range l.Meters {
+	for k, meter := range l.Meters {
 		s := b.Meters[k]
-		view := MeterView{
-			Meter: m, Level: s.Started, Debt: max(0, -s.Started), Ahead: max(0, -s.Reserved),
-			AheadIn: b.until(s, -s.Reserved), Current: m.Rate,
+		m := MeterView{
+			Meter: meter, Level: s.Started, Debt: max(0, -s.Started), Ahead: max(0, -s.Reserved),
+			AheadIn: b.Until(s, -s.Reserved), Current: meter.Rate,
 		}
-		if s.Filling.adaptive() {
-			view.Current = s.Filling.Rate * m.Period.Seconds()
+		if s.Filling.Adaptive() {
+			m.Current = s.Filling.Rate * meter.Period.Seconds()
 		}
-		if promised := s.Started - s.Reserved; promised > tolerance {
-			view.Promised = promised
+		if promised := s.Started - s.Reserved; promised > bucket.Tolerance {
+			m.Promised = promised
 		}
-		v.DoneIn = max(v.DoneIn, view.AheadIn)
-		v.Meters = append(v.Meters, view)
+		v.DoneIn = max(v.DoneIn, m.AheadIn)
+		v.Meters = append(v.Meters, m)
 	}
 	return v
 }
@@ -108,13 +110,13 @@ func (l *Limiter) look(ctx context.Context, limit Limit, key string) (View, erro
 	if err != nil {
 		return View{}, err
 	}
-	return b.View(limit, key, now), nil
+	return view(b, limit, key, now), nil
 }
 
 // with adds one more shard.
 func (v View) with(shard View) View {
 	v.Found = v.Found || shard.Found
-	v.Now = later(v.Now, shard.Now)
+	v.Now = bucket.Later(v.Now, shard.Now)
 	v.Blocked, v.DoneIn = max(v.Blocked, shard.Blocked), max(v.DoneIn, shard.DoneIn)
 	if v.Meters == nil {
 		v.Meters = make([]MeterView, len(shard.Meters))

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -28,10 +29,10 @@ func seenOf(v reservations.View) seen {
 
 func TestBucketView(t *testing.T) {
 	t.Parallel()
-	of := func(r ...reservations.Request) []reservations.Request { return r }
+	of := func(r ...bucket.Request) []bucket.Request { return r }
 	for name, c := range map[string]struct {
 		limit    reservations.Limit
-		requests []reservations.Request
+		requests []bucket.Request
 		after    float64
 		want     seen
 	}{
@@ -62,8 +63,8 @@ func TestBucketView(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, _ := reservations.Fold(reservations.Bucket{}, c.limit, clock(1000), c.requests)
-			got := seenOf(b.View(c.limit, "k", clock(1000+c.after)))
+			b, _ := bucket.Fold(bucket.Bucket{}, c.limit.Rules(), clock(1000), c.requests)
+			got := seenOf(reservations.ViewOf(b, c.limit, "k", clock(1000+c.after)))
 			if d := cmp.Diff(c.want, got, cmpopts.EquateApprox(0, 1e-6)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
@@ -102,7 +103,7 @@ func TestViewSumsShards(t *testing.T) {
 	b := setupLimiter(t, limit)
 	half := reservations.Limit{Name: "steady#2", Meters: []reservations.Meter{reservations.PerSecond("tokens", 5)}}
 	for _, n := range []float64{5, 10} {
-		if _, err := b.mem.Apply(t.Context(), half, "k", []reservations.Request{start(n)}); err != nil {
+		if _, err := b.mem.Apply(t.Context(), half.Rules(), "k", []bucket.Request{start(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,8 +126,8 @@ func TestViewSumsShards(t *testing.T) {
 // away is a store that can't be read.
 type away struct{ reservations.Store }
 
-func (away) Load(context.Context, string, string) (reservations.Bucket, time.Time, error) {
-	return reservations.Bucket{}, time.Time{}, &reservations.UnavailableError{Bucket: "steady", Err: errCable}
+func (away) Load(context.Context, string, string) (bucket.Bucket, time.Time, error) {
+	return bucket.Bucket{}, time.Time{}, &bucket.UnavailableError{Bucket: "steady", Err: errCable}
 }
 
 func TestViewErrors(t *testing.T) {

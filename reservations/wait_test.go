@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -25,10 +26,10 @@ type switched struct {
 }
 
 func (s *switched) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	if s.away.Load() {
-		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: errCable}
+		return nil, &bucket.UnavailableError{Bucket: limit.Name, Applied: bucket.AppliedNo, Err: errCable}
 	}
 	return s.Store.Apply(ctx, limit, key, requests)
 }

@@ -80,7 +80,7 @@ func (a *alone) Wait(ctx context.Context, stopped *Claim, cause error) error {
 	default:
 		jitter := min(jitterMin<<min(a.refused, 6), jitterMost)
 		wait := stopped.Outcome.Wait()
-		if stopped.Outcome.Bucket.inFlight() { // a call may end at any time
+		if stopped.Outcome.Bucket.InFlight() { // a call may end at any time
 			wait = min(wait, slotAgain)
 		}
 		until = stopped.Decided.Add(wait + rand.N(jitter)) //nolint:gosec // as above

@@ -4,6 +4,8 @@ import (
 	"hash/fnv"
 	"slices"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // Kind says how a meter fills.
@@ -25,35 +27,6 @@ func PerDay(name string, rate float64) Meter {
 // windowed says whether the meter fills by windows.
 func (m Meter) windowed() bool { return m.Kind == KindWindow }
 
-// Offset is where in the Period, counted from the Unix epoch, windows start: at least zero and below Period.
-func (m Meter) Offset() time.Duration {
-	o := m.Start % m.Period
-	if o < 0 {
-		o += m.Period
-	}
-	return o
-}
-
-// SameWindows says whether a start at one moment counts the same at a later one: all meters are fixed windows, or count
-// calls in flight, and no window ends between. Both are moments of the store's clock.
-func (l Limit) SameWindows(from, to time.Time) bool {
-	for _, m := range l.Meters {
-		if f := m.Filling(); !f.InFlight && (!f.windowed() || f.window(from) != f.window(to)) {
-			return false
-		}
-	}
-	return true
-}
-
-// full is the balance of a meter that has never been used: the capacity. If the first window is still to come, the
-// balance lacks what comes back until then, so that it is full at Start.
-func (m Meter) full(at time.Time) float64 {
-	if m.windowed() {
-		return m.Cap() - m.Filling().passed(at, time.Unix(0, int64(m.Start)))
-	}
-	return m.Cap()
-}
-
 // forKey is the limit as it is for the bucket of key: meters with Spread get their Start from the bucket's name.
 func (l Limit) forKey(key string) Limit {
 	if !slices.ContainsFunc(l.Meters, func(m Meter) bool { return m.Spread }) {
@@ -63,9 +36,9 @@ func (l Limit) forKey(key string) Limit {
 	for k, m := range l.Meters {
 		if m.Spread {
 			h := fnv.New64a()
-			_, _ = h.Write([]byte(BucketName(l.Name, key) + "/" + m.Name)) // a hash takes all
-			ms := max(1, uint64(m.Period/time.Millisecond))                //nolint:gosec // validated as positive
-			start := time.Duration(h.Sum64()%ms) * time.Millisecond        //nolint:gosec // below the period
+			_, _ = h.Write([]byte(bucket.Name(l.Name, key) + "/" + m.Name)) // a hash takes all
+			ms := max(1, uint64(m.Period/time.Millisecond))                 //nolint:gosec // validated as positive
+			start := time.Duration(h.Sum64()%ms) * time.Millisecond         //nolint:gosec // below the period
 			l.Meters[k].Start, l.Meters[k].Spread = start, false
 		}
 	}

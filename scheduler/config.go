@@ -17,7 +17,7 @@ const deliveryDefault = 75 * time.Millisecond
 // Config holds the settings of a Scheduler. The zero value is ready to use.
 type Config struct {
 	// Delivery is how long before its time a task is promoted: what it takes from there to a worker. At most 170 ms,
-	// so that reservations.Hold makes an early task exact. Negative means not early. Defaults to 75 ms.
+	// so that bucket.Hold makes an early task exact. Negative means not early. Defaults to 75 ms.
 	Delivery time.Duration
 	// Recurring are the tasks that are enqueued on a schedule, while the scheduler is started. All processes of a fleet
 	// may have them. Defaults to none.

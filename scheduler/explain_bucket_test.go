@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
@@ -29,16 +30,18 @@ func TestExplainShowsTheShard(t *testing.T) {
 	}
 	half := perSecond(5, 5)
 	half.Name = "openai#2"
-	requests := []reservations.Request{
-		{Op: reservations.OpBlock, For: time.Hour}, {Op: reservations.OpStart, Tokens: []float64{1}},
+	requests := []bucket.Request{
+		{Op: bucket.OpBlock, For: time.Hour}, {Op: bucket.OpStart, Tokens: []float64{1}},
 	}
-	outcomes, err := buckets.Apply(t.Context(), half, "k", requests)
+	outcomes, err := buckets.Apply(t.Context(), half.Rules(), "k", requests)
 	if err != nil {
 		t.Fatal(err)
 	}
+	a := outcomes[1]
+	o := reservations.Outcome{State: a.State, RetryAt: a.RetryAt, At: a.At, Bucket: a.Bucket}
 	task := scheduler.Task{Queue: "default", ID: info.ID}
 	c := reservations.Charge{Limit: "openai", Key: "k", Shard: 2, Tokens: reservations.Tokens{"requests": 1}}
-	err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, c, outcomes[1])
+	err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, c, o)
 	if !errors.Is(err, scheduler.ErrDeferred) {
 		t.Fatal(err)
 	}

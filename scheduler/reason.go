@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -160,9 +161,9 @@ func setWait(e *Explanation, at waitlist.Position) {
 	default:
 		e.Reason = ReasonLimit
 	}
-	var bucket reservations.Bucket
-	if json.Unmarshal(at.List.State, &bucket) == nil && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
-		if e.Until = expected(at, bucket); e.Until.IsZero() && e.Reason == ReasonLimit {
+	var b bucket.Bucket
+	if json.Unmarshal(at.List.State, &b) == nil && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
+		if e.Until = expected(at, b); e.Until.IsZero() && e.Reason == ReasonLimit {
 			e.Reason = ReasonInFlight
 		}
 	}
@@ -170,17 +171,17 @@ func setWait(e *Explanation, at waitlist.Position) {
 
 // expected is when the task starts, if nothing else takes tokens before it: all that is ahead of it, and its own
 // tokens, have come back. Zero where calls in flight have to end first.
-func expected(at waitlist.Position, bucket reservations.Bucket) time.Time {
+func expected(at waitlist.Position, b bucket.Bucket) time.Time {
 	tokens := reservations.Tokens{}
 	maps.Copy(tokens, at.TokensAhead)
 	for meter, n := range at.Tokens {
 		tokens[meter] += n
 	}
-	return expect(bucket, at.List, tokens)
+	return expect(b, at.List, tokens)
 }
 
 // expect is Bucket.Expect on Redis's clock: zero where calls in flight have to end first.
-func expect(b reservations.Bucket, l waitlist.List, tokens reservations.Tokens) time.Time {
+func expect(b bucket.Bucket, l waitlist.List, tokens reservations.Tokens) time.Time {
 	at := b.Expect(l.Now.Add(l.Offset), tokens)
 	if at.IsZero() {
 		return at

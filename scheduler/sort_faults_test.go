@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
@@ -263,8 +264,8 @@ type slowStore struct {
 }
 
 func (s slowStore) Apply(
-	ctx context.Context, l reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, l bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	select {
 	case <-s.answer:
 	default:
@@ -272,7 +273,7 @@ func (s slowStore) Apply(
 		select {
 		case <-s.answer:
 		case <-ctx.Done():
-			return nil, &reservations.UnavailableError{Bucket: l.Name, Applied: reservations.AppliedNo, Err: ctx.Err()}
+			return nil, &bucket.UnavailableError{Bucket: l.Name, Applied: bucket.AppliedNo, Err: ctx.Err()}
 		}
 	}
 	return s.Store.Apply(ctx, l, key, requests)

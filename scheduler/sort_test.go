@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
@@ -200,7 +201,7 @@ func TestSortLeavesAlone(t *testing.T) {
 type brokenStore struct{ reservations.Store }
 
 func (brokenStore) Apply(
-	context.Context, reservations.Limit, string, []reservations.Request,
-) ([]reservations.Outcome, error) {
-	return nil, &reservations.UnavailableError{Bucket: "openai", Applied: reservations.AppliedNo, Err: errors.New("down")}
+	context.Context, bucket.Limit, string, []bucket.Request,
+) ([]bucket.Answer, error) {
+	return nil, &bucket.UnavailableError{Bucket: "openai", Applied: bucket.AppliedNo, Err: errors.New("down")}
 }

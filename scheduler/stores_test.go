@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations/memstore"
 )
 
@@ -14,19 +14,19 @@ import (
 type down struct{}
 
 func unreachable() error {
-	return &reservations.UnavailableError{Bucket: "openai", Applied: reservations.AppliedNo, Err: errors.New("no route")}
+	return &bucket.UnavailableError{Bucket: "openai", Applied: bucket.AppliedNo, Err: errors.New("no route")}
 }
 
 func (down) Apply(
-	context.Context, reservations.Limit, string, []reservations.Request,
-) ([]reservations.Outcome, error) {
+	context.Context, bucket.Limit, string, []bucket.Request,
+) ([]bucket.Answer, error) {
 	return nil, unreachable()
 }
 
 func (down) Reset(context.Context, string, string) error { return unreachable() }
 
-func (down) Load(context.Context, string, string) (reservations.Bucket, time.Time, error) {
-	return reservations.Bucket{}, time.Time{}, unreachable()
+func (down) Load(context.Context, string, string) (bucket.Bucket, time.Time, error) {
+	return bucket.Bucket{}, time.Time{}, unreachable()
 }
 
 // switched is a store that can be down for a while.
@@ -37,8 +37,8 @@ type switched struct {
 }
 
 func (s *switched) Apply(
-	ctx context.Context, l reservations.Limit, key string, r []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, l bucket.Limit, key string, r []bucket.Request,
+) ([]bucket.Answer, error) {
 	if s.off.Load() {
 		return nil, unreachable()
 	}

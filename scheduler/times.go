@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
@@ -136,7 +137,7 @@ func (s *Scheduler) tooLate(p *parcel, bucket string, now time.Time, wait time.D
 
 // ahead is a bucket for which tasks wait, and what they charge.
 type ahead struct {
-	bucket reservations.Bucket
+	bucket bucket.Bucket
 	now    time.Time // of the bucket
 	tokens reservations.Tokens
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -64,7 +65,7 @@ func describe(l waitlist.List) Waitlist {
 	for _, f := range l.Flows {
 		w.Flows = append(w.Flows, FlowTasks{Flow: f.Name, Tasks: f.Tasks})
 	}
-	var b reservations.Bucket
+	var b bucket.Bucket
 	if w.Waiting > 0 && json.Unmarshal(l.State, &b) == nil {
 		w.End = expect(b, l, l.Tokens)
 	}

@@ -63,7 +63,7 @@ func TestTest(t *testing.T) {
 			says: []string{
 				`left by -short: ` + listed +
 					`, they run now\nran -C browser test -count=1 -timeout \d+s \./\.\.\.\nran -C \. test ` +
-					`.*-coverpkg=\./reservations/\.\.\. \./reservations/\.\.\.\n`,
+					`.*-coverpkg=\./internal/bucket,\./reservations/\.\.\. \./reservations/\.\.\.\n`,
 				`(?m)^ran -C \S+/e2e test -count=1 -race .*-run \^\(TestFleet\|TestKilled\)\$ \.$`,
 				`did NOT run for want of time: 2 tests .*\n  \./scripts: cold-start test-hostile\ntests passed`,
 			},

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/reservations"
 )
 
 // onTime reports whether the task may start now. If the task was woken a little before its time (envelope.At), as
@@ -15,7 +15,7 @@ import (
 // asynq.
 func (g *guard) onTime(ctx, early context.Context, d *delivery) (starts bool, err error) {
 	if wait := time.Until(envelope.At(d.task)); wait > 0 {
-		_ = pause.For(early, min(wait, reservations.Hold)) // longer only if the clocks differ, or a person ran the task
+		_ = pause.For(early, min(wait, bucket.Hold)) // longer only if the clocks differ, or a person ran the task
 	}
 	expired := envelope.CheckStart(d.task, time.Now())
 	if expired == nil {

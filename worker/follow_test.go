@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -164,7 +165,7 @@ func TestFollowerKeepsWhatItKnows(t *testing.T) {
 func TestWorkerDoesNotStartWithoutItsOverrides(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
-	source.set(&reservations.UnavailableError{Err: context.DeadlineExceeded})
+	source.set(&bucket.UnavailableError{Err: context.DeadlineExceeded})
 	w, _ := b.following(source)
 	if err := w.Start(t.Context()); !errors.Is(err, reservations.ErrUnavailable) ||
 		!strings.Contains(err.Error(), "read overrides") {

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/longtest"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
@@ -49,8 +50,8 @@ type countedStore struct {
 }
 
 func (s *countedStore) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	s.mu.Lock()
 	s.calls[key]++
 	s.mu.Unlock()
@@ -61,8 +62,8 @@ func (s *countedStore) Apply(
 	case <-time.After(contends):
 	case <-ctx.Done():
 	}
-	return nil, &reservations.UnavailableError{
-		Bucket: reservations.BucketName(limit.Name, key), Applied: reservations.AppliedNo, Err: reservations.ErrContended,
+	return nil, &bucket.UnavailableError{
+		Bucket: bucket.Name(limit.Name, key), Applied: bucket.AppliedNo, Err: reservations.ErrContended,
 	}
 }
 

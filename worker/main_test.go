@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -253,37 +254,37 @@ type faultStore struct {
 }
 
 func (s *faultStore) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	if err := s.passable(ctx); err != nil {
-		return nil, &reservations.UnavailableError{Bucket: limit.Name, Applied: reservations.AppliedNo, Err: err}
+		return nil, &bucket.UnavailableError{Bucket: limit.Name, Applied: bucket.AppliedNo, Err: err}
 	}
 	defer s.deliver()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down || s.gone == limit.Name {
-		return nil, &reservations.UnavailableError{
-			Bucket: limit.Name, Applied: reservations.AppliedNo, Err: context.DeadlineExceeded,
+		return nil, &bucket.UnavailableError{
+			Bucket: limit.Name, Applied: bucket.AppliedNo, Err: context.DeadlineExceeded,
 		}
 	}
-	var outcomes []reservations.Outcome
+	var outcomes []bucket.Answer
 	for _, r := range requests {
-		if r.Op == reservations.OpStart || r.Op == reservations.OpReserve {
+		if r.Op == bucket.OpStart || r.Op == bucket.OpReserve {
 			s.asked++
 		}
-		if r.Op == reservations.OpStart && s.refuse > 0 {
+		if r.Op == bucket.OpStart && s.refuse > 0 {
 			s.refuse--
-			bucket, now, _ := s.Load(ctx, limit.Name, key)
-			outcomes = append(outcomes, reservations.Outcome{
-				State: reservations.StateWaiting, RetryAt: now, At: now, Bucket: bucket,
+			state, now, _ := s.Load(ctx, limit.Name, key)
+			outcomes = append(outcomes, bucket.Answer{
+				State: bucket.StateWaiting, RetryAt: now, At: now, Bucket: state,
 			})
 			continue
 		}
-		o, err := s.Store.Apply(ctx, limit, key, []reservations.Request{r})
+		o, err := s.Store.Apply(ctx, limit, key, []bucket.Request{r})
 		if err != nil {
 			return nil, err
 		}
-		if r.Op == reservations.OpStart {
+		if r.Op == bucket.OpStart {
 			s.begun++
 			if o[0].Started() && s.hold != 0 {
 				o[0].Hold = s.hold

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -107,7 +108,7 @@ func apportion(charges []reservations.Charge, remaining reservations.Tokens) map
 
 // sync corrects one bucket. It is tried once: the next observation supersedes it.
 func (g *guard) sync(ctx context.Context, d *delivery, c reservations.Charge, s sighting) {
-	whole := reservations.BucketName(c.Limit, c.Key) // a sync corrects all shards
+	whole := bucket.Name(c.Limit, c.Key) // a sync corrects all shards
 	if !g.corrected.due(whole, s.seen, time.Now()) {
 		return
 	}

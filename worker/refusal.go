@@ -75,7 +75,7 @@ func (g *guard) longestBlock(c reservations.Charge) time.Duration {
 	if err != nil {
 		return reservations.MaxBlockDefault // the limit has gone meanwhile
 	}
-	return limit.LongestBlock()
+	return limit.Rules().MaxBlock
 }
 
 // refusalIn is nil where the error is anything but a refusal that named a time: what archives or drops the task goes

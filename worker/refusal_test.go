@@ -10,6 +10,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -95,7 +96,7 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 		s := receive(t, b.starts)
 		order = append(order, s.Task.ID)
 		at, end := s.Outcome.At.Add(s.Outcome.Hold), blocked.Outcome.At.Add(block)
-		suspended = suspended || !last.IsZero() && at.Sub(last) > time.Second+2*reservations.Hold
+		suspended = suspended || !last.IsZero() && at.Sub(last) > time.Second+2*bucket.Hold
 		last = at
 		if at.Before(end.Add(-time.Microsecond)) || s.Task.Attempt != 1 {
 			t.Errorf("attempt %d of %s starts %v before the end", s.Task.Attempt, s.Task.ID, end.Sub(at))
@@ -122,7 +123,7 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 	}
 	for len(b.deferrals) > 0 {
 		if d := receive(t, b.deferrals); d.Outcome.At.Before(
-			blocked.Outcome.At.Add(block - reservations.Hold - 100*time.Millisecond)) {
+			blocked.Outcome.At.Add(block - bucket.Hold - 100*time.Millisecond)) {
 			t.Errorf("delivered during the block: %+v", d)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -22,8 +23,8 @@ import (
 type laggingStore struct{ *memstore.Store }
 
 func (s laggingStore) Apply(
-	ctx context.Context, l reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, l bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	<-time.After(rand.N(50 * time.Millisecond))
 	return s.Store.Apply(ctx, l, key, requests)
 }

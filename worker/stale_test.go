@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/worker"
@@ -22,14 +23,14 @@ type farStore struct {
 const farAway = 150 * time.Millisecond
 
 func (s *farStore) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	outcomes, err := s.Store.Apply(ctx, limit, key, requests)
 	for i := range outcomes {
-		if requests[i].Op == reservations.OpStart {
+		if requests[i].Op == bucket.OpStart {
 			s.begun.Add(1)
 			if outcomes[i].Started() && requests[i].Tokens[0] == 2 {
-				outcomes[i].Hold = reservations.Hold
+				outcomes[i].Hold = bucket.Hold
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -95,8 +96,8 @@ type countingStore struct {
 }
 
 func (s *countingStore) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	s.mu.Lock()
 	s.total++
 	s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/redis/go-redis/v9"
@@ -88,8 +89,8 @@ func New(ctx context.Context, mongoURI, redisURL, database string, many int) (*B
 			return err
 		},
 		OneByOne: func(ctx context.Context, key string) error {
-			_, err := direct.Apply(ctx, limit(), key, []reservations.Request{
-				{Op: reservations.OpStart, Tokens: []float64{1, 100}},
+			_, err := direct.Apply(ctx, limit().Rules(), key, []bucket.Request{
+				{Op: bucket.OpStart, Tokens: []float64{1, 100}},
 			})
 			return err
 		},

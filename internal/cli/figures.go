@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 )
@@ -18,7 +19,7 @@ func Amount(n float64) string { return strconv.FormatFloat(rounded(n), 'f', -1, 
 
 // Rate is a rate with as much of its tokens as Amount shows.
 func Rate(tokens float64, period time.Duration) string {
-	return reservations.RateText(rounded(tokens), period)
+	return bucket.RateText(rounded(tokens), period)
 }
 
 // rounded has no decimals from 100 on, else two.

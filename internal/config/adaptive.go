@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -43,7 +44,7 @@ func (m meterFile) adaptiveFaults(path string) (faults []error) {
 		fault(".adaptive.max", "must be there and positive, e.g. 500/m")
 	case found.Max < low.tokens:
 		fault(".adaptive.min", fmt.Sprintf("%s is above max, %s",
-			reservations.RateText(low.tokens, low.period), reservations.RateText(high.tokens, high.period)))
+			bucket.RateText(low.tokens, low.period), bucket.RateText(high.tokens, high.period)))
 	}
 	if m.Rate != (rateValue{}) {
 		fault(".rate", "can't be given together with adaptive, which begins at min and finds it")
@@ -54,10 +55,10 @@ func (m meterFile) adaptiveFaults(path string) (faults []error) {
 // MeterRateText is the rate of a meter for people: as RateText, or the bounds of one that finds it.
 func MeterRateText(m reservations.Meter) string {
 	if m.Adaptive.Max == 0 {
-		return reservations.RateText(m.Rate, m.Period)
+		return bucket.RateText(m.Rate, m.Period)
 	}
-	text := fmt.Sprintf("adaptive from %s to %s", reservations.RateText(m.Rate, m.Period),
-		reservations.RateText(m.Adaptive.Max, m.Period))
+	text := fmt.Sprintf("adaptive from %s to %s", bucket.RateText(m.Rate, m.Period),
+		bucket.RateText(m.Adaptive.Max, m.Period))
 	if m.Adaptive.Ramp > 0 {
 		text += fmt.Sprintf(" with a ramp of %v", m.Adaptive.Ramp)
 	}

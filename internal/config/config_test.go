@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
@@ -392,7 +393,7 @@ func TestRateText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"500/m", "0.5/s", "10000/d", "3/h", "5/10s", "1000000/1h30m0s"} {
 		tokens, period, err := config.ParseRate(text)
-		if got := reservations.RateText(tokens, period); got != text || err != nil {
+		if got := bucket.RateText(tokens, period); got != text || err != nil {
 			t.Errorf("%q became %q, %v", text, got, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 )
@@ -88,7 +89,7 @@ func FuzzParseRate(f *testing.F) {
 		if (reservations.Limit{Name: "a", Meters: []reservations.Meter{m}}).Validate() != nil {
 			return
 		}
-		written := reservations.RateText(tokens, period)
+		written := bucket.RateText(tokens, period)
 		if again, same, err := config.ParseRate(written); err != nil || again != tokens || same != period {
 			t.Errorf("%q is written as %q, which is %v per %v, %v", text, written, again, same, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 )
@@ -31,7 +32,7 @@ func newGauge(m overview.Meter) gauge {
 	}
 	period := time.Duration(m.Period * float64(time.Second))
 	g := gauge{
-		Meter: m.Meter, Rate: kindText(m.View, reservations.RateText(math.Round(m.Rate*100)/100, period)),
+		Meter: m.Meter, Rate: kindText(m.View, bucket.RateText(math.Round(m.Rate*100)/100, period)),
 		Level: share(m.Level), Debt: share(-m.Level),
 	}
 	g.Low = g.Level < 10

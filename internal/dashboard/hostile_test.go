@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -121,9 +122,9 @@ type corrupt struct {
 	key string
 }
 
-func (c corrupt) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
+func (c corrupt) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	if key == c.key {
-		return reservations.Bucket{}, time.Time{}, &reservations.UnavailableError{
+		return bucket.Bucket{}, time.Time{}, &bucket.UnavailableError{
 			Bucket: key, BucketOnly: true, Err: fmt.Errorf("<b>corrupt</b>%s", strings.Repeat("x", 1<<20)),
 		}
 	}

@@ -81,7 +81,7 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	if s.View != nil {
 		tokens := limit.Meters[1]
 		fmt.Fprintf(s.View, "%d chat requests, %d workers, one limit: %.0f tokens/s, at most %.0f at once\n",
-			len(requests), fleetSize, tokens.RatePerSecond(), tokens.Cap())
+			len(requests), fleetSize, tokens.Rules().RatePerSecond(), tokens.Cap())
 	}
 	count := newTally(len(requests))
 	f, err := startFleet(ctx, limiter, client, count.events())
@@ -196,8 +196,8 @@ func look(ctx context.Context, count *tally, store *memstore.Store, limit reserv
 	if err != nil {
 		return m
 	}
-	for _, meter := range bucket.View(limit, "", now).Meters {
-		m.level[meter.Name] = meter.Level / meter.Cap()
+	for _, meter := range bucket.Accrue(limit.Rules(), now).Meters {
+		m.level[meter.Name] = meter.Started / meter.Filling.Capacity
 	}
 	return m
 }

@@ -22,7 +22,7 @@ func Weight(l reservations.Limit, flow string) float64 {
 // others: the priority, or the class of urgent tasks in a limit with headroom. The weight of urgent tasks leaves
 // OrdinaryShare to all priorities together.
 func class(l reservations.Limit, c reservations.Charge) (name string, weight float64) {
-	if c.Urgent && l.HasHeadroom() {
+	if c.Urgent && l.Rules().HasHeadroom() {
 		all := 0.
 		for _, w := range l.Priorities {
 			all += w

@@ -24,7 +24,7 @@
 // look it takes the last answer of each bucket that is due, filled up to now. It plans the promoted tasks that have
 // not begun, then the head of the waitlist. It promotes the tasks that can start before its next look. A promoted
 // task goes to the head of its queue, behind tasks that were promoted before, urgent tasks first of all. Promotion
-// promises nothing: the task asks its bucket, and starts, holds for at most [reservations.Hold], or goes back to its
+// promises nothing: the task asks its bucket, and starts, holds for at most [bucket.Hold], or goes back to its
 // place. A promoted task that does not begin within five seconds waits again.
 //
 // Workers send the newest answer of each bucket at most every 10 ms ([Engine.Changed], [Engine.Begun]). So a

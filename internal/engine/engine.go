@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/coalesce"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -23,7 +24,7 @@ const (
 	// AfterTimeout bounds what is done for tasks that were sent already, whatever became of the caller's context.
 	AfterTimeout = 10 * time.Second
 	// DeliveryMost leaves the time between two looks of what a task may hold.
-	DeliveryMost = reservations.Hold - 2*lookEvery
+	DeliveryMost = bucket.Hold - 2*lookEvery
 )
 
 // Config holds the settings of an Engine. All are set.

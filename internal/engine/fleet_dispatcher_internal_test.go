@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -169,7 +170,7 @@ func (d *simDispatcher) refresh() {
 	d.followed = limits
 	for _, name := range w.list.names() {
 		c := reservations.ParseBucket(name)
-		o := w.apply(c, reservations.Request{Op: reservations.OpRefresh})
+		o := w.apply(c, bucket.Request{Op: bucket.OpRefresh})
 		w.workers[0].answer(name, o.Bucket, true)
 	}
 }

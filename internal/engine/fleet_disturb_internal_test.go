@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -19,7 +20,7 @@ func (w *world) disturb() {
 		w.at(seconds(w.block[0]), func() {
 			for name := range w.judge.buckets {
 				c := reservations.ParseBucket(name)
-				o := w.apply(c, reservations.Request{Op: reservations.OpBlock, For: seconds(w.block[1] - w.block[0])})
+				o := w.apply(c, bucket.Request{Op: bucket.OpBlock, For: seconds(w.block[1] - w.block[0])})
 				w.workers[0].answer(name, o.Bucket, true)
 			}
 		})
@@ -52,11 +53,11 @@ func (w *world) takeOne() {
 	for _, m := range w.limits[0].Meters {
 		c.Tokens[m.Name] = 1
 	}
-	o := w.apply(c, reservations.Request{Op: reservations.OpStart})
+	o := w.apply(c, bucket.Request{Op: bucket.OpStart})
 	if o.Started() {
 		w.judge.other(c, w.now+o.Hold)
 	} else if o.State == reservations.StateReserved {
-		o = w.apply(c, reservations.Request{Op: reservations.OpRelease})
+		o = w.apply(c, bucket.Request{Op: bucket.OpRelease})
 	}
 	w.workers[0].answer(c.Bucket(), o.Bucket, true)
 }

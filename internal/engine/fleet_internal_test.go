@@ -106,8 +106,8 @@ func (f fleet) oneCharge(task int) []reservations.Charge {
 
 // used returns the used part of the charge of a meter. If a limit has several meters, the first one counts requests
 // and is exact.
-func (f fleet) used(task int, l reservations.Limit, meter int) float64 {
-	if f.real == nil || len(l.Meters) > 1 && meter == 0 {
+func (f fleet) used(task, meters, meter int) float64 {
+	if f.real == nil || meters > 1 && meter == 0 {
 		return 1
 	}
 	return f.real[task]

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -54,7 +55,7 @@ func (r fleetReport) String() string {
 func newJudge(w *world) judge { return judge{w: w, buckets: map[string]*judged{}} }
 
 func (j *judge) bucket(c reservations.Charge) *judged {
-	name := reservations.BucketName(c.Limit, c.Key) // all shards together
+	name := bucket.Name(c.Limit, c.Key) // all shards together
 	b := j.buckets[name]
 	if b == nil {
 		limit, err := j.w.limiter.Limits().For(c.Limit, c.Key)
@@ -89,7 +90,7 @@ func (j *judge) settle(task int, c reservations.Charge, at time.Duration) {
 	b := j.bucket(c)
 	for k, m := range b.limit.Meters {
 		n := c.Tokens[m.Name]
-		b.charges[k] = append(b.charges[k], amount{at, n*j.w.used(task, b.limit, k) - n})
+		b.charges[k] = append(b.charges[k], amount{at, n*j.w.used(task, len(b.limit.Meters), k) - n})
 	}
 }
 
@@ -175,7 +176,7 @@ func (j *judge) report() fleetReport {
 func (w *world) rateOf(limit string, meter int) float64 {
 	for _, l := range w.limits {
 		if l.Name == limit {
-			return l.Meters[meter].RatePerSecond()
+			return l.Meters[meter].Rules().RatePerSecond()
 		}
 	}
 	return math.Inf(1)
@@ -198,5 +199,5 @@ func comes(m reservations.Meter, length time.Duration) float64 {
 	if m.Kind == reservations.KindWindow {
 		return m.Rate * math.Ceil(length.Seconds()/m.Period.Seconds())
 	}
-	return m.RatePerSecond() * length.Seconds()
+	return m.Rules().RatePerSecond() * length.Seconds()
 }

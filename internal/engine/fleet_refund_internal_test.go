@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -14,22 +15,22 @@ func TestRefundDuringAHold(t *testing.T) {
 	limit := reservations.Limit{Name: "fleet", Meters: []reservations.Meter{
 		tokenMeter("requests", 10, 10, 0), tokenMeter("tokens", 1000, 1000, 0),
 	}}
-	var b reservations.Bucket
-	ask := func(ms int, r reservations.Request) (o reservations.Outcome) {
-		b, o = reservations.Step(b, limit, simBase.Add(time.Duration(ms)*time.Millisecond), r)
+	var b bucket.Bucket
+	ask := func(ms int, r bucket.Request) (o bucket.Answer) {
+		b, o = bucket.Step(b, limit.Rules(), simBase.Add(time.Duration(ms)*time.Millisecond), r)
 		return o
 	}
-	start := func(requests, tokens float64) reservations.Request {
-		return reservations.Request{Op: reservations.OpStart, Promoted: true, Tokens: []float64{requests, tokens}}
+	start := func(requests, tokens float64) bucket.Request {
+		return bucket.Request{Op: bucket.OpStart, Promoted: true, Tokens: []float64{requests, tokens}}
 	}
 	ask(0, start(10, 800)) // long calls, with an estimate that is 800 too high
 	held := ask(1000-100, start(10, 900))
 	if !held.Started() || held.Hold != 100*time.Millisecond {
 		t.Fatalf("%+v", held)
 	}
-	ask(950, reservations.Request{Op: reservations.OpSettle, Tokens: []float64{0, 800}})
+	ask(950, bucket.Request{Op: bucket.OpSettle, Tokens: []float64{0, 800}})
 	// At 1000 ms the held task takes its 900. Before that the provider has at most 1000, so 100 are left.
-	for _, m := range ask(1000, reservations.Request{Op: reservations.OpRefresh}).Bucket.Meters {
+	for _, m := range ask(1000, bucket.Request{Op: bucket.OpRefresh}).Bucket.Meters {
 		if m.Name == "tokens" && m.Started > 100+1e-6 {
 			t.Errorf("%v tokens may start at 1000 ms beside the 900 that were held, above the capacity of 1000", m.Started)
 		}

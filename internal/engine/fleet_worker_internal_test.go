@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -100,12 +101,12 @@ func (d *simDelivery) ask() {
 		}
 	}
 	held := d.turn.Reservation(c)
-	r := reservations.Request{Op: reservations.OpStart, Urgent: c.Urgent}
+	r := bucket.Request{Op: bucket.OpStart, Urgent: c.Urgent}
 	switch {
 	case held != nil:
 		r.Promoted, r.Reserved = true, held.Promised
 	case d.behind(c):
-		r.Op = reservations.OpReserve
+		r.Op = bucket.OpReserve
 	}
 	w.call(w.fleet.store/2, d.live(func() {
 		lost := w.lose > 0 && w.random.Float64() < w.lose
@@ -134,28 +135,22 @@ func (d *simDelivery) behind(c reservations.Charge) bool {
 }
 
 // apply sends a request to the store.
-func (w *world) apply(c reservations.Charge, r reservations.Request) reservations.Outcome {
+func (w *world) apply(c reservations.Charge, r bucket.Request) reservations.Outcome {
 	limit, err := w.limiter.Limits().Bucket(c)
 	if err != nil {
 		panic(err)
 	}
-	if r.Tokens == nil && r.Op != reservations.OpBlock && r.Op != reservations.OpRefresh {
-		r.Tokens = vector(limit, c.Tokens)
+	if r.Tokens == nil && r.Op != bucket.OpBlock && r.Op != bucket.OpRefresh {
+		r.Tokens = limit.Vector(c.Tokens)
 	}
-	all, err := w.store.Apply(w.ctx(), limit, c.Key, []reservations.Request{r})
+	all, err := w.store.Apply(w.ctx(), limit, c.Key, []bucket.Request{r})
 	if err != nil {
 		panic(err)
 	}
-	all[0].Shard = c.Shard
-	return all[0]
-}
-
-func vector(l reservations.Limit, tokens reservations.Tokens) []float64 {
-	var n []float64
-	for _, m := range l.Meters {
-		n = append(n, tokens[m.Name])
+	a := all[0]
+	return reservations.Outcome{
+		State: a.State, Hold: a.Hold, RetryAt: a.RetryAt, At: a.At, HoldEnd: a.HoldEnd(), Shard: c.Shard, Bucket: a.Bucket,
 	}
-	return n
 }
 
 // answered handles the answer of a bucket.
@@ -212,9 +207,9 @@ func (d *simDelivery) settle(c reservations.Charge) {
 	if err != nil {
 		panic(err)
 	}
-	back, some := vector(limit, c.Tokens), false
+	back, some := limit.Vector(c.Tokens), false
 	for k := range back {
-		back[k] *= 1 - w.used(d.task, limit, k)
+		back[k] *= 1 - w.used(d.task, len(back), k)
 		some = some || back[k] != 0
 	}
 	if !some {
@@ -222,7 +217,7 @@ func (d *simDelivery) settle(c reservations.Charge) {
 	}
 	w.judge.settle(d.task, c, w.now)
 	w.call(w.fleet.store, func() {
-		o := w.apply(c, reservations.Request{Op: reservations.OpSettle, Tokens: back})
+		o := w.apply(c, bucket.Request{Op: bucket.OpSettle, Tokens: back})
 		d.p.answer(c.Bucket(), o.Bucket, true)
 	})
 }
@@ -234,7 +229,7 @@ func (d *simDelivery) giveBack() {
 		c := d.turn.Charges[i]
 		held := d.turn.Reservation(c)
 		w.call(w.fleet.store, func() {
-			o := w.apply(c, reservations.Request{Op: reservations.OpSettle, Reserved: held != nil && held.Promised})
+			o := w.apply(c, bucket.Request{Op: bucket.OpSettle, Reserved: held != nil && held.Promised})
 			d.p.answer(c.Bucket(), o.Bucket, true)
 		})
 	}
@@ -341,12 +336,12 @@ func (w *world) wakeTask(task int, urgent bool) asynqdb.Wake {
 }
 
 // answer is like reporter.answer.
-func (p *simProcess) answer(bucket string, b reservations.Bucket, sooner bool) {
+func (p *simProcess) answer(bucket string, b bucket.Bucket, sooner bool) {
 	p.add(bucket, reported{bucket: b, came: simBase.Add(p.w.now), sooner: sooner})
 }
 
 // joins is like reporter.joins.
-func (p *simProcess) joins(bucket string, b reservations.Bucket) {
+func (p *simProcess) joins(bucket string, b bucket.Bucket) {
 	p.add(bucket, reported{bucket: b, came: simBase.Add(p.w.now), joins: true})
 }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
-	"github.com/headway-go/headway/reservations"
 )
 
 const (
@@ -39,19 +39,19 @@ func plan(due waitlist.Due, now time.Time, delivery time.Duration) (waitlist.Pla
 	if due.Failed || len(due.State) == 0 {
 		return probe(p, due), nil
 	}
-	var bucket reservations.Bucket
-	if err := json.Unmarshal(due.State, &bucket); err != nil {
+	var b bucket.Bucket
+	if err := json.Unmarshal(due.State, &b); err != nil {
 		return probe(p, due), fmt.Errorf("read the state of bucket %s: %w", due.Bucket, err)
 	}
 	now = now.Add(due.Offset)
 	until := now.Add(lookEvery + delivery)
-	asks := make([]reservations.Ask, 0, len(due.Promoted)+len(due.Heads))
+	asks := make([]bucket.Ask, 0, len(due.Promoted)+len(due.Heads))
 	for _, tasks := range [][]waitlist.Waiting{due.Promoted, due.Heads} {
 		for _, t := range tasks {
-			asks = append(asks, reservations.Ask{Tokens: t.Tokens, Urgent: t.Urgent})
+			asks = append(asks, bucket.Ask{Tokens: t.Tokens, Urgent: t.Urgent})
 		}
 	}
-	starts := bucket.Plan(now, asks, until)
+	starts := b.Plan(now, asks, until)
 	p.Next = lookEvery
 	for i, at := range starts {
 		if at.After(until) {

@@ -9,16 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
-	"github.com/headway-go/headway/reservations"
 )
 
 // bucketState returns a bucket of 100 tokens a second with left tokens at simBase.
 func bucketState(t *testing.T, left float64) []byte {
 	t.Helper()
 	limit := hundred(0)[0]
-	start := reservations.Request{Op: reservations.OpStart, Promoted: true, Tokens: []float64{100 - left}}
-	b, o := reservations.Step(reservations.Bucket{}, limit, simBase, start)
+	start := bucket.Request{Op: bucket.OpStart, Promoted: true, Tokens: []float64{100 - left}}
+	b, o := bucket.Step(bucket.Bucket{}, limit.Rules(), simBase, start)
 	if !o.Started() {
 		t.Fatalf("%+v", o)
 	}

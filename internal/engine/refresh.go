@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -25,7 +26,7 @@ func (s *Engine) refreshBuckets(ctx context.Context, limits *reservations.LimitS
 // refreshBucket has one bucket follow its limit. A limit that this process does not know is left alone. A bucket that
 // alone can't be asked follows when it answers one of its tasks.
 func (s *Engine) refreshBucket(ctx context.Context, limits *reservations.LimitSet, l waitlist.List) error {
-	var known reservations.Bucket
+	var known bucket.Bucket
 	c := reservations.ParseBucket(l.Bucket)
 	limit, err := limits.Bucket(c)
 	if err != nil || l.Faulty || json.Unmarshal(l.State, &known) == nil && known.Follows(limit) {

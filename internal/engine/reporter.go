@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
-	"github.com/headway-go/headway/reservations"
 )
 
 const (
@@ -46,7 +46,7 @@ type reporter struct {
 
 // reported is a bucket's answer, and when it came by this machine's clock.
 type reported struct {
-	bucket reservations.Bucket
+	bucket bucket.Bucket
 	came   time.Time
 	sooner bool
 	joins  bool // a task is about to join the waitlist
@@ -60,9 +60,9 @@ func newReporter(list *waitlist.Waitlist, logger *slog.Logger) *reporter {
 }
 
 // answer queues an answer of a bucket. Sooner says that waiting tasks may start earlier by it.
-func (r *reporter) answer(bucket string, b reservations.Bucket, sooner bool) {
-	r.add(bucket, reported{bucket: b, came: time.Now(), sooner: sooner})
-	if sooner && slices.ContainsFunc(b.Meters, func(m reservations.Balance) bool { return m.Filling.InFlight }) {
+func (r *reporter) answer(name string, b bucket.Bucket, sooner bool) {
+	r.add(name, reported{bucket: b, came: time.Now(), sooner: sooner})
+	if sooner && slices.ContainsFunc(b.Meters, func(m bucket.Balance) bool { return m.Filling.InFlight }) {
 		select {
 		case r.hurry <- struct{}{}:
 		default: // it is about to see that
@@ -71,7 +71,7 @@ func (r *reporter) answer(bucket string, b reservations.Bucket, sooner bool) {
 }
 
 // joins queues the answer that has a task join the waitlist of the bucket.
-func (r *reporter) joins(bucket string, b reservations.Bucket) {
+func (r *reporter) joins(bucket string, b bucket.Bucket) {
 	r.add(bucket, reported{bucket: b, came: time.Now(), joins: true})
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
-	"github.com/headway-go/headway/reservations"
 )
 
 // reporting is a reporter on a Redis of its own, with a waiting task for "openai" and a promoted task.
@@ -57,15 +57,15 @@ func (r reporting) stored() (version int64, waiting int) {
 	r.t.Helper()
 	l, err := r.list.List(r.t.Context(), "openai")
 	r.check(err)
-	var b reservations.Bucket
+	var b bucket.Bucket
 	if len(l.State) > 0 {
 		r.check(json.Unmarshal(l.State, &b))
 	}
 	return b.Version, l.Waiting
 }
 
-func version(generation, version int64) reservations.Bucket {
-	return reservations.Bucket{At: time.Now(), Generation: generation, Version: version}
+func version(generation, version int64) bucket.Bucket {
+	return bucket.Bucket{At: time.Now(), Generation: generation, Version: version}
 }
 
 func TestReporterSendsTheNewestAnswer(t *testing.T) {
@@ -75,7 +75,7 @@ func TestReporterSendsTheNewestAnswer(t *testing.T) {
 		r.answer("openai", version(1, v), false)
 	}
 	r.answer("openai", version(0, 9), false)
-	r.answer("openai", reservations.Bucket{}, true) // no answer
+	r.answer("openai", bucket.Bucket{}, true) // no answer
 	r.end()
 	if v, _ := r.stored(); v != 7 {
 		t.Errorf("version %d is stored, want 7", v)

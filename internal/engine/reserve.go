@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -68,7 +69,7 @@ func (s *Engine) ReserveAll(ctx context.Context, batch []*Parcel) error {
 }
 
 // waits says whether the bucket that answered last has the parcel wait.
-func (p *Parcel) waits() bool { return p.Held.Outcome.Wait() > reservations.Hold }
+func (p *Parcel) waits() bool { return p.Held.Outcome.Wait() > bucket.Hold }
 
 func grouped[T any](all []T, by func(T) string) (groups [][]T) {
 	index := map[string]int{}

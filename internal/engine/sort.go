@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -85,7 +86,7 @@ func (s *sorter) begin(queue string, some func(context.Context) (pause time.Dura
 	if s.stop == nil || now.Before(s.after[queue]) {
 		return
 	}
-	s.after[queue] = now.Add(reservations.MaxWait)
+	s.after[queue] = now.Add(bucket.MaxWait)
 	ctx, stop := s.ctx, s.stop
 	s.all.Go(func() {
 		pause := some(ctx)

@@ -90,7 +90,7 @@ func (s *Engine) Claim(ctx context.Context, turn Turn, claims reservations.Claim
 		c.Held, c.Behind = turn.Reservation(c.Charge), turn.Behind(c.Charge)
 		if c.Behind && c.Charge.Urgent {
 			limit, err := s.limiter.LimitFor(ctx, c.Charge)
-			c.Behind = err != nil || !limit.HasHeadroom()
+			c.Behind = err != nil || !limit.Rules().HasHeadroom()
 		}
 	}
 }

@@ -99,8 +99,9 @@ func (s *Engine) entry(ctx context.Context, t waitlist.Task, turn Turn, c reserv
 	}
 	e.Tokens = tokensOf(limit, c)
 	class, weight := class(limit, c)
-	e.Class, e.Turn = class, limit.Seconds(c)/weight
-	e.Cost = limit.Seconds(c) / Weight(limit, e.Flow)
+	rules := limit.Rules()
+	seconds := rules.Seconds(rules.Vector(c.Tokens))
+	e.Class, e.Turn, e.Cost = class, seconds/weight, seconds/Weight(limit, e.Flow)
 	return e
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -56,7 +57,7 @@ func Validate(o tasks.Options) error {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	name := func(field, value string, most int) {
-		switch problem := reservations.NameProblem(field, value, most); {
+		switch problem := bucket.NameProblem(field, value, most); {
 		case problem != "":
 			fault(field, "%s", problem)
 		case value != "" && strings.TrimSpace(value) == "":
@@ -74,8 +75,8 @@ func Validate(o tasks.Options) error {
 		fault("max_retry", "%d must be between 0 and %d, or NoRetry (-1) for none", o.MaxRetry, tasks.MaxRetryLargest)
 	}
 	for field, d := range map[string]time.Duration{"timeout": o.Timeout, "retention": o.Retention} {
-		if d < 0 || d > reservations.MaxWait {
-			fault(field, "%v must not be negative, and at most %v", d, reservations.MaxWait)
+		if d < 0 || d > bucket.MaxWait {
+			fault(field, "%v must not be negative, and at most %v", d, bucket.MaxWait)
 		}
 	}
 	for field, t := range map[string]time.Time{"at": o.At, "start_by": o.StartBy} {

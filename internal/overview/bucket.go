@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -84,7 +85,7 @@ func NewBucket(v reservations.View) Bucket {
 			s.Kind = string(reservations.KindBucket)
 		}
 		if m.MaxReserved != reservations.Unlimited {
-			most := max(0, m.MaxReserved)
+			most := m.Rules().MaxReserved
 			s.MaxReserved = &most
 		}
 		b.Meters = append(b.Meters, s)
@@ -102,7 +103,7 @@ const faultMost = 300
 func faulty(limit, key string, err error) Bucket {
 	text := err.Error()
 	return Bucket{
-		Bucket: reservations.BucketName(limit, key), Limit: limit, Key: key, InUse: true,
+		Bucket: bucket.Name(limit, key), Limit: limit, Key: key, InUse: true,
 		Fault: strings.ToValidUTF8(text[:min(len(text), faultMost)], ""),
 	}
 }

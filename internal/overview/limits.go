@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -144,5 +145,5 @@ func OverrideText(o reservations.Override) string {
 	if o.Meter == reservations.MeterInFlight {
 		return fmt.Sprintf("at most %v at once", max(0, o.Capacity))
 	}
-	return reservations.RateText(o.Rate, o.Period)
+	return bucket.RateText(o.Rate, o.Period)
 }

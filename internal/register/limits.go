@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -24,16 +25,16 @@ func MeterText(m reservations.Meter) string {
 	if m.Kind == reservations.KindInFlight {
 		return "at most " + number(m.Cap()) + " at once"
 	}
-	text := reservations.RateText(m.Rate, m.Period) + " capacity " + number(m.Cap())
+	text := bucket.RateText(m.Rate, m.Period) + " capacity " + number(m.Cap())
 	if m.Adaptive.Max > 0 {
-		text = fmt.Sprintf("adaptive %s to %s capacity %s", reservations.RateText(m.Rate, m.Period),
-			reservations.RateText(m.Adaptive.Max, m.Period), number(m.Cap()))
+		text = fmt.Sprintf("adaptive %s to %s capacity %s", bucket.RateText(m.Rate, m.Period),
+			bucket.RateText(m.Adaptive.Max, m.Period), number(m.Cap()))
 	}
 	if m.Adaptive.Ramp > 0 {
 		text += fmt.Sprintf(" ramp %v", m.Adaptive.Ramp)
 	}
 	if m.MaxReserved != reservations.Unlimited {
-		text += " max_reserved " + number(max(0, m.MaxReserved))
+		text += " max_reserved " + number(m.Rules().MaxReserved)
 	}
 	if m.Kind == reservations.KindWindow {
 		text += " window"

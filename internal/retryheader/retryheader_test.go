@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/retryheader"
-	"github.com/headway-go/headway/reservations"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +24,7 @@ func TestAfter(t *testing.T) {
 		{"Retry-After-Ms", "35", "", 35 * time.Millisecond},
 		{"Retry-After", "Sat, 21 Nov 2026 10:01:30 GMT", "Sat, 21 Nov 2026 10:00:00 GMT", 90 * time.Second},
 		{"Retry-After", "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:01:30 GMT", 0},
-		{"Retry-After", "1e300", "", reservations.MaxWait},
+		{"Retry-After", "1e300", "", bucket.MaxWait},
 		{"Retry-After", "-1", "", 0},
 		{"Retry-After", "NaN", "", 0},
 		{"Retry-After", "soon", "", 0},

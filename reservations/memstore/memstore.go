@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -18,7 +19,7 @@ type Store struct {
 	now func() time.Time
 
 	mu      sync.Mutex // guards what is below
-	buckets map[string]reservations.Bucket
+	buckets map[string]bucket.Bucket
 	calls   int
 }
 
@@ -29,23 +30,23 @@ func New(now func() time.Time) *Store {
 	if now == nil {
 		now = time.Now
 	}
-	return &Store{now: now, buckets: map[string]reservations.Bucket{}}
+	return &Store{now: now, buckets: map[string]bucket.Bucket{}}
 }
 
 // Apply implements reservations.Store. It fails only when ctx is already done, and then nothing was applied.
 func (s *Store) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
-	name := reservations.BucketName(limit.Name, key)
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
+	name := bucket.Name(limit.Name, key)
 	if err := ctx.Err(); err != nil {
-		return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+		return nil, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
 	s.sweep(now)
 	before := s.buckets[name]
-	after, outcomes := reservations.Fold(before, limit, now, requests)
+	after, outcomes := bucket.Fold(before, limit, now, requests)
 	if after.Version != before.Version {
 		s.buckets[name] = after
 	}
@@ -54,9 +55,9 @@ func (s *Store) Apply(
 
 // Reset implements reservations.Store.
 func (s *Store) Reset(ctx context.Context, limit, key string) error {
-	name := reservations.BucketName(limit, key)
+	name := bucket.Name(limit, key)
 	if err := ctx.Err(); err != nil {
-		return &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+		return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,10 +66,10 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 }
 
 // Load implements reservations.Store. It never fails.
-func (s *Store) Load(_ context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
+func (s *Store) Load(_ context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.buckets[reservations.BucketName(limit, key)], s.now(), nil
+	return s.buckets[bucket.Name(limit, key)], s.now(), nil
 }
 
 // sweep forgets the buckets that have been full for a minute: a missing bucket is a full one.

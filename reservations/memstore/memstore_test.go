@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -19,8 +20,8 @@ func hourly() reservations.Limit {
 	}}
 }
 
-func startOf(tokens float64) []reservations.Request {
-	return []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{tokens}}}
+func startOf(tokens float64) []bucket.Request {
+	return []bucket.Request{{Op: bucket.OpStart, Tokens: []float64{tokens}}}
 }
 
 func found(t *testing.T, store *memstore.Store, key string) bool {
@@ -54,7 +55,7 @@ func TestApplyFoldsInOrder(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(nil)
 	requests := append(startOf(7), append(startOf(7), startOf(3)...)...)
-	outcomes, err := store.Apply(t.Context(), hourly(), "k", requests)
+	outcomes, err := store.Apply(t.Context(), hourly().Rules(), "k", requests)
 	if err != nil || len(outcomes) != 3 {
 		t.Fatalf("%v, %v", outcomes, err)
 	}
@@ -71,10 +72,10 @@ func TestDoneContextAppliesNothing(t *testing.T) {
 	store := memstore.New(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, applied := store.Apply(ctx, hourly(), "k", startOf(1))
+	_, applied := store.Apply(ctx, hourly().Rules(), "k", startOf(1))
 	for call, err := range map[string]error{"Apply": applied, "Reset": store.Reset(ctx, "hourly", "k")} {
-		var u *reservations.UnavailableError
-		if !errors.As(err, &u) || u.Applied != reservations.AppliedNo || u.Bucket != "hourly:k" ||
+		var u *bucket.UnavailableError
+		if !errors.As(err, &u) || u.Applied != bucket.AppliedNo || u.Bucket != "hourly:k" ||
 			!errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", call, err)
 		}
@@ -90,13 +91,13 @@ func TestFullBucketsAreForgotten(t *testing.T) {
 	clock := &fakeClock{now: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)}
 	store := memstore.New(clock.Now)
 	for i := range 100 {
-		if _, err := store.Apply(t.Context(), hourly(), strconv.Itoa(i), startOf(float64(i%2*10))); err != nil {
+		if _, err := store.Apply(t.Context(), hourly().Rules(), strconv.Itoa(i), startOf(float64(i%2*10))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	clock.advance(2 * time.Minute) // the charged buckets are full in an hour
 	for range 5000 {
-		if _, err := store.Apply(t.Context(), hourly(), "busy", startOf(1e-9)); err != nil {
+		if _, err := store.Apply(t.Context(), hourly().Rules(), "busy", startOf(1e-9)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,13 +117,14 @@ func TestConcurrentCallers(t *testing.T) {
 	store := memstore.New(nil)
 	var wg sync.WaitGroup
 	started := make(chan int, callers)
+	daily := reservations.Limit{Name: "daily", Meters: []reservations.Meter{
+		{Name: "tokens", Rate: 1, Period: 24 * time.Hour, Capacity: room},
+	}}
 	for range callers {
 		wg.Go(func() {
 			n := 0
 			for range each {
-				outcomes, err := store.Apply(t.Context(), reservations.Limit{Name: "daily", Meters: []reservations.Meter{
-					{Name: "tokens", Rate: 1, Period: 24 * time.Hour, Capacity: room},
-				}}, "", startOf(1))
+				outcomes, err := store.Apply(t.Context(), daily.Rules(), "", startOf(1))
 				if err != nil {
 					t.Error(err)
 					return

@@ -5,8 +5,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/headway-go/headway/reservations/internal/storetest"
 	"github.com/headway-go/headway/reservations/memstore"
-	"github.com/headway-go/headway/reservations/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 )
@@ -31,8 +32,8 @@ var errAnswerLost = errors.New("the answer is gone: the bucket was reset, or thi
 
 // leave puts the requests into the inbox, and competes until they are answered.
 func (s *Store) leave(
-	ctx context.Context, name string, limit reservations.Limit, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, name string, limit bucket.Limit, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	mine := entry{ID: newTag(), Limit: fingerprint(limit), Requests: requests}
 	seen, err := s.push(ctx, name, mine)
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *Store) leave(
 			return r.outcomes(seen.bucket), nil
 		}
 		if gone || !slices.ContainsFunc(seen.inbox, func(e entry) bool { return e.ID == mine.ID }) {
-			err = &reservations.UnavailableError{Bucket: name, BucketOnly: true, Err: errAnswerLost}
+			err = &bucket.UnavailableError{Bucket: name, BucketOnly: true, Err: errAnswerLost}
 			break
 		}
 		c := seen.fold(limit, seen.clock, nil)
@@ -65,7 +66,7 @@ func (s *Store) leave(
 				break
 			}
 		} else if err = pause.For(ctx, rand.N(wait)); err != nil { //nolint:gosec // jitter needs no secrecy
-			err = &reservations.UnavailableError{Bucket: name, Err: err}
+			err = &bucket.UnavailableError{Bucket: name, Err: err}
 			break
 		}
 		if seen, err = s.read(ctx, name, mine.ID); err != nil {
@@ -101,7 +102,7 @@ func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
 	})
 	if errors.Is(err, errLost) {
 		if sent > 1 { // the driver repeated the push, and the first one may have arrived
-			return state{}, &reservations.UnavailableError{Bucket: name, BucketOnly: true, Err: err}
+			return state{}, &bucket.UnavailableError{Bucket: name, BucketOnly: true, Err: err}
 		}
 		return state{}, errNotLeft
 	}
@@ -120,8 +121,8 @@ func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
 
 // maybeApplied is the error of a process whose entry another process may answer.
 func maybeApplied(err error) error {
-	if u := (*reservations.UnavailableError)(nil); errors.As(err, &u) {
-		u.Applied = reservations.AppliedMaybe
+	if u := (*bucket.UnavailableError)(nil); errors.As(err, &u) {
+		u.Applied = bucket.AppliedMaybe
 	}
 	return err
 }
@@ -136,7 +137,7 @@ func (s *Store) withdraw(ctx context.Context, name string, id int64) error {
 		return err
 	}
 	err = fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
-	return &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+	return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 }
 
 func pull(ids []int64) bson.D {

@@ -3,7 +3,7 @@
 // # Consistency
 //
 // Each bucket is one document. A call reads the document and the server's clock, folds its requests by
-// [reservations.Fold] and writes the result. It writes only if no other process wrote meanwhile (a swap); else it
+// [bucket.Fold] and writes the result. It writes only if no other process wrote meanwhile (a swap); else it
 // repeats this. A process that wrote last swaps without reading, in one round trip. There is no lock and no
 // transaction. A majority acknowledges each write, so a failover takes nothing back.
 //
@@ -25,8 +25,8 @@
 // # Failures
 //
 // The store repeats only what certainly changed nothing; the driver's own retryable writes repeat exactly once, where
-// the server supports them. Every error is a *[reservations.UnavailableError] that says what is known. It matches
+// the server supports them. Every error is a *[bucket.UnavailableError] that says what is known. It matches
 // [reservations.ErrBucket] where the fault is one of the bucket's document. A client of [Connect] or [ClientOptions]
 // lets the store distinguish calls that were never sent from calls whose answer was lost; with another client it says
-// [reservations.AppliedMaybe] more often than it has to.
+// [bucket.AppliedMaybe] more often than it has to.
 package mongostore

@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
@@ -33,18 +33,18 @@ type document struct {
 }
 
 // encode returns the fields that a swap writes.
-func encode(b reservations.Bucket, tag int64) bson.D {
+func encode(b bucket.Bucket, tag int64) bson.D {
 	return append(stored.Encode(b), to(fieldTag, tag), to(fieldExpires, b.KeepUntil().Add(keepFull)))
 }
 
 // decode reads a whole document. The error matches stored.ErrMalformed.
-func decode(raw bson.Raw) (reservations.Bucket, document, error) {
+func decode(raw bson.Raw) (bucket.Bucket, document, error) {
 	var d document
 	if err := bson.Unmarshal(raw, &d); err != nil {
-		return reservations.Bucket{}, d, fmt.Errorf("%w: %w", stored.ErrMalformed, err)
+		return bucket.Bucket{}, d, fmt.Errorf("%w: %w", stored.ErrMalformed, err)
 	}
 	if d.Tag == 0 {
-		return reservations.Bucket{}, d, fmt.Errorf("%w: the tag is missing", stored.ErrMalformed)
+		return bucket.Bucket{}, d, fmt.Errorf("%w: the tag is missing", stored.ErrMalformed)
 	}
 	b, err := d.Decode()
 	return b, d, err

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // This file is the only one that knows what the driver's and the servers' errors mean.
@@ -46,19 +46,19 @@ func isRefusal(err error) bool {
 }
 
 // applied says what is known of a call that failed; sent is how often the monitor saw it leave.
-func (s *Store) applied(err error, sent int32) reservations.Applied {
+func (s *Store) applied(err error, sent int32) bucket.Applied {
 	if sent == 0 && s.monitored.Load() {
-		return reservations.AppliedNo
+		return bucket.AppliedNo
 	}
 	if sent == 1 && isRefusal(err) { // sent more often, an earlier one may have been taken
-		return reservations.AppliedNo
+		return bucket.AppliedNo
 	}
 	var unselected topology.ServerSelectionError
 	var unpooled topology.WaitQueueTimeoutError
 	if errors.As(err, &unselected) || errors.As(err, &unpooled) { // the driver returns them only where it sent nothing
-		return reservations.AppliedNo
+		return bucket.AppliedNo
 	}
-	return reservations.AppliedMaybe
+	return bucket.AppliedMaybe
 }
 
 type sentKey struct{}

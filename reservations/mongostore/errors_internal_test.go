@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 func TestApplied(t *testing.T) {
@@ -22,31 +22,31 @@ func TestApplied(t *testing.T) {
 		err       error
 		sent      int32
 		monitored bool
-		want      reservations.Applied
+		want      bucket.Applied
 		bucket    bool
 	}{
-		{"answer lost", network, 1, true, reservations.AppliedMaybe, false},
-		{"never sent", errors.New("pool cleared"), 0, true, reservations.AppliedNo, false},
-		{"never sent, without a monitor", errors.New("pool cleared"), 0, false, reservations.AppliedMaybe, false},
-		{"no server", fmt.Errorf("wrapped: %w", topology.ServerSelectionError{}), 0, false, reservations.AppliedNo, false},
-		{"no connection", topology.WaitQueueTimeoutError{}, 0, false, reservations.AppliedNo, false},
-		{"not allowed", mongo.CommandError{Code: 13}, 1, true, reservations.AppliedNo, false},
-		{"not primary", mongo.CommandError{Code: 10107}, 1, true, reservations.AppliedNo, false},
-		{"sent twice, then not primary", mongo.CommandError{Code: 10107}, 2, true, reservations.AppliedMaybe, false},
-		{"interrupted", mongo.CommandError{Code: 11602}, 1, true, reservations.AppliedMaybe, false},
+		{"answer lost", network, 1, true, bucket.AppliedMaybe, false},
+		{"never sent", errors.New("pool cleared"), 0, true, bucket.AppliedNo, false},
+		{"never sent, without a monitor", errors.New("pool cleared"), 0, false, bucket.AppliedMaybe, false},
+		{"no server", fmt.Errorf("wrapped: %w", topology.ServerSelectionError{}), 0, false, bucket.AppliedNo, false},
+		{"no connection", topology.WaitQueueTimeoutError{}, 0, false, bucket.AppliedNo, false},
+		{"not allowed", mongo.CommandError{Code: 13}, 1, true, bucket.AppliedNo, false},
+		{"not primary", mongo.CommandError{Code: 10107}, 1, true, bucket.AppliedNo, false},
+		{"sent twice, then not primary", mongo.CommandError{Code: 10107}, 2, true, bucket.AppliedMaybe, false},
+		{"interrupted", mongo.CommandError{Code: 11602}, 1, true, bucket.AppliedMaybe, false},
 		{
 			"majority not reached",
 			mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}},
 			1, true,
-			reservations.AppliedMaybe, false,
+			bucket.AppliedMaybe, false,
 		},
-		{"too large for the server", mongo.CommandError{Code: 10334}, 1, true, reservations.AppliedNo, true},
-		{"too large for the driver", driver.ErrDocumentTooLarge, 0, false, reservations.AppliedMaybe, true},
+		{"too large for the server", mongo.CommandError{Code: 10334}, 1, true, bucket.AppliedNo, true},
+		{"too large for the driver", driver.ErrDocumentTooLarge, 0, false, bucket.AppliedMaybe, true},
 		{
 			"an insert that is refused",
 			mongo.WriteException{WriteErrors: []mongo.WriteError{{Message: "index row"}}},
 			1, true,
-			reservations.AppliedNo, true,
+			bucket.AppliedNo, true,
 		},
 	} {
 		s := new(Store)

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -35,9 +36,9 @@ func proxied(t *testing.T) (*testenv.Proxy, string, string) {
 	return proxy, through + separator + "directConnection=true", name
 }
 
-func wantUnavailable(t *testing.T, err error, applied ...reservations.Applied) {
+func wantUnavailable(t *testing.T, err error, applied ...bucket.Applied) {
 	t.Helper()
-	var u *reservations.UnavailableError
+	var u *bucket.UnavailableError
 	if !errors.Is(err, reservations.ErrUnavailable) || !errors.As(err, &u) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
@@ -50,19 +51,19 @@ func TestCutConnection(t *testing.T) {
 	t.Parallel()
 	proxy, uri, name := proxied(t)
 	store := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
-	if _, err := store.Apply(t.Context(), limit, "", request(1)); err != nil {
+	if _, err := store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
 	// The first may have been written to a connection that was just cut; then nothing can be sent any more.
-	_, err := store.Apply(t.Context(), limit, "", request(1))
-	wantUnavailable(t, err, reservations.AppliedMaybe, reservations.AppliedNo)
+	_, err := store.Apply(t.Context(), limit.Rules(), "", request(1))
+	wantUnavailable(t, err, bucket.AppliedMaybe, bucket.AppliedNo)
 	began := time.Now()
-	_, err = store.Apply(t.Context(), limit, "", request(1))
-	wantUnavailable(t, err, reservations.AppliedNo)
-	wantUnavailable(t, store.Reset(t.Context(), limit.Name, ""), reservations.AppliedNo)
+	_, err = store.Apply(t.Context(), limit.Rules(), "", request(1))
+	wantUnavailable(t, err, bucket.AppliedNo)
+	wantUnavailable(t, store.Reset(t.Context(), limit.Name, ""), bucket.AppliedNo)
 	_, _, err = store.Load(t.Context(), "api", "")
-	wantUnavailable(t, err, reservations.AppliedNo)
+	wantUnavailable(t, err, bucket.AppliedNo)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("three calls failed after %v; they should fail fast", took)
 	}
@@ -73,7 +74,7 @@ func TestCutConnection(t *testing.T) {
 		t.Errorf("indexes: %v", err)
 	}
 	proxy.Restore()
-	if _, err = store.Apply(t.Context(), limit, "", request(1)); err != nil {
+	if _, err = store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
 		t.Errorf("after the connection is back: %v", err)
 	}
 	if err = store.Ping(t.Context()); err != nil {
@@ -87,15 +88,15 @@ func TestSilentServer(t *testing.T) {
 	proxy, uri, name := proxied(t)
 	store := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
 	for range 3 { // the next call only writes
-		if _, err := store.Apply(t.Context(), limit, "", request(1)); err != nil {
+		if _, err := store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	proxy.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := store.Apply(ctx, limit, "", request(1))
-	wantUnavailable(t, err, reservations.AppliedMaybe)
+	_, err := store.Apply(ctx, limit.Rules(), "", request(1))
+	wantUnavailable(t, err, bucket.AppliedMaybe)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the cause is lost: %v", err)
 	}
@@ -113,10 +114,10 @@ func TestForeignClient(t *testing.T) {
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
 	proxy.Cut()
 	store := mongostore.New(client.Database(name), mongostore.Options{})
-	_, err = store.Apply(t.Context(), limit, "", request(1))
-	wantUnavailable(t, err, reservations.AppliedNo, reservations.AppliedMaybe)
+	_, err = store.Apply(t.Context(), limit.Rules(), "", request(1))
+	wantUnavailable(t, err, bucket.AppliedNo, bucket.AppliedMaybe)
 	proxy.Restore()
-	if _, err = store.Apply(t.Context(), limit, "", request(1)); err != nil {
+	if _, err = store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
 		t.Error(err)
 	}
 }

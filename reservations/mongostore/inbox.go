@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
@@ -24,10 +24,10 @@ const (
 
 // entry is one call in the inbox.
 type entry struct {
-	ID       int64                  `bson:"i"`
-	Limit    int64                  `bson:"l"` // the fingerprint of its limit
-	At       int64                  `bson:"a"` // about the server's clock, in nanoseconds
-	Requests []reservations.Request `bson:"q"`
+	ID       int64            `bson:"i"`
+	Limit    int64            `bson:"l"` // the fingerprint of its limit
+	At       int64            `bson:"a"` // about the server's clock, in nanoseconds
+	Requests []bucket.Request `bson:"q"`
 }
 
 // reply is the answer to an entry.
@@ -37,12 +37,12 @@ type reply struct {
 }
 
 type outcomeReply struct {
-	State   reservations.State `bson:"s"`
-	Hold    int64              `bson:"h,omitempty"`
-	RetryAt int64              `bson:"r,omitempty"`
+	State   bucket.State `bson:"s"`
+	Hold    int64        `bson:"h,omitempty"`
+	RetryAt int64        `bson:"r,omitempty"`
 }
 
-func replyOf(outcomes []reservations.Outcome) reply {
+func replyOf(outcomes []bucket.Answer) reply {
 	r := reply{At: outcomes[0].At.UnixNano(), Outcomes: make([]outcomeReply, len(outcomes))}
 	for i, o := range outcomes {
 		r.Outcomes[i] = outcomeReply{State: o.State, Hold: int64(o.Hold), RetryAt: stored.Nanoseconds(o.RetryAt)}
@@ -51,10 +51,10 @@ func replyOf(outcomes []reservations.Outcome) reply {
 }
 
 // outcomes is the inverse of replyOf, with a bucket that may be newer.
-func (r reply) outcomes(b reservations.Bucket) []reservations.Outcome {
-	outcomes := make([]reservations.Outcome, len(r.Outcomes))
+func (r reply) outcomes(b bucket.Bucket) []bucket.Answer {
+	outcomes := make([]bucket.Answer, len(r.Outcomes))
 	for i, o := range r.Outcomes {
-		outcomes[i] = reservations.Outcome{
+		outcomes[i] = bucket.Answer{
 			State: o.State, Hold: time.Duration(o.Hold), RetryAt: stored.Moment(o.RetryAt), At: time.Unix(0, r.At).UTC(),
 			Bucket: b,
 		}
@@ -63,7 +63,7 @@ func (r reply) outcomes(b reservations.Bucket) []reservations.Outcome {
 }
 
 // fingerprint distinguishes limits.
-func fingerprint(l reservations.Limit) int64 {
+func fingerprint(l bucket.Limit) int64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%v", l) // a hash takes all
 	return int64(h.Sum64())        //nolint:gosec // any 64 bits will do
@@ -72,20 +72,20 @@ func fingerprint(l reservations.Limit) int64 {
 func key(id int64) string { return strconv.FormatInt(id, 36) }
 
 // fold answers the entries of the inbox that were left for the limit, then the requests, at now.
-func (s state) fold(limit reservations.Limit, now time.Time, requests []reservations.Request) change {
-	c := change{after: s.bucket, answered: map[int64][]reservations.Outcome{}}
+func (s state) fold(limit bucket.Limit, now time.Time, requests []bucket.Request) change {
+	c := change{after: s.bucket, answered: map[int64][]bucket.Answer{}}
 	if len(s.inbox) > 0 {
 		shape := fingerprint(limit)
 		for _, e := range s.inbox {
 			if _, done := c.answered[e.ID]; !done && e.Limit == shape && len(e.Requests) > 0 && fits(limit, e.Requests) {
-				c.after, c.answered[e.ID] = reservations.Fold(c.after, limit, now, e.Requests)
+				c.after, c.answered[e.ID] = bucket.Fold(c.after, limit, now, e.Requests)
 				c.taken = append(c.taken, e.ID)
 			} else if now.Sub(stored.Moment(e.At)).Abs() > entryKept {
 				c.taken = append(c.taken, e.ID)
 			}
 		}
 	}
-	c.after, c.outcomes = reservations.Fold(c.after, limit, now, requests)
+	c.after, c.outcomes = bucket.Fold(c.after, limit, now, requests)
 	for id, r := range s.answers {
 		if now.Sub(stored.Moment(r.At)).Abs() > entryKept {
 			c.old = append(c.old, id)
@@ -95,6 +95,6 @@ func (s state) fold(limit reservations.Limit, now time.Time, requests []reservat
 }
 
 // fits says whether the requests are such as a Limiter sends, as a document may have been changed by hand.
-func fits(limit reservations.Limit, requests []reservations.Request) bool {
-	return !slices.ContainsFunc(requests, func(r reservations.Request) bool { return !r.Fits(limit) })
+func fits(limit bucket.Limit, requests []bucket.Request) bool {
+	return !slices.ContainsFunc(requests, func(r bucket.Request) bool { return !r.Fits(limit) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -33,7 +34,7 @@ func inboxOf(tb testing.TB, shape int64, request bson.M, answers any) []byte {
 // to the process's own request is one of a valid bucket.
 func FuzzInbox(f *testing.F) {
 	limit := hourly()
-	shape := fingerprint(limit)
+	shape := fingerprint(limit.Rules())
 	for _, request := range []bson.M{
 		nil,
 		{"op": "settle"},
@@ -75,13 +76,13 @@ func FuzzInbox(f *testing.F) {
 		if calls {
 			limit.Meters = []reservations.Meter{reservations.InFlight(3)}
 			for i := range before.inbox {
-				before.inbox[i].Limit = fingerprint(limit)
+				before.inbox[i].Limit = fingerprint(limit.Rules())
 			}
 		}
 		own := startOf(1)
 		own[0].Lease, own[0].For = 9, 25*time.Second
-		c := before.fold(limit, now, own)
-		if len(c.outcomes) != 1 || c.outcomes[0].Hold < 0 || c.outcomes[0].Hold > reservations.Hold ||
+		c := before.fold(limit.Rules(), now, own)
+		if len(c.outcomes) != 1 || c.outcomes[0].Hold < 0 || c.outcomes[0].Hold > bucket.Hold ||
 			c.outcomes[0].Wait() < 0 {
 			t.Errorf("own request: %+v", c.outcomes)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 )
@@ -34,13 +35,13 @@ func hourly() reservations.Limit {
 	}}
 }
 
-func startOf(n float64) []reservations.Request {
-	return []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{n}}}
+func startOf(n float64) []bucket.Request {
+	return []bucket.Request{{Op: bucket.OpStart, Tokens: []float64{n}}}
 }
 
-func mustApply(t *testing.T, s *Store, limit reservations.Limit, n float64) reservations.Outcome {
+func mustApply(t *testing.T, s *Store, limit reservations.Limit, n float64) bucket.Answer {
 	t.Helper()
-	o, err := s.Apply(t.Context(), limit, "", startOf(n))
+	o, err := s.Apply(t.Context(), limit.Rules(), "", startOf(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +71,8 @@ func TestSwapAnswersTheInbox(t *testing.T) {
 	for range 3 {
 		mustApply(t, r.one, l, 1)
 	}
-	mustPush(t, r.other, entry{ID: 11, Limit: fingerprint(l), Requests: startOf(4)})
-	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l), Requests: append(startOf(3), startOf(2)...)})
+	mustPush(t, r.other, entry{ID: 11, Limit: fingerprint(l.Rules()), Requests: startOf(4)})
+	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l.Rules()), Requests: append(startOf(3), startOf(2)...)})
 	o := mustApply(t, r.one, l, 1)
 	if o.State != reservations.StateReserved || o.Bucket.Version != 7 {
 		t.Errorf("after two that were first: %+v", o)
@@ -96,13 +97,13 @@ func TestSwapAnswersTheInbox(t *testing.T) {
 // Another process decides a request as it was sent, with the exact end of its hold.
 func TestInboxKeepsRequests(t *testing.T) {
 	t.Parallel()
-	granted := reservations.Outcome{At: time.Unix(1e9, 12_345_678).UTC(), Hold: 100*time.Millisecond + 1}
-	sent := entry{ID: 1, Limit: 2, At: 3, Requests: []reservations.Request{
+	granted := bucket.Answer{At: time.Unix(1e9, 12_345_678).UTC(), Hold: 100*time.Millisecond + 1}
+	sent := entry{ID: 1, Limit: 2, At: 3, Requests: []bucket.Request{
 		{
-			Op: reservations.OpSettle, Tokens: []float64{.1, -2}, Reserved: true, For: 1, Lease: 2, ID: 3,
+			Op: bucket.OpSettle, Tokens: []float64{.1, -2}, Reserved: true, For: 1, Lease: 2, ID: 3,
 			HoldEnd: granted.HoldEnd(),
 		},
-		{Op: reservations.OpStart, Promoted: true, Urgent: true, Dry: true},
+		{Op: bucket.OpStart, Promoted: true, Urgent: true, Dry: true},
 	}}
 	raw, err := bson.Marshal(sent)
 	if err != nil {
@@ -120,9 +121,9 @@ func TestInboxIsCleared(t *testing.T) {
 	r, l := newRivals(t), hourly()
 	mustApply(t, r.one, l, 1)
 	mustPush(t, r.other, entry{ID: 11, Limit: 7, Requests: startOf(1)})
-	unfit := []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{1, 2}}}
-	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l), Requests: unfit})
-	mustPush(t, r.other, entry{ID: 13, Limit: fingerprint(l), Requests: startOf(1)})
+	unfit := []bucket.Request{{Op: bucket.OpStart, Tokens: []float64{1, 2}}}
+	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l.Rules()), Requests: unfit})
+	mustPush(t, r.other, entry{ID: 13, Limit: fingerprint(l.Rules()), Requests: startOf(1)})
 	mustApply(t, r.one, l, 1)
 	if seen := mustRead(t, r.one); len(seen.inbox) != 2 || len(seen.answers) != 1 || seen.bucket.Version != 3 {
 		t.Fatalf("inbox %v, answers %v, version %d", seen.inbox, seen.answers, seen.bucket.Version)
@@ -183,7 +184,7 @@ func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	r, l := newRivals(t), hourly()
 	mustApply(t, r.one, l, 1)
-	mustPush(t, r.one, entry{ID: 11, Limit: fingerprint(l), Requests: startOf(1)})
+	mustPush(t, r.one, entry{ID: 11, Limit: fingerprint(l.Rules()), Requests: startOf(1)})
 	if err := r.one.withdraw(t.Context(), "hourly", 11); !errors.Is(err, reservations.ErrContended) {
 		t.Errorf("got %v", err)
 	}
@@ -203,9 +204,9 @@ func TestWithdraw(t *testing.T) {
 		return r.now
 	}})
 	rude.memory.change("hourly", func(m *remembered) { m.busy = time.Now() })
-	_, err := rude.Apply(t.Context(), l, "", startOf(1))
-	var u *reservations.UnavailableError
-	if !errors.As(err, &u) || u.Applied != reservations.AppliedMaybe || !errors.Is(err, reservations.ErrBucket) {
+	_, err := rude.Apply(t.Context(), l.Rules(), "", startOf(1))
+	var u *bucket.UnavailableError
+	if !errors.As(err, &u) || u.Applied != bucket.AppliedMaybe || !errors.Is(err, reservations.ErrBucket) {
 		t.Errorf("without an answer: %v", err)
 	}
 }

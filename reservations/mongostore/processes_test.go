@@ -45,7 +45,7 @@ func startOnce(ctx context.Context, out io.Writer) error {
 	daily := reservations.Limit{Name: "daily", Meters: []reservations.Meter{
 		{Name: "m", Rate: 1, Period: 24 * time.Hour, Capacity: 7, MaxReserved: reservations.Unlimited},
 	}}
-	outcomes, err := store.Apply(ctx, daily, "", request(1))
+	outcomes, err := store.Apply(ctx, daily.Rules(), "", request(1))
 	if err != nil {
 		return err
 	}

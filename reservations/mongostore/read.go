@@ -9,17 +9,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 // state is a bucket as the server holds it.
 type state struct {
-	bucket  reservations.Bucket // zero where there is none
-	tag     int64               // of the last swap; zero without a document
-	clock   time.Time           // the server's clock
-	heard   time.Time           // when clock arrived, on this machine's clock
-	blind   bool                // from this process's swap, which returns no inbox
+	bucket  bucket.Bucket // zero where there is none
+	tag     int64         // of the last swap; zero without a document
+	clock   time.Time     // the server's clock
+	heard   time.Time     // when clock arrived, on this machine's clock
+	blind   bool          // from this process's swap, which returns no inbox
 	inbox   []entry
 	answers map[string]reply
 }
@@ -53,8 +53,8 @@ func (s *Store) read(ctx context.Context, name string, id int64) (state, error) 
 		return err
 	})
 	if err != nil {
-		if u := (*reservations.UnavailableError)(nil); errors.As(err, &u) {
-			u.Applied = reservations.AppliedNo
+		if u := (*bucket.UnavailableError)(nil); errors.As(err, &u) {
+			u.Applied = bucket.AppliedNo
 		}
 		return state{}, err
 	}
@@ -68,8 +68,8 @@ func (s *Store) read(ctx context.Context, name string, id int64) (state, error) 
 func (s *Store) state(name string, raw bson.Raw) (state, error) {
 	b, d, err := decode(raw)
 	if err != nil {
-		return state{}, &reservations.UnavailableError{
-			Bucket: name, Applied: reservations.AppliedNo, BucketOnly: true, Err: err,
+		return state{}, &bucket.UnavailableError{
+			Bucket: name, Applied: bucket.AppliedNo, BucketOnly: true, Err: err,
 		}
 	}
 	read := state{bucket: b, tag: d.Tag, clock: d.Clock.UTC(), heard: time.Now(), inbox: d.Inbox, answers: d.Answers}

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -63,10 +64,10 @@ func (c *sent) open(t *testing.T, uri, name string) *mongostore.Store {
 }
 
 func apply(
-	t *testing.T, store reservations.Store, limit reservations.Limit, requests ...reservations.Request,
-) reservations.Outcome {
+	t *testing.T, store reservations.Store, limit reservations.Limit, requests ...bucket.Request,
+) bucket.Answer {
 	t.Helper()
-	outcomes, err := store.Apply(t.Context(), limit, "", requests)
+	outcomes, err := store.Apply(t.Context(), limit.Rules(), "", requests)
 	if err != nil || len(outcomes) != len(requests) {
 		t.Fatalf("%d outcomes, %v", len(outcomes), err)
 	}
@@ -133,7 +134,7 @@ func TestRivalsShareABucket(t *testing.T) {
 		for range callers {
 			running.Go(func() {
 				for range times {
-					outcomes, err := store.Apply(t.Context(), daily(capacity), "", request(1))
+					outcomes, err := store.Apply(t.Context(), daily(capacity).Rules(), "", request(1))
 					if err != nil {
 						t.Error(err)
 						return
@@ -177,8 +178,8 @@ func TestContended(t *testing.T) {
 	}}
 	store := c.open(t, uri, name).WithPatience(100 * time.Millisecond)
 	apply(t, store, daily(5), request(1)...)
-	_, err := store.Apply(t.Context(), daily(5), "", request(1))
-	wantUnavailable(t, err, reservations.AppliedNo)
+	_, err := store.Apply(t.Context(), daily(5).Rules(), "", request(1))
+	wantUnavailable(t, err, bucket.AppliedNo)
 	if !errors.Is(err, reservations.ErrContended) || !errors.Is(err, reservations.ErrBucket) {
 		t.Errorf("got %v", err)
 	}
@@ -200,8 +201,8 @@ func TestCutBetweenReadAndWrite(t *testing.T) {
 			proxy.Cut()
 		}
 	}}
-	_, err := c.open(t, through, name).Apply(t.Context(), daily(5), "", request(1))
-	wantUnavailable(t, err, reservations.AppliedMaybe, reservations.AppliedNo)
+	_, err := c.open(t, through, name).Apply(t.Context(), daily(5).Rules(), "", request(1))
+	wantUnavailable(t, err, bucket.AppliedMaybe, bucket.AppliedNo)
 	if errors.Is(err, reservations.ErrBucket) {
 		t.Errorf("a store that is away is no fault of a bucket: %v", err)
 	}
@@ -223,8 +224,8 @@ func TestLostAnswer(t *testing.T) {
 	reads := c.reads.Load()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := store.Apply(ctx, limit, "", request(1))
-	wantUnavailable(t, err, reservations.AppliedMaybe)
+	_, err := store.Apply(ctx, limit.Rules(), "", request(1))
+	wantUnavailable(t, err, bucket.AppliedMaybe)
 	if c.reads.Load() != reads {
 		t.Error("the call did not begin with a swap")
 	}

@@ -8,8 +8,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/mongoerr"
-	"github.com/headway-go/headway/reservations"
 )
 
 // errLost is matched when a write changed nothing, because another process was faster.
@@ -20,10 +20,10 @@ const answersWithin = time.Second
 
 // send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError. It
 // returns how often the driver sent a command.
-func (s *Store) send(ctx context.Context, bucket string, call func(context.Context) error) (int32, error) {
+func (s *Store) send(ctx context.Context, name string, call func(context.Context) error) (int32, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, &reservations.UnavailableError{
-			Bucket: bucket, Applied: reservations.AppliedNo, BucketOnly: s.isSlowAlone(err), Err: err,
+		return 0, &bucket.UnavailableError{
+			Bucket: name, Applied: bucket.AppliedNo, BucketOnly: s.isSlowAlone(err), Err: err,
 		}
 	}
 	watched, counter := withSent(ctx)
@@ -40,8 +40,8 @@ func (s *Store) send(ctx context.Context, bucket string, call func(context.Conte
 		s.answered.Store(time.Now().UnixNano())
 		return sent, fmt.Errorf("%w: %w", errLost, err)
 	}
-	return sent, &reservations.UnavailableError{
-		Bucket: bucket, Applied: s.applied(err, sent), BucketOnly: isOfOneDocument(err) || s.isSlowAlone(err), Err: err,
+	return sent, &bucket.UnavailableError{
+		Bucket: name, Applied: s.applied(err, sent), BucketOnly: isOfOneDocument(err) || s.isSlowAlone(err), Err: err,
 	}
 }
 

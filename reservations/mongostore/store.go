@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -51,7 +52,7 @@ func New(db *mongo.Database, o Options) *Store {
 
 // Reset implements reservations.Store: it deletes the document.
 func (s *Store) Reset(ctx context.Context, limit, key string) error {
-	name := reservations.BucketName(limit, key)
+	name := bucket.Name(limit, key)
 	defer s.memory.forget(name)
 	_, err := s.send(ctx, name, func(ctx context.Context) error {
 		_, err := s.buckets.DeleteOne(ctx, bson.D{to("_id", name)})
@@ -61,8 +62,8 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 }
 
 // Load implements reservations.Store: it reads the document and the server's clock.
-func (s *Store) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
-	read, err := s.read(ctx, reservations.BucketName(limit, key), 0)
+func (s *Store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
+	read, err := s.read(ctx, bucket.Name(limit, key), 0)
 	return read.bucket, read.clock, err
 }
 

@@ -8,10 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/storetest"
 	"github.com/headway-go/headway/reservations/mongostore"
-	"github.com/headway-go/headway/reservations/storetest"
 )
 
 func connect(tb testing.TB, uri string) *mongo.Client {
@@ -82,15 +83,15 @@ var limit = reservations.Limit{Name: "api", Meters: []reservations.Meter{
 	{Name: "m", Rate: 10, Period: time.Second, Capacity: 5, MaxReserved: reservations.Unlimited},
 }}
 
-func request(n float64) []reservations.Request {
-	return []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{n}}}
+func request(n float64) []bucket.Request {
+	return []bucket.Request{{Op: bucket.OpStart, Tokens: []float64{n}}}
 }
 
 // The server's clock and the driver's default URI: what production uses.
 func TestServerClock(t *testing.T) {
 	t.Parallel()
 	store := mongostore.New(database(t), mongostore.Options{})
-	first, err := store.Apply(t.Context(), limit, "k", request(5))
+	first, err := store.Apply(t.Context(), limit.Rules(), "k", request(5))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestWithoutRetryableWrites(t *testing.T) {
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
 	store := mongostore.New(client.Database(name), mongostore.Options{})
-	if o, err := store.Apply(t.Context(), limit, "", request(5)); err != nil || !o[0].Started() {
+	if o, err := store.Apply(t.Context(), limit.Rules(), "", request(5)); err != nil || !o[0].Started() {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }
@@ -134,7 +135,7 @@ func TestStoredDocument(t *testing.T) {
 	clock := storetest.NewClock()
 	store := mongostore.New(db, mongostore.Options{Collection: "elsewhere", Now: clock.Now})
 	buckets := db.Collection("elsewhere")
-	if _, err := store.Apply(t.Context(), limit, "k", request(5)); err != nil {
+	if _, err := store.Apply(t.Context(), limit.Rules(), "k", request(5)); err != nil {
 		t.Fatal(err)
 	}
 	later := bson.D{{Key: "$set", Value: bson.D{{Key: "later", Value: 7}}}}
@@ -142,7 +143,7 @@ func TestStoredDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := store.Apply(t.Context(), limit, "k", request(5)); err != nil {
+		if _, err := store.Apply(t.Context(), limit.Rules(), "k", request(5)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,11 +169,11 @@ func TestHugeWaits(t *testing.T) {
 	never.Meters = []reservations.Meter{
 		{Name: "m", Rate: 1e-9, Period: time.Hour, Capacity: 5, MaxReserved: reservations.Unlimited},
 	}
-	o, err := store.Apply(t.Context(), never, "", append(request(5), request(1e12)...))
+	o, err := store.Apply(t.Context(), never.Rules(), "", append(request(5), request(1e12)...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o[1].Wait() != reservations.MaxWait {
+	if o[1].Wait() != bucket.MaxWait {
 		t.Errorf("wait %v, want MaxWait", o[1].Wait())
 	}
 }

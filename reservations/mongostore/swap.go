@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 )
@@ -21,12 +22,12 @@ const lossesMost = 2
 // Apply implements reservations.Store. It reads the bucket, folds the requests and writes the result where no other
 // process wrote meanwhile: two round trips, and one for a process that wrote last.
 func (s *Store) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	name := reservations.BucketName(limit.Name, key)
+	name := bucket.Name(limit.Name, key)
 	if known, now, ok := s.memory.steady(name, s.now); ok {
 		c := known.fold(limit, now, requests)
 		if c.after.Version != known.bucket.Version { // else the answer needs the newest state
@@ -56,26 +57,26 @@ func (s *Store) Apply(
 		}
 		s.memory.saw(name, before, c.old...)
 		if err = pause.For(ctx, rand.N(wait)); err != nil { //nolint:gosec // jitter needs no secrecy
-			return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+			return nil, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 		}
 		wait = min(2*wait, pauseMost)
 	}
 	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
-	return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+	return nil, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 }
 
 // allDry says whether the requests change nothing, so that their process can't lose.
-func allDry(requests []reservations.Request) bool {
-	return !slices.ContainsFunc(requests, func(r reservations.Request) bool { return !r.Dry })
+func allDry(requests []bucket.Request) bool {
+	return !slices.ContainsFunc(requests, func(r bucket.Request) bool { return !r.Dry })
 }
 
 // change is what a swap writes.
 type change struct {
-	after    reservations.Bucket
-	outcomes []reservations.Outcome           // of the requests of this process
-	answered map[int64][]reservations.Outcome // by the ID of an entry
-	taken    []int64                          // entries that leave the inbox
-	old      []string                         // answers that are forgotten
+	after    bucket.Bucket
+	outcomes []bucket.Answer           // of the requests of this process
+	answered map[int64][]bucket.Answer // by the ID of an entry
+	taken    []int64                   // entries that leave the inbox
+	old      []string                  // answers that are forgotten
 }
 
 // update is the change for the server.
@@ -125,7 +126,7 @@ func (s *Store) swap(ctx context.Context, name string, before state, c change) e
 		s.memory.forget(name)
 	case sent > 1: // the driver repeated the write, and the first one may have been the faster
 		s.memory.forget(name)
-		return &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedMaybe, BucketOnly: true, Err: err}
+		return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedMaybe, BucketOnly: true, Err: err}
 	}
 	return err
 }

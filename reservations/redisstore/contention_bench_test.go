@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 )
@@ -16,7 +17,7 @@ func BenchmarkContention(b *testing.B) {
 	two := reservations.Limit{Name: "two", Meters: []reservations.Meter{
 		reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000),
 	}}
-	requests := []reservations.Request{{Op: reservations.OpStart, Tokens: []float64{1, 400}}}
+	requests := []bucket.Request{{Op: bucket.OpStart, Tokens: []float64{1, 400}}}
 	for _, processes := range []int{1, 4, 16, 64} {
 		b.Run(strconv.Itoa(processes), func(b *testing.B) {
 			url := testenv.StartRedisServer(b).URL()
@@ -31,7 +32,7 @@ func BenchmarkContention(b *testing.B) {
 				running.Go(func() {
 					for range max(1, b.N/processes) {
 						began := time.Now()
-						if _, err := stores[p].Apply(b.Context(), two, "", requests); err != nil {
+						if _, err := stores[p].Apply(b.Context(), two.Rules(), "", requests); err != nil {
 							b.Error(err)
 						}
 						took[p] = append(took[p], time.Since(began))

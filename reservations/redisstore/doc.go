@@ -3,7 +3,7 @@
 //
 // # Consistency
 //
-// Each bucket is one key. A call loads the bucket and Redis's clock, folds its requests by [reservations.Fold] and
+// Each bucket is one key. A call loads the bucket and Redis's clock, folds its requests by [bucket.Fold] and
 // swaps the result where no other process wrote meanwhile; else it goes on from what the swap returned. Both are
 // scripts of a few lines, and hold none of the rules. All keys begin with "headway:{buckets}:", and so live on one node
 // of a cluster.
@@ -18,7 +18,7 @@
 // restart without persistence, a failover to a replica that lags, and FLUSHALL; and an older snapshot is an older
 // bucket. So a missing bucket counts as full only if nothing was lost for as long as it takes to fill. The key
 // "epoch" says when this run of the server was first seen: with another run_id, or without the key, every script
-// begins a new epoch. A bucket from before the epoch counts as empty at the epoch ([reservations.Bucket.Since]). So
+// begins a new epoch. A bucket from before the epoch counts as empty at the epoch ([bucket.Bucket.Since]). So
 // in any window of length T at most capacity + rate*T start, also across a restart or a failover. The price is at
 // most one burst at a restart, at a failover, and at the first use; a fixed window starts nothing until it ends,
 // unless [Store.Reset] makes the bucket full.
@@ -34,6 +34,6 @@
 //
 // # Failures
 //
-// The store repeats only what certainly changed nothing. Every error is a *[reservations.UnavailableError] that says
+// The store repeats only what certainly changed nothing. Every error is a *[bucket.UnavailableError] that says
 // what is known. It matches [reservations.ErrBucket] where the fault is one of the bucket's key.
 package redisstore

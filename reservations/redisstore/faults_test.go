@@ -11,14 +11,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
 
-func wantUnavailable(t *testing.T, err error, applied ...reservations.Applied) {
+func wantUnavailable(t *testing.T, err error, applied ...bucket.Applied) {
 	t.Helper()
-	var u *reservations.UnavailableError
+	var u *bucket.UnavailableError
 	if !errors.Is(err, reservations.ErrUnavailable) || !errors.As(err, &u) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
@@ -108,7 +109,7 @@ func TestRestartWithPersistence(t *testing.T) {
 	server := testenv.StartRedisServer(t, "--appendfsync", "always")
 	store := open(t, server.URL())
 	filled(t, connect(t, server.URL()))
-	apply(t, store, daily(), start(100), reservations.Request{Op: reservations.OpReserve, Tokens: []float64{50}})
+	apply(t, store, daily(), start(100), bucket.Request{Op: bucket.OpReserve, Tokens: []float64{50}})
 	server.Restart(t)
 	b, _, err := open(t, server.URL()).Load(t.Context(), "daily", "")
 	if err != nil || b.Version != 2 || b.Meters[0].Reserved > -50 || b.Since.IsZero() {
@@ -151,8 +152,8 @@ func TestFailover(t *testing.T) {
 	wantEmpty(t, open(t, replica.URL()), "failover")
 	soon, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, err = store.Apply(soon, daily(), "", []reservations.Request{start(1)})
-	wantUnavailable(t, err, reservations.AppliedNo)
+	_, err = store.Apply(soon, daily().Rules(), "", []bucket.Request{start(1)})
+	wantUnavailable(t, err, bucket.AppliedNo)
 }
 
 // A server at its maxmemory refuses writes. Nothing limited starts, and the error says why.
@@ -165,8 +166,8 @@ func TestMaxmemoryReached(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := store.Apply(t.Context(), limit, "", []reservations.Request{start(1)})
-	wantUnavailable(t, err, reservations.AppliedNo)
+	_, err := store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{start(1)})
+	wantUnavailable(t, err, bucket.AppliedNo)
 	if !strings.Contains(err.Error(), "maxmemory") || errors.Is(err, reservations.ErrBucket) {
 		t.Errorf("got %v", err)
 	}
@@ -202,11 +203,11 @@ func TestAway(t *testing.T) {
 	store := open(t, "redis://"+proxy.Addr()+"/0")
 	apply(t, store, limit, start(1))
 	proxy.Cut()
-	_, err := store.Apply(t.Context(), limit, "", []reservations.Request{start(1)})
-	wantUnavailable(t, err, reservations.AppliedNo)
-	wantUnavailable(t, store.Reset(t.Context(), "api", ""), reservations.AppliedNo, reservations.AppliedMaybe)
+	_, err := store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{start(1)})
+	wantUnavailable(t, err, bucket.AppliedNo)
+	wantUnavailable(t, store.Reset(t.Context(), "api", ""), bucket.AppliedNo, bucket.AppliedMaybe)
 	_, _, err = store.Load(t.Context(), "api", "")
-	wantUnavailable(t, err, reservations.AppliedNo)
+	wantUnavailable(t, err, bucket.AppliedNo)
 	if _, err = redisstore.Open(t.Context(), connect(t, "redis://"+proxy.Addr()+"/0")); !errors.Is(err,
 		reservations.ErrUnavailable) {
 		t.Errorf("open: %v", err)
@@ -256,8 +257,8 @@ func TestLostAnswer(t *testing.T) {
 	}})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = store.Apply(ctx, limit, "", []reservations.Request{start(1)})
-	wantUnavailable(t, err, reservations.AppliedMaybe)
+	_, err = store.Apply(ctx, limit.Rules(), "", []bucket.Request{start(1)})
+	wantUnavailable(t, err, bucket.AppliedMaybe)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the cause is lost: %v", err)
 	}
@@ -283,8 +284,8 @@ func TestMalformedBucket(t *testing.T) {
 		}
 		l := limit
 		l.Name = name
-		_, err := store.Apply(t.Context(), l, "", []reservations.Request{start(1)})
-		wantUnavailable(t, err, reservations.AppliedNo)
+		_, err := store.Apply(t.Context(), l.Rules(), "", []bucket.Request{start(1)})
+		wantUnavailable(t, err, bucket.AppliedNo)
 		if !errors.Is(err, reservations.ErrBucket) {
 			t.Errorf("%s: %v is no fault of a bucket", name, err)
 		}
@@ -342,8 +343,8 @@ func TestContended(t *testing.T) {
 			}
 		}
 	}})
-	_, err = store.WithPatience(50*time.Millisecond).Apply(t.Context(), limit, "", []reservations.Request{start(1)})
-	wantUnavailable(t, err, reservations.AppliedNo)
+	_, err = store.WithPatience(50*time.Millisecond).Apply(t.Context(), limit.Rules(), "", []bucket.Request{start(1)})
+	wantUnavailable(t, err, bucket.AppliedNo)
 	if !errors.Is(err, reservations.ErrContended) || !errors.Is(err, reservations.ErrBucket) {
 		t.Errorf("got %v", err)
 	}
@@ -361,7 +362,7 @@ func TestEpochsAhead(t *testing.T) {
 	if err := client.SetRange(t.Context(), redisstore.KeyEpoch, 0, "4102444800000000").Err(); err != nil { // 2100
 		t.Fatal(err)
 	}
-	outcomes, err := store.Apply(t.Context(), limit, "", []reservations.Request{start(1)})
+	outcomes, err := store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{start(1)})
 	if err != nil || outcomes[0].Wait() > time.Hour {
 		t.Errorf("%+v, %v", outcomes, err)
 	}

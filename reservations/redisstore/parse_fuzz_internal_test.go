@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
@@ -18,8 +19,8 @@ import (
 func FuzzParse(f *testing.F) {
 	limit := reservations.Limit{Name: "api", Meters: []reservations.Meter{reservations.PerSecond("r", 10)}}
 	now := time.Unix(1_767_225_600, 0)
-	full, _ := reservations.Step(reservations.Bucket{}, limit, now,
-		reservations.Request{Op: reservations.OpStart, Tokens: []float64{1}})
+	full, _ := bucket.Step(bucket.Bucket{}, limit.Rules(), now,
+		bucket.Request{Op: bucket.OpStart, Tokens: []float64{1}})
 	document, err := bson.Marshal(stored.Encode(full))
 	if err != nil {
 		f.Fatal(err)
@@ -55,9 +56,9 @@ func FuzzParse(f *testing.F) {
 		if seen.bucket.Version > math.MaxInt32 {
 			return
 		}
-		after, o := reservations.Step(seen.bucket, limit, seen.clock,
-			reservations.Request{Op: reservations.OpStart, Tokens: []float64{1}})
-		if o.Hold < 0 || o.Hold > reservations.Hold || o.Wait() < 0 {
+		after, o := bucket.Step(seen.bucket, limit.Rules(), seen.clock,
+			bucket.Request{Op: bucket.OpStart, Tokens: []float64{1}})
+		if o.Hold < 0 || o.Hold > bucket.Hold || o.Wait() < 0 {
 			t.Errorf("hold %v, wait %v", o.Hold, o.Wait())
 		}
 		written, err := bson.Marshal(stored.Encode(after))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // kind says whether a script writes a bucket, so that it must not be repeated.
@@ -28,7 +28,7 @@ func (once) NoRetry() bool { return true }
 // run runs a script on a bucket. The error is an UnavailableError.
 func (s *Store) run(ctx context.Context, sc script, k kind, name string, args ...any) ([]any, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+		return nil, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 	}
 	all := append([]any{3, keyBucket(name), keyQueue(name), keyEpoch}, args...)
 	answer, err := s.call(ctx, k, append([]any{"evalsha", sc.hash}, all...)...)
@@ -38,7 +38,7 @@ func (s *Store) run(ctx context.Context, sc script, k kind, name string, args ..
 	if err == nil {
 		return answer, nil
 	}
-	return nil, &reservations.UnavailableError{
+	return nil, &bucket.UnavailableError{
 		Bucket: name, Applied: applied(k, err), BucketOnly: redis.HasErrorPrefix(err, "WRONGTYPE"), Err: explained(err),
 	}
 }
@@ -64,14 +64,14 @@ func (s *Store) call(ctx context.Context, k kind, args ...any) ([]any, error) {
 }
 
 // applied says what is known of a script that failed. Scripts write last, so one that Redis refused wrote nothing.
-func applied(k kind, err error) reservations.Applied {
+func applied(k kind, err error) bucket.Applied {
 	var refused redis.Error
 	var dial *net.OpError
 	if k == reading || errors.As(err, &refused) || errors.Is(err, redis.ErrPoolTimeout) ||
 		errors.As(err, &dial) && dial.Op == "dial" {
-		return reservations.AppliedNo
+		return bucket.AppliedNo
 	}
-	return reservations.AppliedMaybe
+	return bucket.AppliedMaybe
 }
 
 // explained adds what a person can do to an error of Redis.
@@ -84,5 +84,5 @@ func explained(err error) error {
 
 // ofBucket is a fault of one bucket, before anything is written.
 func ofBucket(name string, err error) error {
-	return &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, BucketOnly: true, Err: err}
+	return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, BucketOnly: true, Err: err}
 }

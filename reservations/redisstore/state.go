@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
@@ -20,7 +21,7 @@ var errAnswer = errors.New("malformed answer")
 
 // state is a bucket as Redis holds it.
 type state struct {
-	bucket reservations.Bucket
+	bucket bucket.Bucket
 	header string // empty where there is no bucket
 	epoch  string
 	clock  time.Time
@@ -39,14 +40,14 @@ func (s *Store) load(ctx context.Context, name string) (state, error) {
 // swap writes the bucket where it is still as it was seen, and the queue of the bucket lets the call. Then the answer
 // is empty; else it is for wait.
 func (s *Store) swap(
-	ctx context.Context, name, call string, seen state, limit reservations.Limit, after reservations.Bucket,
+	ctx context.Context, name, call string, seen state, limit bucket.Limit, after bucket.Bucket,
 ) (answer []any, err error) {
 	document, err := bson.Marshal(stored.Encode(after))
 	if err != nil {
 		return nil, ofBucket(name, err)
 	}
-	missing := reservations.Bucket{Since: moment(seen.epoch)}
-	_, o := reservations.Step(missing, limit, seen.clock, reservations.Request{Op: reservations.OpRefresh})
+	missing := bucket.Bucket{Since: moment(seen.epoch)}
+	_, o := bucket.Step(missing, limit, seen.clock, bucket.Request{Op: bucket.OpRefresh})
 	full := after.KeepUntil()
 	if m := o.Bucket.KeepUntil(); m.After(full) { // without the bucket, less is there
 		full = m
@@ -67,14 +68,14 @@ func (s *Store) wait(ctx context.Context, name, call string, answer []any, giveU
 		case err == nil && len(next) == 2:
 			return s.parse(name, next[1])
 		case err != nil && !errors.Is(err, redis.Nil):
-			return state{}, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+			return state{}, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 		}
 		if answer, err = s.write(ctx, reading, name, state{header: noHeader}, call, 0); err != nil {
 			return state{}, err
 		}
 	}
 	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
-	return state{}, &reservations.UnavailableError{Bucket: name, Applied: reservations.AppliedNo, Err: err}
+	return state{}, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 }
 
 // write runs swapScript.
@@ -125,13 +126,13 @@ func (s *Store) parse(name string, answer any) (state, error) {
 }
 
 // decode reads the bucket behind a header; it is empty after a reset.
-func decode(document string) (reservations.Bucket, error) {
+func decode(document string) (bucket.Bucket, error) {
 	if document == "" {
-		return reservations.Bucket{}, nil
+		return bucket.Bucket{}, nil
 	}
 	var d stored.Bucket
 	if err := bson.Unmarshal([]byte(document), &d); err != nil {
-		return reservations.Bucket{}, fmt.Errorf("%w: %w", stored.ErrMalformed, err)
+		return bucket.Bucket{}, fmt.Errorf("%w: %w", stored.ErrMalformed, err)
 	}
 	return d.Decode()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -44,19 +45,19 @@ func Open(ctx context.Context, client redis.UniversalClient) (*Store, error) {
 // trips. A call that loses queues up: the call before it in the queue sends it the bucket, and then no other call
 // swaps.
 func (s *Store) Apply(
-	ctx context.Context, limit reservations.Limit, key string, requests []reservations.Request,
-) ([]reservations.Outcome, error) {
+	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
+) ([]bucket.Answer, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	name := reservations.BucketName(limit.Name, key)
+	name := bucket.Name(limit.Name, key)
 	seen, err := s.load(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	call, giveUp := newCall(), time.Now().Add(s.patience)
 	for queued := false; ; queued = true {
-		after, outcomes := reservations.Fold(seen.bucket, limit, seen.clock, requests)
+		after, outcomes := bucket.Fold(seen.bucket, limit, seen.clock, requests)
 		if after.Version == seen.bucket.Version {
 			if !queued {
 				return outcomes, nil
@@ -78,13 +79,13 @@ func (s *Store) Apply(
 
 // Reset implements reservations.Store. The bucket is full also where Redis has forgotten buckets a moment ago.
 func (s *Store) Reset(ctx context.Context, limit, key string) error {
-	name := reservations.BucketName(limit, key)
+	name := bucket.Name(limit, key)
 	_, err := s.write(ctx, writing, name, state{header: anyHeader}, newCall(), keepReset)
 	return err
 }
 
 // Load implements reservations.Store.
-func (s *Store) Load(ctx context.Context, limit, key string) (reservations.Bucket, time.Time, error) {
-	seen, err := s.load(ctx, reservations.BucketName(limit, key))
+func (s *Store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
+	seen, err := s.load(ctx, bucket.Name(limit, key))
 	return seen.bucket, seen.clock, err
 }

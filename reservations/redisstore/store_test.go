@@ -6,10 +6,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/storetest"
 	"github.com/headway-go/headway/reservations/redisstore"
-	"github.com/headway-go/headway/reservations/storetest"
 )
 
 func connect(tb testing.TB, url string) *redis.Client {
@@ -87,19 +88,19 @@ func daily() reservations.Limit {
 	}}
 }
 
-func start(n float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpStart, Tokens: []float64{n}}
+func start(n float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpStart, Tokens: []float64{n}}
 }
 
-func allow(n float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpAllow, Tokens: []float64{n}}
+func allow(n float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpAllow, Tokens: []float64{n}}
 }
 
 func apply(
-	t *testing.T, store reservations.Store, limit reservations.Limit, requests ...reservations.Request,
-) reservations.Outcome {
+	t *testing.T, store reservations.Store, limit reservations.Limit, requests ...bucket.Request,
+) bucket.Answer {
 	t.Helper()
-	outcomes, err := store.Apply(t.Context(), limit, "", requests)
+	outcomes, err := store.Apply(t.Context(), limit.Rules(), "", requests)
 	if err != nil || len(outcomes) != len(requests) {
 		t.Fatalf("%d outcomes, %v", len(outcomes), err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/retryheader"
-	"github.com/headway-go/headway/reservations"
 )
 
 // Provider is a family of providers whose headers mean the same.
@@ -217,7 +217,7 @@ func answered(h http.Header, now time.Time) time.Time {
 	return now
 }
 
-// until is the time until a limit is full again, at most reservations.MaxWait, and how exactly it is said.
+// until is the time until a limit is full again, at most bucket.MaxWait, and how exactly it is said.
 func until(h http.Header, names []string, now time.Time) (reset, grain time.Duration, ok bool) {
 	for _, name := range names {
 		text, there := only(h, name)
@@ -232,10 +232,10 @@ func until(h http.Header, names []string, now time.Time) (reset, grain time.Dura
 			return d, grainOf(text), true
 		}
 		if d, err := time.ParseDuration(text); err == nil {
-			return min(max(0, d), reservations.MaxWait), grainOf(text), d >= 0
+			return min(max(0, d), bucket.MaxWait), grainOf(text), d >= 0
 		}
 		if t, err := time.Parse(time.RFC3339, text); err == nil {
-			return min(max(0, t.Sub(now)), reservations.MaxWait), 2 * time.Second, true // its second, and that of Date
+			return min(max(0, t.Sub(now)), bucket.MaxWait), 2 * time.Second, true // its second, and that of Date
 		}
 		return 0, 0, false
 	}

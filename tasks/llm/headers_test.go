@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -184,7 +184,7 @@ func FuzzReadHeaders(f *testing.F) {
 		for _, s := range llm.ReadHeaders(h, now) {
 			if !(s.Remaining >= 0 && s.Remaining <= 1e15 && s.Limit >= 0 && s.Limit <= 1e15) ||
 				math.Signbit(s.Remaining) ||
-				s.Reset < 0 || s.Reset > reservations.MaxWait || s.Kind == "" || s.Provider == "" {
+				s.Reset < 0 || s.Reset > bucket.MaxWait || s.Kind == "" || s.Provider == "" {
 				t.Fatalf("%+v", s)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -31,8 +32,8 @@ func TestRetryAfter(t *testing.T) {
 		"broken milliseconds": {map[string]string{"Retry-After": "2", "Retry-After-Ms": "soon"}, 2 * time.Second},
 		"negative":            {map[string]string{"Retry-After": "-2"}, 0},
 		"not a number":        {map[string]string{"Retry-After": "NaN"}, 0},
-		"forever":             {map[string]string{"Retry-After": "Inf"}, reservations.MaxWait},
-		"too long":            {map[string]string{"Retry-After": "1e300"}, reservations.MaxWait},
+		"forever":             {map[string]string{"Retry-After": "Inf"}, bucket.MaxWait},
+		"too long":            {map[string]string{"Retry-After": "1e300"}, bucket.MaxWait},
 		"text":                {map[string]string{"Retry-After": "later"}, 0},
 		"a date": {
 			map[string]string{"Retry-After": "Sat, 21 Nov 2026 10:01:30 GMT", "Date": date},
@@ -41,7 +42,7 @@ func TestRetryAfter(t *testing.T) {
 		"a date in the past": {map[string]string{"Retry-After": "Sat, 21 Nov 2026 09:00:00 GMT", "Date": date}, 0},
 		"a date far from here": {
 			map[string]string{"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"},
-			reservations.MaxWait,
+			bucket.MaxWait,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +213,7 @@ func FuzzRetryAfter(f *testing.F) {
 	f.Add("-0", "Inf", "x")
 	f.Fuzz(func(t *testing.T, ms, after, date string) {
 		d := llm.RetryAfter(http.Header{"Retry-After-Ms": {ms}, "Retry-After": {after}, "Date": {date}})
-		if d < 0 || d > reservations.MaxWait {
+		if d < 0 || d > bucket.MaxWait {
 			t.Fatalf("%v", d)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/reservations"
 )
 
 // text is the figures on one line.
@@ -189,7 +188,7 @@ func leftText(seconds float64) string {
 }
 
 func periodText(seconds float64) string {
-	_, unit, _ := strings.Cut(reservations.RateText(1, time.Duration(seconds*float64(time.Second))), "/")
+	_, unit, _ := strings.Cut(cli.Rate(1, time.Duration(seconds*float64(time.Second))), "/")
 	return unit
 }
 

@@ -33,7 +33,7 @@ type bucket struct {
 	meters []string // of the limit
 }
 
-func (b bucket) String() string { return reservations.BucketName(b.limit.Name, b.key) }
+func (b bucket) String() string { return reservations.Charge{Limit: b.limit.Name, Key: b.key}.Bucket() }
 
 // newSource reads what --limit and --key name. Errors of the command line are *cli.UsageError.
 func newSource(limits []reservations.Limit, named []string, key string) (*source, error) {
@@ -84,7 +84,7 @@ func (s *source) String() string {
 
 // hasHeadroom says whether any of the limits has room that only urgent requests may use.
 func (s *source) hasHeadroom() bool {
-	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return b.limit.HasHeadroom() })
+	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return b.limit.Rules().HasHeadroom() })
 }
 
 // hasPriorities says whether any of the limits has priorities.

@@ -190,7 +190,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 		if l.Settle != "" {
 			whole = append(whole, "settle "+string(l.Settle))
 		}
-		if l.HasHeadroom() {
+		if l.Rules().HasHeadroom() {
 			whole = append(whole, fmt.Sprintf("ordinary_share %v", l.Share()))
 		}
 		if l.MaxWait > 0 {
@@ -217,7 +217,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 func meterSettings(m reservations.Meter) string {
 	text := meterLine(m)
 	if m.MaxReserved != reservations.Unlimited {
-		text += ", max_reserved " + cli.Amount(max(0, m.MaxReserved))
+		text += ", max_reserved " + cli.Amount(m.Rules().MaxReserved)
 	}
 	if m.Headroom > 0 {
 		text += ", headroom " + cli.Amount(m.Headroom)
@@ -227,7 +227,7 @@ func meterSettings(m reservations.Meter) string {
 	case m.Spread:
 		text += ", in windows that start at a time of each bucket's own"
 	default:
-		text += fmt.Sprintf(", in windows that start at %s UTC", time.Unix(0, int64(m.Offset())).UTC().Format("15:04"))
+		text += fmt.Sprintf(", in windows that start at %s UTC", time.Unix(0, int64(m.Rules().Filling.Offset)).UTC().Format("15:04"))
 	}
 	if m.Settle != "" {
 		text += ", settle " + string(m.Settle)

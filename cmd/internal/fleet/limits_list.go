@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
@@ -134,7 +135,7 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 
 // set fills in what was set, and why it is not in force where it is not.
 func (r *listed) set(now *stored, o reservations.Override) {
-	r.Override = &listedRate{Rate: reservations.RateText(o.Rate, o.Period), Capacity: max(0, o.Capacity)}
+	r.Override = &listedRate{Rate: bucket.RateText(o.Rate, o.Period), Capacity: max(0, o.Capacity)}
 	if o.Meter == reservations.MeterInFlight {
 		r.Override.Rate = inFlightRate
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
@@ -93,7 +94,7 @@ func changeBucket(
 	}
 	if at.Shard != 0 {
 		return &cli.UsageError{Err: fmt.Errorf("%q is one shard; all shards of a bucket are changed together: name %q",
-			name, reservations.BucketName(at.Limit, at.Key))}
+			name, bucket.Name(at.Limit, at.Key))}
 	}
 	s, err := openSight(ctx, c, env)
 	if err != nil {

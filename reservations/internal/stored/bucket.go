@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // ErrMalformed is matched when a document is not a bucket.
@@ -29,7 +29,7 @@ type Bucket struct {
 // Fields are the names of all fields of a Bucket.
 func Fields() []string { return []string{"gen", "v", "at", "blocked", "meters", "ids", "forgot"} }
 
-// meter is one reservations.Balance.
+// meter is one bucket.Balance.
 type meter struct {
 	Name     string  `bson:"n"`
 	Started  float64 `bson:"s"`
@@ -48,13 +48,13 @@ type meter struct {
 	Leased   []lease `bson:"leased,omitempty"`
 }
 
-// held is one reservations.Held.
+// held is one bucket.Held.
 type held struct {
 	Until  int64   `bson:"u"`
 	Tokens float64 `bson:"n"`
 }
 
-// lease is one reservations.Leased.
+// lease is one bucket.Leased.
 type lease struct {
 	ID     int64   `bson:"i"`
 	Until  int64   `bson:"u"`
@@ -62,7 +62,7 @@ type lease struct {
 }
 
 // Encode returns the fields of a bucket.
-func Encode(b reservations.Bucket) bson.D {
+func Encode(b bucket.Bucket) bson.D {
 	meters := make([]meter, len(b.Meters))
 	for k, m := range b.Meters {
 		f := m.Filling
@@ -86,35 +86,35 @@ func Encode(b reservations.Bucket) bson.D {
 }
 
 // Decode is the inverse of Encode. The error matches ErrMalformed.
-func (d Bucket) Decode() (reservations.Bucket, error) {
+func (d Bucket) Decode() (bucket.Bucket, error) {
 	if d.Version <= 0 || len(d.Meters) == 0 {
-		return reservations.Bucket{}, fmt.Errorf("%w: the version or all meters are missing", ErrMalformed)
+		return bucket.Bucket{}, fmt.Errorf("%w: the version or all meters are missing", ErrMalformed)
 	}
-	b := reservations.Bucket{
+	b := bucket.Bucket{
 		At: time.Unix(0, d.At).UTC(), Generation: d.Generation, Version: d.Version,
 		Blocked: Moment(d.Blocked), Forgot: Moment(d.Forgot),
-		Meters: make([]reservations.Balance, len(d.Meters)),
+		Meters: make([]bucket.Balance, len(d.Meters)),
 	}
 	if len(d.Settled) > 0 {
 		b.Settled = d.Settled
 	}
 	for k, m := range d.Meters {
 		if fault := m.fault(); fault != "" {
-			return reservations.Bucket{}, fmt.Errorf("%w: meter %q: %s", ErrMalformed, m.Name, fault)
+			return bucket.Bucket{}, fmt.Errorf("%w: meter %q: %s", ErrMalformed, m.Name, fault)
 		}
-		b.Meters[k] = reservations.Balance{
+		b.Meters[k] = bucket.Balance{
 			Name: m.Name, Started: m.Started, Reserved: m.Reserved, Slowed: Moment(m.Slowed),
-			Filling: reservations.Filling{
+			Filling: bucket.Filling{
 				Rate: m.Rate, Capacity: m.Capacity, Headroom: m.Headroom,
 				Period: time.Duration(m.Period), Offset: time.Duration(m.Offset), InFlight: m.InFlight,
 				Least: m.Least, Most: m.Most, Ramp: time.Duration(m.Ramp),
 			},
 		}
 		for _, h := range m.Held {
-			b.Meters[k].Held = append(b.Meters[k].Held, reservations.Held{Until: Moment(h.Until), Tokens: h.Tokens})
+			b.Meters[k].Held = append(b.Meters[k].Held, bucket.Held{Until: Moment(h.Until), Tokens: h.Tokens})
 		}
 		for _, l := range m.Leased {
-			b.Meters[k].Leased = append(b.Meters[k].Leased, reservations.Leased{
+			b.Meters[k].Leased = append(b.Meters[k].Leased, bucket.Leased{
 				ID: l.ID, Until: Moment(l.Until), Tokens: l.Tokens,
 			})
 		}

@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestFields(t *testing.T) {
 	t.Parallel()
 	var encoded []string
-	for _, field := range stored.Encode(reservations.Bucket{}) {
+	for _, field := range stored.Encode(bucket.Bucket{}) {
 		encoded = append(encoded, field.Key)
 	}
 	text, err := bson.Marshal(stored.Bucket{})

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
@@ -79,9 +80,9 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		now := time.Unix(0, clock)
-		for _, op := range []reservations.Op{reservations.OpStart, reservations.OpReserve, reservations.OpSettle} {
-			after, o := reservations.Step(b, limit, now, reservations.Request{Op: op, Tokens: []float64{1}})
-			if o.Hold < 0 || o.Hold > reservations.Hold || o.Wait() < 0 {
+		for _, op := range []bucket.Op{bucket.OpStart, bucket.OpReserve, bucket.OpSettle} {
+			after, o := bucket.Step(b, limit.Rules(), now, bucket.Request{Op: op, Tokens: []float64{1}})
+			if o.Hold < 0 || o.Hold > bucket.Hold || o.Wait() < 0 {
 				t.Errorf("%s: hold %v, wait %v", op, o.Hold, o.Wait())
 			}
 			text, err := bson.Marshal(stored.Encode(after))

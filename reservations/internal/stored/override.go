@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -30,7 +31,7 @@ type Override struct {
 // OverrideID is "limit/meter" or "limit:key/meter": never the same for two meters, as the names of limits hold no
 // colon, and the names of meters no slash.
 func OverrideID(limit, key, meter string) string {
-	return reservations.BucketName(limit, key) + "/" + meter
+	return bucket.Name(limit, key) + "/" + meter
 }
 
 // EncodeOverride refuses a period that is not whole milliseconds: the error matches reservations.ErrInvalidLimit.
@@ -62,7 +63,7 @@ func DecodeOverride(document bson.Raw) (reservations.Override, error) {
 	}
 	return reservations.Override{
 		Limit: o.Limit, Key: o.Key, Meter: o.Meter, Rate: o.Rate, Capacity: o.Capacity,
-		Period: time.Duration(min(max(0, o.Period), int64(reservations.MaxWait/time.Millisecond))) * time.Millisecond,
+		Period: time.Duration(min(max(0, o.Period), int64(bucket.MaxWait/time.Millisecond))) * time.Millisecond,
 		SetAt:  o.SetAt.UTC(), By: o.By,
 	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -18,26 +19,26 @@ func oneMeter(rate, capacity, maxReserved float64) reservations.Limit {
 	}}
 }
 
-func start(n ...float64) reservations.Request { return ask(reservations.OpStart, n...) }
+func start(n ...float64) bucket.Request { return ask(bucket.OpStart, n...) }
 
-func allow(n ...float64) reservations.Request { return ask(reservations.OpAllow, n...) }
+func allow(n ...float64) bucket.Request { return ask(bucket.OpAllow, n...) }
 
 // promoted is the start of a task that waited with a reservation.
-func promoted(n ...float64) reservations.Request {
-	return reservations.Request{Op: reservations.OpStart, Tokens: n, Promoted: true, Reserved: true}
+func promoted(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpStart, Tokens: n, Promoted: true, Reserved: true}
 }
 
-func ask(op reservations.Op, n ...float64) reservations.Request {
-	return reservations.Request{Op: op, Tokens: n}
+func ask(op bucket.Op, n ...float64) bucket.Request {
+	return bucket.Request{Op: op, Tokens: n}
 }
 
-func dry(r reservations.Request) reservations.Request {
+func dry(r bucket.Request) bucket.Request {
 	r.Dry = true
 	return r
 }
 
-func block(d time.Duration) reservations.Request {
-	return reservations.Request{Op: reservations.OpBlock, For: d}
+func block(d time.Duration) bucket.Request {
+	return bucket.Request{Op: bucket.OpBlock, For: d}
 }
 
 // driver asks one bucket of an instance.
@@ -48,9 +49,9 @@ type driver struct {
 	key   string
 }
 
-func (d driver) apply(requests ...reservations.Request) []reservations.Outcome {
+func (d driver) apply(requests ...bucket.Request) []bucket.Answer {
 	d.t.Helper()
-	outcomes, err := d.i.Store.Apply(d.t.Context(), d.limit, d.key, requests)
+	outcomes, err := d.i.Store.Apply(d.t.Context(), d.limit.Rules(), d.key, requests)
 	if err != nil {
 		d.t.Fatalf("apply %d requests: %v", len(requests), err)
 	}
@@ -60,12 +61,12 @@ func (d driver) apply(requests ...reservations.Request) []reservations.Outcome {
 	return outcomes
 }
 
-func (d driver) one(r reservations.Request) reservations.Outcome {
+func (d driver) one(r bucket.Request) bucket.Answer {
 	d.t.Helper()
 	return d.apply(r)[0]
 }
 
-func (d driver) load() (reservations.Bucket, time.Time) {
+func (d driver) load() (bucket.Bucket, time.Time) {
 	d.t.Helper()
 	b, now, err := d.i.Store.Load(d.t.Context(), d.limit.Name, d.key)
 	if err != nil {
@@ -82,7 +83,7 @@ func (d driver) reset() {
 }
 
 // wantStart expects o to start after hold.
-func (d driver) wantStart(o reservations.Outcome, hold time.Duration) {
+func (d driver) wantStart(o bucket.Answer, hold time.Duration) {
 	d.t.Helper()
 	if !o.Started() || o.Hold != hold {
 		d.t.Fatalf("got %s, hold %v, wait %v; want a start after %v", o.State, o.Hold, o.Wait(), hold)
@@ -90,7 +91,7 @@ func (d driver) wantStart(o reservations.Outcome, hold time.Duration) {
 }
 
 // want expects state s and a wait.
-func (d driver) want(o reservations.Outcome, s reservations.State, wait time.Duration) {
+func (d driver) want(o bucket.Answer, s reservations.State, wait time.Duration) {
 	d.t.Helper()
 	if o.State != s || o.Wait() != wait {
 		d.t.Fatalf("got %s, wait %v, hold %v; want %s, wait %v", o.State, o.Wait(), o.Hold, s, wait)

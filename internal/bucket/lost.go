@@ -1,4 +1,4 @@
-package reservations
+package bucket
 
 import "time"
 
@@ -13,7 +13,7 @@ func (b Bucket) lost() Bucket {
 		return b
 	}
 	held := b.Since.Add(Hold)
-	ended := b.Since.Add(leaseLasts + leaseSpare + leaseStep - 1).Truncate(leaseStep)
+	ended := b.Since.Add(LeaseKept + leaseStep - 1).Truncate(leaseStep)
 	for k, s := range b.Meters {
 		switch {
 		case s.Filling.InFlight && ended.After(b.At):
@@ -27,6 +27,6 @@ func (b Bucket) lost() Bucket {
 		}
 		b.Meters[k] = s
 	}
-	b.Forgot, b.Since = later(b.Forgot, b.Since), time.Time{}
+	b.Forgot, b.Since = Later(b.Forgot, b.Since), time.Time{}
 	return b
 }

@@ -1,4 +1,4 @@
-package reservations
+package bucket
 
 import (
 	"slices"
@@ -12,8 +12,8 @@ const (
 	// backwards is how far the clock may run back before the bucket follows it. A smaller step is jitter between
 	// servers and changes nothing.
 	backwards = time.Minute
-	// tolerance is what rounding may take from a balance, in tokens.
-	tolerance = 1e-6
+	// Tolerance is what rounding may take from a balance, in tokens.
+	Tolerance = 1e-6
 	// unusedMost is how many meters a bucket keeps that its limit lacks.
 	unusedMost = 16
 )
@@ -69,14 +69,13 @@ func (b Bucket) Newer(other Bucket) bool {
 	return b.Version > other.Version
 }
 
-// Follows says whether the bucket's meters fill as the limit's meters do. If not, Limiter.Refresh makes the bucket
-// follow.
+// Follows says whether the bucket's meters fill as the limit's meters do. If not, OpRefresh makes the bucket follow.
 func (b Bucket) Follows(l Limit) bool {
 	if len(b.Meters) < len(l.Meters) {
 		return b.At.IsZero()
 	}
 	for k, m := range l.Meters {
-		if b.Meters[k].Name != m.Name || b.Meters[k].Filling.rule() != m.Filling() {
+		if b.Meters[k].Name != m.Name || b.Meters[k].Filling.rule() != m.Filling {
 			return false
 		}
 	}
@@ -85,16 +84,16 @@ func (b Bucket) Follows(l Limit) bool {
 
 // FullAt is when every balance is at its capacity and no block is left, if nothing else happens.
 func (b Bucket) FullAt() time.Time {
-	full := later(b.At, b.Blocked)
+	full := Later(b.At, b.Blocked)
 	for _, m := range b.Meters {
-		full = later(full, b.At.Add(b.until(m, m.Filling.Capacity-m.Reserved)))
+		full = Later(full, b.At.Add(b.Until(m, m.Filling.Capacity-m.Reserved)))
 	}
 	return full
 }
 
-// accrue returns the bucket as it is at now, with the meters of the limit first. A clock that runs back changes
+// Accrue returns the bucket as it is at now, with the meters of the limit first. A clock that runs back changes
 // nothing. A clock that runs back by more than a minute is followed, and nothing is filled for that step.
-func (b Bucket) accrue(l Limit, now time.Time) Bucket {
+func (b Bucket) Accrue(l Limit, now time.Time) Bucket {
 	if b.At.IsZero() {
 		b = Bucket{At: now, Generation: now.UnixMilli(), Since: b.Since}
 		for _, m := range l.Meters {
@@ -109,7 +108,7 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 		b = b.back(ahead)
 	}
 	was := b
-	b.At = later(b.At, now)
+	b.At = Later(b.At, now)
 	b.Meters = make([]Balance, 0, max(len(was.Meters), len(l.Meters)))
 	for k, m := range l.Meters {
 		i := k
@@ -119,7 +118,7 @@ func (b Bucket) accrue(l Limit, now time.Time) Bucket {
 		if i < 0 {
 			b.Meters = append(b.Meters, m.newBalance(b.At))
 		} else {
-			b.Meters = append(b.Meters, was.filled(was.Meters[i], m.Filling(), b.At))
+			b.Meters = append(b.Meters, was.filled(was.Meters[i], m.Filling, b.At))
 		}
 	}
 	for _, s := range was.Meters {
@@ -149,8 +148,11 @@ func (b Bucket) back(d time.Duration) Bucket {
 }
 
 func (m Meter) newBalance(now time.Time) Balance {
-	full := m.full(now)
-	return Balance{Name: m.Name, Started: full, Reserved: full, Filling: m.Filling()}
+	full := m.Filling.Capacity
+	if m.Filling.windowed() { // before the first window, the balance lacks what comes back until then
+		full -= m.Filling.passed(now, m.First)
+	}
+	return Balance{Name: m.Name, Started: full, Reserved: full, Filling: m.Filling}
 }
 
 // filled is the balance s at a later moment, from which on it fills by f. If f is another filling than before, it is
@@ -177,17 +179,17 @@ func (b *Bucket) comes(f Filling, to time.Time) float64 {
 	if f.windowed() {
 		return f.passed(b.At, to)
 	}
-	return f.passed(later(b.At, b.Blocked), to)
+	return f.passed(Later(b.At, b.Blocked), to)
 }
 
-// until is how long after At x tokens have come back to a balance. Never negative.
-func (b *Bucket) until(s Balance, x float64) time.Duration {
+// Until is how long after At x tokens have come back to a balance. Never negative.
+func (b *Bucket) Until(s Balance, x float64) time.Duration {
 	f, from := s.Filling, b.At
 	if f.InFlight {
 		return b.untilEnded(s, x)
 	}
 	if x > nearlyNone && !f.windowed() {
-		from = later(b.At, b.Blocked)
+		from = Later(b.At, b.Blocked)
 	}
 	return min(MaxWait, from.Sub(b.At)+f.until(from, x))
 }
@@ -204,7 +206,7 @@ func (b *Bucket) wait(balance func(Balance) float64, n []float64, urgent bool) t
 		if !urgent {
 			tokens += s.Filling.Headroom
 		}
-		w = max(w, b.until(s, min(tokens, s.Filling.Capacity)-balance(s)))
+		w = max(w, b.Until(s, min(tokens, s.Filling.Capacity)-balance(s)))
 	}
 	return w
 }
@@ -216,7 +218,8 @@ func (b *Bucket) afterStart(k int, x, n float64, w time.Duration) float64 {
 	return min(x, f.Capacity-b.comes(f, b.At.Add(w))) - n
 }
 
-func later(a, b time.Time) time.Time {
+// Later is the later of two moments.
+func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

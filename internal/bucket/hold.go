@@ -1,4 +1,4 @@
-package reservations
+package bucket
 
 import (
 	"slices"
@@ -21,12 +21,12 @@ type Held struct {
 // holdEnd is when a hold that ends at a moment counts no more.
 func holdEnd(at time.Time) time.Time { return at.Add(holdStep - 1).Truncate(holdStep) }
 
-// HoldEnd is when the hold of a start ends, for its settlement: see Charge.HoldEnd. Zero for a start without a hold.
-func (o Outcome) HoldEnd() time.Time {
-	if o.Hold <= atOnce {
+// HoldEnd is when the hold of a start ends, for its settlement: see Request.HoldEnd. Zero for a start without a hold.
+func (a Answer) HoldEnd() time.Time {
+	if a.Hold <= atOnce {
 		return time.Time{}
 	}
-	return holdEnd(o.At.Add(o.Hold))
+	return holdEnd(a.At.Add(a.Hold))
 }
 
 // hold returns s with n more tokens that hold until an end; a negative n holds no more.

@@ -1,4 +1,4 @@
-package reservations
+package bucket
 
 import (
 	"math"
@@ -75,19 +75,19 @@ func (r Request) Fits(l Limit) bool {
 	least, longest := 0., time.Duration(math.MaxInt64)
 	switch r.Op {
 	case OpStart, OpAllow:
-		longest = leaseLasts + leaseSpare
-		if len(r.Tokens) > 0 && r.Lease == 0 && l.takesSlots(r.Tokens) {
+		longest = LeaseKept
+		if len(r.Tokens) > 0 && r.Lease == 0 && l.TakesSlots(r.Tokens) {
 			return false
 		}
 	case OpRenew:
-		longest = leaseLasts + leaseSpare
+		longest = LeaseKept
 	case OpSettle, OpSync:
-		least = -largestAmount
+		least = -LargestAmount
 	case OpReserve, OpRelease, OpBlock, OpUnblock, OpRefresh:
 	default:
 		return false
 	}
-	possible := func(n float64) bool { return n >= least && n <= largestAmount }
+	possible := func(n float64) bool { return n >= least && n <= LargestAmount }
 	return r.For >= 0 && r.For <= longest && !slices.ContainsFunc(r.Tokens, func(n float64) bool { return !possible(n) })
 }
 
@@ -95,8 +95,8 @@ func (r Request) Fits(l Limit) bool {
 // I/O, and b is left as it was. It assumes a valid limit and len(request.Tokens) == len(limit.Meters) or no tokens;
 // Limiter sees to both. Version grows exactly if the bucket changed by more than what comes back in time. A store need
 // not write a bucket whose Version did not grow.
-func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcome) {
-	before := b.accrue(limit, now)
+func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Answer) {
+	before := b.Accrue(limit, now)
 	after := before
 	after.Meters = slices.Clone(before.Meters)
 	o := after.answer(limit, request)
@@ -112,8 +112,8 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Outcom
 }
 
 // Fold is Step for requests of one bucket, in order.
-func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []Outcome) {
-	outcomes := make([]Outcome, len(requests))
+func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []Answer) {
+	outcomes := make([]Answer, len(requests))
 	for i, r := range requests {
 		b, outcomes[i] = Step(b, limit, now, r)
 	}
@@ -139,7 +139,7 @@ func (b Bucket) followed(stored Bucket) bool {
 }
 
 // answer changes the bucket.
-func (b *Bucket) answer(l Limit, r Request) Outcome {
+func (b *Bucket) answer(l Limit, r Request) Answer {
 	switch r.Op {
 	case OpStart:
 		b.endLease(r.Lease)
@@ -164,11 +164,11 @@ func (b *Bucket) answer(l Limit, r Request) Outcome {
 		b.unblock()
 	case OpRefresh:
 	}
-	return Outcome{State: StateSettled}
+	return Answer{State: StateSettled}
 }
 
 // start starts the task when it has room within Hold.
-func (b *Bucket) start(l Limit, r Request) Outcome {
+func (b *Bucket) start(l Limit, r Request) Answer {
 	balance := b.newcomer(l, r)
 	if r.Promoted {
 		balance = Balance.started
@@ -176,10 +176,10 @@ func (b *Bucket) start(l Limit, r Request) Outcome {
 	w := b.wait(balance, r.Tokens, r.Urgent)
 	if w <= Hold {
 		b.take(r, w)
-		return Outcome{State: StateStarted, Hold: w}
+		return Answer{State: StateStarted, Hold: w}
 	}
 	if r.Promoted {
-		return Outcome{State: StateWaiting, RetryAt: b.At.Add(w)}
+		return Answer{State: StateWaiting, RetryAt: b.At.Add(w)}
 	}
 	return b.reserve(l, r, w)
 }
@@ -213,13 +213,13 @@ func (b *Bucket) take(r Request, w time.Duration) {
 }
 
 // reserve promises tokens that are there in w, or only says so where max_reserved or max_wait does not allow a promise.
-func (b *Bucket) reserve(l Limit, r Request, w time.Duration) Outcome {
-	o := Outcome{State: StateWaiting, RetryAt: b.At.Add(w)}
+func (b *Bucket) reserve(l Limit, r Request, w time.Duration) Answer {
+	o := Answer{State: StateWaiting, RetryAt: b.At.Add(w)}
 	if l.MaxWait > 0 && w > l.MaxWait {
 		return o
 	}
 	for k, n := range r.Tokens {
-		if n-b.Meters[k].Reserved > l.Meters[k].mostReserved()+tolerance {
+		if n-b.Meters[k].Reserved > l.Meters[k].MaxReserved+Tolerance {
 			return o
 		}
 	}
@@ -231,14 +231,14 @@ func (b *Bucket) reserve(l Limit, r Request, w time.Duration) Outcome {
 }
 
 // allow starts a new task when there is room at this very moment.
-func (b *Bucket) allow(l Limit, r Request) Outcome {
+func (b *Bucket) allow(l Limit, r Request) Answer {
 	b.endLease(r.Lease)
 	w := b.wait(b.newcomer(l, r), r.Tokens, r.Urgent)
 	if w > atOnce {
-		return Outcome{State: StateRefused, RetryAt: b.At.Add(w)}
+		return Answer{State: StateRefused, RetryAt: b.At.Add(w)}
 	}
 	b.take(r, w)
-	return Outcome{State: StateStarted}
+	return Answer{State: StateStarted}
 }
 
 // release gives a reservation back.
@@ -252,8 +252,8 @@ func (b *Bucket) release(n []float64) {
 // block lets nothing start for d, at most the limit's max_block. A token bucket is empty when the block ends: the
 // provider has just said that it is, and what would come back meanwhile would all start at that moment. A block inside
 // a longer one changes nothing.
-func (b *Bucket) block(l Limit, d time.Duration) Outcome {
-	end := b.At.Add(min(d, l.LongestBlock()))
+func (b *Bucket) block(l Limit, d time.Duration) Answer {
+	end := b.At.Add(min(d, l.MaxBlock))
 	if d > 0 && end.After(b.Blocked) {
 		b.slow()
 		b.Blocked = end
@@ -264,7 +264,7 @@ func (b *Bucket) block(l Limit, d time.Duration) Outcome {
 			}
 		}
 	}
-	return Outcome{State: StateSettled, RetryAt: b.Blocked}
+	return Answer{State: StateSettled, RetryAt: b.Blocked}
 }
 
 // unblock ends the block in force. From now on tokens come back beside the tokens of tasks that hold until the end of

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -93,8 +94,8 @@ func testConcurrentSettlements(d driver) {
 	stores := d.peers(8)
 	eachOf(len(stores), func(p int) {
 		for id := range int64(20) {
-			_, err := stores[p].Apply(d.t.Context(), d.limit, "", []reservations.Request{
-				{Op: reservations.OpSettle, ID: id + 1, Tokens: []float64{1}},
+			_, err := stores[p].Apply(d.t.Context(), d.limit.Rules(), "", []bucket.Request{
+				{Op: bucket.OpSettle, ID: id + 1, Tokens: []float64{1}},
 			})
 			if err != nil {
 				d.t.Error(err)
@@ -209,17 +210,17 @@ func race(t *testing.T, n, times int, stores []reservations.Store, limit reserva
 // contend applies a request, and again where the store gave up after conflicts and applied nothing: on a busy machine
 // that is no fault.
 func contend(
-	t *testing.T, store reservations.Store, limit reservations.Limit, r reservations.Request,
-) (reservations.Outcome, error) {
+	t *testing.T, store reservations.Store, limit reservations.Limit, r bucket.Request,
+) (bucket.Answer, error) {
 	t.Helper()
 	for {
-		outcomes, err := store.Apply(t.Context(), limit, "", []reservations.Request{r})
+		outcomes, err := store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{r})
 		if err == nil {
 			return outcomes[0], nil
 		}
-		var u *reservations.UnavailableError
-		if !errors.Is(err, reservations.ErrContended) || !errors.As(err, &u) || u.Applied != reservations.AppliedNo {
-			return reservations.Outcome{}, err
+		var u *bucket.UnavailableError
+		if !errors.Is(err, reservations.ErrContended) || !errors.As(err, &u) || u.Applied != bucket.AppliedNo {
+			return bucket.Answer{}, err
 		}
 	}
 }

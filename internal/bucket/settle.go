@@ -1,4 +1,4 @@
-package reservations
+package bucket
 
 import (
 	"slices"
@@ -35,8 +35,8 @@ func (b *Bucket) settleOnce(r Request) {
 	if slices.Contains(b.Settled, r.ID) {
 		return
 	}
-	if forgot := later(b.Forgot, time.UnixMilli(b.Generation)); r.For > 0 && b.At.Add(-r.For).Before(forgot) {
-		r.Tokens = onlyTaken(r.Tokens)
+	if forgot := Later(b.Forgot, time.UnixMilli(b.Generation)); r.For > 0 && b.At.Add(-r.For).Before(forgot) {
+		r.Tokens = OnlyTaken(r.Tokens)
 	}
 	ids := b.Settled
 	if len(ids) >= settledMost {
@@ -63,15 +63,11 @@ func (b *Bucket) unseen(r Request) []float64 {
 	return x
 }
 
-// onlyTaken is x without what it gives back.
-func onlyTaken(x []float64) []float64 {
+// OnlyTaken is x without what it gives back.
+func OnlyTaken(x []float64) []float64 {
 	x = slices.Clone(x)
 	for k := range x {
 		x[k] = min(0, x[k])
 	}
 	return x
-}
-
-func nothing(x []float64) bool {
-	return !slices.ContainsFunc(x, func(n float64) bool { return n != 0 })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -128,7 +129,7 @@ func (s recordedStep) leftOut(last float64) string {
 		return differsNegative
 	case s.Throws:
 		return differsThrows
-	case s.RetryAfter != nil && *s.RetryAfter > float64(reservations.MaxWait.Milliseconds()):
+	case s.RetryAfter != nil && *s.RetryAfter > float64(bucket.MaxWait.Milliseconds()):
 		return differsBeyond
 	}
 	return ""

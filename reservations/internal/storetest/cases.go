@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
 // Requests of one call are folded in order, at one moment.
 func testFold(d driver) {
 	d.limit = oneMeter(10, 5, reservations.Unlimited)
-	got := d.apply(start(5), start(4), ask(reservations.OpSettle, 2), promoted(2), start(1))
+	got := d.apply(start(5), start(4), ask(bucket.OpSettle, 2), promoted(2), start(1))
 	d.wantStart(got[0], 0)
 	d.want(got[1], reservations.StateReserved, 400*ms)
 	d.want(got[2], reservations.StateSettled, 0)
@@ -72,7 +73,7 @@ func testDry(d driver) {
 		d.wantStart(d.one(dry(start(2))), 100*ms)
 		d.want(d.one(dry(start(5))), reservations.StateReserved, 400*ms)
 		d.want(d.one(dry(allow(2))), reservations.StateRefused, 100*ms)
-		d.apply(dry(ask(reservations.OpSettle, 5)), dry(block(time.Hour)))
+		d.apply(dry(ask(bucket.OpSettle, 5)), dry(block(time.Hour)))
 	}
 	if after, _ := d.load(); !reflect.DeepEqual(before, after) {
 		d.t.Errorf("dry requests made\n%+v of\n%+v", after, before)
@@ -87,11 +88,11 @@ func testUnchanged(d driver) {
 	before, _ := d.load()
 	other := d
 	other.i.Store = d.i.peer(d.t)
-	other.apply(ask(reservations.OpSettle, -10))
+	other.apply(ask(bucket.OpSettle, -10))
 	d.want(d.one(allow(1)), reservations.StateRefused, 1200*ms) // d wrote last but one
 	d.i.Advance(time.Second)
 	d.want(d.one(start(5)), reservations.StateWaiting, 600*ms)
-	d.want(d.one(ask(reservations.OpRefresh)), reservations.StateSettled, 0)
+	d.want(d.one(ask(bucket.OpRefresh)), reservations.StateSettled, 0)
 	after, now := d.load()
 	if after.Version != before.Version+1 || now.Sub(after.At) != time.Second {
 		d.t.Errorf("three calls that change nothing made\n%+v of\n%+v", after, before)
@@ -104,7 +105,7 @@ func testReset(d driver) {
 	d.i.Advance(ms)
 	d.reset()
 	d.reset() // a bucket that is not there can be reset
-	if b, _ := d.load(); !reflect.DeepEqual(b, reservations.Bucket{}) {
+	if b, _ := d.load(); !reflect.DeepEqual(b, bucket.Bucket{}) {
 		d.t.Errorf("after a reset there is %+v", b)
 	}
 	after := d.one(start(5))
@@ -134,12 +135,12 @@ func testResetByAnother(d driver) {
 func testLoad(d driver) {
 	d.limit = oneMeter(3, 5, reservations.Unlimited)
 	b, now := d.load()
-	if !reflect.DeepEqual(b, reservations.Bucket{}) || now.IsZero() {
+	if !reflect.DeepEqual(b, bucket.Bucket{}) || now.IsZero() {
 		d.t.Errorf("there is %+v at %v", b, now)
 	}
 	d.i.Advance(time.Nanosecond)
-	requests := []reservations.Request{
-		start(1.1), {Op: reservations.OpSettle, Tokens: []float64{.3}, ID: -1 << 62}, start(20), block(7 * time.Second),
+	requests := []bucket.Request{
+		start(1.1), {Op: bucket.OpSettle, Tokens: []float64{.3}, ID: -1 << 62}, start(20), block(7 * time.Second),
 	}
 	want := d.apply(requests...)[3].Bucket
 	d.i.Advance(123456789)
@@ -195,7 +196,7 @@ func testChange(d driver) {
 	d.limit = reservations.Limit{Name: "limit", Meters: []reservations.Meter{meter("a", 10), meter("b", 1)}}
 	d.apply(start(10, 10))
 	d.limit.Meters = []reservations.Meter{meter("c", 1), meter("a", 5)}
-	refreshed := d.one(ask(reservations.OpRefresh))
+	refreshed := d.one(ask(bucket.OpRefresh))
 	b, _ := d.load()
 	if len(b.Meters) != 3 || b.Meters[0].Name != "c" || b.Meters[1].Name != "a" || b.Meters[2].Name != "b" ||
 		b.Meters[1].Filling.Rate != 5 || !reflect.DeepEqual(b, refreshed.Bucket) {
@@ -210,8 +211,8 @@ func testChange(d driver) {
 // A settlement with an ID counts once, as long as the bucket remembers it; then only what takes counts.
 func testSettleOnce(d driver) {
 	d.limit = oneMeter(10, 10, reservations.Unlimited)
-	settle := func(id int64, n float64, age time.Duration) reservations.Request {
-		return reservations.Request{Op: reservations.OpSettle, ID: id, Tokens: []float64{n}, For: age}
+	settle := func(id int64, n float64, age time.Duration) bucket.Request {
+		return bucket.Request{Op: bucket.OpSettle, ID: id, Tokens: []float64{n}, For: age}
 	}
 	d.apply(start(10), settle(-7, 4, 0), settle(-7, 4, 0))
 	other := d
@@ -221,7 +222,7 @@ func testSettleOnce(d driver) {
 	d.want(d.one(allow(1)), reservations.StateRefused, 100*ms)
 	d.i.Advance(time.Second)
 	d.wantStart(d.one(allow(10)), 0)
-	others := make([]reservations.Request, 64)
+	others := make([]bucket.Request, 64)
 	for i := range others {
 		others[i] = settle(int64(i+1), 0, 0)
 	}
@@ -237,10 +238,10 @@ func testBlock(d driver) {
 	d.limit = oneMeter(10, 5, reservations.Unlimited)
 	d.want(d.one(block(2*time.Second)), reservations.StateSettled, 2*time.Second)
 	d.want(d.one(block(time.Second)), reservations.StateSettled, 2*time.Second) // inside
-	d.apply(ask(reservations.OpSettle, 100))
+	d.apply(ask(bucket.OpSettle, 100))
 	d.i.Advance(time.Second)
 	d.want(d.one(allow(0)), reservations.StateRefused, time.Second)
-	d.want(d.one(reservations.Request{Op: reservations.OpUnblock}), reservations.StateSettled, 0)
+	d.want(d.one(bucket.Request{Op: bucket.OpUnblock}), reservations.StateSettled, 0)
 	d.wantStart(d.one(allow(0)), 0)
 	d.want(d.one(block(time.Hour)), reservations.StateSettled, reservations.MaxBlockDefault)
 }
@@ -248,7 +249,7 @@ func testBlock(d driver) {
 // A provider's balance corrects downwards, and upwards where that is asked for.
 func testSync(d driver) {
 	d.limit = oneMeter(10, 10, reservations.Unlimited)
-	sync := reservations.Request{Op: reservations.OpSync, Tokens: []float64{4}, For: 100 * ms}
+	sync := bucket.Request{Op: bucket.OpSync, Tokens: []float64{4}, For: 100 * ms}
 	d.apply(sync)
 	d.wantStart(d.one(allow(5)), 0)
 	d.apply(sync)
@@ -268,7 +269,7 @@ func testAdaptive(d driver) {
 	d.wantStart(d.one(start(5)), 0) // 5 seconds of use
 	other := d
 	other.i.Store = d.i.peer(d.t)
-	rate := func(o reservations.Outcome) float64 { return o.Bucket.Meters[0].Filling.Rate }
+	rate := func(o bucket.Answer) float64 { return o.Bucket.Meters[0].Filling.Rate }
 	if got := rate(other.one(dry(start(6)))); got != 6 {
 		d.t.Errorf("rate %v after 5 seconds of use, want 6", got)
 	}
@@ -291,7 +292,7 @@ func testHolds(d driver) {
 	o := d.apply(start(10, 0), start(1, 1.1), start(.6, 2.3))[2]
 	d.wantStart(o, 160*ms)
 	first := o.At.Truncate(50 * ms)
-	want := []reservations.Held{
+	want := []bucket.Held{
 		{Until: first.Add(100 * ms), Tokens: 1.1}, {Until: first.Add(200 * ms), Tokens: 2.3},
 	}
 	loaded, _ := d.load()
@@ -300,9 +301,9 @@ func testHolds(d driver) {
 	}
 	other := d
 	other.i.Store = d.i.peer(d.t)
-	late := ask(reservations.OpSettle, 0, 2)
+	late := ask(bucket.OpSettle, 0, 2)
 	late.HoldEnd = o.HoldEnd()
-	other.apply(late, ask(reservations.OpSettle, 0, 8)) // the provider has room for 10 - 1 - 1.4
+	other.apply(late, ask(bucket.OpSettle, 0, 8)) // the provider has room for 10 - 1 - 1.4
 	d.i.Advance(200 * ms)
 	d.wantStart(d.one(allow(.4, 9.6)), 0)
 	d.want(d.one(allow(0, .1)), reservations.StateRefused, 10*ms)
@@ -315,12 +316,12 @@ func testHolds(d driver) {
 func testInFlight(d driver) {
 	d.limit = oneMeter(10, 10, reservations.Unlimited)
 	d.limit.Meters = append(d.limit.Meters, reservations.InFlight(3))
-	lease := func(op reservations.Op, id int64, n ...float64) reservations.Request {
-		return reservations.Request{Op: op, Tokens: n, Lease: id, For: 25 * time.Second}
+	lease := func(op bucket.Op, id int64, n ...float64) bucket.Request {
+		return bucket.Request{Op: op, Tokens: n, Lease: id, For: 25 * time.Second}
 	}
-	all := d.apply(lease(reservations.OpStart, 1<<62, 1, 1), lease(reservations.OpStart, -7, 1, 2), start(1, 0))
+	all := d.apply(lease(bucket.OpStart, 1<<62, 1, 1), lease(bucket.OpStart, -7, 1, 2), start(1, 0))
 	end := all[0].At.Add(25 * time.Second)
-	want := reservations.Leases{{ID: 1 << 62, Until: end, Tokens: 1}, {ID: -7, Until: end, Tokens: 2}}
+	want := bucket.Leases{{ID: 1 << 62, Until: end, Tokens: 1}, {ID: -7, Until: end, Tokens: 2}}
 	loaded, _ := d.load()
 	if got := loaded.Meters[1].Leased; !reflect.DeepEqual(got, want) || !reflect.DeepEqual(loaded, all[2].Bucket) {
 		d.t.Errorf("leases %+v, want %+v", got, want)
@@ -328,22 +329,22 @@ func testInFlight(d driver) {
 	other := d
 	other.i.Store = d.i.peer(d.t)
 	d.i.Advance(5 * time.Second)
-	other.want(other.one(lease(reservations.OpStart, 3, 1, 1)), reservations.StateWaiting, 20*time.Second)
-	other.want(other.one(lease(reservations.OpRenew, 1<<62)), reservations.StateSettled, 0)
-	d.want(d.one(lease(reservations.OpRenew, 3)), reservations.StateRefused, 0)
-	d.apply(lease(reservations.OpSettle, -7, 0, 0), lease(reservations.OpSettle, -7, 0, 0))
-	other.wantStart(other.one(lease(reservations.OpStart, 3, 1, 2)), 0)
-	d.want(d.one(lease(reservations.OpStart, 4, 1, 1)), reservations.StateWaiting, 25*time.Second)
+	other.want(other.one(lease(bucket.OpStart, 3, 1, 1)), reservations.StateWaiting, 20*time.Second)
+	other.want(other.one(lease(bucket.OpRenew, 1<<62)), reservations.StateSettled, 0)
+	d.want(d.one(lease(bucket.OpRenew, 3)), reservations.StateRefused, 0)
+	d.apply(lease(bucket.OpSettle, -7, 0, 0), lease(bucket.OpSettle, -7, 0, 0))
+	other.wantStart(other.one(lease(bucket.OpStart, 3, 1, 2)), 0)
+	d.want(d.one(lease(bucket.OpStart, 4, 1, 1)), reservations.StateWaiting, 25*time.Second)
 	d.i.Advance(25 * time.Second)
-	d.wantStart(d.one(lease(reservations.OpStart, 4, 1, 3)), 0)
-	d.want(d.one(lease(reservations.OpRenew, 1<<62)), reservations.StateRefused, 0)
+	d.wantStart(d.one(lease(bucket.OpStart, 4, 1, 3)), 0)
+	d.want(d.one(lease(bucket.OpRenew, 1<<62)), reservations.StateRefused, 0)
 }
 
 func testCancelled(d driver) {
 	d.limit = oneMeter(10, 5, reservations.NoReserved)
 	ctx, cancel := context.WithCancel(d.t.Context())
 	cancel()
-	_, err := d.i.Store.Apply(ctx, d.limit, "", []reservations.Request{start(5)})
+	_, err := d.i.Store.Apply(ctx, d.limit.Rules(), "", []bucket.Request{start(5)})
 	wantCancelled(d.t, err)
 	wantCancelled(d.t, d.i.Store.Reset(ctx, d.limit.Name, ""))
 	d.wantStart(d.one(start(5)), 0)
@@ -351,11 +352,11 @@ func testCancelled(d driver) {
 
 func wantCancelled(t *testing.T, err error) {
 	t.Helper()
-	var u *reservations.UnavailableError
+	var u *bucket.UnavailableError
 	if !errors.Is(err, reservations.ErrUnavailable) || !errors.Is(err, context.Canceled) || !errors.As(err, &u) {
 		t.Fatalf("with a cancelled context the error is %v", err)
 	}
-	if u.Applied != reservations.AppliedNo || u.Bucket != "limit" || errors.Is(err, reservations.ErrBucket) {
+	if u.Applied != bucket.AppliedNo || u.Bucket != "limit" || errors.Is(err, reservations.ErrBucket) {
 		t.Errorf("applied %q to bucket %q; nothing was sent for bucket limit: %v", u.Applied, u.Bucket, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -111,25 +112,30 @@ func (r *replay) step(s recordedStep) string {
 }
 
 // ask asks what s asked. An error is that of the charge.
-func (r *replay) ask(s recordedStep) (reservations.Outcome, error) {
+func (r *replay) ask(s recordedStep) (bucket.Answer, error) {
 	charge := reservations.Charge{Limit: r.limit.Name, Key: r.key, Tokens: reservations.Tokens{"m": s.Count}}
 	if s.Reserve {
 		if err := charge.Validate(r.limit); err != nil {
-			return reservations.Outcome{}, err
+			return bucket.Answer{}, err
 		}
 	}
 	ctx := r.t.Context()
 	switch {
 	case s.Op == "check" && s.Reserve:
-		return r.one(reservations.Request{Op: reservations.OpReserve, Tokens: []float64{s.Count}, Dry: true}), nil
+		return r.one(bucket.Request{Op: bucket.OpReserve, Tokens: []float64{s.Count}, Dry: true}), nil
 	case s.Op == "check":
-		return r.limiter.Check(ctx, charge)
+		return answer(r.limiter.Check(ctx, charge))
 	case s.Op == "reserve" && s.Reserve:
-		return r.limiter.Reserve(ctx, charge)
+		return answer(r.limiter.Reserve(ctx, charge))
 	case s.Op == "reserve":
-		return r.limiter.Allow(ctx, charge)
+		return answer(r.limiter.Allow(ctx, charge))
 	}
-	return reservations.Outcome{}, fmt.Errorf("unknown op %q", s.Op)
+	return bucket.Answer{}, fmt.Errorf("unknown op %q", s.Op)
+}
+
+// answer is that of the bucket.
+func answer(o reservations.Outcome, err error) (bucket.Answer, error) {
+	return bucket.Answer{State: o.State, RetryAt: o.RetryAt, At: o.At}, err
 }
 
 func retryAfter(s recordedStep) time.Duration {
@@ -146,11 +152,11 @@ func (r *replay) compareRow(s recordedStep) string {
 	if toCome := r.recording.Config.Start; s.Value == nil && toCome != nil && *toCome > s.At {
 		return ""
 	}
-	b, m := r.one(dry(ask(reservations.OpRefresh))).Bucket, r.limit.Meters[0]
+	b, m := r.one(dry(ask(bucket.OpRefresh))).Bucket, r.limit.Meters[0]
 	got, want := b.Meters[0].Reserved, m.Cap()
 	if s.Value != nil && s.Stored != nil {
 		passed := b.At.Sub(time.UnixMicro(int64(math.Round(*s.Stored * 1000))))
-		came := passed.Seconds() * m.RatePerSecond()
+		came := passed.Seconds() * m.Rules().RatePerSecond()
 		if m.Kind == reservations.KindWindow { // stored is when a window started
 			came = math.Floor(float64(passed)/float64(m.Period)) * m.Rate
 		}

@@ -1,4 +1,4 @@
-package reservations
+package bucket
 
 import (
 	"math"
@@ -28,21 +28,6 @@ type Filling struct {
 
 // nearlyNone is how many tokens count as none: rounding must not cost a wait.
 const nearlyNone = 1e-9
-
-// Filling is how the meter fills.
-func (m Meter) Filling() Filling {
-	if m.inFlight() {
-		return Filling{Capacity: m.Cap(), InFlight: true}
-	}
-	f := Filling{Rate: m.RatePerSecond(), Capacity: m.Cap(), Headroom: m.Headroom}
-	if m.Adaptive.Max > 0 {
-		f.Least, f.Most, f.Ramp = f.Rate, m.Adaptive.Max/m.Period.Seconds(), m.Adaptive.Ramp
-	}
-	if m.windowed() {
-		f.Rate, f.Period, f.Offset = m.Rate, m.Period, m.Offset()
-	}
-	return f
-}
 
 func (f Filling) windowed() bool { return f.Period > 0 }
 

@@ -1,10 +1,10 @@
-package reservations
+package bucket
 
 import "time"
 
 // Ask is what a waiting task needs of a bucket.
 type Ask struct {
-	Tokens Tokens
+	Tokens map[string]float64
 	Urgent bool
 }
 
@@ -18,19 +18,19 @@ type Ask struct {
 func (b Bucket) Plan(now time.Time, asks []Ask, until time.Time) []time.Time {
 	l := b.limit()
 	if !b.At.IsZero() {
-		b = b.accrue(l, now)
+		b = b.Accrue(l, now)
 	}
 	starts := make([]time.Time, 0, len(asks))
 	for _, a := range asks {
-		n := a.Tokens.vector(l)
+		n := l.Vector(a.Tokens)
 		w := b.wait(Balance.started, n, a.Urgent)
-		at := later(now, b.At).Add(w)
+		at := Later(now, b.At).Add(w)
 		starts = append(starts, at)
 		if at.After(until) {
 			break
 		}
 		if !b.At.IsZero() {
-			b = b.accrue(l, b.At.Add(w))
+			b = b.Accrue(l, b.At.Add(w))
 		}
 		for k := range n {
 			b.Meters[k] = b.Meters[k].planned(n[k], at)
@@ -51,37 +51,28 @@ func (s Balance) planned(n float64, at time.Time) Balance {
 // Expect says when tokens in all could have started: the tokens of the tasks ahead and a task's own. It is an estimate
 // for people and for the queue's net, exact where nothing else takes tokens or gives any back. Capacities do not matter
 // to it. The zero time means that no time is known: calls in flight have to end first.
-func (b Bucket) Expect(now time.Time, tokens Tokens) time.Time {
+func (b Bucket) Expect(now time.Time, tokens map[string]float64) time.Time {
 	if b.At.IsZero() {
 		return now
 	}
-	b = b.accrue(b.limit(), now)
+	b = b.Accrue(b.limit(), now)
 	w := max(0, b.Blocked.Sub(b.At))
 	for _, m := range b.Meters {
 		x := tokens[m.Name] + m.Filling.Headroom - m.Started
 		if m.Filling.InFlight && x > nearlyNone {
 			return time.Time{}
 		}
-		w = max(w, b.until(m, x))
+		w = max(w, b.Until(m, x))
 	}
 	return b.At.Add(w)
 }
 
-// limit is a limit whose meters fill as the bucket's meters do.
+// limit is a limit whose meters fill as the bucket's meters do at present.
 func (b Bucket) limit() (l Limit) {
 	for _, s := range b.Meters {
 		f := s.Filling
-		m := PerSecond(s.Name, f.Rate)
-		if m.Capacity, m.Headroom = f.Capacity, f.Headroom; f.Capacity == 0 {
-			m.Capacity = NoBurst
-		}
-		switch {
-		case f.InFlight:
-			m = Meter{Name: s.Name, Kind: KindInFlight, Capacity: f.Capacity}
-		case f.windowed():
-			m.Kind, m.Period, m.Start = KindWindow, f.Period, f.Offset
-		}
-		l.Meters = append(l.Meters, m)
+		f.Least, f.Most, f.Ramp = 0, 0, 0
+		l.Meters = append(l.Meters, Meter{Name: s.Name, Filling: f})
 	}
 	return l
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -16,7 +17,7 @@ const (
 	modelCalls   = 25 // for each bucket, with 1 to 40 requests
 )
 
-// testModel compares random histories, decided by two processes, with what reservations.Step makes of them: every
+// testModel compares random histories, decided by two processes, with what bucket.Step makes of them: every
 // outcome and every stored bucket is exactly the same.
 func testModel(d driver) {
 	seed := rand.Uint64() //nolint:gosec // a test needs no secrecy
@@ -45,7 +46,7 @@ type model struct {
 
 	r      *rand.Rand
 	before []reservations.Limit
-	bucket reservations.Bucket
+	bucket bucket.Bucket
 	what   string
 }
 
@@ -117,28 +118,28 @@ func (m *model) changeLimit() {
 	m.limit.Meters = meters[:min(len(meters), 3)]
 }
 
-func (m *model) randomRequest() reservations.Request {
-	r := reservations.Request{
-		Op: pick(m.r, reservations.OpStart, reservations.OpStart, reservations.OpStart, reservations.OpReserve,
-			reservations.OpAllow, reservations.OpSettle, reservations.OpSettle, reservations.OpRelease, reservations.OpRenew,
-			reservations.OpBlock, reservations.OpUnblock, reservations.OpSync, reservations.OpRefresh),
+func (m *model) randomRequest() bucket.Request {
+	r := bucket.Request{
+		Op: pick(m.r, bucket.OpStart, bucket.OpStart, bucket.OpStart, bucket.OpReserve,
+			bucket.OpAllow, bucket.OpSettle, bucket.OpSettle, bucket.OpRelease, bucket.OpRenew,
+			bucket.OpBlock, bucket.OpUnblock, bucket.OpSync, bucket.OpRefresh),
 		Promoted: m.r.IntN(3) == 0, Urgent: m.r.IntN(4) == 0, Up: m.r.IntN(2) == 0, Dry: m.r.IntN(8) == 0,
 	}
 	r.Reserved = r.Promoted && m.r.IntN(2) == 0
 	switch r.Op { //nolint:exhaustive // the others have no lease
-	case reservations.OpStart, reservations.OpAllow, reservations.OpRenew, reservations.OpSettle:
+	case bucket.OpStart, bucket.OpAllow, bucket.OpRenew, bucket.OpSettle:
 		r.Lease = 1 + m.r.Int64N(30)
 		r.For = pick(m.r, 0, 500*ms, 25*time.Second)
 	}
 	switch r.Op {
-	case reservations.OpRenew:
+	case bucket.OpRenew:
 		return r
-	case reservations.OpUnblock, reservations.OpRefresh:
+	case bucket.OpUnblock, bucket.OpRefresh:
 		return r
-	case reservations.OpBlock:
+	case bucket.OpBlock:
 		r.For = time.Duration((m.r.Float64() - 0.1) * float64(pick(m.r, time.Second, 30*time.Second, time.Hour)))
 		return r
-	case reservations.OpSettle:
+	case bucket.OpSettle:
 		if m.r.IntN(3) > 0 {
 			r.ID = m.r.Int64N(150) - 75
 		}
@@ -146,14 +147,14 @@ func (m *model) randomRequest() reservations.Request {
 		if meters := m.bucket.Meters; len(meters) > 0 && len(meters[0].Held) > 0 {
 			r.HoldEnd = pick(m.r, meters[0].Held...).Until
 		}
-	case reservations.OpSync:
+	case bucket.OpSync:
 		r.For = time.Duration(m.r.Float64() * float64(pick(m.r, 0, time.Second, 3*time.Minute)))
-	case reservations.OpStart, reservations.OpReserve, reservations.OpAllow, reservations.OpRelease:
+	case bucket.OpStart, bucket.OpReserve, bucket.OpAllow, bucket.OpRelease:
 	}
 	r.Tokens = make([]float64, len(m.limit.Meters))
 	for k := range r.Tokens {
 		r.Tokens[k] = pick(m.r, 0, 1., 3., 7.5, 60.) * (0.9 + 0.2*m.r.Float64())
-		if r.Op == reservations.OpSettle || r.Op == reservations.OpSync {
+		if r.Op == bucket.OpSettle || r.Op == bucket.OpSync {
 			r.Tokens[k] = -5 + 15*m.r.Float64()
 		}
 	}
@@ -169,23 +170,23 @@ func (m *model) call() int {
 	}
 	if m.r.IntN(50) == 0 {
 		m.reset()
-		m.bucket = reservations.Bucket{}
+		m.bucket = bucket.Bucket{}
 	}
-	requests := make([]reservations.Request, pick(m.r, 1, 1, 3, 10, 40))
+	requests := make([]bucket.Request, pick(m.r, 1, 1, 3, 10, 40))
 	for k := range requests {
 		requests[k] = m.randomRequest()
 	}
 	_, now := m.load()
-	bucket := m.bucket
+	b, limit := m.bucket, m.limit.Rules()
 	for k, got := range m.apply(requests...) {
-		var want reservations.Outcome
-		if bucket, want = reservations.Step(bucket, m.limit, now, requests[k]); !reflect.DeepEqual(got, want) {
+		var want bucket.Answer
+		if b, want = bucket.Step(b, limit, now, requests[k]); !reflect.DeepEqual(got, want) {
 			m.t.Fatalf("%s: request %d of %+v\nof %+v\nto   %+v\ngot  %+v\nwant %+v",
 				m.what, k, requests, m.limit, m.bucket, got, want)
 		}
 	}
-	if bucket.Version != m.bucket.Version {
-		m.bucket = bucket
+	if b.Version != m.bucket.Version {
+		m.bucket = b
 	}
 	if got, _ := m.load(); !reflect.DeepEqual(got, m.bucket) {
 		m.t.Fatalf("%s: after %+v\nof %+v\nthere is %+v\nwant     %+v", m.what, requests, m.limit, got, m.bucket)

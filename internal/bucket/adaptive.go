@@ -1,0 +1,107 @@
+package bucket
+
+import "time"
+
+// RampDefault is how long the rate of an adaptive meter climbs from the lowest to the highest where no Ramp is given.
+const RampDefault = 2 * time.Minute
+
+const (
+	// slowedTo is what a refusal leaves of the rate. See docs/decisions/0005-adaptive-limits.md for all constants.
+	slowedTo = .7
+	// slowedFor is how soon a refusal may lower the rate again: others within it come from calls that were already
+	// under way.
+	slowedFor = time.Second
+	// usedBelow is the part of the capacity below which a meter is in use, so that its rate climbs.
+	usedBelow = .5
+	// lowBelow is the part of the capacity below which a provider says that little is left.
+	lowBelow = .25
+	// lowMost bounds how far apart two such answers lower the rate: otherwise a full capacity comes back between them.
+	lowMost = 10 * time.Second
+	// learnedFor is how long an unused meter without a ramp keeps its rate.
+	learnedFor = 24 * time.Hour
+)
+
+// Adaptive says whether the rate finds itself between two bounds.
+func (f Filling) Adaptive() bool { return f.Most > 0 }
+
+// rule is f as its limit has it, without what was learned.
+func (f Filling) rule() Filling {
+	if f.Adaptive() {
+		f.Rate = f.Least
+	}
+	return f
+}
+
+// from is f with the rate that was learned before, within the bounds.
+func (f Filling) from(was Filling) Filling {
+	if f.Adaptive() && !was.windowed() {
+		f.Rate = min(f.Most, max(f.Least, was.Rate))
+	}
+	return f
+}
+
+// adapted is f with the rate that the balance s has found at a later moment: it climbs while s is below half of its
+// capacity, and falls while it is full, where the meter has a ramp. Not during a block. What comes back until then
+// comes by the rate before.
+func (b *Bucket) adapted(s Balance, f Filling, to time.Time) Filling {
+	d := to.Sub(Later(b.At, b.Blocked))
+	if !f.Adaptive() || d <= 0 {
+		return f
+	}
+	ramp := f.Ramp
+	if ramp == 0 {
+		ramp = RampDefault
+	}
+	from := Later(b.At, b.Blocked)
+	used := min(d, s.Filling.until(from, usedBelow*s.Filling.Capacity-s.Started))
+	unused := time.Duration(0)
+	if f.Ramp > 0 {
+		unused = max(0, d-s.Filling.until(from, s.Filling.Capacity-s.Started))
+	}
+	f.Rate += (f.Most - f.Least) * (used - unused).Seconds() / ramp.Seconds()
+	f.Rate = min(f.Most, max(f.Least, f.Rate))
+	return f
+}
+
+// slow lowers the rates of all adaptive meters: the provider refused a call.
+func (b *Bucket) slow() {
+	for k := range b.Meters {
+		b.slowOne(k, slowedFor)
+	}
+}
+
+// slowOne lowers the rate of a meter, unless that was done a short while ago.
+func (b *Bucket) slowOne(k int, apart time.Duration) {
+	s := &b.Meters[k]
+	lately := !s.Slowed.After(b.At) && b.At.Before(s.Slowed.Add(apart)) // a moment that lies ahead is no valid one
+	if !s.Filling.Adaptive() || lately {
+		return
+	}
+	s.Filling.Rate = max(s.Filling.Least, slowedTo*s.Filling.Rate)
+	s.Slowed = b.At
+}
+
+// slowWhereLow lowers the rates of the adaptive meters of which the provider says that little is left.
+func (b *Bucket) slowWhereLow(r Request) {
+	for k, left := range r.Tokens {
+		f := b.Meters[k].Filling
+		if left >= 0 && left+1 <= lowBelow*f.Capacity { // a provider names whole tokens
+			b.slowOne(k, min(lowMost, max(slowedFor, f.until(b.At, f.Capacity))))
+		}
+	}
+}
+
+// KeepUntil is until when the bucket is worth keeping: it is full by then, and its adaptive meters are as new.
+func (b Bucket) KeepUntil() time.Time {
+	until := b.FullAt()
+	for _, s := range b.Meters {
+		switch {
+		case !s.Filling.Adaptive() || s.Filling.Rate == s.Filling.Least:
+		case s.Filling.Ramp > 0:
+			until = Later(until, b.FullAt().Add(s.Filling.Ramp))
+		default:
+			until = Later(until, b.FullAt().Add(learnedFor))
+		}
+	}
+	return until
+}
