@@ -45,8 +45,8 @@ type AdoptConfig struct {
 	Scheduler scheduler.Config
 	// Logger is as for Config. Defaults to slog.Default().
 	Logger *slog.Logger
-	// Events are called as limited tasks go by. Defaults to none.
-	Events Events
+	// Events are as for Config, called for limited tasks. Defaults to none.
+	Events []func(Event)
 }
 
 // validate reports every fault, each naming its field; the error matches ErrInvalidConfig.

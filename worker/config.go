@@ -77,8 +77,9 @@ type Config struct {
 	// Logger gets a line for each event of a task. Waits and starts are at debug level, ends at info, failures at warn,
 	// archived tasks at error. Payloads are never logged. Defaults to slog.Default().
 	Logger *slog.Logger
-	// Events are called as tasks go by. Defaults to none.
-	Events Events
+	// Events are called at each step of a task, one after the other, on the task's path and from many goroutines at
+	// once: they must not block. A panic in one is logged, and changes nothing for the task. Defaults to none.
+	Events []func(Event)
 }
 
 // withDefaults returns a copy in which zero values are the defaults.

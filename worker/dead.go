@@ -126,7 +126,7 @@ func (g *guard) keep(graves Graveyard, every time.Duration, client redis.Univers
 
 // keepRecord writes how a delivery failed, before asynq gets the result. The record of an archived task that can't be
 // written is made from the archive later. If asynq takes the task back meanwhile, its next delivery decides.
-func (g *guard) keepRecord(ctx context.Context, d *delivery, r Result, cause Cause, err error, elapsed time.Duration) {
+func (g *guard) keepRecord(ctx context.Context, d *delivery, r Kind, cause Cause, err error, elapsed time.Duration) {
 	if g.dead.graves == nil {
 		return
 	}
@@ -137,16 +137,15 @@ func (g *guard) keepRecord(ctx context.Context, d *delivery, r Result, cause Cau
 		}
 	}
 	var failed error
-	switch r {
-	case ResultSucceeded:
+	switch r { //nolint:exhaustive // the others are no failures
+	case KindSucceeded:
 		if d.retried > 0 { // else it has no record
 			failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.graves.Recovered(ctx, d.ref()) })
 		}
-	case ResultFailed:
+	case KindFailed:
 		failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.graves.Failed(ctx, d.ref(), attempt()) })
-	case ResultArchived:
+	case KindArchived:
 		g.writeRecord(ctx, d, cause, attempt())
-	case ResultRefused, ResultDropped, ResultAborted: // no failures
 	}
 	if failed != nil {
 		g.logTask(ctx, d, slog.LevelWarn, "how a task went is not noted in its record", slog.Any("error", failed))

@@ -222,9 +222,9 @@ func (g *guard) deferElsewhere(
 ) error {
 	g.logReturned(ctx, d, register.Need{Type: d.task.Type(), Limit: d.charge().Limit}, wait)
 	used := d.used(wait)
-	d.traceEnd(ResultAborted, used, wait)
-	hook(g.log, g.events.OnFinish, Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Result: ResultAborted, Elapsed: elapsed, Err: wait,
+	d.traceEnd(KindAborted, used, wait)
+	g.emit(Event{
+		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Kind: KindAborted, Elapsed: elapsed, Err: wait,
 		Payload: d.task.Payload(),
 	})
 	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, wait.Delay,

@@ -32,9 +32,9 @@ func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed ti
 	g.logTask(ctx, d, slog.LevelWarn, "task lost its lease of a call in flight, will be delivered again",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.lost))
 	used := d.used(e.err)
-	d.traceEnd(ResultAborted, used, e.lost)
-	hook(g.log, g.events.OnFinish, Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Result: ResultAborted, Elapsed: elapsed, Err: e.lost,
+	d.traceEnd(KindAborted, used, e.lost)
+	g.emit(Event{
+		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Kind: KindAborted, Elapsed: elapsed, Err: e.lost,
 		Payload: d.task.Payload(),
 	})
 	leased := d.claims.Leased()

@@ -135,8 +135,8 @@ func (g *guard) blocked(
 	} else {
 		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
-	hook(g.log, g.events.OnBlock, Block{
-		Task: d.ref(), Charge: d.charge(), For: refusal.After, Reason: refusal.Err, Outcome: own, Err: err,
+	g.emit(Event{
+		Kind: KindBlocked, Task: d.ref(), Charge: d.charge(), Blocked: refusal.After, Refusal: refusal.Err, Outcome: own, Err: err,
 	})
 	return own
 }
@@ -158,9 +158,9 @@ func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed
 	g.logTask(ctx, d, slog.LevelDebug, "task refused by the provider",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
 	used := d.used(e.err)
-	d.traceEnd(ResultRefused, used, e.err)
-	hook(g.log, g.events.OnFinish, Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Result: ResultRefused, Foreign: !d.runs.Load(),
+	d.traceEnd(KindRefused, used, e.err)
+	g.emit(Event{
+		Task: d.ref(), Charges: d.claims.Charges(), Used: used, Kind: KindRefused, Foreign: !d.runs.Load(),
 		Elapsed: elapsed, Err: e.err,
 	})
 	wait, c := e.refusal.After, d.charge()
