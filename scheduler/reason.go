@@ -176,14 +176,5 @@ func expected(at waitlist.Position, bucket reservations.Bucket) time.Time {
 	for meter, n := range at.Tokens {
 		tokens[meter] += n
 	}
-	return expect(bucket, at.List, tokens)
-}
-
-// expect is Bucket.Expect on Redis's clock: zero where calls in flight have to end first.
-func expect(b reservations.Bucket, l waitlist.List, tokens reservations.Tokens) time.Time {
-	at := b.Expect(l.Now.Add(l.Offset), tokens)
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(-l.Offset)
+	return engine.Expect(bucket, at.List, tokens)
 }

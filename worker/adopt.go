@@ -17,6 +17,7 @@ import (
 
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -36,7 +37,7 @@ type AdoptConfig struct {
 	MaxRefusals int
 	// Dead and SweepEvery are as for Config; the queues are the ones in the server's Config. The record of a foreign
 	// task without a charge is made from asynq's archive, with its last error alone.
-	Dead       Graveyard
+	Dead       graveyard.Store
 	SweepEvery time.Duration
 	// Overrides and FollowEvery are as for Config.
 	Overrides   Overrides

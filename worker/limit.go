@@ -11,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -147,9 +148,9 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 		if dropped := g.engine.Drop(ctx, d.handle(), d.turn); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
-		cause := CauseRefused
+		cause := graveyard.CauseRefused
 		if errors.Is(err, tasks.ErrExpired) {
-			cause = CauseExpired
+			cause = graveyard.CauseExpired
 		}
 		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
 		d.traceEnd(KindArchived, nil, err)

@@ -62,7 +62,7 @@ func (f *deadFilter) filter() (deadtasks.Filter, error) {
 	since, err := sinceOf(f.since, time.Now())
 	chosen := deadtasks.Filter{Queue: f.queue, Type: f.kind, Batch: f.batch, Error: f.text, Since: since}
 	if f.everyState {
-		chosen.States = deadtasks.EveryState()
+		chosen.AnyState = true
 	}
 	return chosen, err
 }
@@ -117,7 +117,7 @@ func openBoth(ctx context.Context, env cli.Environment) (*deadtasks.Store, redis
 // recordsOf are the records of a task, whatever their state; the error is that there is none.
 func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (found []deadtasks.Task, err error) {
 	var broken error
-	for t, err := range store.Whole(ctx, deadtasks.Filter{ID: id, Queue: queue, States: deadtasks.EveryState()}) {
+	for t, err := range store.List(ctx, deadtasks.Filter{ID: id, Queue: queue, AnyState: true, Payloads: true}) {
 		if errors.Is(err, deadtasks.ErrMalformed) {
 			broken = err
 			continue
@@ -203,7 +203,8 @@ func exportDead(
 ) (n int, broken unreadable, err error) {
 	buffer := bufio.NewWriter(w)
 	out := encoderTo(buffer)
-	for t, err := range store.Whole(ctx, f) {
+	f.Payloads = true
+	for t, err := range store.List(ctx, f) {
 		if broken.counts(err) {
 			continue
 		}
