@@ -112,7 +112,7 @@ func TestRequeue(t *testing.T) {
 	b := browser(t)
 	f.fix()
 	record := func() deadtasks.State {
-		for r, err := range f.dead.List(t.Context(), deadtasks.Filter{ID: f.failed, States: deadtasks.EveryState()}) {
+		for r, err := range f.dead.List(t.Context(), deadtasks.Filter{ID: f.failed, AnyState: true}) {
 			if err != nil {
 				t.Fatal(err)
 			}

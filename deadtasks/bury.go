@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/mongoerr"
-	"github.com/headway-go/headway/worker"
 )
 
 const (
@@ -30,9 +30,9 @@ const (
 
 var errContended = errors.New("another writer changed the document each time")
 
-// Bury implements worker.Graveyard. It takes one round trip, and a few more if documents exist already. A payload of
+// Bury is for package worker. It takes one round trip, and a few more if documents exist already. A payload of
 // more than 14 MB after compression is left out: see Task.Missing.
-func (s *Store) Bury(ctx context.Context, dead []worker.DeadTask) error {
+func (s *Store) Bury(ctx context.Context, dead []graveyard.Task) error {
 	graves := make([]grave, 0, len(dead))
 	var faults []error
 	for _, t := range dead {
@@ -69,13 +69,13 @@ type grave struct {
 	update bson.M
 }
 
-func (s *Store) graveOf(t worker.DeadTask) (grave, error) {
+func (s *Store) graveOf(t graveyard.Task) (grave, error) {
 	set, err := contents(t)
 	if err != nil {
 		return grave{}, err
 	}
 	g := grave{id: key(t.Queue, t.ID), print: set[fieldPrint].(string)}
-	if t.Cause == worker.CauseFound {
+	if t.Cause == graveyard.CauseFound {
 		g.since = t.At.Add(wholeSecond)
 	}
 	maps.Copy(set, bson.M{
@@ -179,7 +179,7 @@ func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 func joined(malformed map[string]error) error {
 	faults := make([]error, 0, len(malformed))
 	for _, id := range slices.Sorted(maps.Keys(malformed)) {
-		faults = append(faults, fmt.Errorf("%w: record %q: %w: %w", ErrMalformed, id, worker.ErrNotKept, malformed[id]))
+		faults = append(faults, fmt.Errorf("%w: record %q: %w: %w", ErrMalformed, id, graveyard.ErrNotKept, malformed[id]))
 	}
 	return errors.Join(faults...)
 }
@@ -216,8 +216,8 @@ func (s *Store) marks(ctx context.Context, ids bson.A) (found map[string]marks, 
 	return found, malformed, nil
 }
 
-// Unknown implements worker.Graveyard: one round trip.
-func (s *Store) Unknown(ctx context.Context, archived []worker.Archived) ([]worker.Archived, error) {
+// Unknown is for package worker: one round trip.
+func (s *Store) Unknown(ctx context.Context, archived []graveyard.Archived) ([]graveyard.Archived, error) {
 	ids := make(bson.A, len(archived))
 	for i, a := range archived {
 		ids[i] = key(a.Queue, a.ID)
@@ -226,7 +226,7 @@ func (s *Store) Unknown(ctx context.Context, archived []worker.Archived) ([]work
 	if err != nil {
 		return nil, err
 	}
-	var unknown []worker.Archived
+	var unknown []graveyard.Archived
 	for _, a := range archived {
 		if malformed[key(a.Queue, a.ID)] == nil && !found[key(a.Queue, a.ID)].knows(a) {
 			unknown = append(unknown, a)
@@ -236,7 +236,7 @@ func (s *Store) Unknown(ctx context.Context, archived []worker.Archived) ([]work
 }
 
 // knows returns whether the record contains the end of an archived task.
-func (m marks) knows(a worker.Archived) bool {
+func (m marks) knows(a graveyard.Archived) bool {
 	switch m.State {
 	case StateDead, StateRequeueing:
 		return !m.At.Add(archiving).Before(a.At)

@@ -1,7 +1,7 @@
 // Package deadtasks stores a record in MongoDB of each task that asynq archives, and enqueues such tasks again.
 //
-// asynq deletes archived tasks beyond 10 000 of a queue, and after 90 days. A [Store] is a worker.Graveyard that
-// keeps all of them. It writes the record before asynq archives the task, with its payload, headers, options and the
+// asynq deletes archived tasks beyond 10 000 of a queue, and after 90 days. A [Store] in
+// worker.Config.Dead keeps all of them. It writes the record before asynq archives the task, with its payload, headers, options and the
 // errors of its attempts. Workers also search the archive for tasks without a record. asynq or a person may have
 // archived such a task, or the task may have died while the database was down.
 //

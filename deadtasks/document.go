@@ -12,10 +12,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/packed"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
-	"github.com/headway-go/headway/worker"
 )
 
 // The stored record. The package leaves other fields unchanged, so that a later version may add some.
@@ -80,25 +80,25 @@ const (
 )
 
 type document struct {
-	ID        string        `bson:"_id"`
-	Task      string        `bson:"task"`
-	Queue     string        `bson:"queue"`
-	Type      string        `bson:"type"`
-	State     State         `bson:"state"`
-	At        time.Time     `bson:"at"`
-	Cause     worker.Cause  `bson:"cause"`
-	Error     string        `bson:"error"`
-	Tries     []try         `bson:"tries"`
-	Payload   bson.RawValue `bson:"payload"`
-	Headers   bson.RawValue `bson:"headers"`
-	Missing   int           `bson:"missing"`
-	Retries   int           `bson:"retries"`
-	Timeout   int64         `bson:"timeout"`
-	Retention int64         `bson:"retention"`
-	Deadline  time.Time     `bson:"deadline"`
-	Batch     string        `bson:"batch"`
-	Token     string        `bson:"token"`
-	Requeues  []time.Time   `bson:"requeues"`
+	ID        string          `bson:"_id"`
+	Task      string          `bson:"task"`
+	Queue     string          `bson:"queue"`
+	Type      string          `bson:"type"`
+	State     State           `bson:"state"`
+	At        time.Time       `bson:"at"`
+	Cause     graveyard.Cause `bson:"cause"`
+	Error     string          `bson:"error"`
+	Tries     []try           `bson:"tries"`
+	Payload   bson.RawValue   `bson:"payload"`
+	Headers   bson.RawValue   `bson:"headers"`
+	Missing   int             `bson:"missing"`
+	Retries   int             `bson:"retries"`
+	Timeout   int64           `bson:"timeout"`
+	Retention int64           `bson:"retention"`
+	Deadline  time.Time       `bson:"deadline"`
+	Batch     string          `bson:"batch"`
+	Token     string          `bson:"token"`
+	Requeues  []time.Time     `bson:"requeues"`
 }
 
 type try struct {
@@ -111,7 +111,7 @@ type try struct {
 
 func key(queue, id string) string { return scheduler.Task{Queue: queue, ID: id}.String() }
 
-func tryOf(a worker.FailedAttempt) try {
+func tryOf(a graveyard.Attempt) try {
 	return try{
 		Number: a.Number, At: a.At.UTC().Truncate(time.Millisecond), MS: a.Elapsed.Milliseconds(),
 		Error: cut(a.Error), Worker: a.Worker,
@@ -127,7 +127,7 @@ func cut(text string) string {
 }
 
 // headersOf returns the headers for the requeue. They have no StartBy, so the task may start at any time.
-func headersOf(t worker.DeadTask) map[string]string {
+func headersOf(t graveyard.Task) map[string]string {
 	headers := maps.Clone(t.Headers)
 	delete(headers, headerRequeue)
 	delete(headers, envelope.HeaderStartBy)
@@ -135,7 +135,7 @@ func headersOf(t worker.DeadTask) map[string]string {
 }
 
 // contents returns the fields that a requeue needs.
-func contents(t worker.DeadTask) (bson.M, error) {
+func contents(t graveyard.Task) (bson.M, error) {
 	headers, err := json.Marshal(headersOf(t))
 	if err != nil {
 		return nil, fmt.Errorf("deadtasks: headers of task %s: %w", t.ID, err)
@@ -160,7 +160,7 @@ func contents(t worker.DeadTask) (bson.M, error) {
 
 // batchOf returns the ID of the batch that the task is a request of, or "". Both its ID and its payload must name the
 // batch.
-func batchOf(t worker.DeadTask) string {
+func batchOf(t graveyard.Task) string {
 	ref, ok := tasks.ParseBatchRef(t.ID)
 	if !ok {
 		return ""
@@ -189,7 +189,7 @@ func (d *document) task() (Task, error) {
 		t.Requeues = append(t.Requeues, at.UTC())
 	}
 	for _, a := range d.Tries {
-		t.Attempts = append(t.Attempts, worker.FailedAttempt{
+		t.Attempts = append(t.Attempts, graveyard.Attempt{
 			Number: a.Number, At: a.At.UTC(), Elapsed: packed.Milliseconds(a.MS), Error: a.Error,
 			Worker: a.Worker,
 		})
@@ -222,11 +222,11 @@ type Task struct {
 	// At is when the task ended. For a failing task it is when the task last failed.
 	At time.Time
 	// Cause and Error are the reason why the task ended. Error has at most 1000 bytes.
-	Cause worker.Cause
+	Cause graveyard.Cause
 	Error string
 	// Attempts are the failed attempts, in the order in which workers reported them. For a task that is retried they are
 	// at most the last 100. Attempts of workers that died are missing.
-	Attempts []worker.FailedAttempt
+	Attempts []graveyard.Attempt
 	// Payload and Headers are for the requeue; the charges are a header. Missing is the size of a payload that is too
 	// large for a record. Only asynq's archive has such a payload.
 	Payload []byte

@@ -26,7 +26,7 @@ type standing struct {
 
 // hold puts the task into the queue, held, unless the queue has it already. It does not enqueue a task that was held
 // before according to its record: if such a task is not in the queue, it has run.
-func (r *Requeuer) hold(ctx context.Context, t Task, token string) (standing, error) {
+func (r *requeuer) hold(ctx context.Context, t Task, token string) (standing, error) {
 	const attempts = 3 // the first may find the copy in the archive, the second another writer
 	for range attempts {
 		if ctx.Err() != nil { // asynq's inspector takes no context
@@ -88,7 +88,7 @@ func gone(err error) bool {
 }
 
 // enqueue puts the task into the queue, scheduled years ahead.
-func (r *Requeuer) enqueue(ctx context.Context, t Task, token string) error {
+func (r *requeuer) enqueue(ctx context.Context, t Task, token string) error {
 	headers := maps.Clone(t.Headers)
 	if headers == nil {
 		headers = map[string]string{}
@@ -109,7 +109,7 @@ func (r *Requeuer) enqueue(ctx context.Context, t Task, token string) error {
 }
 
 // release lets a held task run. It is no error if the task was released before.
-func (r *Requeuer) release(ctx context.Context, t Task) error {
+func (r *requeuer) release(ctx context.Context, t Task) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -126,7 +126,7 @@ func (r *Requeuer) release(ctx context.Context, t Task) error {
 
 // withdraw deletes a task that is held under this token and is not needed. A task that another requeue has released
 // meanwhile stays.
-func (r *Requeuer) withdraw(ctx context.Context, t Task, token string) error {
+func (r *requeuer) withdraw(ctx context.Context, t Task, token string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

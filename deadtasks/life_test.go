@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -110,7 +111,7 @@ func TestLifeAfterDeath(t *testing.T) {
 		texts = append(texts, a.Error)
 	}
 	if len(texts) != 3 || texts[0] != "no such address" || texts[1] != "handler panicked: ouch" || texts[2] != "busy" ||
-		got.Cause != worker.CauseRetries {
+		got.Cause != graveyard.CauseRetries {
 		t.Errorf("%q of %+v", texts, got)
 	}
 	requeue(t, s, q, deadtasks.Filter{ID: info.ID})
@@ -176,7 +177,7 @@ func TestArchivedByHand(t *testing.T) {
 		return err == nil && n == 1
 	}
 	eventually(t, "the record", dead)
-	if got := only(t, s, info.ID); got.Cause != worker.CauseFound || len(got.Attempts) != 0 ||
+	if got := only(t, s, info.ID); got.Cause != graveyard.CauseFound || len(got.Attempts) != 0 ||
 		string(got.Payload) != `{"to":"a"}` {
 		t.Errorf("%+v", got)
 	}

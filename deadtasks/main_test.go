@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/worker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,20 +54,20 @@ func (q queue) state(t *testing.T, id string) asynq.TaskState {
 }
 
 // died is a dead task.
-func died(n int) worker.DeadTask {
+func died(n int) graveyard.Task {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
-	return worker.DeadTask{
+	return graveyard.Task{
 		ID: fmt.Sprintf("task-%d", n), Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d}`, n),
 		Headers: map[string]string{"headway-version": "1", "a.b$": "<é>"}, MaxRetry: 23,
-		Timeout: time.Minute, Retention: time.Hour, At: at, Cause: worker.CauseRetries,
-		Last: worker.FailedAttempt{
+		Timeout: time.Minute, Retention: time.Hour, At: at, Cause: graveyard.CauseRetries,
+		Last: graveyard.Attempt{
 			Number: 4, At: at, Elapsed: time.Second, Error: fmt.Sprintf("broken %d", n%2),
 			Worker: "host:1",
 		},
 	}
 }
 
-func bury(t *testing.T, s *deadtasks.Store, dead ...worker.DeadTask) {
+func bury(t *testing.T, s *deadtasks.Store, dead ...graveyard.Task) {
 	t.Helper()
 	if err := s.Bury(t.Context(), dead); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,8 @@ func bury(t *testing.T, s *deadtasks.Store, dead ...worker.DeadTask) {
 
 func whole(t *testing.T, s *deadtasks.Store, f deadtasks.Filter) (all []deadtasks.Task) {
 	t.Helper()
-	for task, err := range s.Whole(t.Context(), f) {
+	f.Payloads = true
+	for task, err := range s.List(t.Context(), f) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func whole(t *testing.T, s *deadtasks.Store, f deadtasks.Filter) (all []deadtask
 // only returns the only record of a task, in any state.
 func only(t *testing.T, s *deadtasks.Store, id string) deadtasks.Task {
 	t.Helper()
-	all := whole(t, s, deadtasks.Filter{ID: id, States: deadtasks.EveryState()})
+	all := whole(t, s, deadtasks.Filter{ID: id, AnyState: true})
 	if len(all) != 1 {
 		t.Fatalf("%d records of %s: %+v", len(all), id, all)
 	}
@@ -97,32 +98,32 @@ func only(t *testing.T, s *deadtasks.Store, id string) deadtasks.Task {
 
 func requeue(t *testing.T, s *deadtasks.Store, q queue, f deadtasks.Filter) deadtasks.Report {
 	t.Helper()
-	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), f, nil)
+	r, err := s.Requeue(t.Context(), q.client, f, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func refOf(d worker.DeadTask) worker.TaskRef {
-	return worker.TaskRef{ID: d.ID, Queue: d.Queue, Type: d.Type}
+func refOf(d graveyard.Task) graveyard.Ref {
+	return graveyard.Ref{ID: d.ID, Queue: d.Queue, Type: d.Type}
 }
 
-func failedAttempt(n int) worker.FailedAttempt {
-	return worker.FailedAttempt{
+func failedAttempt(n int) graveyard.Attempt {
+	return graveyard.Attempt{
 		Number: n, At: time.Date(2026, 5, 1, 11, n, 0, 0, time.UTC), Elapsed: time.Second,
 		Error: fmt.Sprintf("attempt %d", n), Worker: "host:1",
 	}
 }
 
-func note(t *testing.T, s *deadtasks.Store, task worker.TaskRef, a worker.FailedAttempt) {
+func note(t *testing.T, s *deadtasks.Store, task graveyard.Ref, a graveyard.Attempt) {
 	t.Helper()
 	if err := s.Failed(t.Context(), task, a); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func recovered(t *testing.T, s *deadtasks.Store, task worker.TaskRef) {
+func recovered(t *testing.T, s *deadtasks.Store, task graveyard.Ref) {
 	t.Helper()
 	if err := s.Recovered(context.WithoutCancel(t.Context()), task); err != nil {
 		t.Fatal(err)

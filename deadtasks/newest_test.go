@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/worker"
+	"github.com/headway-go/headway/internal/graveyard"
 )
 
 // Newest begins with the task that died last, over more than one page of records.
@@ -12,7 +12,7 @@ func TestNewestFirst(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	const many = 450
-	var dead []worker.DeadTask
+	var dead []graveyard.Task
 	for n := range many {
 		dead = append(dead, died(n))
 	}

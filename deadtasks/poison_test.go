@@ -12,8 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/worker"
 )
 
 // An unreadable record and a task that is too large for a record do not stop the other tasks. The error asks for no
@@ -34,15 +34,15 @@ func TestPoisonKeepsNothingBack(t *testing.T) {
 	large := died(2)
 	large.Type = strings.Repeat("x", 17<<20)
 	good := died(3)
-	archived := func(d worker.DeadTask) worker.Archived {
-		return worker.Archived{ID: d.ID, Queue: d.Queue, At: d.At.Add(time.Second)}
+	archived := func(d graveyard.Task) graveyard.Archived {
+		return graveyard.Archived{ID: d.ID, Queue: d.Queue, At: d.At.Add(time.Second)}
 	}
-	unknown, err := s.Unknown(t.Context(), []worker.Archived{archived(poison), archived(good)})
+	unknown, err := s.Unknown(t.Context(), []graveyard.Archived{archived(poison), archived(good)})
 	if !errors.Is(err, deadtasks.ErrMalformed) || len(unknown) != 1 || unknown[0].ID != good.ID {
 		t.Errorf("unknown %+v, %v", unknown, err)
 	}
-	err = s.Bury(t.Context(), []worker.DeadTask{poison, large, good})
-	if !errors.Is(err, deadtasks.ErrTooLarge) || !errors.Is(err, worker.ErrNotKept) ||
+	err = s.Bury(t.Context(), []graveyard.Task{poison, large, good})
+	if !errors.Is(err, deadtasks.ErrTooLarge) || !errors.Is(err, graveyard.ErrNotKept) ||
 		errors.Is(err, deadtasks.ErrUnavailable) {
 		t.Errorf("bury: %.500v", err)
 	}
@@ -56,7 +56,7 @@ func TestPoisonIsPassedOver(t *testing.T) {
 	t.Parallel()
 	db, q := testenv.Database(t), newQueue(t)
 	s := deadtasks.New(db, deadtasks.Options{})
-	var good []worker.DeadTask
+	var good []graveyard.Task
 	for n := range 250 { // more than a page
 		good = append(good, died(n))
 	}
@@ -85,7 +85,7 @@ func TestPoisonIsPassedOver(t *testing.T) {
 		}
 	}
 	for name, all := range map[string]iter.Seq2[deadtasks.Task, error]{
-		"list": s.List(t.Context(), deadtasks.Filter{}), "whole": s.Whole(t.Context(), deadtasks.Filter{}),
+		"list": s.List(t.Context(), deadtasks.Filter{}), "whole": s.List(t.Context(), deadtasks.Filter{Payloads: true}),
 	} {
 		read, faults := 0, 0
 		for _, err := range all {
@@ -100,7 +100,7 @@ func TestPoisonIsPassedOver(t *testing.T) {
 			t.Errorf("%s: %d records and %d faults", name, read, faults)
 		}
 	}
-	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, nil)
+	r, err := s.Requeue(t.Context(), q.client, deadtasks.Filter{}, nil)
 	if !errors.Is(err, deadtasks.ErrMalformed) || !errors.Is(err, deadtasks.ErrNoPayload) || r.Requeued != 250 {
 		t.Errorf("%+v, %.1000v", r, err)
 	}

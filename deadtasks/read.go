@@ -22,19 +22,21 @@ type Filter struct {
 	Since, Until time.Time
 	// States are the states to look for; nil means StateDead and StateRequeueing.
 	States []State
-	// Newest makes List and Whole begin with the task that ended last.
+	// AnyState chooses records in all states.
+	AnyState bool
+	// Newest makes List begin with the task that ended last.
 	Newest bool
-}
-
-// EveryState returns all states, for Filter.States.
-func EveryState() []State {
-	return []State{StateFailing, StateDead, StateRequeueing, StateRequeued, StateRecovered}
+	// Payloads makes List read payloads and headers too.
+	Payloads bool
 }
 
 func (f Filter) query() bson.M {
 	states := f.States
 	if states == nil {
 		states = []State{StateDead, StateRequeueing}
+	}
+	if f.AnyState {
+		states = []State{StateFailing, StateDead, StateRequeueing, StateRequeued, StateRecovered}
 	}
 	q := bson.M{fieldState: bson.M{"$in": states}}
 	for field, value := range map[string]string{
@@ -63,16 +65,14 @@ func (f Filter) query() bson.M {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records without payloads and headers, in the order in which the tasks ended, or in reverse with
-// Filter.Newest. It reads page by page, so it may miss later changes. An error that matches ErrMalformed is of one
+// List yields the records in the order in which the tasks ended, or in reverse with Filter.Newest. It reads page by page, so it may miss later changes. An error that matches ErrMalformed is of one
 // record, and other records follow. Any other error is the last value.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
-	return s.stream(ctx, f, bson.M{fieldPayload: 0, fieldHeaders: 0})
-}
-
-// Whole is like List, with payloads and headers.
-func (s *Store) Whole(ctx context.Context, f Filter) iter.Seq2[Task, error] {
-	return s.stream(ctx, f, bson.M{})
+	shown := bson.M{}
+	if !f.Payloads {
+		shown = bson.M{fieldPayload: 0, fieldHeaders: 0}
+	}
+	return s.stream(ctx, f, shown)
 }
 
 // Count returns the number of matching records.

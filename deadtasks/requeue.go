@@ -40,17 +40,15 @@ func (r Report) plus(other Report) Report {
 	}
 }
 
-// Requeuer enqueues dead tasks again. It is safe for concurrent use.
-type Requeuer struct {
+// requeuer enqueues dead tasks again. It is safe for concurrent use.
+type requeuer struct {
 	store     *Store
 	client    *asynq.Client
 	inspector *asynq.Inspector
 }
 
-// NewRequeuer returns a Requeuer for the tasks of store, with the Redis that asynq uses. The caller closes the
-// client.
-func NewRequeuer(store *Store, client redis.UniversalClient) *Requeuer {
-	return &Requeuer{
+func newRequeuer(store *Store, client redis.UniversalClient) *requeuer {
+	return &requeuer{
 		store: store, client: asynq.NewClientFromRedisClient(client),
 		inspector: asynq.NewInspectorFromRedisClient(client),
 	}
@@ -58,17 +56,24 @@ func NewRequeuer(store *Store, client redis.UniversalClient) *Requeuer {
 
 // Requeue enqueues the dead tasks that f chooses, with the same ID, payload, charges and options, and with all their
 // retries. It deletes their copies in asynq's archive, and drops a deadline that has passed. It skips requests of
-// batches, because their results belong to another round. Progress is called after each chunk; it may be nil.
+// batches, because their results belong to another round. Progress is called after each chunk; it may be nil. The client
+// is of the Redis that asynq uses.
 //
 // A task first enters the queue held, so that it does not run yet. Then its record is claimed, and then the task is
 // released. So a requeue that was killed at any point can be called again, and two may run at once: no task is lost
 // or enqueued twice. A task that can't be requeued does not stop the others: the error joins the first faults of such
 // tasks. After any other error call Requeue again.
-func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report)) (Report, error) {
+func (s *Store) Requeue(
+	ctx context.Context, client redis.UniversalClient, f Filter, progress func(Report),
+) (Report, error) {
+	return newRequeuer(s, client).requeue(ctx, f, progress)
+}
+
+func (r *requeuer) requeue(ctx context.Context, f Filter, progress func(Report)) (Report, error) {
 	if f.Until.IsZero() {
 		f.Until = r.store.now() // leaves tasks that die again meanwhile
 	}
-	f.States = nil
+	f.States, f.Payloads = nil, true
 	total := Report{}
 	var gathered []Task
 	var faults faults
@@ -84,7 +89,7 @@ func (r *Requeuer) Requeue(ctx context.Context, f Filter, progress func(Report))
 		}
 		return err
 	}
-	for t, err := range r.store.Whole(ctx, f) {
+	for t, err := range r.store.List(ctx, f) {
 		if errors.Is(err, ErrMalformed) {
 			faults.add(err)
 			continue
@@ -133,7 +138,7 @@ func (f *faults) and(err error) error {
 }
 
 // chunk requeues some tasks. It adds tasks that can't be requeued to the faults.
-func (r *Requeuer) chunk(ctx context.Context, tasks []Task, faults *faults) (done Report, err error) {
+func (r *requeuer) chunk(ctx context.Context, tasks []Task, faults *faults) (done Report, err error) {
 	token := uuid.NewString()
 	standings, failed := make([]standing, len(tasks)), make([]error, len(tasks))
 	_ = sideBySide(len(tasks), func(i int) error { // the errors are checked below
@@ -159,7 +164,7 @@ func (r *Requeuer) chunk(ctx context.Context, tasks []Task, faults *faults) (don
 }
 
 // letGo releases held tasks, under this token or another requeue's, and deletes held tasks that are not needed.
-func (r *Requeuer) letGo(
+func (r *requeuer) letGo(
 	ctx context.Context, tasks []Task, standings []standing, token string,
 ) (done Report, err error) {
 	held := map[string][]string{} // keys of the records by the token of their tasks in the queue
@@ -219,7 +224,8 @@ func sideBySide(n int, do func(i int) error) error {
 
 // Delete deletes a dead task: first in asynq's archive, so that no worker finds it there again, then its record. A
 // task that is in the queue stays there. The error matches [ErrNotFound] if the task has no dead record.
-func (r *Requeuer) Delete(ctx context.Context, t Task) error {
+func (s *Store) Delete(ctx context.Context, client redis.UniversalClient, t Task) error {
+	r := newRequeuer(s, client)
 	if t.State != StateDead {
 		return fmt.Errorf("%w: task %s in queue %s is %s", ErrNotFound, t.ID, t.Queue, t.State)
 	}
@@ -230,7 +236,7 @@ func (r *Requeuer) Delete(ctx context.Context, t Task) error {
 	if err != nil && !gone(err) {
 		return fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, errors.Join(err, ctx.Err()))
 	}
-	found, err := r.store.records.DeleteOne(ctx, bson.M{"_id": t.key, fieldState: StateDead})
+	found, err := s.records.DeleteOne(ctx, bson.M{"_id": t.key, fieldState: StateDead})
 	if err != nil {
 		return unavailable("delete the record of task "+t.ID, err)
 	}

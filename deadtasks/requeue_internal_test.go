@@ -7,8 +7,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/worker"
 )
 
 // A requeue is killed after each of its steps. It is called again at once, or after the task has run to its end.
@@ -47,7 +47,7 @@ func TestRequeueKilledAnywhere(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if _, err := r.Requeue(t.Context(), Filter{}, nil); err != nil {
+				if _, err := r.requeue(t.Context(), Filter{}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -73,7 +73,7 @@ func TestRequeueBehindAnother(t *testing.T) {
 	t.Parallel()
 	r, id := prepared(t, false)
 	stale := all(t, r)
-	if _, err := r.Requeue(t.Context(), Filter{}, nil); err != nil {
+	if _, err := r.requeue(t.Context(), Filter{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.inspector.DeleteTask("default", id); err != nil { // the task is done
@@ -98,7 +98,7 @@ func TestRequeueOvertaken(t *testing.T) {
 	if err != nil || !s.held || s.token != "token" {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if report, failed := r.Requeue(t.Context(), Filter{}, nil); failed != nil || report.Requeued != 1 {
+	if report, failed := r.requeue(t.Context(), Filter{}, nil); failed != nil || report.Requeued != 1 {
 		t.Fatalf("%+v, %v", report, failed)
 	}
 	report, err := r.letGo(t.Context(), tasks, []standing{s}, "token")
@@ -110,7 +110,7 @@ func TestRequeueOvertaken(t *testing.T) {
 	}
 }
 
-func prepared(t *testing.T, archived bool) (r *Requeuer, id string) {
+func prepared(t *testing.T, archived bool) (r *requeuer, id string) {
 	t.Helper()
 	o, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
@@ -118,13 +118,13 @@ func prepared(t *testing.T, archived bool) (r *Requeuer, id string) {
 	}
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
-	r = NewRequeuer(New(testenv.Database(t), Options{}), client)
+	r = newRequeuer(New(testenv.Database(t), Options{}), client)
 	id = "one"
-	task := worker.DeadTask{
+	task := graveyard.Task{
 		ID: id, Queue: "default", Type: "mail", Payload: []byte(`{}`), MaxRetry: 5,
-		At: time.Now().Add(-time.Minute), Cause: worker.CauseRetries,
+		At: time.Now().Add(-time.Minute), Cause: graveyard.CauseRetries,
 	}
-	if err := r.store.Bury(t.Context(), []worker.DeadTask{task}); err != nil {
+	if err := r.store.Bury(t.Context(), []graveyard.Task{task}); err != nil {
 		t.Fatal(err)
 	}
 	if archived {
@@ -138,9 +138,9 @@ func prepared(t *testing.T, archived bool) (r *Requeuer, id string) {
 	return r, id
 }
 
-func all(t *testing.T, r *Requeuer) (tasks []Task) {
+func all(t *testing.T, r *requeuer) (tasks []Task) {
 	t.Helper()
-	for task, err := range r.store.Whole(t.Context(), Filter{}) {
+	for task, err := range r.store.List(t.Context(), Filter{Payloads: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func all(t *testing.T, r *Requeuer) (tasks []Task) {
 }
 
 // killedAfter runs the first steps of Requeue.
-func killedAfter(t *testing.T, r *Requeuer, until int) {
+func killedAfter(t *testing.T, r *requeuer, until int) {
 	t.Helper()
 	tasks := all(t, r)
 	const token = "of the first call"

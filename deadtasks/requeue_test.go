@@ -10,7 +10,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/worker"
+	"github.com/headway-go/headway/internal/graveyard"
 )
 
 func TestRequeueAsItWas(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTwoRequeuesAtOnce(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
 	const many = 300
-	var dead []worker.DeadTask
+	var dead []graveyard.Task
 	for n := range many {
 		dead = append(dead, died(n))
 	}
@@ -112,7 +112,7 @@ func TestTwoRequeuesAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 3 {
 		group.Go(func() {
-			if _, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, nil); err != nil {
+			if _, err := s.Requeue(t.Context(), q.client, deadtasks.Filter{}, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -141,15 +141,14 @@ func TestDelete(t *testing.T) {
 	if err := q.inspector.ArchiveTask("default", "task-1"); err != nil {
 		t.Fatal(err)
 	}
-	r := deadtasks.NewRequeuer(s, q.client)
 	task := only(t, s, "task-1")
-	if err := r.Delete(t.Context(), task); err != nil {
+	if err := s.Delete(t.Context(), q.client, task); err != nil {
 		t.Fatal(err)
 	}
 	if q.state(t, "task-1") != 0 {
 		t.Error("asynq's archive still has the task: a worker would find it there")
 	}
-	if err := r.Delete(t.Context(), task); !errors.Is(err, deadtasks.ErrNotFound) {
+	if err := s.Delete(t.Context(), q.client, task); !errors.Is(err, deadtasks.ErrNotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
 }
@@ -159,7 +158,7 @@ func TestRequeueDropsTheDeadline(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
 	d := died(1)
-	d.Cause, d.Headers = worker.CauseExpired, map[string]string{envelope.HeaderStartBy: "1", envelope.HeaderVersion: "1"}
+	d.Cause, d.Headers = graveyard.CauseExpired, map[string]string{envelope.HeaderStartBy: "1", envelope.HeaderVersion: "1"}
 	bury(t, s, d)
 	requeue(t, s, q, deadtasks.Filter{ID: "task-1"})
 	info, err := q.inspector.GetTaskInfo("default", "task-1")

@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/mongoerr"
-	"github.com/headway-go/headway/worker"
 )
 
 // RetentionDefault is how long the record of a task that is not dead is stored: 30 days.
@@ -38,7 +38,7 @@ type Store struct {
 	now       func() time.Time
 }
 
-var _ worker.Graveyard = (*Store)(nil)
+var _ graveyard.Store = (*Store)(nil)
 
 // New returns a Store with its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the
 // client.
@@ -85,9 +85,9 @@ var (
 	ErrNoPayload = errors.New("deadtasks: the payload is not stored")
 )
 
-// ErrTooLarge means that a record would be larger than the database accepts. It matches worker.ErrNotKept: a retry
+// ErrTooLarge means that a record would be larger than the database accepts. It matches graveyard.ErrNotKept: a retry
 // cannot succeed.
-var ErrTooLarge = fmt.Errorf("deadtasks: too large for a record: %w", worker.ErrNotKept)
+var ErrTooLarge = fmt.Errorf("deadtasks: too large for a record: %w", graveyard.ErrNotKept)
 
 // unavailable wraps an error of the driver. The driver's errors name addresses, never credentials.
 func unavailable(op string, err error) error {

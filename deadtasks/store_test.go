@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/worker"
 )
 
 func TestARecordHasAllThatIsNeeded(t *testing.T) {
@@ -111,7 +111,7 @@ func TestAnIDThatIsUsedAgain(t *testing.T) {
 	note(t, s, refOf(d), failedAttempt(1))
 	note(t, s, refOf(d), failedAttempt(2))
 	recovered(t, s, refOf(d))
-	note(t, s, refOf(d), worker.FailedAttempt{Number: 1, At: time.Now(), Error: "of today"})
+	note(t, s, refOf(d), graveyard.Attempt{Number: 1, At: time.Now(), Error: "of today"})
 	if got := only(t, s, d.ID); len(got.Attempts) != 1 || got.State != deadtasks.StateFailing {
 		t.Errorf("%+v", got)
 	}
@@ -153,7 +153,7 @@ func TestUnknown(t *testing.T) {
 	requeue(t, s, q, deadtasks.Filter{ID: "task-2"})
 	at := died(1).At.Truncate(time.Second)
 	later := time.Now().Add(time.Minute).Truncate(time.Second)
-	archived := []worker.Archived{
+	archived := []graveyard.Archived{
 		{ID: "task-1", Queue: "default", At: at},
 		{ID: "task-1", Queue: "other", At: at},
 		{ID: "task-1", Queue: "default", At: later},
@@ -166,12 +166,12 @@ func TestUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []worker.Archived{archived[1], archived[2], archived[4], archived[5], archived[6]}
+	want := []graveyard.Archived{archived[1], archived[2], archived[4], archived[5], archived[6]}
 	if diff := cmp.Diff(want, unknown); diff != "" {
 		t.Error(diff)
 	}
 	stale := died(2)
-	stale.Cause = worker.CauseFound
+	stale.Cause = graveyard.CauseFound
 	bury(t, s, stale)
 	if got := only(t, s, "task-2"); got.State != deadtasks.StateRequeued {
 		t.Errorf("the archive of before undid a requeue: %+v", got)
@@ -183,7 +183,7 @@ func TestBuriedByMany(t *testing.T) {
 	t.Parallel()
 	const many = 50
 	s := newStore(t)
-	var dead []worker.DeadTask
+	var dead []graveyard.Task
 	for n := range many {
 		dead = append(dead, died(n))
 	}
@@ -213,7 +213,7 @@ func TestMoreThanAsynqKeeps(t *testing.T) {
 	const many = 10_200
 	s := newStore(t)
 	for from := 0; from < many; from += 500 {
-		var dead []worker.DeadTask
+		var dead []graveyard.Task
 		for n := from; n < min(many, from+500); n++ {
 			dead = append(dead, died(n/3*3)) // so some tasks end at the same time
 			dead[len(dead)-1].ID = died(n).ID
@@ -242,7 +242,7 @@ func TestMoreThanAsynqKeeps(t *testing.T) {
 	}
 	q := newQueue(t)
 	told := 0
-	r, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{},
+	r, err := s.Requeue(t.Context(), q.client, deadtasks.Filter{},
 		func(r deadtasks.Report) { told = r.Requeued })
 	if err != nil || r.Requeued != many || told != many {
 		t.Fatalf("%+v, %v, reported %d", r, err, told)
@@ -265,7 +265,7 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 	if got := only(t, s, d.ID); got.Missing != len(d.Payload) || got.Payload != nil {
 		t.Errorf("%d missing", got.Missing)
 	}
-	if _, err := deadtasks.NewRequeuer(s, q.client).Requeue(t.Context(), deadtasks.Filter{}, nil); !errors.Is(err,
+	if _, err := s.Requeue(t.Context(), q.client, deadtasks.Filter{}, nil); !errors.Is(err,
 		deadtasks.ErrNoPayload) {
 		t.Errorf("enqueued without a payload: %v", err)
 	}
@@ -280,13 +280,13 @@ func TestUnavailable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
 	s := deadtasks.New(client.Database("x"), deadtasks.Options{})
-	_, unknown := s.Unknown(t.Context(), []worker.Archived{{ID: "a"}})
+	_, unknown := s.Unknown(t.Context(), []graveyard.Archived{{ID: "a"}})
 	var listing error
 	for _, err := range s.List(t.Context(), deadtasks.Filter{}) {
 		listing = err
 	}
 	for name, err := range map[string]error{
-		"bury": s.Bury(t.Context(), []worker.DeadTask{died(1)}), "failed": s.Failed(t.Context(), refOf(died(1)),
+		"bury": s.Bury(t.Context(), []graveyard.Task{died(1)}), "failed": s.Failed(t.Context(), refOf(died(1)),
 			failedAttempt(1)),
 		"recovered": s.Recovered(t.Context(),
 			refOf(died(1))), "unknown": unknown, "list": listing, "indexes": s.EnsureIndexes(t.Context()),

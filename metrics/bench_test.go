@@ -24,13 +24,13 @@ func BenchmarkScrape(b *testing.B) {
 			w := bundleAt(b, testenv.StartRedisServer(b).Addr(), metrics.Config{
 				Keys: map[string]int{"api": labels}, Refresh: time.Hour,
 			})
-			e := w.metrics.Events()
+			e := w.metrics.Event
 			for i := range 1000 {
 				c := call{Key: strconv.Itoa(i), Cost: 10}
 				w.enqueue(b, c)
 				w.enqueue(b, c)
-				e.OnStart(worker.Start{Task: ref(""), Charges: c.Charges()})
-				e.OnFinish(worker.Finish{Task: ref(""), Charges: c.Charges(), Result: worker.ResultSucceeded})
+				e(worker.Event{Kind: worker.KindStarted, Task: ref(""), Charges: c.Charges()})
+				e(worker.Event{Task: ref(""), Charges: c.Charges(), Kind: worker.KindSucceeded})
 			}
 			w.gather(b)
 			series := 0

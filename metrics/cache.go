@@ -54,7 +54,7 @@ func (m *Metrics) of(t worker.TaskRef) *counts {
 	return m.kinds.get(k, func() (*counts, bool) {
 		return &counts{
 			kind: k, running: m.running.WithLabelValues(k.queue),
-			succeeded: m.counters[metric.Finished].WithLabelValues(k.queue, k.name, string(worker.ResultSucceeded)),
+			succeeded: m.counters[metric.Finished].WithLabelValues(k.queue, k.name, string(worker.KindSucceeded)),
 			duration:  m.histograms[metric.Duration].WithLabelValues(k.name),
 		}, true
 	})

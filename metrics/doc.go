@@ -4,7 +4,7 @@
 //	client.AddHook(m.RedisHook())
 //	database, _ := mongostore.Connect(ctx, uri, m.Mongo)
 //	limiter, _ := reservations.New(m.Store(store), limits, reservations.Config{})
-//	w, _ := worker.New(client, limiter, worker.Config{Events: m.Events()})
+//	w, _ := worker.New(client, limiter, worker.Config{Events: []func(worker.Event){m.Event}})
 //	err := m.Watch(client, limiter)
 //	prometheus.MustRegister(m)
 //	defer m.Close()

@@ -9,15 +9,31 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Events count what a worker does: pass them as worker.Config.Events, or join them with others by Events.With.
-func (m *Metrics) Events() worker.Events {
-	return worker.Events{
-		OnStart: m.started, OnFinish: m.finished, OnRefuse: m.rejected, OnDefer: m.deferred, OnSort: m.sorted,
-		OnSettle: m.settled, OnSync: m.synced,
+// Event counts what a worker does: put it into worker.Config.Events.
+func (m *Metrics) Event(e worker.Event) {
+	if e.Ended() {
+		m.finished(e)
+		return
+	}
+	switch e.Kind { //nolint:exhaustive // a block has a task that ends as refused
+	case worker.KindStarted:
+		m.started(e)
+	case worker.KindRejected:
+		m.rejected(e)
+	case worker.KindDeferred:
+		m.deferred(e)
+	case worker.KindSorted:
+		m.add(float64(e.Tasks), metric.Sorted, m.queues.label(e.Task.Queue))
+	case worker.KindSettled:
+		if e.Err != nil {
+			m.count(metric.Unsettled, e.Charge.Limit)
+		}
+	case worker.KindSynced:
+		m.synced(e)
 	}
 }
 
-func (m *Metrics) started(s worker.Start) {
+func (m *Metrics) started(s worker.Event) {
 	m.of(s.Task).running.Inc()
 	for _, c := range s.Charges {
 		m.count(metric.Starts, c.Limit, m.keys.label(c.Limit, c.Key))
@@ -29,15 +45,15 @@ func (m *Metrics) started(s worker.Start) {
 	}
 }
 
-func (m *Metrics) finished(f worker.Finish) {
+func (m *Metrics) finished(f worker.Event) {
 	c := m.of(f.Task)
 	if !f.Foreign {
 		c.running.Dec()
 	}
-	if f.Result == worker.ResultSucceeded {
+	if f.Kind == worker.KindSucceeded {
 		c.succeeded.Inc()
 	} else {
-		m.count(metric.Finished, c.queue, c.name, string(f.Result))
+		m.count(metric.Finished, c.queue, c.name, string(f.Kind))
 	}
 	c.duration.Observe(f.Elapsed.Seconds())
 	for _, c := range f.Charges {
@@ -57,7 +73,7 @@ func (m *Metrics) finished(f worker.Finish) {
 	}
 }
 
-func (m *Metrics) rejected(r worker.Refusal) {
+func (m *Metrics) rejected(r worker.Event) {
 	reason := "invalid"
 	if errors.Is(r.Err, tasks.ErrExpired) {
 		reason = "expired"
@@ -65,7 +81,7 @@ func (m *Metrics) rejected(r worker.Refusal) {
 	m.count(metric.Rejected, m.queues.label(r.Task.Queue), m.types.label(r.Task.Type), reason)
 }
 
-func (m *Metrics) deferred(d worker.Deferral) {
+func (m *Metrics) deferred(d worker.Event) {
 	reason := "limit"
 	switch {
 	case errors.Is(d.Err, reservations.ErrUnavailable):
@@ -76,17 +92,7 @@ func (m *Metrics) deferred(d worker.Deferral) {
 	m.count(metric.Deferred, d.Charge.Limit, reason)
 }
 
-func (m *Metrics) sorted(s worker.Sorted) {
-	m.add(float64(s.Tasks), metric.Sorted, m.queues.label(s.Queue))
-}
-
-func (m *Metrics) settled(s worker.Settlement) {
-	if s.Err != nil {
-		m.count(metric.Unsettled, s.Charge.Limit)
-	}
-}
-
-func (m *Metrics) synced(s worker.Sync) {
+func (m *Metrics) synced(s worker.Event) {
 	result := "applied"
 	if s.Err != nil {
 		result = "failed"

@@ -34,7 +34,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	w, err := worker.New(client, limiter, worker.Config{Events: m.Events()})
+	w, err := worker.New(client, limiter, worker.Config{Events: []func(worker.Event){m.Event}})
 	if err != nil {
 		log.Fatal(err)
 	}

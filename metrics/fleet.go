@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
@@ -48,9 +49,9 @@ type fleet struct {
 	running  bool // the loop runs
 	scraped  time.Time
 	parts    map[string]*part
-	lists    map[string][]scheduler.Waitlist // by limit, of the last read
-	views    []reservations.View             // of the last read
-	viewed   time.Time                       // when it began
+	lists    map[string][]engine.Waitlist // by limit, of the last read
+	views    []reservations.View          // of the last read
+	viewed   time.Time                    // when it began
 }
 
 // part is what was last read of one service.

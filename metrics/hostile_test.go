@@ -46,15 +46,15 @@ func TestHostileNames(t *testing.T) {
 		}
 		_, _ = b.redis.ZAdd("headway:{wait}:index", 1, "api:"+key)
 	}
-	e := b.metrics.Events()
-	finish := worker.Finish{Charges: call{Cost: 1}.Charges(), Result: worker.ResultSucceeded}
+	e := b.metrics.Event
+	finish := worker.Event{Charges: call{Cost: 1}.Charges(), Kind: worker.KindSucceeded}
 	for _, used := range []float64{math.Inf(1), math.NaN(), -5, 7} {
 		finish.Used = reservations.Tokens{"tokens": used}
-		e.OnFinish(finish)
+		e(finish)
 	}
 	for i := range 100 {
-		e.OnRefuse(worker.Refusal{
-			Task: worker.TaskRef{Queue: strconv.Itoa(i) + long, Type: strconv.Itoa(i) + long}, Err: errors.New("no handler"),
+		e(worker.Event{
+			Kind: worker.KindRejected, Task: worker.TaskRef{Queue: strconv.Itoa(i) + long, Type: strconv.Itoa(i) + long}, Err: errors.New("no handler"),
 		})
 	}
 	size, got := 0, b.gather(t)

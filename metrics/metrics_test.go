@@ -23,20 +23,20 @@ func ref(id string) worker.TaskRef {
 }
 
 // all sends one event of each kind.
-func all(e worker.Events) {
+func all(e func(worker.Event)) {
 	charges := call{Cost: 10}.Charges()
-	e.OnStart(worker.Start{Task: ref("a"), Charges: charges, Lateness: time.Millisecond})
-	e.OnFinish(worker.Finish{
-		Task: ref("a"), Charges: charges, Used: reservations.Tokens{"tokens": 4}, Result: worker.ResultSucceeded,
+	e(worker.Event{Kind: worker.KindStarted, Task: ref("a"), Charges: charges, Lateness: time.Millisecond})
+	e(worker.Event{
+		Task: ref("a"), Charges: charges, Used: reservations.Tokens{"tokens": 4}, Kind: worker.KindSucceeded,
 		Elapsed: time.Second,
 	})
-	e.OnRefuse(worker.Refusal{Task: ref("b"), Err: tasks.ErrExpired})
-	e.OnDefer(worker.Deferral{Task: ref("c"), Charge: charges[0]})
-	e.OnSort(worker.Sorted{Queue: "default", Tasks: 3})
-	e.OnSettle(worker.Settlement{Task: ref("a"), Charge: charges[0], Err: reservations.ErrUnavailable})
-	e.OnSync(worker.Sync{Task: ref("a"), Charge: charges[0]})
-	e.OnFinish(worker.Finish{
-		Task: ref("d"), Charges: charges, Result: worker.ResultRefused, Foreign: true,
+	e(worker.Event{Kind: worker.KindRejected, Task: ref("b"), Err: tasks.ErrExpired})
+	e(worker.Event{Kind: worker.KindDeferred, Task: ref("c"), Charge: charges[0]})
+	e(worker.Event{Kind: worker.KindSorted, Task: worker.TaskRef{Queue: "default"}, Tasks: 3})
+	e(worker.Event{Kind: worker.KindSettled, Task: ref("a"), Charge: charges[0], Err: reservations.ErrUnavailable})
+	e(worker.Event{Kind: worker.KindSynced, Task: ref("a"), Charge: charges[0]})
+	e(worker.Event{
+		Task: ref("d"), Charges: charges, Kind: worker.KindRefused, Foreign: true,
 		Err: tasks.RetryAfter(time.Second, errors.New("429")),
 	})
 }
@@ -47,7 +47,7 @@ func TestExportsWhatIsListed(t *testing.T) {
 	b := newBundle(t, metrics.Config{})
 	b.enqueue(t, call{Cost: 10})
 	b.enqueue(t, call{Cost: 10})
-	all(b.metrics.Events())
+	all(b.metrics.Event)
 	store := b.metrics.Store(failing{})
 	_, _, _ = store.Load(t.Context(), "api", "")
 	b.mongo(t)
@@ -85,7 +85,7 @@ func TestFollowsTheConventions(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, metrics.Config{})
 	b.enqueue(t, call{Cost: 10})
-	all(b.metrics.Events())
+	all(b.metrics.Event)
 	b.gather(t)
 	problems, err := testutil.GatherAndLint(b.registry)
 	if err != nil {
@@ -99,8 +99,8 @@ func TestFollowsTheConventions(t *testing.T) {
 func TestCountsEvents(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, metrics.Config{})
-	e := b.metrics.Events()
-	e.OnStart(worker.Start{Task: ref("runs")})
+	e := b.metrics.Event
+	e(worker.Event{Kind: worker.KindStarted, Task: ref("runs")})
 	all(e)
 	got := b.gather(t)
 	wantValue(t, got, 1, "headway_starts_total", "", "api")
@@ -121,13 +121,13 @@ func TestCountsEvents(t *testing.T) {
 func TestBoundsLabels(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, metrics.Config{Keys: map[string]int{"api": 20}})
-	e := b.metrics.Events()
+	e := b.metrics.Event
 	for i := range 10_000 {
 		name := strconv.Itoa(i)
 		charges := call{Key: name, Cost: 1}.Charges()
 		task := worker.TaskRef{ID: name, Queue: "queue" + name, Type: "type" + name + "\xff"}
-		e.OnStart(worker.Start{Task: task, Charges: charges})
-		e.OnFinish(worker.Finish{Task: task, Charges: charges, Result: worker.ResultSucceeded})
+		e(worker.Event{Kind: worker.KindStarted, Task: task, Charges: charges})
+		e(worker.Event{Task: task, Charges: charges, Kind: worker.KindSucceeded})
 	}
 	got := b.gather(t)
 	if n := len(got["headway_starts_total"].GetMetric()); n != 21 {

@@ -82,18 +82,18 @@ func process(b *testing.B, addr string, observed bool) cost {
 		defer func() { _ = sdk.Shutdown(context.WithoutCancel(b.Context())) }()
 		m := metrics.New(metrics.Config{})
 		client.AddHook(m.RedisHook())
-		config.Events, provider = m.Events(), sdk
+		config.Events, provider = []func(worker.Event){m.Event}, sdk
 	}
 	config.Scheduler.Tracer = provider
 	enqueue(b, client, provider)
 	var left atomic.Int64
 	left.Store(backlogOf)
 	done := make(chan struct{})
-	config.Events = config.Events.With(worker.Events{OnFinish: func(worker.Finish) {
-		if left.Add(-1) == 0 {
+	config.Events = append(config.Events, func(e worker.Event) {
+		if e.Ended() && left.Add(-1) == 0 {
 			close(done)
 		}
-	}})
+	})
 	w, err := worker.New(client, nil, config)
 	if err != nil {
 		b.Fatal(err)

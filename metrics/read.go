@@ -7,10 +7,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 // ErrNoAnswer is the error of Ready for a service that was not read yet, or whose read hangs.
@@ -25,7 +25,7 @@ type waitlist struct {
 
 // readRedis reads queues, the dispatcher, and waitlists.
 func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
-	duty, err := f.reader.Scheduler.OnDuty(ctx)
+	duty, err := f.reader.Scheduler.Engine().OnDuty(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -42,9 +42,9 @@ func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metr
 	if f.reader.Limiter == nil {
 		return all, nil
 	}
-	found := map[string][]scheduler.Waitlist{}
+	found := map[string][]engine.Waitlist{}
 	for _, limit := range f.reader.Limiter.Names() {
-		lists, more, err := f.reader.Scheduler.Waitlists(ctx, limit, overview.WaitlistsMost)
+		lists, more, err := f.reader.Scheduler.Engine().Waitlists(ctx, limit, overview.WaitlistsMost)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (f *fleet) queueMetrics(queues []overview.Queue) (all []prometheus.Metric) 
 
 // waitlistMetrics adds up the waitlists that share a label.
 func (f *fleet) waitlistMetrics(
-	limit string, lists []scheduler.Waitlist, more bool, now time.Time,
+	limit string, lists []engine.Waitlist, more bool, now time.Time,
 ) (all []prometheus.Metric) {
 	none := reservations.Tokens{}
 	goal := f.m.config.WaitGoal
@@ -118,7 +118,7 @@ func (f *fleet) waitlistMetrics(
 	return all
 }
 
-func (w *waitlist) add(l scheduler.Waitlist) {
+func (w *waitlist) add(l engine.Waitlist) {
 	w.waiting, w.promoted = w.waiting+l.Waiting, w.promoted+l.Promoted
 	for meter, n := range l.Tokens {
 		w.tokens[meter] += n

@@ -37,7 +37,7 @@ func inLine(t *testing.T, s *scheduler.Scheduler, n int) {
 	t.Helper()
 	until := time.Now().Add(patience)
 	for {
-		w, err := s.Waitlist(t.Context(), "openai")
+		w, err := s.Engine().Waitlist(t.Context(), "openai")
 		if err == nil && w.Waiting+w.Promoted == n {
 			return
 		}

@@ -292,7 +292,7 @@ func TestTasksThatHaveEndedLeaveTheWaitlist(t *testing.T) {
 		if err := s.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := s.Waitlist(t.Context(), "openai"); err != nil || list.Waiting+list.Promoted != 1 {
+		if list, err := s.Engine().Waitlist(t.Context(), "openai"); err != nil || list.Waiting+list.Promoted != 1 {
 			t.Errorf("%+v, %v", list, err)
 		}
 		if info, err := inspector.GetTaskInfo("default", "001"); err != nil || info.State != asynq.TaskStateArchived {

@@ -83,7 +83,7 @@ func TestExplainCallsInFlight(t *testing.T) {
 		e.Waits.TokensAhead["in_flight"] != 1 {
 		t.Errorf("%q, %+v, %v, %v", e.Summary(), e.Waits, e.Until, err)
 	}
-	w, err := s.Waitlist(t.Context(), "openai:k")
+	w, err := s.Engine().Waitlist(t.Context(), "openai:k")
 	if err != nil || !w.End.IsZero() || w.Tokens["in_flight"] != 2 {
 		t.Errorf("waitlist %+v, %v", w, err)
 	}

@@ -417,18 +417,18 @@ func TestExplainPositions(t *testing.T) {
 				t.Errorf("%d: in %v", i, in)
 			}
 		}
-		lists, more, err := s.Waitlists(t.Context(), "", 10)
+		lists, more, err := s.Engine().Waitlists(t.Context(), "", 10)
 		if err != nil || more || len(lists) != 1 || lists[0].Limit != "openai" || lists[0].Waiting != 5 {
 			t.Fatalf("%+v, %v, %v", lists, more, err)
 		}
 		if end := lists[0].End.Sub(lists[0].Now); (end - 4*time.Second).Abs() > 900*time.Millisecond {
 			t.Errorf("the last task is expected to start in %v", end)
 		}
-		list, err := s.Waitlist(t.Context(), "openai")
+		list, err := s.Engine().Waitlist(t.Context(), "openai")
 		if err != nil || list.Waiting != 5 || list.Tokens["requests"] != 5 {
 			t.Errorf("%+v, %v", list, err)
 		}
-		if list, err = s.Waitlist(t.Context(), "openai:other"); err != nil || list.Waiting != 0 || list.Key != "other" ||
+		if list, err = s.Engine().Waitlist(t.Context(), "openai:other"); err != nil || list.Waiting != 0 || list.Key != "other" ||
 			!list.End.IsZero() {
 			t.Errorf("an empty waitlist: %+v, %v", list, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -127,11 +128,11 @@ func TestAPriorityThatIsGone(t *testing.T) {
 			got.FlowTasks != 1 || got.Flows != 3 || got.Position != 5 {
 			t.Errorf("%+v", got)
 		}
-		list, err := w.s.Waitlist(t.Context(), "openai")
+		list, err := w.s.Engine().Waitlist(t.Context(), "openai")
 		if err != nil {
 			t.Fatal(err)
 		}
-		flows := []scheduler.FlowTasks{{Flow: "b", Tasks: 3}, {Flow: "a", Tasks: 3}, {Flow: "c", Tasks: 1}}
+		flows := []engine.FlowTasks{{Flow: "b", Tasks: 3}, {Flow: "a", Tasks: 3}, {Flow: "c", Tasks: 1}}
 		if d := cmp.Diff(flows, list.Flows); d != "" || list.FlowCount != 3 {
 			t.Errorf("flows (-want +got):\n%s", d)
 		}

@@ -177,14 +177,5 @@ func expected(at waitlist.Position, b bucket.Bucket) time.Time {
 	for meter, n := range at.Tokens {
 		tokens[meter] += n
 	}
-	return expect(b, at.List, tokens)
-}
-
-// expect is Bucket.Expect on Redis's clock: zero where calls in flight have to end first.
-func expect(b bucket.Bucket, l waitlist.List, tokens reservations.Tokens) time.Time {
-	at := b.Expect(l.Now.Add(l.Offset), tokens)
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(-l.Offset)
+	return engine.Expect(b, at.List, tokens)
 }

@@ -244,7 +244,7 @@ func TestWithdrawWhileSorting(t *testing.T) {
 	if err = s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	list, err := s.Waitlist(t.Context(), "openai")
+	list, err := s.Engine().Waitlist(t.Context(), "openai")
 	if want := len(limited) - withdrawn; err != nil || list.Waiting+list.Promoted != want { // the bucket has room for one
 		t.Errorf("%d tasks wait, %d are promoted, not %d together, %v", list.Waiting, list.Promoted, want, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -34,7 +35,7 @@ type AdoptConfig struct {
 	MaxRefusals int
 	// Dead and SweepEvery are as for Config; the queues are the ones in the server's Config. The record of a foreign
 	// task without a charge is made from asynq's archive, with its last error alone.
-	Dead       Graveyard
+	Dead       graveyard.Store
 	SweepEvery time.Duration
 	// Overrides and FollowEvery are as for Config.
 	Overrides   Overrides
@@ -43,8 +44,8 @@ type AdoptConfig struct {
 	Scheduler scheduler.Config
 	// Logger is as for Config. Defaults to slog.Default().
 	Logger *slog.Logger
-	// Events are called as limited tasks go by. Defaults to none.
-	Events Events
+	// Events are as for Config, called for limited tasks. Defaults to none.
+	Events []func(Event)
 }
 
 // Limits adds limits to an asynq server of a program. Make the server with Config, put its handlers behind

@@ -89,7 +89,7 @@ func TestAdoptedServerKeepsTheLimit(t *testing.T) {
 		return errUpstream
 	})
 	info := b.send(asynq.NewTask("chat", nil))
-	if f := receive(t, b.finishes); f.Result != worker.ResultFailed || f.Task.MaxRetry != 25 ||
+	if f := receive(t, b.finishes); f.Kind != worker.KindFailed || f.Task.MaxRetry != 25 ||
 		f.Charges[0].Limit != "api" {
 		t.Errorf("finish %+v", f)
 	}
@@ -126,7 +126,7 @@ func TestAdoptedServerTakesTasksOfHeadway(t *testing.T) {
 	b := setup(t, slow(100))
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return errUpstream })
 	info := b.enqueue(call{Cost: 7}, scheduler.MaxRetry(0))
-	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || f.Charges[0].Tokens["tokens"] != 7 {
+	if f := receive(t, b.finishes); f.Kind != worker.KindArchived || f.Charges[0].Tokens["tokens"] != 7 {
 		t.Errorf("finish %+v", f)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)
@@ -160,7 +160,7 @@ func TestForeignTaskOnItsLastAttemptGetsASuccessor(t *testing.T) {
 		t.Errorf("the copy has payload %q and headers %v", task.Payload(), task.Headers())
 	}
 	f := receive(t, b.finishes)
-	if f.Task.ID != "chat-1~1" || f.Result != worker.ResultArchived {
+	if f.Task.ID != "chat-1~1" || f.Kind != worker.KindArchived {
 		t.Errorf("finish %+v", f)
 	}
 	if s := receive(t, b.starts); !s.Waited {
@@ -186,7 +186,7 @@ func TestSuccessorThatIsThereAlready(t *testing.T) {
 	b.send(asynq.NewTaskWithHeaders("chat", []byte("original"), headers), asynq.TaskID("chat-1~1"),
 		asynq.ProcessIn(time.Hour))
 	b.send(asynq.NewTask("chat", []byte("original")), asynq.TaskID("chat-1"), asynq.MaxRetry(0))
-	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Result != worker.ResultSucceeded {
+	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
 	}
 	b.gone("chat-1")
@@ -203,7 +203,7 @@ func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
 	}
 	b.gone("chat-1")
 	b.store.set(func(s *faultStore) { s.down = false })
-	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Result != worker.ResultSucceeded {
+	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
 	}
 }

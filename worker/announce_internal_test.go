@@ -40,8 +40,8 @@ func TestLatenessOfAStart(t *testing.T) {
 				waited: true,
 			},
 		} {
-			var got Start
-			g := &guard{log: slog.New(slog.DiscardHandler), events: Events{OnStart: func(s Start) { got = s }}}
+			var got Event
+			g := &guard{log: slog.New(slog.DiscardHandler), events: []func(Event){func(e Event) { got = e }}}
 			d := &delivery{task: asynq.NewTask("any", nil), turn: engine.Turn{Status: c.status}}
 			for _, o := range c.outcomes {
 				d.claims = append(d.claims, &reservations.Claim{

@@ -15,11 +15,15 @@ import (
 )
 
 // alone is a guard for tasks without a charge.
-func alone(finished chan<- Finish) *guard {
+func alone(finished chan<- Event) *guard {
 	return &guard{
 		log: slog.New(slog.DiscardHandler), stopping: make(chan struct{}),
 		charges: func(*asynq.Task) ([]reservations.Charge, error) { return nil, nil },
-		events:  Events{OnFinish: func(f Finish) { finished <- f }},
+		events: []func(Event){func(e Event) {
+			if e.Ended() {
+				finished <- e
+			}
+		}},
 	}
 }
 
@@ -35,16 +39,16 @@ func TestHandlerThatGoesOn(t *testing.T) {
 		cancel bool // asynq cancels the task
 		late   bool // the handler has not started
 		after  time.Duration
-		result Result
+		result Kind
 	}{
-		{name: "timeout", after: 20*time.Second - time.Second/2, result: ResultFailed},
-		{name: "taken back", cancel: true, after: 5 * time.Second, result: ResultAborted},
-		{name: "taken back before the start", cancel: true, late: true, after: 5 * time.Second, result: ResultAborted},
+		{name: "timeout", after: 20*time.Second - time.Second/2, result: KindFailed},
+		{name: "taken back", cancel: true, after: 5 * time.Second, result: KindAborted},
+		{name: "taken back before the start", cancel: true, late: true, after: 5 * time.Second, result: KindAborted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				finished := make(chan Finish, 2)
+				finished := make(chan Event, 2)
 				g := alone(finished)
 				release := make(chan struct{})
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -74,7 +78,7 @@ func TestHandlerThatGoesOn(t *testing.T) {
 				}
 				close(release)
 				synctest.Wait()
-				if f := <-finished; f.Result != c.result || len(finished) != 0 || g.pending.named() != nil {
+				if f := <-finished; f.Kind != c.result || len(finished) != 0 || g.pending.named() != nil {
 					t.Errorf("%+v, and %d more", f, len(finished))
 				}
 			})
@@ -92,7 +96,7 @@ func (w *wordless) Error() string { return w.text }
 func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		finished := make(chan Finish, 3)
+		finished := make(chan Event, 3)
 		g := alone(finished)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -65,10 +66,10 @@ type Config struct {
 	Overrides Overrides
 	// FollowEvery is how often overrides are looked for. Defaults to 2 seconds.
 	FollowEvery time.Duration
-	// Dead keeps a record of each archived task and of its failed attempts. The record is written before asynq
+	// Dead, a deadtasks.Store, keeps a record of each archived task and of its failed attempts. The record is written before asynq
 	// archives the task. While Dead does not answer, the task waits for it, at most 15 seconds; later its record is
 	// made from asynq's archive. Defaults to none.
-	Dead Graveyard
+	Dead graveyard.Store
 	// SweepEvery is how often asynq's archive is searched for tasks without a record, which asynq or a person
 	// archived. Defaults to 30 seconds.
 	SweepEvery time.Duration
@@ -77,8 +78,9 @@ type Config struct {
 	// Logger gets a line for each event of a task. Waits and starts are at debug level, ends at info, failures at warn,
 	// archived tasks at error. Payloads are never logged. Defaults to slog.Default().
 	Logger *slog.Logger
-	// Events are called as tasks go by. Defaults to none.
-	Events Events
+	// Events are called at each step of a task, one after the other, on the task's path and from many goroutines at
+	// once: they must not block. A panic in one is logged, and changes nothing for the task. Defaults to none.
+	Events []func(Event)
 }
 
 // withDefaults returns a copy in which zero values are the defaults.

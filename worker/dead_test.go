@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -27,15 +28,15 @@ type graves struct {
 	mu     sync.Mutex // guards the fields below
 	down   bool
 	calls  int
-	failed map[string][]worker.FailedAttempt
-	dead   map[string]worker.DeadTask
+	failed map[string][]graveyard.Attempt
+	dead   map[string]graveyard.Task
 	well   map[string]bool
 	state  func(id string) // called when a task is recorded
 }
 
 func newGraves() *graves {
 	return &graves{
-		failed: map[string][]worker.FailedAttempt{}, dead: map[string]worker.DeadTask{}, well: map[string]bool{},
+		failed: map[string][]graveyard.Attempt{}, dead: map[string]graveyard.Task{}, well: map[string]bool{},
 	}
 }
 
@@ -56,11 +57,11 @@ func (g *graves) set(down bool) {
 	g.down = down
 }
 
-func (g *graves) Failed(_ context.Context, task worker.TaskRef, a worker.FailedAttempt) error {
+func (g *graves) Failed(_ context.Context, task graveyard.Ref, a graveyard.Attempt) error {
 	return g.do(func() { g.failed[task.ID] = append(g.failed[task.ID], a) })
 }
 
-func (g *graves) Bury(_ context.Context, dead []worker.DeadTask) error {
+func (g *graves) Bury(_ context.Context, dead []graveyard.Task) error {
 	return g.do(func() {
 		for _, d := range dead {
 			g.dead[d.ID] = d
@@ -71,11 +72,11 @@ func (g *graves) Bury(_ context.Context, dead []worker.DeadTask) error {
 	})
 }
 
-func (g *graves) Recovered(_ context.Context, task worker.TaskRef) error {
+func (g *graves) Recovered(_ context.Context, task graveyard.Ref) error {
 	return g.do(func() { g.well[task.ID] = true })
 }
 
-func (g *graves) Unknown(_ context.Context, archived []worker.Archived) (unknown []worker.Archived, err error) {
+func (g *graves) Unknown(_ context.Context, archived []graveyard.Archived) (unknown []graveyard.Archived, err error) {
 	err = g.do(func() {
 		for _, a := range archived {
 			if _, ok := g.dead[a.ID]; !ok {
@@ -86,14 +87,14 @@ func (g *graves) Unknown(_ context.Context, archived []worker.Archived) (unknown
 	return unknown, err
 }
 
-func (g *graves) of(id string) (dead worker.DeadTask, ok bool) {
+func (g *graves) of(id string) (dead graveyard.Task, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	dead, ok = g.dead[id]
 	return dead, ok
 }
 
-func (g *graves) attempts(id string) []worker.FailedAttempt {
+func (g *graves) attempts(id string) []graveyard.Attempt {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.failed[id])
@@ -107,7 +108,7 @@ func (g *graves) asked() int {
 }
 
 func (b *bundle) runDead(
-	g worker.Graveyard, every time.Duration, handler func(context.Context, *worker.Job[call]) error,
+	g graveyard.Store, every time.Duration, handler func(context.Context, *worker.Job[call]) error,
 ) {
 	b.t.Helper()
 	w := b.worker(worker.Config{Dead: g, SweepEvery: every})
@@ -139,7 +140,7 @@ func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 		t.Errorf("the task is %v as its record is written", state)
 	}
 	d, _ := g.of(info.ID)
-	if d.Cause != worker.CauseRetries || d.Queue != "default" || d.Type != "call" ||
+	if d.Cause != graveyard.CauseRetries || d.Queue != "default" || d.Type != "call" ||
 		!strings.Contains(string(d.Payload), `"n":7`) || d.Headers[envelope.HeaderCharges] == "" ||
 		d.MaxRetry != 2+envelope.Slack || d.Timeout != time.Minute || d.Retention != time.Hour ||
 		time.Since(d.At) > time.Minute {
@@ -170,17 +171,17 @@ func TestWhyTasksDie(t *testing.T) {
 	})
 	for name, tc := range map[string]struct {
 		args  tasks.Args
-		cause worker.Cause
+		cause graveyard.Cause
 		text  string
 	}{
-		"permanent":    {call{N: 1, Cost: 1}, worker.CausePermanent, "upstream is ill"},
-		"panic":        {call{N: 2, Cost: 1}, worker.CauseRetries, "handler panicked: ouch"},
-		"not UTF-8":    {call{N: 3, Cost: 1}, worker.CauseRetries, "no \uFFFD UTF-8"},
-		"no limit":     {call{N: 4, Cost: 1, Limit: "none"}, worker.CauseRefused, "none"},
-		"unknown type": {free{}, worker.CauseRefused, "no handler"},
+		"permanent":    {call{N: 1, Cost: 1}, graveyard.CausePermanent, "upstream is ill"},
+		"panic":        {call{N: 2, Cost: 1}, graveyard.CauseRetries, "handler panicked: ouch"},
+		"not UTF-8":    {call{N: 3, Cost: 1}, graveyard.CauseRetries, "no \uFFFD UTF-8"},
+		"no limit":     {call{N: 4, Cost: 1, Limit: "none"}, graveyard.CauseRefused, "none"},
+		"unknown type": {free{}, graveyard.CauseRefused, "no handler"},
 	} {
 		info := b.enqueue(tc.args, scheduler.MaxRetry(0))
-		if tc.cause == worker.CauseRefused {
+		if tc.cause == graveyard.CauseRefused {
 			receive(t, b.deferrals)
 			server.FastForward(worker.UnservedAfter)
 		}
@@ -233,7 +234,7 @@ func TestSweep(t *testing.T) {
 			_, ok := g.of(id)
 			return ok
 		})
-		if d, _ := g.of(id); d.Cause != worker.CauseFound || d.Type != "call" || d.Headers[envelope.HeaderCharges] == "" ||
+		if d, _ := g.of(id); d.Cause != graveyard.CauseFound || d.Type != "call" || d.Headers[envelope.HeaderCharges] == "" ||
 			d.MaxRetry != tasks.MaxRetryDefault+envelope.Slack {
 			t.Errorf("%+v", d)
 		}
@@ -269,7 +270,7 @@ func TestDeadOfItsWorkers(t *testing.T) {
 		_, ok := g.of(info.ID)
 		return ok
 	})
-	if d, _ := g.of(info.ID); d.Cause != worker.CauseFound || !strings.Contains(d.Last.Error, "lease expired") ||
+	if d, _ := g.of(info.ID); d.Cause != graveyard.CauseFound || !strings.Contains(d.Last.Error, "lease expired") ||
 		d.Last.Number != 1 {
 		t.Errorf("%+v", d)
 	}
@@ -292,14 +293,14 @@ func TestDeadWhileTheStoreIsAway(t *testing.T) {
 	}
 	g.set(false)
 	b.info(patient.ID, asynq.TaskStateArchived)
-	if d, _ := g.of(patient.ID); d.Cause != worker.CausePermanent {
+	if d, _ := g.of(patient.ID); d.Cause != graveyard.CausePermanent {
 		t.Errorf("%+v", d)
 	}
 	eventually(t, "the record of the hasty one", func() bool {
 		_, ok := g.of(hasty.ID)
 		return ok
 	})
-	if d, _ := g.of(hasty.ID); d.Cause != worker.CauseFound || d.Last.Error == "" {
+	if d, _ := g.of(hasty.ID); d.Cause != graveyard.CauseFound || d.Last.Error == "" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -356,7 +357,7 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]worker.Cause{ours.ID: worker.CauseRetries, foreign.ID: worker.CauseFound} {
+	for id, want := range map[string]graveyard.Cause{ours.ID: graveyard.CauseRetries, foreign.ID: graveyard.CauseFound} {
 		eventually(t, "a record of "+id, func() bool {
 			_, ok := g.of(id)
 			return ok

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/pause"
 )
 
@@ -37,7 +38,7 @@ type sweeper struct {
 	client    redis.UniversalClient
 	db        *asynqdb.DB
 	inspector *asynq.Inspector
-	graves    Graveyard
+	graves    graveyard.Store
 	queues    func() []string
 	every     time.Duration
 	log       *slog.Logger
@@ -104,9 +105,9 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 	}
 	var faults []error
 	for chunk := range slices.Chunk(found, sweepTogether) {
-		archived := make([]Archived, len(chunk))
+		archived := make([]graveyard.Archived, len(chunk))
 		for i, a := range chunk {
-			archived[i] = Archived{ID: a.ID, Queue: queue, At: a.At}
+			archived[i] = graveyard.Archived{ID: a.ID, Queue: queue, At: a.At}
 		}
 		unknown, err := s.graves.Unknown(ctx, archived)
 		err = errors.Join(err, s.record(ctx, unknown))
@@ -125,8 +126,8 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 
 // record records the tasks that are still archived. A task that can't be read or recorded does not hold up the
 // others.
-func (s *sweeper) record(ctx context.Context, unknown []Archived) error {
-	var gathered []DeadTask
+func (s *sweeper) record(ctx context.Context, unknown []graveyard.Archived) error {
+	var gathered []graveyard.Task
 	var faults []error
 	bytes := 0
 	flush := func() {
@@ -166,15 +167,15 @@ func (s *sweeper) record(ctx context.Context, unknown []Archived) error {
 }
 
 // foundDead is an archived task, as asynq knows it.
-func foundDead(info *asynq.TaskInfo, at time.Time) DeadTask {
-	last := FailedAttempt{At: info.LastFailedAt, Error: info.LastErr}
+func foundDead(info *asynq.TaskInfo, at time.Time) graveyard.Task {
+	last := graveyard.Attempt{At: info.LastFailedAt, Error: info.LastErr}
 	if at.Sub(info.LastFailedAt).Abs() <= time.Second { // else a person archived it later: the attempt has its record
 		last.Number = info.Retried + 1
 	}
-	return DeadTask{
+	return graveyard.Task{
 		ID: info.ID, Queue: info.Queue, Type: info.Type,
 		Payload: info.Payload, Headers: info.Headers, MaxRetry: info.MaxRetry,
 		Timeout: info.Timeout, Retention: info.Retention, Deadline: info.Deadline,
-		At: at, Cause: CauseFound, Last: last,
+		At: at, Cause: graveyard.CauseFound, Last: last,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -49,9 +50,9 @@ type unkept struct {
 	buried atomic.Int32
 }
 
-func (u *unkept) Bury(context.Context, []worker.DeadTask) error {
+func (u *unkept) Bury(context.Context, []graveyard.Task) error {
 	u.buried.Add(1)
-	return fmt.Errorf("too large: %w", worker.ErrNotKept)
+	return fmt.Errorf("too large: %w", graveyard.ErrNotKept)
 }
 
 // A record that can never be stored is not retried: the task is archived at once.

@@ -74,7 +74,7 @@ func TestDirectCallersBesideTasks(t *testing.T) {
 	}
 	callers.Wait()
 	for range n {
-		if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded {
 			t.Errorf("finish %+v", f)
 		}
 	}

@@ -136,7 +136,7 @@ func TestTasksSentBackWhileRedisIsAway(t *testing.T) {
 	receive(t, b.deferrals)
 	t.Log("away:", receive(t, ends.failed))
 	proxy.Restore()
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
 		t.Errorf("finish %+v", f)
 	}
 }
@@ -209,7 +209,7 @@ func TestDequeuedTasksWhoseRepliesWereLost(t *testing.T) {
 	}
 	for range all {
 		f := receive(t, b.finishes)
-		if ids[f.Task.ID]++; f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 || ids[f.Task.ID] != 1 {
+		if ids[f.Task.ID]++; f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 || ids[f.Task.ID] != 1 {
 			t.Errorf("finish %d of the task: %+v", ids[f.Task.ID], f)
 		}
 	}

@@ -50,10 +50,14 @@ func ExampleJob_Use() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	settled := make(chan worker.Settlement, 1)
+	settled := make(chan worker.Event, 1)
 	w, err := worker.New(client, limiter, worker.Config{
 		Logger: slog.New(slog.DiscardHandler),
-		Events: worker.Events{OnSettle: func(s worker.Settlement) { settled <- s }},
+		Events: []func(worker.Event){func(e worker.Event) {
+			if e.Kind == worker.KindSettled {
+				settled <- e
+			}
+		}},
 	})
 	if err != nil {
 		log.Fatal(err)

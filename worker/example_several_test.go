@@ -56,7 +56,11 @@ func Example_severalLimits() {
 	w, err := worker.New(client, limiter, worker.Config{
 		Concurrency: 1,
 		Logger:      slog.New(slog.DiscardHandler),
-		Events:      worker.Events{OnDefer: func(d worker.Deferral) { fmt.Println("waiting for", d.Charge.Bucket()) }},
+		Events: []func(worker.Event){func(e worker.Event) {
+			if e.Kind == worker.KindDeferred {
+				fmt.Println("waiting for", e.Charge.Bucket())
+			}
+		}},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -152,7 +152,7 @@ func TestExpectOfAnUnlimitedTask(t *testing.T) {
 	})
 	b.start(w)
 	info := b.enqueue(free{})
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || len(b.settlements) != 0 {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || len(b.settlements) != 0 {
 		t.Errorf("%+v, %d settlements", f, len(b.settlements))
 	}
 	b.gone(info.ID)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -45,7 +46,7 @@ func TestATaskThatWaitsExpires(t *testing.T) {
 		t.Errorf("refused %+v", refusal)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)
-	if dead, ok := g.of(info.ID); !ok || dead.Cause != worker.CauseExpired {
+	if dead, ok := g.of(info.ID); !ok || dead.Cause != graveyard.CauseExpired {
 		t.Errorf("the record is %+v", dead)
 	}
 	eventually(t, "the reservation is released", func() bool { return reserved() > before-1 })

@@ -28,11 +28,11 @@ func TestFailingTaskHasExactlyItsRetries(t *testing.T) {
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(2))
 	for attempt := 1; attempt <= 3; attempt++ {
 		f := receive(t, b.finishes)
-		want := worker.ResultFailed
+		want := worker.KindFailed
 		if attempt == 3 {
-			want = worker.ResultArchived
+			want = worker.KindArchived
 		}
-		if f.Result != want || f.Task.Attempt != attempt || !errors.Is(f.Err, errUpstream) {
+		if f.Kind != want || f.Task.Attempt != attempt || !errors.Is(f.Err, errUpstream) {
 			t.Fatalf("attempt %d: %+v", attempt, f)
 		}
 		if attempt < 3 {
@@ -75,7 +75,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
 	f := receive(t, b.finishes)
 	var p *worker.PanicError
-	if f.Result != worker.ResultFailed || !errors.Is(f.Err, worker.ErrPanic) || !errors.Is(f.Err, errUpstream) ||
+	if f.Kind != worker.KindFailed || !errors.Is(f.Err, worker.ErrPanic) || !errors.Is(f.Err, errUpstream) ||
 		!errors.As(f.Err, &p) {
 		t.Errorf("finish %+v", f)
 	}
@@ -109,7 +109,7 @@ func TestHandlerThatIgnoresItsTimeout(t *testing.T) {
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(timeout))
 	f := receive(t, b.finishes)
 	var late *worker.TimeoutError
-	if f.Result != worker.ResultArchived || !errors.As(f.Err, &late) || !errors.Is(f.Err, context.DeadlineExceeded) ||
+	if f.Kind != worker.KindArchived || !errors.As(f.Err, &late) || !errors.Is(f.Err, context.DeadlineExceeded) ||
 		f.Elapsed >= timeout {
 		t.Errorf("finish %+v", f)
 	}
@@ -131,7 +131,7 @@ func TestHandlerThatHeedsItsTimeout(t *testing.T) {
 		return errors.Join(errUpstream, ctx.Err())
 	})
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(8*time.Second)) // 0.2 s to return
-	if f := receive(t, b.finishes); f.Result != worker.ResultArchived || !errors.Is(f.Err, errUpstream) {
+	if f := receive(t, b.finishes); f.Kind != worker.KindArchived || !errors.Is(f.Err, errUpstream) {
 		t.Errorf("finish %+v: the handler's own error counts", f)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)

@@ -195,7 +195,7 @@ func (g *guard) deferElsewhere(
 	ctx context.Context, d *delivery, wait *engine.DeferredError, elapsed time.Duration,
 ) error {
 	g.logReturned(ctx, d, register.Need{Type: d.task.Type(), Limit: d.charge().Limit}, wait)
-	g.finish(d, d.finish(ResultAborted, d.used(wait), wait, elapsed))
+	g.finish(d, d.finish(KindAborted, d.used(wait), wait, elapsed))
 	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, wait.Delay,
 		func(context.Context, waitlist.Task) error { return wait })
 }

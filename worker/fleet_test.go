@@ -55,7 +55,7 @@ func fleet(t *testing.T, addr string, reserved float64) {
 	done := map[string]bool{}
 	for range n {
 		f := receive(t, b.finishes)
-		if f.Result != worker.ResultSucceeded || done[f.Task.ID] {
+		if f.Kind != worker.KindSucceeded || done[f.Task.ID] {
 			t.Errorf("finish %+v", f)
 		}
 		done[f.Task.ID] = true

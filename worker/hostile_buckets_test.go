@@ -155,7 +155,7 @@ func (w *badWorld) add(n int, keys ...string) {
 func (w *badWorld) finish(n int) {
 	w.t.Helper()
 	for range n {
-		if f := receive(w.t, w.finishes); f.Result != worker.ResultSucceeded {
+		if f := receive(w.t, w.finishes); f.Kind != worker.KindSucceeded {
 			w.t.Fatalf("finish %+v", f)
 		}
 	}

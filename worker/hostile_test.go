@@ -22,13 +22,7 @@ func TestPanicsInEventsChangeNothing(t *testing.T) {
 	var log bytes.Buffer
 	w, err := worker.New(b.client, b.limiter, worker.Config{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Events: worker.Events{
-			OnStart:  func(worker.Start) { panic("on start") },
-			OnDefer:  func(worker.Deferral) { panic("on defer") },
-			OnFinish: func(worker.Finish) { panic("on finish") },
-			OnRefuse: func(worker.Refusal) { panic("on refuse") },
-			OnSettle: func(worker.Settlement) { panic("on settle") },
-		},
+		Events: append([]func(worker.Event){func(e worker.Event) { panic("on " + e.Kind) }}, b.events()...),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,13 +37,14 @@ func TestPanicsInEventsChangeNothing(t *testing.T) {
 	done := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
 	refused := b.send(asynq.NewTask("call", []byte(`{"n":`)))
 	b.gone(done.ID)
+	receive(t, b.finishes) // by the hook behind the one that panicked
 	if archived := b.info(refused.ID, asynq.TaskStateArchived); !strings.Contains(archived.LastErr, "bad payload") {
 		t.Errorf("archived with %q", archived.LastErr)
 	}
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, hook := range []string{"on start", "on defer", "on finish", "on refuse", "on settle"} {
+	for _, hook := range []string{"on started", "on deferred", "on succeeded", "on rejected", "on settled"} {
 		if n := strings.Count(log.String(), hook+`"`); n != 1 {
 			t.Errorf("%q logged %d times, want once", hook, n)
 		}

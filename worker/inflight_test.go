@@ -88,14 +88,14 @@ func TestLostLease(t *testing.T) {
 	if err := b.limiter.Reset(t.Context(), "api", ""); err != nil {
 		t.Fatal(err)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultAborted || !errors.Is(f.Err, reservations.ErrLeaseLost) {
+	if f := receive(t, b.finishes); f.Kind != worker.KindAborted || !errors.Is(f.Err, reservations.ErrLeaseLost) {
 		t.Errorf("finish %+v", f)
 	}
 	if job := receive(t, runs); job.ID != info.ID || job.Attempt != 1 {
 		t.Errorf("job %+v", job)
 	}
 	close(again)
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
 	}
 }

@@ -31,7 +31,7 @@ func canAgain(err error) bool {
 func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
 	g.logTask(ctx, d, slog.LevelWarn, "task lost its lease of a call in flight, will be delivered again",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.lost))
-	g.finish(d, d.finish(ResultAborted, d.used(e.err), e.lost, elapsed))
+	g.finish(d, d.finish(KindAborted, d.used(e.err), e.lost, elapsed))
 	leased := d.claims.Leased()
 	c := leased[len(leased)-1].Charge
 	return g.deferTask(ctx, d, c, reservations.Outcome{}, 0, func(ctx context.Context, t waitlist.Task) error {

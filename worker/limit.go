@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -31,7 +32,7 @@ type guard struct {
 	settleTimeout time.Duration
 	maxRefusals   int
 	log           *slog.Logger
-	events        Events
+	events        []func(Event)
 	trace         tracing
 	dead          dead
 	sweeper       *sweeper // nil without a graveyard
@@ -151,19 +152,19 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 		if dropped := g.engine.Drop(ctx, d.handle(), d.turn); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
-		cause := CauseRefused
+		cause := graveyard.CauseRefused
 		if errors.Is(err, tasks.ErrExpired) {
-			cause = CauseExpired
+			cause = graveyard.CauseExpired
 		}
 		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
-		d.traceEnd(ResultArchived, nil, err)
-		hook(g.log, g.events.OnRefuse, Refusal{Task: d.ref(), Err: err, Payload: d.task.Payload()})
-		g.keepRecord(ctx, d, ResultArchived, cause, err, 0)
+		d.traceEnd(KindArchived, nil, err)
+		g.emit(Event{Kind: KindRejected, Task: d.ref(), Err: err, Payload: d.task.Payload()})
+		g.keepRecord(ctx, d, KindArchived, cause, err, 0)
 		return err
 	}
-	d.traceEnd(ResultFailed, nil, err)
+	d.traceEnd(KindFailed, nil, err)
 	g.logTask(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
-	g.keepRecord(ctx, d, ResultFailed, "", err, 0)
+	g.keepRecord(ctx, d, KindFailed, "", err, 0)
 	return err
 }
 
@@ -304,14 +305,14 @@ func (g *guard) deferTask(
 		waits.ID = id
 	}
 	err := wait(last, waits)
-	event := Deferral{Task: d.ref(), Charge: c, Outcome: o, Err: err}
+	event := Event{Kind: KindDeferred, Task: d.ref(), Charge: c, Outcome: o, Err: err}
 	if deferred, ok := errors.AsType[*engine.DeferredError](err); ok {
 		event.Until = deferred.Until
 	}
 	g.logCharge(ctx, d, c, slog.LevelDebug, "task waits",
 		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
 	d.traceDeferral(event)
-	hook(g.log, g.events.OnDefer, event)
+	g.emit(event)
 	if waits.ID != d.id {
 		return nil // ends the original
 	}

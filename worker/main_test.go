@@ -65,13 +65,13 @@ type bundle struct {
 	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler // of a producer
 
-	starts      chan worker.Start
-	deferrals   chan worker.Deferral
-	finishes    chan worker.Finish
-	refusals    chan worker.Refusal
-	settlements chan worker.Settlement
-	blocks      chan worker.Block
-	syncs       chan worker.Sync
+	starts      chan worker.Event
+	deferrals   chan worker.Event
+	finishes    chan worker.Event
+	refusals    chan worker.Event
+	settlements chan worker.Event
+	blocks      chan worker.Event
+	syncs       chan worker.Event
 }
 
 func setup(t *testing.T, limits ...reservations.Limit) *bundle {
@@ -84,10 +84,10 @@ func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
 	const many = 10000
 	b := &bundle{
 		t: t, addr: addr, client: redis.NewClient(&redis.Options{Addr: addr}), store: &faultStore{Store: memstore.New(nil)},
-		starts: make(chan worker.Start, many), deferrals: make(chan worker.Deferral, many),
-		finishes: make(chan worker.Finish, many),
-		refusals: make(chan worker.Refusal, many), settlements: make(chan worker.Settlement, many),
-		blocks: make(chan worker.Block, many), syncs: make(chan worker.Sync, many),
+		starts: make(chan worker.Event, many), deferrals: make(chan worker.Event, many),
+		finishes: make(chan worker.Event, many),
+		refusals: make(chan worker.Event, many), settlements: make(chan worker.Event, many),
+		blocks: make(chan worker.Event, many), syncs: make(chan worker.Event, many),
 	}
 	t.Cleanup(func() { _ = b.client.Close() })
 	b.inspector = asynq.NewInspectorFromRedisClient(b.client)
@@ -102,12 +102,28 @@ func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
 }
 
 // events fills the bundle's channels.
-func (b *bundle) events() worker.Events {
-	return worker.Events{
-		OnStart: func(e worker.Start) { b.starts <- e }, OnDefer: func(e worker.Deferral) { b.deferrals <- e },
-		OnFinish: func(e worker.Finish) { b.finishes <- e }, OnRefuse: func(e worker.Refusal) { b.refusals <- e },
-		OnBlock:  func(e worker.Block) { b.blocks <- e },
-		OnSettle: func(e worker.Settlement) { b.settlements <- e }, OnSync: func(e worker.Sync) { b.syncs <- e },
+func (b *bundle) events() []func(worker.Event) {
+	return []func(worker.Event){func(e worker.Event) {
+		if e.Ended() {
+			b.finishes <- e
+			return
+		}
+		to := map[worker.Kind]chan worker.Event{
+			worker.KindStarted: b.starts, worker.KindDeferred: b.deferrals, worker.KindRejected: b.refusals,
+			worker.KindBlocked: b.blocks, worker.KindSettled: b.settlements, worker.KindSynced: b.syncs,
+		}
+		if c := to[e.Kind]; c != nil {
+			c <- e
+		}
+	}}
+}
+
+// only calls do for the events of one kind.
+func only(kind worker.Kind, do func(worker.Event)) func(worker.Event) {
+	return func(e worker.Event) {
+		if e.Kind == kind {
+			do(e)
+		}
 	}
 }
 

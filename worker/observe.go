@@ -121,7 +121,7 @@ func (g *guard) sync(ctx context.Context, d *delivery, c reservations.Charge, s 
 		g.logTask(ctx, d, slog.LevelDebug, "bucket not corrected by what the provider says", slog.Any("error", err))
 	}
 	g.engine.Changed(c.Bucket(), o)
-	hook(g.log, g.events.OnSync, Sync{Task: d.ref(), Charge: c, Seen: s.seen, Outcome: o, Err: err})
+	g.emit(Event{Kind: KindSynced, Task: d.ref(), Charge: c, Seen: s.seen, Outcome: o, Err: err})
 }
 
 // corrections are the observations of the last second that were sent to buckets. The zero value is ready.

@@ -118,7 +118,7 @@ func TestUselessObservationsAreNotSent(t *testing.T) {
 	receive(t, b.finishes)
 	receive(t, b.finishes)
 	b.enqueue(call{N: 1, Cost: 1})
-	if f := receive(t, b.finishes); f.Result != worker.ResultRefused {
+	if f := receive(t, b.finishes); f.Kind != worker.KindRefused {
 		t.Fatalf("%+v", f)
 	}
 	receive(t, b.finishes)
@@ -144,16 +144,16 @@ func TestAdoptedServerSendsObservations(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-func TestPanicInOnSync(t *testing.T) {
+func TestPanicInHookOfSync(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
 	called := make(chan struct{}, 1)
-	onSync := func(worker.Sync) {
+	onSync := only(worker.KindSynced, func(worker.Event) {
 		called <- struct{}{}
 		panic(errBroken)
-	}
+	})
 	w, err := worker.New(b.client, b.limiter, worker.Config{
-		Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnSync: onSync},
+		Logger: slog.New(slog.DiscardHandler), Events: []func(worker.Event){onSync},
 	})
 	if err != nil {
 		t.Fatal(err)

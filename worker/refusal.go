@@ -135,8 +135,8 @@ func (g *guard) blocked(
 	} else {
 		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
-	hook(g.log, g.events.OnBlock, Block{
-		Task: d.ref(), Charge: d.charge(), For: refusal.After, Reason: refusal.Err, Outcome: own, Err: err,
+	g.emit(Event{
+		Kind: KindBlocked, Task: d.ref(), Charge: d.charge(), Blocked: refusal.After, Refusal: refusal.Err, Outcome: own, Err: err,
 	})
 	return own
 }
@@ -157,7 +157,7 @@ func (g *guard) forgives(ctx context.Context, d *delivery, e ending) bool {
 func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
 	g.logTask(ctx, d, slog.LevelDebug, "task refused by the provider",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
-	g.finish(d, d.finish(ResultRefused, d.used(e.err), e.err, elapsed))
+	g.finish(d, d.finish(KindRefused, d.used(e.err), e.err, elapsed))
 	wait, c := e.refusal.After, d.charge()
 	if !e.blocked.At.IsZero() {
 		wait = e.blocked.Wait()

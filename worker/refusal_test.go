@@ -85,8 +85,8 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 	}
 	close(allWait)
 	blocked := receive(t, b.blocks)
-	if blocked.Task.ID != first.ID || blocked.For != block || blocked.Err != nil ||
-		!errors.Is(blocked.Reason, errUpstream) {
+	if blocked.Task.ID != first.ID || blocked.Blocked != block || blocked.Err != nil ||
+		!errors.Is(blocked.Refusal, errUpstream) {
 		t.Errorf("block %+v", blocked)
 	}
 	var order []string
@@ -112,7 +112,7 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 	if done := b.info(first.ID, asynq.TaskStateCompleted); done.Retried != 0 {
 		t.Errorf("%d retries used", done.Retried)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultRefused || f.Task.ID != first.ID ||
+	if f := receive(t, b.finishes); f.Kind != worker.KindRefused || f.Task.ID != first.ID ||
 		!errors.Is(f.Err, errUpstream) {
 		t.Errorf("finish %+v", f)
 	}
@@ -136,14 +136,14 @@ func TestOnlyEverRefusedFails(t *testing.T) {
 	worker.Handle(w, refusing(100, 20*time.Millisecond))
 	b.start(w)
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
-	results := func() (got []worker.Result) {
+	results := func() (got []worker.Kind) {
 		for range 3 {
-			got = append(got, receive(t, b.finishes).Result)
+			got = append(got, receive(t, b.finishes).Kind)
 		}
 		return got
 	}
-	if got := results(); !slices.Equal(got, []worker.Result{
-		worker.ResultRefused, worker.ResultRefused, worker.ResultFailed,
+	if got := results(); !slices.Equal(got, []worker.Kind{
+		worker.KindRefused, worker.KindRefused, worker.KindFailed,
 	}) {
 		t.Errorf("first attempt: %v", got)
 	}
@@ -151,8 +151,8 @@ func TestOnlyEverRefusedFails(t *testing.T) {
 		t.Errorf("retried %d times, want 1", retry.Retried)
 	}
 	b.hurry(info.ID)
-	if got := results(); !slices.Equal(got, []worker.Result{
-		worker.ResultRefused, worker.ResultRefused, worker.ResultArchived,
+	if got := results(); !slices.Equal(got, []worker.Kind{
+		worker.KindRefused, worker.KindRefused, worker.KindArchived,
 	}) {
 		t.Errorf("second attempt: %v", got)
 	}
@@ -175,17 +175,17 @@ func TestRefusalsOfOneTaskAddUp(t *testing.T) {
 	worker.Handle(w, refusing(5, 60*time.Millisecond))
 	b.start(w)
 	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
-	const refused, failed = worker.ResultRefused, worker.ResultFailed
-	for _, want := range []worker.Result{refused, refused, failed, refused, refused} {
+	const refused, failed = worker.KindRefused, worker.KindFailed
+	for _, want := range []worker.Kind{refused, refused, failed, refused, refused} {
 		f := receive(t, b.finishes)
-		if f.Result != want {
+		if f.Kind != want {
 			t.Errorf("finish %+v, want %s", f, want)
 		}
-		if f.Result == failed {
+		if f.Kind == failed {
 			b.hurry(info.ID)
 		}
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
 	}
 	var all time.Duration
@@ -203,23 +203,23 @@ func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err  error
-		want worker.Result
+		want worker.Kind
 		long time.Duration
 	}{
-		"no time":       {tasks.RetryAfter(0, errUpstream), worker.ResultFailed, 0},
-		"negative time": {tasks.RetryAfter(-time.Second, errUpstream), worker.ResultFailed, 0},
-		"permanent":     {tasks.RetryAfter(time.Second, tasks.Permanent(errUpstream)), worker.ResultArchived, 0},
+		"no time":       {tasks.RetryAfter(0, errUpstream), worker.KindFailed, 0},
+		"negative time": {tasks.RetryAfter(-time.Second, errUpstream), worker.KindFailed, 0},
+		"permanent":     {tasks.RetryAfter(time.Second, tasks.Permanent(errUpstream)), worker.KindArchived, 0},
 		"a year": {
-			tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.ResultRefused, reservations.MaxBlockDefault,
+			tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.KindRefused, reservations.MaxBlockDefault,
 		},
-		"handmade": {&tasks.RetryAfterError{After: 365 * 24 * time.Hour}, worker.ResultRefused, reservations.MaxBlockDefault},
+		"handmade": {&tasks.RetryAfterError{After: 365 * 24 * time.Hour}, worker.KindRefused, reservations.MaxBlockDefault},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, slow(100))
 			b.run(func(context.Context, *worker.Job[call]) error { return c.err })
 			b.enqueue(call{Cost: 10})
-			if f := receive(t, b.finishes); f.Result != c.want {
+			if f := receive(t, b.finishes); f.Kind != c.want {
 				t.Errorf("finish %+v", f)
 			}
 			if c.long == 0 {
@@ -228,7 +228,7 @@ func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 				}
 				return
 			}
-			if e := receive(t, b.blocks); e.For != c.long || e.Outcome.Wait() != c.long {
+			if e := receive(t, b.blocks); e.Blocked != c.long || e.Outcome.Wait() != c.long {
 				t.Errorf("blocked %+v", e)
 			}
 			if d := receive(t, b.deferrals); (time.Until(d.Until) - c.long).Abs() > time.Minute {
@@ -264,10 +264,10 @@ func TestRefusedUnlimitedTaskWaitsAlone(t *testing.T) {
 		t.Errorf("asynq shows %+v", retry)
 	}
 	b.hurry(info.ID)
-	if f := receive(t, b.finishes); f.Result != worker.ResultRefused {
+	if f := receive(t, b.finishes); f.Kind != worker.KindRefused {
 		t.Errorf("finish %+v", f)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 || len(b.blocks) > 0 {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 || len(b.blocks) > 0 {
 		t.Errorf("finish %+v", f)
 	}
 }
@@ -316,7 +316,7 @@ func TestAdoptedServerIsRefused(t *testing.T) {
 		}
 	})
 	b.send(asynq.NewTask("chat", nil), asynq.TaskID("chat-1"), asynq.MaxRetry(3), asynq.Retention(time.Hour))
-	if e := receive(t, b.blocks); e.Err != nil || e.For != 100*time.Millisecond {
+	if e := receive(t, b.blocks); e.Err != nil || e.Blocked != 100*time.Millisecond {
 		t.Errorf("block %+v", e)
 	}
 	if done := b.info("chat-1", asynq.TaskStateCompleted); done.Retried != 0 {

@@ -57,7 +57,7 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 
 // announce reports that the handler is about to run.
 func (g *guard) announce(ctx context.Context, d *delivery) {
-	s := Start{Task: d.ref(), Charges: d.claims.Charges()}
+	s := Event{Kind: KindStarted, Task: d.ref(), Charges: d.claims.Charges()}
 	if len(d.claims) > 0 {
 		s.Outcome, s.Lateness = d.claims.Provider().Outcome, time.Since(d.claims.Ready())
 		s.Waited = d.turn.Status == engine.StatusPromoted
@@ -69,7 +69,7 @@ func (g *guard) announce(ctx context.Context, d *delivery) {
 	g.trace.started(d)
 	g.logTask(ctx, d, slog.LevelDebug, "task starts", slog.Duration("lateness", s.Lateness), slog.Bool("waited", s.Waited),
 		slog.Duration("hold", s.Outcome.Hold), slog.Time("granted_at", s.Outcome.At)) // by the bucket's clock
-	hook(g.log, g.events.OnStart, s)
+	g.emit(s)
 }
 
 // contained runs the handler and makes a panic an error, logged with its stack here and nowhere else.
@@ -98,37 +98,37 @@ func notCalled(err error) bool {
 }
 
 // finish describes the end of a task.
-func (d *delivery) finish(r Result, used reservations.Tokens, err error, elapsed time.Duration) Finish {
-	return Finish{
-		Task: d.ref(), Charges: d.claims.Charges(), Result: r, Used: used, Foreign: !d.runs.Load(), Elapsed: elapsed,
+func (d *delivery) finish(k Kind, used reservations.Tokens, err error, elapsed time.Duration) Event {
+	return Event{
+		Task: d.ref(), Charges: d.claims.Charges(), Kind: k, Used: used, Foreign: !d.runs.Load(), Elapsed: elapsed,
 		Err: err, Payload: d.task.Payload(),
 	}
 }
 
 // finish reports the end of a task, to its span and to the hooks.
-func (g *guard) finish(d *delivery, f Finish) {
-	d.traceEnd(f.Result, f.Used, f.Err)
-	hook(g.log, g.events.OnFinish, f)
+func (g *guard) finish(d *delivery, f Event) {
+	d.traceEnd(f.Kind, f.Used, f.Err)
+	g.emit(f)
 }
 
 // conclude reports the result of a task: to the log, to the hooks, to the record, and to asynq.
 func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
-	f := d.finish(ResultFailed, d.used(err), d.verdict(err), elapsed)
+	f := d.finish(KindFailed, d.used(err), d.verdict(err), elapsed)
 	level, message := slog.LevelWarn, "task failed, will be retried"
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		f.Result, level, message = ResultAborted, slog.LevelWarn, "task aborted, will be delivered again"
+		f.Kind, level, message = KindAborted, slog.LevelWarn, "task aborted, will be delivered again"
 	case f.Err == nil:
-		f.Result, level, message = ResultSucceeded, slog.LevelInfo, "task done"
+		f.Kind, level, message = KindSucceeded, slog.LevelInfo, "task done"
 	case errors.Is(f.Err, asynq.RevokeTask):
-		f.Result, level, message = ResultDropped, slog.LevelInfo, "task dropped"
+		f.Kind, level, message = KindDropped, slog.LevelInfo, "task dropped"
 	case d.archives(f.Err), d.lastDelivery():
-		f.Result, level, message = ResultArchived, slog.LevelError, "task failed and archived"
+		f.Kind, level, message = KindArchived, slog.LevelError, "task failed and archived"
 	}
 	if g.log.Enabled(ctx, level) {
 		g.logTask(ctx, d, level, message, d.endAttrs(f)...)
 	}
 	g.finish(d, f)
-	g.keepRecord(ctx, d, f.Result, causeOf(f.Err), f.Err, elapsed)
+	g.keepRecord(ctx, d, f.Kind, causeOf(f.Err), f.Err, elapsed)
 	return f.Err
 }

@@ -61,8 +61,8 @@ func (g *guard) correct(
 				g.logCharge(correcting, d, c.Charge, slog.LevelWarn, text, slog.Any("error", err))
 			}
 			g.engine.Changed(c.Charge.Bucket(), o)
-			hook(g.log, g.events.OnSettle, Settlement{
-				Task: d.ref(), Charge: c.Charge, Used: used[c.Charge.Bucket()], Outcome: o, Err: err,
+			g.emit(Event{
+				Kind: KindSettled, Task: d.ref(), Charge: c.Charge, Used: used[c.Charge.Bucket()], Outcome: o, Err: err,
 			})
 		})
 	}

@@ -114,7 +114,7 @@ func TestTheTenantRefuses(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || len(f.Charges) != 2 {
+		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || len(f.Charges) != 2 {
 			t.Errorf("finish %+v", f)
 		}
 	}
@@ -140,7 +140,7 @@ func TestOutageInTheMiddle(t *testing.T) {
 		b.left("tenant", "a", 100)
 	}
 	b.store.set(func(s *faultStore) { s.gone = "" })
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
 		t.Errorf("finish %+v", f)
 	}
 	b.left("tenant", "a", 90)
@@ -292,11 +292,11 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	if bucket, _, _ := b.store.Load(t.Context(), "tenant", "a"); !bucket.Blocked.IsZero() {
 		t.Errorf("the tenant is blocked until %v", bucket.Blocked)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultRefused {
+	if f := receive(t, b.finishes); f.Kind != worker.KindRefused {
 		t.Errorf("finish %+v", f)
 	}
 	b.enqueue(both{Tenant: "a", Cost: 1}) // must not take the tokens of the first one
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 ||
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 ||
 		f.Charges[0].Tokens["tokens"] != 20 {
 		t.Errorf("finish %+v", f)
 	}

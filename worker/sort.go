@@ -23,7 +23,7 @@ func (g *guard) sortBehind(d *delivery, c *reservations.Claim) {
 	queue := d.queue
 	g.engine.Sort(queue, g.foreseeable, func(n int) {
 		g.log.Debug("tasks of a backlog joined their waitlists", slog.String("queue", queue), slog.Int("tasks", n))
-		hook(g.log, g.events.OnSort, Sorted{Queue: queue, Tasks: n})
+		g.emit(Event{Kind: KindSorted, Task: TaskRef{Queue: queue}, Tasks: n})
 	})
 }
 

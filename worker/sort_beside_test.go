@@ -15,9 +15,8 @@ import (
 func TestSortLeavesHandlersBesideTheMiddleware(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(1))
-	sorted, ran := make(chan worker.Sorted, 100), make(chan string, 1000)
-	events := b.events()
-	events.OnSort = func(e worker.Sorted) { sorted <- e }
+	sorted, ran := make(chan worker.Event, 100), make(chan string, 1000)
+	events := append(b.events(), only(worker.KindSorted, func(e worker.Event) { sorted <- e }))
 	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
 		Events: events,
 		Charge: func(*asynq.Task) ([]reservations.Charge, error) {

@@ -111,8 +111,7 @@ func sortingFleet(t *testing.T, addr string, concurrency int) {
 		if flakes {
 			client.AddHook(flaky{&lost})
 		}
-		events := b.events()
-		events.OnSort = func(e worker.Sorted) { placed.Add(int64(e.Tasks)) }
+		events := append(b.events(), only(worker.KindSorted, func(e worker.Event) { placed.Add(int64(e.Tasks)) }))
 		w, err := worker.New(client, b.limiter, worker.Config{
 			Concurrency: concurrency, Events: events, Logger: slog.New(slog.DiscardHandler),
 			Scheduler: scheduler.Config{Logger: slog.New(slog.DiscardHandler)},

@@ -75,7 +75,7 @@ func TestHandlerThatIgnoresTheStop(t *testing.T) {
 	if !errors.As(err, &left) || !slices.Equal(left.Handlers, []string{info.ID}) {
 		t.Errorf("stop: %v", err)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultAborted {
+	if f := receive(t, b.finishes); f.Kind != worker.KindAborted {
 		t.Errorf("finish %+v", f)
 	}
 	if pending := b.info(info.ID, asynq.TaskStatePending); pending.Retried != 0 {
@@ -87,7 +87,7 @@ func TestHandlerThatIgnoresTheStop(t *testing.T) {
 	}
 
 	b.run(ok) // another worker runs it
-	if f := receive(t, b.finishes); f.Task.ID != info.ID || f.Result != worker.ResultSucceeded {
+	if f := receive(t, b.finishes); f.Task.ID != info.ID || f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
 	}
 }
@@ -112,7 +112,7 @@ func TestStopLetsHandlersFinish(t *testing.T) {
 	if err := receive(t, stopped); err != nil {
 		t.Error(err)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
 	}
 }
@@ -150,7 +150,7 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 	}
 	b.store.set(func(s *faultStore) { s.hold = 0 })
 	b.run(ok)
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
 		t.Errorf("finish %+v", f)
 	}
 }
@@ -198,7 +198,7 @@ func TestRedisGoneWhileRunning(t *testing.T) {
 		return nil
 	})
 	info := b.enqueue(call{Cost: 10})
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
 	}
 	if s := receive(t, b.settlements); s.Err != nil {

@@ -46,7 +46,7 @@ func TestSuccessorWhoseIDIsTaken(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.send(asynq.NewTask("chat", []byte("tuesday")), asynq.TaskID("job"), asynq.MaxRetry(0))
-			if f := receive(t, b.finishes); f.Task.ID != "job~2" || f.Result != worker.ResultSucceeded {
+			if f := receive(t, b.finishes); f.Task.ID != "job~2" || f.Kind != worker.KindSucceeded {
 				t.Errorf("finish %+v, want that of job~2", f)
 			}
 			if got := receive(t, ran); got != "tuesday" {

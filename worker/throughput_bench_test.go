@@ -57,7 +57,11 @@ func BenchmarkThroughput(b *testing.B) {
 	})
 	b.Run("no limit", func(b *testing.B) {
 		client, many := backlog(b, func(i int) tasks.Args { return free{N: i} })
-		throughput(b, client, nil, many, worker.Events{OnFinish: func(worker.Finish) { many.one() }})
+		throughput(b, client, nil, many, func(e worker.Event) {
+			if e.Ended() {
+				many.one()
+			}
+		})
 	})
 	stores := map[string]func(*testing.B) reservations.Store{
 		"memstore": func(*testing.B) reservations.Store { return memstore.New(nil) },
@@ -73,8 +77,10 @@ func BenchmarkThroughput(b *testing.B) {
 				b.Fatal(err)
 			}
 			client, many := backlog(b, func(i int) tasks.Args { return call{N: i, Cost: 1} })
-			throughput(b, client, l, many, worker.Events{
-				OnDefer: func(worker.Deferral) { many.one() }, OnStart: func(worker.Start) { many.one() },
+			throughput(b, client, l, many, func(e worker.Event) {
+				if e.Kind == worker.KindDeferred || e.Kind == worker.KindStarted {
+					many.one()
+				}
 			})
 		})
 	}
@@ -101,10 +107,10 @@ func backlog(b *testing.B, task func(int) tasks.Args) (redis.UniversalClient, *c
 
 // throughput runs a worker until all tasks are counted.
 func throughput(
-	b *testing.B, client redis.UniversalClient, l *reservations.Limiter, many *countdown, events worker.Events,
+	b *testing.B, client redis.UniversalClient, l *reservations.Limiter, many *countdown, events func(worker.Event),
 ) {
 	b.Helper()
-	w, err := worker.New(client, l, worker.Config{Logger: slog.New(slog.DiscardHandler), Events: events})
+	w, err := worker.New(client, l, worker.Config{Logger: slog.New(slog.DiscardHandler), Events: []func(worker.Event){events}})
 	if err != nil {
 		b.Fatal(err)
 	}

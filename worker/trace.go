@@ -132,7 +132,7 @@ func (d *delivery) estimated() reservations.Tokens {
 }
 
 // traceDeferral describes why the task waits.
-func (d *delivery) traceDeferral(e Deferral) {
+func (d *delivery) traceDeferral(e Event) {
 	d.traced.again = true
 	if !d.traced.recording() || d.runs.Load() { // a task that ran has its result
 		return
@@ -143,8 +143,8 @@ func (d *delivery) traceDeferral(e Deferral) {
 }
 
 // traceEnd describes how the task ended.
-func (d *delivery) traceEnd(result Result, used reservations.Tokens, err error) {
-	d.traced.again = result == ResultFailed || result == ResultRefused || result == ResultAborted
+func (d *delivery) traceEnd(result Kind, used reservations.Tokens, err error) {
+	d.traced.again = result == KindFailed || result == KindRefused || result == KindAborted
 	if !d.traced.recording() {
 		return
 	}
@@ -182,8 +182,8 @@ func (t *traced) recording() bool { return t.span != nil && t.span.IsRecording()
 func linkKey(d *delivery) string { return "headway:{trace}:" + d.handle().String() }
 
 // endAttrs are the fields of the log line of a task that ended: the attributes of its span.
-func (d *delivery) endAttrs(f Finish) []slog.Attr {
-	attrs := []slog.Attr{slog.String("result", string(f.Result)), slog.Duration("elapsed", f.Elapsed)}
+func (d *delivery) endAttrs(f Event) []slog.Attr {
+	attrs := []slog.Attr{slog.String("result", string(f.Kind)), slog.Duration("elapsed", f.Elapsed)}
 	if len(d.claims) > 0 {
 		attrs = append(attrs, slog.Duration("wait", d.wait), slog.Duration("hold", d.hold),
 			slog.Duration("lateness", d.late))

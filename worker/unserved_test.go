@@ -101,7 +101,7 @@ func TestHandlerLeavesTasksToAnotherWorker(t *testing.T) {
 	const n = 3
 	for range n {
 		id := b.enqueue(call{Cost: 2}, scheduler.MaxRetry(0)).ID
-		if f := receive(t, b.finishes); f.Task.ID != id || f.Result != worker.ResultAborted {
+		if f := receive(t, b.finishes); f.Task.ID != id || f.Kind != worker.KindAborted {
 			t.Errorf("%+v", f)
 		}
 		if info := b.info(id, asynq.TaskStateRetry); info.Retried != 0 || !strings.HasSuffix(info.LastErr, "has no key") {
@@ -136,7 +136,7 @@ func TestFleetWithOneWorkerThatLacksALimit(t *testing.T) {
 		b.enqueue(call{N: i, Cost: 1})
 	}
 	for range n {
-		if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -48,7 +48,7 @@ func TestUrgentTaskStartsBesideABacklog(t *testing.T) {
 	if s := receive(t, b.starts); s.Outcome.Hold != 0 || s.Waited {
 		t.Errorf("start %+v", s)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || !f.Charges[0].Urgent {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || !f.Charges[0].Urgent {
 		t.Errorf("finish %+v", f)
 	}
 	b.enqueue(urgent{call{Cost: 3}})

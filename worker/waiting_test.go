@@ -53,7 +53,7 @@ func TestWaitingOnTheOnlyAttemptIsNotArchived(t *testing.T) {
 	if !errors.Is(d.Err, scheduler.ErrDeferred) || d.Outcome.State != reservations.StateWaiting || d.Until.IsZero() {
 		t.Errorf("deferral %+v", d)
 	}
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.ID != info.ID {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.ID != info.ID {
 		t.Errorf("finish %+v", f)
 	}
 	b.gone(info.ID)
@@ -67,7 +67,7 @@ func TestAdmittedTooLongAgo(t *testing.T) {
 	b.late()
 	before := b.store.begins()
 	b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 || len(b.deferrals) != 0 {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 || len(b.deferrals) != 0 {
 		t.Errorf("finish %+v, sent back %d times", f, len(b.deferrals))
 	}
 	s := receive(t, b.starts)
@@ -111,12 +111,12 @@ func TestStoreDownStartsNothingLimited(t *testing.T) {
 		}
 	}
 	b.enqueue(free{})
-	if f := receive(t, b.finishes); f.Task.Type != "free" || f.Result != worker.ResultSucceeded {
+	if f := receive(t, b.finishes); f.Task.Type != "free" || f.Kind != worker.KindSucceeded {
 		t.Errorf("first to finish: %+v", f)
 	}
 	b.store.set(func(s *faultStore) { s.down = false })
 	for range n {
-		if f := receive(t, b.finishes); f.Task.Type != "call" || f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+		if f := receive(t, b.finishes); f.Task.Type != "call" || f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
 			t.Errorf("finish %+v", f)
 		}
 	}
@@ -133,7 +133,7 @@ func TestSlowStoreUsesNoRetry(t *testing.T) {
 		t.Errorf("deferral %+v", d)
 	}
 	close(blocked)
-	if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded || f.Task.Attempt != 1 {
+	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
 		t.Errorf("finish %+v", f)
 	}
 }

@@ -163,7 +163,7 @@ func TestKilledWhileHolding(t *testing.T) {
 		t.Errorf("started %v, want %v", got, want)
 	}
 	for range 2 {
-		if f := receive(t, b.finishes); f.Result != worker.ResultSucceeded {
+		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded {
 			t.Errorf("finish %+v", f)
 		}
 	}

@@ -82,7 +82,7 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 	limited := len(env.Limits) > 0
 	w, err := worker.New(connections.redis, connections.limiter, worker.Config{
 		Concurrency: env.Slots, Queues: map[string]int{contest.QueueName: 1}, Logger: logger(),
-		Events: events(probe, limited),
+		Events: []func(worker.Event){events(probe, limited)},
 	})
 	if err != nil {
 		return fmt.Errorf("headway: %w", err)
@@ -104,24 +104,26 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 
 // events counts each delivery, even if the worker sends the task back before its handler runs. Without limits no task
 // joins a waitlist, and events counts only what other contestants count.
-func events(probe *contest.Probe, limited bool) worker.Events {
-	return worker.Events{
-		OnStart: func(s worker.Start) {
+func events(probe *contest.Probe, limited bool) func(worker.Event) {
+	return func(e worker.Event) {
+		switch e.Kind { //nolint:exhaustive // the others are no deliveries
+		case worker.KindStarted:
 			probe.Delivered()
-			if s.Waited || s.Outcome.Hold > 0 {
-				probe.Late(s.Lateness)
+			if e.Waited || e.Outcome.Hold > 0 {
+				probe.Late(e.Lateness)
 			}
-			if limited && !s.Waited {
+			if limited && !e.Waited {
 				probe.Placed(1)
 			}
-		},
-		OnDefer: func(d worker.Deferral) {
+		case worker.KindDeferred:
 			probe.Delivered()
-			if d.Outcome.State == reservations.StateReserved { // max_reserved is unlimited, so this is the first answer
+			if e.Outcome.State == reservations.StateReserved { // max_reserved is unlimited, so this is the first answer
 				probe.Placed(1)
 			}
-		},
-		OnSort:   func(s worker.Sorted) { probe.Placed(s.Tasks) },
-		OnRefuse: func(worker.Refusal) { probe.Delivered() },
+		case worker.KindSorted:
+			probe.Placed(e.Tasks)
+		case worker.KindRejected:
+			probe.Delivered()
+		}
 	}
 }

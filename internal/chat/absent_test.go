@@ -25,16 +25,16 @@ import (
 // runOne runs a worker until a task has ended, and returns its end.
 func runOne(
 	t *testing.T, queue redis.UniversalClient, limiter *reservations.Limiter, client *llm.Client,
-) worker.Finish {
+) worker.Event {
 	t.Helper()
 	requests, err := web.NewClient(web.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer requests.Close()
-	finished := make(chan worker.Finish, 10)
+	finished := make(chan worker.Event, 10)
 	w, err := worker.New(queue, limiter, worker.Config{
-		Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnFinish: func(f worker.Finish) { finished <- f }},
+		Logger: slog.New(slog.DiscardHandler), Events: ends(finished),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func runOne(
 		return f
 	case <-time.After(30 * time.Second):
 		t.Fatal("nothing has ended")
-		return worker.Finish{}
+		return worker.Event{}
 	}
 }
 
@@ -92,7 +92,7 @@ func TestWithoutAKey(t *testing.T) {
 	}
 	first := runOne(t, queue, limiter, nil)
 	info, err := asynq.NewInspectorFromRedisClient(queue).GetTaskInfo("default", "a")
-	if err != nil || info.State != asynq.TaskStateRetry || info.Retried != 0 || first.Result != worker.ResultAborted ||
+	if err != nil || info.State != asynq.TaskStateRetry || info.Retried != 0 || first.Kind != worker.KindAborted ||
 		!strings.HasSuffix(info.LastErr, "has no key for openai") {
 		t.Fatalf("%+v, %v, after %+v", info, err, first)
 	}
@@ -101,7 +101,7 @@ func TestWithoutAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	if second := runOne(t, queue, limiter, client); second.Result != worker.ResultSucceeded ||
+	if second := runOne(t, queue, limiter, client); second.Kind != worker.KindSucceeded ||
 		upstream.Report().Accepted != 1 {
 		t.Errorf("%+v", second)
 	}

@@ -65,9 +65,9 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	}
 	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = queue.Close() })
-	finished := make(chan worker.Finish, 10)
+	finished := make(chan worker.Event, 10)
 	w, err := worker.New(queue, limiter, worker.Config{
-		Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnFinish: func(f worker.Finish) { finished <- f }},
+		Logger: slog.New(slog.DiscardHandler), Events: ends(finished),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	for range all {
 		select {
 		case f := <-finished:
-			if f.Result != worker.ResultSucceeded {
+			if f.Kind != worker.KindSucceeded {
 				t.Errorf("%+v", f)
 			}
 		case <-time.After(30 * time.Second):
@@ -144,10 +144,10 @@ func TestAWorkerLearns(t *testing.T) {
 	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = queue.Close() })
 	const requests = 600
-	finished := make(chan worker.Finish, requests)
+	finished := make(chan worker.Event, requests)
 	w, err := worker.New(queue, limiter, worker.Config{
 		Concurrency: 100, Logger: slog.New(slog.DiscardHandler),
-		Events: worker.Events{OnFinish: func(f worker.Finish) { finished <- f }},
+		Events: ends(finished),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestAWorkerLearns(t *testing.T) {
 	for range all {
 		select {
 		case f := <-finished:
-			if f.Result != worker.ResultSucceeded {
+			if f.Kind != worker.KindSucceeded {
 				t.Errorf("%+v", f)
 			}
 		case <-time.After(60 * time.Second):
@@ -255,4 +255,13 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 			t.Errorf("%T of no batch: %v", args, err)
 		}
 	}
+}
+
+// ends are hooks that send the ends of tasks.
+func ends(to chan<- worker.Event) []func(worker.Event) {
+	return []func(worker.Event){func(e worker.Event) {
+		if e.Ended() {
+			to <- e
+		}
+	}}
 }

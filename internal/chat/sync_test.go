@@ -45,9 +45,13 @@ func TestChatSyncsTheBucket(t *testing.T) {
 	}
 	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = queue.Close() })
-	syncs := make(chan worker.Sync, 1)
+	syncs := make(chan worker.Event, 1)
 	w, err := worker.New(queue, limiter, worker.Config{
-		Logger: slog.New(slog.DiscardHandler), Events: worker.Events{OnSync: func(s worker.Sync) { syncs <- s }},
+		Logger: slog.New(slog.DiscardHandler), Events: []func(worker.Event){func(e worker.Event) {
+			if e.Kind == worker.KindSynced {
+				syncs <- e
+			}
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

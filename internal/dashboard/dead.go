@@ -142,7 +142,7 @@ func (d *deadData) add(t *asynq.TaskInfo) {
 
 // requeue requeues one task, or all that the form's search finds.
 func (s *Server) requeue(r *http.Request) (string, error) {
-	if s.requeuer == nil {
+	if s.config.Dead == nil {
 		return "", &notFoundError{what: "MONGODB_URI is not set: there are no records to requeue tasks from."}
 	}
 	search := searchOf(r.PostForm)
@@ -154,7 +154,7 @@ func (s *Server) requeue(r *http.Request) (string, error) {
 		return "", err
 	}
 	f.Newest = false // the oldest first, as they were enqueued
-	report, err := s.requeuer.Requeue(r.Context(), f, nil)
+	report, err := s.config.Dead.Requeue(r.Context(), s.config.Client, f, nil)
 	if err != nil {
 		return "", fmt.Errorf("%s requeued, then: %w. Do it again: no task is enqueued twice",
 			count(report.Requeued, "task"), err)

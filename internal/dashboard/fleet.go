@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/scheduler"
 )
 
 const (
@@ -34,7 +34,7 @@ type fleet struct {
 	Queues  []overview.Queue
 	Workers []workerProcess
 	Members []register.Member // the workers, with what each can serve
-	Duty    scheduler.Duty
+	Duty    engine.Duty
 	// Dead is how many dead tasks there are, DeadLately how many of them died in the last hour.
 	Dead, DeadLately int
 	Batches          []batchRow
@@ -79,7 +79,7 @@ func (s *Server) look(ctx context.Context) fleet {
 	})
 	f.part("workers", func() error { return s.lookWorkers(ctx, &f) })
 	f.part("the dispatcher", func() (err error) {
-		f.Duty, err = s.config.Reader.Scheduler.OnDuty(ctx)
+		f.Duty, err = s.config.Reader.Scheduler.Engine().OnDuty(ctx)
 		return err
 	})
 	if f.At.Sub(s.lastSlow) < slowFor {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/worker"
 )
 
 // withRecords adds records of dead tasks to a world: three of type mail and one of type job.
@@ -30,10 +30,10 @@ func withRecords(t *testing.T) *world {
 	}
 	for i, kind := range []string{"mail", "mail", "job", "mail"} {
 		at := time.Now().Add(time.Duration(i-10) * time.Minute)
-		err := w.config.Dead.Bury(t.Context(), []worker.DeadTask{{
+		err := w.config.Dead.Bury(t.Context(), []graveyard.Task{{
 			ID: fmt.Sprintf("task-%d", i), Queue: "default", Type: kind, Payload: []byte(`{}`), At: at, MaxRetry: 25,
-			Cause: worker.CausePermanent,
-			Last:  worker.FailedAttempt{Number: 1, At: at, Error: fmt.Sprintf("550 refused %d", i), Worker: "host:1"},
+			Cause: graveyard.CausePermanent,
+			Last:  graveyard.Attempt{Number: 1, At: at, Error: fmt.Sprintf("550 refused %d", i), Worker: "host:1"},
 		}})
 		if err != nil {
 			t.Fatal(err)

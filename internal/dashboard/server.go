@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-
-	"github.com/headway-go/headway/deadtasks"
 )
 
 //go:embed assets
@@ -21,7 +19,6 @@ var assets embed.FS
 type Server struct {
 	config    Config
 	inspector *asynq.Inspector
-	requeuer  *deadtasks.Requeuer // nil without records of dead tasks
 	history   *history
 	handler   http.Handler
 	pages     map[string]page
@@ -42,9 +39,6 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client, c.Now),
 		watchers: make(chan struct{}, watchersMost), counters: map[string]*followed{},
-	}
-	if c.Dead != nil {
-		s.requeuer = deadtasks.NewRequeuer(c.Dead, c.Client)
 	}
 	s.pages = map[string]page{
 		"/": s.overviewPage, "/limit": s.limitPage, "/task": s.taskPage, "/batches": s.batchesPage,

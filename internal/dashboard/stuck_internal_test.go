@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/scheduler"
 )
 
 // Each problem is found alone, with its severity, and a fleet that works has none.
@@ -25,7 +25,7 @@ func TestStuck(t *testing.T) {
 		b.Bucket, b.Limit = "api", "api"
 		return []overview.Limit{{Limit: "api", Buckets: []overview.Bucket{b}}}
 	}
-	duty := scheduler.Duty{Dispatcher: "x"}
+	duty := engine.Duty{Dispatcher: "x"}
 	for want, f := range map[string]fleet{
 		"": {
 			Queues: queue(overview.Queue{Active: 3, Scheduled: 10, Pending: 2, Latency: 1}), Workers: []workerProcess{worker},

@@ -154,8 +154,8 @@ func (s *Server) records(ctx context.Context, queue, id string) (found []deadtas
 	if s.config.Dead == nil {
 		return nil, nil
 	}
-	f := deadtasks.Filter{ID: id, Queue: queue, States: deadtasks.EveryState()}
-	for t, err := range s.config.Dead.Whole(ctx, f) {
+	f := deadtasks.Filter{ID: id, Queue: queue, AnyState: true, Payloads: true}
+	for t, err := range s.config.Dead.List(ctx, f) {
 		if errors.Is(err, deadtasks.ErrMalformed) { // what asynq has of the task is shown all the same
 			continue
 		}

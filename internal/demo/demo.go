@@ -84,7 +84,7 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 			len(requests), fleetSize, tokens.Rules().RatePerSecond(), tokens.Cap())
 	}
 	count := newTally(len(requests))
-	f, err := startFleet(ctx, limiter, client, count.events())
+	f, err := startFleet(ctx, limiter, client, count.event)
 	stopPage := func() error { return nil }
 	if err == nil && s.Page != nil {
 		stopPage, err = f.show(ctx, limiter, s.Page)

@@ -28,7 +28,7 @@ type fleet struct {
 
 // startFleet starts an embedded Redis and the workers. Stop it even after an error.
 func startFleet(
-	ctx context.Context, limiter *reservations.Limiter, client *llm.Client, events worker.Events,
+	ctx context.Context, limiter *reservations.Limiter, client *llm.Client, events func(worker.Event),
 ) (*fleet, error) {
 	server, err := embedded.Start()
 	if err != nil {
@@ -39,7 +39,7 @@ func startFleet(
 		w, err := worker.New(f.connect(), limiter, worker.Config{
 			Concurrency: 40,
 			Logger:      slog.New(slog.DiscardHandler), // the view shows the events instead
-			Events:      events,
+			Events:      []func(worker.Event){events},
 		})
 		if err != nil {
 			return f, err

@@ -114,45 +114,30 @@ func newTally(want int) *tally {
 	return t
 }
 
-func (t *tally) events() worker.Events {
-	return worker.Events{OnStart: t.started, OnDefer: t.deferred, OnFinish: t.finished, OnRefuse: t.refused}
-}
-
-func (t *tally) started(s worker.Start) {
+// event counts an event of a worker.
+func (t *tally) event(e worker.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counts.deliveries++
-	t.counts.running++
-	if s.Waited {
-		t.lateness = append(t.lateness, max(0, s.Lateness))
+	if e.Ended() {
+		t.counts.running--
 	}
-}
-
-func (t *tally) deferred(worker.Deferral) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts.deliveries++
-}
-
-func (t *tally) finished(f worker.Finish) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts.running--
-	switch f.Result {
-	case worker.ResultSucceeded:
-		t.end(f.Task.ID, &t.counts.succeeded)
-	case worker.ResultArchived:
-		t.end(f.Task.ID, &t.counts.archived)
-	// the task is delivered again, or was deleted; the demo drops no task
-	case worker.ResultFailed, worker.ResultRefused, worker.ResultAborted, worker.ResultDropped:
+	switch e.Kind { //nolint:exhaustive // the others change no count; the demo drops no task
+	case worker.KindStarted:
+		t.counts.deliveries++
+		t.counts.running++
+		if e.Waited {
+			t.lateness = append(t.lateness, max(0, e.Lateness))
+		}
+	case worker.KindDeferred:
+		t.counts.deliveries++
+	case worker.KindRejected:
+		t.counts.deliveries++
+		t.end(e.Task.ID, &t.counts.archived)
+	case worker.KindSucceeded:
+		t.end(e.Task.ID, &t.counts.succeeded)
+	case worker.KindArchived:
+		t.end(e.Task.ID, &t.counts.archived)
 	}
-}
-
-func (t *tally) refused(r worker.Refusal) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts.deliveries++
-	t.end(r.Task.ID, &t.counts.archived)
 }
 
 // end counts a task once, however often it was delivered. It requires that mu is held.

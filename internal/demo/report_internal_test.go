@@ -20,17 +20,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // play ends the four tasks of a fleet in all possible ways: done, done twice, archived, never.
 func play() *tally {
 	t := newTally(4)
-	e := t.events()
+	e := t.event
 	ref := func(id string) worker.TaskRef { return worker.TaskRef{ID: id} }
-	e.OnDefer(worker.Deferral{Task: ref("a")})
+	e(worker.Event{Kind: worker.KindDeferred, Task: ref("a")})
 	for i, id := range []string{"a", "b", "b", "c"} {
-		e.OnStart(worker.Start{Task: ref(id), Waited: i == 0, Lateness: 30 * time.Millisecond})
+		e(worker.Event{Kind: worker.KindStarted, Task: ref(id), Waited: i == 0, Lateness: 30 * time.Millisecond})
 	}
-	e.OnFinish(worker.Finish{Task: ref("a"), Result: worker.ResultSucceeded})
-	e.OnFinish(worker.Finish{Task: ref("b"), Result: worker.ResultFailed})
-	e.OnFinish(worker.Finish{Task: ref("b"), Result: worker.ResultSucceeded})
-	e.OnFinish(worker.Finish{Task: ref("b"), Result: worker.ResultSucceeded})
-	e.OnRefuse(worker.Refusal{Task: ref("c")})
+	e(worker.Event{Task: ref("a"), Kind: worker.KindSucceeded})
+	e(worker.Event{Task: ref("b"), Kind: worker.KindFailed})
+	e(worker.Event{Task: ref("b"), Kind: worker.KindSucceeded})
+	e(worker.Event{Task: ref("b"), Kind: worker.KindSucceeded})
+	e(worker.Event{Kind: worker.KindRejected, Task: ref("c")})
 	return t
 }
 

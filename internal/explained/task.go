@@ -36,7 +36,7 @@ func Read(ctx context.Context, r overview.Reader, task scheduler.Task) (Task, er
 	case e.BucketErr != nil:
 		t.Problem = e.BucketErr.Error()
 	case e.Bucket != nil:
-		w, err := r.Scheduler.Waitlist(ctx, e.Waits.Bucket)
+		w, err := r.Scheduler.Engine().Waitlist(ctx, e.Waits.Bucket)
 		if err != nil {
 			return t, err
 		}

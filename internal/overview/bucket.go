@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 // Bucket is a bucket with its waitlist. The keys of its JSON are a promise to scripts; times are seconds from now.
@@ -32,8 +32,8 @@ type Bucket struct {
 	Fault string `json:"fault,omitempty"`
 	// FlowCount is how many named flows these tasks belong to, at least where the bucket has shards; Flows are the ten
 	// that have most of them.
-	FlowCount int                   `json:"flow_count,omitempty"`
-	Flows     []scheduler.FlowTasks `json:"flows,omitempty"`
+	FlowCount int                `json:"flow_count,omitempty"`
+	Flows     []engine.FlowTasks `json:"flows,omitempty"`
 	// Override is what replaces the limit of the file.
 	Override string   `json:"override,omitempty"`
 	Meters   []Meter  `json:"meters"`
@@ -109,7 +109,7 @@ func faulty(limit, key string, err error) Bucket {
 }
 
 // With returns the bucket with the waitlist of it, or of one of its shards, added.
-func (b Bucket) With(l scheduler.Waitlist) Bucket {
+func (b Bucket) With(l engine.Waitlist) Bucket {
 	for i := range b.Shards {
 		if b.Shards[i].Bucket == l.Bucket {
 			b.Shards[i] = b.Shards[i].With(l)
@@ -139,16 +139,16 @@ func (b Bucket) With(l scheduler.Waitlist) Bucket {
 const flowsMost = 10
 
 // addFlows are the flows of shards together, the largest first.
-func addFlows(flows, others []scheduler.FlowTasks) []scheduler.FlowTasks {
+func addFlows(flows, others []engine.FlowTasks) []engine.FlowTasks {
 	tasks := map[string]int{}
 	for _, f := range slices.Concat(flows, others) {
 		tasks[f.Flow] += f.Tasks
 	}
-	all := make([]scheduler.FlowTasks, 0, len(tasks))
+	all := make([]engine.FlowTasks, 0, len(tasks))
 	for name, n := range tasks {
-		all = append(all, scheduler.FlowTasks{Flow: name, Tasks: n})
+		all = append(all, engine.FlowTasks{Flow: name, Tasks: n})
 	}
-	slices.SortFunc(all, func(a, b scheduler.FlowTasks) int {
+	slices.SortFunc(all, func(a, b engine.FlowTasks) int {
 		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Flow, b.Flow))
 	})
 	return all[:min(len(all), flowsMost)]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -67,7 +68,7 @@ func (r Reader) One(ctx context.Context, limit, key string) (Bucket, error) {
 	}
 	b := r.Bucket(v)
 	for _, name := range stored(v) {
-		w, err := r.Scheduler.Waitlist(ctx, name)
+		w, err := r.Scheduler.Engine().Waitlist(ctx, name)
 		if err != nil {
 			return Bucket{}, err
 		}
@@ -91,11 +92,11 @@ func stored(v reservations.View) []string {
 // Limit reads the shared bucket of a limit, and the buckets of keys for which tasks wait, of at most that many
 // waitlists. A bucket that fails alone has a Fault.
 func (r Reader) Limit(ctx context.Context, name string, waitlists int) (Limit, error) {
-	lists, more, err := r.Scheduler.Waitlists(ctx, name, waitlists)
+	lists, more, err := r.Scheduler.Engine().Waitlists(ctx, name, waitlists)
 	if err != nil {
 		return Limit{}, err
 	}
-	keys, waiting := []string{""}, map[string][]scheduler.Waitlist{}
+	keys, waiting := []string{""}, map[string][]engine.Waitlist{}
 	for _, l := range lists {
 		if waiting[l.Key] == nil && l.Key != "" {
 			keys = append(keys, l.Key)

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -87,7 +88,7 @@ func TestAddsShards(t *testing.T) {
 	}
 	b := overview.NewBucket(v)
 	for i, end := range []time.Duration{4 * time.Second, 2 * time.Second} {
-		b = b.With(scheduler.Waitlist{
+		b = b.With(engine.Waitlist{
 			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i + 1),
 			Tokens: reservations.Tokens{"requests": 7}, Now: at, End: at.Add(end),
 		})
@@ -119,21 +120,21 @@ func TestReadsQueues(t *testing.T) {
 func TestReadsTheDispatcher(t *testing.T) {
 	t.Parallel()
 	r, client := world(t)
-	if d, err := r.Scheduler.OnDuty(t.Context()); err != nil || d.Dispatcher != "" || d.Now.IsZero() {
+	if d, err := r.Scheduler.Engine().OnDuty(t.Context()); err != nil || d.Dispatcher != "" || d.Now.IsZero() {
 		t.Errorf("before one runs: %+v, %v", d, err)
 	}
 	duty := map[string]any{"id": "one", "until": time.Now().Add(time.Minute).UnixMicro()}
 	if err := client.HSet(t.Context(), "headway:{wait}:dispatcher", duty).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := r.Scheduler.OnDuty(t.Context()); err != nil || d.Dispatcher != "one" || !d.Until.After(d.Now) {
+	if d, err := r.Scheduler.Engine().OnDuty(t.Context()); err != nil || d.Dispatcher != "one" || !d.Until.After(d.Now) {
 		t.Errorf("on duty: %+v, %v", d, err)
 	}
 	duty["until"] = time.Now().Add(-time.Second).UnixMicro()
 	if err := client.HSet(t.Context(), "headway:{wait}:dispatcher", duty).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := r.Scheduler.OnDuty(t.Context()); err != nil || d.Dispatcher != "" {
+	if d, err := r.Scheduler.Engine().OnDuty(t.Context()); err != nil || d.Dispatcher != "" {
 		t.Errorf("after its time: %+v, %v", d, err)
 	}
 }

@@ -44,7 +44,7 @@ type Recorder struct {
 
 	// read returns the request in the payload of a task.
 	read func(taskType string, payload []byte) (Request, bool)
-	told sync.Map // IDs of tasks whose results are written, until OnFinish
+	told sync.Map // IDs of tasks whose results are written, until Event
 }
 
 // New returns a Recorder that writes to store. Read returns the request in the payload of a task, or false for a task

@@ -237,21 +237,21 @@ func TestCancelledBatchIsDropped(t *testing.T) {
 func TestArchivedTaskHasAResult(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)
-	events := rec.Events()
-	events.OnRefuse(worker.Refusal{
-		Task: worker.TaskRef{ID: "b-3-0", Type: "test"}, Err: errBroken,
+	events := rec.Event
+	events(worker.Event{
+		Kind: worker.KindRejected, Task: worker.TaskRef{ID: "b-3-0", Type: "test"}, Err: errBroken,
 		Payload: []byte("abc"),
 	})
-	events.OnFinish(worker.Finish{
-		Task: worker.TaskRef{ID: "b-4-0", Type: "test"}, Result: worker.ResultArchived,
+	events(worker.Event{
+		Task: worker.TaskRef{ID: "b-4-0", Type: "test"}, Kind: worker.KindArchived,
 		Err: status(429), Payload: []byte("abcd"),
 	})
-	events.OnFinish(worker.Finish{
-		Task: worker.TaskRef{ID: "b-5-0", Type: "test"}, Result: worker.ResultFailed,
+	events(worker.Event{
+		Task: worker.TaskRef{ID: "b-5-0", Type: "test"}, Kind: worker.KindFailed,
 		Err: errBroken, Payload: []byte("abcde"),
 	})
-	events.OnFinish(worker.Finish{
-		Task: worker.TaskRef{ID: "b-6-0", Type: "else"}, Result: worker.ResultArchived,
+	events(worker.Event{
+		Task: worker.TaskRef{ID: "b-6-0", Type: "else"}, Kind: worker.KindArchived,
 		Err: errBroken, Payload: []byte("abcdef"),
 	})
 	for line, want := range map[int]bool{3: true, 4: true, 5: false, 6: false} {

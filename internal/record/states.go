@@ -76,25 +76,21 @@ func (s *states) wait() { s.asks.Wait() }
 // lastPatience bounds how long the archiving of a task waits until its result is stored.
 const lastPatience = 20 * time.Second
 
-// Events returns events for a worker. They write the results of tasks that are archived without their handlers:
-// refused at the start, timed out, or refused too often by the provider. asynq receives the end of a task after the
-// result is written. If the write fails, the next enqueueing of the batch writes the result, from the task in the
-// archive.
-func (r *Recorder) Events() worker.Events {
-	return worker.Events{
-		OnFinish: func(f worker.Finish) {
-			if _, written := r.told.LoadAndDelete(f.Task.ID); written || f.Result != worker.ResultArchived {
-				return
-			}
-			r.archived(f.Task, f.Payload, codeOf(f.Err), f.Err)
-		},
-		OnRefuse: func(f worker.Refusal) {
-			code := CodeRefused
-			if errors.Is(f.Err, tasks.ErrExpired) {
-				code = CodeExpired
-			}
-			r.archived(f.Task, f.Payload, code, f.Err)
-		},
+// Event is for worker.Config.Events. It writes the results of tasks that are archived without their handlers: refused
+// at the start, timed out, or refused too often by the provider. asynq receives the end of a task after the result is
+// written. If the write fails, the next enqueueing of the batch writes the result, from the task in the archive.
+func (r *Recorder) Event(e worker.Event) {
+	if e.Ended() {
+		if _, written := r.told.LoadAndDelete(e.Task.ID); !written && e.Kind == worker.KindArchived {
+			r.archived(e.Task, e.Payload, codeOf(e.Err), e.Err)
+		}
+	}
+	if e.Kind == worker.KindRejected {
+		code := CodeRefused
+		if errors.Is(e.Err, tasks.ErrExpired) {
+			code = CodeExpired
+		}
+		r.archived(e.Task, e.Payload, code, e.Err)
 	}
 }
 

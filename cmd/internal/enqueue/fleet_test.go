@@ -115,7 +115,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	quiet := slog.New(slog.DiscardHandler)
 	recorder := record.New(store, quiet, chat.Request)
 	server, err := worker.New(queue, limiter, worker.Config{
-		Concurrency: 30, Logger: quiet, Events: recorder.Events(),
+		Concurrency: 30, Logger: quiet, Events: []func(worker.Event){recorder.Event},
 		ShutdownTimeout: 5 * time.Second,
 	})
 	if err != nil {

@@ -63,7 +63,7 @@ func (f *deadFilter) filter() (deadtasks.Filter, error) {
 	since, err := sinceOf(f.since, time.Now())
 	chosen := deadtasks.Filter{Queue: f.queue, Type: f.kind, Batch: f.batch, Error: f.text, Since: since}
 	if f.everyState {
-		chosen.States = deadtasks.EveryState()
+		chosen.AnyState = true
 	}
 	return chosen, err
 }
@@ -118,7 +118,7 @@ func openBoth(ctx context.Context, env cli.Environment) (*deadtasks.Store, redis
 // recordsOf are the records of a task, whatever their state; the error is that there is none.
 func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (found []deadtasks.Task, err error) {
 	var broken error
-	for t, err := range store.Whole(ctx, deadtasks.Filter{ID: id, Queue: queue, States: deadtasks.EveryState()}) {
+	for t, err := range store.List(ctx, deadtasks.Filter{ID: id, Queue: queue, AnyState: true, Payloads: true}) {
 		if errors.Is(err, deadtasks.ErrMalformed) {
 			broken = err
 			continue
@@ -189,7 +189,8 @@ func exportDeadTo(
 		bar = cli.NewProgress(env.Err, "exported", total)
 	}
 	buffer := bufio.NewWriter(file)
-	n, err := writeDead(encoderTo(buffer), store.Whole(ctx, f), 0, wholeRowOf, bar.Set)
+	f.Payloads = true
+	n, err := writeDead(encoderTo(buffer), store.List(ctx, f), 0, wholeRowOf, bar.Set)
 	bar.Close()
 	failed := buffer.Flush()
 	if failed != nil || err != nil && !errors.Is(err, deadtasks.ErrMalformed) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/deadtasks"
@@ -54,12 +55,11 @@ Requests of a batch are skipped: "headway retry BATCH --failed" sends them again
 			return err
 		}
 		defer done()
-		r := deadtasks.NewRequeuer(store, client)
 		var report deadtasks.Report
 		if all {
-			report, err = requeueAll(c.Context(), env, store, r, chosen)
+			report, err = requeueAll(c.Context(), env, store, client, chosen)
 		} else {
-			report, err = requeueNamed(c.Context(), store, r, chosen, ids)
+			report, err = requeueNamed(c.Context(), store, client, chosen, ids)
 		}
 		if err != nil && report != (deadtasks.Report{}) {
 			err = fmt.Errorf("%s: %w (run the same command again to continue)", requeuedText(report), err)
@@ -73,7 +73,7 @@ Requests of a batch are skipped: "headway retry BATCH --failed" sends them again
 }
 
 func requeueAll(
-	ctx context.Context, env cli.Environment, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter,
+	ctx context.Context, env cli.Environment, store *deadtasks.Store, client redis.UniversalClient, f deadtasks.Filter,
 ) (deadtasks.Report, error) {
 	total, err := store.Count(ctx, f)
 	if err != nil {
@@ -81,19 +81,19 @@ func requeueAll(
 	}
 	bar := cli.NewProgress(env.Err, "requeued", total)
 	defer bar.Close()
-	return r.Requeue(ctx, f, func(done deadtasks.Report) {
+	return store.Requeue(ctx, client, f, func(done deadtasks.Report) {
 		bar.Set(done.Requeued + done.Present + done.OfBatches + done.Others)
 	})
 }
 
 // requeueNamed requeues tasks one by one. What can't be of one does not keep the others.
 func requeueNamed(
-	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter, ids []string,
+	ctx context.Context, store *deadtasks.Store, client redis.UniversalClient, f deadtasks.Filter, ids []string,
 ) (total deadtasks.Report, err error) {
 	var faults []error
 	for _, id := range ids {
 		f.ID = id
-		report, err := r.Requeue(ctx, f, nil)
+		report, err := store.Requeue(ctx, client, f, nil)
 		total.Requeued += report.Requeued
 		total.Present += report.Present
 		total.Others += report.Others
@@ -185,12 +185,11 @@ export them first. The exit code is 1 if one of the tasks is not dead.`,
 			return err
 		}
 		defer done()
-		r := deadtasks.NewRequeuer(store, client)
 		var n int
 		if len(ids) > 0 {
-			n, err = deleteDead(c.Context(), store, r, chosen, ids)
+			n, err = deleteDead(c.Context(), store, client, chosen, ids)
 		} else {
-			n, err = deleteAll(c.Context(), env, store, r, chosen)
+			n, err = deleteAll(c.Context(), env, store, client, chosen)
 		}
 		if err != nil {
 			return fmt.Errorf("%s deleted: %w", cli.Plural(n, "task", "tasks"), err)
@@ -203,7 +202,7 @@ export them first. The exit code is 1 if one of the tasks is not dead.`,
 
 // deleteAll deletes all dead tasks that the filter chooses. A task that is sent again meanwhile stays.
 func deleteAll(
-	ctx context.Context, env cli.Environment, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter,
+	ctx context.Context, env cli.Environment, store *deadtasks.Store, client redis.UniversalClient, f deadtasks.Filter,
 ) (n int, err error) {
 	f.States = []deadtasks.State{deadtasks.StateDead}
 	total, err := store.Count(ctx, f)
@@ -218,7 +217,7 @@ func deleteAll(
 			continue
 		}
 		if err == nil {
-			err = r.Delete(ctx, t)
+			err = store.Delete(ctx, client, t)
 		}
 		if errors.Is(err, deadtasks.ErrNotFound) {
 			continue
@@ -234,13 +233,13 @@ func deleteAll(
 
 // deleteDead deletes the dead tasks among ids. An ID that can't be a dead task's does not stop the others.
 func deleteDead(
-	ctx context.Context, store *deadtasks.Store, r *deadtasks.Requeuer, f deadtasks.Filter, ids []string,
+	ctx context.Context, store *deadtasks.Store, client redis.UniversalClient, f deadtasks.Filter, ids []string,
 ) (n int, err error) {
 	var faults []error
 	for _, id := range ids {
 		found, err := recordsOf(ctx, store, f.Queue, id)
 		for _, t := range found {
-			if err = r.Delete(ctx, t); err != nil {
+			if err = store.Delete(ctx, client, t); err != nil {
 				break
 			}
 			n++

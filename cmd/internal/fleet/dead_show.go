@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/worker"
+	"github.com/headway-go/headway/internal/graveyard"
 )
 
 // payloadShown is how many bytes of a payload are shown; export has all.
@@ -121,10 +121,10 @@ func deadText(t deadtasks.Task) string {
 		return "is being requeued; `headway dead requeue " + t.ID + "` completes that"
 	case deadtasks.StateDead:
 	}
-	text := map[worker.Cause]string{
-		worker.CauseRetries: "is dead: its retries are used up", worker.CausePermanent: "is dead: its error is permanent",
-		worker.CauseRefused: "is dead: it could never start", worker.CauseExpired: "is dead: it did not start in time",
-		worker.CauseFound: "is dead: it was found in asynq's archive",
+	text := map[graveyard.Cause]string{
+		graveyard.CauseRetries: "is dead: its retries are used up", graveyard.CausePermanent: "is dead: its error is permanent",
+		graveyard.CauseRefused: "is dead: it could never start", graveyard.CauseExpired: "is dead: it did not start in time",
+		graveyard.CauseFound: "is dead: it was found in asynq's archive",
 	}[t.Cause]
 	if t.Batch != "" {
 		text += "; `headway retry " + t.Batch + " --failed` sends it again"
@@ -153,7 +153,7 @@ type deadRow struct {
 	Type     string          `json:"type"`
 	State    deadtasks.State `json:"state"`
 	At       time.Time       `json:"at"`
-	Cause    worker.Cause    `json:"cause,omitempty"`
+	Cause    graveyard.Cause `json:"cause,omitempty"`
 	Error    string          `json:"error"`
 	Batch    string          `json:"batch,omitempty"`
 	Requeues []time.Time     `json:"requeued_at,omitempty"`

@@ -16,8 +16,8 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/worker"
 )
 
 // deadWorld is a queue and a store of dead tasks.
@@ -42,24 +42,24 @@ func deadWorld(t *testing.T) (env map[string]string, store *deadtasks.Store, ins
 	return env, store, asynq.NewInspectorFromRedisClient(client)
 }
 
-func buried(t *testing.T, store *deadtasks.Store, dead ...worker.DeadTask) {
+func buried(t *testing.T, store *deadtasks.Store, dead ...graveyard.Task) {
 	t.Helper()
 	if err := store.Bury(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func deadMail(id string, n int) worker.DeadTask {
+func deadMail(id string, n int) graveyard.Task {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Second)
-	return worker.DeadTask{
+	return graveyard.Task{
 		ID: id, Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d,"text":"<secret-looking>"}`,
 			n), MaxRetry: 22, Timeout: time.Minute,
 		Headers: map[string]string{
 			"headway-version": "1",
 			"headway-charges": `[{"limit":"api","tokens":{"requests":1}}]`,
 		},
-		At: at, Cause: worker.CauseRetries,
-		Last: worker.FailedAttempt{
+		At: at, Cause: graveyard.CauseRetries,
+		Last: graveyard.Attempt{
 			Number: 3, At: at, Elapsed: 1500 * time.Millisecond,
 			Error: "connection refused\nmore", Worker: "host:42",
 		},
@@ -180,7 +180,7 @@ func TestDeadExport(t *testing.T) {
 	const many = 10_200 // more than asynq keeps
 	env, store, _ := deadWorld(t)
 	for from := 0; from < many; from += 600 {
-		var dead []worker.DeadTask
+		var dead []graveyard.Task
 		for n := from; n < from+600; n++ {
 			dead = append(dead, deadMail(fmt.Sprintf("m-%d", n), n))
 		}

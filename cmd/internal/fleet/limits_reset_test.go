@@ -29,7 +29,7 @@ func openWorld(t *testing.T, env map[string]string, file string) *sight {
 // expectedIn is when the last task of a bucket is expected to start, as its dispatcher knows.
 func (s *sight) expectedIn(t *testing.T, bucket string, waiting int) time.Duration {
 	t.Helper()
-	w, err := s.scheduler.Waitlist(context.WithoutCancel(t.Context()), bucket)
+	w, err := s.scheduler.Engine().Waitlist(context.WithoutCancel(t.Context()), bucket)
 	if err != nil || w.Waiting != waiting || w.End.IsZero() {
 		t.Fatalf("waitlist of %s: %+v, %v", bucket, w, err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 func TestLimitsShow(t *testing.T) {
@@ -84,7 +84,7 @@ func shownExample() overview.Bucket {
 			{Meter: reservations.PerDay("daily", 1e6), Current: 1e6, Level: 5e5},
 			{Meter: reservations.InFlight(20), Level: 3},
 		},
-	}).With(scheduler.Waitlist{
+	}).With(engine.Waitlist{
 		Bucket: "openai:acme", Waiting: 37, Promoted: 2,
 		Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567, "in_flight": 39},
 		Now:    at, End: at.Add(33100 * time.Millisecond), Failed: at.Add(3 * time.Second),
@@ -172,7 +172,7 @@ func TestShardsAreShown(t *testing.T) {
 	}
 	b := overview.NewBucket(v)
 	for i, end := range []time.Duration{4 * time.Second, 2 * time.Second} {
-		b = b.With(scheduler.Waitlist{
+		b = b.With(engine.Waitlist{
 			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i +
 				1), Tokens: reservations.Tokens{"requests": 7}, Now: at, End: at.Add(end),
 		})

@@ -130,12 +130,12 @@ func (o *observer) measure(queue redis.UniversalClient, buckets *connect.Buckets
 	}
 }
 
-// events returns the worker's events, joined with the events that the metrics count.
-func (o *observer) events(others worker.Events) worker.Events {
+// events returns the hooks of the worker: the others, and the one of the metrics.
+func (o *observer) events(others ...func(worker.Event)) []func(worker.Event) {
 	if o == nil {
 		return others
 	}
-	return others.With(o.metrics.Events())
+	return append(others, o.metrics.Event)
 }
 
 // serve serves the metrics, and /healthz and /readyz beside them, until stop is called.

@@ -107,8 +107,9 @@ func TestServesMetrics(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	o, _, url := served(t, ctx)
 	seen := 0
-	events := o.events(worker.Events{OnSort: func(worker.Sorted) { seen++ }})
-	events.OnSort(worker.Sorted{Queue: "default", Tasks: 7})
+	for _, hook := range o.events(func(worker.Event) { seen++ }) {
+		hook(worker.Event{Kind: worker.KindSorted, Task: worker.TaskRef{Queue: "default"}, Tasks: 7})
+	}
 	if seen != 1 {
 		t.Error("the other events are not called")
 	}

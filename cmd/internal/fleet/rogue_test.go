@@ -87,7 +87,7 @@ func TestRogueRetryAfter(t *testing.T) {
 			waiting := func(n int) {
 				t.Helper()
 				until(t, patience, fmt.Sprint(n, " tasks wait"), func() bool {
-					w, err := fleet.scheduler.Waitlist(t.Context(), "api")
+					w, err := fleet.scheduler.Engine().Waitlist(t.Context(), "api")
 					return err == nil && w.Waiting == n
 				})
 			}

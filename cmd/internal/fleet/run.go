@@ -138,7 +138,7 @@ func serveWith(
 	if recorder != nil {
 		defer recorder.Close()
 	}
-	settings.Events = watch.events(settings.Events)
+	settings.Events = watch.events(settings.Events...)
 	w, err := worker.New(queue, limiter, settings)
 	if err != nil {
 		return err
@@ -220,6 +220,6 @@ func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Con
 		return nil, err
 	}
 	recorder := record.New(results, settings.Logger, chat.Request)
-	settings.Dead, settings.Events = graves, recorder.Events() //nolint:contextcheck // hooks have none
+	settings.Dead, settings.Events = graves, []func(worker.Event){recorder.Event} //nolint:contextcheck // hooks have none
 	return recorder, nil
 }

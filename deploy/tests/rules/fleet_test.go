@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 )
 
 // call takes ten tokens of the limit "api", which has one a minute.
@@ -30,7 +31,7 @@ type fleet struct {
 	t         *testing.T
 	redis     *miniredis.Miniredis
 	scheduler *scheduler.Scheduler
-	events    worker.Events
+	events    func(worker.Event)
 	registry  *prometheus.Registry
 }
 
@@ -57,7 +58,7 @@ func newFleet(t *testing.T) *fleet {
 	}
 	t.Cleanup(m.Close)
 	f.registry.MustRegister(m)
-	f.events = m.Events()
+	f.events = m.Event
 	return f
 }
 
@@ -91,12 +92,12 @@ func (f *fleet) calls(n, refused int) {
 	for i := range n {
 		task := worker.TaskRef{ID: "task", Queue: "default", Type: "call"}
 		charges := call{}.Charges()
-		f.events.OnStart(worker.Start{Task: task, Charges: charges})
-		end := worker.Finish{Task: task, Charges: charges, Result: worker.ResultSucceeded}
+		f.events(worker.Event{Kind: worker.KindStarted, Task: task, Charges: charges})
+		end := worker.Event{Task: task, Charges: charges, Kind: worker.KindSucceeded}
 		if i < refused {
-			end.Result, end.Err = worker.ResultRefused, errRefused
+			end.Kind, end.Err = worker.KindRefused, errRefused
 		}
-		f.events.OnFinish(end)
+		f.events(end)
 	}
 }
 

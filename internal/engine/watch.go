@@ -1,4 +1,4 @@
-package scheduler
+package engine
 
 import (
 	"context"
@@ -39,8 +39,8 @@ type FlowTasks struct {
 
 // Waitlists returns the waitlists of one limit, or of all with the empty name, the longest first. It reads no more
 // than most of them; more says that there are others. It changes nothing. The error is Redis's.
-func (s *Scheduler) Waitlists(ctx context.Context, limit string, most int) (all []Waitlist, more bool, err error) {
-	lists, more, err := s.list.Lists(ctx, limit, most)
+func (e *Engine) Waitlists(ctx context.Context, limit string, most int) (all []Waitlist, more bool, err error) {
+	lists, more, err := e.list.Lists(ctx, limit, most)
 	for _, l := range lists {
 		if w := describe(l); (limit == "" || w.Limit == limit) && w.Waiting+w.Promoted > 0 {
 			all = append(all, w)
@@ -50,8 +50,8 @@ func (s *Scheduler) Waitlists(ctx context.Context, limit string, most int) (all 
 }
 
 // Waitlist returns the waitlist of one bucket; Waiting is zero where no task waits. The error is Redis's.
-func (s *Scheduler) Waitlist(ctx context.Context, bucket string) (Waitlist, error) {
-	l, err := s.list.List(ctx, bucket)
+func (e *Engine) Waitlist(ctx context.Context, bucket string) (Waitlist, error) {
+	l, err := e.list.List(ctx, bucket)
 	return describe(l), err
 }
 
@@ -67,7 +67,7 @@ func describe(l waitlist.List) Waitlist {
 	}
 	var b bucket.Bucket
 	if w.Waiting > 0 && json.Unmarshal(l.State, &b) == nil {
-		w.End = expect(b, l, l.Tokens)
+		w.End = Expect(b, l, l.Tokens)
 	}
 	return w
 }
@@ -82,7 +82,16 @@ type Duty struct {
 }
 
 // OnDuty returns the process that is on duty as dispatcher. It changes nothing. The error is Redis's.
-func (s *Scheduler) OnDuty(ctx context.Context) (Duty, error) {
-	id, until, now, err := s.list.OnDuty(ctx)
+func (e *Engine) OnDuty(ctx context.Context) (Duty, error) {
+	id, until, now, err := e.list.OnDuty(ctx)
 	return Duty{Dispatcher: id, Until: until, Now: now}, err
+}
+
+// Expect is Bucket.Expect on Redis's clock: zero where calls in flight have to end first.
+func Expect(b bucket.Bucket, l waitlist.List, tokens reservations.Tokens) time.Time {
+	at := b.Expect(l.Now.Add(l.Offset), tokens)
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(-l.Offset)
 }
