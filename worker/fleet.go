@@ -199,7 +199,7 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	}
 	soon, cancel := ahead(ctx, halfMargin)
 	defer cancel()
-	returned, err := g.fleet.register.Returned(soon, d.handle().String(), unservedAfter+returnedKept)
+	returned, err := g.fleet.register.Returned(soon, d.handle().String(), need, unservedAfter+returnedKept)
 	if err == nil && returned >= unservedAfter {
 		var members []register.Member
 		members, err = g.fleet.members(soon)
