@@ -11,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/internal/shell"
 )
 
 // Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. The rest of the limit
@@ -40,13 +41,19 @@ func (o Override) String() string {
 	return fmt.Sprintf("%s of key %s", name, o.Key)
 }
 
-// OverrideError says which override can't be in force. Err matches ErrUnknownLimit, ErrUnknownMeter or ErrInvalidLimit.
+// OverrideError says which override can't be in force, and which command deletes it. Err matches ErrUnknownLimit, ErrUnknownMeter or ErrInvalidLimit.
 type OverrideError struct {
 	Override Override
 	Err      error
 }
 
-func (e *OverrideError) Error() string { return fmt.Sprintf("override %v: %v", e.Override, e.Err) }
+func (e *OverrideError) Error() string {
+	unset := "headway limits unset " + shell.Word(e.Override.Limit+"."+e.Override.Meter)
+	if e.Override.Key != "" {
+		unset += " --key " + shell.Word(e.Override.Key)
+	}
+	return fmt.Sprintf("override %v: %v; `%s` deletes it", e.Override, e.Err, unset)
+}
 
 // Unwrap returns the fault.
 func (e *OverrideError) Unwrap() error { return e.Err }

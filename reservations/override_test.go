@@ -118,7 +118,7 @@ func TestOverridesThatCannotBe(t *testing.T) {
 			err := l.SetOverrides([]reservations.Override{c.override, perMinute("steady", "tokens", 60)})
 			fault := (*reservations.OverrideError)(nil)
 			if !errors.Is(err, c.want) || !errors.As(err, &fault) || fault.Override != c.override ||
-				!strings.Contains(err.Error(), c.text) {
+				!strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), "`headway limits unset ") {
 				t.Errorf("error is %v", err)
 			}
 			if got := rateOf(t, l.Limiter, "steady", "", "tokens"); got[0] != 60 {

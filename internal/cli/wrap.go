@@ -6,11 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// gap is what separates the columns of a line.
-var gap = regexp.MustCompile(`\S  +`)
+var (
+	// gap is what separates the columns of a line.
+	gap = regexp.MustCompile(`\S  +`)
+	// plain is the word at the beginning of a text. To command, a command in backticks is one word.
+	plain   = regexp.MustCompile(`^[^ \n]+`)
+	command = regexp.MustCompile("^(?:`[^`\n]*`|[^ \n])+")
+)
 
-// wrap breaks the lines of a text that are longer than columns at words, never inside one. The further lines of a row
-// begin below its second column, of other text below its first word. Zero columns mean any width.
+// wrap breaks the lines of a text that are longer than columns at words, never inside one. A command in backticks stays
+// whole. The further lines of a row begin below its second column, of other text below its first word. Zero columns
+// mean any width.
 func wrap(text string, columns int) string {
 	if columns <= 0 || len(text) <= columns {
 		return text
@@ -34,16 +40,14 @@ func wrapLine(b *strings.Builder, line string, columns int) {
 	column := 0 // of the end of the line that is written
 	for rest := line; rest != ""; {
 		word := len(rest) - len(strings.TrimLeft(rest, " "))
-		end := word
-		if n := strings.IndexAny(rest[word:], " \n"); n >= 0 {
-			end += n
-		} else {
-			end = len(rest)
+		end := word + len(command.FindString(rest[word:]))
+		if width(rest[word:end]) > columns-below {
+			end = word + len(plain.FindString(rest[word:]))
 		}
 		switch {
-		case rest == "\n":
+		case end == word: // the end of the line
 			end = len(rest)
-			b.WriteString(rest)
+			b.WriteString(rest[word:])
 		case column > below && column+width(rest[:end]) > columns:
 			b.WriteString("\n" + strings.Repeat(" ", below) + rest[word:end])
 			column = below + width(rest[word:end])

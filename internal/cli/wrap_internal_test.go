@@ -16,7 +16,7 @@ It has lists:
   B       short
   -h, --a-long-flag  has this help
 
-end-of-the-very-long-word here`
+end-of-the-very-long-word here: ` + "`headway dead` lists them, `headway limits` them all`"
 	const want = `Worker takes tasks
 from queues and runs
 them, as long as it
@@ -31,7 +31,7 @@ It has lists:
   has this help
 
 end-of-the-very-long-word
-here`
+here: ` + "`headway dead`\nlists them,\n`headway limits`\nthem all`"
 	if got := wrap(unfold(given), 20); got != want {
 		t.Errorf("%s", got)
 	}

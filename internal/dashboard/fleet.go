@@ -34,6 +34,7 @@ type fleet struct {
 	Queues  []overview.Queue
 	Workers []workerProcess
 	Members []register.Member // the workers, with what each can serve
+	Lacked  []register.Need   // what workers lack that have returned tasks
 	Duty    engine.Duty
 	// Dead is how many dead tasks there are, DeadLately how many of them died in the last hour.
 	Dead, DeadLately int
@@ -148,7 +149,10 @@ func (s *Server) lookWorkers(ctx context.Context, f *fleet) error {
 		f.Workers = append(f.Workers, w)
 	}
 	slices.SortFunc(f.Workers, func(a, b workerProcess) int { return cmp.Compare(a.Name, b.Name) })
-	f.Members, err = register.New(s.config.Client).Members(ctx)
+	fleet := register.New(s.config.Client)
+	if f.Members, err = fleet.Members(ctx); err == nil {
+		f.Lacked, err = fleet.Lacked(ctx)
+	}
 	return err
 }
 

@@ -55,16 +55,22 @@ func (f *fleet) stuck() []problem {
 		add(news, "/dead?since=1h", "Look at their errors, and requeue them when the cause is gone.",
 			"%s died in the last hour.", count(f.DeadLately, "task"))
 	}
+	named := map[register.Need]bool{}
 	for _, b := range f.Batches {
 		link := "/batch?id=" + url.QueryEscape(b.ID)
 		if need := register.Lacking(f.Members, needs(b.Limit)...); need != nil && b.State == "open" && b.Waiting > 0 {
-			do := need.Remedy()
-			add(severe, link, strings.ToUpper(do[:1])+do[1:]+".", "No live worker has %s: %s of batch %s %s.", need,
+			named[*need] = true
+			add(severe, link, sentence(need.Remedy()), "No live worker has %s: %s of batch %s %s.", need,
 				count(b.Waiting, "request"), b.Name, plural(b.Waiting, "waits", "wait"))
 		}
 		if b.State == "open" && b.Failed > 0 {
 			add(news, link, "Send them again with `headway retry "+b.ID+" --failed`.",
 				"%s of batch %s failed.", count(b.Failed, "request"), b.Name)
+		}
+	}
+	for _, need := range f.Lacked {
+		if !named[need] && register.Lacking(f.Members, need) != nil {
+			add(severe, "", sentence(need.Remedy()), "No live worker has %s: workers return the tasks that need it.", need)
 		}
 	}
 	order := []string{severe, slow, news}
@@ -73,6 +79,8 @@ func (f *fleet) stuck() []problem {
 	})
 	return all
 }
+
+func sentence(remedy string) string { return strings.ToUpper(remedy[:1]) + remedy[1:] + "." }
 
 // needs are the limits of a batch, as its record has them.
 func needs(limits string) (needs []register.Need) {

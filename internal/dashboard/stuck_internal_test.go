@@ -63,6 +63,11 @@ func TestStuck(t *testing.T) {
 				{Batch: batches.Batch{Limit: "tenants"}, State: "open", Waiting: 2},
 				{Batch: batches.Batch{Limit: "example"}, State: "cancelled", Waiting: 1},
 			},
+			Lacked: []register.Need{{Limit: "example"}},
+		},
+		`severe: No live worker has handler for task type "mail": workers return the tasks that need it.`: {
+			Members: []register.Member{{Types: []string{"llm:call"}}},
+			Lacked:  []register.Need{{Type: "mail"}, {Type: "llm:call"}},
 		},
 		"news: 2 tasks died in the last hour.": {DeadLately: 2},
 		"severe: The page cannot read queues: away.": {

@@ -43,6 +43,9 @@ func (t Task) Rows() [][]string {
 	}
 	rows = append(rows, cli.TextRows("cause", t.Cause)...)
 	rows = append(rows, cli.TextRows("error", t.LastError)...)
+	if t.SentAgain != "" {
+		row("again", "the request was sent again as task "+t.SentAgain)
+	}
 	if t.State == "archived" {
 		row("record", "`headway dead show "+shell.Word(t.ID)+
 			"` has its payload and how it ended, where the workers keep dead tasks")

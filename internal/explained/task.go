@@ -16,6 +16,8 @@ type Task struct {
 	scheduler.Explanation
 
 	Bucket *overview.Bucket `json:"bucket,omitempty"`
+	// SentAgain is the newest task of the same request of a batch, which `headway retry` has enqueued.
+	SentAgain string `json:"sent_again_as,omitempty"`
 	// Problem is why the bucket could not be shown.
 	Problem string `json:"bucket_problem,omitempty"`
 }

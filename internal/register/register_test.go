@@ -117,13 +117,17 @@ func TestReturned(t *testing.T) {
 	t.Parallel()
 	server, r := open(t)
 	for _, want := range []time.Duration{0, time.Minute, 2 * time.Minute} {
-		got, err := r.Returned(t.Context(), "default/a", time.Hour)
+		got, err := r.Returned(t.Context(), "default/a", register.Need{Type: "mail"}, time.Hour)
 		if err != nil || got.Round(time.Second) != want {
 			t.Errorf("%v, %v, want %v", got, err, want)
 		}
 		server.FastForward(time.Minute)
 	}
-	if got, err := r.Returned(t.Context(), "default/b", time.Hour); got.Round(time.Second) != 0 || err != nil {
+	if got, err := r.Returned(t.Context(), "default/b", register.Need{Limit: "api"}, time.Hour); got.Round(time.Second) != 0 || err != nil {
 		t.Error(got, err)
+	}
+	want := []register.Need{{Limit: "api"}} // the mail was returned more than a minute ago
+	if got, err := r.Lacked(t.Context()); !slices.Equal(got, want) || err != nil {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 }

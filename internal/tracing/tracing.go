@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -20,6 +21,9 @@ import (
 
 // flushTimeout bounds how long a command that ends waits for its last spans to be sent.
 const flushTimeout = 5 * time.Second
+
+// warnEvery is how often an error of the exporter is a warning.
+const warnEvery = time.Minute
 
 // errProtocol refuses a protocol that is not built in of OTLP.
 var errProtocol = errors.New("must be http/protobuf, which collectors serve on port 4318")
@@ -37,7 +41,8 @@ func Enabled(getenv func(string) string) bool {
 
 // Start sets the global provider of tracers and returns stop, which sends the last spans. The service has this name
 // unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES has another. The exporter and the sampler read their variables
-// from the environment of the process. Errors of the exporter are logged at debug level.
+// from the environment of the process. Of the errors of the exporter, one a minute is logged as a warning, others at
+// debug level.
 func Start(
 	ctx context.Context, service string, getenv func(string) string, log *slog.Logger,
 ) (stop func(), err error) {
@@ -60,8 +65,14 @@ func Start(
 	}
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(named))
 	otel.SetTracerProvider(provider)
+	var next atomic.Int64 // when an error is a warning again
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.LogAttrs(ctx, slog.LevelDebug, "traces are not sent", slog.Any("error", err))
+		level, due, now := slog.LevelDebug, next.Load(), time.Now()
+		if now.UnixNano() >= due && next.CompareAndSwap(due, now.Add(warnEvery).UnixNano()) {
+			level = slog.LevelWarn
+		}
+		log.LogAttrs(ctx, level, "traces are not sent; further errors are logged at debug level for a minute",
+			slog.Any("error", err))
 	}))
 	log.LogAttrs(ctx, slog.LevelInfo, "traces are sent")
 	return func() {

@@ -1,6 +1,7 @@
 package tracing_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -8,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -70,6 +73,29 @@ func TestSendsSpans(t *testing.T) {
 	default:
 		t.Error("stop has not sent the span")
 	}
+}
+
+// An exporter that can't send warns at once, and then once a minute.
+//
+//nolint:paralleltest // the handler of errors is of the whole process
+func TestWarnsOfErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		env := getenv(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
+		stop, err := tracing.Start(t.Context(), "a-service", env, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		defer otel.SetTracerProvider(noop.NewTracerProvider())
+		for _, want := range []int{1, 1, 1, 2, 2} {
+			otel.Handle(errors.New("connection refused"))
+			if got := strings.Count(log.String(), "level=WARN"); got != want {
+				t.Errorf("%d warnings, want %d: %s", got, want, log.String())
+			}
+			time.Sleep(25 * time.Second)
+		}
+	})
 }
 
 func TestRefusesAnotherProtocol(t *testing.T) {

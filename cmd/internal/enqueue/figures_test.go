@@ -1,10 +1,14 @@
 package enqueue
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/tasks"
 )
 
 // A rate above the limit while the bucket empties does not read like a violation.
@@ -45,5 +49,26 @@ func TestStateOfABatch(t *testing.T) {
 		if f.State != c.want || !strings.HasPrefix(f.text(), c.words) {
 			t.Errorf("%s with %d done: %s: %s", c.state, c.done, f.State, f.text())
 		}
+	}
+}
+
+// Running tasks are read once for each queue, however many batches of it were cancelled. A failed read is tried again.
+func TestRunningTasksAreReadOnce(t *testing.T) {
+	t.Parallel()
+	var reads []string
+	running := oncePerQueue(func(_ context.Context, queue string) (map[string][]tasks.BatchRef, error) {
+		if reads = append(reads, queue); len(reads) == 1 {
+			return nil, errors.New("away")
+		}
+		return map[string][]tasks.BatchRef{"b": {{Batch: "b", Line: 1}}}, nil
+	})
+	for i, queue := range []string{"default", "default", "bulk", "default", "bulk"} {
+		refs, err := running(t.Context(), queue)
+		if (err == nil) != (i > 0) || len(refs["b"]) != min(i, 1) {
+			t.Errorf("%d: %v, %v", i, refs, err)
+		}
+	}
+	if want := []string{"default", "default", "bulk"}; !slices.Equal(reads, want) {
+		t.Errorf("%q, want %q", reads, want)
 	}
 }

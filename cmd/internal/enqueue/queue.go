@@ -67,19 +67,42 @@ func (s *services) goesOn(ctx context.Context, queue string) string {
 }
 
 // active returns the requests of a batch whose tasks a worker of its queue has.
-func (s *services) active(ctx context.Context, b batches.Batch) (refs []tasks.BatchRef, err error) {
+func (s *services) active(ctx context.Context, b batches.Batch) ([]tasks.BatchRef, error) {
+	running, err := s.running(ctx, b.Queue)
+	return running[b.ID], err
+}
+
+// running returns the requests whose tasks a worker of the queue has, by batch.
+func (s *services) running(ctx context.Context, queue string) (map[string][]tasks.BatchRef, error) {
+	refs := map[string][]tasks.BatchRef{}
 	list := asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks
-	err = eachPage(ctx, b.Queue, list, "list the tasks of queue "+b.Queue+" that run",
+	err := eachPage(ctx, queue, list, "list the tasks of queue "+queue+" that run",
 		func(infos []*asynq.TaskInfo) error {
 			for _, info := range infos {
-				if ref, ok := tasks.ParseBatchRef(info.ID); ok && ref.Batch == b.ID {
-					refs = append(refs, ref)
+				if ref, ok := tasks.ParseBatchRef(info.ID); ok {
+					refs[ref.Batch] = append(refs[ref.Batch], ref)
 				}
 			}
 			return nil
 		})
 	return refs, err
 }
+
+// oncePerQueue returns running with one read of each queue.
+func oncePerQueue(running runningTasks) runningTasks {
+	read := map[string]map[string][]tasks.BatchRef{}
+	return func(ctx context.Context, queue string) (refs map[string][]tasks.BatchRef, err error) {
+		refs, known := read[queue]
+		if !known {
+			if refs, err = running(ctx, queue); err == nil {
+				read[queue] = refs
+			}
+		}
+		return refs, err
+	}
+}
+
+type runningTasks func(ctx context.Context, queue string) (map[string][]tasks.BatchRef, error)
 
 // A worker extends the leases of its tasks to 30 s every 5 s. Workers put a task back 30 s after its lease has ended;
 // they look for such tasks once a minute. All of that is asynq's.

@@ -125,8 +125,9 @@ func status(
 	asJSON, whole bool,
 ) error {
 	var all []figures
+	running := oncePerQueue(s.running)
 	for _, b := range found {
-		f, err := s.figures(ctx, b, prices)
+		f, err := s.figures(ctx, b, prices, running)
 		if err != nil {
 			return err
 		}
@@ -150,7 +151,9 @@ func status(
 }
 
 // figures returns the figures of a batch at this moment.
-func (s *services) figures(ctx context.Context, b batches.Batch, prices map[string]config.Price) (figures, error) {
+func (s *services) figures(
+	ctx context.Context, b batches.Batch, prices map[string]config.Price, running runningTasks,
+) (figures, error) {
 	counts, err := s.batches.Counts(ctx, b.ID)
 	if err != nil {
 		return figures{}, err
@@ -162,7 +165,9 @@ func (s *services) figures(ctx context.Context, b batches.Batch, prices map[stri
 			return figures{}, err
 		}
 	}
-	return s.watch(b, prices).figures(ctx, now, b, counts, l)
+	w := s.watch(b, prices)
+	w.running = running
+	return w.figures(ctx, now, b, counts, l)
 }
 
 const (

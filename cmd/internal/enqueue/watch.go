@@ -19,7 +19,6 @@ import (
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 const (
@@ -39,7 +38,7 @@ type watch struct {
 	show    show
 	heal    func(context.Context, batches.Batch) error
 	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
-	active  func(ctx context.Context, b batches.Batch) ([]tasks.BatchRef, error)
+	running runningTasks
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 	lacking func(ctx context.Context, b batches.Batch) (*register.Need, error)
 
@@ -59,7 +58,7 @@ type watch struct {
 func (s *services) watch(b batches.Batch, prices map[string]config.Price) *watch {
 	return &watch{
 		store: s.batches, limiter: s.limiter, batch: b, prices: prices, heal: s.heal, serving: s.serving,
-		active: s.active, lost: s.lost, lacking: s.lacking,
+		running: s.running, lost: s.lost, lacking: s.lacking,
 	}
 }
 
@@ -150,8 +149,8 @@ func (w *watch) figures(
 	f := newFigures(b, c)
 	if f.Cancelled > 0 {
 		// if Redis does not answer, the other figures are shown
-		if running, failed := w.active(ctx, b); failed == nil {
-			f.run(len(running))
+		if running, failed := w.running(ctx, b.Queue); failed == nil {
+			f.run(len(running[b.ID]))
 		}
 	}
 	w.ask(ctx, now, b, &f)

@@ -16,6 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/explained"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 func explainCommand(env cli.Environment) *cobra.Command {
@@ -129,9 +130,29 @@ func explain(
 				return nil, err
 			}
 		}
+		if one.SentAgain, err = sentAgain(ctx, s, t); err != nil {
+			return nil, err
+		}
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// sentAgain returns the newest task of the same request of a batch in the queue; empty if there is none.
+func sentAgain(ctx context.Context, s *scheduler.Scheduler, t scheduler.Task) (newest string, err error) {
+	ref, ok := tasks.ParseBatchRef(t.ID)
+	for ok {
+		ref.Round++
+		_, err = s.Explain(ctx, scheduler.Task{Queue: t.Queue, ID: ref.TaskID()})
+		if errors.Is(err, asynq.ErrTaskNotFound) {
+			return newest, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		newest = ref.TaskID()
+	}
+	return "", nil
 }
 
 // explainBucket explains once more, with the bucket.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/enqueue"
@@ -45,6 +46,19 @@ func TestExplainTakesNames(t *testing.T) {
 		if code != cli.ExitOK || !strings.Contains(out, `"id":"`+want+`"`) {
 			t.Errorf("%s: exit %d: %s%s", name, code, out, errs)
 		}
+	}
+	queue, err := asynq.ParseRedisURI(env["REDIS_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := asynq.NewClient(queue)
+	defer func() { _ = again.Close() }()
+	if _, err := again.Enqueue(asynq.NewTask("llm:call", nil), asynq.TaskID(id+"-1-1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, errs := command(t, env, "explain", id+"-1-0", "--config", file); !strings.Contains(out,
+		"the request was sent again as task "+id+"-1-1\n") {
+		t.Errorf("%s%s", out, errs)
 	}
 	for name, want := range map[string]string{
 		id + ":c": "no request with the custom_id", "fi": "several tasks begin with", "none:b": "there is no none:b",

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -135,7 +136,7 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 
 // set fills in what was set, and why it is not in force where it is not.
 func (r *listed) set(now *stored, o reservations.Override) {
-	r.Override = &listedRate{Rate: bucket.RateText(o.Rate, o.Period), Capacity: max(0, o.Capacity)}
+	r.Override = &listedRate{Rate: bucket.RateText(o.Rate, o.Period), Capacity: max(0, cmp.Or(o.Capacity, o.Rate))}
 	if o.Meter == reservations.MeterInFlight {
 		r.Override.Rate = inFlightRate
 	}

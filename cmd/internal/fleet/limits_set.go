@@ -84,8 +84,8 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err != nil {
 		return err
 	}
-	if err = checker.SetOverrides([]reservations.Override{set}); err != nil {
-		return &cli.UsageError{Err: err}
+	if fault := (*reservations.OverrideError)(nil); errors.As(checker.SetOverrides([]reservations.Override{set}), &fault) {
+		return &cli.UsageError{Err: fault.Err}
 	}
 	now, err := openStored(ctx, env, s.file)
 	if err != nil {
@@ -109,7 +109,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		!errors.Is(err, reservations.ErrUnknownLimit) && !errors.Is(err, reservations.ErrUnknownMeter) {
 		return err
 	}
-	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. To take it back: headway limits unset %s\n",
+	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. `headway limits unset %s` takes it back.\n",
 		set, meterLine(now.meter(limit, s.key, meter)), was, worker.FollowEveryDefault, withKey(name, s.key))
 	return nil
 }

@@ -51,7 +51,7 @@ func switchLevel(ctx context.Context, level *slog.LevelVar, log *slog.Logger) (s
 					next = usual
 				}
 				level.Set(next)
-				log.LogAttrs(ctx, max(next, slog.LevelInfo), "log level is set", slog.String("level", next.String()))
+				log.LogAttrs(ctx, max(next, slog.LevelInfo), "log level is set", slog.String("to", next.String()))
 			}
 		}
 	}()

@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -148,15 +150,16 @@ func TestIsNotReadyWithoutRedis(t *testing.T) {
 	}
 }
 
-// SIGUSR1 switches the log to debug and back.
+// SIGUSR1 switches the log to debug and back, and each time the log says so.
 //
 //nolint:paralleltest // the signal goes to the whole process
 func TestSwitchesTheLogLevel(t *testing.T) {
-	logger, level, err := newLogger(io.Discard, runSettings{logLevel: "warn", logFormat: "json"})
+	var log bytes.Buffer
+	logger, level, err := newLogger(&log, runSettings{logLevel: "warn", logFormat: "json"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := switchLevel(t.Context(), level, logger)
+	stop := sync.OnceFunc(switchLevel(t.Context(), level, logger))
 	defer stop()
 	for _, want := range []slog.Level{slog.LevelDebug, slog.LevelWarn, slog.LevelDebug} {
 		if err := syscall.Kill(syscall.Getpid(), syscall.SIGUSR1); err != nil {
@@ -171,5 +174,10 @@ func TestSwitchesTheLogLevel(t *testing.T) {
 			}
 		}
 		deadline.Stop()
+	}
+	stop()
+	if debug, warn := strings.Count(log.String(), `"to":"DEBUG"`), strings.Count(log.String(), `"to":"WARN"`); debug != 2 ||
+		warn != 1 {
+		t.Errorf("%s", log.String())
 	}
 }

@@ -58,7 +58,7 @@ worker was killed is run again.
 on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, providers, http, estimates and
 recurring change only with a restart. What "headway limits set" has set counts before the file.
 
-SIGUSR1 switches the log between debug and --log-level.
+SIGUSR1 switches the log between debug and --log-level, or info where that is debug, and logs the new level.
 
 --metrics serves /metrics for Prometheus, and /healthz and /readyz, on loopback unless the address has another host.
 Its clients see the names of limits, queues and keys: give it another host only in a network of your own. Traces are
