@@ -67,7 +67,9 @@ func (s *Engine) Recovered(ctx context.Context) {
 	s.recover(ctx)
 }
 
-func (s *Engine) recover(ctx context.Context) { s.after(ctx, "end of an outage not noted", s.list.Recover) }
+func (s *Engine) recover(ctx context.Context) {
+	s.after(ctx, "end of an outage not noted", s.list.Recover)
+}
 
 // after does in the background what belongs to tasks that were seen to already. A failure is logged at debug level:
 // nets, refill and later looks mend it.
