@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"encoding/json"
-	"maps"
 	"strings"
 	"time"
 
@@ -161,30 +160,34 @@ func setWait(e *Explanation, at waitlist.Position) {
 	default:
 		e.Reason = ReasonLimit
 	}
-	var b bucket.Bucket
-	if json.Unmarshal(at.List.State, &b) == nil && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
-		if e.Until = expected(at, b); e.Until.IsZero() && e.Reason == ReasonLimit {
+	// If nothing else takes tokens before it, it starts when all that is ahead of it, and its own tokens, have come back.
+	until, known := expect(at.List, at.TokensAhead, at.Tokens)
+	if known && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
+		if e.Until = until; until.IsZero() && e.Reason == ReasonLimit {
 			e.Reason = ReasonInFlight
 		}
 	}
 }
 
-// expected is when the task starts, if nothing else takes tokens before it: all that is ahead of it, and its own
-// tokens, have come back. Zero where calls in flight have to end first.
-func expected(at waitlist.Position, b bucket.Bucket) time.Time {
-	tokens := reservations.Tokens{}
-	maps.Copy(tokens, at.TokensAhead)
-	for meter, n := range at.Tokens {
-		tokens[meter] += n
+// expect is when the bucket of a waitlist has the tokens, on Redis's clock: zero where calls in flight have to end
+// first. It is not known without an answer of the bucket.
+func expect(l waitlist.List, tokens ...map[string]float64) (at time.Time, known bool) {
+	var b bucket.Bucket
+	if json.Unmarshal(l.State, &b) != nil {
+		return time.Time{}, false
 	}
-	return expect(b, at.List, tokens)
+	all := reservations.Tokens{}
+	for _, some := range tokens {
+		add(all, some)
+	}
+	if at = b.Expect(l.Now.Add(l.Offset), all); !at.IsZero() {
+		at = at.Add(-l.Offset)
+	}
+	return at, true
 }
 
-// expect is Bucket.Expect on Redis's clock: zero where calls in flight have to end first.
-func expect(b bucket.Bucket, l waitlist.List, tokens reservations.Tokens) time.Time {
-	at := b.Expect(l.Now.Add(l.Offset), tokens)
-	if at.IsZero() {
-		return at
+func add(to, tokens map[string]float64) {
+	for meter, n := range tokens {
+		to[meter] += n
 	}
-	return at.Add(-l.Offset)
 }

@@ -2,10 +2,8 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
-	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -65,9 +63,8 @@ func describe(l waitlist.List) Waitlist {
 	for _, f := range l.Flows {
 		w.Flows = append(w.Flows, FlowTasks{Flow: f.Name, Tasks: f.Tasks})
 	}
-	var b bucket.Bucket
-	if w.Waiting > 0 && json.Unmarshal(l.State, &b) == nil {
-		w.End = expect(b, l, l.Tokens)
+	if w.Waiting > 0 {
+		w.End, _ = expect(l, l.Tokens)
 	}
 	return w
 }
